@@ -1,0 +1,225 @@
+use crate::{LINE_BYTES, MAX_NODES, MAX_OFFSET, MAX_TID, Op, Status};
+
+/// Size of the header of every packet: two 8-byte little-endian words.
+pub const HEADER_BYTES: usize = 16;
+
+/// Largest packet: a header and one line (soNUMA §6, link layer).
+pub const PACKET_BYTES: usize = HEADER_BYTES + LINE_BYTES;
+
+/// Header of a packet: routing (`dst_nid`, `src_nid`) and protocol fields (soNUMA §6).
+///
+/// | word | bits | field |
+/// |---|---|---|
+/// | 0 | 0..12 | dst_nid, which routes the packet |
+/// | 0 | 12..24 | src_nid, to which the reply goes |
+/// | 0 | 24..27 | operation |
+/// | 0 | 27 | 1 = reply |
+/// | 0 | 28..32 | status (replies) |
+/// | 0 | 32..48 | ctx_id |
+/// | 0 | 48..55 | length: bytes of the line that the request covers, 0 to 64 |
+/// | 0 | 55..64 | zero |
+/// | 1 | 0..40 | offset in the segment, bytes |
+/// | 1 | 40..64 | tid, opaque to the destination |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Header {
+    /// Node that the packet goes to.
+    pub dst_nid: u16,
+    /// Node that the packet comes from.
+    pub src_nid: u16,
+    /// Operation; a reply repeats the request's.
+    pub op: Op,
+    /// Context whose segment is meant.
+    pub ctx_id: u16,
+    /// Bytes that the request covers, at most a line and within one line.
+    pub length: u8,
+    /// Offset in the segment; a reply repeats the request's.
+    pub offset: u64,
+    /// Transfer identifier of the source; a reply repeats the request's.
+    pub tid: u32,
+}
+
+/// A request: header and operands (write: the bytes; atomics: 8 or 16 bytes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Request {
+    /// Where to, what, and where.
+    pub header: Header,
+    /// The first [`Request::payload_bytes`] bytes count.
+    pub payload: [u8; LINE_BYTES],
+}
+
+impl Request {
+    /// How many bytes of the payload travel.
+    #[inline]
+    pub const fn payload_bytes(&self) -> usize {
+        self.header.op.operand_bytes(self.header.length as usize)
+    }
+}
+
+/// The one reply to a request: its header turned round, a status, and the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reply {
+    /// The request's header with source and destination swapped.
+    pub header: Header,
+    /// Outcome at the destination.
+    pub status: Status,
+    /// The first [`Reply::payload_bytes`] bytes count.
+    pub payload: [u8; LINE_BYTES],
+}
+
+impl Reply {
+    /// How many bytes of the payload travel: none with an error.
+    #[inline]
+    pub const fn payload_bytes(&self) -> usize {
+        match self.status {
+            Status::Ok => self.header.op.result_bytes(self.header.length as usize),
+            _ => 0,
+        }
+    }
+}
+
+/// What travels on the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Packet {
+    /// On the request lane.
+    Request(Request),
+    /// On the reply lane.
+    Reply(Reply),
+}
+
+/// Why bytes are not a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// Fewer bytes than the header says.
+    Truncated,
+    /// More bytes than the header says.
+    TooLong,
+    /// The operation code is free.
+    Operation,
+    /// The status code is free, or a request carries one.
+    Status,
+    /// A length over a line, across lines, or not the operation's.
+    Length,
+    /// Bits that must be zero are not.
+    Reserved,
+}
+
+impl core::fmt::Display for ParseError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            ParseError::Truncated => "packet shorter than its header says",
+            ParseError::TooLong => "packet longer than its header says",
+            ParseError::Operation => "unknown operation code",
+            ParseError::Status => "unknown status code",
+            ParseError::Length => "length does not fit the operation and line",
+            ParseError::Reserved => "reserved bits are set",
+        })
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+impl Header {
+    /// Whether offset and length stay within one line and suit the operation.
+    #[inline]
+    pub const fn is_well_formed(&self) -> bool {
+        let within = (self.offset as usize % LINE_BYTES) + self.length as usize <= LINE_BYTES;
+        let atomic = !self.op.is_atomic() || (self.length == 8 && self.offset % 8 == 0);
+        let empty = !matches!(self.op, Op::Nop | Op::Notify) || self.length == 0;
+        within && atomic && empty
+    }
+
+    #[inline]
+    const fn words(&self, reply: bool, status: Status) -> [u64; 2] {
+        let nid_mask = MAX_NODES as u64 - 1;
+        [
+            (self.dst_nid as u64 & nid_mask)
+                | (self.src_nid as u64 & nid_mask) << 12
+                | (self.op as u64) << 24
+                | (reply as u64) << 27
+                | (status as u64) << 28
+                | (self.ctx_id as u64) << 32
+                | (self.length as u64 & 0x7f) << 48,
+            (self.offset & MAX_OFFSET) | ((self.tid & MAX_TID) as u64) << 40,
+        ]
+    }
+}
+
+impl Packet {
+    /// Writes the packet and returns how many bytes it takes.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
+        let (words, payload, payload_bytes) = match self {
+            Packet::Request(r) => (r.header.words(false, Status::Ok), &r.payload, r.payload_bytes()),
+            Packet::Reply(r) => (r.header.words(true, r.status), &r.payload, r.payload_bytes()),
+        };
+        out[..8].copy_from_slice(&words[0].to_le_bytes());
+        out[8..HEADER_BYTES].copy_from_slice(&words[1].to_le_bytes());
+        out[HEADER_BYTES..HEADER_BYTES + payload_bytes].copy_from_slice(&payload[..payload_bytes]);
+        HEADER_BYTES + payload_bytes
+    }
+
+    /// Reads a packet out of exactly its bytes.
+    ///
+    /// # Errors
+    /// [`ParseError`] for everything that [`Packet::emit`] cannot have written.
+    pub fn parse(bytes: &[u8]) -> Result<Packet, ParseError> {
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(ParseError::Truncated);
+        };
+        let word = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&head[at..at + 8]);
+            u64::from_le_bytes(eight)
+        };
+        let (w0, w1) = (word(0), word(8));
+        if w0 >> 55 != 0 {
+            return Err(ParseError::Reserved);
+        }
+        let op = Op::from_code((w0 >> 24) as u8 & 7).ok_or(ParseError::Operation)?;
+        let status = Status::from_code((w0 >> 28) as u8 & 15).ok_or(ParseError::Status)?;
+        let is_reply = w0 >> 27 & 1 != 0;
+        if !is_reply && status != Status::Ok {
+            return Err(ParseError::Status);
+        }
+        let header = Header {
+            dst_nid: (w0 & 0xfff) as u16,
+            src_nid: (w0 >> 12 & 0xfff) as u16,
+            op,
+            ctx_id: (w0 >> 32) as u16,
+            length: (w0 >> 48) as u8 & 0x7f,
+            offset: w1 & MAX_OFFSET,
+            tid: (w1 >> 40) as u32,
+        };
+        if !header.is_well_formed() {
+            return Err(ParseError::Length);
+        }
+        let mut payload = [0; LINE_BYTES];
+        let packet = if is_reply {
+            Packet::Reply(Reply { header, status, payload })
+        } else {
+            Packet::Request(Request { header, payload })
+        };
+        let expected = packet.payload_bytes();
+        match rest.len() {
+            n if n < expected => return Err(ParseError::Truncated),
+            n if n > expected => return Err(ParseError::TooLong),
+            _ => payload[..expected].copy_from_slice(rest),
+        }
+        Ok(packet.with_payload(payload))
+    }
+
+    const fn payload_bytes(&self) -> usize {
+        match self {
+            Packet::Request(r) => r.payload_bytes(),
+            Packet::Reply(r) => r.payload_bytes(),
+        }
+    }
+
+    const fn with_payload(mut self, bytes: [u8; LINE_BYTES]) -> Packet {
+        match &mut self {
+            Packet::Request(r) => r.payload = bytes,
+            Packet::Reply(r) => r.payload = bytes,
+        }
+        self
+    }
+}

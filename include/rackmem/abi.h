@@ -1,0 +1,161 @@
+/* Layouts and codes that software and remote memory controller share (soNUMA §4.1). */
+#ifndef RACKMEM_ABI_H
+#define RACKMEM_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define RACKMEM_STATIC_ASSERT(condition, text) static_assert(condition, text)
+extern "C" {
+#else
+#define RACKMEM_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+/* Unit of transfer and of atomicity, in bytes. */
+#define RACKMEM_LINE_BYTES 64
+/* Most entries of a work queue; slots are 0 .. MAX_WQ_SIZE - 1. */
+#define MAX_WQ_SIZE 128
+#define RACKMEM_MAX_NODES 4096
+/* Longest transfer of one work queue entry, in bytes. */
+#define RACKMEM_MAX_LENGTH ((1u << 24) - 1)
+#define RACKMEM_MAX_OFFSET ((UINT64_C(1) << 40) - 1)
+#define RACKMEM_MAX_ADDRESS ((UINT64_C(1) << 48) - 1)
+#define RACKMEM_WQ_ENTRY_BYTES 16
+#define RACKMEM_CQ_ENTRY_BYTES 4
+
+/* Operations of a work queue entry. */
+enum rackmem_op {
+    RACKMEM_OP_NOP = 0,
+    RACKMEM_OP_READ = 1,
+    RACKMEM_OP_WRITE = 2,
+    RACKMEM_OP_FETCH_ADD = 3,    /* local buffer {addend -> old} */
+    RACKMEM_OP_COMPARE_SWAP = 4, /* local buffer {expected, desired -> old} */
+    RACKMEM_OP_NOTIFY = 5
+};
+
+/* Outcome of an operation. */
+enum rackmem_status {
+    RACKMEM_OK = 0,
+    RACKMEM_OUT_OF_SEGMENT = 1,
+    RACKMEM_NO_CONTEXT = 2,
+    RACKMEM_NO_PERMISSION = 3,
+    RACKMEM_NO_NODE = 4,
+    RACKMEM_NODE_LOST = 5,
+    RACKMEM_BAD_LOCAL_BUFFER = 6,
+    RACKMEM_MISALIGNED_ATOMIC = 7,
+    RACKMEM_BAD_OPERATION = 8,
+    RACKMEM_STATUS_COUNT = 9
+};
+
+/* The negative errno (Linux numbers, so that no libc is needed) of a status. */
+static inline int rackmem_status_errno(uint32_t status)
+{
+    static const int errno_of[RACKMEM_STATUS_COUNT] = {
+        0,    /* ok */
+        -34,  /* ERANGE: out of segment */
+        -2,   /* ENOENT: no such context at the node */
+        -13,  /* EACCES: no permission */
+        -6,   /* ENXIO: no such node */
+        -112, /* EHOSTDOWN: node lost */
+        -14,  /* EFAULT: bad local buffer */
+        -22,  /* EINVAL: misaligned atomic */
+        -95   /* EOPNOTSUPP: bad operation */
+    };
+    return status < RACKMEM_STATUS_COUNT ? errno_of[status] : -95;
+}
+
+/*
+ * Work queue entry, two words:
+ *   word 0: phase 1 bit | op 3 | dst_nid 12 | offset 40 | length 23..16
+ *   word 1: address of the local buffer 48 | length 15..0
+ * Word 1 is stored first, word 0 last with release order.
+ */
+typedef struct rackmem_wq_entry {
+    uint64_t word[2];
+} rackmem_wq_entry;
+
+/* Completion queue entry: slot 16 bits | status 8 | zero 7 | phase 1. */
+typedef uint32_t rackmem_cq_entry;
+
+static inline uint64_t rackmem_wq_word0(uint64_t phase, uint64_t op, uint64_t dst_nid,
+                                        uint64_t offset, uint64_t length)
+{
+    return phase | op << 1 | dst_nid << 4 | offset << 16 | (length >> 16) << 56;
+}
+
+static inline uint64_t rackmem_wq_word1(uint64_t address, uint64_t length)
+{
+    return address | (length & 0xffff) << 48;
+}
+
+static inline uint32_t rackmem_cq_slot(rackmem_cq_entry entry)
+{
+    return entry & 0xffff;
+}
+
+static inline uint32_t rackmem_cq_status(rackmem_cq_entry entry)
+{
+    return entry >> 16 & 0xff;
+}
+
+static inline uint32_t rackmem_cq_phase(rackmem_cq_entry entry)
+{
+    return entry >> 31;
+}
+
+typedef struct rackmem_qp rackmem_qp;
+
+/*
+ * What makes operations progress when no hardware does. The members stay NULL where the remote
+ * memory controller is a device of the machine.
+ */
+typedef struct rackmem_engine {
+    /* Runs one work queue entry to its end in the calling thread; returns its status. */
+    uint32_t (*execute)(rackmem_qp *qp, uint64_t word0, uint64_t word1);
+    /* Runs all posted entries in the calling thread and writes their completions. */
+    void (*progress)(rackmem_qp *qp);
+    /* Wakes a sleeping controller. */
+    void (*wake)(rackmem_qp *qp);
+    /* Blocks until a completion may have come, or the controller is gone. */
+    void (*sleep)(rackmem_qp *qp);
+} rackmem_engine;
+
+/* State of a slot, in rackmem_qp.slot_state. */
+enum { RACKMEM_SLOT_FREE = 0, RACKMEM_SLOT_BUSY = 1, RACKMEM_SLOT_DONE = 2 };
+
+/*
+ * One end of a queue pair, used by one thread at a time. Programs read `size` and set
+ * `callback_arg`; the rest belongs to access.h.
+ */
+struct rackmem_qp {
+    rackmem_wq_entry *wq;         /* `size` entries */
+    rackmem_cq_entry *cq;         /* `size` entries */
+    uint64_t *operands;           /* two words per slot, usable as local buffer */
+    const uint32_t *rmc_asleep;   /* not zero: the controller waits for engine->wake */
+    const rackmem_engine *engine;
+    void *engine_state;
+    void *callback_arg;           /* second argument of callbacks */
+    uint32_t size;                /* a power of two */
+    uint32_t posted;              /* entries ever posted; the next slot is posted % size */
+    uint32_t reaped;              /* completions ever consumed */
+    uint32_t done;                /* slots in RACKMEM_SLOT_DONE */
+    int32_t first_error;          /* since the last rmc_drain_cq */
+    uint32_t spin_limit;          /* polls before sleeping */
+    uint8_t slot_state[MAX_WQ_SIZE];
+    uint8_t slot_status[MAX_WQ_SIZE];
+};
+
+typedef rackmem_qp QP;
+
+RACKMEM_STATIC_ASSERT(sizeof(rackmem_wq_entry) == RACKMEM_WQ_ENTRY_BYTES, "two words");
+RACKMEM_STATIC_ASSERT(sizeof(rackmem_cq_entry) == RACKMEM_CQ_ENTRY_BYTES, "one word");
+RACKMEM_STATIC_ASSERT(RACKMEM_LINE_BYTES % sizeof(rackmem_wq_entry) == 0,
+                      "no entry straddles two lines");
+RACKMEM_STATIC_ASSERT(sizeof(void *) != 8 || offsetof(rackmem_qp, slot_state) == 80,
+                      "layout of librackmem");
+
+#ifdef __cplusplus
+}
+#endif
+#endif

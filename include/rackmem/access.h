@@ -1,0 +1,339 @@
+/*
+ * Access library (soNUMA §5.2): remote read, write, atomics and notify, synchronous and
+ * asynchronous. Inline, without libc: a queue pair is two rings in memory.
+ *
+ *     for (...) {
+ *         int slot = rmc_wait_for_slot(qp, callback);          // callback(slot, arg) per completion
+ *         rmc_read_async(qp, slot, nid, offset, &buffer[slot], sizeof buffer[0]);
+ *     }
+ *     int err = rmc_drain_cq(qp, callback);                    // 0, or the first error
+ *
+ * Lines (64 bytes) are atomic; there is no order between the lines of a request or between
+ * requests. A callback is passed inline, may read rmc_status(qp, slot), and must not post.
+ */
+#ifndef RACKMEM_ACCESS_H
+#define RACKMEM_ACCESS_H
+
+#include "abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A callback of rmc_wait_for_slot and rmc_drain_cq; `arg` is qp->callback_arg. */
+typedef void (*rmc_callback)(int slot, void *arg);
+
+#define RACKMEM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define RACKMEM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RACKMEM_INLINE static inline __attribute__((always_inline))
+
+/* Status of the operation that completed last in a slot, as a negative errno or 0. */
+RACKMEM_INLINE int rmc_status(const QP *qp, int slot)
+{
+    return rackmem_status_errno(qp->slot_status[slot & (MAX_WQ_SIZE - 1)]);
+}
+
+/* How many posted operations have not completed yet, as far as this thread has looked. */
+RACKMEM_INLINE uint32_t rmc_outstanding(const QP *qp)
+{
+    return qp->posted - qp->reaped;
+}
+
+/* A field too wide for the entry must not be cut to a valid one: the operation has to fail. */
+RACKMEM_INLINE void rackmem_saturate_(uint64_t *nid, uint64_t *offset, uint64_t *length)
+{
+    if (RACKMEM_UNLIKELY((*nid >> 12) | (*offset >> 40) | (*length >> 24))) {
+        if (*nid >> 12)
+            *nid = RACKMEM_MAX_NODES - 1;
+        if ((*offset >> 40) | (*length >> 24)) {
+            *offset = RACKMEM_MAX_OFFSET;
+            *length = RACKMEM_MAX_LENGTH;
+        }
+    }
+}
+
+/* Writes the entry of the next slot: word 0 carries the phase and publishes it, so it is stored
+ * last; the controller's acquire load of word 0 pairs with this release store. */
+RACKMEM_INLINE void rackmem_post_(QP *qp, uint64_t op, uint64_t nid, uint64_t offset,
+                                  const volatile void *buffer, uint64_t length)
+{
+    rackmem_saturate_(&nid, &offset, &length);
+    uint32_t slot = qp->posted & (qp->size - 1);
+    uint64_t phase = (qp->posted & qp->size) == 0;
+    rackmem_wq_entry *entry = &qp->wq[slot];
+    uint64_t address = (uint64_t)(uintptr_t)buffer & RACKMEM_MAX_ADDRESS;
+    __atomic_store_n(&entry->word[1], rackmem_wq_word1(address, length), __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->word[0], rackmem_wq_word0(phase, op, nid, offset, length),
+                     __ATOMIC_RELEASE);
+    qp->slot_state[slot] = RACKMEM_SLOT_BUSY;
+    qp->posted++;
+    /* No fence: before it sleeps, the controller makes every thread's store visible itself. */
+    if (RACKMEM_UNLIKELY(__atomic_load_n(qp->rmc_asleep, __ATOMIC_RELAXED)))
+        qp->engine->wake(qp);
+}
+
+/* Takes the next completion off the CQ, if there is one. */
+RACKMEM_INLINE int rackmem_reap_(QP *qp)
+{
+    uint32_t phase = (qp->reaped & qp->size) == 0;
+    rackmem_cq_entry entry =
+        __atomic_load_n(&qp->cq[qp->reaped & (qp->size - 1)], __ATOMIC_ACQUIRE);
+    if (rackmem_cq_phase(entry) != phase || qp->reaped == qp->posted)
+        return -1;
+    qp->reaped++;
+    uint32_t slot = rackmem_cq_slot(entry) & (qp->size - 1);
+    uint32_t status = rackmem_cq_status(entry);
+    qp->slot_status[slot] = (uint8_t)status;
+    if (RACKMEM_UNLIKELY(status != RACKMEM_OK) && qp->first_error == 0)
+        qp->first_error = rackmem_status_errno(status);
+    return (int)slot;
+}
+
+/* Waits a little for the controller: runs it here, or polls, or sleeps. */
+RACKMEM_INLINE void rackmem_relax_(QP *qp, uint32_t *polls)
+{
+    if (qp->engine->progress) {
+        qp->engine->progress(qp);
+    } else if (++*polls > qp->spin_limit && qp->engine->sleep) {
+        qp->engine->sleep(qp);
+        *polls = 0;
+    }
+}
+
+/* Runs the callback of every completion that has come. */
+RACKMEM_INLINE void rackmem_process_cq_(QP *qp, rmc_callback callback)
+{
+    if (RACKMEM_UNLIKELY(qp->done)) { /* reaped by a synchronous operation in between */
+        for (uint32_t slot = 0; slot < qp->size; slot++) {
+            if (qp->slot_state[slot] != RACKMEM_SLOT_DONE)
+                continue;
+            qp->slot_state[slot] = RACKMEM_SLOT_FREE;
+            qp->done--;
+            if (callback)
+                callback((int)slot, qp->callback_arg);
+        }
+    }
+    for (int slot; (slot = rackmem_reap_(qp)) >= 0;) {
+        qp->slot_state[slot] = RACKMEM_SLOT_FREE;
+        if (callback)
+            callback(slot, qp->callback_arg);
+    }
+}
+
+/*
+ * Processes CQ events, calling `callback` for each completed slot, until the slot at the WQ's
+ * head is free, and returns it. The callback may be NULL.
+ */
+RACKMEM_INLINE int rmc_wait_for_slot(QP *qp, rmc_callback callback)
+{
+    uint32_t slot = qp->posted & (qp->size - 1);
+    uint32_t polls = 0;
+    while (RACKMEM_UNLIKELY(qp->slot_state[slot] != RACKMEM_SLOT_FREE)) {
+        rackmem_process_cq_(qp, callback);
+        if (qp->slot_state[slot] != RACKMEM_SLOT_FREE)
+            rackmem_relax_(qp, &polls);
+    }
+    return (int)slot;
+}
+
+/* Waits until all outstanding operations have completed, running the remaining callbacks.
+ * Returns the first error of any operation of this queue pair since the last call, or 0. */
+RACKMEM_INLINE int rmc_drain_cq(QP *qp, rmc_callback callback)
+{
+    uint32_t polls = 0;
+    for (;;) {
+        rackmem_process_cq_(qp, callback);
+        if (qp->posted == qp->reaped)
+            break;
+        rackmem_relax_(qp, &polls);
+    }
+    int error = qp->first_error;
+    qp->first_error = 0;
+    return error;
+}
+
+/* Whether `slot` is the one that rmc_wait_for_slot gave out; if not, nothing may be posted. */
+RACKMEM_INLINE int rackmem_owns_slot_(QP *qp, int slot)
+{
+    if (RACKMEM_LIKELY((uint32_t)slot == (qp->posted & (qp->size - 1)) &&
+                       qp->slot_state[slot] == RACKMEM_SLOT_FREE))
+        return 1;
+    if (qp->first_error == 0)
+        qp->first_error = -22; /* EINVAL */
+    return 0;
+}
+
+/* Schedules a copy of `length` bytes at <nid, offset> into `buffer` and returns at once. The slot
+ * comes from rmc_wait_for_slot; another slot is an error that rmc_drain_cq reports. */
+RACKMEM_INLINE void rmc_read_async(QP *qp, int slot, int nid, uint64_t offset, void *buffer,
+                                   size_t length)
+{
+    if (rackmem_owns_slot_(qp, slot))
+        rackmem_post_(qp, RACKMEM_OP_READ, (uint32_t)nid, offset, buffer, length);
+}
+
+/* Schedules a copy of `length` bytes of `buffer` to <nid, offset>; the buffer may change again
+ * once the slot has completed. */
+RACKMEM_INLINE void rmc_write_async(QP *qp, int slot, int nid, uint64_t offset, const void *buffer,
+                                    size_t length)
+{
+    if (rackmem_owns_slot_(qp, slot))
+        rackmem_post_(qp, RACKMEM_OP_WRITE, (uint32_t)nid, offset, buffer, length);
+}
+
+/* Schedules an addition to the 8 bytes at <nid, offset>: *operand is the addend, then the old
+ * value. */
+RACKMEM_INLINE void rmc_fetch_and_add_async(QP *qp, int slot, int nid, uint64_t offset,
+                                            uint64_t *operand)
+{
+    if (rackmem_owns_slot_(qp, slot))
+        rackmem_post_(qp, RACKMEM_OP_FETCH_ADD, (uint32_t)nid, offset, operand, 8);
+}
+
+/* Schedules a swap of the 8 bytes at <nid, offset>: operands are {expected, desired}; the old
+ * value then replaces operands[0]. */
+RACKMEM_INLINE void rmc_compare_and_swap_async(QP *qp, int slot, int nid, uint64_t offset,
+                                               uint64_t operands[2])
+{
+    if (rackmem_owns_slot_(qp, slot))
+        rackmem_post_(qp, RACKMEM_OP_COMPARE_SWAP, (uint32_t)nid, offset, operands, 8);
+}
+
+/* Schedules a remote interrupt: rackmem_wait_notify at node nid returns. */
+RACKMEM_INLINE void rmc_notify_async(QP *qp, int slot, int nid)
+{
+    if (rackmem_owns_slot_(qp, slot))
+        rackmem_post_(qp, RACKMEM_OP_NOTIFY, (uint32_t)nid, 0, 0, 0);
+}
+
+/* The next slot, once no operation uses it; callbacks that fall due are left for later. */
+RACKMEM_INLINE int rackmem_slot_sync_(QP *qp)
+{
+    uint32_t polls = 0;
+    uint32_t first = qp->posted & (qp->size - 1);
+    while (RACKMEM_UNLIKELY(qp->slot_state[first] == RACKMEM_SLOT_BUSY)) {
+        int slot = rackmem_reap_(qp);
+        if (slot < 0) {
+            rackmem_relax_(qp, &polls);
+        } else {
+            qp->slot_state[slot] = RACKMEM_SLOT_DONE;
+            qp->done++;
+        }
+    }
+    return (int)first;
+}
+
+/* Waits for one slot, leaving the callbacks of others for rmc_wait_for_slot or rmc_drain_cq. */
+RACKMEM_INLINE int rackmem_wait_sync_(QP *qp, int wanted)
+{
+    uint32_t polls = 0;
+    for (;;) {
+        int slot = rackmem_reap_(qp);
+        if (slot == wanted)
+            break;
+        if (slot < 0) {
+            rackmem_relax_(qp, &polls);
+        } else {
+            qp->slot_state[slot] = RACKMEM_SLOT_DONE;
+            qp->done++;
+        }
+    }
+    int error = rmc_status(qp, wanted);
+    if (error != 0 && error == qp->first_error)
+        qp->first_error = 0; /* the caller learns of it now */
+    return error;
+}
+
+RACKMEM_INLINE int rackmem_sync_(QP *qp, uint64_t op, uint64_t nid, uint64_t offset,
+                                 const volatile void *buffer, uint64_t length)
+{
+    if (qp->engine->execute) {
+        rackmem_saturate_(&nid, &offset, &length);
+        return rackmem_status_errno(qp->engine->execute(
+            qp, rackmem_wq_word0(0, op, nid, offset, length),
+            rackmem_wq_word1((uint64_t)(uintptr_t)buffer & RACKMEM_MAX_ADDRESS, length)));
+    }
+    int slot = rackmem_slot_sync_(qp);
+    /* A callback may still be due for the slot's previous operation: borrow it, give it back. */
+    uint8_t state = qp->slot_state[slot];
+    uint8_t status = qp->slot_status[slot];
+    rackmem_post_(qp, op, nid, offset, buffer, length);
+    int error = rackmem_wait_sync_(qp, slot);
+    qp->slot_state[slot] = state;
+    qp->slot_status[slot] = status;
+    return error;
+}
+
+/* One entry moves up to RACKMEM_MAX_LENGTH bytes; longer transfers take several. */
+RACKMEM_INLINE int rackmem_sync_long_(QP *qp, uint64_t op, uint64_t nid, uint64_t offset,
+                                      const volatile char *buffer, size_t length)
+{
+    const size_t step = RACKMEM_MAX_LENGTH & ~(size_t)(RACKMEM_LINE_BYTES - 1);
+    while (RACKMEM_UNLIKELY(length > RACKMEM_MAX_LENGTH)) {
+        int error = rackmem_sync_(qp, op, nid, offset, buffer, step);
+        if (error != 0)
+            return error;
+        offset += step;
+        buffer += step;
+        length -= step;
+    }
+    return rackmem_sync_(qp, op, nid, offset, buffer, length);
+}
+
+/* Copies `length` bytes at <nid, offset> into `buffer`; returns when they are there. */
+RACKMEM_INLINE int rmc_read(QP *qp, int nid, uint64_t offset, void *buffer, size_t length)
+{
+    return rackmem_sync_long_(qp, RACKMEM_OP_READ, (uint32_t)nid, offset,
+                              (const volatile char *)buffer, length);
+}
+
+/* Copies `length` bytes of `buffer` to <nid, offset>; returns when acknowledged. */
+RACKMEM_INLINE int rmc_write(QP *qp, int nid, uint64_t offset, const void *buffer, size_t length)
+{
+    return rackmem_sync_long_(qp, RACKMEM_OP_WRITE, (uint32_t)nid, offset,
+                              (const volatile char *)buffer, length);
+}
+
+/* The operands of a synchronous atomic stand in the queue pair's own memory. The slot's operands
+ * are free: a busy slot is never the next one. */
+RACKMEM_INLINE uint64_t *rackmem_operands_(QP *qp)
+{
+    return &qp->operands[2 * (size_t)(qp->posted & (qp->size - 1))];
+}
+
+/* Adds to the 8 bytes at <nid, offset>; *old, if not NULL, gets the value before. */
+RACKMEM_INLINE int rmc_fetch_and_add(QP *qp, int nid, uint64_t offset, uint64_t addend,
+                                     uint64_t *old)
+{
+    uint64_t *operands = rackmem_operands_(qp);
+    operands[0] = addend;
+    int error = rackmem_sync_(qp, RACKMEM_OP_FETCH_ADD, (uint32_t)nid, offset, operands, 8);
+    if (old)
+        *old = operands[0];
+    return error;
+}
+
+/* Stores `desired` in the 8 bytes at <nid, offset> if they equal `expected`; *old, if not NULL,
+ * gets the value before, which tells whether it happened. */
+RACKMEM_INLINE int rmc_compare_and_swap(QP *qp, int nid, uint64_t offset, uint64_t expected,
+                                        uint64_t desired, uint64_t *old)
+{
+    uint64_t *operands = rackmem_operands_(qp);
+    operands[0] = expected;
+    operands[1] = desired;
+    int error = rackmem_sync_(qp, RACKMEM_OP_COMPARE_SWAP, (uint32_t)nid, offset, operands, 8);
+    if (old)
+        *old = operands[0];
+    return error;
+}
+
+/* Interrupts node nid: its rackmem_wait_notify returns. */
+RACKMEM_INLINE int rmc_notify(QP *qp, int nid)
+{
+    return rackmem_sync_(qp, RACKMEM_OP_NOTIFY, (uint32_t)nid, 0, 0, 0);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

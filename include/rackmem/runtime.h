@@ -1,0 +1,95 @@
+/*
+ * Set-up of a program on the rack: contexts, segments, queue pairs, local buffers
+ * (the device driver's part in soNUMA §5.1). These functions live in librackmem.
+ */
+#ifndef RACKMEM_RUNTIME_H
+#define RACKMEM_RUNTIME_H
+
+#include "abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rackmem_context rackmem_context;
+
+/* Who makes the operations of a queue pair progress. */
+enum rackmem_progress {
+    RACKMEM_PROGRESS_DEFAULT = 0, /* $RACKMEM_PROGRESS, else inline */
+    RACKMEM_PROGRESS_INLINE = 1,  /* the calling thread, on mapped segments */
+    RACKMEM_PROGRESS_DAEMON = 2,  /* the node's daemon, on mapped segments */
+    RACKMEM_PROGRESS_PACKET = 3   /* the daemons of both nodes, by request and reply packets */
+};
+
+/* How to join a context; zero means the default of each member. */
+typedef struct rackmem_open_args {
+    const char *rack;     /* name of the rack; default $RACKMEM_RACK, else "default" */
+    int nid;              /* node of the rack to be, from 0; -1: $RACKMEM_NODE, else 0 */
+    int ctx_id;           /* -1: $RACKMEM_CONTEXT, else 0 */
+    int read_only;        /* open the context for remote reads only */
+    size_t segment_bytes; /* size of this node's segment; rounded up to pages */
+    int progress;         /* enum rackmem_progress */
+} rackmem_open_args;
+
+/*
+ * Joins the context that the environment names ($RACKMEM_RACK, _NODE, _NODES, _CONTEXT: set by
+ * `rackmem run`) and waits until all $RACKMEM_NODES nodes have joined. A segment_bytes of 0
+ * takes $RACKMEM_CONTEXT_SIZE.
+ *
+ * -ENOENT no such rack or context, -EACCES no permission, -ENOMEM the segment does not fit the
+ * machine, -ETIMEDOUT a node did not join; rackmem_last_error() says more.
+ */
+int rackmem_init(rackmem_context **ctx, size_t segment_bytes);
+
+/* Joins a context without waiting for others. Errors as rackmem_init. */
+int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args);
+
+/* Leaves the context and frees its queue pairs and buffers. Peers' operations on this node then
+ * complete with RACKMEM_NO_CONTEXT. A NULL is ignored. */
+void rackmem_close(rackmem_context *ctx);
+
+/* This node's number, and how many nodes take part. */
+int rackmem_nid(const rackmem_context *ctx);
+int rackmem_nodes(const rackmem_context *ctx);
+
+/* This node's segment: zeroed memory that all members can reach. */
+void *rackmem_segment(const rackmem_context *ctx);
+size_t rackmem_segment_bytes(const rackmem_context *ctx);
+
+/* Waits until node nid has joined. A timeout below 0 waits for ever. -ETIMEDOUT, -ENXIO. */
+int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms);
+
+/* Makes a queue pair of `entries` (a power of two, 2 to MAX_WQ_SIZE). -EINVAL, -ENOSPC. */
+int rackmem_qp_create(rackmem_context *ctx, unsigned entries, QP **qp);
+void rackmem_qp_destroy(QP *qp);
+
+/* Page-aligned zeroed memory that every progress mode can use as local buffer at full speed, or
+ * NULL. It lives until rackmem_close. */
+void *rackmem_alloc(rackmem_context *ctx, size_t size_bytes);
+
+/* Makes the pages of [buffer, buffer + size_bytes) such memory, keeping their contents: for
+ * arrays that exist already. No other thread may use them meanwhile. */
+int rackmem_register(rackmem_context *ctx, void *buffer, size_t size_bytes);
+
+/*
+ * Sleeps until `ready(arg)` is not zero, being woken by remote writes to this node's segment.
+ * -EHOSTDOWN once node `watch_nid` (-1: none) is lost or has left, -ETIMEDOUT. Spin first:
+ * falling asleep and waking costs microseconds.
+ */
+int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg, int watch_nid,
+                        int timeout_ms);
+
+/* Sleeps until this node's count of notifications (rmc_notify) differs from *seen, and stores
+ * the new count there. -ETIMEDOUT. */
+int rackmem_wait_notify(rackmem_context *ctx, uint64_t *seen, int timeout_ms);
+
+/* What went wrong in the calling thread's last failed call, where, and what to do. */
+const char *rackmem_last_error(void);
+
+/* Explains a value returned by any function of rackmem. */
+const char *rackmem_strerror(int error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
