@@ -1,0 +1,228 @@
+//! The inflight transaction table (ITT): what is known about each work queue entry whose lines are
+//! under way, indexed by `tid` (soNUMA §4.2).
+
+use alloc::boxed::Box;
+
+use rackmem_abi::{MAX_TID, Op, Status};
+
+use crate::{QpId, Work};
+
+/// Work queue entries in flight per node, unless something else is asked for.
+pub const DEFAULT_ITT_CAPACITY: u32 = 1024;
+
+/// Largest capacity: it leaves 12 bits of the tid to tell the uses of an entry apart.
+pub const MAX_ITT_CAPACITY: u32 = 4096;
+
+const NONE: u16 = u16::MAX;
+
+/// One transfer in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Address of the local buffer.
+    pub buffer: u64,
+    /// Offset of the transfer in the destination's segment. Replies carry offsets in the segment;
+    /// the difference to this one is where their bytes belong in the buffer.
+    pub base: u64,
+    /// Length of the transfer in bytes.
+    pub length: u32,
+    /// Lines without an answer, sent or not; 0 = the entry is free.
+    remaining: u32,
+    /// The only tid that reaches the entry now.
+    tid: u32,
+    /// Where the completion goes; `None` once the queue pair is gone.
+    pub qp: Option<QpId>,
+    /// Node that answers.
+    pub dst_nid: u16,
+    /// Index of the work queue entry.
+    pub slot: u16,
+    /// Operation.
+    pub op: Op,
+    /// The first error, or [`Status::Ok`].
+    pub status: Status,
+}
+
+/// The table. A tid is the index of an entry in its low bits and, above them, a count of how often
+/// the entry has been used, so that replies to former uses are recognised.
+///
+/// Free entries are handed out first in, first out: a tid then comes again only after 2^24
+/// transfers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Itt {
+    entries: Box<[Entry]>,
+    /// Links of the free list.
+    next: Box<[u16]>,
+    head: u16,
+    tail: u16,
+    in_use: u32,
+}
+
+impl Itt {
+    /// A table of `capacity` free entries.
+    ///
+    /// # Panics
+    /// Unless `capacity` is a power of two up to [`MAX_ITT_CAPACITY`].
+    pub fn new(capacity: u32) -> Self {
+        assert!(
+            capacity.is_power_of_two() && capacity <= MAX_ITT_CAPACITY,
+            "ITT capacity {capacity} is not a power of two up to {MAX_ITT_CAPACITY}"
+        );
+        let last = capacity as u16 - 1;
+        Self {
+            entries: (0..capacity).map(Entry::free).collect(),
+            next: (0..=last).map(|index| if index == last { NONE } else { index + 1 }).collect(),
+            head: 0,
+            tail: last,
+            in_use: 0,
+        }
+    }
+
+    /// How many transfers can be in flight.
+    pub fn capacity(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// How many transfers are in flight.
+    #[inline]
+    pub const fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    /// Whether [`Itt::alloc`] would find no entry.
+    #[inline]
+    pub const fn is_full(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// RGP stage 5: takes a free entry for `work` in `lines` lines and gives it a tid. `None` if
+    /// the table is full.
+    ///
+    /// # Panics
+    /// If there are no lines: nothing would ever complete the entry.
+    #[inline]
+    pub fn alloc(&mut self, qp: QpId, slot: u16, work: &Work, lines: u32) -> Option<u32> {
+        assert!(lines > 0, "a transfer has at least one line");
+        if self.head == NONE {
+            return None;
+        }
+        let index = self.head as usize;
+        self.head = core::mem::replace(&mut self.next[index], NONE);
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        self.in_use += 1;
+        let entry = &mut self.entries[index];
+        let tid = entry.tid;
+        *entry = Entry {
+            buffer: work.buffer,
+            base: work.offset,
+            length: work.length,
+            remaining: lines,
+            tid,
+            qp: Some(qp),
+            dst_nid: work.dst_nid,
+            slot,
+            op: work.op,
+            status: Status::Ok,
+        };
+        Some(tid)
+    }
+
+    /// The transfer with this tid, unless it has completed or never was (RCP stage 2).
+    #[inline]
+    pub fn get(&self, tid: u32) -> Option<&Entry> {
+        let entry = &self.entries[self.index_of(tid)];
+        (entry.tid == tid && entry.remaining > 0).then_some(entry)
+    }
+
+    /// Counts `lines` lines as answered with `status`; the first error stays. Returns the transfer
+    /// if these were its last lines: it is out of the table then (RCP stage 2).
+    ///
+    /// # Panics
+    /// If the transfer has fewer lines left: it would complete twice.
+    #[inline]
+    pub fn answer(&mut self, tid: u32, lines: u32, status: Status) -> Option<Entry> {
+        let index = self.index_of(tid);
+        let entry = &mut self.entries[index];
+        if entry.tid != tid || entry.remaining == 0 {
+            return None;
+        }
+        assert!(lines <= entry.remaining, "more answers than lines for tid {tid}");
+        if entry.status == Status::Ok {
+            entry.status = status;
+        }
+        entry.remaining -= lines;
+        (entry.remaining == 0).then(|| self.release(index))
+    }
+
+    /// Takes out the next transfer, from index `from` on, that waits for a node; its index too.
+    pub fn take_lost(&mut self, nid: u16, from: usize) -> Option<(usize, Entry)> {
+        let waits = |entry: &Entry| entry.remaining > 0 && entry.dst_nid == nid;
+        let index = from + self.entries[from..].iter().position(waits)?;
+        Some((index, Entry { status: Status::NodeLost, ..self.release(index) }))
+    }
+
+    /// Parts all transfers of a queue pair from it. Their replies will still be counted, which
+    /// frees the entries, but there is nobody to complete them for.
+    pub fn orphan(&mut self, qp: QpId) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.qp == Some(qp)) {
+            entry.qp = None;
+        }
+    }
+
+    /// The transfers in flight.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.remaining > 0)
+    }
+
+    #[inline]
+    fn index_of(&self, tid: u32) -> usize {
+        tid as usize & (self.entries.len() - 1)
+    }
+
+    #[inline]
+    fn release(&mut self, index: usize) -> Entry {
+        let tid = self.entries[index].tid.wrapping_add(self.capacity()) & MAX_TID;
+        let entry = core::mem::replace(&mut self.entries[index], Entry::free(tid));
+        match self.tail {
+            NONE => self.head = index as u16,
+            tail => self.next[tail as usize] = index as u16,
+        }
+        self.tail = index as u16;
+        self.in_use -= 1;
+        entry
+    }
+}
+
+impl Entry {
+    /// Lines without an answer, sent or not.
+    #[inline]
+    pub const fn remaining(&self) -> u32 {
+        self.remaining
+    }
+
+    /// The tid of the transfer.
+    #[inline]
+    pub const fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    const fn free(tid: u32) -> Self {
+        Self {
+            buffer: 0,
+            base: 0,
+            length: 0,
+            remaining: 0,
+            tid,
+            qp: None,
+            dst_nid: 0,
+            slot: 0,
+            op: Op::Nop,
+            status: Status::Ok,
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Entry>() <= 40);
+    assert!(MAX_ITT_CAPACITY <= NONE as u32 && DEFAULT_ITT_CAPACITY <= MAX_ITT_CAPACITY);
+};

@@ -1,0 +1,195 @@
+//! A queue pair as its controller sees it: where the work queue is read, where the completion queue
+//! is written, which slots are under way (soNUMA §4.1; the queue part of a CT$ entry, §4.3).
+
+use rackmem_abi::{CqEntry, MAX_WQ_SIZE, Status};
+
+use crate::{Rights, Unroll, Work};
+
+/// Queue pairs of one node.
+pub const MAX_QPS: usize = 4096;
+
+/// Names a queue pair of this node. The index is used again after a removal, the pair of index and
+/// generation is not, within 65536 removals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QpId {
+    pub(crate) index: u16,
+    pub(crate) generation: u16,
+}
+
+impl QpId {
+    /// For those who compose the stages themselves; otherwise [`Rmc::add_qp`](crate::Rmc::add_qp)
+    /// names queue pairs.
+    pub const fn new(index: u16, generation: u16) -> Self {
+        Self { index, generation }
+    }
+
+    /// A small number, unique among the present queue pairs of the node: an index for tables.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// What a queue pair is registered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QpConfig {
+    /// Context of all its operations.
+    pub ctx_id: u16,
+    /// Entries of the work queue and of the completion queue, 1 to [`MAX_WQ_SIZE`].
+    pub size: u32,
+    /// What its owner may do.
+    pub rights: Rights,
+}
+
+/// A place in a ring and the phase that entries of this round have there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// Index in the ring.
+    pub index: u32,
+    /// Phase of this round: the memory of a new ring is zero, so the first round has `true`.
+    pub phase: bool,
+}
+
+impl Cursor {
+    /// The first entry of the first round.
+    pub const START: Cursor = Cursor { index: 0, phase: true };
+
+    /// Goes on to the next entry of a ring of `size` entries; the phase flips at the wrap.
+    #[inline]
+    pub const fn advance(&mut self, size: u32) {
+        self.index += 1;
+        if self.index == size {
+            self.index = 0;
+            self.phase = !self.phase;
+        }
+    }
+}
+
+/// What a queue pair has completed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QpStats {
+    /// Completed work queue entries.
+    pub ops: u64,
+    /// Bytes of those that succeeded.
+    pub bytes: u64,
+    /// Those that did not.
+    pub errors: u64,
+}
+
+/// A transfer whose lines are being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Transfer {
+    pub work: Work,
+    pub tid: u32,
+    pub unroll: Unroll,
+}
+
+/// State of a queue pair.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Qp {
+    config: QpConfig,
+    wq: Cursor,
+    cq: Cursor,
+    /// Bit = slot: its transfer has an ITT entry.
+    outstanding: u128,
+    /// The unrolling that a full lane may have interrupted. One per queue pair, so that a queue
+    /// pair whose destination is slow does not hold up the others.
+    pub(crate) transfer: Option<Transfer>,
+    pub(crate) stats: Observed<QpStats>,
+}
+
+impl Qp {
+    /// A queue pair whose rings are empty and zero, or `None` if the size is out of range.
+    pub const fn new(config: QpConfig) -> Option<Self> {
+        if config.size == 0 || config.size as usize > MAX_WQ_SIZE {
+            return None;
+        }
+        let stats = Observed(QpStats { ops: 0, bytes: 0, errors: 0 });
+        Some(Self {
+            config,
+            wq: Cursor::START,
+            cq: Cursor::START,
+            outstanding: 0,
+            transfer: None,
+            stats,
+        })
+    }
+
+    /// What it is registered with.
+    #[inline]
+    pub const fn config(&self) -> &QpConfig {
+        &self.config
+    }
+
+    /// RGP stage 2: which work queue entry comes next, and its phase once it is there.
+    #[inline]
+    pub const fn next_entry(&self) -> Cursor {
+        self.wq
+    }
+
+    /// Whether the slot's previous operation has not completed. Software that waits for slots never
+    /// shows this; software that does not has to wait here, as one slot cannot be named twice.
+    #[inline]
+    pub const fn is_outstanding(&self, slot: u32) -> bool {
+        self.outstanding >> slot & 1 != 0
+    }
+
+    /// How many slots are outstanding.
+    #[inline]
+    pub const fn in_flight(&self) -> u32 {
+        self.outstanding.count_ones()
+    }
+
+    /// The tid of the transfer that is being unrolled and how many of its lines are not sent yet.
+    #[inline]
+    pub fn unsent(&self) -> Option<(u32, u32)> {
+        self.transfer.as_ref().map(|transfer| (transfer.tid, transfer.unroll.lines()))
+    }
+
+    /// Takes the current work queue entry; returns its slot. `outstanding` unless it completes at
+    /// once.
+    #[inline]
+    pub const fn take_entry(&mut self, outstanding: bool) -> u16 {
+        let slot = self.wq.index;
+        self.outstanding |= (outstanding as u128) << slot;
+        self.wq.advance(self.config.size);
+        slot as u16
+    }
+
+    /// RCP stage 4: the place and the word of the completion queue entry for `slot`.
+    ///
+    /// There is always room. At most `size` entries are posted and not yet seen to be complete, if
+    /// software waits for slots; if it does not, it overwrites its own completions.
+    #[inline]
+    pub fn complete(&mut self, slot: u16, status: Status, bytes: u32) -> (u32, u32) {
+        self.outstanding &= !(1 << slot);
+        self.stats.0.ops += 1;
+        match status {
+            Status::Ok => self.stats.0.bytes += u64::from(bytes),
+            _ => self.stats.0.errors += 1,
+        }
+        let entry = CqEntry { phase: self.cq.phase, slot, status_code: status as u8 };
+        let position = self.cq.index;
+        self.cq.advance(self.config.size);
+        (position, entry.encode())
+    }
+}
+
+/// Counters, which are observed and never acted on. Controllers that differ in nothing else are
+/// the same, so that comparing and hashing states (as a model checker does) sees finitely many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Observed<T>(pub T);
+
+impl<T> PartialEq for Observed<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for Observed<T> {}
+
+impl<T> core::hash::Hash for Observed<T> {
+    fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
+}
+
+const _: () = assert!(MAX_WQ_SIZE <= u128::BITS as usize);

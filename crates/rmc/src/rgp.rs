@@ -1,0 +1,194 @@
+//! Request generation pipeline (RGP): a work queue entry becomes line-sized requests
+//! (soNUMA §4.2; stages as in Manycore NI §4.2).
+//!
+//! | stage | here |
+//! |---|---|
+//! | 1 to 3: select a WQ, find and load its current entry | [`Rmc::poll_rgp`](crate::Rmc::poll_rgp), [`Memory::wq_words`] |
+//! | 4: is it new? may it be done? | [`accept`], [`check`] |
+//! | 5: ITT entry, tid | [`Itt::alloc`](crate::Itt::alloc) |
+//! | 6: unroll | [`Unroll`] |
+//! | 7: local data | [`load`] |
+//! | 8: packet | [`request`] |
+
+use rackmem_abi::{ATOMIC_BYTES, Header, LINE_BYTES, MAX_OFFSET, Op, Request, Status, WqEntry};
+
+use crate::{Memory, QpId};
+
+/// What the owner of a queue pair may do to the segments of its context.
+///
+/// It is decided when the context is opened, by file permission (soNUMA §5.1), and checked at the
+/// source: the nodes of a rack trust each other's controllers, not each other's applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rights {
+    /// Reads and no-ops.
+    ReadOnly,
+    /// Everything.
+    ReadWrite,
+}
+
+/// A work queue entry that has passed every check the source can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Work {
+    /// Operation.
+    pub op: Op,
+    /// Destination node; it exists, but may be down.
+    pub dst_nid: u16,
+    /// Offset in the destination's segment; 0 if the operation addresses nothing.
+    pub offset: u64,
+    /// Length in bytes; 0 if the operation addresses nothing.
+    pub length: u32,
+    /// Address of the local buffer.
+    pub buffer: u64,
+}
+
+/// Stage 4: the entry in these words, if it is of the round with this `phase` and thus new.
+#[inline]
+pub const fn accept(words: [u64; 2], phase: bool) -> Option<WqEntry> {
+    let entry = WqEntry::decode(words);
+    if entry.phase == phase { Some(entry) } else { None }
+}
+
+/// Stage 4: all that can be checked without the destination, in a rack of `nodes` nodes.
+///
+/// # Errors
+/// In this order: [`Status::BadOperation`], [`Status::NoNode`], [`Status::NoPermission`],
+/// [`Status::MisalignedAtomic`], and [`Status::OutOfSegment`] for a range that no segment can
+/// contain, because packets could not even name its end.
+#[inline]
+pub const fn check(entry: &WqEntry, nodes: u16, rights: Rights) -> Result<Work, Status> {
+    let Some(op) = Op::from_code(entry.op_code) else {
+        return Err(Status::BadOperation);
+    };
+    if entry.dst_nid >= nodes {
+        return Err(Status::NoNode);
+    }
+    // A notification disturbs those who wait for one, so it takes the right to write.
+    if matches!(rights, Rights::ReadOnly) && (op.modifies() || matches!(op, Op::Notify)) {
+        return Err(Status::NoPermission);
+    }
+    if op.is_atomic() && (entry.length != ATOMIC_BYTES || entry.offset % 8 != 0) {
+        return Err(Status::MisalignedAtomic);
+    }
+    let (offset, length) = match op {
+        Op::Nop | Op::Notify => (0, 0),
+        _ => (entry.offset, entry.length),
+    };
+    if offset > MAX_OFFSET || length as u64 > MAX_OFFSET + 1 - offset {
+        return Err(Status::OutOfSegment);
+    }
+    Ok(Work { op, dst_nid: entry.dst_nid, offset, length, buffer: entry.buffer })
+}
+
+/// The part of a transfer that lies in one line of the destination's segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Offset in the destination's segment.
+    pub offset: u64,
+    /// Length in bytes, at most a line.
+    pub length: u8,
+    /// Address of the piece in the local buffer.
+    pub buffer: u64,
+}
+
+/// Stage 6: splits a transfer at the line boundaries of the *remote* offset, because the line is
+/// the unit of atomicity there. A transfer without bytes is one empty piece: it still visits the
+/// destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unroll {
+    offset: u64,
+    buffer: u64,
+    length: u32,
+    lines: u32,
+}
+
+impl Unroll {
+    /// Starts at the first line of `work`.
+    #[inline]
+    pub const fn new(work: &Work) -> Self {
+        let in_line = (work.offset % LINE_BYTES as u64) as u32;
+        let lines =
+            if work.length == 0 { 1 } else { (in_line + work.length).div_ceil(LINE_BYTES as u32) };
+        Self { offset: work.offset, buffer: work.buffer, length: work.length, lines }
+    }
+
+    /// How many pieces are left.
+    #[inline]
+    pub const fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    /// The current piece. It stays current until [`Unroll::advance`], so that a full lane costs
+    /// nothing but time.
+    #[inline]
+    pub const fn peek(&self) -> Option<Piece> {
+        if self.lines == 0 {
+            return None;
+        }
+        let to_boundary = (LINE_BYTES as u64 - self.offset % LINE_BYTES as u64) as u32;
+        let length = if self.length < to_boundary { self.length } else { to_boundary };
+        Some(Piece { offset: self.offset, length: length as u8, buffer: self.buffer })
+    }
+
+    /// Goes on to the next piece.
+    #[inline]
+    pub const fn advance(&mut self) {
+        if let Some(piece) = self.peek() {
+            self.offset += piece.length as u64;
+            self.buffer += piece.length as u64;
+            self.length -= piece.length as u32;
+            self.lines -= 1;
+        }
+    }
+}
+
+impl Iterator for Unroll {
+    type Item = Piece;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece> {
+        let piece = self.peek();
+        self.advance();
+        piece
+    }
+}
+
+/// Stage 7: the bytes that the request of this piece carries; zero where it carries none.
+///
+/// # Errors
+/// What [`Memory::load`] says.
+#[inline]
+pub fn load<M: Memory>(
+    mem: &mut M,
+    qp: QpId,
+    op: Op,
+    piece: &Piece,
+) -> Result<[u8; LINE_BYTES], Status> {
+    let mut payload = [0; LINE_BYTES];
+    let bytes = op.operand_bytes(piece.length as usize);
+    if bytes > 0 {
+        mem.load(qp, piece.buffer, &mut payload[..bytes])?;
+    }
+    Ok(payload)
+}
+
+/// Stage 8: the request packet of one piece.
+#[inline]
+pub const fn request(
+    work: &Work,
+    piece: &Piece,
+    src_nid: u16,
+    ctx_id: u16,
+    tid: u32,
+    payload: [u8; LINE_BYTES],
+) -> Request {
+    let header = Header {
+        dst_nid: work.dst_nid,
+        src_nid,
+        op: work.op,
+        ctx_id,
+        length: piece.length,
+        offset: piece.offset,
+        tid,
+    };
+    Request { header, payload }
+}

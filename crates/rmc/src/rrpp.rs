@@ -1,0 +1,91 @@
+//! Remote request processing pipeline (RRPP): a request becomes a memory access and exactly one
+//! reply (soNUMA §4.2). It keeps nothing between requests.
+//!
+//! | stage | here |
+//! |---|---|
+//! | 1: decode | [`check`] |
+//! | 2, 3: context table, bounds | [`check`] |
+//! | 4: translate | [`Memory`] |
+//! | 5: access | [`execute`] |
+//! | 6: reply | [`reply`] |
+
+use rackmem_abi::{Header, LINE_BYTES, Op, Reply, Request, Status};
+
+use crate::{ContextTable, Memory};
+
+/// Stages 1 to 3: whether node `nid` may do what the request says.
+///
+/// # Errors
+/// For headers that no RGP writes: [`Status::NoNode`] if this is not their node,
+/// [`Status::MisalignedAtomic`] or [`Status::BadOperation`] if they are malformed. Then
+/// [`Status::NoContext`] and [`Status::OutOfSegment`].
+#[inline]
+pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), Status> {
+    if header.dst_nid != nid {
+        return Err(Status::NoNode);
+    }
+    if !header.is_well_formed() {
+        let atomic = header.op.is_atomic();
+        return Err(if atomic { Status::MisalignedAtomic } else { Status::BadOperation });
+    }
+    contexts.lookup(header.ctx_id)?.check(header.offset, u64::from(header.length))
+}
+
+/// Stage 5: does what a checked request says; returns the bytes for the reply.
+#[inline]
+pub fn execute<M: Memory>(request: &Request, mem: &mut M) -> [u8; LINE_BYTES] {
+    let Header { op, ctx_id, offset, length, .. } = request.header;
+    let mut result = [0; LINE_BYTES];
+    match op {
+        Op::Nop => {}
+        Op::Read => mem.read(ctx_id, offset, &mut result[..length as usize]),
+        Op::Write => mem.write(ctx_id, offset, &request.payload[..length as usize]),
+        Op::FetchAdd => {
+            let old = mem.fetch_add(ctx_id, offset, operand(&request.payload, 0));
+            result[..8].copy_from_slice(&old.to_le_bytes());
+        }
+        Op::CompareSwap => {
+            let (expected, desired) = (operand(&request.payload, 0), operand(&request.payload, 1));
+            let old = mem.compare_swap(ctx_id, offset, expected, desired);
+            result[..8].copy_from_slice(&old.to_le_bytes());
+        }
+        Op::Notify => mem.notify(ctx_id),
+    }
+    result
+}
+
+/// Stage 6: the one reply to a request.
+///
+/// It carries the request's header turned round, except that the reply to a malformed request does
+/// not repeat what was malformed: it could not travel.
+#[inline]
+pub const fn reply(request: &Header, outcome: Result<[u8; LINE_BYTES], Status>) -> Reply {
+    let mut header = Header { dst_nid: request.src_nid, src_nid: request.dst_nid, ..*request };
+    if !header.is_well_formed() {
+        header.op = Op::Nop;
+        header.length = 0;
+    }
+    match outcome {
+        Ok(payload) => Reply { header, status: Status::Ok, payload },
+        Err(status) => Reply { header, status, payload: [0; LINE_BYTES] },
+    }
+}
+
+/// Stages 1 to 6 for one request.
+#[inline]
+pub fn process<M: Memory>(
+    request: &Request,
+    nid: u16,
+    contexts: &ContextTable,
+    mem: &mut M,
+) -> Reply {
+    let outcome = check(&request.header, nid, contexts).map(|()| execute(request, mem));
+    reply(&request.header, outcome)
+}
+
+#[inline]
+fn operand(payload: &[u8; LINE_BYTES], index: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&payload[index * 8..index * 8 + 8]);
+    u64::from_le_bytes(bytes)
+}
