@@ -1,0 +1,413 @@
+//! The functions of `include/rackmem/runtime.h`.
+//!
+//! Each returns 0 or a negative `errno`, and keeps the explanation for `rackmem_last_error`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::client::ffi;
+use crate::client::{Context, LocalBuffer, OpenOptions, RawQueuePair};
+use crate::error::{Error, Result};
+use crate::protocol::{Progress, Request, Response};
+use crate::rack::Rack;
+use crate::shm::mapping::{Mapping, PAGE_BYTES, round_up_to_page};
+
+/// `rackmem_context`.
+pub struct CContext {
+    context: Context,
+    /// Kept until the context is closed.
+    buffers: Mutex<Vec<LocalBuffer>>,
+}
+
+/// `rackmem_open_args`.
+#[repr(C)]
+pub struct OpenArgs {
+    rack: *const c_char,
+    nid: c_int,
+    ctx_id: c_int,
+    read_only: c_int,
+    segment_bytes: usize,
+    progress: c_int,
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Queue pairs that C holds, so that closing a context can free what was forgotten.
+static QUEUE_PAIRS: Mutex<Option<HashMap<usize, (usize, RawQueuePair)>>> = Mutex::new(None);
+
+fn with_queue_pairs<T>(f: impl FnOnce(&mut HashMap<usize, (usize, RawQueuePair)>) -> T) -> T {
+    let mut guard = QUEUE_PAIRS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    f(guard.get_or_insert_with(HashMap::new))
+}
+
+fn report(error: &Error) -> c_int {
+    let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with(|last| *last.borrow_mut() = text);
+    -error.errno()
+}
+
+fn code(result: Result<()>) -> c_int {
+    result.map_or_else(|error| report(&error), |()| 0)
+}
+
+fn invalid(message: &str) -> Error {
+    Error::invalid(message)
+}
+
+/// Negative: for ever.
+fn deadline(timeout_ms: c_int) -> Option<Instant> {
+    u64::try_from(timeout_ms).ok().map(|ms| Instant::now() + Duration::from_millis(ms))
+}
+
+/// # Safety
+/// `ctx` is NULL or comes from `rackmem_open` and was not closed.
+unsafe fn context<'a>(ctx: *const CContext) -> Result<&'a CContext> {
+    // SAFETY: the caller's contract.
+    unsafe { ctx.as_ref() }.ok_or_else(|| invalid("the context is NULL"))
+}
+
+fn give(out: *mut *mut CContext, context: Result<Context>) -> c_int {
+    if out.is_null() {
+        return report(&invalid("nowhere to put the context: the first argument is NULL"));
+    }
+    let boxed = context.map(|context| {
+        Box::into_raw(Box::new(CContext { context, buffers: Mutex::new(Vec::new()) }))
+    });
+    match boxed {
+        Ok(ctx) => {
+            // SAFETY: not null, and the caller says it is a place for a pointer.
+            unsafe { out.write(ctx) };
+            0
+        }
+        Err(error) => {
+            // SAFETY: as above.
+            unsafe { out.write(ptr::null_mut()) };
+            report(&error)
+        }
+    }
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `out` is valid for writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_init(out: *mut *mut CContext, segment_bytes: usize) -> c_int {
+    let open = || {
+        let mut options = OpenOptions::from_env()?;
+        if segment_bytes != 0 {
+            options = options.segment_bytes(segment_bytes as u64);
+        }
+        Context::open_all(&options)
+    };
+    give(out, open())
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `out` is valid for writing a pointer, `args` for reading; its string ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_open(out: *mut *mut CContext, args: *const OpenArgs) -> c_int {
+    // SAFETY: the caller's contract.
+    give(out, unsafe { options(args) }.and_then(|options| Context::open(&options)))
+}
+
+/// # Safety
+/// As `rackmem_open`.
+unsafe fn options(args: *const OpenArgs) -> Result<OpenOptions> {
+    // SAFETY: the caller's contract.
+    let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("the arguments are NULL"))?;
+    let mut options = OpenOptions::from_env()?;
+    if !args.rack.is_null() {
+        // SAFETY: the caller's contract.
+        let name = unsafe { CStr::from_ptr(args.rack) };
+        let name = name.to_str().map_err(|_| invalid("the rack's name is not UTF-8"))?;
+        options = options.rack(Rack::named(Some(name))?);
+    }
+    if args.nid >= 0 {
+        let nid = u16::try_from(args.nid).map_err(|_| invalid("the node number is too large"))?;
+        options = options.node(nid);
+    }
+    if args.ctx_id >= 0 {
+        let ctx_id = u16::try_from(args.ctx_id);
+        options = options.context(ctx_id.map_err(|_| invalid("the context number is too large"))?);
+    }
+    if args.segment_bytes != 0 {
+        options = options.segment_bytes(args.segment_bytes as u64);
+    }
+    options = match args.progress {
+        0 => options,
+        1 => options.progress(Progress::Inline),
+        2 => options.progress(Progress::Daemon),
+        3 => options.progress(Progress::Packet),
+        other => return Err(invalid(&format!("{other} is no rackmem_progress"))),
+    };
+    Ok(options.read_only(args.read_only != 0))
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is NULL or was opened and not closed; nothing of it is used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_close(ctx: *mut CContext) {
+    if ctx.is_null() {
+        return;
+    }
+    let owner = ctx as usize;
+    let orphans: Vec<RawQueuePair> = with_queue_pairs(|pairs| {
+        let keys: Vec<usize> =
+            pairs.iter().filter(|(_, (of, _))| *of == owner).map(|(key, _)| *key).collect();
+        keys.iter().filter_map(|key| pairs.remove(key)).map(|(_, pair)| pair).collect()
+    });
+    drop(orphans);
+    // SAFETY: the pointer comes from `give`, and the caller gives it up.
+    drop(unsafe { Box::from_raw(ctx) });
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_nid(ctx: *const CContext) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { context(ctx) }.map_or_else(|e| report(&e), |c| c.context.nid().into())
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_nodes(ctx: *const CContext) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { context(ctx) }.map_or_else(|e| report(&e), |c| c.context.nodes().into())
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_segment(ctx: *const CContext) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    unsafe { context(ctx) }.map_or(ptr::null_mut(), |c| c.context.segment_data().cast())
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_segment_bytes(ctx: *const CContext) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { context(ctx) }.map_or(0, |c| c.context.segment_bytes() as usize)
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_wait_joined(
+    ctx: *mut CContext,
+    nid: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    code(unsafe { context(ctx) }.and_then(|c| {
+        let nid = u16::try_from(nid).unwrap_or(u16::MAX);
+        c.context.wait_joined(nid, deadline(timeout_ms))
+    }))
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open, `out` valid for writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_qp_create(
+    ctx: *mut CContext,
+    entries: c_uint,
+    out: *mut *mut ffi::Qp,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let made = unsafe { context(ctx) }.and_then(|c| c.context.raw_queue_pair(entries));
+    match made {
+        Ok(mut pair) => {
+            let qp: *mut ffi::Qp = &raw mut *pair.qp;
+            with_queue_pairs(|pairs| pairs.insert(qp as usize, (ctx as usize, pair)));
+            // SAFETY: the caller's contract.
+            unsafe { out.write(qp) };
+            0
+        }
+        Err(error) => report(&error),
+    }
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `qp` is NULL or was created and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_qp_destroy(qp: *mut ffi::Qp) {
+    drop(with_queue_pairs(|pairs| pairs.remove(&(qp as usize))));
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_alloc(ctx: *mut CContext, size_bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    let made = unsafe { context(ctx) }.and_then(|c| {
+        let mut buffer = c.context.buffer(size_bytes)?;
+        let base = buffer.as_mut_ptr();
+        c.buffers.lock().expect("no holder panics").push(buffer);
+        Ok(base)
+    });
+    made.map_or_else(
+        |error| {
+            report(&error);
+            ptr::null_mut()
+        },
+        |base| base.cast(),
+    )
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open; the pages around the buffer are ordinary memory of this process, and no other
+/// thread uses them during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_register(
+    ctx: *mut CContext,
+    buffer: *mut c_void,
+    size_bytes: usize,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    code(unsafe { context(ctx) }.and_then(|c| {
+        let first = buffer as usize & !(PAGE_BYTES - 1);
+        let end = round_up_to_page(buffer as usize + size_bytes);
+        if first == 0 || size_bytes == 0 {
+            return Err(invalid("nothing to register"));
+        }
+        // SAFETY: the caller's contract.
+        unsafe { replace_pages(c, first, end - first) }
+    }))
+}
+
+/// Replaces private pages by shared ones with the same contents at the same addresses.
+///
+/// # Safety
+/// As `rackmem_register`, for whole pages.
+unsafe fn replace_pages(c: &CContext, first: usize, len: usize) -> Result<()> {
+    use std::os::fd::AsRawFd;
+    let membership = c.context.membership();
+    let request = Request::CreateBuffer { size_bytes: len as u64 };
+    let answer = membership.connection().call(&request, None)?;
+    let (Response::Buffer { buffer }, Some(fd)) = (answer.message, answer.fds.into_iter().next())
+    else {
+        return Err(Error::new(libc::EPROTO, "the daemon sent no buffer"));
+    };
+    let raw = fd.as_raw_fd();
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    // A second view of the new memory, to fill it before it takes the old pages' place.
+    let view = Mapping::open(fd, len, crate::shm::mapping::Access::ReadWrite)
+        .map_err(|e| Error::io("cannot map the buffer", e))?;
+    // SAFETY: the caller owns the pages and does not use them meanwhile; `view` is as long; the
+    // new mapping covers exactly the old pages and shows the same bytes.
+    let mapped = unsafe {
+        ptr::copy_nonoverlapping(first as *const u8, view.base(), len);
+        libc::mmap(first as *mut c_void, len, prot, flags, raw, 0)
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(Error::io("cannot register the buffer", std::io::Error::last_os_error()));
+    }
+    c.context.place(buffer, first as u64)
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open; `ready` may be called with `arg`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_sleep_until(
+    ctx: *mut CContext,
+    ready: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    arg: *mut c_void,
+    watch_nid: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    code(unsafe { context(ctx) }.and_then(|c| {
+        let ready = ready.ok_or_else(|| invalid("no condition to wait for"))?;
+        // SAFETY: the caller's contract.
+        let mut ready = || unsafe { ready(arg) != 0 };
+        let watch = u16::try_from(watch_nid).ok();
+        c.context.sleep_until(&mut ready, watch, deadline(timeout_ms))
+    }))
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `ctx` is open, `seen` valid for reading and writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_wait_notify(
+    ctx: *mut CContext,
+    seen: *mut u64,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    code(unsafe { context(ctx) }.and_then(|c| {
+        // SAFETY: the caller's contract.
+        let seen = unsafe { seen.as_mut() }.ok_or_else(|| invalid("`seen` is NULL"))?;
+        *seen = c.context.wait_notify(*seen, deadline(timeout_ms))?;
+        Ok(())
+    }))
+}
+
+/// See `rackmem/runtime.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackmem_last_error() -> *const c_char {
+    LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+/// See `rackmem/runtime.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackmem_strerror(error: c_int) -> *const c_char {
+    static TEXTS: Mutex<Option<HashMap<c_int, &'static CStr>>> = Mutex::new(None);
+    let mut guard = TEXTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let texts = guard.get_or_insert_with(HashMap::new);
+    let text = texts.entry(error).or_insert_with(|| {
+        // Each value is explained once and kept: C holds on to the text.
+        let owned = CString::new(explain(error)).unwrap_or_default();
+        Box::leak(owned.into_boxed_c_str())
+    });
+    text.as_ptr()
+}
+
+fn explain(error: c_int) -> String {
+    let status = rackmem_abi::Status::ALL.into_iter().find(|status| status.errno() == error);
+    match status {
+        Some(status) => status.describe().to_owned(),
+        None => std::io::Error::from_raw_os_error(error.saturating_abs()).to_string(),
+    }
+}
+
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Arc<Context>>();
+};

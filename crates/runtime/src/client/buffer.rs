@@ -1,0 +1,26 @@
+use std::sync::Arc;
+
+use crate::shm::mapping::Mapping;
+
+/// Shared memory for local buffers: every progress mode reaches it at full speed.
+///
+/// It derefs to bytes that this process owns; the daemon touches them only for operations that
+/// were given a part of them.
+#[derive(Debug)]
+pub struct LocalBuffer(pub(crate) Arc<Mapping>);
+
+impl std::ops::Deref for LocalBuffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is as long as that, and lives as long as `self`. Operations write it
+        // only while they hold a `&mut` of it (see `QueuePair`).
+        unsafe { std::slice::from_raw_parts(self.0.base(), self.0.len()) }
+    }
+}
+
+impl std::ops::DerefMut for LocalBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; `&mut self` makes it the only access by this process.
+        unsafe { std::slice::from_raw_parts_mut(self.0.base(), self.0.len()) }
+    }
+}

@@ -1,0 +1,396 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rackmem_abi::{MAX_NODES, Status};
+use rackmem_rmc::Rights;
+
+use super::options::JOIN_TIMEOUT;
+use super::{LocalBuffer, OpenOptions, QueuePair, RawQueuePair};
+use crate::control::{Connection, unexpected};
+use crate::error::{Error, Result};
+use crate::protocol::{PeerState, Progress, Request, Response};
+use crate::shm::bell::Bell;
+use crate::shm::line_lock::Owner;
+use crate::shm::mapping::{Access, Mapping, round_up_to_page};
+use crate::shm::segment::{Segment, State};
+use crate::shm::sleep;
+
+/// Between two questions whether a node has joined.
+const JOIN_POLL: Duration = Duration::from_millis(2);
+
+/// A sleeper looks that often whether daemon and peer are still there.
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A process's membership in a context: one connection to its daemon, and what came through it.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) rack_nodes: u16,
+    pub(crate) nid: u16,
+    pub(crate) ctx_id: u16,
+    pub(crate) rights: Rights,
+    pub(crate) owner: Owner,
+    pub(crate) bell: Bell,
+    pub(crate) segment: Arc<Segment>,
+    connection: Mutex<Connection>,
+    peers: Mutex<Vec<Option<Arc<Segment>>>>,
+}
+
+impl Membership {
+    pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().expect("no call panics")
+    }
+
+    pub(crate) fn call(&self, request: &Request) -> Result<Response> {
+        Ok(self.connection().call(request, None)?.message)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Vec<Option<Arc<Segment>>>> {
+        self.peers.lock().expect("no holder panics")
+    }
+
+    /// The segment of a node, mapped when it is first needed.
+    #[cold]
+    pub(crate) fn map_peer(&self, nid: u16) -> std::result::Result<Arc<Segment>, Status> {
+        let index = usize::from(nid);
+        if let Some(segment) = &self.peers()[index] {
+            return Ok(segment.clone());
+        }
+        let answer = self.connection().call(&Request::Peer { nid }, None);
+        let Ok(answer) = answer else { return Err(Status::NodeLost) };
+        match (answer.message, answer.fds.into_iter().next()) {
+            (Response::Peer { state: PeerState::Present }, Some(fd)) => {
+                let access = match self.rights {
+                    Rights::ReadOnly => Access::Read,
+                    Rights::ReadWrite => Access::ReadWrite,
+                };
+                let segment = Segment::open(fd, access).map_err(|_| Status::NodeLost)?;
+                let segment = Arc::new(segment);
+                self.peers()[index] = Some(segment.clone());
+                Ok(segment)
+            }
+            (Response::Peer { state: PeerState::Absent }, _) => Err(Status::NoContext),
+            (Response::Peer { state: PeerState::NoNode }, _) => Err(Status::NoNode),
+            _ => Err(Status::NodeLost),
+        }
+    }
+
+    pub(crate) fn forget_peer(&self, index: usize) {
+        self.peers()[index] = None;
+    }
+
+    pub(crate) fn is_daemon_gone(&self) -> bool {
+        self.segment.state() != State::Live || self.connection().is_hung_up()
+    }
+
+    /// Whether a node that has joined is there no more. One that has not joined yet is not lost.
+    fn is_peer_gone(&self, nid: u16) -> bool {
+        if let Some(Some(segment)) = self.peers().get(usize::from(nid)) {
+            return segment.state() != State::Live;
+        }
+        matches!(self.map_peer(nid), Err(Status::NodeLost | Status::NoNode))
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // Without this the daemon takes the end of the connection for a crash.
+        let _ = self.call(&Request::Close);
+    }
+}
+
+/// Membership in a context: this node's segment, and the way to those of the others.
+///
+/// Leaving (dropping all handles) makes the peers' operations on this node fail with
+/// [`Status::NoContext`].
+#[derive(Clone, Debug)]
+pub struct Context {
+    membership: Arc<Membership>,
+    /// Nodes that take part.
+    nodes: u16,
+    progress: Progress,
+    spin_polls: u32,
+}
+
+impl Context {
+    /// Joins a context, without waiting for others.
+    ///
+    /// # Errors
+    /// No such rack, node or context; no permission; the segment does not fit the machine.
+    pub fn open(options: &OpenOptions) -> Result<Context> {
+        sleep::register_process().map_err(|e| Error::io("the kernel lacks membarrier", e))?;
+        let file = options.rack.open_context(options.ctx_id, options.read_only)?;
+        let (connection, welcome) = Connection::open(&options.rack, options.nid)?;
+        let Response::Welcome { nodes: rack_nodes, .. } = welcome.message else {
+            return Err(unexpected(&welcome.message));
+        };
+        let mut fds = welcome.fds.into_iter();
+        let (Some(flag), Some(event)) = (fds.next(), fds.next()) else {
+            return Err(Error::new(libc::EPROTO, "the daemon did not send its bell"));
+        };
+        let bell = Bell::open(flag, event).map_err(|e| Error::io("cannot map the bell", e))?;
+        let nodes = options.nodes.unwrap_or(rack_nodes);
+        if nodes == 0 || nodes > rack_nodes || options.nid >= nodes {
+            return Err(Error::invalid(format!(
+                "node {} of {nodes}: rack '{}' has {rack_nodes} nodes",
+                options.nid,
+                options.rack.name()
+            )));
+        }
+        allow_daemon_to_reach_us(&connection);
+        let (ctx_id, segment_bytes) = (options.ctx_id, options.segment_bytes);
+        let request = Request::Open { ctx_id, segment_bytes };
+        let opened = connection.call(&request, Some(&file.into()))?;
+        let Response::Opened { owner, read_only } = opened.message else {
+            return Err(unexpected(&opened.message));
+        };
+        let fd = opened.fds.into_iter().next();
+        let fd = fd.ok_or_else(|| Error::new(libc::EPROTO, "the daemon sent no segment"))?;
+        let segment = Segment::open(fd, Access::ReadWrite)
+            .map_err(|e| Error::io("cannot map the segment", e))?;
+        let membership = Membership {
+            rack_nodes,
+            nid: options.nid,
+            ctx_id,
+            rights: if read_only { Rights::ReadOnly } else { Rights::ReadWrite },
+            owner: Owner::from_token(owner),
+            bell,
+            segment: Arc::new(segment),
+            connection: Mutex::new(connection),
+            peers: Mutex::new(vec![None; usize::from(rack_nodes)]),
+        };
+        if options.progress != Progress::Inline {
+            let address = membership.segment.data() as u64;
+            membership.call(&Request::PlaceSegment { address })?;
+        }
+        Ok(Context {
+            membership: Arc::new(membership),
+            nodes,
+            progress: options.progress,
+            spin_polls: spin_polls(nodes),
+        })
+    }
+
+    /// Joins, and waits until all nodes that take part have joined.
+    ///
+    /// # Errors
+    /// As [`Context::open`], or a node does not join within a minute.
+    pub fn open_all(options: &OpenOptions) -> Result<Context> {
+        let context = Context::open(options)?;
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        for nid in 0..context.nodes {
+            context.wait_joined(nid, Some(deadline))?;
+        }
+        Ok(context)
+    }
+
+    /// Waits until a node has joined.
+    ///
+    /// # Errors
+    /// The deadline passes, or the rack has no such node.
+    pub fn wait_joined(&self, nid: u16, deadline: Option<Instant>) -> Result<()> {
+        if nid >= self.membership.rack_nodes {
+            return Err(Status::NoNode.into());
+        }
+        loop {
+            match self.membership.map_peer(nid) {
+                Ok(_) => return Ok(()),
+                Err(_) if self.membership.connection().is_hung_up() => {
+                    return Err(Error::daemon_gone(self.nid()));
+                }
+                Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
+                    let ctx_id = self.membership.ctx_id;
+                    return Err(Error::new(
+                        libc::ETIMEDOUT,
+                        format!("node {nid} did not join context {ctx_id} in time"),
+                    ));
+                }
+                Err(_) => std::thread::sleep(JOIN_POLL),
+            }
+        }
+    }
+
+    /// This node.
+    pub fn nid(&self) -> u16 {
+        self.membership.nid
+    }
+
+    /// Nodes that take part: 0 to one less.
+    pub fn nodes(&self) -> u16 {
+        self.nodes
+    }
+
+    /// Size of this node's segment in bytes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.membership.segment.size_bytes()
+    }
+
+    /// First byte of this node's segment, which other nodes may change at any time.
+    pub fn segment_data(&self) -> *mut u8 {
+        self.membership.segment.data()
+    }
+
+    /// 8 bytes of this node's segment, to poll and to change: atomic against remote operations.
+    ///
+    /// # Errors
+    /// `OutOfSegment`; `MisalignedAtomic` if `offset` is no multiple of 8.
+    pub fn word(&self, offset: u64) -> std::result::Result<&AtomicU64, Status> {
+        self.check_own(offset, 8)?;
+        if offset % 8 != 0 {
+            return Err(Status::MisalignedAtomic);
+        }
+        // SAFETY: the word lies in the mapped segment, which lives as long as `self`.
+        Ok(unsafe { &*self.segment_data().add(offset as usize).cast::<AtomicU64>() })
+    }
+
+    /// Copies out of this node's segment; lines may be torn by a concurrent remote write unless
+    /// read through a queue pair.
+    ///
+    /// # Errors
+    /// `OutOfSegment`
+    pub fn read_own(&self, offset: u64, out: &mut [u8]) -> std::result::Result<(), Status> {
+        self.check_own(offset, out.len())?;
+        // SAFETY: the range was checked.
+        unsafe {
+            let from = self.segment_data().add(offset as usize);
+            crate::shm::copy::copy_out(out.as_mut_ptr(), from, out.len());
+        }
+        Ok(())
+    }
+
+    /// Copies into this node's segment.
+    ///
+    /// # Errors
+    /// `OutOfSegment`
+    pub fn write_own(&self, offset: u64, bytes: &[u8]) -> std::result::Result<(), Status> {
+        self.check_own(offset, bytes.len())?;
+        // SAFETY: the range was checked.
+        unsafe {
+            let to = self.segment_data().add(offset as usize);
+            crate::shm::copy::copy_in(to, bytes.as_ptr(), bytes.len());
+        }
+        Ok(())
+    }
+
+    fn check_own(&self, offset: u64, length: usize) -> std::result::Result<(), Status> {
+        let bounds = rackmem_rmc::Bounds { size_bytes: self.segment_bytes() };
+        bounds.check(offset, length as u64)
+    }
+
+    /// Makes a queue pair of `entries` entries: a power of two from 2 to `MAX_WQ_SIZE`.
+    ///
+    /// # Errors
+    /// Another number, or the daemon is gone.
+    pub fn queue_pair(&self, entries: u32) -> Result<QueuePair> {
+        Ok(QueuePair::new(self.raw_queue_pair(entries)?))
+    }
+
+    pub(crate) fn raw_queue_pair(&self, entries: u32) -> Result<RawQueuePair> {
+        RawQueuePair::create(&self.membership, entries, self.progress, self.spin_polls)
+    }
+
+    /// Makes zeroed memory for local buffers, whole pages.
+    ///
+    /// # Errors
+    /// The machine has no room, or the daemon is gone.
+    pub fn buffer(&self, size_bytes: usize) -> Result<LocalBuffer> {
+        let size_bytes = round_up_to_page(size_bytes.max(1));
+        let request = Request::CreateBuffer { size_bytes: size_bytes as u64 };
+        let answer = self.membership.connection().call(&request, None)?;
+        let (Response::Buffer { buffer }, Some(fd)) =
+            (answer.message, answer.fds.into_iter().next())
+        else {
+            return Err(Error::new(libc::EPROTO, "the daemon sent no buffer"));
+        };
+        let mapping = Mapping::open(fd, size_bytes, Access::ReadWrite)
+            .map_err(|e| Error::io("cannot map the buffer", e))?;
+        self.place(buffer, mapping.base() as u64)?;
+        Ok(LocalBuffer(Arc::new(mapping)))
+    }
+
+    /// Tells the daemon where buffer memory is mapped. Inline progress does not ask it.
+    pub(crate) fn place(&self, buffer: u32, address: u64) -> Result<()> {
+        self.membership.call(&Request::PlaceBuffer { buffer, address }).map(|_| ())
+    }
+
+    pub(crate) fn membership(&self) -> &Arc<Membership> {
+        &self.membership
+    }
+
+    /// Notifications that this node has received in this context.
+    pub fn notifications(&self) -> u64 {
+        self.membership.segment.notifications()
+    }
+
+    /// Sleeps until the count of notifications differs from `seen`, and returns it.
+    ///
+    /// # Errors
+    /// The deadline passes, or the daemon is gone.
+    pub fn wait_notify(&self, seen: u64, deadline: Option<Instant>) -> Result<u64> {
+        self.sleep_until(&mut || self.notifications() != seen, None, deadline)?;
+        Ok(self.notifications())
+    }
+
+    /// Sleeps until `ready()`, being woken by remote writes to this node's segment.
+    ///
+    /// # Errors
+    /// `watch` (a node) or the daemon is gone, or the deadline passes.
+    pub fn sleep_until(
+        &self,
+        ready: &mut dyn FnMut() -> bool,
+        watch: Option<u16>,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        loop {
+            if ready() {
+                return Ok(());
+            }
+            if self.membership.is_daemon_gone() {
+                return Err(Error::daemon_gone(self.nid()));
+            }
+            if let Some(nid) = watch.filter(|nid| self.membership.is_peer_gone(*nid)) {
+                // What it wrote before it went still counts.
+                if ready() {
+                    return Ok(());
+                }
+                let message = format!("node {nid} is gone while it was waited for");
+                return Err(Error::new(libc::EHOSTDOWN, message));
+            }
+            let mut nap = LIVENESS_INTERVAL;
+            if let Some(deadline) = deadline {
+                nap = nap.min(deadline.saturating_duration_since(Instant::now()));
+                if nap.is_zero() {
+                    return Err(Error::new(libc::ETIMEDOUT, "waited in vain"));
+                }
+            }
+            self.membership.segment.bed().sleep_unless(ready, nap);
+        }
+    }
+}
+
+/// The daemon reaches local buffers outside shared memory by system calls that Yama may forbid to
+/// all but parents; a process may allow it for another.
+fn allow_daemon_to_reach_us(connection: &Connection) {
+    if let Some(pid) = connection.daemon_pid() {
+        // SAFETY: prctl with integers only; failing (no Yama) is fine.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, pid as libc::c_ulong, 0, 0, 0) };
+    }
+}
+
+/// Polls before sleeping: some ten microseconds where every node has a core of its own, next to
+/// none where spinning keeps others from running. `$RACKMEM_SPIN_POLLS` overrides it.
+fn spin_polls(nodes: u16) -> u32 {
+    const ALONE: u32 = 20_000;
+    const CROWDED: u32 = 500;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let default = if usize::from(nodes) <= cores { ALONE } else { CROWDED };
+    let chosen = std::env::var("RACKMEM_SPIN_POLLS").ok().and_then(|text| text.parse().ok());
+    chosen.unwrap_or(default)
+}
+
+const _: () = assert!(MAX_NODES <= u16::MAX as usize);
+const _: fn() = || {
+    fn is_shareable<T: Send + Sync>() {}
+    is_shareable::<Context>();
+    let _ = Ordering::Relaxed;
+};

@@ -1,0 +1,62 @@
+//! The queue pair as C sees it: `struct rackmem_qp` and `rackmem_engine` of `include/rackmem/abi.h`.
+
+use std::ffi::c_void;
+use std::sync::atomic::AtomicU32;
+
+use rackmem_abi::MAX_WQ_SIZE;
+
+/// What makes operations progress when no hardware does.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    /// Runs one work queue entry to its end in the calling thread; returns its status.
+    pub execute: Option<unsafe extern "C" fn(*mut Qp, u64, u64) -> u32>,
+    /// Runs all posted entries in the calling thread and writes their completions.
+    pub progress: Option<unsafe extern "C" fn(*mut Qp)>,
+    /// Wakes a sleeping controller.
+    pub wake: Option<unsafe extern "C" fn(*mut Qp)>,
+    /// Blocks until a completion may have come, or the controller is gone.
+    pub sleep: Option<unsafe extern "C" fn(*mut Qp)>,
+}
+
+/// One end of a queue pair.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Qp {
+    /// Work queue entries.
+    pub wq: *mut [u64; 2],
+    /// Completion queue entries.
+    pub cq: *mut u32,
+    /// Two words per slot, usable as local buffer.
+    pub operands: *mut u64,
+    /// Not zero: the controller waits to be woken.
+    pub rmc_asleep: *const AtomicU32,
+    /// How it progresses.
+    pub engine: *const Engine,
+    /// The engine's own.
+    pub engine_state: *mut c_void,
+    /// Second argument of callbacks.
+    pub callback_arg: *mut c_void,
+    /// Entries; a power of two.
+    pub size: u32,
+    /// Entries ever posted.
+    pub posted: u32,
+    /// Completions ever consumed.
+    pub reaped: u32,
+    /// Slots whose callback is due.
+    pub done: u32,
+    /// Since the last `rmc_drain_cq`.
+    pub first_error: i32,
+    /// Polls before sleeping.
+    pub spin_limit: u32,
+    /// State of each slot.
+    pub slot_state: [u8; MAX_WQ_SIZE],
+    /// Status of the operation that completed last in each slot.
+    pub slot_status: [u8; MAX_WQ_SIZE],
+}
+
+const _: () = {
+    assert!(std::mem::offset_of!(Qp, slot_state) == 80);
+    assert!(size_of::<Qp>() == 80 + 2 * MAX_WQ_SIZE);
+    assert!(size_of::<Engine>() == 4 * size_of::<usize>());
+};

@@ -1,0 +1,309 @@
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rackmem_abi::{CqEntry, MAX_LENGTH, MAX_OFFSET, Op, Status, WqEntry, phase_of};
+
+use super::context::Membership;
+use super::engine::{DAEMON, EngineState, INLINE};
+use super::ffi;
+use crate::control::unexpected;
+use crate::error::{Error, Result};
+use crate::protocol::{Progress, Request, Response};
+use crate::shm::queue::QueueMemory;
+
+/// A daemon is always awake for those who run the pipelines themselves.
+static AWAKE: AtomicU32 = AtomicU32::new(0);
+
+const FREE: u8 = 0;
+const BUSY: u8 = 1;
+
+/// A queue pair and all it needs, as both faces use it.
+pub(crate) struct RawQueuePair {
+    /// What C works on.
+    pub(crate) qp: Box<ffi::Qp>,
+    /// Behind `qp.engine_state`.
+    state: *mut EngineState,
+    membership: Arc<Membership>,
+    number: u32,
+}
+
+// SAFETY: the pair is used by one thread at a time; its pointers lead into mappings it keeps.
+unsafe impl Send for RawQueuePair {}
+
+impl RawQueuePair {
+    pub(crate) fn create(
+        membership: &Arc<Membership>,
+        entries: u32,
+        progress: Progress,
+        spin_limit: u32,
+    ) -> Result<RawQueuePair> {
+        let answer = membership.connection().call(&Request::CreateQp { entries, progress }, None)?;
+        let (number, fd) = match (answer.message, answer.fds.into_iter().next()) {
+            (Response::Qp { qp }, Some(fd)) => (qp, fd),
+            (other, _) => return Err(unexpected(&other)),
+        };
+        let memory =
+            QueueMemory::open(fd).map_err(|e| Error::io("cannot map the queue pair", e))?;
+        let memory = Arc::new(memory);
+        let inline = progress == Progress::Inline;
+        if !inline {
+            let address = memory.mapping().base() as u64;
+            membership.call(&Request::PlaceQp { qp: number, address })?;
+        }
+        let state =
+            Box::into_raw(Box::new(EngineState::new(membership.clone(), memory.clone(), entries)));
+        let qp = Box::new(ffi::Qp {
+            wq: memory.wq_word(0, 0).as_ptr().cast(),
+            cq: memory.cq_entry(0).as_ptr(),
+            operands: memory.operands(),
+            rmc_asleep: if inline { &raw const AWAKE } else { membership.bell.asleep() },
+            engine: if inline { &raw const INLINE } else { &raw const DAEMON },
+            engine_state: state.cast(),
+            callback_arg: std::ptr::null_mut(),
+            size: entries,
+            posted: 0,
+            reaped: 0,
+            done: 0,
+            first_error: 0,
+            spin_limit,
+            slot_state: [FREE; rackmem_abi::MAX_WQ_SIZE],
+            slot_status: [0; rackmem_abi::MAX_WQ_SIZE],
+        });
+        Ok(RawQueuePair { qp, state, membership: membership.clone(), number })
+    }
+}
+
+impl Drop for RawQueuePair {
+    fn drop(&mut self) {
+        // The daemon forgets the queues before their memory goes.
+        let _ = self.membership.call(&Request::DestroyQp { qp: self.number });
+        // SAFETY: the pointer comes from `Box::into_raw` in `create`, and nobody else frees it.
+        drop(unsafe { Box::from_raw(self.state) });
+    }
+}
+
+/// A queue pair: remote reads, writes and atomics, one at a time or many in flight.
+pub struct QueuePair(RawQueuePair);
+
+impl QueuePair {
+    pub(crate) fn new(raw: RawQueuePair) -> QueuePair {
+        QueuePair(raw)
+    }
+
+    /// Copies `out.len()` bytes at `offset` of node `nid`.
+    ///
+    /// # Errors
+    /// Any [`Status`] but `Ok`.
+    pub fn read(&mut self, nid: u16, offset: u64, out: &mut [u8]) -> Status2 {
+        self.scope(|scope| scope.read(nid, offset, out))
+    }
+
+    /// Copies `bytes` to `offset` of node `nid`.
+    ///
+    /// # Errors
+    /// Any [`Status`] but `Ok`.
+    pub fn write(&mut self, nid: u16, offset: u64, bytes: &[u8]) -> Status2 {
+        self.scope(|scope| scope.write(nid, offset, bytes))
+    }
+
+    /// Adds to 8 bytes at `offset` of node `nid` and returns what was there.
+    ///
+    /// # Errors
+    /// Any [`Status`] but `Ok`.
+    pub fn fetch_add(&mut self, nid: u16, offset: u64, addend: u64) -> std::result::Result<u64, Status> {
+        self.atomic(Op::FetchAdd, nid, offset, [addend, 0])
+    }
+
+    /// Replaces 8 bytes at `offset` of node `nid` if they equal `expected`; returns what was there.
+    ///
+    /// # Errors
+    /// Any [`Status`] but `Ok`.
+    pub fn compare_swap(
+        &mut self,
+        nid: u16,
+        offset: u64,
+        expected: u64,
+        desired: u64,
+    ) -> std::result::Result<u64, Status> {
+        self.atomic(Op::CompareSwap, nid, offset, [expected, desired])
+    }
+
+    /// Interrupts node `nid`: wakes those who wait for notifications there.
+    ///
+    /// # Errors
+    /// Any [`Status`] but `Ok`.
+    pub fn notify(&mut self, nid: u16) -> Status2 {
+        self.scope(|scope| scope.post(Op::Notify, nid, 0, 0, 0))
+    }
+
+    /// Runs `body`, which posts operations, and returns when all have completed: until then their
+    /// buffers stay borrowed.
+    ///
+    /// # Errors
+    /// The first error of any of them.
+    pub fn scope<'env>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>)) -> Status2 {
+        let mut scope = Scope { raw: &mut self.0, first: Status::Ok, _env: PhantomData };
+        body(&mut scope);
+        scope.drain()
+        // If `body` panics, dropping the scope drains it.
+    }
+
+    fn atomic(
+        &mut self,
+        op: Op,
+        nid: u16,
+        offset: u64,
+        operands: [u64; 2],
+    ) -> std::result::Result<u64, Status> {
+        // The slot of the next entry: nothing is outstanding between two scopes.
+        let slot = (self.0.qp.posted & (self.0.qp.size - 1)) as usize;
+        // SAFETY: each slot has two operand words in the queue memory.
+        let words = unsafe { self.0.qp.operands.add(2 * slot) };
+        // SAFETY: as above; only the controller of this operation touches them meanwhile.
+        unsafe { words.cast::<[u64; 2]>().write_volatile(operands) };
+        self.scope(|scope| scope.post(op, nid, offset, words as u64, 8))?;
+        // SAFETY: as above.
+        Ok(unsafe { words.read_volatile() })
+    }
+}
+
+type Status2 = std::result::Result<(), Status>;
+
+/// Operations in flight together; see [`QueuePair::scope`].
+pub struct Scope<'qp, 'env> {
+    raw: &'qp mut RawQueuePair,
+    first: Status,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'env> Scope<'_, 'env> {
+    /// Posts a read into `out`.
+    pub fn read(&mut self, nid: u16, offset: u64, out: &'env mut [u8]) {
+        self.post_long(Op::Read, nid, offset, out.as_mut_ptr() as u64, out.len());
+    }
+
+    /// Posts a write of `bytes`.
+    pub fn write(&mut self, nid: u16, offset: u64, bytes: &'env [u8]) {
+        self.post_long(Op::Write, nid, offset, bytes.as_ptr() as u64, bytes.len());
+    }
+
+    /// One entry moves up to `MAX_LENGTH` bytes; longer transfers take several.
+    fn post_long(&mut self, op: Op, nid: u16, mut offset: u64, mut buffer: u64, mut len: usize) {
+        const STEP: u32 = MAX_LENGTH & !(rackmem_abi::LINE_BYTES as u32 - 1);
+        while len > STEP as usize {
+            self.post(op, nid, offset, buffer, STEP);
+            offset += u64::from(STEP);
+            buffer += u64::from(STEP);
+            len -= STEP as usize;
+        }
+        self.post(op, nid, offset, buffer, len as u32);
+    }
+
+    #[inline]
+    fn post(&mut self, op: Op, nid: u16, offset: u64, buffer: u64, length: u32) {
+        if offset > MAX_OFFSET {
+            self.note(Status::OutOfSegment);
+            return;
+        }
+        let slot = self.free_slot();
+        let qp = &mut *self.raw.qp;
+        let phase = phase_of(qp.posted, qp.size);
+        // A number too wide for the entry becomes the largest one, which no rack has.
+        let dst_nid = nid.min(rackmem_abi::MAX_NODES as u16 - 1);
+        let entry = WqEntry { phase, op_code: op as u8, dst_nid, offset, length, buffer };
+        let words = entry.encode();
+        // SAFETY: the slot lies in the work queue; the controller only loads it.
+        let word = |i: usize| unsafe { &*qp.wq.add(slot).cast::<AtomicU64>().add(i) };
+        word(1).store(words[1], Ordering::Relaxed);
+        // Publishes the entry; pairs with the acquire load of word 0.
+        word(0).store(words[0], Ordering::Release);
+        qp.slot_state[slot] = BUSY;
+        qp.posted = qp.posted.wrapping_add(1);
+        // SAFETY: the flag lives as long as the membership.
+        if unsafe { &*qp.rmc_asleep }.load(Ordering::Relaxed) != 0 {
+            self.call(|engine| engine.wake);
+        }
+    }
+
+    fn free_slot(&mut self) -> usize {
+        let slot = (self.raw.qp.posted & (self.raw.qp.size - 1)) as usize;
+        let mut polls = 0;
+        while self.raw.qp.slot_state[slot] == BUSY {
+            if !self.reap() {
+                self.relax(&mut polls);
+            }
+        }
+        slot
+    }
+
+    /// Takes a completion, if there is one.
+    #[inline]
+    fn reap(&mut self) -> bool {
+        let qp = &mut *self.raw.qp;
+        if qp.reaped == qp.posted {
+            return false;
+        }
+        let position = (qp.reaped & (qp.size - 1)) as usize;
+        // SAFETY: the position lies in the completion queue; the controller only stores it.
+        let word = unsafe { &*qp.cq.add(position).cast::<AtomicU32>() }.load(Ordering::Acquire);
+        let entry = CqEntry::decode(word);
+        if entry.phase != phase_of(qp.reaped, qp.size) {
+            return false;
+        }
+        qp.reaped = qp.reaped.wrapping_add(1);
+        let slot = usize::from(entry.slot) & (qp.size as usize - 1);
+        qp.slot_state[slot] = FREE;
+        qp.slot_status[slot] = entry.status_code;
+        self.note(Status::from_code(entry.status_code).unwrap_or(Status::BadOperation));
+        true
+    }
+
+    fn note(&mut self, status: Status) {
+        if self.first == Status::Ok {
+            self.first = status;
+        }
+    }
+
+    /// Runs the pipelines here, or polls, or sleeps.
+    fn relax(&mut self, polls: &mut u32) {
+        // SAFETY: the engine is one of this crate's tables.
+        if unsafe { &*self.raw.qp.engine }.progress.is_some() {
+            self.call(|engine| engine.progress);
+            return;
+        }
+        *polls += 1;
+        if *polls > self.raw.qp.spin_limit {
+            self.call(|engine| engine.sleep);
+            *polls = 0;
+        }
+    }
+
+    fn call(&mut self, which: fn(&ffi::Engine) -> Option<unsafe extern "C" fn(*mut ffi::Qp)>) {
+        // SAFETY: the engine is one of this crate's tables, and its functions take this pair.
+        unsafe {
+            if let Some(function) = which(&*self.raw.qp.engine) {
+                function(&raw mut *self.raw.qp);
+            }
+        }
+    }
+
+    fn drain(&mut self) -> Status2 {
+        let mut polls = 0;
+        while self.raw.qp.posted != self.raw.qp.reaped {
+            if !self.reap() {
+                self.relax(&mut polls);
+            }
+        }
+        match std::mem::replace(&mut self.first, Status::Ok) {
+            Status::Ok => Ok(()),
+            status => Err(status),
+        }
+    }
+}
+
+impl Drop for Scope<'_, '_> {
+    fn drop(&mut self) {
+        let _ = self.drain();
+    }
+}

@@ -1,0 +1,78 @@
+//! What control remembers of a connection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rackmem_rmc::Rights;
+
+use super::worker::ClientId;
+use crate::protocol::Progress;
+use crate::shm::line_lock::Owner;
+use crate::shm::mapping::Mapping;
+use crate::shm::queue::QueueMemory;
+use crate::shm::segment::Segment;
+use crate::transport::Channel;
+
+/// A queue pair of a client.
+#[derive(Debug)]
+pub struct QpRecord {
+    /// Its memory.
+    pub memory: Arc<QueueMemory>,
+    /// Who makes it progress.
+    pub progress: Progress,
+    /// Entries.
+    pub entries: u32,
+}
+
+/// A client's membership in a context.
+#[derive(Debug)]
+pub struct Member {
+    /// Its number at the worker, and in the owner.
+    pub id: ClientId,
+    /// How it marks line locks.
+    pub owner: Owner,
+    /// The context.
+    pub ctx_id: u16,
+    /// What it may do.
+    pub rights: Rights,
+    /// This node's segment.
+    pub segment: Arc<Segment>,
+    /// Its queue pairs, by number.
+    pub qps: BTreeMap<u32, QpRecord>,
+    /// Its buffers, by number.
+    pub buffers: Vec<Arc<Mapping>>,
+    /// Queue pairs made so far: the next one's number.
+    pub qps_made: u32,
+    /// Placed ranges so far, which are limited.
+    pub placed: usize,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug)]
+pub enum Role {
+    /// Has not said yet.
+    Unknown,
+    /// A client that has not joined a context.
+    Client,
+    /// A member of a context.
+    Member(Box<Member>),
+    /// We have asked the daemon of this node for a link with this memory.
+    Linking(u16, Arc<Mapping>),
+    /// The daemon of this node.
+    Peer(u16),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Session {
+    /// Its socket.
+    pub channel: Channel,
+    /// Process at the other end.
+    pub pid: rustix::process::Pid,
+    /// User at the other end.
+    pub uid: rustix::process::Uid,
+    /// Who that is.
+    pub role: Role,
+    /// Whether the client took its leave.
+    pub closed: bool,
+}

@@ -1,0 +1,25 @@
+//! SIGTERM and SIGINT as a readable descriptor.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// Blocks the signals in this thread, and those it starts from now on, and returns a descriptor
+/// that becomes readable when one comes.
+pub fn catch() -> io::Result<OwnedFd> {
+    // SAFETY: plain calls on a set that lives on the stack; the new descriptor is owned by no one
+    // else.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        libc::sigaddset(&mut set, libc::SIGINT);
+        match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
+            0 => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The worker: the thread that is the remote memory controller.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rackmem_abi::Status;
+use rackmem_rmc::qp::Qp;
+use rackmem_rmc::{Bounds, QpConfig, Rmc, Stats, rgp};
+
+use super::link::{Link, Links};
+use super::local::{Backing, LocalTable};
+use super::packet::{PacketMemory, PacketQps};
+use super::{Config, Error, Result};
+use crate::direct;
+use crate::shm::bell::Bell;
+use crate::shm::line_lock::Owner;
+use crate::shm::queue::QueueMemory;
+use crate::shm::segment::{Segment, View};
+
+/// Names a client of this daemon.
+pub type ClientId = usize;
+
+/// Transactions in flight from this node, in packet mode: enough to fill a ring of a link several
+/// times over (the papers leave the size of the ITT open).
+const ITT_ENTRIES: u32 = 1024;
+
+/// Entries of one queue pair taken before the next one's turn; their completions are published
+/// together, so that the application is not disturbed once per entry.
+const BATCH: usize = 16;
+
+/// Packets per turn of a pipeline.
+const PACKET_BUDGET: usize = 64;
+
+/// Polls without finding work between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 256;
+
+/// How a queue pair is served.
+#[derive(Debug)]
+pub struct NewQp {
+    /// Whose it is.
+    pub client: ClientId,
+    /// Its memory.
+    pub memory: Arc<QueueMemory>,
+    /// Context, entries, rights.
+    pub config: QpConfig,
+    /// By packets, or on mapped segments.
+    pub by_packets: bool,
+}
+
+/// What control tells the worker.
+#[derive(Debug)]
+pub enum Command {
+    /// A client has come.
+    AddClient(ClientId, Owner, LocalTable),
+    /// A client has gone: its queue pairs and buffers are forgotten.
+    RemoveClient(ClientId),
+    /// A client has mapped memory at an address.
+    Place(ClientId, u64, Backing),
+    /// A queue pair.
+    AddQp(NewQp),
+    /// A queue pair less.
+    RemoveQp(ClientId, Arc<QueueMemory>),
+    /// The segment of a node in a context is there, or no more.
+    SetSegment {
+        /// Node; may be this one.
+        nid: u16,
+        /// Context.
+        ctx_id: u16,
+        /// The segment.
+        segment: Option<Arc<Segment>>,
+    },
+    /// A link is there, or no more: then all that waits for the node fails.
+    SetLink(u16, Option<Box<Link>>),
+    /// Publishes the counters of queue pairs that run by packets, and says what the controller did.
+    Report(mpsc::Sender<Stats>),
+    /// The end.
+    Stop,
+}
+
+/// Control's end.
+#[derive(Debug)]
+pub struct Handle {
+    commands: mpsc::Sender<(Command, mpsc::Sender<()>)>,
+    pending: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Hands over a command and waits until it is carried out, which takes no longer than the
+    /// worker's current turn.
+    pub fn call(&self, command: Command) {
+        let (done, wait) = mpsc::channel();
+        if self.commands.send((command, done)).is_ok() {
+            self.pending.store(true, Ordering::Release);
+            self.bell.ring();
+            let _ = wait.recv();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.call(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the worker.
+///
+/// # Errors
+/// The thread cannot be started, or not be pinned to the core.
+pub fn spawn(config: &Config, nodes: u16, bell: Arc<Bell>) -> Result<Handle> {
+    let (commands, inbox) = mpsc::channel();
+    let pending = Arc::new(AtomicBool::new(false));
+    let mut worker = Worker {
+        nid: config.nid,
+        nodes,
+        bell: bell.clone(),
+        inbox,
+        pending: pending.clone(),
+        clients: Vec::new(),
+        direct: Vec::new(),
+        segments: Segments { nodes, by_context: Vec::new() },
+        rmc: Rmc::new(config.nid, nodes, ITT_ENTRIES),
+        packet: PacketQps::default(),
+        links: Links::new(config.nid, nodes),
+    };
+    let (spin, share_core, pin_core) = (config.spin, config.share_core, config.pin_core);
+    let (ready, wait) = mpsc::channel();
+    let thread = std::thread::Builder::new()
+        .name(format!("rmc-{}", config.nid))
+        .spawn(move || {
+            let pinned = pin_core.map_or(Ok(()), pin);
+            let go = pinned.is_ok();
+            let _ = ready.send(pinned);
+            if go {
+                worker.run(spin, share_core);
+            }
+        })
+        .map_err(|e| Error::io("cannot start the worker", e))?;
+    let handle = Handle { commands, pending, bell, thread: Some(thread) };
+    match wait.recv() {
+        Ok(Err(error)) => Err(Error::io("cannot pin the worker to its core", error)),
+        _ => Ok(handle),
+    }
+}
+
+fn pin(core: usize) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    if core >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    set.set(core);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// The mapped segments of all nodes, by context.
+#[derive(Debug)]
+pub struct Segments {
+    nodes: u16,
+    by_context: Vec<Vec<Option<View>>>,
+}
+
+impl Segments {
+    fn set(&mut self, nid: u16, ctx_id: u16, view: Option<View>) {
+        let index = usize::from(ctx_id);
+        if index >= self.by_context.len() {
+            self.by_context.resize_with(index + 1, Vec::new);
+        }
+        let views = &mut self.by_context[index];
+        views.resize(usize::from(self.nodes), None);
+        views[usize::from(nid)] = view;
+    }
+
+    /// The segment of a node in a context.
+    #[inline(always)]
+    pub fn get(&self, nid: u16, ctx_id: u16) -> Option<&View> {
+        self.by_context.get(usize::from(ctx_id))?.get(usize::from(nid))?.as_ref()
+    }
+}
+
+/// A client as the pipelines need it.
+#[derive(Debug)]
+pub struct Client {
+    /// How line locks taken for it are marked.
+    pub owner: Owner,
+    /// Its local buffers.
+    pub local: LocalTable,
+}
+
+/// A queue pair that runs on mapped segments.
+#[derive(Debug)]
+struct DirectQp {
+    client: ClientId,
+    memory: Arc<QueueMemory>,
+    state: Qp,
+}
+
+struct Worker {
+    nid: u16,
+    nodes: u16,
+    bell: Arc<Bell>,
+    inbox: mpsc::Receiver<(Command, mpsc::Sender<()>)>,
+    pending: Arc<AtomicBool>,
+    clients: Vec<Option<Client>>,
+    direct: Vec<DirectQp>,
+    segments: Segments,
+    rmc: Rmc,
+    packet: PacketQps,
+    links: Links,
+}
+
+impl Worker {
+    fn run(&mut self, spin: Duration, share_core: bool) {
+        let mut idle_polls = 0;
+        let mut idle_since = Instant::now();
+        loop {
+            if self.pending.load(Ordering::Acquire) && !self.obey() {
+                return;
+            }
+            if self.turn() != 0 {
+                idle_polls = 0;
+                continue;
+            }
+            if idle_polls == 0 {
+                idle_since = Instant::now();
+            }
+            idle_polls += 1;
+            if share_core {
+                std::thread::yield_now();
+            }
+            if idle_polls % POLLS_PER_LOOK == 0 && idle_since.elapsed() >= spin {
+                self.bell.clone().sleep_unless(|| self.has_work());
+                idle_polls = 0;
+            }
+        }
+    }
+
+    /// Carries out commands; `false`: stop.
+    fn obey(&mut self) -> bool {
+        self.pending.store(false, Ordering::Release);
+        while let Ok((command, done)) = self.inbox.try_recv() {
+            if matches!(command, Command::Stop) {
+                return false;
+            }
+            self.carry_out(command);
+            let _ = done.send(());
+        }
+        true
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::AddClient(id, owner, local) => {
+                if id >= self.clients.len() {
+                    self.clients.resize_with(id + 1, || None);
+                }
+                self.clients[id] = Some(Client { owner, local });
+            }
+            Command::RemoveClient(id) => {
+                self.direct.retain(|qp| qp.client != id);
+                self.packet.remove_client(id, &mut self.rmc);
+                self.clients[id] = None;
+            }
+            Command::Place(id, address, backing) => {
+                if let Some(client) = &mut self.clients[id] {
+                    client.local.place(address, backing);
+                }
+            }
+            Command::AddQp(qp) => self.add_qp(qp),
+            Command::RemoveQp(id, memory) => {
+                self.direct.retain(|qp| !Arc::ptr_eq(&qp.memory, &memory));
+                self.packet.remove(&memory, &mut self.rmc);
+                if let Some(client) = &mut self.clients[id] {
+                    client.local.forget_queue(&memory);
+                }
+            }
+            Command::SetSegment { nid, ctx_id, segment } => {
+                if nid == self.nid {
+                    match &segment {
+                        Some(segment) => {
+                            let bounds = Bounds { size_bytes: segment.size_bytes() };
+                            let installed = self.rmc.install_context(ctx_id, bounds);
+                            installed.expect("control has checked the number");
+                        }
+                        None => _ = self.rmc.remove_context(ctx_id),
+                    }
+                }
+                self.segments.set(nid, ctx_id, segment.map(|segment| segment.view()));
+            }
+            Command::SetLink(nid, link) => {
+                let is_down = link.is_none();
+                self.links.set(nid, link.map(|link| *link));
+                if is_down {
+                    let mut memory = PacketMemory::new(
+                        self.nid,
+                        &self.packet,
+                        &mut self.clients,
+                        &self.segments,
+                    );
+                    self.rmc.fail_node(nid, &mut memory);
+                }
+            }
+            Command::Report(reply) => {
+                self.packet.publish(&self.rmc);
+                let _ = reply.send(*self.rmc.stats());
+            }
+            Command::Stop => unreachable!("handled by obey"),
+        }
+    }
+
+    fn add_qp(&mut self, new: NewQp) {
+        if new.by_packets {
+            self.packet.add(new, &mut self.rmc);
+        } else if let Some(state) = Qp::new(new.config) {
+            self.direct.push(DirectQp { client: new.client, memory: new.memory, state });
+        }
+    }
+
+    /// One turn of everything; how many steps were done.
+    #[inline(always)]
+    fn turn(&mut self) -> usize {
+        let mut steps = 0;
+        for qp in &mut self.direct {
+            if let Some(client) = &mut self.clients[qp.client] {
+                steps += qp.poll(client, &self.segments, &self.links, self.nodes);
+            }
+        }
+        steps + self.turn_packets()
+    }
+
+    fn turn_packets(&mut self) -> usize {
+        let mut memory =
+            PacketMemory::new(self.nid, &self.packet, &mut self.clients, &self.segments);
+        let (rmc, links) = (&mut self.rmc, &mut self.links);
+        let steps = rmc.poll_rcp(&mut memory, links, PACKET_BUDGET)
+            + rmc.poll_rrpp(&mut memory, links, PACKET_BUDGET)
+            + rmc.poll_rgp(&mut memory, links, PACKET_BUDGET);
+        if steps != 0 {
+            links.flush();
+        }
+        steps
+    }
+
+    fn has_work(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+            || self.links.have_packets()
+            || self.direct.iter().any(DirectQp::has_entry)
+            || self.packet.have_entries(&self.rmc)
+    }
+}
+
+impl DirectQp {
+    fn has_entry(&self) -> bool {
+        let next = self.state.next_entry();
+        rgp::accept(self.memory.wq_words(next.index), next.phase).is_some()
+    }
+
+    /// Takes up to a batch of entries, performs them, then publishes their completions.
+    #[inline(always)]
+    fn poll(
+        &mut self,
+        client: &mut Client,
+        segments: &Segments,
+        links: &Links,
+        nodes: u16,
+    ) -> usize {
+        let mut completions = [(0, 0); BATCH];
+        let mut count = 0;
+        while count < BATCH {
+            let next = self.state.next_entry();
+            let words = self.memory.wq_words(next.index);
+            let Some(entry) = rgp::accept(words, next.phase) else { break };
+            let ctx_id = self.state.config().ctx_id;
+            let outcome = rgp::check(&entry, nodes, self.state.config().rights).and_then(|work| {
+                match segments.get(work.dst_nid, ctx_id) {
+                    Some(view) => direct::perform(&work, view, &mut client.local, client.owner),
+                    None => Err(absent(work.dst_nid, links)),
+                }
+            });
+            let status = outcome.err().unwrap_or(Status::Ok);
+            let slot = self.state.take_entry(false);
+            completions[count] = self.state.complete(slot, status, entry.length);
+            self.memory.counters().count(status == Status::Ok, entry.length);
+            count += 1;
+        }
+        if count != 0 {
+            for (position, word) in &completions[..count] {
+                // Publishes the data stored before; pairs with the application's acquire load.
+                self.memory.cq_entry(*position).store(*word, Ordering::Release);
+            }
+            self.memory.bed().wake();
+        }
+        count
+    }
+}
+
+/// Why a node's segment is not there.
+#[cold]
+fn absent(nid: u16, links: &Links) -> Status {
+    use rackmem_rmc::Network;
+    if links.is_up(nid) { Status::NoContext } else { Status::NodeLost }
+}

@@ -1,0 +1,27 @@
+//! Remote memory at rack scale: the client library and the daemon of rackmem.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`client`] | contexts, queue pairs, local buffers: the safe face for programs in Rust |
+//! | [`capi`] | the same for C: what `include/rackmem/runtime.h` declares |
+//! | [`daemon`] | the daemon of a node: driver and remote memory controller |
+//! | [`rack`] | a rack on this host, as a directory |
+//! | [`control`] | questions to a daemon |
+//! | `direct` | one operation on mapped segments, without packets |
+//! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
+//! | `protocol`, `transport` | what goes over the sockets, and how |
+
+pub mod capi;
+pub mod client;
+pub mod control;
+pub mod daemon;
+mod direct;
+pub mod error;
+pub mod protocol;
+pub mod rack;
+pub mod shm;
+pub mod status;
+pub mod transport;
+
+pub use error::{Error, Result};
+pub use rackmem_abi::{LINE_BYTES, MAX_WQ_SIZE, Op, Status};

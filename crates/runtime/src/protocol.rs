@@ -1,0 +1,183 @@
+//! What clients and daemons say to a daemon: the driver's calls (soNUMA §5.1, §7.1).
+//!
+//! A connection is one membership in one context. Descriptors that travel with a message are
+//! named in its comment.
+
+use serde::{Deserialize, Serialize};
+
+use crate::status::NodeStatus;
+
+/// Changes with every incompatible change of this file or of a layout in shared memory.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Who makes the operations of a queue pair progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Progress {
+    /// The calling thread, on mapped segments.
+    Inline,
+    /// The node's daemon, on mapped segments.
+    Daemon,
+    /// The daemons of both nodes, by request and reply packets.
+    Packet,
+}
+
+impl Progress {
+    /// Every way.
+    pub const ALL: [Progress; 3] = [Progress::Inline, Progress::Daemon, Progress::Packet];
+
+    /// Its name, as in `$RACKMEM_PROGRESS`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Progress::Inline => "inline",
+            Progress::Daemon => "daemon",
+            Progress::Packet => "packet",
+        }
+    }
+
+    /// The way of this name.
+    pub fn from_name(name: &str) -> Option<Progress> {
+        Self::ALL.into_iter().find(|progress| progress.name() == name)
+    }
+}
+
+/// From a client to its daemon, or from a daemon to a peer.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// First message of a client.
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the client.
+        version: u32,
+    },
+    /// Joins a context. With the open file of the context, which proves the right to.
+    Open {
+        /// Context.
+        ctx_id: u16,
+        /// Size of the node's segment; 0 takes what is there.
+        segment_bytes: u64,
+    },
+    /// Makes a queue pair.
+    CreateQp {
+        /// Entries.
+        entries: u32,
+        /// Who makes it progress.
+        progress: Progress,
+    },
+    /// Drops a queue pair.
+    DestroyQp {
+        /// As answered to `CreateQp`.
+        qp: u32,
+    },
+    /// Makes memory for local buffers.
+    CreateBuffer {
+        /// Size.
+        size_bytes: u64,
+    },
+    /// Tells where the client mapped it: from now on these addresses are local buffers.
+    PlaceBuffer {
+        /// As answered to `CreateBuffer`.
+        buffer: u32,
+        /// First byte in the client.
+        address: u64,
+    },
+    /// Tells where the client mapped the memory of a queue pair: its operands become local buffers.
+    PlaceQp {
+        /// As answered to `CreateQp`.
+        qp: u32,
+        /// First byte in the client.
+        address: u64,
+    },
+    /// Tells where the client mapped its segment, so that it can be a local buffer, too.
+    PlaceSegment {
+        /// First byte of the data in the client.
+        address: u64,
+    },
+    /// Asks for the segment of a node.
+    Peer {
+        /// Node.
+        nid: u16,
+    },
+    /// Leaves the context; without it the client counts as crashed.
+    Close,
+    /// Asks for the state of the node.
+    Status,
+    /// First message of a daemon to a peer. With the memory of the link's rings and the event
+    /// descriptor and bell that wake the sender.
+    Link {
+        /// [`PROTOCOL_VERSION`] of the sender.
+        version: u32,
+        /// The sender's node.
+        nid: u16,
+    },
+    /// A node of the link has opened a context. With its segment.
+    ContextUp {
+        /// Context.
+        ctx_id: u16,
+    },
+    /// A node of the link has closed a context.
+    ContextDown {
+        /// Context.
+        ctx_id: u16,
+        /// Whether its process was lost rather than left.
+        lost: bool,
+    },
+}
+
+/// From a daemon.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub enum Response {
+    /// To `Hello` and to `Link`. To a client with the bell's memory and event descriptor; to a
+    /// peer likewise.
+    Welcome {
+        /// The daemon's node.
+        nid: u16,
+        /// Nodes of the rack.
+        nodes: u16,
+    },
+    /// To `Open`. With the node's segment.
+    Opened {
+        /// The client's number, which names it as owner of line locks.
+        owner: u32,
+        /// Whether the context's file was opened for reading only.
+        read_only: bool,
+    },
+    /// To `CreateQp`. With the queues' memory.
+    Qp {
+        /// Its number in this connection.
+        qp: u32,
+    },
+    /// To `CreateBuffer`. With the memory.
+    Buffer {
+        /// Its number in this connection.
+        buffer: u32,
+    },
+    /// To `Peer`. With the segment if `Present`.
+    Peer {
+        /// Whether it has joined.
+        state: PeerState,
+    },
+    /// To the others: done.
+    Done,
+    /// To `Status`.
+    Status(Box<NodeStatus>),
+    /// The call failed.
+    Error {
+        /// Positive `errno`.
+        errno: i32,
+        /// For people.
+        message: String,
+    },
+}
+
+/// What a daemon knows of a node in a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerState {
+    /// It has joined.
+    Present,
+    /// It is up and has not joined, or has left.
+    Absent,
+    /// There is no link to it, or its process was lost.
+    Lost,
+    /// The rack has no such node.
+    NoNode,
+}

@@ -1,0 +1,237 @@
+//! A rack on this host, as a directory: one socket per node, one file per context.
+//!
+//! ```text
+//! <base>/<rack>/rack.json        number of nodes, version
+//!               node-0.sock      where the daemon of node 0 listens
+//!               node-0.lock      held (flock) by that daemon while it lives
+//!               node-0.log
+//!               contexts/7       its permissions decide who may join context 7 (soNUMA §5.1)
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rackmem_abi::MAX_NODES;
+use rackmem_rmc::MAX_CONTEXTS;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Name of the rack that is meant when none is given.
+pub const DEFAULT_RACK: &str = "default";
+
+/// Longest path of a Unix socket, without its final zero.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// What `rack.json` holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Nodes of the rack.
+    pub nodes: u16,
+    /// Version of rackmem that made it.
+    pub version: String,
+}
+
+/// The directory of a rack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rack {
+    dir: PathBuf,
+    name: String,
+}
+
+/// The directory that holds all racks of this user: `$RACKMEM_DIR`, else
+/// `$XDG_RUNTIME_DIR/rackmem`, else `/tmp/rackmem-<uid>`.
+pub fn base_dir() -> PathBuf {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(dir) = from("RACKMEM_DIR") {
+        return dir.into();
+    }
+    match from("XDG_RUNTIME_DIR") {
+        Some(dir) => PathBuf::from(dir).join("rackmem"),
+        None => format!("/tmp/rackmem-{}", rustix::process::getuid().as_raw()).into(),
+    }
+}
+
+impl Rack {
+    /// The rack of this name, whether it exists or not; `None`: `$RACKMEM_RACK`, else `default`.
+    ///
+    /// # Errors
+    /// The name is empty, has a slash, starts with a dot, or makes socket paths too long.
+    pub fn named(name: Option<&str>) -> Result<Rack> {
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => std::env::var("RACKMEM_RACK").unwrap_or_else(|_| DEFAULT_RACK.to_owned()),
+        };
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return Err(Error::invalid(format!(
+                "'{name}' is not a rack name: use letters, digits, '-' and '_'"
+            )));
+        }
+        let rack = Rack { dir: base_dir().join(&name), name };
+        let socket = rack.socket_path(MAX_NODES as u16 - 1);
+        if socket.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
+            return Err(Error::invalid(format!(
+                "'{}' is too long for a socket: set RACKMEM_DIR to a shorter path",
+                socket.display()
+            )));
+        }
+        Ok(rack)
+    }
+
+    /// Makes the directory of a rack of `nodes` nodes.
+    ///
+    /// # Errors
+    /// It exists already, or the file system refuses.
+    pub fn create(&self, nodes: u16) -> Result<()> {
+        let builder = || fs::DirBuilder::new();
+        let make = || -> io::Result<()> {
+            builder().recursive(true).mode(0o755).create(base_dir())?;
+            builder().mode(0o755).create(&self.dir)?;
+            builder().mode(0o755).create(self.contexts_dir())?;
+            let description =
+                Description { nodes, version: env!("CARGO_PKG_VERSION").to_owned() };
+            // The name appears with its contents in it.
+            let partial = self.dir.join("rack.json.partial");
+            fs::write(&partial, serde_json::to_vec(&description)?)?;
+            fs::rename(partial, self.dir.join("rack.json"))
+        };
+        make().map_err(|error| Error::io(format!("cannot create {}", self.dir.display()), error))
+    }
+
+    /// Removes the directory and everything in it.
+    ///
+    /// # Errors
+    /// What the file system says; a directory that is not there is no error.
+    pub fn remove(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(format!("cannot remove {}", self.dir.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many nodes the rack has.
+    ///
+    /// # Errors
+    /// There is no such rack, or its `rack.json` is damaged.
+    pub fn describe(&self) -> Result<Description> {
+        let path = self.dir.join("rack.json");
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::no_rack(&self.name),
+            _ => Error::io(format!("cannot read {}", path.display()), error),
+        })?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::invalid(format!("{} is damaged: {error}", path.display())))
+    }
+
+    /// The rack's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The rack's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the daemon of a node listens.
+    pub fn socket_path(&self, nid: u16) -> PathBuf {
+        self.dir.join(format!("node-{nid}.sock"))
+    }
+
+    /// What the daemon of a node holds locked while it lives; contains its process number.
+    pub fn lock_path(&self, nid: u16) -> PathBuf {
+        self.dir.join(format!("node-{nid}.lock"))
+    }
+
+    /// Where the daemon of a node logs.
+    pub fn log_path(&self, nid: u16) -> PathBuf {
+        self.dir.join(format!("node-{nid}.log"))
+    }
+
+    fn contexts_dir(&self) -> PathBuf {
+        self.dir.join("contexts")
+    }
+
+    /// The file that stands for a context.
+    pub fn context_path(&self, ctx_id: u16) -> PathBuf {
+        self.contexts_dir().join(ctx_id.to_string())
+    }
+
+    /// Creates a context that those may join whom the file permissions `mode` allow it.
+    ///
+    /// # Errors
+    /// It exists, its number is too large, or the file system refuses.
+    pub fn create_context(&self, ctx_id: u16, mode: u32) -> Result<()> {
+        if usize::from(ctx_id) >= MAX_CONTEXTS {
+            return Err(Error::invalid(format!(
+                "context {ctx_id} is out of range: 0 to {}",
+                MAX_CONTEXTS - 1
+            )));
+        }
+        let path = self.context_path(ctx_id);
+        let make = || -> io::Result<()> {
+            let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+            // The process's umask must not take away what was asked for.
+            file.set_permissions(fs::Permissions::from_mode(mode))
+        };
+        make().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                Error::invalid(format!("context {ctx_id} exists already"))
+            }
+            _ => Error::io(format!("cannot create context {ctx_id} ({})", path.display()), error),
+        })
+    }
+
+    /// Creates a context with a number that is free, and returns the number.
+    ///
+    /// # Errors
+    /// As [`Rack::create_context`], or all numbers are taken.
+    pub fn create_any_context(&self, mode: u32) -> Result<u16> {
+        for ctx_id in 0..MAX_CONTEXTS as u16 {
+            if !self.context_path(ctx_id).exists() && self.create_context(ctx_id, mode).is_ok() {
+                return Ok(ctx_id);
+            }
+        }
+        // The last attempt tells why none works.
+        self.create_context(MAX_CONTEXTS as u16 - 1, mode).map(|()| MAX_CONTEXTS as u16 - 1)
+    }
+
+    /// Removes a context: nobody can join it any more; members stay.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove_context(&self, ctx_id: u16) -> Result<()> {
+        fs::remove_file(self.context_path(ctx_id)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::no_context(ctx_id, &self.name),
+            _ => Error::io(format!("cannot remove context {ctx_id}"), error),
+        })
+    }
+
+    /// Opens the file of a context: the proof of the right to join it.
+    ///
+    /// # Errors
+    /// There is no such context, or no permission.
+    pub fn open_context(&self, ctx_id: u16, read_only: bool) -> Result<File> {
+        let path = self.context_path(ctx_id);
+        OpenOptions::new().read(true).write(!read_only).open(&path).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::NotFound => Error::no_context(ctx_id, &self.name),
+                io::ErrorKind::PermissionDenied => Error::no_permission(ctx_id, &path),
+                _ => Error::io(format!("cannot open {}", path.display()), error),
+            }
+        })
+    }
+
+    /// The contexts of the rack, in order.
+    pub fn contexts(&self) -> Vec<u16> {
+        let entries = fs::read_dir(self.contexts_dir()).into_iter().flatten().flatten();
+        let mut ids: Vec<u16> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        ids.sort_unstable();
+        ids
+    }
+}

@@ -1,0 +1,283 @@
+//! Line atomicity between processes: a sequence lock per 1 KiB block of a segment.
+//!
+//! Readers take no lock: they note the version, copy, and look whether it changed. Writers and
+//! atomics lock. The lock word names its owner, so that the locks of a killed process can be
+//! released by the daemon that saw it die ([`LineLocks::release_all`]).
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Bytes of a segment under one lock: bulk transfers lock seldom, neighbours rarely collide.
+pub const BLOCK_BYTES: u64 = 1024;
+
+/// Locks of a segment; blocks share them modulo this count.
+pub const LOCK_COUNT: usize = 1024;
+
+/// Failed optimistic reads before the reader locks, which bounds its wait.
+const OPTIMISTIC_TRIES: u32 = 32;
+
+/// Tries, of which one in 64 yields the core, after which a lock is taken from an owner that
+/// neither proceeds nor dies (a stopped process): about a second. Nobody waits for ever; the price
+/// is that the owner, should it go on, may tear a line.
+const PATIENCE_TRIES: u32 = 50_000_000;
+
+/// Who holds a lock: not zero, 24 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner(u32);
+
+impl Owner {
+    /// The owner `client` (below 4095) of node `nid`.
+    pub fn new(nid: u16, client: u16) -> Owner {
+        Owner(u32::from(nid) << 12 | (u32::from(client) + 1) & 0xfff)
+    }
+
+    /// The number under which processes exchange it.
+    pub fn token(self) -> u32 {
+        self.0
+    }
+
+    /// The owner with this number.
+    pub fn from_token(token: u32) -> Owner {
+        Owner(token & 0xff_ffff)
+    }
+
+    fn bits(self) -> u64 {
+        u64::from(self.0) << OWNER_SHIFT
+    }
+}
+
+const LOCKED: u64 = 1;
+const OWNER_SHIFT: u32 = 40;
+const VERSION_MASK: u64 = (1 << OWNER_SHIFT) - 1;
+
+/// One lock: version (odd: locked) in the low 40 bits, owner above while locked.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct LineLock(AtomicU64);
+
+impl LineLock {
+    /// A free lock; only for tests, as shared memory starts out zeroed.
+    #[cfg(any(test, loom))]
+    pub fn new() -> LineLock {
+        LineLock(AtomicU64::new(0))
+    }
+
+    /// Runs `copy` until it was not disturbed by a writer. `may_lock`: whether the memory of the
+    /// lock may be written.
+    #[inline(always)]
+    pub fn read(&self, reader: Option<Owner>, mut copy: impl FnMut()) {
+        let version = self.0.load(Ordering::Acquire);
+        if version & LOCKED == 0 {
+            copy();
+            fence(Ordering::Acquire);
+            if self.0.load(Ordering::Relaxed) == version {
+                return;
+            }
+        }
+        self.read_contended(reader, &mut copy);
+    }
+
+    #[cold]
+    fn read_contended(&self, reader: Option<Owner>, copy: &mut dyn FnMut()) {
+        let mut tries = 0;
+        loop {
+            let version = self.0.load(Ordering::Acquire);
+            if version & LOCKED == 0 {
+                copy();
+                fence(Ordering::Acquire);
+                if self.0.load(Ordering::Relaxed) == version {
+                    return;
+                }
+            }
+            tries += 1;
+            match reader {
+                Some(owner) if tries > OPTIMISTIC_TRIES => return self.write(owner, copy),
+                None if tries > PATIENCE_TRIES => return copy(),
+                _ => relax(tries),
+            }
+        }
+    }
+
+    /// Runs `change` while no one else reads or writes.
+    #[inline(always)]
+    pub fn write(&self, owner: Owner, change: impl FnOnce()) {
+        let version = self.lock(owner);
+        change();
+        self.0.store((version + 2) & VERSION_MASK, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn lock(&self, owner: Owner) -> u64 {
+        let version = self.0.load(Ordering::Relaxed);
+        if version & LOCKED == 0 && self.try_lock(version, owner) {
+            return version;
+        }
+        self.lock_contended(owner)
+    }
+
+    #[inline(always)]
+    fn try_lock(&self, version: u64, owner: Owner) -> bool {
+        let locked = version | LOCKED | owner.bits();
+        let won = self
+            .0
+            .compare_exchange(version, locked, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
+        // No store of the change may be seen before the lock is.
+        fence(Ordering::Release);
+        won
+    }
+
+    #[cold]
+    fn lock_contended(&self, owner: Owner) -> u64 {
+        let mut tries = 0;
+        loop {
+            let version = self.0.load(Ordering::Relaxed);
+            if version & LOCKED == 0 && self.try_lock(version, owner) {
+                return version;
+            }
+            tries += 1;
+            if tries > PATIENCE_TRIES {
+                self.release_if(&|_| true);
+                tries = 0;
+            }
+            relax(tries);
+        }
+    }
+
+    /// Releases the lock if a process that is gone holds it. Its last line may be half written.
+    fn release_if(&self, is_gone: &impl Fn(Owner) -> bool) {
+        let word = self.0.load(Ordering::Acquire);
+        let owner = Owner((word >> OWNER_SHIFT) as u32);
+        if word & LOCKED != 0 && is_gone(owner) {
+            let free = (word & VERSION_MASK) + 1;
+            let _ = self.0.compare_exchange(
+                word,
+                free & VERSION_MASK,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}
+
+/// Waits a moment for another owner; yields when that owner may need this very core.
+fn relax(tries: u32) {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    if tries % 64 == 0 {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+    let _ = tries;
+}
+
+/// The locks of one segment, in its shared memory.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct LineLocks([LineLock; LOCK_COUNT]);
+
+impl LineLocks {
+    /// The lock of the block that `offset` lies in. Neighbouring blocks have their locks in
+    /// different cache lines.
+    #[inline(always)]
+    pub fn of(&self, offset: u64) -> &LineLock {
+        let block = (offset / BLOCK_BYTES) as usize;
+        const LINES: usize = LOCK_COUNT / 8;
+        &self.0[(block % LINES) * 8 + (block / LINES) % 8]
+    }
+
+    /// Releases every lock whose owner is gone.
+    pub fn release_all(&self, is_gone: impl Fn(Owner) -> bool) {
+        for lock in &self.0 {
+            lock.release_if(&is_gone);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_owners_lock_is_released_and_others_are_not() {
+        let lock = LineLock::new();
+        let (dead, alive) = (Owner::new(1, 2), Owner::new(1, 3));
+        lock.lock(dead);
+        lock.release_if(&|owner| owner == alive);
+        assert_ne!(lock.0.load(Ordering::Relaxed) & LOCKED, 0);
+        lock.release_if(&|owner| owner == dead);
+        let mut ran = false;
+        lock.write(alive, || ran = true);
+        assert!(ran);
+        assert_eq!(lock.0.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn neighbouring_blocks_do_not_share_a_cache_line() {
+        let locks = LineLocks(std::array::from_fn(|_| LineLock::new()));
+        let line = |block: u64| (&raw const *locks.of(block * BLOCK_BYTES) as usize) / 64;
+        let mut seen = std::collections::HashSet::new();
+        for block in 0..LOCK_COUNT as u64 {
+            assert_ne!(line(block), line(block + 1));
+            seen.insert(&raw const *locks.of(block * BLOCK_BYTES) as usize);
+        }
+        assert_eq!(seen.len(), LOCK_COUNT);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// A reader never sees one word of a write without the other.
+    #[test]
+    fn reads_are_whole() {
+        loom::model(|| {
+            let lock = Arc::new(LineLock::new());
+            let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let writer = {
+                let (lock, words) = (lock.clone(), words.clone());
+                loom::thread::spawn(move || {
+                    lock.write(Owner::new(0, 0), || {
+                        words[0].store(1, Ordering::Relaxed);
+                        words[1].store(1, Ordering::Relaxed);
+                    });
+                })
+            };
+            let (mut a, mut b) = (9, 9);
+            lock.read(Some(Owner::new(1, 0)), || {
+                a = words[0].load(Ordering::Relaxed);
+                b = words[1].load(Ordering::Relaxed);
+            });
+            assert_eq!(a, b);
+            writer.join().unwrap();
+        });
+    }
+
+    /// Two writers exclude each other.
+    #[test]
+    fn writes_do_not_mix() {
+        loom::model(|| {
+            let lock = Arc::new(LineLock::new());
+            let word = Arc::new(AtomicU64::new(0));
+            let add = |client| {
+                let (lock, word) = (lock.clone(), word.clone());
+                loom::thread::spawn(move || {
+                    lock.write(Owner::new(0, client), || {
+                        let value = word.load(Ordering::Relaxed);
+                        word.store(value + 1, Ordering::Relaxed);
+                    });
+                })
+            };
+            let (a, b) = (add(0), add(1));
+            a.join().unwrap();
+            b.join().unwrap();
+            assert_eq!(word.load(Ordering::Relaxed), 2);
+        });
+    }
+}

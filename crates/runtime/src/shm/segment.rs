@@ -1,0 +1,415 @@
+//! A context segment in shared memory: control page, line locks, data (soNUMA §4.1).
+//!
+//! Every access to the data by a remote operation goes through here, whichever process makes it,
+//! so line atomicity and the waking of sleepers hold for all of them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rackmem_abi::Status;
+use rackmem_rmc::ct::Bounds;
+
+use super::copy;
+use super::line_lock::{BLOCK_BYTES, LineLocks, Owner};
+use super::mapping::{Access, Mapping, PAGE_BYTES, round_up_to_page};
+use super::sleep::Bed;
+
+/// Whether operations on a segment are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Its process is there.
+    Live = 1,
+    /// Its process left the context.
+    Closed = 2,
+    /// Its process or node is gone.
+    Lost = 3,
+}
+
+/// The first page. Its first line is read by every operation and written seldom.
+#[repr(C, align(64))]
+struct Control {
+    state: AtomicU32,
+    owner_nid: u32,
+    size_bytes: u64,
+    /// Where processes of the owning node sleep until the segment is written.
+    bed: Bed,
+    notifications: Notifications,
+}
+
+/// On a line of its own: senders write it.
+#[repr(C, align(64))]
+struct Notifications {
+    count: AtomicU64,
+}
+
+const LOCKS_AT: usize = PAGE_BYTES;
+const DATA_AT: usize = LOCKS_AT + round_up_to_page(size_of::<LineLocks>());
+const _: () = assert!(size_of::<Control>() <= PAGE_BYTES);
+
+/// A segment mapped into this process.
+#[derive(Debug)]
+pub struct Segment {
+    mapping: Mapping,
+    access: Access,
+    /// Size of the data, checked against the mapping: the control page is not trusted.
+    bounds: Bounds,
+}
+
+impl Segment {
+    /// Creates a zeroed segment of `size_bytes`, live, for node `nid`.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the machine cannot hold it, else what the kernel says.
+    pub fn create(nid: u16, ctx_id: u16, size_bytes: u64) -> io::Result<Segment> {
+        let available = available_bytes();
+        if size_bytes > available {
+            return Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                format!("a segment of {size_bytes} bytes; this machine has {available} available"),
+            ));
+        }
+        let name = format!("rackmem-segment-{nid}-{ctx_id}");
+        let mapping = Mapping::create(&name, DATA_AT + size_bytes as usize)?;
+        let control = mapping.base().cast::<Control>();
+        // SAFETY: the mapping is larger than the control page and nobody else has it yet.
+        unsafe {
+            (&raw mut (*control).owner_nid).write(nid.into());
+            (&raw mut (*control).size_bytes).write(size_bytes);
+            (*control).state.store(State::Live as u32, Ordering::Release);
+        }
+        Ok(Segment { mapping, access: Access::ReadWrite, bounds: Bounds { size_bytes } })
+    }
+
+    /// Maps a segment that was handed over.
+    ///
+    /// # Errors
+    /// `InvalidData` if it does not look like a segment.
+    pub fn open(fd: OwnedFd, access: Access) -> io::Result<Segment> {
+        let mapping = Mapping::open(fd, DATA_AT, access)?;
+        let control = mapping.base().cast::<Control>();
+        // SAFETY: `open` checked that the mapping covers the control page.
+        let size_bytes = unsafe { (&raw const (*control).size_bytes).read_volatile() };
+        if size_bytes > (mapping.len() - DATA_AT) as u64 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a segment says it has {size_bytes} bytes; its memory has fewer"),
+            ));
+        }
+        Ok(Segment { mapping, access, bounds: Bounds { size_bytes } })
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: the mapping covers the page for as long as `self`; all members that change are
+        // atomics.
+        unsafe { &*self.mapping.base().cast::<Control>() }
+    }
+
+    fn locks(&self) -> &LineLocks {
+        // SAFETY: as `control`; `DATA_AT` leaves room for the locks.
+        unsafe { &*self.mapping.base().add(LOCKS_AT).cast::<LineLocks>() }
+    }
+
+    /// Size of the data in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.bounds.size_bytes
+    }
+
+    /// First byte of the data.
+    pub fn data(&self) -> *mut u8 {
+        // SAFETY: `DATA_AT` lies within the mapping, or is its end for an empty segment.
+        unsafe { self.mapping.base().add(DATA_AT) }
+    }
+
+    /// The shared memory, to hand over.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Whether this process may change the segment.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether it is served.
+    pub fn state(&self) -> State {
+        match self.control().state.load(Ordering::Relaxed) {
+            1 => State::Live,
+            2 => State::Closed,
+            _ => State::Lost,
+        }
+    }
+
+    /// Ends the segment: operations on it fail from now on, and its sleepers look again.
+    pub fn retire(&self, state: State) {
+        self.control().state.store(state as u32, Ordering::Release);
+        self.control().bed.shake();
+    }
+
+    /// Releases the line locks of owners that are gone.
+    pub fn release_locks(&self, is_gone: impl Fn(Owner) -> bool) {
+        self.locks().release_all(is_gone);
+    }
+
+    /// Where the owning node's processes sleep until the segment is written.
+    pub fn bed(&self) -> &Bed {
+        &self.control().bed
+    }
+
+    /// Notifications received so far.
+    pub fn notifications(&self) -> u64 {
+        self.control().notifications.count.load(Ordering::Acquire)
+    }
+
+    /// What a fast path needs, without the indirections.
+    pub fn view(self: &Arc<Self>) -> View {
+        View {
+            data: self.data(),
+            bounds: self.bounds,
+            control: self.mapping.base().cast(),
+            // SAFETY: `LOCKS_AT` lies within the mapping.
+            locks: unsafe { self.mapping.base().add(LOCKS_AT).cast() },
+            may_lock: self.access == Access::ReadWrite,
+            _segment: self.clone(),
+        }
+    }
+}
+
+/// A segment as the access path sees it: addresses in hand.
+#[derive(Clone, Debug)]
+pub struct View {
+    data: *mut u8,
+    bounds: Bounds,
+    control: *const Control,
+    locks: *const LineLocks,
+    may_lock: bool,
+    _segment: Arc<Segment>,
+}
+
+// SAFETY: the pointers lead into the shared mapping that `_segment` keeps alive.
+unsafe impl Send for View {}
+
+impl View {
+    fn control(&self) -> &Control {
+        // SAFETY: `_segment` keeps the mapping.
+        unsafe { &*self.control }
+    }
+
+    fn locks(&self) -> &LineLocks {
+        // SAFETY: `_segment` keeps the mapping.
+        unsafe { &*self.locks }
+    }
+
+    /// The segment this is a view of.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self._segment
+    }
+
+    /// Whether `length` bytes at `offset` can be served.
+    ///
+    /// # Errors
+    /// `NoContext` or `NodeLost` by the state of the segment, `OutOfSegment` by its size.
+    #[inline(always)]
+    pub fn check(&self, offset: u64, length: u64) -> Result<(), Status> {
+        let state = self.control().state.load(Ordering::Relaxed);
+        if state != State::Live as u32 {
+            return Err(Self::status_of(state));
+        }
+        self.bounds.check(offset, length)
+    }
+
+    #[cold]
+    fn status_of(state: u32) -> Status {
+        if state == State::Closed as u32 { Status::NoContext } else { Status::NodeLost }
+    }
+
+    /// Copies `length` bytes at `offset` to `dst`, whole lines each at one time.
+    ///
+    /// # Safety
+    /// [`View::check`] accepted the range, and `dst` is valid for `length` bytes of writes.
+    #[inline(always)]
+    pub unsafe fn read(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
+        let reader = self.may_lock.then_some(reader);
+        for_each_block(offset, length, |at, done, n| {
+            // SAFETY: the blocks divide the range that the caller vouches for.
+            self.locks().of(at).read(reader, || unsafe {
+                copy::copy_out(dst.add(done), self.data.add(at as usize), n);
+            });
+        });
+    }
+
+    /// Copies `length` bytes from `src` to `offset`, whole lines each at one time.
+    ///
+    /// # Safety
+    /// [`View::check`] accepted the range, the segment is mapped for writing, and `src` is valid
+    /// for `length` bytes of reads.
+    #[inline(always)]
+    pub unsafe fn write(&self, offset: u64, src: *const u8, length: usize, writer: Owner) {
+        for_each_block(offset, length, |at, done, n| {
+            // SAFETY: the blocks divide the range that the caller vouches for.
+            self.locks().of(at).write(writer, || unsafe {
+                copy::copy_in(self.data.add(at as usize), src.add(done), n);
+            });
+        });
+        self.control().bed.wake();
+    }
+
+    /// Adds to the 8 bytes at `offset` and returns what was there. Atomic against the owner's own
+    /// atomic instructions, too.
+    ///
+    /// # Safety
+    /// [`View::check`] accepted 8 bytes at `offset`, a multiple of 8, and the segment is mapped
+    /// for writing.
+    #[inline(always)]
+    pub unsafe fn fetch_add(&self, offset: u64, addend: u64, writer: Owner) -> u64 {
+        // SAFETY: the caller's contract.
+        let word = unsafe { self.word(offset) };
+        let mut old = 0;
+        self.locks().of(offset).write(writer, || old = word.fetch_add(addend, Ordering::SeqCst));
+        self.control().bed.wake();
+        old
+    }
+
+    /// Replaces the 8 bytes at `offset` if they equal `expected`; returns what was there.
+    ///
+    /// # Safety
+    /// As [`View::fetch_add`].
+    #[inline(always)]
+    pub unsafe fn compare_swap(&self, offset: u64, expected: u64, new: u64, writer: Owner) -> u64 {
+        // SAFETY: the caller's contract.
+        let word = unsafe { self.word(offset) };
+        let mut old = 0;
+        self.locks().of(offset).write(writer, || {
+            old = match word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(old) | Err(old) => old,
+            }
+        });
+        self.control().bed.wake();
+        old
+    }
+
+    /// # Safety
+    /// 8 bytes at `offset`, a multiple of 8, lie in the segment.
+    #[inline(always)]
+    unsafe fn word(&self, offset: u64) -> &AtomicU64 {
+        // SAFETY: the caller's contract; the data starts at a page.
+        unsafe { &*self.data.add(offset as usize).cast::<AtomicU64>() }
+    }
+
+    /// Counts a notification and wakes who waits for it.
+    pub fn notify(&self) {
+        self.control().notifications.count.fetch_add(1, Ordering::Release);
+        self.control().bed.wake();
+    }
+}
+
+/// Calls `f(offset, bytes before, bytes)` for each block under one lock.
+#[inline(always)]
+fn for_each_block(offset: u64, length: usize, mut f: impl FnMut(u64, usize, usize)) {
+    let room = (BLOCK_BYTES - offset % BLOCK_BYTES) as usize;
+    if length <= room {
+        return f(offset, 0, length);
+    }
+    f(offset, 0, room);
+    let mut done = room;
+    while done < length {
+        let n = (length - done).min(BLOCK_BYTES as usize);
+        f(offset + done as u64, done, n);
+        done += n;
+    }
+}
+
+/// Memory that new segments can take without driving the machine out of memory.
+fn available_bytes() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|number| number.parse::<u64>().ok());
+    kilobytes.map_or(u64::MAX, |kb| kb * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner() -> Owner {
+        Owner::new(0, 0)
+    }
+
+    #[test]
+    fn writes_are_read_back_at_any_place() {
+        let view = Arc::new(Segment::create(0, 0, 8192).unwrap()).view();
+        for (offset, length) in [(0, 1), (7, 9), (60, 8), (1020, 8), (1000, 3000), (0, 8192)] {
+            view.check(offset, length).unwrap();
+            let src: Vec<u8> = (0..length).map(|i| (i + offset) as u8).collect();
+            let mut dst = vec![0; length as usize];
+            // SAFETY: the range was checked and the vectors have `length` bytes.
+            unsafe {
+                view.write(offset, src.as_ptr(), length as usize, owner());
+                view.read(offset, dst.as_mut_ptr(), length as usize, owner());
+            }
+            assert_eq!(src, dst);
+        }
+    }
+
+    #[test]
+    fn atomics_return_the_old_value() {
+        let view = Arc::new(Segment::create(0, 0, 64).unwrap()).view();
+        // SAFETY: offset 8 lies in the segment.
+        unsafe {
+            assert_eq!(view.fetch_add(8, 5, owner()), 0);
+            assert_eq!(view.compare_swap(8, 4, 9, owner()), 5);
+            assert_eq!(view.compare_swap(8, 5, 9, owner()), 5);
+            assert_eq!(view.fetch_add(8, 0, owner()), 9);
+        }
+    }
+
+    #[test]
+    fn a_retired_segment_answers_with_its_status() {
+        let segment = Arc::new(Segment::create(0, 0, 64).unwrap());
+        let view = segment.view();
+        assert_eq!(view.check(0, 64), Ok(()));
+        assert_eq!(view.check(1, 64), Err(Status::OutOfSegment));
+        segment.retire(State::Closed);
+        assert_eq!(view.check(0, 1), Err(Status::NoContext));
+        segment.retire(State::Lost);
+        assert_eq!(view.check(0, 1), Err(Status::NodeLost));
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_refused() {
+        let error = Segment::create(0, 0, 1 << 50).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+    }
+
+    /// Writers fill lines with one value; a reader must never see two values in a line.
+    #[test]
+    fn lines_are_whole_between_threads() {
+        let view = Arc::new(Segment::create(0, 0, 4096).unwrap()).view();
+        std::thread::scope(|scope| {
+            for client in 0..2u16 {
+                let view = view.clone();
+                scope.spawn(move || {
+                    for round in 0..20_000u32 {
+                        let line = [(round as u8) << 1 | client as u8; 128];
+                        let offset = u64::from(round % 62) * 64;
+                        // SAFETY: offset plus 128 is at most 4096.
+                        unsafe { view.write(offset, line.as_ptr(), 128, Owner::new(1, client)) };
+                    }
+                });
+            }
+            for _ in 0..20_000 {
+                let mut lines = [0u8; 4096];
+                // SAFETY: the whole segment.
+                unsafe { view.read(0, lines.as_mut_ptr(), 4096, Owner::new(0, 9)) };
+                for line in lines.chunks(64) {
+                    assert!(line.iter().all(|byte| *byte == line[0]), "torn line");
+                }
+            }
+        });
+    }
+}

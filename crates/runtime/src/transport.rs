@@ -1,0 +1,155 @@
+//! Messages of the control plane: JSON with file descriptors, over Unix sequenced-packet sockets.
+//!
+//! Set-up is rare, so what counts here is that a message is one packet (no framing to get wrong)
+//! and that a person can read it.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Longest message in bytes; a status of a busy node is the longest.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// Most descriptors that come with one message.
+pub const MAX_FDS: usize = 4;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+/// A message and the descriptors that came with it.
+#[derive(Debug)]
+pub struct Received<T> {
+    /// The message.
+    pub message: T,
+    /// At most [`MAX_FDS`].
+    pub fds: Vec<OwnedFd>,
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Listens at `path`, replacing a socket that nobody listens at any more.
+///
+/// # Errors
+/// What the kernel says.
+pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let fd = socket()?;
+    let _ = std::fs::remove_file(path);
+    rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&fd, BACKLOG)?;
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    Ok(fd)
+}
+
+/// Takes a waiting connection; it does not block.
+///
+/// # Errors
+/// `WouldBlock` if none waits.
+pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Channel> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(Channel(rustix::net::accept_with(listener, flags)?))
+}
+
+impl Channel {
+    /// Connects; the channel blocks.
+    ///
+    /// # Errors
+    /// What the kernel says: `NotFound` or `ConnectionRefused` if nobody listens.
+    pub fn connect(path: &Path) -> io::Result<Channel> {
+        let fd = socket()?;
+        rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+        Ok(Channel(fd))
+    }
+
+    /// Makes receiving fail with `WouldBlock` rather than wait.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.0, true)?)
+    }
+
+    /// Sends a message with descriptors. A receiver that does not read makes it fail, not wait.
+    ///
+    /// # Errors
+    /// The other end is gone or does not read, or the message is too long.
+    pub fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message)?;
+        if bytes.len() > MAX_MESSAGE_BYTES || fds.len() > MAX_FDS {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "message too long"));
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
+        Ok(())
+    }
+
+    /// Receives a message.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` once the other end is gone; `InvalidData` if it is no such message.
+    pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Received<T>> {
+        let mut bytes = vec![0; MAX_MESSAGE_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut buffers = [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = rustix::net::recvmsg(&self.0, &mut buffers, &mut ancillary, flags)?;
+        let fds = ancillary
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if got.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if got.flags.contains(ReturnFlags::TRUNC) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
+        }
+        let message = serde_json::from_slice(&bytes[..got.bytes])?;
+        Ok(Received { message, fds })
+    }
+
+    /// Whether the other end has hung up.
+    pub fn is_hung_up(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(poll(&mut fds, Some(&now)), Ok(n) if n > 0)
+            && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Process and user at the other end, as the kernel knows them.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn peer(&self) -> io::Result<rustix::net::UCred> {
+        Ok(rustix::net::sockopt::socket_peercred(&self.0)?)
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,198 @@
+//! One contract, any progress: the same operations and errors inline, by daemon, and by packets.
+
+mod support;
+
+use rackmem::Status;
+use rackmem::client::Context;
+use rackmem::protocol::Progress;
+use support::TestRack;
+
+#[test]
+fn child() {
+    if let Some((role, args)) = support::role() {
+        assert_eq!(role, "daemon");
+        support::be_daemon(&args);
+    }
+}
+
+/// Runs a test once per way of progress, on a rack of two nodes with 1 MiB segments.
+fn each_way(name: &str, test: impl Fn(&TestRack, &[Context])) {
+    let rack = TestRack::start(name, 2);
+    for (ctx_id, progress) in (0..).zip(Progress::ALL) {
+        rack.rack.create_context(ctx_id, 0o600).unwrap();
+        let contexts = rack.open_all(ctx_id, 1 << 20, progress);
+        eprintln!("{name}: {}", progress.name());
+        test(&rack, &contexts);
+    }
+}
+
+#[test]
+fn reads_and_writes_of_any_place_and_length() {
+    each_way("any-length", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(16).unwrap();
+        let sizes = [0, 1, 7, 8, 9, 63, 64, 65, 100, 1000, 4096, 70_000, 1 << 20];
+        for (length, offset) in sizes.into_iter().flat_map(|n| [(n, 0), (n, 3), (n, 60), (n, 1021)])
+        {
+            if offset + length > 1 << 20 {
+                continue;
+            }
+            let bytes: Vec<u8> = (0..length).map(|i| (i * 31 + offset) as u8).collect();
+            let mut got = vec![0; length];
+            qp.write(1, offset as u64, &bytes).unwrap();
+            qp.read(1, offset as u64, &mut got).unwrap();
+            assert_eq!(bytes, got, "{length} bytes at {offset}");
+            contexts[1].read_own(offset as u64, &mut got).unwrap();
+            assert_eq!(bytes, got);
+        }
+    });
+}
+
+#[test]
+fn shared_buffers_work_like_any_other() {
+    each_way("shared-buffers", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(128).unwrap();
+        let mut buffer = contexts[0].buffer(65536).unwrap();
+        buffer.fill(0x5a);
+        qp.write(1, 64, &buffer).unwrap();
+        let (first, second) = buffer.split_at_mut(32768);
+        first.fill(0);
+        qp.scope(|scope| {
+            for (i, line) in first.chunks_mut(64).enumerate() {
+                scope.read(1, 64 + i as u64 * 64, line);
+            }
+        })
+        .unwrap();
+        assert!(first.iter().chain(second.iter()).all(|byte| *byte == 0x5a));
+    });
+}
+
+#[test]
+fn atomics_agree_with_the_owners_own() {
+    each_way("atomics", |_, contexts| {
+        const EACH: u64 = 5_000;
+        std::thread::scope(|threads| {
+            for context in contexts {
+                threads.spawn(|| {
+                    let mut qp = context.queue_pair(8).unwrap();
+                    for _ in 0..EACH {
+                        qp.fetch_add(1, 64, 1).unwrap();
+                    }
+                });
+            }
+            let word = contexts[1].word(64).unwrap();
+            for _ in 0..EACH {
+                word.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        let mut qp = contexts[0].queue_pair(8).unwrap();
+        assert_eq!(qp.fetch_add(1, 64, 0), Ok(3 * EACH));
+        assert_eq!(qp.compare_swap(1, 64, 1, 7), Ok(3 * EACH));
+        assert_eq!(qp.compare_swap(1, 64, 3 * EACH, 7), Ok(3 * EACH));
+        assert_eq!(qp.fetch_add(1, 64, 0), Ok(7));
+    });
+}
+
+#[test]
+fn every_wrong_operation_gets_its_error_and_touches_nothing() {
+    each_way("errors", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(8).unwrap();
+        let end = 1u64 << 20;
+        let mut byte = [9];
+        assert_eq!(qp.read(1, end, &mut byte), Err(Status::OutOfSegment));
+        assert_eq!(qp.write(1, end - 1, &[1, 2]), Err(Status::OutOfSegment));
+        assert_eq!(qp.read(1, 1 << 45, &mut byte), Err(Status::OutOfSegment));
+        assert_eq!(qp.read(1, rackmem_abi::MAX_OFFSET, &mut byte), Err(Status::OutOfSegment));
+        assert_eq!(qp.read(2, 0, &mut byte), Err(Status::NoNode));
+        assert_eq!(qp.read(u16::MAX, 0, &mut byte), Err(Status::NoNode));
+        assert_eq!(qp.fetch_add(1, 4, 1), Err(Status::MisalignedAtomic));
+        assert_eq!(qp.fetch_add(1, end, 1), Err(Status::OutOfSegment));
+        assert_eq!(byte, [9]);
+        assert_eq!(qp.read(1, end, &mut []), Ok(()), "no bytes lie anywhere up to the end");
+        // SAFETY: never dereferenced here; the operation must fail.
+        let nowhere = unsafe { std::slice::from_raw_parts_mut(8 as *mut u8, 64) };
+        assert_eq!(qp.read(1, 0, nowhere), Err(Status::BadLocalBuffer));
+        // The queue pair still works.
+        assert_eq!(qp.write(1, end - 1, &[1]), Ok(()));
+        let mut last = [0; 1];
+        contexts[1].read_own(end - 1, &mut last).unwrap();
+        assert_eq!(last, [1]);
+    });
+}
+
+#[test]
+fn a_full_queue_waits_and_loses_nothing() {
+    each_way("full-queue", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(2).unwrap();
+        let mut got = vec![0u64; 1000];
+        for i in 0..1000 {
+            contexts[1].write_own(i * 8, &i.to_ne_bytes()).unwrap();
+        }
+        let mut bytes = vec![[0u8; 8]; 1000];
+        qp.scope(|scope| {
+            for (i, eight) in bytes.iter_mut().enumerate() {
+                scope.read(1, i as u64 * 8, eight);
+            }
+        })
+        .unwrap();
+        for (word, eight) in got.iter_mut().zip(&bytes) {
+            *word = u64::from_ne_bytes(*eight);
+        }
+        assert_eq!(got, (0..1000).collect::<Vec<u64>>());
+    });
+}
+
+#[test]
+fn notifications_wake_a_sleeper() {
+    each_way("notify", |_, contexts| {
+        let seen = contexts[1].notifications();
+        std::thread::scope(|threads| {
+            let sleeper = threads.spawn(|| {
+                contexts[1].wait_notify(seen, Some(std::time::Instant::now() + support::BOUND))
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            contexts[0].queue_pair(2).unwrap().notify(1).unwrap();
+            assert_eq!(sleeper.join().unwrap().unwrap(), seen + 1);
+        });
+    });
+}
+
+#[test]
+fn a_reader_may_not_write() {
+    let rack = TestRack::start("read-only", 2);
+    rack.rack.create_context(5, 0o600).unwrap();
+    for progress in Progress::ALL {
+        let options = rack.options(1, 5).segment_bytes(4096).progress(progress);
+        let owner = Context::open(&options).unwrap();
+        let reader =
+            Context::open(&rack.options(0, 5).read_only(true).progress(progress)).unwrap();
+        reader.wait_joined(1, Some(std::time::Instant::now() + support::BOUND)).unwrap();
+        owner.write_own(0, &[7; 8]).unwrap();
+        let mut qp = reader.queue_pair(4).unwrap();
+        let mut got = [0; 8];
+        assert_eq!(qp.read(1, 0, &mut got), Ok(()));
+        assert_eq!(got, [7; 8]);
+        assert_eq!(qp.write(1, 0, &[1]), Err(Status::NoPermission));
+        assert_eq!(qp.fetch_add(1, 0, 1), Err(Status::NoPermission));
+        assert_eq!(qp.notify(1), Err(Status::NoPermission));
+        owner.read_own(0, &mut got).unwrap();
+        assert_eq!(got, [7; 8]);
+    }
+}
+
+#[test]
+fn several_contexts_do_not_see_each_other() {
+    let rack = TestRack::start("contexts", 2);
+    for progress in Progress::ALL {
+        let [a, b] = [0, 1].map(|ctx| {
+            let ctx_id = ctx + 2 * progress as u16;
+            rack.rack.create_context(ctx_id, 0o600).unwrap();
+            rack.open_all(ctx_id, 4096, progress)
+        });
+        let (mut to_a, mut to_b) = (a[0].queue_pair(2).unwrap(), b[0].queue_pair(2).unwrap());
+        to_a.write(1, 0, b"in a").unwrap();
+        to_b.write(1, 0, b"in b").unwrap();
+        let mut got = [0; 4];
+        to_a.read(1, 0, &mut got).unwrap();
+        assert_eq!(&got, b"in a");
+    }
+}
