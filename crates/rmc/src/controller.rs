@@ -129,9 +129,9 @@ impl Rmc {
         self.contexts.install(ctx_id, bounds)
     }
 
-    /// Closes the segment: later requests get [`Status::NoContext`].
-    pub fn remove_context(&mut self, ctx_id: u16) -> Option<Bounds> {
-        self.contexts.remove(ctx_id)
+    /// Closes the segment: later requests are answered `why`; see [`ContextTable::remove`].
+    pub fn remove_context(&mut self, ctx_id: u16, why: Status) -> Option<Bounds> {
+        self.contexts.remove(ctx_id, why)
     }
 
     /// RGP: takes new work queue entries, queue pair by queue pair in turn, and sends the requests
@@ -171,7 +171,13 @@ impl Rmc {
         let id = QpId { index: index as u16, generation: *generation };
         let ctx_id = qp.config().ctx_id;
         let transfer = match &mut qp.transfer {
-            Some(transfer) => transfer,
+            Some(transfer) => {
+                if !net.can_send_request(transfer.work.dst_nid) {
+                    stats.request_lane_stalls += 1;
+                    return false;
+                }
+                transfer
+            }
             None => {
                 let next = qp.next_entry();
                 let Some(entry) = rgp::accept(mem.wq_words(id, next.index), next.phase) else {
@@ -190,6 +196,11 @@ impl Rmc {
                         return true;
                     }
                 };
+                // Before the ITT entry is taken: those who cannot send do not need one.
+                if !net.can_send_request(work.dst_nid) {
+                    stats.request_lane_stalls += 1;
+                    return false;
+                }
                 let unroll = Unroll::new(&work);
                 let Some(tid) = itt.alloc(id, next.index as u16, &work, unroll.lines()) else {
                     stats.itt_stalls += 1;
@@ -204,10 +215,6 @@ impl Rmc {
             return false;
         };
         let Transfer { work, tid, unroll } = transfer;
-        if !net.can_send_request(work.dst_nid) {
-            stats.request_lane_stalls += 1;
-            return false;
-        }
         let payload = match rgp::load(mem, id, work.op, &piece) {
             Ok(payload) => payload,
             Err(status) => {

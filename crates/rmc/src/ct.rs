@@ -36,7 +36,8 @@ impl Bounds {
 /// The context table, indexed by `ctx_id`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContextTable {
-    entries: Vec<Option<Bounds>>,
+    /// Bounds, or why there are none.
+    entries: Vec<Result<Bounds, Status>>,
 }
 
 impl ContextTable {
@@ -55,26 +56,28 @@ impl ContextTable {
             return Err(Status::NoContext);
         }
         if index >= self.entries.len() {
-            self.entries.resize(index + 1, None);
+            self.entries.resize(index + 1, Err(Status::NoContext));
         }
-        self.entries[index] = Some(bounds);
+        self.entries[index] = Ok(bounds);
         Ok(())
     }
 
-    /// Closes the segment; what its bounds were.
-    pub fn remove(&mut self, ctx_id: u16) -> Option<Bounds> {
-        self.entries.get_mut(usize::from(ctx_id))?.take()
+    /// Closes the segment; what its bounds were. Later lookups answer `why`:
+    /// [`Status::NoContext`] if its process left, [`Status::NodeLost`] if it died.
+    pub fn remove(&mut self, ctx_id: u16, why: Status) -> Option<Bounds> {
+        let entry = self.entries.get_mut(usize::from(ctx_id))?;
+        core::mem::replace(entry, Err(why)).ok()
     }
 
     /// The bounds of this node's segment (RRPP stage 2).
     ///
     /// # Errors
-    /// [`Status::NoContext`]
+    /// [`Status::NoContext`], or what [`ContextTable::remove`] was told.
     #[inline]
     pub fn lookup(&self, ctx_id: u16) -> Result<Bounds, Status> {
         match self.entries.get(usize::from(ctx_id)) {
-            Some(Some(bounds)) => Ok(*bounds),
-            _ => Err(Status::NoContext),
+            Some(entry) => *entry,
+            None => Err(Status::NoContext),
         }
     }
 }

@@ -57,7 +57,7 @@ pub trait Network {
     /// Whether the next request to this node will be accepted.
     fn can_send_request(&self, dst_nid: u16) -> bool;
 
-    /// Sends a request.
+    /// Sends a request; succeeds whenever [`Network::can_send_request`] has just said so.
     ///
     /// # Errors
     /// [`Full`]: nothing was sent.

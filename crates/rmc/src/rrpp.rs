@@ -18,7 +18,7 @@ use crate::{ContextTable, Memory};
 /// # Errors
 /// For headers that no RGP writes: [`Status::NoNode`] if this is not their node,
 /// [`Status::MisalignedAtomic`] or [`Status::BadOperation`] if they are malformed. Then
-/// [`Status::NoContext`] and [`Status::OutOfSegment`].
+/// what [`ContextTable::lookup`] and [`Bounds::check`](crate::Bounds::check) say.
 #[inline]
 pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), Status> {
     if header.dst_nid != nid {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rackmem_abi::MAX_WQ_SIZE;
+use rackmem_abi::{MAX_WQ_SIZE, Status};
 use rackmem_rmc::{QpConfig, Rights};
 use rustix::event::epoll;
 use rustix::fs::OFlags;
@@ -363,7 +363,7 @@ impl Control {
         let segment = Segment::create(self.nid, ctx_id, segment_bytes)
             .map_err(refuse("cannot make the segment"))?;
         let segment = Arc::new(segment);
-        let (nid, installed) = (self.nid, Some(segment.clone()));
+        let (nid, installed) = (self.nid, Ok(segment.clone()));
         self.worker.call(Command::SetSegment { nid, ctx_id, segment: installed });
         self.contexts.insert(ctx_id, Context { segment: segment.clone(), members: 1 });
         for session in self.peers.values() {
@@ -494,7 +494,8 @@ impl Control {
         let state = if closed { State::Closed } else { State::Lost };
         context.segment.retire(state);
         self.contexts.remove(&ctx_id);
-        self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: None });
+        let why = if closed { Status::NoContext } else { Status::NodeLost };
+        self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: Err(why) });
         for session in self.peers.values().filter_map(|id| self.sessions.get(id)) {
             let _ = session.channel.send(&Request::ContextDown { ctx_id, lost: !closed }, &[]);
         }
@@ -620,7 +621,7 @@ impl Control {
                 };
                 let segment = Arc::new(segment);
                 self.peer_segments.insert((nid, ctx_id), Some(segment.clone()));
-                self.worker.call(Command::SetSegment { nid, ctx_id, segment: Some(segment) });
+                self.worker.call(Command::SetSegment { nid, ctx_id, segment: Ok(segment) });
                 true
             }
             Request::ContextDown { ctx_id, lost } => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rackmem_abi::Status;
 use rackmem_rmc::qp::Qp;
-use rackmem_rmc::{Bounds, QpConfig, Rmc, Stats, rgp};
+use rackmem_rmc::{Bounds, Network, QpConfig, Rmc, Stats, rgp};
 
 use super::link::{Link, Links};
 use super::local::{Backing, LocalTable};
@@ -70,8 +70,8 @@ pub enum Command {
         nid: u16,
         /// Context.
         ctx_id: u16,
-        /// The segment.
-        segment: Option<Arc<Segment>>,
+        /// The segment, or what operations on it complete with.
+        segment: std::result::Result<Arc<Segment>, Status>,
     },
     /// A link is there, or no more: then all that waits for the node fails.
     SetLink(u16, Option<Box<Link>>),
@@ -165,24 +165,29 @@ fn pin(core: usize) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Segments {
     nodes: u16,
-    by_context: Vec<Vec<Option<View>>>,
+    by_context: Vec<Vec<std::result::Result<View, Status>>>,
 }
 
 impl Segments {
-    fn set(&mut self, nid: u16, ctx_id: u16, view: Option<View>) {
+    fn set(&mut self, nid: u16, ctx_id: u16, view: std::result::Result<View, Status>) {
         let index = usize::from(ctx_id);
         if index >= self.by_context.len() {
             self.by_context.resize_with(index + 1, Vec::new);
         }
         let views = &mut self.by_context[index];
-        views.resize(usize::from(self.nodes), None);
+        views.resize(usize::from(self.nodes), Err(Status::NoContext));
         views[usize::from(nid)] = view;
     }
 
-    /// The segment of a node in a context.
+    /// The segment of a node in a context, or what operations on it complete with.
     #[inline(always)]
-    pub fn get(&self, nid: u16, ctx_id: u16) -> Option<&View> {
-        self.by_context.get(usize::from(ctx_id))?.get(usize::from(nid))?.as_ref()
+    pub fn get(&self, nid: u16, ctx_id: u16) -> std::result::Result<&View, Status> {
+        let views = self.by_context.get(usize::from(ctx_id)).ok_or(Status::NoContext)?;
+        match views.get(usize::from(nid)) {
+            Some(Ok(view)) => Ok(view),
+            Some(Err(why)) => Err(*why),
+            None => Err(Status::NoContext),
+        }
     }
 }
 
@@ -285,12 +290,12 @@ impl Worker {
             Command::SetSegment { nid, ctx_id, segment } => {
                 if nid == self.nid {
                     match &segment {
-                        Some(segment) => {
+                        Ok(segment) => {
                             let bounds = Bounds { size_bytes: segment.size_bytes() };
                             let installed = self.rmc.install_context(ctx_id, bounds);
                             installed.expect("control has checked the number");
                         }
-                        None => _ = self.rmc.remove_context(ctx_id),
+                        Err(why) => _ = self.rmc.remove_context(ctx_id, *why),
                     }
                 }
                 self.segments.set(nid, ctx_id, segment.map(|segment| segment.view()));
@@ -381,8 +386,9 @@ impl DirectQp {
             let ctx_id = self.state.config().ctx_id;
             let outcome = rgp::check(&entry, nodes, self.state.config().rights).and_then(|work| {
                 match segments.get(work.dst_nid, ctx_id) {
-                    Some(view) => direct::perform(&work, view, &mut client.local, client.owner),
-                    None => Err(absent(work.dst_nid, links)),
+                    Ok(view) => direct::perform(&work, view, &mut client.local, client.owner),
+                    Err(_) if !links.is_up(work.dst_nid) => Err(Status::NodeLost),
+                    Err(why) => Err(why),
                 }
             });
             let status = outcome.err().unwrap_or(Status::Ok);
@@ -400,11 +406,4 @@ impl DirectQp {
         }
         count
     }
-}
-
-/// Why a node's segment is not there.
-#[cold]
-fn absent(nid: u16, links: &Links) -> Status {
-    use rackmem_rmc::Network;
-    if links.is_up(nid) { Status::NoContext } else { Status::NodeLost }
 }
