@@ -111,9 +111,10 @@ typedef struct rackmem_qp rackmem_qp;
  * memory controller is a device of the machine.
  */
 typedef struct rackmem_engine {
-    /* Runs one work queue entry to its end in the calling thread; returns its status. */
-    uint32_t (*execute)(rackmem_qp *qp, uint64_t word0, uint64_t word1);
-    /* Runs all posted entries in the calling thread and writes their completions. */
+    /* Performs an operation in the calling thread, without the queues; returns its status. */
+    uint32_t (*execute)(rackmem_qp *qp, uint32_t op, uint32_t nid, uint64_t offset,
+                        uint64_t buffer, uint64_t length);
+    /* Completes posted entries in the calling thread. */
     void (*progress)(rackmem_qp *qp);
     /* Wakes a sleeping controller. */
     void (*wake)(rackmem_qp *qp);

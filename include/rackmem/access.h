@@ -72,6 +72,32 @@ RACKMEM_INLINE void rackmem_post_(QP *qp, uint64_t op, uint64_t nid, uint64_t of
         qp->engine->wake(qp);
 }
 
+/* Performs the next slot's operation here and now; its callback falls due like any other. */
+RACKMEM_INLINE void rackmem_execute_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
+                                     const volatile void *buffer, uint64_t length)
+{
+    uint32_t slot = qp->posted & (qp->size - 1);
+    uint32_t status =
+        qp->engine->execute(qp, op, nid, offset, (uint64_t)(uintptr_t)buffer, length);
+    qp->slot_state[slot] = RACKMEM_SLOT_DONE;
+    qp->slot_status[slot] = (uint8_t)status;
+    qp->done++;
+    qp->posted++;
+    qp->reaped++;
+    if (RACKMEM_UNLIKELY(status != RACKMEM_OK) && qp->first_error == 0)
+        qp->first_error = rackmem_status_errno(status);
+}
+
+/* Starts an operation in the next slot. */
+RACKMEM_INLINE void rackmem_start_(QP *qp, uint32_t op, int nid, uint64_t offset,
+                                   const volatile void *buffer, uint64_t length)
+{
+    if (qp->engine->execute)
+        rackmem_execute_(qp, op, (uint32_t)nid, offset, buffer, length);
+    else
+        rackmem_post_(qp, op, (uint32_t)nid, offset, buffer, length);
+}
+
 /* Takes the next completion off the CQ, if there is one. */
 RACKMEM_INLINE int rackmem_reap_(QP *qp)
 {
@@ -169,7 +195,7 @@ RACKMEM_INLINE void rmc_read_async(QP *qp, int slot, int nid, uint64_t offset, v
                                    size_t length)
 {
     if (rackmem_owns_slot_(qp, slot))
-        rackmem_post_(qp, RACKMEM_OP_READ, (uint32_t)nid, offset, buffer, length);
+        rackmem_start_(qp, RACKMEM_OP_READ, nid, offset, buffer, length);
 }
 
 /* Schedules a copy of `length` bytes of `buffer` to <nid, offset>; the buffer may change again
@@ -178,7 +204,7 @@ RACKMEM_INLINE void rmc_write_async(QP *qp, int slot, int nid, uint64_t offset, 
                                     size_t length)
 {
     if (rackmem_owns_slot_(qp, slot))
-        rackmem_post_(qp, RACKMEM_OP_WRITE, (uint32_t)nid, offset, buffer, length);
+        rackmem_start_(qp, RACKMEM_OP_WRITE, nid, offset, buffer, length);
 }
 
 /* Schedules an addition to the 8 bytes at <nid, offset>: *operand is the addend, then the old
@@ -187,7 +213,7 @@ RACKMEM_INLINE void rmc_fetch_and_add_async(QP *qp, int slot, int nid, uint64_t 
                                             uint64_t *operand)
 {
     if (rackmem_owns_slot_(qp, slot))
-        rackmem_post_(qp, RACKMEM_OP_FETCH_ADD, (uint32_t)nid, offset, operand, 8);
+        rackmem_start_(qp, RACKMEM_OP_FETCH_ADD, nid, offset, operand, 8);
 }
 
 /* Schedules a swap of the 8 bytes at <nid, offset>: operands are {expected, desired}; the old
@@ -196,14 +222,14 @@ RACKMEM_INLINE void rmc_compare_and_swap_async(QP *qp, int slot, int nid, uint64
                                                uint64_t operands[2])
 {
     if (rackmem_owns_slot_(qp, slot))
-        rackmem_post_(qp, RACKMEM_OP_COMPARE_SWAP, (uint32_t)nid, offset, operands, 8);
+        rackmem_start_(qp, RACKMEM_OP_COMPARE_SWAP, nid, offset, operands, 8);
 }
 
 /* Schedules a remote interrupt: rackmem_wait_notify at node nid returns. */
 RACKMEM_INLINE void rmc_notify_async(QP *qp, int slot, int nid)
 {
     if (rackmem_owns_slot_(qp, slot))
-        rackmem_post_(qp, RACKMEM_OP_NOTIFY, (uint32_t)nid, 0, 0, 0);
+        rackmem_start_(qp, RACKMEM_OP_NOTIFY, nid, 0, 0, 0);
 }
 
 /* The next slot, once no operation uses it; callbacks that fall due are left for later. */
@@ -244,14 +270,13 @@ RACKMEM_INLINE int rackmem_wait_sync_(QP *qp, int wanted)
     return error;
 }
 
-RACKMEM_INLINE int rackmem_sync_(QP *qp, uint64_t op, uint64_t nid, uint64_t offset,
+RACKMEM_INLINE int rackmem_sync_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
                                  const volatile void *buffer, uint64_t length)
 {
     if (qp->engine->execute) {
-        rackmem_saturate_(&nid, &offset, &length);
-        return rackmem_status_errno(qp->engine->execute(
-            qp, rackmem_wq_word0(0, op, nid, offset, length),
-            rackmem_wq_word1((uint64_t)(uintptr_t)buffer & RACKMEM_MAX_ADDRESS, length)));
+        uint32_t status =
+            qp->engine->execute(qp, op, nid, offset, (uint64_t)(uintptr_t)buffer, length);
+        return RACKMEM_LIKELY(status == RACKMEM_OK) ? 0 : rackmem_status_errno(status);
     }
     int slot = rackmem_slot_sync_(qp);
     /* A callback may still be due for the slot's previous operation: borrow it, give it back. */
@@ -265,7 +290,7 @@ RACKMEM_INLINE int rackmem_sync_(QP *qp, uint64_t op, uint64_t nid, uint64_t off
 }
 
 /* One entry moves up to RACKMEM_MAX_LENGTH bytes; longer transfers take several. */
-RACKMEM_INLINE int rackmem_sync_long_(QP *qp, uint64_t op, uint64_t nid, uint64_t offset,
+RACKMEM_INLINE int rackmem_sync_long_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
                                       const volatile char *buffer, size_t length)
 {
     const size_t step = RACKMEM_MAX_LENGTH & ~(size_t)(RACKMEM_LINE_BYTES - 1);

@@ -33,7 +33,7 @@ extern "C" {
 
 /* Smallest message that is pulled: 0 pulls all, SIZE_MAX pushes all that are below 4 GiB. */
 #ifndef RACKMEM_PULL_THRESHOLD
-#define RACKMEM_PULL_THRESHOLD 16384
+#define RACKMEM_PULL_THRESHOLD 4096
 #endif
 /* Lines of the ring of an ordered pair; the same in all programs of a run. */
 #ifndef RACKMEM_RING_LINES

@@ -24,14 +24,15 @@ pub struct CContext {
 }
 
 /// `rackmem_open_args`.
+#[allow(missing_docs, reason = "see `rackmem/runtime.h`")]
 #[repr(C)]
 pub struct OpenArgs {
-    rack: *const c_char,
-    nid: c_int,
-    ctx_id: c_int,
-    read_only: c_int,
-    segment_bytes: usize,
-    progress: c_int,
+    pub rack: *const c_char,
+    pub nid: c_int,
+    pub ctx_id: c_int,
+    pub read_only: c_int,
+    pub segment_bytes: usize,
+    pub progress: c_int,
 }
 
 thread_local! {

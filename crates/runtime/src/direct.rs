@@ -38,7 +38,7 @@ pub trait LocalBuffers {
 /// What the operation completes with.
 #[inline(always)]
 pub fn perform<L: LocalBuffers>(
-    work: &Work,
+    work: Work,
     view: &View,
     local: &mut L,
     owner: Owner,
@@ -49,21 +49,21 @@ pub fn perform<L: LocalBuffers>(
         Op::Read => match local.locate(work.buffer, length) {
             // SAFETY: the range was checked; `locate` vouches for the buffer.
             Some(buffer) => unsafe { view.read(work.offset, buffer, length, owner) },
-            None => return read_bounced(work, view, local, owner),
+            None => return read_bounced(&work, view, local, owner),
         },
         Op::Write => match local.locate(work.buffer, length) {
             // SAFETY: as above; the rights were checked against how the context is mapped.
             Some(buffer) => unsafe { view.write(work.offset, buffer, length, owner) },
-            None => return write_bounced(work, view, local, owner),
+            None => return write_bounced(&work, view, local, owner),
         },
-        Op::FetchAdd | Op::CompareSwap => return perform_atomic(work, view, local, owner),
+        Op::FetchAdd | Op::CompareSwap => return perform_atomic(&work, view, local, owner),
         Op::Notify => view.notify(),
         Op::Nop => {}
     }
     Ok(())
 }
 
-#[inline]
+#[inline(never)]
 fn perform_atomic<L: LocalBuffers>(
     work: &Work,
     view: &View,
@@ -112,6 +112,7 @@ fn load_operands<L: LocalBuffers>(
 }
 
 #[cold]
+#[inline(never)]
 fn read_bounced<L: LocalBuffers>(
     work: &Work,
     view: &View,
@@ -128,6 +129,7 @@ fn read_bounced<L: LocalBuffers>(
 }
 
 #[cold]
+#[inline(never)]
 fn write_bounced<L: LocalBuffers>(
     work: &Work,
     view: &View,

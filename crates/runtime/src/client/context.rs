@@ -75,8 +75,8 @@ impl Membership {
         }
     }
 
-    pub(crate) fn forget_peer(&self, index: usize) {
-        self.peers()[index] = None;
+    pub(crate) fn forget_peer(&self, peer: usize) {
+        self.peers()[peer] = None;
     }
 
     pub(crate) fn is_daemon_gone(&self) -> bool {

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rackmem_abi::{CqEntry, Status, WqEntry, phase_of};
-use rackmem_rmc::qp::Qp as QpState;
-use rackmem_rmc::{QpConfig, Rights, rgp};
+use rackmem_abi::{CqEntry, MAX_LENGTH, Op, Status, WqEntry, phase_of};
+use rackmem_rmc::{Rights, rgp};
 
 use super::context::Membership;
 use super::ffi;
 use crate::direct::{self, LocalBuffers};
 use crate::shm::line_lock::Owner;
 use crate::shm::queue::QueueMemory;
-use crate::shm::segment::{State, View};
+use crate::shm::segment::View;
 
 /// A waiter looks that often whether its daemon is still there.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
@@ -28,72 +27,84 @@ pub(crate) struct EngineState {
     owner: Owner,
     rights: Rights,
     nodes: u16,
-    /// The pipelines' view of the queues; only inline progress uses it.
-    state: QpState,
     /// Segments of the nodes, as far as they were needed.
     peers: Vec<Option<View>>,
+    /// This node's own segment: lost when the node is.
+    own: View,
 }
 
 impl EngineState {
-    pub(crate) fn new(
-        membership: Arc<Membership>,
-        memory: Arc<QueueMemory>,
-        size: u32,
-    ) -> EngineState {
-        let rights = membership.rights;
-        let config = QpConfig { ctx_id: membership.ctx_id, size, rights };
+    pub(crate) fn new(membership: Arc<Membership>, memory: Arc<QueueMemory>) -> EngineState {
         EngineState {
             owner: membership.owner,
-            rights,
+            rights: membership.rights,
             nodes: membership.rack_nodes,
-            state: QpState::new(config).expect("the daemon has checked the size"),
             peers: (0..membership.rack_nodes).map(|_| None).collect(),
+            own: membership.segment.view(),
             membership,
             memory,
         }
     }
 
-    /// One operation from its entry to its status.
+    /// One operation from its operands to its status.
     #[inline(always)]
-    fn run(&mut self, entry: &WqEntry) -> Status {
-        let outcome = rgp::check(entry, self.nodes, self.rights).and_then(|work| {
-            if self.membership.segment.state() != State::Live {
-                return Err(Status::NodeLost);
-            }
-            let peer = usize::from(work.dst_nid);
-            if self.peers[peer].is_none() {
-                self.peers[peer] = Some(self.membership.map_peer(work.dst_nid)?.view());
-            }
-            let view = self.peers[peer].as_ref().expect("just mapped");
-            let done = direct::perform(&work, view, &mut OwnMemory, self.owner);
-            if let Err(Status::NodeLost | Status::NoContext) = done {
-                self.forget(peer);
-            }
-            done
-        });
+    fn run(&mut self, op: u32, nid: u32, offset: u64, buffer: u64, length: u64) -> Status {
+        let outcome = self.try_run(op, nid, offset, buffer, length);
         let status = outcome.err().unwrap_or(Status::Ok);
-        self.memory.counters().count(status == Status::Ok, entry.length);
+        self.memory.counters().count(status == Status::Ok, length as u32);
         status
+    }
+
+    #[inline(always)]
+    fn try_run(
+        &mut self,
+        op: u32,
+        nid: u32,
+        offset: u64,
+        buffer: u64,
+        length: u64,
+    ) -> Result<(), Status> {
+        if length > MAX_LENGTH.into() {
+            return Err(Status::OutOfSegment);
+        }
+        let entry = WqEntry {
+            phase: true,
+            op_code: op as u8,
+            dst_nid: nid.min(u16::MAX.into()) as u16,
+            offset,
+            length: length as u32,
+            buffer,
+        };
+        let work = rgp::check(&entry, self.nodes, self.rights)?;
+        if !self.own.is_live() {
+            return Err(Status::NodeLost);
+        }
+        let (peer, owner) = (usize::from(work.dst_nid), self.owner);
+        let view = match &self.peers[peer] {
+            Some(view) => view,
+            None => self.map(peer)?,
+        };
+        let done = direct::perform(work, view, &mut OwnMemory, owner);
+        if let Err(Status::NodeLost | Status::NoContext) = done {
+            self.forget(peer);
+        }
+        done
+    }
+
+    /// The first operation on a node maps its segment.
+    #[cold]
+    #[inline(never)]
+    fn map(&mut self, peer: usize) -> Result<&View, Status> {
+        let view = self.membership.map_peer(peer as u16)?.view();
+        Ok(self.peers[peer].insert(view))
     }
 
     /// A node that is gone may come back with another segment: ask again next time.
     #[cold]
+    #[inline(never)]
     fn forget(&mut self, peer: usize) {
         self.peers[peer] = None;
         self.membership.forget_peer(peer);
-    }
-
-    /// All entries that are posted.
-    fn run_posted(&mut self) {
-        loop {
-            let next = self.state.next_entry();
-            let words = self.memory.wq_words(next.index);
-            let Some(entry) = rgp::accept(words, next.phase) else { break };
-            let status = self.run(&entry);
-            let slot = self.state.take_entry(false);
-            let (position, word) = self.state.complete(slot, status, entry.length);
-            self.memory.cq_entry(position).store(word, Ordering::Release);
-        }
     }
 }
 
@@ -122,15 +133,26 @@ unsafe fn state<'a>(qp: *mut ffi::Qp) -> &'a mut EngineState {
     unsafe { &mut *(*qp).engine_state.cast::<EngineState>() }
 }
 
-unsafe extern "C" fn execute(qp: *mut ffi::Qp, word0: u64, word1: u64) -> u32 {
+const READ: u32 = Op::Read as u32;
+const WRITE: u32 = Op::Write as u32;
+
+unsafe extern "C" fn execute(
+    qp: *mut ffi::Qp,
+    op: u32,
+    nid: u32,
+    offset: u64,
+    buffer: u64,
+    length: u64,
+) -> u32 {
     // SAFETY: C passes the queue pair that it got.
     let state = unsafe { state(qp) };
-    state.run(&WqEntry::decode([word0, word1])) as u32
-}
-
-unsafe extern "C" fn progress(qp: *mut ffi::Qp) {
-    // SAFETY: as `execute`.
-    unsafe { state(qp) }.run_posted();
+    // A constant operation folds the checks that depend on it away.
+    let status = match op {
+        READ => state.run(READ, nid, offset, buffer, length),
+        WRITE => state.run(WRITE, nid, offset, buffer, length),
+        _ => state.run(op, nid, offset, buffer, length),
+    };
+    status as u32
 }
 
 unsafe extern "C" fn wake(qp: *mut ffi::Qp) {
@@ -195,10 +217,10 @@ unsafe extern "C" fn fail(qp: *mut ffi::Qp) {
 
 unsafe extern "C" fn ignore(_: *mut ffi::Qp) {}
 
-/// The calling thread runs the pipelines.
+/// The calling thread runs the pipelines: nothing is ever outstanding.
 pub(crate) static INLINE: ffi::Engine = ffi::Engine {
     execute: Some(execute),
-    progress: Some(progress),
+    progress: Some(ignore),
     wake: Some(ignore),
     sleep: Some(ignore),
 };

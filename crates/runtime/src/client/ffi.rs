@@ -9,9 +9,10 @@ use rackmem_abi::MAX_WQ_SIZE;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
-    /// Runs one work queue entry to its end in the calling thread; returns its status.
-    pub execute: Option<unsafe extern "C" fn(*mut Qp, u64, u64) -> u32>,
-    /// Runs all posted entries in the calling thread and writes their completions.
+    /// Performs an operation (code, node, offset, address of the local buffer, length) in the
+    /// calling thread, without the queues; returns its status.
+    pub execute: Option<unsafe extern "C" fn(*mut Qp, u32, u32, u64, u64, u64) -> u32>,
+    /// Completes posted entries in the calling thread.
     pub progress: Option<unsafe extern "C" fn(*mut Qp)>,
     /// Wakes a sleeping controller.
     pub wake: Option<unsafe extern "C" fn(*mut Qp)>,

@@ -52,7 +52,7 @@ impl RawQueuePair {
             membership.call(&Request::PlaceQp { qp: number, address })?;
         }
         let state =
-            Box::into_raw(Box::new(EngineState::new(membership.clone(), memory.clone(), entries)));
+            Box::into_raw(Box::new(EngineState::new(membership.clone(), memory.clone())));
         let qp = Box::new(ffi::Qp {
             wq: memory.wq_word(0, 0).as_ptr().cast(),
             cq: memory.cq_entry(0).as_ptr(),
@@ -202,6 +202,14 @@ impl<'env> Scope<'_, 'env> {
 
     #[inline]
     fn post(&mut self, op: Op, nid: u16, offset: u64, buffer: u64, length: u32) {
+        // SAFETY: the engine is one of this crate's tables.
+        if let Some(execute) = unsafe { &*self.raw.qp.engine }.execute {
+            let qp = &raw mut *self.raw.qp;
+            // SAFETY: the function takes this pair.
+            let code = unsafe { execute(qp, op as u32, nid.into(), offset, buffer, length.into()) };
+            self.note(Status::from_code(code as u8).unwrap_or(Status::BadOperation));
+            return;
+        }
         if offset > MAX_OFFSET {
             self.note(Status::OutOfSegment);
             return;

@@ -386,7 +386,7 @@ impl DirectQp {
             let ctx_id = self.state.config().ctx_id;
             let outcome = rgp::check(&entry, nodes, self.state.config().rights).and_then(|work| {
                 match segments.get(work.dst_nid, ctx_id) {
-                    Ok(view) => direct::perform(&work, view, &mut client.local, client.owner),
+                    Ok(view) => direct::perform(work, view, &mut client.local, client.owner),
                     Err(_) if !links.is_up(work.dst_nid) => Err(Status::NodeLost),
                     Err(why) => Err(why),
                 }

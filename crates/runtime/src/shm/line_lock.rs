@@ -64,57 +64,58 @@ impl LineLock {
         LineLock(AtomicU64::new(0))
     }
 
-    /// Runs `copy` until it was not disturbed by a writer. `may_lock`: whether the memory of the
-    /// lock may be written.
+    /// Begins an optimistic read: the version, or `None` while a writer is at work.
     #[inline(always)]
-    pub fn read(&self, reader: Option<Owner>, mut copy: impl FnMut()) {
+    pub fn begin_read(&self) -> Option<u64> {
         let version = self.0.load(Ordering::Acquire);
-        if version & LOCKED == 0 {
-            copy();
-            fence(Ordering::Acquire);
-            if self.0.load(Ordering::Relaxed) == version {
-                return;
-            }
-        }
-        self.read_contended(reader, &mut copy);
+        (version & LOCKED == 0).then_some(version)
     }
 
-    #[cold]
-    fn read_contended(&self, reader: Option<Owner>, copy: &mut dyn FnMut()) {
+    /// Whether what was read since [`LineLock::begin_read`] was not disturbed.
+    #[inline(always)]
+    pub fn is_undisturbed(&self, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) == version
+    }
+
+    /// Runs `copy` until it was not disturbed by a writer. Without a `reader` the memory of the
+    /// lock cannot be written, so the wait is not bounded by taking the lock.
+    pub fn read(&self, reader: Option<Owner>, mut copy: impl FnMut()) {
         let mut tries = 0;
         loop {
-            let version = self.0.load(Ordering::Acquire);
-            if version & LOCKED == 0 {
+            if let Some(version) = self.begin_read() {
                 copy();
-                fence(Ordering::Acquire);
-                if self.0.load(Ordering::Relaxed) == version {
+                if self.is_undisturbed(version) {
                     return;
                 }
             }
             tries += 1;
             match reader {
-                Some(owner) if tries > OPTIMISTIC_TRIES => return self.write(owner, copy),
+                Some(owner) if tries > OPTIMISTIC_TRIES => {
+                    let version = self.acquire(owner);
+                    copy();
+                    return self.release(version);
+                }
                 None if tries > PATIENCE_TRIES => return copy(),
                 _ => relax(tries),
             }
         }
     }
 
-    /// Runs `change` while no one else reads or writes.
+    /// Locks: no one else reads or writes until [`LineLock::release`] gets the version back.
     #[inline(always)]
-    pub fn write(&self, owner: Owner, change: impl FnOnce()) {
-        let version = self.lock(owner);
-        change();
-        self.0.store((version + 2) & VERSION_MASK, Ordering::Release);
+    pub fn acquire(&self, owner: Owner) -> u64 {
+        let mut version = self.0.load(Ordering::Relaxed);
+        if version & LOCKED != 0 || !self.try_lock(version, owner) {
+            version = self.acquire_contended(owner);
+        }
+        version
     }
 
+    /// Unlocks, and publishes what was written.
     #[inline(always)]
-    fn lock(&self, owner: Owner) -> u64 {
-        let version = self.0.load(Ordering::Relaxed);
-        if version & LOCKED == 0 && self.try_lock(version, owner) {
-            return version;
-        }
-        self.lock_contended(owner)
+    pub fn release(&self, version: u64) {
+        self.0.store((version + 2) & VERSION_MASK, Ordering::Release);
     }
 
     #[inline(always)]
@@ -130,7 +131,8 @@ impl LineLock {
     }
 
     #[cold]
-    fn lock_contended(&self, owner: Owner) -> u64 {
+    #[inline(never)]
+    fn acquire_contended(&self, owner: Owner) -> u64 {
         let mut tries = 0;
         loop {
             let version = self.0.load(Ordering::Relaxed);
@@ -206,13 +208,11 @@ mod tests {
     fn a_dead_owners_lock_is_released_and_others_are_not() {
         let lock = LineLock::new();
         let (dead, alive) = (Owner::new(1, 2), Owner::new(1, 3));
-        lock.lock(dead);
+        lock.acquire(dead);
         lock.release_if(&|owner| owner == alive);
         assert_ne!(lock.0.load(Ordering::Relaxed) & LOCKED, 0);
         lock.release_if(&|owner| owner == dead);
-        let mut ran = false;
-        lock.write(alive, || ran = true);
-        assert!(ran);
+        lock.release(lock.acquire(alive));
         assert_eq!(lock.0.load(Ordering::Relaxed), 4);
     }
 
@@ -243,10 +243,10 @@ mod loom_tests {
             let writer = {
                 let (lock, words) = (lock.clone(), words.clone());
                 loom::thread::spawn(move || {
-                    lock.write(Owner::new(0, 0), || {
-                        words[0].store(1, Ordering::Relaxed);
-                        words[1].store(1, Ordering::Relaxed);
-                    });
+                    let version = lock.acquire(Owner::new(0, 0));
+                    words[0].store(1, Ordering::Relaxed);
+                    words[1].store(1, Ordering::Relaxed);
+                    lock.release(version);
                 })
             };
             let (mut a, mut b) = (9, 9);
@@ -268,10 +268,10 @@ mod loom_tests {
             let add = |client| {
                 let (lock, word) = (lock.clone(), word.clone());
                 loom::thread::spawn(move || {
-                    lock.write(Owner::new(0, client), || {
-                        let value = word.load(Ordering::Relaxed);
-                        word.store(value + 1, Ordering::Relaxed);
-                    });
+                    let version = lock.acquire(Owner::new(0, client));
+                    let value = word.load(Ordering::Relaxed);
+                    word.store(value + 1, Ordering::Relaxed);
+                    lock.release(version);
                 })
             };
             let (a, b) = (add(0), add(1));

@@ -45,6 +45,9 @@ struct Notifications {
     count: AtomicU64,
 }
 
+/// Blocks that a long read copies between looking at their locks.
+const BLOCKS_AT_ONCE: usize = 32;
+
 const LOCKS_AT: usize = PAGE_BYTES;
 const DATA_AT: usize = LOCKS_AT + round_up_to_page(size_of::<LineLocks>());
 const _: () = assert!(size_of::<Control>() <= PAGE_BYTES);
@@ -207,6 +210,12 @@ impl View {
         &self._segment
     }
 
+    /// Whether it is served.
+    #[inline(always)]
+    pub fn is_live(&self) -> bool {
+        self.control().state.load(Ordering::Relaxed) == State::Live as u32
+    }
+
     /// Whether `length` bytes at `offset` can be served.
     ///
     /// # Errors
@@ -231,12 +240,80 @@ impl View {
     /// [`View::check`] accepted the range, and `dst` is valid for `length` bytes of writes.
     #[inline(always)]
     pub unsafe fn read(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if is_one_block(offset, length) {
+                self.read_block(offset, dst, length, reader);
+            } else {
+                self.read_blocks(offset, dst, length, reader);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`View::read`], within a block.
+    #[inline(always)]
+    unsafe fn read_block(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let lock = self.locks().of(offset);
+            if let Some(version) = lock.begin_read() {
+                copy::copy_out(dst, self.data.add(offset as usize), length);
+                if lock.is_undisturbed(version) {
+                    return;
+                }
+            }
+            self.read_contended(offset, dst, length, reader);
+        }
+    }
+
+    /// Notes the versions of several blocks, copies them in one go, and then looks which of them
+    /// were disturbed: string copies take their time to start.
+    ///
+    /// # Safety
+    /// As [`View::read`].
+    #[inline(never)]
+    unsafe fn read_blocks(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
+        let (mut offset, mut dst, mut length) = (offset, dst, length);
+        while length != 0 {
+            let most = BLOCKS_AT_ONCE * BLOCK_BYTES as usize - (offset % BLOCK_BYTES) as usize;
+            let n = length.min(most);
+            // SAFETY: the pieces divide the range that the caller vouches for.
+            unsafe {
+                self.read_at_once(offset, dst, n, reader);
+                dst = dst.add(n);
+            }
+            (offset, length) = (offset + n as u64, length - n);
+        }
+    }
+
+    /// # Safety
+    /// As [`View::read`], at most `BLOCKS_AT_ONCE` blocks.
+    #[inline(always)]
+    unsafe fn read_at_once(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
+        let mut versions = [None; BLOCKS_AT_ONCE];
+        for ((at, _, _), version) in blocks(offset, length).zip(&mut versions) {
+            *version = self.locks().of(at).begin_read();
+        }
+        // SAFETY: the caller's contract.
+        unsafe { copy::copy_out(dst, self.data.add(offset as usize), length) };
+        for ((at, done, n), version) in blocks(offset, length).zip(versions) {
+            if !version.is_some_and(|version| self.locks().of(at).is_undisturbed(version)) {
+                // SAFETY: the blocks divide the range that the caller vouches for.
+                unsafe { self.read_contended(at, dst.add(done), n, reader) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`View::read`], within a block.
+    #[cold]
+    #[inline(never)]
+    unsafe fn read_contended(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
         let reader = self.may_lock.then_some(reader);
-        for_each_block(offset, length, |at, done, n| {
-            // SAFETY: the blocks divide the range that the caller vouches for.
-            self.locks().of(at).read(reader, || unsafe {
-                copy::copy_out(dst.add(done), self.data.add(at as usize), n);
-            });
+        // SAFETY: the caller's contract.
+        self.locks().of(offset).read(reader, || unsafe {
+            copy::copy_out(dst, self.data.add(offset as usize), length);
         });
     }
 
@@ -247,13 +324,36 @@ impl View {
     /// for `length` bytes of reads.
     #[inline(always)]
     pub unsafe fn write(&self, offset: u64, src: *const u8, length: usize, writer: Owner) {
-        for_each_block(offset, length, |at, done, n| {
-            // SAFETY: the blocks divide the range that the caller vouches for.
-            self.locks().of(at).write(writer, || unsafe {
-                copy::copy_in(self.data.add(at as usize), src.add(done), n);
-            });
-        });
+        // SAFETY: the caller's contract.
+        unsafe {
+            if is_one_block(offset, length) {
+                self.write_block(offset, src, length, writer);
+            } else {
+                self.write_blocks(offset, src, length, writer);
+            }
+        }
         self.control().bed.wake();
+    }
+
+    /// # Safety
+    /// As [`View::write`], within a block.
+    #[inline(always)]
+    unsafe fn write_block(&self, offset: u64, src: *const u8, length: usize, writer: Owner) {
+        let lock = self.locks().of(offset);
+        let version = lock.acquire(writer);
+        // SAFETY: the caller's contract.
+        unsafe { copy::copy_in(self.data.add(offset as usize), src, length) };
+        lock.release(version);
+    }
+
+    /// # Safety
+    /// As [`View::write`].
+    #[inline(never)]
+    unsafe fn write_blocks(&self, offset: u64, src: *const u8, length: usize, writer: Owner) {
+        for (at, done, n) in blocks(offset, length) {
+            // SAFETY: the blocks divide the range that the caller vouches for.
+            unsafe { self.write_block(at, src.add(done), n, writer) };
+        }
     }
 
     /// Adds to the 8 bytes at `offset` and returns what was there. Atomic against the owner's own
@@ -266,8 +366,10 @@ impl View {
     pub unsafe fn fetch_add(&self, offset: u64, addend: u64, writer: Owner) -> u64 {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
-        let mut old = 0;
-        self.locks().of(offset).write(writer, || old = word.fetch_add(addend, Ordering::SeqCst));
+        let lock = self.locks().of(offset);
+        let version = lock.acquire(writer);
+        let old = word.fetch_add(addend, Ordering::SeqCst);
+        lock.release(version);
         self.control().bed.wake();
         old
     }
@@ -280,13 +382,12 @@ impl View {
     pub unsafe fn compare_swap(&self, offset: u64, expected: u64, new: u64, writer: Owner) -> u64 {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
-        let mut old = 0;
-        self.locks().of(offset).write(writer, || {
-            old = match word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(old) | Err(old) => old,
-            }
-        });
+        let lock = self.locks().of(offset);
+        let version = lock.acquire(writer);
+        let outcome = word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
+        lock.release(version);
         self.control().bed.wake();
+        let (Ok(old) | Err(old)) = outcome;
         old
     }
 
@@ -305,20 +406,21 @@ impl View {
     }
 }
 
-/// Calls `f(offset, bytes before, bytes)` for each block under one lock.
+/// Whether the range lies under one lock.
 #[inline(always)]
-fn for_each_block(offset: u64, length: usize, mut f: impl FnMut(u64, usize, usize)) {
-    let room = (BLOCK_BYTES - offset % BLOCK_BYTES) as usize;
-    if length <= room {
-        return f(offset, 0, length);
-    }
-    f(offset, 0, room);
-    let mut done = room;
-    while done < length {
-        let n = (length - done).min(BLOCK_BYTES as usize);
-        f(offset + done as u64, done, n);
+fn is_one_block(offset: u64, length: usize) -> bool {
+    offset % BLOCK_BYTES + length as u64 <= BLOCK_BYTES
+}
+
+/// The parts of a range under one lock each: offset, bytes before, bytes.
+fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let n = (length - done).min((BLOCK_BYTES - at % BLOCK_BYTES) as usize);
         done += n;
-    }
+        (n != 0).then_some((at, done - n, n))
+    })
 }
 
 /// Memory that new segments can take without driving the machine out of memory.

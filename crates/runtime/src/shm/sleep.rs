@@ -80,6 +80,7 @@ impl Bed {
     }
 
     #[cold]
+    #[inline(never)]
     fn wake_slow(&self) {
         self.asleep.store(0, Ordering::Relaxed);
         self.event.fetch_add(1, Ordering::SeqCst);

@@ -7,7 +7,7 @@
 #ifndef LOOPBACK_H
 #define LOOPBACK_H
 
-#include "rackmem.h"
+#include "message_data.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -24,14 +24,6 @@ enum loopback_mode {
     LOOPBACK_QUEUED,    /* the caller, when it waits, in any order */
     LOOPBACK_CONTROLLER /* a thread per queue pair, in any order */
 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct loopback_qp {
     QP qp; /* first: the engine finds the rest by it */
@@ -72,14 +64,6 @@ typedef struct loopback_rack {
     rackmem_context node[LOOPBACK_MAX_NODES];
 } loopback_rack;
 
-static inline uint64_t loopback_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 /* Copies part of a line; the first word of the line, if it is whole, comes last. */
 static inline void loopback_write_piece(unsigned char *to, const unsigned char *from, size_t n)
 {
@@ -99,7 +83,7 @@ static inline void loopback_copy(unsigned char *remote, unsigned char *local, si
 {
     size_t head = (RACKMEM_LINE_BYTES - (uintptr_t)remote % RACKMEM_LINE_BYTES) % RACKMEM_LINE_BYTES;
     size_t pieces = length <= head ? 1 : (head != 0) + (length - head + 63) / 64;
-    size_t start = random && pieces > 1 ? loopback_random(random) % pieces : 0;
+    size_t start = random && pieces > 1 ? next_random(random) % pieces : 0;
     for (size_t i = 0; i < pieces; i++) {
         size_t piece = (start + i) % pieces;
         size_t from = piece == 0 ? 0 : (head ? head + (piece - 1) * 64 : piece * 64);
@@ -113,14 +97,12 @@ static inline void loopback_copy(unsigned char *remote, unsigned char *local, si
     }
 }
 
-static inline uint32_t loopback_run(loopback_qp *l, uint64_t word0, uint64_t word1, uint64_t *random)
+/* Performs an operation; its lines come in order, or, given a source of chance, in any. */
+static inline uint32_t loopback_run(loopback_qp *l, uint32_t op, uint32_t nid, uint64_t offset,
+                                    uint64_t buffer, uint64_t length, uint64_t *random)
 {
     rackmem_context *from = l->ctx;
-    uint32_t op = word0 >> 1 & 7;
-    uint32_t nid = word0 >> 4 & 0xfff;
-    uint64_t offset = word0 >> 16 & RACKMEM_MAX_OFFSET;
-    size_t length = (size_t)(word0 >> 56 << 16 | word1 >> 48);
-    unsigned char *local = (unsigned char *)(uintptr_t)(word1 & RACKMEM_MAX_ADDRESS);
+    unsigned char *local = (unsigned char *)(uintptr_t)buffer;
     if (nid >= (uint32_t)from->rack->nodes)
         return RACKMEM_NO_NODE;
     rackmem_context *to = &from->rack->node[nid];
@@ -139,9 +121,11 @@ static inline uint32_t loopback_run(loopback_qp *l, uint64_t word0, uint64_t wor
     return RACKMEM_OK;
 }
 
-static inline uint32_t loopback_execute(QP *qp, uint64_t word0, uint64_t word1)
+static inline uint32_t loopback_execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
+                                        uint64_t buffer, uint64_t length)
 {
-    return loopback_run((loopback_qp *)(void *)qp, word0, word1, NULL);
+    return loopback_run((loopback_qp *)(void *)qp, rackmem_wq_word0(0, op, nid, offset, length),
+                        rackmem_wq_word1(buffer, length), NULL);
 }
 
 /* Takes posted entries, and runs some of those taken, the order being random. */
@@ -154,12 +138,12 @@ static inline void loopback_progress(QP *qp)
             break;
         l->waiting[l->waits++] = l->seen++ & (qp->size - 1);
     }
-    uint64_t runs = loopback_random(&l->random) % 4;
+    uint64_t runs = next_random(&l->random) % 4;
     while (l->waits > 0 && runs-- > 0) {
-        uint32_t pick = (uint32_t)(loopback_random(&l->random) % l->waits);
+        uint32_t pick = (uint32_t)(next_random(&l->random) % l->waits);
         uint32_t slot = l->waiting[pick];
         l->waiting[pick] = l->waiting[--l->waits];
-        uint32_t status = loopback_run(l, qp->wq[slot].word[0], qp->wq[slot].word[1], &l->random);
+        uint32_t status = loopback_run_entry(l, &qp->wq[slot]);
         uint32_t phase = (l->completed & qp->size) == 0;
         __atomic_store_n(&qp->cq[l->completed++ & (qp->size - 1)], slot | status << 16 | phase << 31,
                          __ATOMIC_RELEASE);

@@ -1,6 +1,7 @@
 /* Send and receive on a rack within one process: every size, both directions, wrapping rings,
  * pushing and pulling, credits, lost peers. `messaging_loopback SEED` repeats a random run. */
 #include "loopback.h"
+#include "message_data.h"
 
 #include <errno.h>
 
@@ -34,27 +35,6 @@ static node open_node(rackmem_context *ctx, unsigned entries, size_t threshold)
     return n;
 }
 
-/* The contents of message `number` from `nid`: bytes that depend on place, sender and number. */
-static void fill(unsigned char *data, size_t length, int nid, uint64_t number)
-{
-    uint64_t state = (number + 1) * 0x9e3779b97f4a7c15u + (uint64_t)nid;
-    for (size_t i = 0; i < length; i++) {
-        if (i % 8 == 0)
-            state = state * 6364136223846793005u + 1442695040888963407u;
-        data[i] = (unsigned char)(state >> (24 + i % 8 * 4));
-    }
-}
-
-enum { GUARD = 64 };
-
-/* Memory of exactly this size, so that the sanitizer sees every byte too far. */
-static unsigned char *exactly(size_t length)
-{
-    unsigned char *memory = (unsigned char *)malloc(length ? length : 1);
-    CHECK(memory);
-    return memory;
-}
-
 static void send_one(node *n, int to, size_t length, uint64_t number)
 {
     unsigned char *data = exactly(length);
@@ -62,14 +42,6 @@ static void send_one(node *n, int to, size_t length, uint64_t number)
     CHECK(rackmem_send(&n->m, to, data, length) == 0);
     memset(data, 0xee, length); /* the data may change after the send */
     free(data);
-}
-
-static void check_data(const unsigned char *data, size_t length, int from, uint64_t number)
-{
-    unsigned char *expected = exactly(length);
-    fill(expected, length, from, number);
-    CHECK(memcmp(data, expected, length) == 0);
-    free(expected);
 }
 
 static void recv_one(node *n, int from, size_t length, uint64_t number)
@@ -84,37 +56,11 @@ static void recv_one(node *n, int from, size_t length, uint64_t number)
     free(buffer);
 }
 
-/* Sizes at which something changes: lines, the ring, chunks, and around the threshold. */
-static const size_t borders[] = {
-    RACKMEM_RING_LINES / 4 * RACKMEM_PACKET_BYTES,
-    RACKMEM_RING_LINES / 2 * RACKMEM_PACKET_BYTES,
-    RACKMEM_RING_LINES * RACKMEM_PACKET_BYTES,
-    2 * RACKMEM_RING_LINES * RACKMEM_PACKET_BYTES,
-    RACKMEM_PUSH_LINES * RACKMEM_PACKET_BYTES,
-    1024,
-    4096,
-    RACKMEM_PULL_THRESHOLD,
-    RACKMEM_STAGE_BYTES,
-    2 * RACKMEM_STAGE_BYTES,
-    RACKMEM_STAGES * RACKMEM_STAGE_BYTES,
-    (RACKMEM_STAGES + 1) * RACKMEM_STAGE_BYTES,
-};
-
-enum { SMALL_SIZES = 301, BORDERS = sizeof borders / sizeof borders[0], AROUND = 5 };
-
-static size_t nth_size(int i)
-{
-    if (i < SMALL_SIZES)
-        return (size_t)i;
-    i -= SMALL_SIZES;
-    return borders[i / AROUND] + (size_t)(i % AROUND) - AROUND / 2;
-}
-
 /* Every size in both directions, one after the other. */
 static void all_sizes(rackmem_context *ctx, void *arg)
 {
     node n = open_node(ctx, 4, *(const size_t *)arg);
-    for (int i = 0; i < SMALL_SIZES + AROUND * BORDERS; i++) {
+    for (int i = 0; i < SIZES; i++) {
         if (n.nid == 0) {
             send_one(&n, 1, nth_size(i), (uint64_t)i);
             recv_one(&n, 1, nth_size(i), (uint64_t)i);
@@ -547,42 +493,22 @@ static void false_descriptor(rackmem_context *ctx, void *arg)
 
 static uint64_t seed;
 
-static size_t random_size(uint64_t *random)
-{
-    switch (loopback_random(random) % 8) {
-    case 0:
-        return 0;
-    case 1:
-    case 2:
-    case 3:
-        return (size_t)(loopback_random(random) % 57);
-    case 4:
-        return (size_t)(loopback_random(random) % 600);
-    case 5:
-        return (size_t)(loopback_random(random) % 20000);
-    case 6:
-        return nth_size((int)(loopback_random(random) % (SMALL_SIZES + AROUND * BORDERS)));
-    default:
-        return (size_t)(loopback_random(random) % 60);
-    }
-}
-
 /* Both nodes draw the same turns: who sends, how many, how long, with which threshold. */
 static void random_conversation(rackmem_context *ctx, void *arg)
 {
     uint64_t random = seed * 2 + 1, number[2] = {0, 0};
-    node n = open_node(ctx, 2u << loopback_random(&random) % 3, 0);
+    node n = open_node(ctx, 2u << next_random(&random) % 3, 0);
     int turns = *(const int *)arg;
     static unsigned char buffers[2][200000];
     for (int turn = 0; turn < turns; turn++) {
-        int sender = (int)(loopback_random(&random) % 2);
-        int burst = 1 + (int)(loopback_random(&random) % 40);
+        int sender = (int)(next_random(&random) % 2);
+        int burst = 1 + (int)(next_random(&random) % 40);
         static const size_t thresholds[] = {0, 57, 1000, RACKMEM_PULL_THRESHOLD, SIZE_MAX};
-        rackmem_messaging_set_threshold(&n.m, thresholds[loopback_random(&random) % 5]);
+        rackmem_messaging_set_threshold(&n.m, thresholds[next_random(&random) % 5]);
         size_t at = 0;
         for (int i = 0; i < burst; i++) {
             size_t length = random_size(&random);
-            uint64_t how = loopback_random(&random) % 3;
+            uint64_t how = next_random(&random) % 3;
             uint64_t this_number = number[sender]++;
             if (n.nid == sender) {
                 int in_segment = how == 1 && at + length <= USER_BYTES;

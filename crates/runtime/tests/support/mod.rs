@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod c;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
