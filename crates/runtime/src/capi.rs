@@ -19,8 +19,46 @@ use crate::shm::mapping::{Mapping, PAGE_BYTES, round_up_to_page};
 /// `rackmem_context`.
 pub struct CContext {
     context: Context,
-    /// Kept until the context is closed.
-    buffers: Mutex<Vec<LocalBuffer>>,
+    arena: Mutex<Arena>,
+}
+
+/// What `rackmem_alloc` gives out; it lives until the context is closed.
+#[derive(Default)]
+struct Arena {
+    buffers: Vec<LocalBuffer>,
+    /// What is left of the last buffer: the daemon knows a bounded number of them, and translates
+    /// fastest with few.
+    rest: usize,
+}
+
+/// Size of the buffers that small allocations share.
+const ARENA_BYTES: usize = 1 << 20;
+
+impl Arena {
+    fn alloc(&mut self, context: &Context, size_bytes: usize) -> Result<*mut u8> {
+        let size_bytes = round_up_to_page(size_bytes.max(1));
+        if size_bytes > ARENA_BYTES / 4 {
+            let mut buffer = context.buffer(size_bytes)?;
+            let base = buffer.as_mut_ptr();
+            // Before the last one, which has the rest.
+            self.buffers.insert(0, buffer);
+            return Ok(base);
+        }
+        if size_bytes > self.rest {
+            self.buffers.push(context.buffer(ARENA_BYTES)?);
+            self.rest = ARENA_BYTES;
+        }
+        let buffer = self.buffers.last_mut().expect("just pushed, or it has the rest");
+        let base = buffer[ARENA_BYTES - self.rest..].as_mut_ptr();
+        self.rest -= size_bytes;
+        Ok(base)
+    }
+}
+
+impl CContext {
+    pub(crate) fn new(context: Context) -> CContext {
+        CContext { context, arena: Mutex::default() }
+    }
 }
 
 /// `rackmem_open_args`.
@@ -77,9 +115,7 @@ fn give(out: *mut *mut CContext, context: Result<Context>) -> c_int {
     if out.is_null() {
         return report(&invalid("nowhere to put the context: the first argument is NULL"));
     }
-    let boxed = context.map(|context| {
-        Box::into_raw(Box::new(CContext { context, buffers: Mutex::new(Vec::new()) }))
-    });
+    let boxed = context.map(|context| Box::into_raw(Box::new(CContext::new(context))));
     match boxed {
         Ok(ctx) => {
             // SAFETY: not null, and the caller says it is a place for a pointer.
@@ -270,12 +306,8 @@ pub unsafe extern "C" fn rackmem_qp_destroy(qp: *mut ffi::Qp) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rackmem_alloc(ctx: *mut CContext, size_bytes: usize) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let made = unsafe { context(ctx) }.and_then(|c| {
-        let mut buffer = c.context.buffer(size_bytes)?;
-        let base = buffer.as_mut_ptr();
-        c.buffers.lock().expect("no holder panics").push(buffer);
-        Ok(base)
-    });
+    let made = unsafe { context(ctx) }
+        .and_then(|c| c.arena.lock().expect("no holder panics").alloc(&c.context, size_bytes));
     made.map_or_else(
         |error| {
             report(&error);
@@ -400,7 +432,7 @@ pub extern "C" fn rackmem_strerror(error: c_int) -> *const c_char {
     text.as_ptr()
 }
 
-fn explain(error: c_int) -> String {
+pub(crate) fn explain(error: c_int) -> String {
     let status = rackmem_abi::Status::ALL.into_iter().find(|status| status.errno() == error);
     match status {
         Some(status) => status.describe().to_owned(),

@@ -90,8 +90,7 @@ impl Rack {
             builder().recursive(true).mode(0o755).create(base_dir())?;
             builder().mode(0o755).create(&self.dir)?;
             builder().mode(0o755).create(self.contexts_dir())?;
-            let description =
-                Description { nodes, version: env!("CARGO_PKG_VERSION").to_owned() };
+            let description = Description { nodes, version: env!("CARGO_PKG_VERSION").to_owned() };
             // The name appears with its contents in it.
             let partial = self.dir.join("rack.json.partial");
             fs::write(&partial, serde_json::to_vec(&description)?)?;

@@ -44,11 +44,7 @@ fn be_writer(args: &[String]) {
 }
 
 /// Node 0 of a context, and a writer at node 1 that is at work.
-fn with_writer(
-    rack: &TestRack,
-    ctx_id: u16,
-    progress: Progress,
-) -> (Context, std::process::Child) {
+fn with_writer(rack: &TestRack, ctx_id: u16, progress: Progress) -> (Context, std::process::Child) {
     let options = rack.options(0, ctx_id).segment_bytes(SEGMENT_BYTES).progress(progress);
     let context = Context::open(&options).unwrap();
     let writer = spawn_writer(rack, ctx_id, progress);

@@ -217,7 +217,8 @@ fn no_constant_is_left_out_of_the_comparison() {
     constants(&mut table);
     let compared: BTreeSet<&str> = table.0.iter().map(|(name, _)| name.as_str()).collect();
     let is_constant = |word: &str| {
-        let is_upper = word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        let is_upper =
+            word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let other = ["RACKMEM_ABI_H", "RACKMEM_RUNTIME_H", "RACKMEM_STATIC_ASSERT"];
         is_upper
             && (word.starts_with("RACKMEM_") || word.starts_with("MAX_"))

@@ -163,8 +163,7 @@ fn a_reader_may_not_write() {
     for progress in Progress::ALL {
         let options = rack.options(1, 5).segment_bytes(4096).progress(progress);
         let owner = Context::open(&options).unwrap();
-        let reader =
-            Context::open(&rack.options(0, 5).read_only(true).progress(progress)).unwrap();
+        let reader = Context::open(&rack.options(0, 5).read_only(true).progress(progress)).unwrap();
         reader.wait_joined(1, Some(std::time::Instant::now() + support::BOUND)).unwrap();
         owner.write_own(0, &[7; 8]).unwrap();
         let mut qp = reader.queue_pair(4).unwrap();

@@ -10,15 +10,19 @@
 //! # Ok::<(), rackmem::Error>(())
 //! ```
 
+mod barrier;
 mod buffer;
 mod context;
 mod engine;
 pub mod ffi;
+mod messaging;
 mod options;
 mod queue_pair;
 
+pub use barrier::Barrier;
 pub use buffer::LocalBuffer;
 pub use context::Context;
+pub use messaging::Messaging;
 pub use options::OpenOptions;
-pub use queue_pair::{QueuePair, Scope};
 pub(crate) use queue_pair::RawQueuePair;
+pub use queue_pair::{QueuePair, Scope};

@@ -38,7 +38,8 @@ impl RawQueuePair {
         progress: Progress,
         spin_limit: u32,
     ) -> Result<RawQueuePair> {
-        let answer = membership.connection().call(&Request::CreateQp { entries, progress }, None)?;
+        let answer =
+            membership.connection().call(&Request::CreateQp { entries, progress }, None)?;
         let (number, fd) = match (answer.message, answer.fds.into_iter().next()) {
             (Response::Qp { qp }, Some(fd)) => (qp, fd),
             (other, _) => return Err(unexpected(&other)),
@@ -51,8 +52,7 @@ impl RawQueuePair {
             let address = memory.mapping().base() as u64;
             membership.call(&Request::PlaceQp { qp: number, address })?;
         }
-        let state =
-            Box::into_raw(Box::new(EngineState::new(membership.clone(), memory.clone())));
+        let state = Box::into_raw(Box::new(EngineState::new(membership.clone(), memory.clone())));
         let qp = Box::new(ffi::Qp {
             wq: memory.wq_word(0, 0).as_ptr().cast(),
             cq: memory.cq_entry(0).as_ptr(),
@@ -91,6 +91,11 @@ impl QueuePair {
         QueuePair(raw)
     }
 
+    /// The pair as C works on it; it stays where it is while `self` lives.
+    pub(crate) fn as_ffi(&mut self) -> *mut ffi::Qp {
+        &raw mut *self.0.qp
+    }
+
     /// Copies `out.len()` bytes at `offset` of node `nid`.
     ///
     /// # Errors
@@ -111,7 +116,12 @@ impl QueuePair {
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.
-    pub fn fetch_add(&mut self, nid: u16, offset: u64, addend: u64) -> std::result::Result<u64, Status> {
+    pub fn fetch_add(
+        &mut self,
+        nid: u16,
+        offset: u64,
+        addend: u64,
+    ) -> std::result::Result<u64, Status> {
         self.atomic(Op::FetchAdd, nid, offset, [addend, 0])
     }
 

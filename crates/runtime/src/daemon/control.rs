@@ -303,8 +303,9 @@ impl Control {
         ctx_id: u16,
         fd: Option<OwnedFd>,
     ) -> std::result::Result<Rights, Refusal> {
-        let denied =
-            || (libc::EACCES, format!("no permission to join context {ctx_id}: send its open file"));
+        let denied = || {
+            (libc::EACCES, format!("no permission to join context {ctx_id}: send its open file"))
+        };
         let fd = fd.ok_or_else(denied)?;
         let path = self.rack.context_path(ctx_id);
         let expected = rustix::fs::stat(&path)

@@ -37,7 +37,8 @@ impl Foreign {
     /// # Errors
     /// As [`Foreign::load`].
     pub fn store(&self, address: u64, bytes: &[u8]) -> Result<(), Status> {
-        let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let local =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         self.transfer(local, address, libc::process_vm_writev)
     }
 

@@ -384,13 +384,14 @@ impl DirectQp {
             let words = self.memory.wq_words(next.index);
             let Some(entry) = rgp::accept(words, next.phase) else { break };
             let ctx_id = self.state.config().ctx_id;
-            let outcome = rgp::check(&entry, nodes, self.state.config().rights).and_then(|work| {
-                match segments.get(work.dst_nid, ctx_id) {
-                    Ok(view) => direct::perform(work, view, &mut client.local, client.owner),
-                    Err(_) if !links.is_up(work.dst_nid) => Err(Status::NodeLost),
-                    Err(why) => Err(why),
-                }
-            });
+            let outcome =
+                rgp::check(&entry, nodes, self.state.config().rights).and_then(
+                    |work| match segments.get(work.dst_nid, ctx_id) {
+                        Ok(view) => direct::perform(work, view, &mut client.local, client.owner),
+                        Err(_) if !links.is_up(work.dst_nid) => Err(Status::NodeLost),
+                        Err(why) => Err(why),
+                    },
+                );
             let status = outcome.err().unwrap_or(Status::Ok);
             let slot = self.state.take_entry(false);
             completions[count] = self.state.complete(slot, status, entry.length);

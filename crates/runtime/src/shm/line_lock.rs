@@ -121,10 +121,8 @@ impl LineLock {
     #[inline(always)]
     fn try_lock(&self, version: u64, owner: Owner) -> bool {
         let locked = version | LOCKED | owner.bits();
-        let won = self
-            .0
-            .compare_exchange(version, locked, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok();
+        let won =
+            self.0.compare_exchange(version, locked, Ordering::Acquire, Ordering::Relaxed).is_ok();
         // No store of the change may be seen before the lock is.
         fence(Ordering::Release);
         won

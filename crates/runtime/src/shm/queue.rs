@@ -57,7 +57,8 @@ const OPERANDS_AT: usize = CQ_AT + MAX_WQ_SIZE * CQ_ENTRY_BYTES;
 /// Operands of atomics: two words a slot.
 const OPERAND_BYTES: usize = 16;
 const LEN: usize = OPERANDS_AT + MAX_WQ_SIZE * OPERAND_BYTES;
-const _: () = assert!(size_of::<Header>() <= PAGE_BYTES && CQ_AT % 64 == 0 && OPERANDS_AT % 64 == 0);
+const _: () =
+    assert!(size_of::<Header>() <= PAGE_BYTES && CQ_AT % 64 == 0 && OPERANDS_AT % 64 == 0);
 
 /// Queue pair memory mapped into this process; room for `MAX_WQ_SIZE` entries.
 #[derive(Debug)]

@@ -124,8 +124,14 @@ static inline uint32_t loopback_run(loopback_qp *l, uint32_t op, uint32_t nid, u
 static inline uint32_t loopback_execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
                                         uint64_t buffer, uint64_t length)
 {
-    return loopback_run((loopback_qp *)(void *)qp, rackmem_wq_word0(0, op, nid, offset, length),
-                        rackmem_wq_word1(buffer, length), NULL);
+    return loopback_run((loopback_qp *)(void *)qp, op, nid, offset, buffer, length, NULL);
+}
+
+static inline uint32_t loopback_run_entry(loopback_qp *l, const rackmem_wq_entry *entry)
+{
+    uint64_t word0 = entry->word[0], word1 = entry->word[1];
+    return loopback_run(l, word0 >> 1 & 7, word0 >> 4 & 0xfff, word0 >> 16 & RACKMEM_MAX_OFFSET,
+                        word1 & RACKMEM_MAX_ADDRESS, word0 >> 56 << 16 | word1 >> 48, &l->random);
 }
 
 /* Takes posted entries, and runs some of those taken, the order being random. */

@@ -75,7 +75,7 @@ static void all_sizes(rackmem_context *ctx, void *arg)
 static void one_way(rackmem_context *ctx, void *arg)
 {
     node n = open_node(ctx, 4, *(const size_t *)arg);
-    const int messages = 20000; /* the ring wraps hundreds of times and more */
+    const int messages = 5000; /* the ring wraps dozens of times and more */
     for (int i = 0; i < messages; i++) {
         size_t length = (size_t)(i * 7 % 150);
         if (n.nid == 0)
@@ -570,7 +570,7 @@ int main(int argc, char **argv)
             loopback_rack_run(3, m, spin, segment_bytes(3), lost_third, NULL);
         }
         int turns = 60;
-        for (int i = 0; i < 10; i++, seed++) {
+        for (int i = 0; i < 6; i++, seed++) {
             printf("random conversation, %s, seed %llu\n", names[mode], (unsigned long long)seed);
             fflush(stdout);
             loopback_rack_run(2, m, 500, two, random_conversation, &turns);

@@ -70,8 +70,7 @@ impl TestRack {
         use_own_directory();
         let rack = Rack::named(Some(name)).unwrap();
         rack.create(nodes).unwrap();
-        let mut this =
-            TestRack { rack, daemons: (0..nodes).map(|_| None).collect(), _dir: None };
+        let mut this = TestRack { rack, daemons: (0..nodes).map(|_| None).collect(), _dir: None };
         for nid in 0..nodes {
             this.start_daemon(nid);
         }

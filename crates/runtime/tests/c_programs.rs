@@ -1,0 +1,78 @@
+//! The C side between real processes and within one, under AddressSanitizer and
+//! UndefinedBehaviorSanitizer, in every progress mode.
+
+mod support;
+
+use rackmem::protocol::Progress;
+use support::TestRack;
+use support::c::{self, Compiler, SANITIZE};
+
+const SEGMENT_BYTES: u64 = 4 << 20;
+
+#[test]
+fn child() {
+    if let Some((role, args)) = support::role() {
+        assert_eq!(role, "daemon");
+        support::be_daemon(&args);
+    }
+}
+
+fn flags() -> Vec<&'static str> {
+    let mut flags = vec!["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"];
+    flags.extend(SANITIZE);
+    flags
+}
+
+/// Runs a program on a rack, in a context of its own for each way of progress.
+fn each_way(name: &str, nodes: u16, source: &str, segment_bytes: u64, args: &[&str]) {
+    let rack = TestRack::start(name, nodes);
+    let program = Compiler::c11().link(&c::source(source), name, &flags());
+    for (ctx_id, progress) in (0..).zip(Progress::ALL) {
+        rack.rack.create_context(ctx_id, 0o600).unwrap();
+        c::run_on_nodes(&rack, ctx_id, progress, segment_bytes, &program, args);
+    }
+    for nid in 0..nodes {
+        let status = rackmem::control::status(&rack.rack, nid).unwrap();
+        assert!(status.contexts.is_empty() && status.qps.is_empty(), "{status:?}");
+    }
+}
+
+#[test]
+fn access_library() {
+    each_way("access", 2, "access_processes.c", 0, &[]);
+}
+
+#[test]
+fn messages_and_barriers_of_two() {
+    each_way("messages-2", 2, "messaging_processes.c", SEGMENT_BYTES, &["20"]);
+}
+
+#[test]
+fn messages_and_barriers_of_three() {
+    each_way("messages-3", 3, "messaging_processes.c", SEGMENT_BYTES, &["20", "7"]);
+}
+
+#[test]
+fn a_lost_member_is_no_dead_end() {
+    each_way("messages-lost", 3, "messaging_processes.c", SEGMENT_BYTES, &["lost"]);
+}
+
+/// Everything on one machine without a rack: see `c/loopback.h`.
+fn within_one_process(source: &str) {
+    let compiler = Compiler::c11();
+    let program = c::scratch_dir().join(source.replace(".c", ""));
+    let mut arguments = flags();
+    arguments.extend(["-pthread", "-o", program.to_str().unwrap()]);
+    compiler.compile(&c::source(source), &arguments);
+    c::run_alone(&program, &[]);
+}
+
+#[test]
+fn messaging_within_one_process() {
+    within_one_process("messaging_loopback.c");
+}
+
+#[test]
+fn barriers_within_one_process() {
+    within_one_process("barrier_loopback.c");
+}
