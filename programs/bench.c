@@ -1,0 +1,344 @@
+/*
+ * bench: what `rackmem bench` runs. Two nodes, the second one mostly passive; node 0 prints one
+ * JSON object per figure:
+ *
+ *     {"metric":"get_latency","size_bytes":64,"path":"inline","value":0.03,"unit":"us"}
+ *
+ * A figure is the median over samples, and a sample the mean of a batch of some milliseconds: a
+ * batch in which the kernel ran something else says nothing about us.
+ */
+#include <rackmem.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "program.h"
+#include "samples.h"
+
+#define NAME "bench"
+#define KB ((size_t)1024)
+#define MB (1024 * KB)
+
+enum { WINDOW = 64, WINDOWS = 16, SAMPLES = 21, SAMPLES_QUICK = 7, MOST_SAMPLES = 101 };
+
+/* How long a batch of one-sided operations lasts. */
+#define BATCH_SECONDS 2e-3
+
+static const char about[] =
+    "Measures remote operations between nodes 0 and 1 and prints rows of JSON. Run it by\n"
+    "`rackmem bench`, which places the processes and makes a table of the rows.\n";
+
+typedef struct bench {
+    rackmem_context *ctx;
+    QP *qp;
+    rackmem_messaging messaging;
+    rackmem_barrier barrier;
+    const char *path;      /* who makes progress */
+    int nid;
+    int peer;
+    unsigned samples;
+    unsigned char *local;  /* local buffer */
+    unsigned char *mine;   /* what the peer reads and writes */
+    uint64_t remote;       /* offset of that at the peer */
+    uint64_t *turn;        /* of the ping-pong, local buffer */
+    int error;             /* the first one; it ends the program */
+} bench;
+
+/* One operation; inlined into the loop that times it. */
+typedef int (*operation)(bench *b, size_t bytes);
+
+/* ---- Measuring ---------------------------------------------------------------------------- */
+
+static inline __attribute__((always_inline)) double batch_seconds(bench *b, operation run,
+                                                                  size_t bytes, uint64_t count)
+{
+    double start = program_seconds();
+    for (uint64_t i = 0; i < count; i++) {
+        int error = run(b, bytes);
+        if (__builtin_expect(error != 0, 0)) {
+            b->error = error;
+            break;
+        }
+    }
+    return (program_seconds() - start) / (double)count;
+}
+
+/* Median seconds of an operation, in batches of `count`, after one batch to warm up. */
+static inline __attribute__((always_inline)) double measure_counted(bench *b, operation run,
+                                                                    size_t bytes, uint64_t count)
+{
+    double samples[MOST_SAMPLES];
+    batch_seconds(b, run, bytes, count);
+    for (unsigned s = 0; s < b->samples && b->error == 0; s++)
+        samples[s] = batch_seconds(b, run, bytes, count);
+    if (b->error != 0)
+        return 0;
+    samples_sort(samples, b->samples);
+    return samples_quantile(samples, b->samples, 0.5);
+}
+
+/* The same, of an operation that only this node takes part in. */
+static inline __attribute__((always_inline)) double measure(bench *b, operation run, size_t bytes)
+{
+    uint64_t count = 1;
+    for (;;) { /* until a batch is long enough to be extrapolated from */
+        double seconds = batch_seconds(b, run, bytes, count) * (double)count;
+        if (b->error != 0)
+            return 0;
+        if (seconds > BATCH_SECONDS / 10) {
+            count = (uint64_t)((double)count * BATCH_SECONDS / seconds) + 1;
+            return measure_counted(b, run, bytes, count);
+        }
+        count *= 4;
+    }
+}
+
+static void row(const bench *b, const char *metric, size_t bytes, double value, const char *unit)
+{
+    if (b->nid != 0 || b->error != 0)
+        return;
+    printf("{\"metric\":\"%s\",\"size_bytes\":%zu,\"path\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"}\n",
+           metric, bytes, b->path, value, unit);
+    fflush(stdout);
+}
+
+static void row_us(const bench *b, const char *metric, size_t bytes, double seconds)
+{
+    row(b, metric, bytes, seconds * 1e6, "us");
+}
+
+static void row_gb_per_s(const bench *b, const char *metric, size_t bytes, double seconds)
+{
+    row(b, metric, bytes, (double)bytes / seconds * 1e-9, "GB/s");
+}
+
+/* ---- One-sided: node 0 works, node 1 sleeps ------------------------------------------------ */
+
+static inline int get(bench *b, size_t bytes)
+{
+    return rmc_read(b->qp, b->peer, b->remote, b->local, bytes);
+}
+
+static inline int fetch_add(bench *b, size_t bytes)
+{
+    uint64_t old;
+    (void)bytes;
+    return rmc_fetch_and_add(b->qp, b->peer, b->remote, 1, &old);
+}
+
+/* A window of reads, each of its own line or, if longer, its own stretch of memory. */
+static inline int get_window(bench *b, size_t bytes)
+{
+    size_t stride = bytes < RACKMEM_LINE_BYTES ? RACKMEM_LINE_BYTES : bytes;
+    for (size_t i = 0; i < WINDOW; i++) {
+        int slot = rmc_wait_for_slot(b->qp, NULL);
+        rmc_read_async(b->qp, slot, b->peer, b->remote + i * stride, b->local + i * stride, bytes);
+    }
+    return 0;
+}
+
+/* Windows overlap within a batch: the next one fills the slots of the last as they come free. */
+static inline int get_drain(bench *b, size_t bytes)
+{
+    for (int i = 0; i < WINDOWS; i++)
+        get_window(b, bytes);
+    return rmc_drain_cq(b->qp, NULL);
+}
+
+static inline double measure_window(bench *b, size_t bytes)
+{
+    return measure(b, get_drain, bytes) / (WINDOWS * WINDOW);
+}
+
+static void one_sided(bench *b)
+{
+    row_us(b, "get_latency", 8, measure(b, get, 8));
+    row_us(b, "get_latency", 64, measure(b, get, 64));
+    row_us(b, "get_latency", 4 * KB, measure(b, get, 4 * KB));
+    row_us(b, "get_latency", MB, measure(b, get, MB));
+    row_us(b, "fetch_add_latency", 8, measure(b, fetch_add, 8));
+    row(b, "op_rate", 8, 1e-6 / measure_window(b, 8), "Mops/s");
+    row(b, "op_rate", 64, 1e-6 / measure_window(b, 64), "Mops/s");
+    row_gb_per_s(b, "get_bandwidth", 8 * KB, measure_window(b, 8 * KB));
+}
+
+/* ---- Two-sided: both nodes work, with the same counts -------------------------------------- */
+
+/* Operations of a batch: some milliseconds. */
+static uint64_t count_for(size_t bytes)
+{
+    return bytes >= MB ? 20 : bytes >= 64 * KB ? 200 : bytes >= 4 * KB ? 2000 : 10000;
+}
+
+/* A word that goes to the peer and back; each node polls its own memory. */
+static inline int put_round(bench *b, size_t bytes)
+{
+    const uint64_t *seen = (const uint64_t *)(const void *)b->mine;
+    uint64_t turn = ++*b->turn;
+    for (int half = 0; half < 2; half++) {
+        if (half == b->nid) {
+            int error = rmc_write(b->qp, b->peer, b->remote, b->turn, bytes);
+            if (error != 0)
+                return error;
+        } else {
+            while (__atomic_load_n(seen, __ATOMIC_ACQUIRE) != turn)
+                ;
+        }
+    }
+    return 0;
+}
+
+static inline int message_round(bench *b, size_t bytes)
+{
+    for (int half = 0; half < 2; half++) {
+        int error = half == b->nid
+                        ? rackmem_send(&b->messaging, b->peer, b->local, bytes)
+                        : rackmem_recv(&b->messaging, b->peer, b->local, bytes, NULL);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+/* A stream to node 1, from its peer's segment as a long message should be, and an empty message
+ * back. */
+static inline int message_stream(bench *b, size_t bytes)
+{
+    int messages = bytes >= MB ? 16 : 256, error = 0;
+    for (int i = 0; i < messages && error == 0; i++)
+        error = b->nid == 0
+                    ? rackmem_send_async(&b->messaging, b->peer, b->mine, bytes)
+                    : rackmem_recv(&b->messaging, b->peer, b->local, bytes, NULL);
+    if (error == 0)
+        error = b->nid == 0 ? rackmem_recv(&b->messaging, b->peer, b->local, 0, NULL)
+                            : rackmem_send(&b->messaging, b->peer, b->local, 0);
+    return error != 0 ? error : rackmem_flush(&b->messaging);
+}
+
+static inline int barrier(bench *b, size_t bytes)
+{
+    (void)bytes;
+    return rackmem_barrier_wait(&b->barrier);
+}
+
+/* Reads of what the peer's core has written since the last one: no copy is cached here. Each is
+ * timed alone, between two barriers; the clock's own share is taken off. */
+static double measure_written(bench *b, size_t bytes)
+{
+    double samples[MOST_SAMPLES], clocks[MOST_SAMPLES];
+    int reads = bytes >= MB ? 8 : 200;
+    for (unsigned s = 0; s < b->samples && b->error == 0; s++) {
+        double sum = 0;
+        for (int r = 0; r < reads && b->error == 0; r++) {
+            if (b->nid == 1)
+                memset(b->mine, r, bytes);
+            b->error = barrier(b, 0);
+            if (b->error == 0 && b->nid == 0)
+                sum += batch_seconds(b, get, bytes, 1);
+            if (b->error == 0)
+                b->error = barrier(b, 0);
+        }
+        double start = program_seconds(), end = start;
+        for (int r = 0; r < reads; r++)
+            end = program_seconds();
+        clocks[s] = (end - start) / reads;
+        samples[s] = sum / reads;
+    }
+    if (b->error != 0)
+        return 0;
+    samples_sort(samples, b->samples);
+    samples_sort(clocks, b->samples);
+    double clock = samples_quantile(clocks, b->samples, 0.5);
+    return samples_quantile(samples, b->samples, 0.5) - clock;
+}
+
+static double messages_seconds(bench *b, size_t bytes)
+{
+    double batch = measure_counted(b, message_stream, bytes, 4);
+    return batch / (bytes >= MB ? 16 : 256);
+}
+
+static void two_sided(bench *b)
+{
+    static const size_t read_sizes[] = {8, 64, 4 * KB, MB}, message_sizes[] = {8, 64, 4 * KB},
+                        stream_sizes[] = {4 * KB, 64 * KB, MB};
+    row_us(b, "put_half_rtt", 8, measure_counted(b, put_round, 8, count_for(8)) / 2);
+    for (int i = 0; i < 3 && b->error == 0; i++) {
+        size_t bytes = message_sizes[i];
+        double seconds = measure_counted(b, message_round, bytes, count_for(bytes));
+        row_us(b, "message_half_rtt", bytes, seconds / 2);
+    }
+    for (int i = 0; i < 3 && b->error == 0; i++)
+        row_gb_per_s(b, "message_bandwidth", stream_sizes[i], messages_seconds(b, stream_sizes[i]));
+    row_us(b, "barrier", 0, measure_counted(b, barrier, 0, count_for(8)));
+    for (int i = 0; i < 4 && b->error == 0; i++)
+        row_us(b, "get_written_latency", read_sizes[i], measure_written(b, read_sizes[i]));
+}
+
+/* ---- Both ---------------------------------------------------------------------------------- */
+
+static int open_bench(bench *b)
+{
+    size_t messaging = rackmem_messaging_bytes(2);
+    size_t barrier_end = messaging + rackmem_barrier_bytes(2);
+    b->remote = (barrier_end + 4 * KB - 1) / (4 * KB) * (4 * KB);
+    b->nid = program_nid();
+    b->peer = 1 - b->nid;
+    const char *progress = getenv("RACKMEM_PROGRESS");
+    b->path = progress && *progress ? progress : "inline";
+    if (program_nodes() != 2)
+        return program_failed(NAME, "needs two nodes: rackmem run -n 2 -- :bench");
+    if (rackmem_init(&b->ctx, b->remote + MB) != 0)
+        return program_call_failed(NAME, "cannot join the rack");
+    if (rackmem_qp_create(b->ctx, WINDOW, &b->qp) != 0)
+        return program_call_failed(NAME, "cannot make a queue pair");
+    int error = rackmem_messaging_open(&b->messaging, b->ctx, b->qp, 0);
+    if (error == 0)
+        error = rackmem_barrier_open(&b->barrier, b->ctx, b->qp, messaging, NULL, 0);
+    if (error != 0)
+        return program_operation_failed(NAME, "cannot set up messages and barrier", error);
+    b->local = rackmem_alloc(b->ctx, MB);
+    b->turn = rackmem_alloc(b->ctx, sizeof *b->turn);
+    if (!b->local || !b->turn)
+        return program_call_failed(NAME, "no memory for local buffers");
+    /* Memory that was never touched would be faulted in while the clock runs. */
+    b->mine = (unsigned char *)rackmem_segment(b->ctx) + b->remote;
+    memset(b->mine, 0, MB);
+    memset(b->local, 1, MB);
+    return 0;
+}
+
+static int run_bench(bench *b, bool only_one_sided)
+{
+    uint64_t notified = 0;
+    b->error = rackmem_barrier_wait(&b->barrier); /* both have touched their memory */
+    if (b->error == 0 && !only_one_sided)
+        two_sided(b);
+    if (b->error == 0 && b->nid == 0)
+        one_sided(b);
+    if (b->error == 0)
+        b->error = b->nid == 0 ? rmc_notify(b->qp, 1)
+                               : rackmem_wait_notify(b->ctx, &notified, -1);
+    return b->error == 0 ? 0 : program_operation_failed(NAME, "measuring", b->error);
+}
+
+int main(int argc, char **argv)
+{
+    bool quick = false, only_one_sided = false;
+    const option options[] = {
+        {"quick", OPTION_FLAG, &quick, NULL, "take fewer samples", 0, 0},
+        {"one-sided", OPTION_FLAG, &only_one_sided, NULL,
+         "leave out what keeps both processes busy", 0, 0},
+        {0},
+    };
+    const command_line line = {NAME, "[OPTIONS]", about, options, NULL};
+    int status = options_parse(&line, argc, argv);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    bench b = {.samples = quick ? SAMPLES_QUICK : SAMPLES};
+    status = open_bench(&b);
+    if (status == 0)
+        status = run_bench(&b, only_one_sided);
+    rackmem_close(b.ctx);
+    return status == 0 ? program_flush(NAME) : status;
+}

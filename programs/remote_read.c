@@ -1,0 +1,341 @@
+/*
+ * remote_read: how fast are remote reads and atomics? (soNUMA §7.2, §7.4)
+ *
+ * Node 0 reads from node 1; double-sided, node 1 reads from node 0 at the same time. Synchronous
+ * reads, one at a time, give the latency; asynchronous ones, a queue pair full of them, the rate.
+ * The memory read from is larger than most caches and visited out of order.
+ */
+#include <inttypes.h>
+#include <rackmem.h>
+#include <string.h>
+
+#include "options.h"
+#include "program.h"
+#include "samples.h"
+
+#define NAME "remote_read"
+
+enum { RUNS = 5, WARM_UP = 16, BUFFER_BYTES = 16 << 20 };
+
+static const char about[] =
+    "Measures remote reads between nodes 0 and 1 (soNUMA, section 7.2), of growing size: latency\n"
+    "with one read at a time, rate and bandwidth with a queue pair full of them; and\n"
+    "fetch-and-add likewise. Single-sided, node 0 reads from node 1; double-sided, both read\n"
+    "from each other, and rates are the sum. Fast operations are timed in batches of about 2 us,\n"
+    "since a look at the clock would take as long as one of them; p99 is that of batches then.\n"
+    "  rackmem run -n 2 -- :remote_read\n"
+    "  rackmem run -n 2 -- :remote_read --sizes 64 --region 4K     all in the cache\n";
+
+typedef struct endpoint {
+    rackmem_context *ctx;
+    QP *qp;
+    rackmem_barrier barrier;
+    int nid;
+    int peer;
+    uint64_t window; /* entries of the queue pair */
+    uint64_t reports_offset;
+    uint64_t counter_offset; /* what fetch-and-add adds to */
+    uint64_t region_offset;  /* what is read */
+    uint64_t region_bytes;
+    unsigned char *buffer;
+    uint64_t *operands; /* one per slot */
+} endpoint;
+
+/* What is measured: reads of so many bytes, or fetch-and-add if 0. */
+typedef struct access_pattern {
+    uint64_t bytes;
+    uint64_t places; /* a power of two */
+    uint64_t step;   /* odd, so that every place has its turn */
+    uint64_t next;
+    uint64_t buffers; /* reads in flight do not share one, unless they are very long */
+} access_pattern;
+
+RACKMEM_STATIC_ASSERT(BUFFER_BYTES >= RACKMEM_MAX_LENGTH, "any read fits");
+
+/* One line, which node 1 writes at node 0. */
+typedef struct figures {
+    double median; /* seconds of one operation at a time */
+    double p99;
+    double per_second; /* with a full queue pair */
+    uint64_t unused[5];
+} figures;
+
+RACKMEM_STATIC_ASSERT(sizeof(figures) == RACKMEM_LINE_BYTES, "one line");
+
+static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
+{
+    access_pattern p = {.bytes = bytes, .places = 1, .step = 1, .buffers = 1};
+    if (bytes == 0)
+        return p;
+    while (p.places * 2 * bytes <= e->region_bytes)
+        p.places *= 2;
+    if (p.places > 8)
+        p.step = p.places / 8 * 5 + 1; /* far apart, and even / 8 * 5 is even */
+    while (p.buffers * 2 * bytes <= BUFFER_BYTES && p.buffers < e->window)
+        p.buffers *= 2;
+    return p;
+}
+
+static uint64_t next_offset(const endpoint *e, access_pattern *p)
+{
+    p->next = (p->next + p->step) & (p->places - 1);
+    return e->region_offset + p->next * p->bytes;
+}
+
+/* What a region holds at an 8-byte word, which tells node and place. */
+static uint64_t word_of(int nid, uint64_t index)
+{
+    return (index << 1 | (uint64_t)nid) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Whether the words of the latest read are those of the peer's region. */
+static int check(const endpoint *e, const access_pattern *p, const unsigned char *buffer)
+{
+    uint64_t first = p->next * p->bytes;
+    for (uint64_t at = (8 - first % 8) % 8; at + 8 <= p->bytes; at += 8) {
+        uint64_t word;
+        memcpy(&word, buffer + at, sizeof word);
+        if (word != word_of(e->peer, (first + at) / 8))
+            return program_failed(NAME, "read of %" PRIu64 " bytes: byte %" PRIu64 " is wrong",
+                                  p->bytes, at);
+    }
+    return 0;
+}
+
+/* One at a time: `plan.batch` operations per sample. */
+static int run_sync(endpoint *e, access_pattern *p, sample_plan plan, double *samples)
+{
+    int error = 0;
+    double start = program_seconds();
+    for (uint64_t s = 0; s < plan.samples; s++) {
+        for (uint64_t i = 0; i < plan.batch; i++) {
+            error = p->bytes == 0
+                        ? rmc_fetch_and_add(e->qp, e->peer, e->counter_offset, 1, NULL)
+                        : rmc_read(e->qp, e->peer, next_offset(e, p), e->buffer, p->bytes);
+            if (error != 0)
+                return program_operation_failed(NAME, "remote operation", error);
+        }
+        double end = program_seconds();
+        samples[s] = (end - start) / (double)plan.batch;
+        start = end;
+    }
+    return p->bytes == 0 ? 0 : check(e, p, e->buffer);
+}
+
+/* As many at once as the queue pair takes; the seconds of one. */
+static int run_async(endpoint *e, access_pattern *p, uint64_t count, double *seconds)
+{
+    QP *qp = e->qp;
+    unsigned char *buffer = e->buffer;
+    double start = program_seconds();
+    for (uint64_t i = 0; i < count; i++) {
+        int slot = rmc_wait_for_slot(qp, NULL);
+        if (p->bytes == 0) {
+            e->operands[slot] = 1;
+            rmc_fetch_and_add_async(qp, slot, e->peer, e->counter_offset, &e->operands[slot]);
+        } else {
+            buffer = e->buffer + ((uint64_t)slot & (p->buffers - 1)) * p->bytes;
+            rmc_read_async(qp, slot, e->peer, next_offset(e, p), buffer, p->bytes);
+        }
+    }
+    int error = rmc_drain_cq(qp, NULL);
+    *seconds = (program_seconds() - start) / (double)count;
+    if (error != 0)
+        return program_operation_failed(NAME, "remote operation", error);
+    return p->bytes == 0 || p->buffers < e->window ? 0 : check(e, p, buffer);
+}
+
+static int measure_own(endpoint *e, uint64_t bytes, double seconds, figures *f)
+{
+    static double samples[SAMPLES_MOST];
+    double runs[RUNS];
+    access_pattern p = pattern_of(e, bytes);
+    int status = run_sync(e, &p, (sample_plan){.batch = 8, .samples = WARM_UP}, samples);
+    if (status != 0)
+        return status;
+    samples_sort(samples, WARM_UP);
+
+    sample_plan plan = sample_plan_make(samples[WARM_UP / 2], seconds);
+    status = run_sync(e, &p, plan, samples);
+    if (status != 0)
+        return status;
+    samples_sort(samples, plan.samples);
+    f->median = samples_quantile(samples, plan.samples, 0.5);
+    f->p99 = samples_quantile(samples, plan.samples, 0.99);
+
+    status = run_async(e, &p, 2 * e->window, &runs[0]);
+    double wanted = seconds / RUNS / runs[0];
+    uint64_t count = wanted < (double)e->window ? e->window : (uint64_t)wanted;
+    for (int i = 0; i < RUNS && status == 0; i++)
+        status = run_async(e, &p, count, &runs[i]);
+    samples_sort(runs, RUNS);
+    f->per_second = 1 / runs[RUNS / 2];
+    return status;
+}
+
+/* All nodes call this; node 0 gets the figures: its own latency, and everyone's rate. */
+static int measure(endpoint *e, uint64_t bytes, bool both, double seconds, figures *f)
+{
+    bool active = e->nid == 0 || (both && e->nid == 1);
+    memset(f, 0, sizeof *f);
+    int error = rackmem_barrier_wait(&e->barrier);
+    if (error == 0 && active) {
+        int status = measure_own(e, bytes, seconds, f);
+        if (status != 0)
+            return status;
+        if (e->nid == 1)
+            error = rmc_write(e->qp, 0, e->reports_offset, f, sizeof *f);
+    }
+    if (error == 0)
+        error = rackmem_barrier_wait(&e->barrier);
+    if (error != 0)
+        return program_operation_failed(NAME, "barrier", error);
+    if (e->nid == 0 && both)
+        f->per_second += ((const figures *)(const void *)((char *)rackmem_segment(e->ctx) +
+                                                          e->reports_offset))->per_second;
+    return 0;
+}
+
+/* ---- Output ------------------------------------------------------------------------------ */
+
+static void print_head(bool both, uint64_t window)
+{
+    printf("%s, up to %" PRIu64 " operations in flight\n"
+           "    bytes    sync us   p99 us  async Mops/s     GB/s\n",
+           both ? "double-sided" : "single-sided", window);
+}
+
+static void print_row(uint64_t bytes, const figures *f)
+{
+    if (bytes == 0)
+        printf("fetch-add");
+    else
+        printf("%9" PRIu64, bytes);
+    printf("  %9.3f  %7.3f  %12.3f", f->median * 1e6, f->p99 * 1e6, f->per_second * 1e-6);
+    if (bytes != 0)
+        printf("  %7.3f", f->per_second * (double)bytes * 1e-9);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void print_json(uint64_t bytes, const figures *f)
+{
+    printf("{\"operation\":\"%s\",\"bytes\":%" PRIu64 ",\"sync_us\":{\"median\":%.4f,\"p99\":%.4f}"
+           ",\"async\":{\"operations_per_second\":%.0f,\"bytes_per_second\":%.0f}}",
+           bytes == 0 ? "fetch_and_add" : "read", bytes == 0 ? 8 : bytes, f->median * 1e6,
+           f->p99 * 1e6, f->per_second, f->per_second * (double)(bytes == 0 ? 8 : bytes));
+}
+
+/* The sizes, then fetch-and-add, from one side or from both. */
+static int run_table(endpoint *e, const option_sizes *sizes, bool both, double seconds, bool json)
+{
+    if (e->nid == 0 && json)
+        printf("\"%s\":[", both ? "double_sided" : "single_sided");
+    else if (e->nid == 0)
+        print_head(both, e->window);
+    for (unsigned i = 0; i <= sizes->count; i++) {
+        uint64_t bytes = i < sizes->count ? sizes->at[i] : 0;
+        figures f;
+        int status = measure(e, bytes, both, seconds, &f);
+        if (status != 0)
+            return status;
+        if (e->nid == 0 && json) {
+            printf("%s", i == 0 ? "" : ",");
+            print_json(bytes, &f);
+        } else if (e->nid == 0) {
+            print_row(bytes, &f);
+        }
+    }
+    if (e->nid == 0)
+        printf(json ? "]" : "\n");
+    return 0;
+}
+
+/* ---- Set-up ------------------------------------------------------------------------------ */
+
+static int open_endpoint(endpoint *e)
+{
+    int nodes = program_nodes();
+    uint64_t barrier = rackmem_barrier_bytes(nodes);
+    e->reports_offset = barrier;
+    e->counter_offset = e->reports_offset + sizeof(figures);
+    e->region_offset = e->counter_offset + RACKMEM_LINE_BYTES;
+    if (rackmem_init(&e->ctx, (size_t)(e->region_offset + e->region_bytes)) != 0)
+        return program_call_failed(NAME, "cannot join the rack");
+    e->nid = rackmem_nid(e->ctx);
+    e->peer = 1 - e->nid;
+    if (rackmem_nodes(e->ctx) < 2)
+        return program_failed(NAME, "needs two nodes: rackmem run -n 2 -- :remote_read");
+    if (rackmem_qp_create(e->ctx, (unsigned)e->window, &e->qp) != 0)
+        return program_call_failed(NAME, "cannot make a queue pair");
+    int error = rackmem_barrier_open(&e->barrier, e->ctx, e->qp, 0, NULL, 0);
+    if (error != 0)
+        return program_operation_failed(NAME, "cannot make a barrier", error);
+    e->buffer = rackmem_alloc(e->ctx, BUFFER_BYTES);
+    e->operands = rackmem_alloc(e->ctx, MAX_WQ_SIZE * sizeof *e->operands);
+    if (!e->buffer || !e->operands)
+        return program_call_failed(NAME, "no memory for replies");
+
+    unsigned char *region = (unsigned char *)rackmem_segment(e->ctx) + e->region_offset;
+    for (uint64_t i = 0; i < e->region_bytes / 8; i++) {
+        uint64_t word = word_of(e->nid, i);
+        memcpy(region + 8 * i, &word, sizeof word);
+    }
+    return 0;
+}
+
+static int run(endpoint *e, const option_sizes *sizes, uint64_t sides, double seconds, bool json)
+{
+    int status = 0;
+    if (e->nid == 0 && json)
+        printf("{\"program\":\"remote_read\",\"window\":%" PRIu64 ",\"region_bytes\":%" PRIu64 ",",
+               e->window, e->region_bytes);
+    if (sides != 2)
+        status = run_table(e, sizes, false, seconds, json);
+    if (status == 0 && sides == 0 && e->nid == 0 && json)
+        printf(",");
+    if (status == 0 && sides != 1)
+        status = run_table(e, sizes, true, seconds, json);
+    if (status == 0 && e->nid == 0 && json)
+        printf("}\n");
+    return status == 0 ? program_flush(NAME) : status;
+}
+
+int main(int argc, char **argv)
+{
+    endpoint e = {.window = 64, .region_bytes = 64 << 20};
+    option_sizes sizes = {0};
+    uint64_t sides = 0;
+    double seconds = 0.1;
+    bool json = false;
+    for (uint64_t bytes = 64; bytes <= 1 << 20; bytes *= 2)
+        sizes.at[sizes.count++] = bytes;
+    const option options[] = {
+        {"sizes", OPTION_SIZES, &sizes, "LIST", "of reads: 64,8K or 64..1M (default)", 1,
+         RACKMEM_MAX_LENGTH},
+        {"sides", OPTION_NUMBER, &sides, "N", "1: only node 0 reads, 2: both (default: one after\n"
+         "the other)", 1, 2},
+        {"window", OPTION_NUMBER, &e.window, "N",
+         "entries of the queue pair, a power of two (64)", 2, MAX_WQ_SIZE},
+        {"region", OPTION_BYTES, &e.region_bytes, "BYTES",
+         "how much memory the reads visit (64M)", 64, UINT64_C(1) << 36},
+        {"seconds", OPTION_SECONDS, &seconds, "S", "time for each figure (0.1)", 0, 0},
+        {"json", OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
+        {0},
+    };
+    const command_line line = {NAME, "[OPTIONS]", about, options, NULL};
+    int status = options_parse(&line, argc, argv);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    if ((e.window & (e.window - 1)) != 0)
+        return options_usage(&line, "--window: expected a power of two");
+    for (unsigned i = 0; i < sizes.count; i++)
+        if (sizes.at[i] > e.region_bytes)
+            return options_usage(&line, "--sizes: a read is longer than --region");
+
+    status = open_endpoint(&e);
+    if (status == 0)
+        status = run(&e, &sizes, sides, seconds, json);
+    rackmem_close(e.ctx);
+    return status;
+}
