@@ -31,7 +31,8 @@
 extern "C" {
 #endif
 
-/* Smallest message that is pulled: 0 pulls all, SIZE_MAX pushes all that are below 4 GiB. */
+/* Smallest message that is pulled: 0 pulls all, SIZE_MAX pushes all that are below 4 GiB. The
+ * default is where pulling gets ahead of pushing with inline progress between two cores. */
 #ifndef RACKMEM_PULL_THRESHOLD
 #define RACKMEM_PULL_THRESHOLD 4096
 #endif

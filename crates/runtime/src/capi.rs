@@ -362,7 +362,8 @@ unsafe fn replace_pages(c: &CContext, first: usize, len: usize) -> Result<()> {
     // SAFETY: the caller owns the pages and does not use them meanwhile; `view` is as long; the
     // new mapping covers exactly the old pages and shows the same bytes.
     let mapped = unsafe {
-        ptr::copy_nonoverlapping(first as *const u8, view.base(), len);
+        // Not a library function: neighbours on the pages may be the red zones of a sanitizer.
+        crate::shm::copy::copy_out(view.base(), first as *const u8, len);
         libc::mmap(first as *mut c_void, len, prot, flags, raw, 0)
     };
     if mapped == libc::MAP_FAILED {

@@ -35,6 +35,10 @@ const BATCH: usize = 16;
 /// Packets per turn of a pipeline.
 const PACKET_BUDGET: usize = 64;
 
+/// While no packets flow, the lanes are looked at once in so many turns: there are many of them,
+/// and each look would delay the queue pairs on mapped segments.
+const TURNS_PER_PACKET_TURN: u32 = 4;
+
 /// Polls without finding work between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 256;
 
@@ -131,6 +135,8 @@ pub fn spawn(config: &Config, nodes: u16, bell: Arc<Bell>) -> Result<Handle> {
         rmc: Rmc::new(config.nid, nodes, ITT_ENTRIES),
         packet: PacketQps::default(),
         links: Links::new(config.nid, nodes),
+        turns: 0,
+        packets_flow: false,
     };
     let (spin, share_core, pin_core) = (config.spin, config.share_core, config.pin_core);
     let (ready, wait) = mpsc::channel();
@@ -220,6 +226,10 @@ struct Worker {
     rmc: Rmc,
     packet: PacketQps,
     links: Links,
+    /// Turns so far, modulo 2^32.
+    turns: u32,
+    /// The last turn of the packets found some.
+    packets_flow: bool,
 }
 
 impl Worker {
@@ -338,7 +348,13 @@ impl Worker {
                 steps += qp.poll(client, &self.segments, &self.links, self.nodes);
             }
         }
-        steps + self.turn_packets()
+        self.turns = self.turns.wrapping_add(1);
+        if self.packets_flow || self.turns % TURNS_PER_PACKET_TURN == 0 {
+            let packets = self.turn_packets();
+            self.packets_flow = packets != 0;
+            steps += packets;
+        }
+        steps
     }
 
     fn turn_packets(&mut self) -> usize {
