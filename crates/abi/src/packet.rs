@@ -149,7 +149,9 @@ impl Packet {
     #[inline]
     pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
         let (words, payload, payload_bytes) = match self {
-            Packet::Request(r) => (r.header.words(false, Status::Ok), &r.payload, r.payload_bytes()),
+            Packet::Request(r) => {
+                (r.header.words(false, Status::Ok), &r.payload, r.payload_bytes())
+            }
             Packet::Reply(r) => (r.header.words(true, r.status), &r.payload, r.payload_bytes()),
         };
         out[..8].copy_from_slice(&words[0].to_le_bytes());

@@ -100,11 +100,7 @@ impl CqEntry {
     /// The entry in this word.
     #[inline]
     pub const fn decode(word: u32) -> CqEntry {
-        CqEntry {
-            phase: word >> 31 != 0,
-            slot: word as u16,
-            status_code: (word >> 16) as u8,
-        }
+        CqEntry { phase: word >> 31 != 0, slot: word as u16, status_code: (word >> 16) as u8 }
     }
 }
 

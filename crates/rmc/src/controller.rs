@@ -215,19 +215,16 @@ impl Rmc {
             return false;
         };
         let Transfer { work, tid, unroll } = transfer;
-        let payload = match rgp::load(mem, id, work.op, &piece) {
-            Ok(payload) => payload,
-            Err(status) => {
-                // The unsent lines count as answered; those under way are waited for.
-                let finished = itt.answer(*tid, unroll.lines(), status);
-                qp.transfer = None;
-                if let Some(Entry { slot, status, .. }) = finished {
-                    finish(id, qp, mem, stats, slot, status, 0);
-                }
-                return true;
+        let mut request = rgp::request(work, &piece, *nid, ctx_id, *tid);
+        if let Err(status) = rgp::load(mem, id, piece.buffer, &mut request) {
+            // The unsent lines count as answered; those under way are waited for.
+            let finished = itt.answer(*tid, unroll.lines(), status);
+            qp.transfer = None;
+            if let Some(Entry { slot, status, .. }) = finished {
+                finish(id, qp, mem, stats, slot, status, 0);
             }
-        };
-        let request = rgp::request(work, &piece, *nid, ctx_id, *tid, payload);
+            return true;
+        }
         if net.try_send_request(&request).is_err() {
             stats.request_lane_stalls += 1;
             return false;

@@ -152,35 +152,10 @@ impl Iterator for Unroll {
     }
 }
 
-/// Stage 7: the bytes that the request of this piece carries; zero where it carries none.
-///
-/// # Errors
-/// What [`Memory::load`] says.
+/// Stage 8: the request packet of one piece, with room for the local data of stage 7. The packet is
+/// made first so that the data are copied once.
 #[inline]
-pub fn load<M: Memory>(
-    mem: &mut M,
-    qp: QpId,
-    op: Op,
-    piece: &Piece,
-) -> Result<[u8; LINE_BYTES], Status> {
-    let mut payload = [0; LINE_BYTES];
-    let bytes = op.operand_bytes(piece.length as usize);
-    if bytes > 0 {
-        mem.load(qp, piece.buffer, &mut payload[..bytes])?;
-    }
-    Ok(payload)
-}
-
-/// Stage 8: the request packet of one piece.
-#[inline]
-pub const fn request(
-    work: &Work,
-    piece: &Piece,
-    src_nid: u16,
-    ctx_id: u16,
-    tid: u32,
-    payload: [u8; LINE_BYTES],
-) -> Request {
+pub const fn request(work: &Work, piece: &Piece, src_nid: u16, ctx_id: u16, tid: u32) -> Request {
     let header = Header {
         dst_nid: work.dst_nid,
         src_nid,
@@ -190,5 +165,22 @@ pub const fn request(
         offset: piece.offset,
         tid,
     };
-    Request { header, payload }
+    Request { header, payload: [0; LINE_BYTES] }
+}
+
+/// Stage 7: copies the local data that the request carries, if any, from `buffer`.
+///
+/// # Errors
+/// What [`Memory::load`] says.
+#[inline]
+pub fn load<M: Memory>(
+    mem: &mut M,
+    qp: QpId,
+    buffer: u64,
+    request: &mut Request,
+) -> Result<(), Status> {
+    match request.payload_bytes() {
+        0 => Ok(()),
+        bytes => mem.load(qp, buffer, &mut request.payload[..bytes]),
+    }
 }

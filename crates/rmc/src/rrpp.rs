@@ -31,11 +31,10 @@ pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), S
     contexts.lookup(header.ctx_id)?.check(header.offset, u64::from(header.length))
 }
 
-/// Stage 5: does what a checked request says; returns the bytes for the reply.
+/// Stage 5: does what a checked request says and leaves the bytes for the reply in `result`.
 #[inline]
-pub fn execute<M: Memory>(request: &Request, mem: &mut M) -> [u8; LINE_BYTES] {
+pub fn execute<M: Memory>(request: &Request, mem: &mut M, result: &mut [u8; LINE_BYTES]) {
     let Header { op, ctx_id, offset, length, .. } = request.header;
-    let mut result = [0; LINE_BYTES];
     match op {
         Op::Nop => {}
         Op::Read => mem.read(ctx_id, offset, &mut result[..length as usize]),
@@ -51,24 +50,21 @@ pub fn execute<M: Memory>(request: &Request, mem: &mut M) -> [u8; LINE_BYTES] {
         }
         Op::Notify => mem.notify(ctx_id),
     }
-    result
 }
 
-/// Stage 6: the one reply to a request.
+/// Stage 6: the one reply to a request, with room for the result of stage 5. The packet is made
+/// first so that the bytes are copied once.
 ///
 /// It carries the request's header turned round, except that the reply to a malformed request does
 /// not repeat what was malformed: it could not travel.
 #[inline]
-pub const fn reply(request: &Header, outcome: Result<[u8; LINE_BYTES], Status>) -> Reply {
+pub const fn reply(request: &Header, status: Status) -> Reply {
     let mut header = Header { dst_nid: request.src_nid, src_nid: request.dst_nid, ..*request };
     if !header.is_well_formed() {
         header.op = Op::Nop;
         header.length = 0;
     }
-    match outcome {
-        Ok(payload) => Reply { header, status: Status::Ok, payload },
-        Err(status) => Reply { header, status, payload: [0; LINE_BYTES] },
-    }
+    Reply { header, status, payload: [0; LINE_BYTES] }
 }
 
 /// Stages 1 to 6 for one request.
@@ -79,8 +75,14 @@ pub fn process<M: Memory>(
     contexts: &ContextTable,
     mem: &mut M,
 ) -> Reply {
-    let outcome = check(&request.header, nid, contexts).map(|()| execute(request, mem));
-    reply(&request.header, outcome)
+    match check(&request.header, nid, contexts) {
+        Ok(()) => {
+            let mut reply = reply(&request.header, Status::Ok);
+            execute(request, mem, &mut reply.payload);
+            reply
+        }
+        Err(status) => reply(&request.header, status),
+    }
 }
 
 #[inline]
