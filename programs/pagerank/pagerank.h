@@ -59,8 +59,8 @@ typedef struct pagerank_rack {
     double *shares[2];       /* likewise */
 } pagerank_rack;
 
-/* Joins the rack with a segment that fits the graph and, if needed, frees all again. Every node
- * of the rack has to call the same functions in the same order. */
+/* Joins the rack with a segment that fits the graph; on failure, nothing is left to close. Every
+ * node of the rack has to call the same functions in the same order. */
 int pagerank_rack_open(pagerank_rack *rack, const pagerank_job *job);
 void pagerank_rack_close(pagerank_rack *rack);
 

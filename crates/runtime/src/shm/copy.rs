@@ -26,6 +26,7 @@ pub unsafe fn copy_out(dst: *mut u8, src: *const u8, len: usize) {
         match len {
             8 => imp::copy_word(dst, src),
             LINE_BYTES => imp::copy_line(dst, src),
+            16..=32 => imp::copy_half_line(dst, src, len),
             _ => copy_out_any(dst, src, len),
         }
     }
@@ -103,6 +104,23 @@ mod imp {
             asm!("mov {w}, [{s}]", "mov [{t}], {w}",
                 s = in(reg) src, t = in(reg) dst, w = out(reg) _,
                 options(nostack, preserves_flags));
+        }
+    }
+
+    /// 16 to 32 bytes by two moves each way, which may overlap.
+    #[inline(always)]
+    pub unsafe fn copy_half_line(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: `len` bytes are valid on both sides.
+        unsafe {
+            asm!(
+                "movups {a}, [{s}]",
+                "movups {b}, [{s} + {n} - 16]",
+                "movups [{t}], {a}",
+                "movups [{t} + {n} - 16], {b}",
+                s = in(reg) src, t = in(reg) dst, n = in(reg) len,
+                a = out(xmm_reg) _, b = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
         }
     }
 
@@ -308,6 +326,11 @@ mod imp {
     pub unsafe fn copy_word(dst: *mut u8, src: *const u8) {
         // SAFETY: 8 bytes are valid on both sides.
         unsafe { copy_out(dst, src, 8) }
+    }
+
+    pub unsafe fn copy_half_line(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { copy_out(dst, src, len) }
     }
 
     pub unsafe fn copy_line(dst: *mut u8, src: *const u8) {

@@ -24,11 +24,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts a completed operation. One writer: no atomic read-modify-write.
+    /// Counts a completed operation. One writer: no atomic read-modify-write. The application may
+    /// have put any number there.
     #[inline(always)]
     pub fn count(&self, ok: bool, length: u32) {
         let add = |counter: &AtomicU64, n: u64| {
-            counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         };
         add(&self.ops, 1);
         if ok {

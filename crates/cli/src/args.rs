@@ -1,0 +1,383 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use rackmem::protocol::Progress;
+
+use crate::size;
+
+/// How long a daemon polls without finding work before it sleeps, in microseconds.
+pub const DEFAULT_SPIN_US: u64 = rackmem::daemon::DEFAULT_SPIN.as_micros() as u64;
+
+/// Remote memory at rack scale: every node's segment is readable, writable and atomically
+/// updatable by all others, one-sided, through queue pairs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rackmem",
+    version,
+    arg_required_else_help = true,
+    after_help = "First steps:\n  \
+        rackmem demo                         PageRank on a rack of 4 nodes, checked and timed\n  \
+        rackmem run -n 2 -- ./program        one process per node, on a rack of its own\n  \
+        rackmem up --nodes 4                 a rack that stays\n\n\
+        `rackmem help COMMAND` teaches a command; programs include <rackmem.h>.",
+    after_long_help = EPILOGUE
+)]
+pub struct Cli {
+    /// Rack to work on [default: $RACKMEM_RACK, else "default"]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub rack: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EPILOGUE: &str = "\
+First steps:
+  rackmem demo                         PageRank on a rack of 4 nodes, checked and timed
+  rackmem run -n 2 -- ./program        one process per node, on a rack of its own
+  rackmem up --nodes 4                 a rack that stays
+  rackmem top                          what happens on it
+  rackmem down
+
+A rack is a directory with a socket and a lock for each node's daemon and a file for each
+context. Who may read and write a context's file may join the context.
+
+Environment:
+  RACKMEM_DIR   directory of all racks [default: $XDG_RUNTIME_DIR/rackmem, else
+                /tmp/rackmem-UID]
+  RACKMEM_RACK  rack that is meant when --rack is not given [default: \"default\"]
+  NO_COLOR      any value: no colours
+
+Exit status:
+  0 done, 1 failed, 2 wrong usage; `rackmem run` has that of its program.
+
+`rackmem help COMMAND` teaches a command; programs include <rackmem.h>.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a rack on this machine: one daemon per node
+    #[command(
+        long_about = "Starts a rack on this machine: one daemon per node, in the background. It \
+            returns when every daemon answers and is linked to all others. If one does not come \
+            up, the end of its log is shown and nothing stays behind.",
+        after_long_help = "Examples:\n  \
+            rackmem up --nodes 4\n  \
+            rackmem up --nodes 2 --pin --spin 1000   for low latency of daemon progress\n  \
+            rackmem --rack test up --nodes 2         a second rack beside the first"
+    )]
+    Up(UpArgs),
+    /// Stop a rack and remove everything it has left
+    #[command(long_about = "Stops the daemons of a rack and removes its directory. Programs that \
+        still run on it get \"node lost\" from their operations.")]
+    Down,
+    /// Show the nodes of a rack
+    #[command(long_about = "Shows what every node's daemon says of itself: process, uptime, \
+        peers that it is linked to, contexts that it has joined, queue pairs, operations. The \
+        exit status is 1 if a node does not answer.")]
+    Status(StatusArgs),
+    /// Create, list and remove contexts
+    #[command(
+        disable_help_subcommand = true,
+        long_about = "A context is the right to use memory: who may read and write its file, \
+            may join it; who may only read it, may only read remote memory. `rackmem run` makes \
+            one for each run; programs that attach by themselves need one that stays.",
+        after_long_help = "Examples:\n  \
+            rackmem context create 7                owner only\n  \
+            rackmem context create 8 --mode 0664    group may join, others may read\n  \
+            rackmem context create                  any free number, which is printed\n  \
+            rackmem context remove 7"
+    )]
+    Context(ContextArgs),
+    /// Run a program, one process per node
+    #[command(
+        long_about = RUN_ABOUT,
+        after_long_help = "Examples:\n  \
+            rackmem run -n 4 -- ./program argument\n  \
+            rackmem run -n 2 --context-size 1G --progress daemon -- ./program\n  \
+            rackmem run -n 4 -- :pagerank --kronecker 16\n  \
+            rackmem --rack test run -- ./program     on a rack that is up, all nodes\n\n\
+            Exit status: 0 if every process ended with 0, else that of the first that failed \
+            (128 + the number of the signal if one killed it); 127 if there is no such program."
+    )]
+    Run(RunArgs),
+    /// Watch operations, bytes and errors of every node and queue pair
+    #[command(after_long_help = "Examples:\n  \
+        rackmem top                  until q or Ctrl-C\n  \
+        rackmem top --once --json    one measurement, for scripts")]
+    Top(TopArgs),
+    /// Measure latency and throughput on this machine
+    #[command(
+        long_about = "Measures two pinned processes on a rack of their own, for each way to make \
+            operations progress: inline (the calling thread does the copy), daemon (the node's \
+            daemon polls the queues), packet (request and reply packets through both nodes' \
+            daemons). Figures are medians. Machines with fewer than four cores have no room for \
+            two processes and two daemons that all poll, so there daemon and packet are measured \
+            one-sided only.",
+        after_long_help = "Examples:\n  \
+            rackmem bench\n  \
+            rackmem bench --quick --progress inline\n  \
+            rackmem bench --json > figures.json"
+    )]
+    Bench(BenchArgs),
+    /// PageRank on a rack of its own, in three variants, checked and timed
+    #[command(
+        long_about = "Computes PageRank on a rack of its own in three variants - threads on \
+            shared memory (shm), one bulk transfer per peer and superstep (bulk), one remote \
+            read per edge (fine) - and serially, checks that all ranks agree, and prints times, \
+            remote operations per second, speed-ups, and the ten highest ranks.",
+        after_long_help = "Examples:\n  \
+            rackmem demo\n  \
+            rackmem demo --graph soc-Epinions1.txt.gz --undirected\n  \
+            rackmem demo --nodes 2 --json\n\n\
+            Exit status: 1 if ranks disagree."
+    )]
+    Demo(DemoArgs),
+    /// Print completions for a shell
+    #[command(after_long_help = "Examples:\n  \
+        rackmem completion bash > ~/.local/share/bash-completion/completions/rackmem\n  \
+        rackmem completion zsh > \"${fpath[1]}/_rackmem\"\n  \
+        rackmem completion fish > ~/.config/fish/completions/rackmem.fish")]
+    Completion(CompletionArgs),
+    /// Print the manual page (read it with `rackmem man | man -l -`)
+    Man,
+    /// One process of a built-in program; `rackmem run -- :NAME` starts these.
+    #[command(hide = true, disable_help_flag = true)]
+    Program(ProgramArgs),
+    /// The daemon of one node; `rackmem up` starts these.
+    #[command(hide = true)]
+    Daemon(DaemonArgs),
+}
+
+const RUN_ABOUT: &str = "\
+Runs a program with one process per node and one context for all of them. Without --rack, and
+if no rack named \"default\" is up, the run has a rack of its own, which goes away with it.
+
+Output comes line by line with the node's number in front. Standard input goes to node 0. When a
+process fails, the others are ended: SIGTERM, then SIGKILL after two seconds. Nothing outlives
+the run, even if `rackmem run` itself is killed.
+
+rackmem_init() finds its place in the environment: RACKMEM_RACK, RACKMEM_NODE, RACKMEM_NODES,
+RACKMEM_CONTEXT, RACKMEM_CONTEXT_SIZE, RACKMEM_PROGRESS.
+
+A name that starts with a colon is a built-in program; `:NAME --help` teaches it.";
+
+/// Arguments of `rackmem up`.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// How many nodes the rack has
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
+    pub nodes: u16,
+    /// Pin each daemon to a core of its own, as far as there are enough
+    #[arg(long)]
+    pub pin: bool,
+    /// How long a daemon polls without finding work before it sleeps
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
+    pub spin: u64,
+}
+
+/// Arguments of `rackmem status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `rackmem context`.
+#[derive(Debug, Args)]
+pub struct ContextArgs {
+    /// What to do with contexts.
+    #[command(subcommand)]
+    pub command: ContextCommand,
+}
+
+/// The commands of `rackmem context`.
+#[derive(Debug, Subcommand)]
+pub enum ContextCommand {
+    /// Create a context
+    Create {
+        /// Its number; without one, any that is free, which is printed
+        id: Option<u16>,
+        /// Permissions of its file, in octal: write means join, read means read only
+        #[arg(long, default_value = "0600", value_parser = parse_mode)]
+        mode: u32,
+    },
+    /// List the contexts of the rack
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a context: nobody can join it any more, members stay
+    Remove {
+        /// Its number
+        id: u16,
+    },
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("expected permissions in octal, such as 0660".to_owned()),
+    }
+}
+
+/// How `rackmem run` and `rackmem bench` name a way to make progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgressArg {
+    /// The calling thread does the operation
+    Inline,
+    /// The node's daemon does
+    Daemon,
+    /// The daemons of both nodes, by packets
+    Packet,
+}
+
+impl From<ProgressArg> for Progress {
+    fn from(arg: ProgressArg) -> Progress {
+        match arg {
+            ProgressArg::Inline => Progress::Inline,
+            ProgressArg::Daemon => Progress::Daemon,
+            ProgressArg::Packet => Progress::Packet,
+        }
+    }
+}
+
+/// Arguments of `rackmem run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// How many processes; a rack that is up may have more nodes [default: all its nodes]
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
+    pub nodes: Option<u16>,
+    /// Size of every node's segment, unless the program asks for another
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
+    pub context_size: u64,
+    /// Who makes operations progress, unless the program says
+    #[arg(long, value_name = "WHO", default_value = "inline")]
+    pub progress: ProgressArg,
+    /// Pin each process to a core of its own, as far as there are enough
+    #[arg(long)]
+    pub pin: bool,
+    /// Pass output through unchanged (always so with one node)
+    #[arg(long)]
+    pub no_prefix: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `rackmem top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two measurements
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// Measure once and end
+    #[arg(long)]
+    pub once: bool,
+    /// Print JSON
+    #[arg(long, requires = "once")]
+    pub json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds from 0.05 to 3600".to_owned()),
+    }
+}
+
+/// Arguments of `rackmem bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Print JSON: a list of rows
+    #[arg(long)]
+    pub json: bool,
+    /// Take fewer samples
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure only this way; may be repeated
+    #[arg(long, value_name = "WHO")]
+    pub progress: Vec<ProgressArg>,
+}
+
+/// Arguments of `rackmem demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Edge list in the format of SNAP, plain or gzip [default: a generated Kronecker graph]
+    #[arg(long, value_name = "FILE", conflicts_with = "scale")]
+    pub graph: Option<PathBuf>,
+    /// Every line of FILE is an edge in both directions
+    #[arg(long, requires = "graph")]
+    pub undirected: bool,
+    /// Generate a Kronecker graph of 2^SCALE vertices and sixteen times as many edges
+    #[arg(long, default_value_t = 16, value_parser = value_parser!(u8).range(4..=26))]
+    pub scale: u8,
+    /// How many nodes the rack has
+    #[arg(long, value_name = "N", default_value_t = 4,
+        value_parser = value_parser!(u16).range(1..=64))]
+    pub nodes: u16,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `rackmem completion`.
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `rackmem program`.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Name of the program
+    pub name: String,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
+}
+
+/// Arguments of `rackmem daemon` and of `rackmemd`.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Node to be
+    #[arg(long, value_name = "N")]
+    pub node: u16,
+    /// Core to pin the polling thread to
+    #[arg(long, value_name = "CORE")]
+    pub pin: Option<usize>,
+    /// How long to poll without finding work before sleeping
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
+    pub spin: u64,
+    /// Yield the core between polls, for daemons that share one
+    #[arg(long)]
+    pub share_core: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn modes_are_octal() {
+        assert_eq!(parse_mode("0660"), Ok(0o660));
+        assert_eq!(parse_mode("644"), Ok(0o644));
+        assert!(parse_mode("0o660").is_err());
+        assert!(parse_mode("1000").is_err());
+        assert!(parse_mode("9").is_err());
+    }
+}

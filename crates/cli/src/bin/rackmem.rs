@@ -1,0 +1,5 @@
+//! The command `rackmem`.
+
+fn main() -> std::process::ExitCode {
+    rackmem_cli::rackmem()
+}

@@ -1,0 +1,196 @@
+//! `rackmem bench`: places two processes and their daemons, and makes a table of what the program
+//! `bench` prints.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use rackmem::protocol::Progress;
+use serde::{Deserialize, Serialize};
+
+use crate::args::BenchArgs;
+use crate::console::{self, Align, Table};
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::job::{Captured, Job};
+use crate::rackctl::{Plan, PrivateRack};
+use crate::{host, placement, size};
+
+/// Daemons that are measured do not fall asleep between two batches.
+const SPIN: Duration = Duration::from_millis(10);
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Row {
+    metric: String,
+    size_bytes: u64,
+    /// Who made progress.
+    path: String,
+    value: f64,
+    unit: String,
+}
+
+/// Where everything runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placement {
+    processes: Vec<usize>,
+    daemons: Vec<usize>,
+    /// Whether there is room for two processes and all daemons that poll.
+    both_busy: bool,
+    /// Whether daemons that work for the same operation share a core.
+    share_core: bool,
+}
+
+/// Processes and daemons that poll get cores of their own as far as there are enough. The second
+/// process sleeps in one-sided measurements, so its core is free for daemons.
+fn place(cores: &[usize], progress: Progress) -> Placement {
+    let core = |i: usize| cores[i % cores.len()];
+    match (progress, cores.len()) {
+        (_, 0 | 1) => {
+            Placement { processes: vec![], daemons: vec![], both_busy: false, share_core: true }
+        }
+        (Progress::Inline, _) => Placement {
+            processes: vec![core(0), core(1)],
+            daemons: vec![],
+            both_busy: true,
+            share_core: false,
+        },
+        (Progress::Daemon | Progress::Packet, 2 | 3) => Placement {
+            processes: vec![core(0), core(1)],
+            daemons: vec![core(1), *cores.last().unwrap_or(&core(1))],
+            both_busy: false,
+            share_core: progress == Progress::Packet && cores.len() == 2,
+        },
+        (Progress::Daemon | Progress::Packet, _) => Placement {
+            processes: vec![core(0), core(1)],
+            daemons: vec![core(2), core(3)],
+            both_busy: true,
+            share_core: false,
+        },
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// The rack does not come up, or the program fails.
+pub fn run(args: &BenchArgs) -> Result<()> {
+    let interrupt = Interrupt::catch()?;
+    let cores = placement::cores();
+    let mut ways: Vec<Progress> = args.progress.iter().map(|&arg| arg.into()).collect();
+    if ways.is_empty() {
+        ways.extend(Progress::ALL);
+    }
+    let spinner = console::spinner();
+    let mut rows = Vec::new();
+    let mut one_sided_only = false;
+    for &progress in &ways {
+        spinner.set_message(format!("measuring {} progress", progress.name()));
+        let placement = place(&cores, progress);
+        one_sided_only |= !placement.both_busy;
+        rows.extend(measure(&placement, progress, args.quick, &interrupt)?);
+    }
+    spinner.finish_and_clear();
+    if args.json {
+        return console::print_json(&rows);
+    }
+    let mut text = format!("rackmem {}; {}\n\n", env!("CARGO_PKG_VERSION"), host::description());
+    text += &table(&rows, &ways).render();
+    if one_sided_only {
+        text += "\n-: keeps two processes and two daemons busy, which takes four cores\n";
+    }
+    console::print(&text)
+}
+
+fn measure(
+    placement: &Placement,
+    progress: Progress,
+    quick: bool,
+    interrupt: &Interrupt,
+) -> Result<Vec<Row>> {
+    let Placement { daemons, share_core, .. } = placement.clone();
+    let spin = if progress == Progress::Inline { rackmem::daemon::DEFAULT_SPIN } else { SPIN };
+    let plan = Plan { cores: daemons, spin, share_core, ..Plan::new(2) };
+    let rack = PrivateRack::start(&plan, interrupt)?;
+    let flags = [(quick, "--quick"), (!placement.both_busy, "--one-sided")];
+    let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag);
+    let job = Job {
+        rack: rack.rack(),
+        nodes: 2,
+        command: [":bench"].into_iter().chain(flags).map(OsString::from).collect(),
+        context_bytes: 0,
+        progress,
+        cores: placement.processes.clone(),
+    };
+    let mut captured = Captured::default();
+    let result = job.run(Some(&mut captured), interrupt);
+    captured.finish(result)?.lines().map(parse).collect()
+}
+
+fn parse(line: &str) -> Result<Row> {
+    serde_json::from_str(line)
+        .map_err(|error| Failure::new(format!("the program bench printed '{line}': {error}")))
+}
+
+fn table(rows: &[Row], ways: &[Progress]) -> Table {
+    let mut columns = vec![("metric", Align::Left), ("size", Align::Right), ("unit", Align::Left)];
+    columns.extend(ways.iter().map(|way| (way.name(), Align::Right)));
+    let mut table = Table::new(&columns);
+    let mut shown: Vec<(&str, u64)> = Vec::new();
+    for row in rows {
+        let key = (row.metric.as_str(), row.size_bytes);
+        if shown.contains(&key) {
+            continue;
+        }
+        shown.push(key);
+        let size = if row.size_bytes == 0 { String::new() } else { size::exact(row.size_bytes) };
+        let mut cells = vec![row.metric.replace('_', " "), size, row.unit.clone()];
+        cells.extend(ways.iter().map(|way| {
+            let same = |r: &&Row| (r.metric.as_str(), r.size_bytes) == key && r.path == way.name();
+            rows.iter().find(same).map_or("-".to_owned(), |r| size::three_digits(r.value))
+        }));
+        table.row(cells);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cores_have_room_for_one_busy_process_and_its_daemon() {
+        let inline = place(&[0, 1], Progress::Inline);
+        assert_eq!((inline.processes, inline.both_busy), (vec![0, 1], true));
+        let daemon = place(&[0, 1], Progress::Daemon);
+        assert_eq!((&daemon.processes, &daemon.daemons), (&vec![0, 1], &vec![1, 1]));
+        assert!(!daemon.both_busy && !daemon.share_core);
+        assert!(place(&[0, 1], Progress::Packet).share_core);
+    }
+
+    #[test]
+    fn more_cores_are_used() {
+        let packet = place(&[0, 1, 2], Progress::Packet);
+        assert_eq!((packet.daemons, packet.share_core), (vec![1, 2], false));
+        let packet = place(&[4, 5, 6, 7, 8], Progress::Packet);
+        assert_eq!((packet.processes, packet.daemons), (vec![4, 5], vec![6, 7]));
+        assert!(packet.both_busy);
+        assert!(place(&[3], Progress::Daemon).processes.is_empty());
+    }
+
+    #[test]
+    fn the_table_has_a_column_for_each_way() {
+        let row = |path: &str, value| Row {
+            metric: "get_latency".to_owned(),
+            size_bytes: 64,
+            path: path.to_owned(),
+            value,
+            unit: "us".to_owned(),
+        };
+        let rows = [row("inline", 0.03), row("packet", 2.5)];
+        assert_eq!(
+            table(&rows, &Progress::ALL).render(),
+            "metric       size  unit  inline  daemon  packet\n\
+             get latency  64 B  us    0.0300       -    2.50\n"
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! One file per command.
+
+pub mod bench;
+pub mod context;
+pub mod daemon;
+pub mod demo;
+pub mod down;
+pub mod manual;
+pub mod program;
+pub mod run;
+pub mod status;
+pub mod top;
+pub mod up;

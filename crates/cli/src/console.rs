@@ -1,0 +1,152 @@
+//! What is written to the terminal: results to stdout, remarks and complaints to stderr.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+
+/// Exit status of a command whose reader went away: as if SIGPIPE had ended it.
+const READER_GONE: u8 = 128 + 13;
+
+/// Writes text to stdout.
+///
+/// # Errors
+/// The output cannot be written; silently if its reader has gone, as with `| head`.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(output_failed)
+}
+
+/// Writes a value to stdout as JSON.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
+    print(&(text + "\n"))
+}
+
+/// The failure that a failed write to stdout means.
+pub fn output_failed(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::silent(READER_GONE),
+        _ => Failure::io("cannot write the output", error),
+    }
+}
+
+/// Says something that is neither a result nor a failure.
+pub fn remark(text: &str) {
+    let _ = writeln!(io::stderr(), "rackmem: {text}");
+}
+
+/// Says what failed.
+pub fn complain(text: &str) {
+    let bold_red = |text| paint(text, "1;31", colour(&io::stderr()));
+    let _ = writeln!(io::stderr(), "{} {text}", bold_red("rackmem:"));
+}
+
+/// Something that turns while one waits; shown on a terminal only.
+pub fn spinner() -> ProgressBar {
+    animated(ProgressBar::new_spinner(), "{spinner} {msg}")
+}
+
+/// A bar of so many steps; shown on a terminal only.
+pub fn steps(count: u64) -> ProgressBar {
+    animated(ProgressBar::new(count), "{spinner} [{bar:24}] {msg}")
+}
+
+fn animated(bar: ProgressBar, template: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar.with_finish(ProgressFinish::AndClear)
+}
+
+/// Whether a stream takes colours: a terminal whose user has not set `NO_COLOR`.
+pub fn colour(stream: &impl IsTerminal) -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stream.is_terminal() && !set("NO_COLOR") && !dumb
+}
+
+/// The text in the colour of this SGR code, if colours are wanted.
+pub fn paint(text: &str, code: &str, wanted: bool) -> String {
+    if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// A number of things: `1 node`, `4 nodes`.
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// How a column of a table is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows under a header, as wide as their contents.
+#[derive(Clone, Debug)]
+pub struct Table {
+    align: Vec<Align>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table of these columns.
+    pub fn new(columns: &[(&str, Align)]) -> Table {
+        Table {
+            align: columns.iter().map(|&(_, align)| align).collect(),
+            rows: vec![columns.iter().map(|&(name, _)| name.to_owned()).collect()],
+        }
+    }
+
+    /// Adds a row; cells that are missing stay empty.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut row: Vec<String> = cells.into_iter().collect();
+        row.resize(self.align.len(), String::new());
+        self.rows.push(row);
+    }
+
+    /// The lines, header first.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        let width = |column: usize| {
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
+        self.rows.iter().map(move |row| {
+            let cells = row.iter().zip(&self.align).zip(&widths);
+            let padded = cells.map(|((cell, align), &width)| match align {
+                Align::Left => format!("{cell:<width$}"),
+                Align::Right => format!("{cell:>width$}"),
+            });
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        })
+    }
+
+    /// All lines, each ended.
+    pub fn render(&self) -> String {
+        self.lines().map(|line| line + "\n").collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_contents() {
+        let mut table = Table::new(&[("name", Align::Left), ("n", Align::Right)]);
+        table.row(["a".to_owned(), "100".to_owned()]);
+        table.row(["longer".to_owned()]);
+        assert_eq!(table.render(), "name      n\na       100\nlonger\n");
+    }
+}

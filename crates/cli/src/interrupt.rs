@@ -1,0 +1,77 @@
+//! Ctrl-C and SIGTERM, for commands that have something to clean up.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::failure::{Failure, Result};
+
+/// Catches the signals that ask to end. A second one ends the process at once: then nothing is
+/// cleaned up, but the kernel ends the children.
+#[derive(Debug)]
+pub struct Interrupt {
+    signal: Arc<AtomicUsize>,
+    // Becomes readable with the first signal and stays so.
+    readable: UnixStream,
+}
+
+impl Interrupt {
+    /// Catches from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn catch() -> Result<Interrupt> {
+        Interrupt::register().map_err(|error| Failure::io("cannot catch signals", error))
+    }
+
+    fn register() -> io::Result<Interrupt> {
+        let (readable, written) = UnixStream::pair()?;
+        let signal = Arc::new(AtomicUsize::new(0));
+        for number in [SIGINT, SIGTERM] {
+            let asked_before = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register_conditional_default(number, asked_before.clone())?;
+            signal_hook::flag::register(number, asked_before)?;
+            signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
+            signal_hook::low_level::pipe::register(number, written.try_clone()?)?;
+        }
+        Ok(Interrupt { signal, readable })
+    }
+
+    /// The signal that has come, if any.
+    pub fn received(&self) -> Option<i32> {
+        match self.signal.load(Ordering::SeqCst) {
+            0 => None,
+            signal => Some(signal as i32),
+        }
+    }
+
+    /// Readable once a signal has come.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
+
+    /// Fails if a signal has come.
+    ///
+    /// # Errors
+    /// Names the signal.
+    pub fn check(&self) -> Result<()> {
+        self.received().map_or(Ok(()), |signal| Err(Failure::interrupted(signal)))
+    }
+
+    /// Sleeps, unless a signal comes or has come.
+    ///
+    /// # Errors
+    /// Names the signal.
+    pub fn sleep(&self, duration: Duration) -> Result<()> {
+        let timeout =
+            Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ };
+        let _ = poll(&mut [PollFd::new(&self.readable, PollFlags::IN)], Some(&timeout));
+        self.check()
+    }
+}

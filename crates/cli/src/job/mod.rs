@@ -1,0 +1,172 @@
+//! A program on a rack: one process per node, started together and ended together.
+//!
+//! One thread watches everything with `poll`: the processes by descriptor, their output, and the
+//! signals that ask the command itself to end.
+
+mod output;
+mod process;
+
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rackmem::protocol::Progress;
+use rackmem::rack::Rack;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::console;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+
+pub use output::{Captured, Prefixed, Sink, Stream};
+use process::{Ended, Launch, Process};
+
+/// How long processes may take to end after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest sleep of the watch; its events come earlier.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// Where.
+    pub rack: &'a Rack,
+    /// How many processes: nodes 0 to `nodes` - 1.
+    pub nodes: u16,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Size of a segment, unless the program asks for another.
+    pub context_bytes: u64,
+    /// Who makes operations progress.
+    pub progress: Progress,
+    /// Core of each process; none: unpinned.
+    pub cores: Vec<usize>,
+}
+
+impl Job<'_> {
+    /// Runs it to its end. Without a sink, output passes through unchanged.
+    ///
+    /// # Errors
+    /// A process failed or could not be started, or the command was interrupted; then all have
+    /// ended.
+    pub fn run<'a>(&self, sink: Option<&'a mut dyn Sink>, interrupt: &'a Interrupt) -> Result<()> {
+        let context = Context::create(self.rack)?;
+        let launch = Launch::new(self, context.ctx_id, sink.is_some())?;
+        let mut watch = Watch::new(sink, interrupt);
+        for nid in 0..self.nodes {
+            match launch.process(nid) {
+                Ok(process) => watch.processes.push(process),
+                Err(failure) => {
+                    watch.end_all(failure);
+                    break;
+                }
+            }
+        }
+        watch.until_all_have_ended()
+    }
+}
+
+/// A context for one run.
+struct Context<'a> {
+    rack: &'a Rack,
+    ctx_id: u16,
+}
+
+impl Context<'_> {
+    fn create(rack: &Rack) -> Result<Context<'_>> {
+        Ok(Context { rack, ctx_id: rack.create_any_context(0o600)? })
+    }
+}
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        // The rack may have been taken down meanwhile, and its contexts with it.
+        let _ = self.rack.remove_context(self.ctx_id);
+    }
+}
+
+/// All processes of a run until the last has ended.
+struct Watch<'a> {
+    processes: Vec<Process>,
+    sink: Option<&'a mut dyn Sink>,
+    interrupt: &'a Interrupt,
+    /// Why the run ends early.
+    failure: Option<Failure>,
+    /// When those that are still there get SIGKILL.
+    deadline: Option<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(sink: Option<&'a mut dyn Sink>, interrupt: &'a Interrupt) -> Watch<'a> {
+        Watch { processes: Vec::new(), sink, interrupt, failure: None, deadline: None }
+    }
+
+    fn until_all_have_ended(mut self) -> Result<()> {
+        while self.processes.iter().any(Process::is_running) {
+            self.wait();
+            self.look_at_signals();
+            let failed = (0..self.processes.len()).filter_map(|index| self.look_at(index));
+            // A crash makes others fail within microseconds: of those seen together, it is the
+            // one that a signal has killed which tells why.
+            if let Some(first) = failed.collect::<Vec<_>>().into_iter().min_by_key(Ended::suspicion)
+            {
+                let others = self.processes.iter().filter(|process| process.is_running()).count();
+                self.end_all(first.failure(others));
+            }
+        }
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Sleeps until something has happened or is due.
+    fn wait(&self) {
+        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.unwrap_or(LONG);
+        let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+        let mut fds: Vec<PollFd<'_>> = self.processes.iter().flat_map(Process::poll_fds).collect();
+        if self.failure.is_none() {
+            fds.push(PollFd::from_borrowed_fd(self.interrupt.as_fd(), PollFlags::IN));
+        }
+        // An interrupted or failed call only makes the caller look once more.
+        let _ = poll(&mut fds, Some(&timeout));
+    }
+
+    fn look_at_signals(&mut self) {
+        if let (Some(signal), None) = (self.interrupt.received(), &self.failure) {
+            self.end_all(Failure::interrupted(signal));
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.processes.iter().for_each(Process::kill);
+            self.deadline = None;
+        }
+    }
+
+    /// Passes on what a process has written; returns it if it has just ended badly.
+    fn look_at(&mut self, index: usize) -> Option<Ended> {
+        let process = &mut self.processes[index];
+        let ended = process.take_end();
+        // After the end, so that nothing of what it wrote is missed.
+        let passed = match &mut self.sink {
+            Some(sink) => process.pass_output(*sink, ended.is_some()),
+            None => Ok(()),
+        };
+        if let Err(error) = passed {
+            self.end_all(console::output_failed(error));
+        }
+        ended?.err()
+    }
+
+    /// Asks all processes to end. The first reason counts.
+    fn end_all(&mut self, why: Failure) {
+        if self.failure.is_none() {
+            self.failure = Some(why);
+            self.processes.iter().for_each(Process::terminate);
+            self.deadline = Some(Instant::now() + PATIENCE);
+        }
+    }
+}
+
+/// The exit status that shells use for a program that cannot be started.
+fn start_status(error: &io::Error) -> u8 {
+    if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+}

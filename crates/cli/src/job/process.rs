@@ -1,0 +1,226 @@
+//! One process of a run.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+use super::output::{Lines, Sink, Stream};
+use super::{Job, start_status};
+use crate::failure::{Failure, Result};
+use crate::rackctl;
+use crate::spawn::Spawn;
+
+/// Starts the processes of a run.
+pub struct Launch<'a> {
+    job: &'a Job<'a>,
+    ctx_id: u16,
+    base_dir: PathBuf,
+    piped: bool,
+    program: OsString,
+}
+
+impl Launch<'_> {
+    pub fn new<'a>(job: &'a Job<'a>, ctx_id: u16, piped: bool) -> Result<Launch<'a>> {
+        let program = job.command[0].clone();
+        Ok(Launch { job, ctx_id, base_dir: rackctl::absolute_base()?, piped, program })
+    }
+
+    /// Starts the process of a node.
+    pub fn process(&self, nid: u16) -> Result<Process> {
+        let name = self.program.to_string_lossy();
+        let failed = |error| Failure::io(format_args!("cannot start '{name}'"), error);
+        let mut command = self.command()?;
+        self.environment(&mut command, nid);
+        // A process of its own group can be ended with all it has started. But only one in the
+        // terminal's group may read from it.
+        let reads_terminal = nid == 0 && io::stdin().is_terminal();
+        if nid != 0 {
+            command.stdin(Stdio::null());
+        }
+        if !reads_terminal {
+            command.process_group(0);
+        }
+        if self.piped {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let core = self.job.cores.get(usize::from(nid)).copied();
+        Spawn { when_orphaned: Some(Signal::KILL), session: false, core }.prepare(&mut command);
+        let child = command.spawn().map_err(|error| {
+            let status = start_status(&error);
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound if !self.has_slash() => {
+                    ": there is no such program on the PATH".to_owned()
+                }
+                io::ErrorKind::NotFound => ": there is no such file".to_owned(),
+                _ => format!(": {error}"),
+            };
+            Failure::with_status(status, format!("cannot start '{name}'{hint}"))
+        })?;
+        Process::new(nid, child, !reads_terminal).map_err(failed)
+    }
+
+    fn has_slash(&self) -> bool {
+        self.program.as_encoded_bytes().contains(&b'/')
+    }
+
+    /// The program, or this one in the role of a built-in one.
+    fn command(&self) -> Result<Command> {
+        let mut command = match self.program.as_encoded_bytes().strip_prefix(b":") {
+            None => Command::new(&self.program),
+            Some(_) => {
+                let this = std::env::current_exe()
+                    .map_err(|error| Failure::io("cannot find this program's file", error))?;
+                let mut command = Command::new(this);
+                let name = self.program.to_string_lossy();
+                command.args([OsStr::new("program"), OsStr::new(&name[1..])]);
+                command
+            }
+        };
+        command.args(&self.job.command[1..]);
+        Ok(command)
+    }
+
+    fn environment(&self, command: &mut Command, nid: u16) {
+        command.env("RACKMEM_DIR", &self.base_dir);
+        for (name, value) in [
+            ("RACKMEM_RACK", self.job.rack.name().to_owned()),
+            ("RACKMEM_NODE", nid.to_string()),
+            ("RACKMEM_NODES", self.job.nodes.to_string()),
+            ("RACKMEM_CONTEXT", self.ctx_id.to_string()),
+            ("RACKMEM_CONTEXT_SIZE", self.job.context_bytes.to_string()),
+            ("RACKMEM_PROGRESS", self.job.progress.name().to_owned()),
+        ] {
+            command.env(name, value);
+        }
+    }
+}
+
+/// A process that has not ended well.
+pub struct Ended {
+    nid: u16,
+    status: ExitStatus,
+}
+
+impl Ended {
+    /// Sorts those that failed on their own before those that others may have made fail.
+    pub fn suspicion(&self) -> bool {
+        self.status.signal().is_none()
+    }
+
+    /// What to tell and to exit with; `others` are to be ended.
+    pub fn failure(&self, others: usize) -> Failure {
+        let (how, status) = match (self.status.signal(), self.status.code()) {
+            (Some(signal), _) => {
+                let name = signal_hook::low_level::signal_name(signal);
+                let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+                (format!("was killed by signal {signal}{name}"), 128 + signal as u8)
+            }
+            (None, code) => {
+                let code = code.unwrap_or(1);
+                (format!("ended with status {code}"), code as u8)
+            }
+        };
+        let others = match others {
+            0 => String::new(),
+            1 => "; the other process was ended".to_owned(),
+            n => format!("; the other {n} processes were ended"),
+        };
+        Failure::with_status(status, format!("node {} {how}{others}", self.nid))
+    }
+}
+
+/// A process of a run, until it has been waited for and its output has been read.
+pub struct Process {
+    nid: u16,
+    child: Child,
+    handle: OwnedFd,
+    owns_group: bool,
+    running: bool,
+    pipes: Vec<(Lines, File)>,
+}
+
+impl Process {
+    fn new(nid: u16, mut child: Child, owns_group: bool) -> io::Result<Process> {
+        let pid = Pid::from_child(&child);
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+        let mut pipes = Vec::new();
+        let out = child.stdout.take().map(|pipe| (Stream::Out, OwnedFd::from(pipe)));
+        let err = child.stderr.take().map(|pipe| (Stream::Err, OwnedFd::from(pipe)));
+        for (stream, pipe) in out.into_iter().chain(err) {
+            rustix::io::ioctl_fionbio(&pipe, true)?;
+            pipes.push((Lines::new(nid, stream), File::from(pipe)));
+        }
+        Ok(Process { nid, child, handle, owns_group, running: true, pipes })
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// What wakes the watch.
+    pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let handle = self.running.then(|| self.handle.as_fd());
+        let pipes = self.pipes.iter().map(|(_, pipe)| pipe.as_fd());
+        handle.into_iter().chain(pipes).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+    }
+
+    /// If it has just ended: how.
+    pub fn take_end(&mut self) -> Option<std::result::Result<(), Ended>> {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [PollFd::new(&self.handle, PollFlags::IN)];
+        if !self.running || poll(&mut fds, Some(&now)) != Ok(1) {
+            return None;
+        }
+        self.running = false;
+        // What it has left behind goes now: until the wait below, its number is not reused.
+        if self.owns_group {
+            self.signal(Signal::KILL);
+        }
+        let status = self.child.wait().unwrap_or_default();
+        Some(if status.success() { Ok(()) } else { Err(Ended { nid: self.nid, status }) })
+    }
+
+    /// Hands complete lines to the sink; at the end also an incomplete one.
+    pub fn pass_output(&mut self, sink: &mut dyn Sink, ended: bool) -> io::Result<()> {
+        let mut failed = None;
+        self.pipes.retain_mut(|(lines, pipe)| match lines.read(pipe, sink, ended) {
+            Ok(open) => open && !ended,
+            Err(error) => {
+                failed = Some(error);
+                false
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        if self.running {
+            self.signal(Signal::TERM);
+        }
+    }
+
+    /// Ends it.
+    pub fn kill(&self) {
+        if self.running {
+            self.signal(Signal::KILL);
+        }
+    }
+
+    /// The process has not been waited for, so the number is its own; that it may have ended is
+    /// no error.
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        let _ = match self.owns_group {
+            true => kill_process_group(pid, signal),
+            false => kill_process(pid, signal),
+        };
+    }
+}

@@ -1,0 +1,79 @@
+//! The command `rackmem`: racks on this machine, programs on them, measurements.
+//!
+//! [`args`] is the command line as a type; each command is a file of [`commands`]. Two modules do
+//! the work they share: [`rackctl`] starts and stops the daemons of a rack, [`job`] runs one
+//! process per node and ends them all together.
+
+pub mod args;
+pub mod commands;
+pub mod console;
+pub mod failure;
+pub mod host;
+pub mod interrupt;
+pub mod job;
+pub mod placement;
+pub mod programs;
+pub mod rackctl;
+pub mod size;
+pub mod spawn;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command, DaemonArgs};
+use failure::{Failure, Result};
+
+/// Runs the command `rackmem` on the arguments of this process.
+pub fn rackmem() -> ExitCode {
+    let Cli { rack, command } = Cli::parse();
+    report(dispatch(rack.as_deref(), command))
+}
+
+fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
+    match command {
+        Command::Up(args) => commands::up::run(rack, &args),
+        Command::Down => commands::down::run(rack),
+        Command::Status(args) => commands::status::run(rack, &args),
+        Command::Context(args) => commands::context::run(rack, &args),
+        Command::Run(args) => commands::run::run(rack, &args),
+        Command::Top(args) => commands::top::run(rack, &args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Completion(args) => commands::manual::completion(&args),
+        Command::Man => commands::manual::man(),
+        Command::Program(args) => commands::program::run(&args),
+        Command::Daemon(args) => commands::daemon::run(rack, &args),
+    }
+}
+
+/// Runs the command `rackmemd` on the arguments of this process.
+pub fn rackmemd() -> ExitCode {
+    /// The daemon of one node of a rack: its remote memory controller in software.
+    ///
+    /// `rackmem up` makes the rack and starts one of these per node. It runs in the foreground,
+    /// logs to stderr, and ends on SIGTERM or SIGINT.
+    #[derive(Parser)]
+    #[command(name = "rackmemd", version)]
+    struct Rackmemd {
+        /// Rack to belong to [default: $RACKMEM_RACK, else "default"]
+        #[arg(long, value_name = "NAME")]
+        rack: Option<String>,
+        #[command(flatten)]
+        daemon: DaemonArgs,
+    }
+    let args = Rackmemd::parse();
+    report(commands::daemon::run(args.rack.as_deref(), &args.daemon))
+}
+
+fn report(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { message, status }) => {
+            if let Some(message) = message {
+                console::complain(&message);
+            }
+            ExitCode::from(status)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Sizes and rates as people write and read them.
+
+/// Parses a number of bytes with an optional unit K, M or G (powers of 1024; `KiB` is fine, too).
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        unit => return Err(format!("unit '{unit}' is none of K, M, G")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "expected a size such as 64M".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
+}
+
+/// A number of bytes with the largest unit that keeps it exact: `64 KiB`.
+pub fn exact(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >= 1 << shift && bytes % (1 << shift) == 0 {
+            return format!("{} {unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// A count or rate with three digits and a decimal unit: `12.3 M`.
+pub fn rounded(value: f64) -> String {
+    for (scale, unit) in [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")] {
+        // What would round to 1000 of a unit is 1.00 of the next.
+        if value >= scale * 0.9995 {
+            return format!("{}{unit}", three_digits(value / scale));
+        }
+    }
+    if value.fract() == 0.0 { format!("{value}") } else { three_digits(value) }
+}
+
+/// A number of bytes with three digits and a binary unit: `23.5 GiB`.
+pub fn rounded_bytes(bytes: f64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        let scale = (1_u64 << shift) as f64;
+        if bytes >= scale {
+            return format!("{} {unit}", three_digits(bytes / scale));
+        }
+    }
+    format!("{bytes:.0} B")
+}
+
+/// A value with three significant digits, or all that stand before the point.
+pub fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 || v == 0.0 => 2,
+        v => (2.0 - v.log10().floor()).min(6.0) as usize,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(parse("0"), Ok(0));
+        assert_eq!(parse("4096"), Ok(4096));
+        assert_eq!(parse("64M"), Ok(64 << 20));
+        assert_eq!(parse("2g"), Ok(2 << 30));
+        assert_eq!(parse("3KiB"), Ok(3 << 10));
+        for wrong in ["", "M", "1.5G", "-1", "1 M", "5T", "17179869184G"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_exactly() {
+        assert_eq!(exact(0), "0 B");
+        assert_eq!(exact(1 << 20), "1 MiB");
+        assert_eq!(exact(1536), "1536 B");
+        assert_eq!(exact(3 << 30), "3 GiB");
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        assert_eq!(rounded(0.0), "0");
+        assert_eq!(rounded(999.0), "999");
+        assert_eq!(rounded(12_345_678.0), "12.3 M");
+        assert_eq!(rounded(999_900.0), "1.00 M");
+        assert_eq!(rounded(1.234e9), "1.23 G");
+        assert_eq!(three_digits(0.0321), "0.0321");
+        assert_eq!(three_digits(0.2), "0.200");
+        assert_eq!(rounded_bytes(0.0), "0 B");
+        assert_eq!(rounded_bytes(23.5 * 1024.0), "23.5 KiB");
+        assert_eq!(three_digits(99.96), "100");
+    }
+}

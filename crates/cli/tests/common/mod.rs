@@ -1,0 +1,142 @@
+//! The command, in a directory for racks of its own; at the end nothing may be left in it.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Longest wait for something that happens sooner or later.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Host {
+    dir: TempDir,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Done {
+    pub status: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Host {
+    pub fn new() -> Host {
+        Host { dir: tempfile::Builder::new().prefix("rk").tempdir().unwrap() }
+    }
+
+    /// The directory of all racks.
+    pub fn racks(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+        command.args(args).stdin(Stdio::null());
+        self.environment(&mut command);
+        command
+    }
+
+    pub fn environment(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("RACKMEM_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("RACKMEM_DIR", self.racks());
+    }
+
+    /// Runs the command to its end.
+    pub fn run(&self, args: &[&str]) -> Done {
+        Done::from(self.command(args).output().unwrap())
+    }
+
+    /// Runs it and expects success; returns its output.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let done = self.run(args);
+        assert_eq!(done.status, Some(0), "{args:?}: {done:?}");
+        done.out
+    }
+
+    /// Runs it and expects this status; returns its complaint.
+    pub fn fails(&self, status: i32, args: &[&str]) -> String {
+        let done = self.run(args);
+        assert_eq!(done.status, Some(status), "{args:?}: {done:?}");
+        done.err
+    }
+
+    /// Process of the daemon of a node of the default rack.
+    pub fn daemon(&self, nid: u16) -> u32 {
+        let lock = self.racks().join("default").join(format!("node-{nid}.lock"));
+        fs::read_to_string(lock).unwrap().trim().parse().unwrap()
+    }
+
+    /// Living processes that belong to this host, by their environment.
+    pub fn processes(&self) -> Vec<u32> {
+        let wanted = format!("RACKMEM_DIR={}", self.racks().display());
+        let belongs = |dir: PathBuf| -> Option<u32> {
+            let pid = dir.file_name()?.to_str()?.parse().ok()?;
+            let environment = fs::read(dir.join("environ")).ok()?;
+            let mut variables = environment.split(|&byte| byte == 0);
+            variables.any(|variable| variable == wanted.as_bytes()).then_some(pid)
+        };
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes.filter_map(|entry| belongs(entry.path())).filter(|&pid| is_alive(pid)).collect()
+    }
+
+    /// Directories of racks.
+    pub fn rack_names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.racks()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    pub fn assert_no_process(&self) {
+        until("no process is left", || self.processes().is_empty());
+    }
+
+    pub fn assert_nothing_left(&self) {
+        self.assert_no_process();
+        assert_eq!(self.rack_names(), Vec::<String>::new());
+    }
+}
+
+impl Drop for Host {
+    /// A failed test must not leave processes behind; a successful one has none.
+    fn drop(&mut self) {
+        for pid in self.processes() {
+            kill(pid, "KILL");
+        }
+    }
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Done {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Done { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// Whether there is such a process that has not ended; one that nobody has waited for has.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+pub fn kill(pid: u32, signal: &str) {
+    let status = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+    assert!(status.is_ok());
+}
+
+/// Waits for something that has to happen.
+pub fn until(what: &str, happened: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
