@@ -178,6 +178,9 @@ pub struct UpArgs {
     /// How long a daemon polls without finding work before it sleeps
     #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
     pub spin: u64,
+    /// One process for all nodes: saves cores, but the nodes can only fail together
+    #[arg(long)]
+    pub together: bool,
 }
 
 /// Arguments of `rackmem status`.
@@ -347,9 +350,9 @@ pub struct ProgramArgs {
 /// Arguments of `rackmem daemon` and of `rackmemd`.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// Node to be
-    #[arg(long, value_name = "N")]
-    pub node: u16,
+    /// Node to be; several of them share one process and one polling thread
+    #[arg(long, value_name = "N", required = true)]
+    pub node: Vec<u16>,
     /// Core to pin the polling thread to
     #[arg(long, value_name = "CORE")]
     pub pin: Option<usize>,

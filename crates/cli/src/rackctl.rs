@@ -50,6 +50,8 @@ pub struct Plan {
     pub spin: Duration,
     /// Whether daemons yield their core between polls.
     pub share_core: bool,
+    /// Whether one process is the daemon of all nodes.
+    pub together: bool,
     /// Whether they stay when this command has ended.
     pub stay: bool,
 }
@@ -59,7 +61,7 @@ impl Plan {
     pub fn new(nodes: u16) -> Plan {
         let share_core = usize::from(nodes) > crate::placement::cores().len();
         let spin = rackmem::daemon::DEFAULT_SPIN;
-        Plan { nodes, cores: Vec::new(), spin, share_core, stay: false }
+        Plan { nodes, cores: Vec::new(), spin, share_core, together: false, stay: false }
     }
 }
 
@@ -188,11 +190,13 @@ fn start(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Child>> 
 fn spawn_daemons(rack: &Rack, plan: &Plan, daemons: &mut Vec<Child>) -> Result<()> {
     let failed = |error| Failure::io("cannot start a daemon", error);
     let program = std::env::current_exe().map_err(failed)?;
-    for nid in 0..plan.nodes {
-        let log = File::create(rack.log_path(nid)).map_err(failed)?;
-        let core = plan.cores.get(usize::from(nid));
+    let nids: Vec<u16> = (0..plan.nodes).collect();
+    for nids in nids.chunks(if plan.together { nids.len() } else { 1 }) {
+        let log = File::create(rack.log_path(nids[0])).map_err(failed)?;
+        let core = plan.cores.get(usize::from(nids[0]));
         let mut command = Command::new(&program);
-        command.args(["--rack", rack.name(), "daemon", "--node", &nid.to_string()]);
+        command.args(["--rack", rack.name(), "daemon"]);
+        command.args(nids.iter().map(|nid| format!("--node={nid}")));
         command.args(["--spin", &plan.spin.as_micros().to_string()]);
         command.args(core.map(|core| format!("--pin={core}")));
         command.args(plan.share_core.then_some("--share-core"));

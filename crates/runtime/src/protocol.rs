@@ -42,7 +42,7 @@ impl Progress {
 }
 
 /// From a client to its daemon, or from a daemon to a peer.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// First message of a client.
     Hello {
@@ -113,6 +113,8 @@ pub enum Request {
     ContextUp {
         /// Context.
         ctx_id: u16,
+        /// Which context of this number.
+        incarnation: u64,
     },
     /// A node of the link has closed a context.
     ContextDown {
@@ -174,8 +176,10 @@ pub enum Response {
 pub enum PeerState {
     /// It has joined.
     Present,
-    /// It is up and has not joined, or has left.
+    /// It is up and has not joined.
     Absent,
+    /// It has joined and left.
+    Left,
     /// There is no link to it, or its process was lost.
     Lost,
     /// The rack has no such node.

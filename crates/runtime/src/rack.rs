@@ -9,9 +9,11 @@
 //! ```
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rackmem_abi::MAX_NODES;
 use rackmem_rmc::MAX_CONTEXTS;
@@ -52,6 +54,15 @@ pub fn base_dir() -> PathBuf {
         Some(dir) => PathBuf::from(dir).join("rackmem"),
         None => format!("/tmp/rackmem-{}", rustix::process::getuid().as_raw()).into(),
     }
+}
+
+/// Which context an open context file stands for: a number can be used again by another one. A
+/// file that was made by hand stands for the same one always.
+pub fn incarnation_of(file: &OwnedFd) -> u64 {
+    let mut text = [0; 24];
+    let length = rustix::io::pread(file, &mut text, 0).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..length]).unwrap_or("");
+    text.trim().parse().unwrap_or(0)
 }
 
 impl Rack {
@@ -173,7 +184,11 @@ impl Rack {
         }
         let path = self.context_path(ctx_id);
         let make = || -> io::Result<()> {
-            let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+            // Tells it from another context that had the same number: see `incarnation_of`.
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            writeln!(file, "{}", now.as_nanos() as u64)?;
             // The process's umask must not take away what was asked for.
             file.set_permissions(fs::Permissions::from_mode(mode))
         };

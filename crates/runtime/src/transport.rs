@@ -130,6 +130,11 @@ impl Channel {
         Ok(Received { message, fds })
     }
 
+    /// Ends the connection for both ends, which notice it when they next receive.
+    pub fn hang_up(&self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+
     /// Whether the other end has hung up.
     pub fn is_hung_up(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};

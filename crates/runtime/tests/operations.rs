@@ -195,3 +195,23 @@ fn several_contexts_do_not_see_each_other() {
         assert_eq!(&got, b"in a");
     }
 }
+
+#[test]
+fn who_was_quick_has_joined_but_not_in_a_context_made_again() {
+    let rack = TestRack::start("quick", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    drop(Context::open(&rack.options(1, 0).segment_bytes(4096)).unwrap());
+    let context = Context::open(&rack.options(0, 0)).unwrap();
+    context.wait_joined(1, Some(std::time::Instant::now() + support::BOUND)).unwrap();
+    let mut qp = context.queue_pair(2).unwrap();
+    assert_eq!(qp.read(1, 0, &mut [0]), Err(Status::NoContext));
+
+    rack.rack.remove_context(0).unwrap();
+    rack.rack.create_context(0, 0o600).unwrap();
+    let again = Context::open(&rack.options(0, 0).segment_bytes(64)).unwrap();
+    let error = again.wait_joined(1, Some(std::time::Instant::now())).unwrap_err();
+    assert_eq!(error.errno(), 110, "{error}");
+    // Those of the old context are out: their segment made room for the new one's.
+    assert_eq!(qp.read(0, 0, &mut []), Err(Status::NodeLost));
+    again.queue_pair(2).unwrap().write(0, 0, &[1; 64]).unwrap();
+}

@@ -36,8 +36,8 @@ struct Placement {
     daemons: Vec<usize>,
     /// Whether there is room for two processes and all daemons that poll.
     both_busy: bool,
-    /// Whether daemons that work for the same operation share a core.
-    share_core: bool,
+    /// Whether one daemon has to be both nodes, so that they need not take turns on a core.
+    together: bool,
 }
 
 /// Processes and daemons that poll get cores of their own as far as there are enough. The second
@@ -46,25 +46,25 @@ fn place(cores: &[usize], progress: Progress) -> Placement {
     let core = |i: usize| cores[i % cores.len()];
     match (progress, cores.len()) {
         (_, 0 | 1) => {
-            Placement { processes: vec![], daemons: vec![], both_busy: false, share_core: true }
+            Placement { processes: vec![], daemons: vec![], both_busy: false, together: true }
         }
         (Progress::Inline, _) => Placement {
             processes: vec![core(0), core(1)],
             daemons: vec![],
             both_busy: true,
-            share_core: false,
+            together: false,
         },
         (Progress::Daemon | Progress::Packet, 2 | 3) => Placement {
             processes: vec![core(0), core(1)],
             daemons: vec![core(1), *cores.last().unwrap_or(&core(1))],
             both_busy: false,
-            share_core: progress == Progress::Packet && cores.len() == 2,
+            together: progress == Progress::Packet && cores.len() == 2,
         },
         (Progress::Daemon | Progress::Packet, _) => Placement {
             processes: vec![core(0), core(1)],
             daemons: vec![core(2), core(3)],
             both_busy: true,
-            share_core: false,
+            together: false,
         },
     }
 }
@@ -82,11 +82,12 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     }
     let spinner = console::spinner();
     let mut rows = Vec::new();
-    let mut one_sided_only = false;
+    let (mut one_sided_only, mut together) = (false, false);
     for &progress in &ways {
         spinner.set_message(format!("measuring {} progress", progress.name()));
         let placement = place(&cores, progress);
         one_sided_only |= !placement.both_busy;
+        together |= placement.together;
         rows.extend(measure(&placement, progress, args.quick, &interrupt)?);
     }
     spinner.finish_and_clear();
@@ -95,6 +96,9 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     }
     let mut text = format!("rackmem {}; {}\n\n", env!("CARGO_PKG_VERSION"), host::description());
     text += &table(&rows, &ways).render();
+    if together {
+        text += "\npacket: one daemon is both nodes' controllers, for lack of cores\n";
+    }
     if one_sided_only {
         text += "\n-: keeps two processes and two daemons busy, which takes four cores\n";
     }
@@ -107,9 +111,9 @@ fn measure(
     quick: bool,
     interrupt: &Interrupt,
 ) -> Result<Vec<Row>> {
-    let Placement { daemons, share_core, .. } = placement.clone();
+    let Placement { daemons, together, .. } = placement.clone();
     let spin = if progress == Progress::Inline { rackmem::daemon::DEFAULT_SPIN } else { SPIN };
-    let plan = Plan { cores: daemons, spin, share_core, ..Plan::new(2) };
+    let plan = Plan { cores: daemons, spin, together, ..Plan::new(2) };
     let rack = PrivateRack::start(&plan, interrupt)?;
     let flags = [(quick, "--quick"), (!placement.both_busy, "--one-sided")];
     let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag);
@@ -163,14 +167,14 @@ mod tests {
         assert_eq!((inline.processes, inline.both_busy), (vec![0, 1], true));
         let daemon = place(&[0, 1], Progress::Daemon);
         assert_eq!((&daemon.processes, &daemon.daemons), (&vec![0, 1], &vec![1, 1]));
-        assert!(!daemon.both_busy && !daemon.share_core);
-        assert!(place(&[0, 1], Progress::Packet).share_core);
+        assert!(!daemon.both_busy && !daemon.together);
+        assert!(place(&[0, 1], Progress::Packet).together);
     }
 
     #[test]
     fn more_cores_are_used() {
         let packet = place(&[0, 1, 2], Progress::Packet);
-        assert_eq!((packet.daemons, packet.share_core), (vec![1, 2], false));
+        assert_eq!((packet.daemons, packet.together), (vec![1, 2], false));
         let packet = place(&[4, 5, 6, 7, 8], Progress::Packet);
         assert_eq!((packet.processes, packet.daemons), (vec![4, 5], vec![6, 7]));
         assert!(packet.both_busy);

@@ -1,4 +1,4 @@
-//! The daemon of one node: `rackmemd`, and what `rackmem up` starts.
+//! The daemon of a node, or of several: `rackmemd`, and what `rackmem up` starts.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub fn run(rack: Option<&str>, args: &DaemonArgs) -> Result<()> {
     tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
     let config = Config {
         rack: Rack::named(rack)?,
-        nid: args.node,
+        nids: args.node.clone(),
         pin_core: args.pin,
         spin: Duration::from_micros(args.spin),
         share_core: args.share_core,

@@ -23,7 +23,8 @@ pub fn run(rack: Option<&str>, args: &UpArgs) -> Result<()> {
         false => Vec::new(),
     };
     let spin = Duration::from_micros(args.spin);
-    let plan = Plan { cores, spin, stay: true, ..Plan::new(args.nodes) };
+    let together = args.together;
+    let plan = Plan { cores, spin, together, stay: true, ..Plan::new(args.nodes) };
     let name = rack.name();
     if rackctl::up(&rack, &plan, &interrupt)? {
         console::remark(&format!("removed what a dead rack '{name}' had left"));

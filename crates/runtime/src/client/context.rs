@@ -14,7 +14,7 @@ use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
 use crate::shm::mapping::{Access, Mapping, round_up_to_page};
 use crate::shm::segment::{Segment, State};
-use crate::shm::sleep;
+use crate::shm::sleep::{self, Bed};
 
 /// Between two questions whether a node has joined.
 const JOIN_POLL: Duration = Duration::from_millis(2);
@@ -52,26 +52,33 @@ impl Membership {
     /// The segment of a node, mapped when it is first needed.
     #[cold]
     pub(crate) fn map_peer(&self, nid: u16) -> std::result::Result<Arc<Segment>, Status> {
+        self.find_peer(nid).map_err(|state| match state {
+            PeerState::Absent | PeerState::Left => Status::NoContext,
+            PeerState::NoNode => Status::NoNode,
+            PeerState::Lost | PeerState::Present => Status::NodeLost,
+        })
+    }
+
+    fn find_peer(&self, nid: u16) -> std::result::Result<Arc<Segment>, PeerState> {
         let index = usize::from(nid);
         if let Some(segment) = &self.peers()[index] {
             return Ok(segment.clone());
         }
         let answer = self.connection().call(&Request::Peer { nid }, None);
-        let Ok(answer) = answer else { return Err(Status::NodeLost) };
+        let Ok(answer) = answer else { return Err(PeerState::Lost) };
         match (answer.message, answer.fds.into_iter().next()) {
             (Response::Peer { state: PeerState::Present }, Some(fd)) => {
                 let access = match self.rights {
                     Rights::ReadOnly => Access::Read,
                     Rights::ReadWrite => Access::ReadWrite,
                 };
-                let segment = Segment::open(fd, access).map_err(|_| Status::NodeLost)?;
+                let segment = Segment::open(fd, access).map_err(|_| PeerState::Lost)?;
                 let segment = Arc::new(segment);
                 self.peers()[index] = Some(segment.clone());
                 Ok(segment)
             }
-            (Response::Peer { state: PeerState::Absent }, _) => Err(Status::NoContext),
-            (Response::Peer { state: PeerState::NoNode }, _) => Err(Status::NoNode),
-            _ => Err(Status::NodeLost),
+            (Response::Peer { state }, _) => Err(state),
+            _ => Err(PeerState::Lost),
         }
     }
 
@@ -193,8 +200,9 @@ impl Context {
             return Err(Status::NoNode.into());
         }
         loop {
-            match self.membership.map_peer(nid) {
-                Ok(_) => return Ok(()),
+            match self.membership.find_peer(nid) {
+                // A node that was quick may be gone again.
+                Ok(_) | Err(PeerState::Left) => return Ok(()),
                 Err(_) if self.membership.connection().is_hung_up() => {
                     return Err(Error::daemon_gone(self.nid()));
                 }
@@ -327,7 +335,8 @@ impl Context {
     /// # Errors
     /// The deadline passes, or the daemon is gone.
     pub fn wait_notify(&self, seen: u64, deadline: Option<Instant>) -> Result<u64> {
-        self.sleep_until(&mut || self.notifications() != seen, None, deadline)?;
+        let bed = self.membership.segment.notification_bed();
+        self.sleep_in(bed, &mut || self.notifications() != seen, None, deadline)?;
         Ok(self.notifications())
     }
 
@@ -337,6 +346,16 @@ impl Context {
     /// `watch` (a node) or the daemon is gone, or the deadline passes.
     pub fn sleep_until(
         &self,
+        ready: &mut dyn FnMut() -> bool,
+        watch: Option<u16>,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        self.sleep_in(self.membership.segment.bed(), ready, watch, deadline)
+    }
+
+    fn sleep_in(
+        &self,
+        bed: &Bed,
         ready: &mut dyn FnMut() -> bool,
         watch: Option<u16>,
         deadline: Option<Instant>,
@@ -363,7 +382,7 @@ impl Context {
                     return Err(Error::new(libc::ETIMEDOUT, "waited in vain"));
                 }
             }
-            self.membership.segment.bed().sleep_unless(ready, nap);
+            bed.sleep_unless(ready, nap);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem_abi::{MAX_WQ_SIZE, Status};
-use rackmem_rmc::{QpConfig, Rights};
+use rackmem_rmc::{MAX_CONTEXTS, MAX_QPS, QpConfig, Rights};
 use rustix::event::epoll;
 use rustix::fs::OFlags;
 
@@ -16,9 +16,9 @@ use super::link::{self, Link, Side};
 use super::local::{Backing, LocalTable, MAX_BUFFERS};
 use super::session::{Member, QpRecord, Role, Session};
 use super::worker::{Command, Handle, NewQp};
-use super::{Config, Error, Result};
+use super::{Error, Result};
 use crate::protocol::{PROTOCOL_VERSION, PeerState, Progress, Request, Response};
-use crate::rack::Rack;
+use crate::rack::{self, Rack};
 use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
 use crate::shm::mapping::Mapping;
@@ -33,7 +33,13 @@ const MAX_CLIENTS: usize = 4000;
 /// Queue pairs of a member.
 const MAX_QPS_PER_CLIENT: usize = 256;
 
-/// Bytes of one request for buffer memory.
+/// Connections that have not joined a context: beyond, the oldest gives way to the newest.
+const MAX_VISITORS: usize = 128;
+
+/// Until the next look when there is no descriptor left for a connection.
+const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(10);
+
+/// Bytes of buffer memory of a member.
 const MAX_BUFFER_BYTES: u64 = 1 << 40;
 
 /// Between two attempts to reach a daemon that is not there; doubles up to the second.
@@ -45,8 +51,22 @@ const SIGNALS: u64 = u64::MAX - 1;
 
 /// A context that this node has joined.
 struct Context {
+    incarnation: u64,
     segment: Arc<Segment>,
     members: u32,
+}
+
+/// What a peer has said of a context.
+struct PeerContext {
+    /// Of the context's file: a context that was removed and made again is another one.
+    incarnation: u64,
+    segment: PeerSegment,
+}
+
+enum PeerSegment {
+    Present(Arc<Segment>),
+    Left,
+    Lost,
 }
 
 /// A failed request: positive `errno` and an explanation.
@@ -65,8 +85,8 @@ pub struct Control {
     sessions: BTreeMap<u64, Session>,
     next_session: u64,
     contexts: BTreeMap<u16, Context>,
-    /// Segments of peers; `None`: lost.
-    peer_segments: BTreeMap<(u16, u16), Option<Arc<Segment>>>,
+    /// What peers have said of contexts, by node and context.
+    peer_contexts: BTreeMap<(u16, u16), PeerContext>,
     /// Linked nodes and the session of the link; this node is linked to itself by no session.
     peers: BTreeMap<u16, u64>,
     /// Client numbers in use.
@@ -77,8 +97,14 @@ pub struct Control {
 
 impl Control {
     /// Listens, and links the node to itself.
-    pub fn new(config: &Config, nodes: u16, bell: Arc<Bell>, worker: Handle) -> Result<Control> {
-        let path = config.rack.socket_path(config.nid);
+    pub fn new(
+        rack: &Rack,
+        nid: u16,
+        nodes: u16,
+        bell: Arc<Bell>,
+        worker: Handle,
+    ) -> Result<Control> {
+        let path = rack.socket_path(nid);
         let failed = |e| Error::io(format!("cannot listen at {}", path.display()), e);
         let listener = transport::listen(&path).map_err(failed)?;
         // Who may join a context is decided by the context's file, not by the socket.
@@ -87,10 +113,10 @@ impl Control {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
         let memory = Arc::new(link::create_memory().map_err(failed)?);
         let to_self = Box::new(Link::new(memory, Side::Loop, None));
-        worker.call(Command::SetLink(config.nid, Some(to_self)));
+        worker.call(Command::SetLink(nid, Some(to_self)));
         Ok(Control {
-            rack: config.rack.clone(),
-            nid: config.nid,
+            rack: rack.clone(),
+            nid,
             nodes,
             started: Instant::now(),
             bell,
@@ -100,7 +126,7 @@ impl Control {
             sessions: BTreeMap::new(),
             next_session: 0,
             contexts: BTreeMap::new(),
-            peer_segments: BTreeMap::new(),
+            peer_contexts: BTreeMap::new(),
             peers: BTreeMap::new(),
             clients: Vec::new(),
             retry: FIRST_RETRY,
@@ -110,6 +136,15 @@ impl Control {
 
     /// Serves until a signal comes, then retires this node's segments.
     pub fn run(mut self, signals: BorrowedFd<'_>) -> Result<()> {
+        tracing::info!(nid = self.nid, nodes = self.nodes, "up");
+        let result = self.serve_all(signals);
+        self.retire_own_segments();
+        let _ = std::fs::remove_file(self.rack.socket_path(self.nid));
+        tracing::info!(nid = self.nid, "down");
+        result
+    }
+
+    fn serve_all(&mut self, signals: BorrowedFd<'_>) -> Result<()> {
         let failed = |e: rustix::io::Errno| Error::io("epoll", e.into());
         let data = epoll::EventData::new_u64;
         epoll::add(&self.epoll, &self.listener, data(LISTENER), epoll::EventFlags::IN)
@@ -130,10 +165,7 @@ impl Control {
             for event in &events {
                 match event.data.u64() {
                     LISTENER => self.accept_all(),
-                    SIGNALS => {
-                        self.retire_own_segments();
-                        return Ok(());
-                    }
+                    SIGNALS => return Ok(()),
                     session => self.serve(session),
                 }
             }
@@ -150,9 +182,35 @@ impl Control {
     // Connections ------------------------------------------------------------------------------
 
     fn accept_all(&mut self) {
-        while let Ok(channel) = transport::accept(self.listener.as_fd()) {
-            self.add_session(channel, Role::Unknown);
+        loop {
+            match transport::accept(self.listener.as_fd()) {
+                Ok(channel) => {
+                    self.add_session(channel, Role::Unknown);
+                    if self.visitors().count() > MAX_VISITORS {
+                        self.end_oldest_visitor();
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(nid = self.nid, %error, "cannot accept a connection");
+                    if !self.end_oldest_visitor() {
+                        std::thread::sleep(NO_DESCRIPTOR_PAUSE);
+                        return;
+                    }
+                }
+            }
         }
+    }
+
+    /// Connections that have not joined a context, the oldest first.
+    fn visitors(&self) -> impl Iterator<Item = u64> {
+        let is_visitor = |role: &Role| matches!(role, Role::Unknown | Role::Client);
+        self.sessions.iter().filter(move |(_, s)| is_visitor(&s.role)).map(|(id, _)| *id)
+    }
+
+    fn end_oldest_visitor(&mut self) -> bool {
+        let oldest = self.visitors().next();
+        oldest.inspect(|id| self.end(*id)).is_some()
     }
 
     fn add_session(&mut self, channel: Channel, role: Role) -> Option<u64> {
@@ -268,9 +326,13 @@ impl Control {
         if !matches!(self.session(id).role, Role::Client) {
             return Err((libc::EBUSY, "say hello first, and join once per connection".to_owned()));
         }
-        let rights = self.check_right(ctx_id, fd)?;
+        if usize::from(ctx_id) >= MAX_CONTEXTS {
+            let message = format!("context {ctx_id} is out of range: 0 to {}", MAX_CONTEXTS - 1);
+            return Err((libc::ENOENT, message));
+        }
+        let (rights, incarnation) = self.check_right(ctx_id, fd)?;
         let client = self.claim_client()?;
-        let segment = match self.join(ctx_id, segment_bytes) {
+        let segment = match self.join(ctx_id, incarnation, segment_bytes) {
             Ok(segment) => segment,
             Err(refusal) => {
                 self.clients[client] = false;
@@ -279,13 +341,18 @@ impl Control {
         };
         let owner = Owner::new(self.nid, client as u16);
         let pid = self.session(id).pid;
-        let local = LocalTable::new(Foreign::open(pid));
+        // The memory of another user's process stays out of reach: its number could have passed to
+        // a process that never connected, or it could have gained rights that its user lacks.
+        let is_own = self.session(id).uid == rustix::process::geteuid();
+        let local = LocalTable::new(if is_own { Foreign::open(pid) } else { None });
         self.worker.call(Command::AddClient(client, owner, local));
-        let fd = clone_fd(segment.mapping())?;
+        // If this fails the client is a member all the same, until it hangs up.
+        let fd = clone_fd(segment.mapping());
         self.session(id).role = Role::Member(Box::new(Member {
             id: client,
             owner,
             ctx_id,
+            incarnation,
             rights,
             segment,
             qps: BTreeMap::new(),
@@ -294,15 +361,16 @@ impl Control {
             placed: 0,
         }));
         let read_only = rights == Rights::ReadOnly;
-        Ok((Response::Opened { owner: owner.token(), read_only }, vec![fd]))
+        Ok((Response::Opened { owner: owner.token(), read_only }, vec![fd?]))
     }
 
-    /// The open file of the context is the proof: the kernel checked the permissions.
+    /// The open file of the context is the proof: the kernel checked the permissions. Its contents
+    /// tell which context of this number it is.
     fn check_right(
         &self,
         ctx_id: u16,
         fd: Option<OwnedFd>,
-    ) -> std::result::Result<Rights, Refusal> {
+    ) -> std::result::Result<(Rights, u64), Refusal> {
         let denied = || {
             (libc::EACCES, format!("no permission to join context {ctx_id}: send its open file"))
         };
@@ -319,11 +387,12 @@ impl Control {
         if flags.contains(OFlags::PATH) {
             return Err(denied());
         }
-        match flags & OFlags::ACCMODE {
-            OFlags::RDWR => Ok(Rights::ReadWrite),
-            OFlags::RDONLY => Ok(Rights::ReadOnly),
-            _ => Err(denied()),
-        }
+        let rights = match flags & OFlags::ACCMODE {
+            OFlags::RDWR => Rights::ReadWrite,
+            OFlags::RDONLY => Rights::ReadOnly,
+            _ => return Err(denied()),
+        };
+        Ok((rights, rack::incarnation_of(&fd)))
     }
 
     fn claim_client(&mut self) -> std::result::Result<usize, Refusal> {
@@ -343,8 +412,12 @@ impl Control {
     fn join(
         &mut self,
         ctx_id: u16,
+        incarnation: u64,
         segment_bytes: u64,
     ) -> std::result::Result<Arc<Segment>, Refusal> {
+        if self.contexts.get(&ctx_id).is_some_and(|context| context.incarnation != incarnation) {
+            self.give_up_context(ctx_id, true);
+        }
         if let Some(context) = self.contexts.get_mut(&ctx_id) {
             let there = context.segment.size_bytes();
             if segment_bytes > there {
@@ -366,10 +439,11 @@ impl Control {
         let segment = Arc::new(segment);
         let (nid, installed) = (self.nid, Ok(segment.clone()));
         self.worker.call(Command::SetSegment { nid, ctx_id, segment: installed });
-        self.contexts.insert(ctx_id, Context { segment: segment.clone(), members: 1 });
+        let context = Context { incarnation, segment: segment.clone(), members: 1 };
         for session in self.peers.values() {
-            announce(&self.sessions, *session, ctx_id, &segment);
+            announce(&self.sessions, *session, ctx_id, &context);
         }
+        self.contexts.insert(ctx_id, context);
         tracing::info!(nid, ctx_id, segment_bytes, "context joined");
         Ok(segment)
     }
@@ -381,6 +455,9 @@ impl Control {
             return Err((libc::EINVAL, message));
         }
         let nid = self.nid;
+        if progress == Progress::Packet && self.packet_qps() >= MAX_QPS {
+            return Err((libc::ENOSPC, format!("node {nid} has {MAX_QPS} queue pairs by packets")));
+        }
         let member = self.member(id)?;
         if member.qps.len() >= MAX_QPS_PER_CLIENT {
             let message = format!("a member has at most {MAX_QPS_PER_CLIENT} queue pairs");
@@ -402,6 +479,15 @@ impl Control {
         Ok((Response::Qp { qp }, vec![fd]))
     }
 
+    fn packet_qps(&self) -> usize {
+        let members = self.sessions.values().filter_map(|session| match &session.role {
+            Role::Member(member) => Some(member),
+            _ => None,
+        });
+        let qps = members.flat_map(|member| member.qps.values());
+        qps.filter(|record| record.progress == Progress::Packet).count()
+    }
+
     fn destroy_qp(&mut self, id: u64, qp: u32) -> Answer {
         let member = self.member(id)?;
         let record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
@@ -418,6 +504,12 @@ impl Control {
         let member = self.member(id)?;
         if member.buffers.len() >= MAX_BUFFERS {
             let message = format!("a member has at most {MAX_BUFFERS} buffers: make larger ones");
+            return Err((libc::ENOSPC, message));
+        }
+        // All are mapped here, where addresses are scarcer than they seem.
+        let there: u64 = member.buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        if there > MAX_BUFFER_BYTES - size_bytes {
+            let message = format!("a member has at most {MAX_BUFFER_BYTES} bytes of buffers");
             return Err((libc::ENOSPC, message));
         }
         let mapping = Mapping::create("rackmem-buffer", size_bytes as usize)
@@ -447,22 +539,22 @@ impl Control {
 
     fn peer_segment(&mut self, id: u64, nid: u16) -> Answer {
         let member = self.member(id)?;
-        let (ctx_id, rights) = (member.ctx_id, member.rights);
+        let (ctx_id, rights, incarnation) = (member.ctx_id, member.rights, member.incarnation);
+        let own = member.segment.clone();
         let state = |state| Ok((Response::Peer { state }, Vec::new()));
         if nid >= self.nodes {
             return state(PeerState::NoNode);
         }
-        let segment = if nid == self.nid {
-            self.contexts.get(&ctx_id).map(|context| context.segment.clone())
-        } else {
-            match self.peer_segments.get(&(nid, ctx_id)) {
-                Some(None) => return state(PeerState::Lost),
-                Some(Some(segment)) => Some(segment.clone()),
-                None if !self.peers.contains_key(&nid) => return state(PeerState::Lost),
-                None => None,
-            }
+        let known = self.peer_contexts.get(&(nid, ctx_id));
+        let known = known.filter(|context| context.incarnation == incarnation);
+        let segment = match known.map(|context| &context.segment) {
+            _ if nid == self.nid => own,
+            Some(PeerSegment::Present(segment)) => segment.clone(),
+            Some(PeerSegment::Left) => return state(PeerState::Left),
+            Some(PeerSegment::Lost) => return state(PeerState::Lost),
+            None if !self.peers.contains_key(&nid) => return state(PeerState::Lost),
+            None => return state(PeerState::Absent),
         };
-        let Some(segment) = segment else { return state(PeerState::Absent) };
         let fd = match rights {
             Rights::ReadWrite => clone_fd(segment.mapping())?,
             Rights::ReadOnly => segment.mapping().read_only_fd().map_err(refuse("segment"))?,
@@ -483,22 +575,37 @@ impl Control {
         self.worker.call(Command::RemoveClient(member.id));
         self.clients[member.id] = false;
         let ctx_id = member.ctx_id;
-        let peers = self.peer_segments.iter().filter(|((_, ctx), _)| *ctx == ctx_id);
-        for segment in peers.filter_map(|(_, segment)| segment.as_ref()).chain([&member.segment]) {
+        for segment in self.present_segments(ctx_id).chain([&member.segment]) {
             segment.release_locks(|owner| owner == member.owner);
         }
-        let Some(context) = self.contexts.get_mut(&ctx_id) else { return };
-        context.members -= 1;
-        if context.members > 0 {
+        // A context made again under the same number is none of its business.
+        let context = self.contexts.get_mut(&ctx_id);
+        let Some(context) = context.filter(|c| Arc::ptr_eq(&c.segment, &member.segment)) else {
             return;
+        };
+        context.members -= 1;
+        if context.members == 0 {
+            self.give_up_context(ctx_id, closed);
         }
-        let state = if closed { State::Closed } else { State::Lost };
-        context.segment.retire(state);
-        self.contexts.remove(&ctx_id);
+    }
+
+    /// The segments of peers in a context.
+    fn present_segments(&self, ctx_id: u16) -> impl Iterator<Item = &Arc<Segment>> {
+        let of_context = self.peer_contexts.iter().filter(move |((_, ctx), _)| *ctx == ctx_id);
+        of_context.filter_map(|(_, context)| match &context.segment {
+            PeerSegment::Present(segment) => Some(segment),
+            _ => None,
+        })
+    }
+
+    /// This node has no members in a context any more.
+    fn give_up_context(&mut self, ctx_id: u16, closed: bool) {
+        let Some(context) = self.contexts.remove(&ctx_id) else { return };
+        context.segment.retire(if closed { State::Closed } else { State::Lost });
         let why = if closed { Status::NoContext } else { Status::NodeLost };
         self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: Err(why) });
         for session in self.peers.values().filter_map(|id| self.sessions.get(id)) {
-            let _ = session.channel.send(&Request::ContextDown { ctx_id, lost: !closed }, &[]);
+            tell(session, &Request::ContextDown { ctx_id, lost: !closed }, &[]);
         }
         tracing::info!(nid = self.nid, ctx_id, lost = !closed, "context left");
     }
@@ -553,9 +660,10 @@ impl Control {
     ) -> bool {
         let session = self.session(id);
         let uid = rustix::process::getuid();
-        // Links carry every context, so only our own kind may make one.
+        // Links carry every context, so only our own kind may make one; and it says nothing before.
         let trusted = session.uid == uid || session.uid.is_root();
-        let fits = version == PROTOCOL_VERSION && nid > self.nid && nid < self.nodes;
+        let is_first = matches!(session.role, Role::Unknown);
+        let fits = is_first && version == PROTOCOL_VERSION && nid > self.nid && nid < self.nodes;
         let (Some(memory), Some(flag), Some(event)) = (fds.next(), fds.next(), fds.next()) else {
             return false;
         };
@@ -601,12 +709,12 @@ impl Control {
             self.lose_peer(nid);
             self.sessions.remove(&old);
         }
-        self.peer_segments.retain(|(peer, _), _| *peer != nid);
+        self.peer_contexts.retain(|(peer, _), _| *peer != nid);
         self.session(id).role = Role::Peer(nid);
         self.peers.insert(nid, id);
         self.worker.call(Command::SetLink(nid, Some(Box::new(link))));
         for (ctx_id, context) in &self.contexts {
-            announce(&self.sessions, id, *ctx_id, &context.segment);
+            announce(&self.sessions, id, *ctx_id, context);
         }
         tracing::info!(nid = self.nid, peer = nid, "link up");
     }
@@ -615,21 +723,21 @@ impl Control {
     fn hear_peer(&mut self, id: u64, got: Received<Request>) -> bool {
         let Role::Peer(nid) = self.session(id).role else { return false };
         match got.message {
-            Request::ContextUp { ctx_id } => {
+            Request::ContextUp { ctx_id, incarnation } => {
                 let Some(fd) = got.fds.into_iter().next() else { return false };
                 let Ok(segment) = Segment::open(fd, crate::shm::mapping::Access::ReadWrite) else {
                     return false;
                 };
                 let segment = Arc::new(segment);
-                self.peer_segments.insert((nid, ctx_id), Some(segment.clone()));
+                let present = PeerSegment::Present(segment.clone());
+                let context = PeerContext { incarnation, segment: present };
+                self.peer_contexts.insert((nid, ctx_id), context);
                 self.worker.call(Command::SetSegment { nid, ctx_id, segment: Ok(segment) });
                 true
             }
             Request::ContextDown { ctx_id, lost } => {
-                if lost {
-                    self.peer_segments.insert((nid, ctx_id), None);
-                } else {
-                    self.peer_segments.remove(&(nid, ctx_id));
+                if let Some(context) = self.peer_contexts.get_mut(&(nid, ctx_id)) {
+                    context.segment = if lost { PeerSegment::Lost } else { PeerSegment::Left };
                 }
                 // The segment itself says closed or lost; the worker keeps it to answer so.
                 self.shake_members(ctx_id);
@@ -644,27 +752,26 @@ impl Control {
         self.peers.remove(&nid);
         self.retry_at = Instant::now();
         let of_peer = |owner: Owner| owner.token() >> 12 == u32::from(nid);
-        for ((peer, _), entry) in &mut self.peer_segments {
-            match entry {
-                Some(segment) if *peer == nid => {
-                    segment.retire(State::Lost);
-                    *entry = None;
-                }
-                Some(segment) => segment.release_locks(of_peer),
-                None => {}
+        for ((peer, _), context) in &mut self.peer_contexts {
+            let PeerSegment::Present(segment) = &context.segment else { continue };
+            if *peer == nid {
+                segment.retire(State::Lost);
+                context.segment = PeerSegment::Lost;
+            } else {
+                segment.release_locks(of_peer);
             }
         }
         self.worker.call(Command::SetLink(nid, None));
         for context in self.contexts.values() {
             context.segment.release_locks(of_peer);
-            context.segment.bed().shake();
+            context.segment.shake();
         }
     }
 
     /// Lets members that sleep in a context look again at who is there.
     fn shake_members(&self, ctx_id: u16) {
         if let Some(context) = self.contexts.get(&ctx_id) {
-            context.segment.bed().shake();
+            context.segment.shake();
         }
     }
 
@@ -714,13 +821,20 @@ fn clone_fd(mapping: &Mapping) -> std::result::Result<OwnedFd, Refusal> {
     mapping.fd().try_clone_to_owned().map_err(refuse("cannot hand over memory"))
 }
 
-/// Tells a peer of a segment. A peer that does not read is found out by its own silence.
-fn announce(sessions: &BTreeMap<u64, Session>, id: u64, ctx_id: u16, segment: &Segment) {
+/// Tells a peer of a segment.
+fn announce(sessions: &BTreeMap<u64, Session>, id: u64, ctx_id: u16, context: &Context) {
     if let Some(session) = sessions.get(&id) {
-        let fds = [segment.mapping().fd()];
-        if let Err(error) = session.channel.send(&Request::ContextUp { ctx_id }, &fds) {
-            tracing::warn!(ctx_id, %error, "peer not told of a context");
-        }
+        let request = Request::ContextUp { ctx_id, incarnation: context.incarnation };
+        tell(session, &request, &[context.segment.mapping().fd()]);
+    }
+}
+
+/// Tells a peer something. One that does not read would have a wrong picture for ever: the link
+/// ends, and the next one starts with everything that is true then.
+fn tell(session: &Session, request: &Request, fds: &[BorrowedFd<'_>]) {
+    if let Err(error) = session.channel.send(request, fds) {
+        tracing::warn!(%error, "a peer does not listen: its link ends");
+        session.channel.hang_up();
     }
 }
 

@@ -93,7 +93,7 @@ impl Range {
     #[inline(always)]
     fn at(&self, address: u64) -> Option<*mut u8> {
         // SAFETY: the caller checked `contains`.
-        Some(unsafe { self.base.add((address - self.address) as usize) })
+        Some(unsafe { self.base.add(address.wrapping_sub(self.address) as usize) })
     }
 }
 
@@ -138,5 +138,10 @@ mod tests {
         assert_eq!(table.locate(0xffff, 1), None);
         assert_eq!(table.locate(u64::MAX, 1), None);
         assert_eq!(table.load(0x1, &mut [0]), Err(Status::BadLocalBuffer));
+        // A client may claim any address, even one so high that its buffer wraps to zero.
+        let c = Arc::new(Mapping::create("c", 4096).unwrap());
+        table.place(u64::MAX - 99, Backing::Buffer(c.clone()));
+        assert_eq!(table.locate(0, 8), Some(c.base().wrapping_add(100)));
+        assert_eq!(table.locate(3990, 8), None);
     }
 }

@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use rustix::process::Resource;
 
+use self::control::Control;
 use crate::error::{Error, Result};
 use crate::rack::Rack;
 use crate::shm::bell::Bell;
@@ -34,8 +36,9 @@ pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 pub struct Config {
     /// The rack, whose directory exists.
     pub rack: Rack,
-    /// Node to be.
-    pub nid: u16,
+    /// Nodes to be. Several share one process and one worker, which saves cores, and falls with
+    /// all of them.
+    pub nids: Vec<u16>,
     /// Core to pin the worker to.
     pub pin_core: Option<usize>,
     /// How long the worker polls without finding work before it sleeps.
@@ -48,29 +51,51 @@ pub struct Config {
 /// Runs the daemon until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// The rack is not there, the node number is not in it, the daemon of this node runs already, or
-/// the kernel lacks something.
+/// The rack is not there, a node number is not in it, the daemon of a node runs already, or the
+/// kernel lacks something.
 pub fn run(config: Config) -> Result<()> {
     let nodes = config.rack.describe()?.nodes;
-    let nid = config.nid;
-    if nid >= nodes {
+    if let Some(nid) = config.nids.iter().find(|nid| **nid >= nodes) {
         return Err(Error::invalid(format!("node {nid} is not in a rack of {nodes} nodes")));
     }
     sleep::register_process().map_err(|e| Error::io("the kernel lacks membarrier", e))?;
-    let _lock = lock(&config)?;
+    allow_many_descriptors();
+    let locks = config.nids.iter().map(|nid| lock(&config, *nid));
+    let _locks = locks.collect::<Result<Vec<_>>>()?;
     let signals = signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let bell = Arc::new(Bell::create().map_err(|e| Error::io("cannot create the bell", e))?);
-    let worker = worker::spawn(&config, nodes, bell.clone())?;
-    tracing::info!(nid, nodes, "up");
-    let result = control::Control::new(&config, nodes, bell, worker)?.run(signals.as_fd());
-    let _ = std::fs::remove_file(config.rack.socket_path(nid));
-    tracing::info!(nid, "down");
-    result
+    let workers = worker::spawn(&config, nodes, &bell)?;
+    let control = |(nid, worker)| Control::new(&config.rack, nid, nodes, bell.clone(), worker);
+    let controls = config.nids.iter().copied().zip(workers).map(control);
+    let controls = controls.collect::<Result<Vec<_>>>()?;
+    std::thread::scope(|threads| {
+        let signals = signals.as_fd();
+        let running = controls.into_iter().map(|control| {
+            threads.spawn(move || {
+                let result = control.run(signals);
+                if result.is_err() {
+                    signals::raise();
+                }
+                result
+            })
+        });
+        let running: Vec<_> = running.collect();
+        running.into_iter().try_for_each(|thread| thread.join().expect("control does not panic"))
+    })
+}
+
+/// Every queue pair and buffer of a client is a descriptor here, and the usual limit is low.
+fn allow_many_descriptors() {
+    let limits = rustix::process::getrlimit(Resource::Nofile);
+    let wanted = rustix::process::Rlimit { current: limits.maximum, ..limits };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, wanted) {
+        tracing::warn!(%error, "cannot raise the limit on open files");
+    }
 }
 
 /// Takes the node's lock, which goes away with the process however it ends.
-fn lock(config: &Config) -> Result<std::fs::File> {
-    let path = config.rack.lock_path(config.nid);
+fn lock(config: &Config, nid: u16) -> Result<std::fs::File> {
+    let path = config.rack.lock_path(nid);
     let failed = |e| Error::io(format!("cannot lock {}", path.display()), e);
     let mut options = std::fs::OpenOptions::new();
     let mut file =
@@ -78,7 +103,6 @@ fn lock(config: &Config) -> Result<std::fs::File> {
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            let nid = config.nid;
             return Err(Error::new(
                 libc::EBUSY,
                 format!("the daemon of node {nid} of rack '{}' runs already", config.rack.name()),

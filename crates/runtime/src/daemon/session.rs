@@ -33,6 +33,8 @@ pub struct Member {
     pub owner: Owner,
     /// The context.
     pub ctx_id: u16,
+    /// Which context of this number: see [`crate::rack::incarnation_of`].
+    pub incarnation: u64,
     /// What it may do.
     pub rights: Rights,
     /// This node's segment.

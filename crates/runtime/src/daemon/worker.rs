@@ -1,9 +1,9 @@
 //! The worker: the thread that is the remote memory controller.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,8 @@ pub struct Handle {
     commands: mpsc::Sender<(Command, mpsc::Sender<()>)>,
     pending: Arc<AtomicBool>,
     bell: Arc<Bell>,
-    thread: Option<JoinHandle<()>>,
+    /// Shared by the workers of all nodes of this process; the last one waits for it.
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Handle {
@@ -110,51 +111,74 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.call(Command::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if Arc::strong_count(&self.thread) == 1 {
+            let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+            let _ = thread.map(JoinHandle::join);
         }
     }
 }
 
-/// Starts the worker.
+/// Starts one thread that is the worker of each of the nodes.
 ///
 /// # Errors
 /// The thread cannot be started, or not be pinned to the core.
-pub fn spawn(config: &Config, nodes: u16, bell: Arc<Bell>) -> Result<Handle> {
-    let (commands, inbox) = mpsc::channel();
-    let pending = Arc::new(AtomicBool::new(false));
-    let mut worker = Worker {
-        nid: config.nid,
-        nodes,
-        bell: bell.clone(),
-        inbox,
-        pending: pending.clone(),
-        clients: Vec::new(),
-        direct: Vec::new(),
-        segments: Segments { nodes, by_context: Vec::new() },
-        rmc: Rmc::new(config.nid, nodes, ITT_ENTRIES),
-        packet: PacketQps::default(),
-        links: Links::new(config.nid, nodes),
-        turns: 0,
-        packets_flow: false,
-    };
+pub fn spawn(config: &Config, nodes: u16, bell: &Arc<Bell>) -> Result<Vec<Handle>> {
+    let thread = Arc::new(Mutex::new(None));
+    let (mut workers, mut handles) = (Vec::new(), Vec::new());
+    for &nid in &config.nids {
+        let (commands, inbox) = mpsc::channel();
+        let pending = Arc::new(AtomicBool::new(false));
+        workers.push(Worker::new(nid, nodes, inbox, pending.clone()));
+        let (bell, thread) = (bell.clone(), thread.clone());
+        handles.push(Handle { commands, pending, bell, thread });
+    }
     let (spin, share_core, pin_core) = (config.spin, config.share_core, config.pin_core);
     let (ready, wait) = mpsc::channel();
-    let thread = std::thread::Builder::new()
-        .name(format!("rmc-{}", config.nid))
+    let bell = bell.clone();
+    let started = std::thread::Builder::new()
+        .name("rmc".to_owned())
         .spawn(move || {
             let pinned = pin_core.map_or(Ok(()), pin);
             let go = pinned.is_ok();
             let _ = ready.send(pinned);
             if go {
-                worker.run(spin, share_core);
+                run(workers, &bell, spin, share_core);
             }
         })
         .map_err(|e| Error::io("cannot start the worker", e))?;
-    let handle = Handle { commands, pending, bell, thread: Some(thread) };
+    *thread.lock().expect("no holder panics") = Some(started);
     match wait.recv() {
         Ok(Err(error)) => Err(Error::io("cannot pin the worker to its core", error)),
-        _ => Ok(handle),
+        _ => Ok(handles),
+    }
+}
+
+/// Runs workers in turn until all have been stopped.
+fn run(mut workers: Vec<Worker>, bell: &Bell, spin: Duration, share_core: bool) {
+    let mut idle_polls = 0;
+    let mut idle_since = Instant::now();
+    loop {
+        if workers.iter().any(Worker::has_command) {
+            workers.retain_mut(|worker| !worker.has_command() || worker.obey());
+            if workers.is_empty() {
+                return;
+            }
+        }
+        if workers.iter_mut().map(Worker::turn).sum::<usize>() != 0 {
+            idle_polls = 0;
+            continue;
+        }
+        if idle_polls == 0 {
+            idle_since = Instant::now();
+        }
+        idle_polls += 1;
+        if share_core {
+            std::thread::yield_now();
+        }
+        if idle_polls % POLLS_PER_LOOK == 0 && idle_since.elapsed() >= spin {
+            bell.sleep_unless(|| workers.iter().any(Worker::has_work));
+            idle_polls = 0;
+        }
     }
 }
 
@@ -217,7 +241,6 @@ struct DirectQp {
 struct Worker {
     nid: u16,
     nodes: u16,
-    bell: Arc<Bell>,
     inbox: mpsc::Receiver<(Command, mpsc::Sender<()>)>,
     pending: Arc<AtomicBool>,
     clients: Vec<Option<Client>>,
@@ -233,29 +256,31 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(&mut self, spin: Duration, share_core: bool) {
-        let mut idle_polls = 0;
-        let mut idle_since = Instant::now();
-        loop {
-            if self.pending.load(Ordering::Acquire) && !self.obey() {
-                return;
-            }
-            if self.turn() != 0 {
-                idle_polls = 0;
-                continue;
-            }
-            if idle_polls == 0 {
-                idle_since = Instant::now();
-            }
-            idle_polls += 1;
-            if share_core {
-                std::thread::yield_now();
-            }
-            if idle_polls % POLLS_PER_LOOK == 0 && idle_since.elapsed() >= spin {
-                self.bell.clone().sleep_unless(|| self.has_work());
-                idle_polls = 0;
-            }
+    fn new(
+        nid: u16,
+        nodes: u16,
+        inbox: mpsc::Receiver<(Command, mpsc::Sender<()>)>,
+        pending: Arc<AtomicBool>,
+    ) -> Worker {
+        Worker {
+            nid,
+            nodes,
+            inbox,
+            pending,
+            clients: Vec::new(),
+            direct: Vec::new(),
+            segments: Segments { nodes, by_context: Vec::new() },
+            rmc: Rmc::new(nid, nodes, ITT_ENTRIES),
+            packet: PacketQps::default(),
+            links: Links::new(nid, nodes),
+            turns: 0,
+            packets_flow: false,
         }
+    }
+
+    #[inline(always)]
+    fn has_command(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
     }
 
     /// Carries out commands; `false`: stop.
@@ -371,7 +396,7 @@ impl Worker {
     }
 
     fn has_work(&self) -> bool {
-        self.pending.load(Ordering::Acquire)
+        self.has_command()
             || self.links.have_packets()
             || self.direct.iter().any(DirectQp::has_entry)
             || self.packet.have_entries(&self.rmc)

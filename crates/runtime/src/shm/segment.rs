@@ -43,6 +43,9 @@ struct Control {
 #[repr(C, align(64))]
 struct Notifications {
     count: AtomicU64,
+    /// Where processes of the owning node sleep until a notification comes: mere writes must not
+    /// wake them.
+    bed: Bed,
 }
 
 /// Blocks that a long read copies between looking at their locks.
@@ -148,7 +151,13 @@ impl Segment {
     /// Ends the segment: operations on it fail from now on, and its sleepers look again.
     pub fn retire(&self, state: State) {
         self.control().state.store(state as u32, Ordering::Release);
+        self.shake();
+    }
+
+    /// Lets everyone who sleeps here look again.
+    pub fn shake(&self) {
         self.control().bed.shake();
+        self.control().notifications.bed.shake();
     }
 
     /// Releases the line locks of owners that are gone.
@@ -159,6 +168,11 @@ impl Segment {
     /// Where the owning node's processes sleep until the segment is written.
     pub fn bed(&self) -> &Bed {
         &self.control().bed
+    }
+
+    /// Where the owning node's processes sleep until a notification comes.
+    pub fn notification_bed(&self) -> &Bed {
+        &self.control().notifications.bed
     }
 
     /// Notifications received so far.
@@ -401,8 +415,9 @@ impl View {
 
     /// Counts a notification and wakes who waits for it.
     pub fn notify(&self) {
-        self.control().notifications.count.fetch_add(1, Ordering::Release);
-        self.control().bed.wake();
+        let notifications = &self.control().notifications;
+        notifications.count.fetch_add(1, Ordering::Release);
+        notifications.bed.wake();
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod c;
+pub mod raw;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -39,7 +40,7 @@ pub fn role() -> Option<(String, Vec<String>)> {
 pub fn be_daemon(args: &[String]) {
     let config = daemon::Config {
         rack: Rack::named(None).unwrap(),
-        nid: args[0].parse().unwrap(),
+        nids: args.iter().map(|nid| nid.parse().unwrap()).collect(),
         pin_core: None,
         spin: Duration::from_micros(20),
         share_core: false,
