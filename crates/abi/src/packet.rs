@@ -144,20 +144,48 @@ impl Header {
     }
 }
 
+impl Request {
+    /// Writes the packet and returns how many bytes it takes.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
+        emit(self.header.words(false, Status::Ok), &self.payload, self.payload_bytes(), out)
+    }
+}
+
+impl Reply {
+    /// Writes the packet and returns how many bytes it takes.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
+        emit(self.header.words(true, self.status), &self.payload, self.payload_bytes(), out)
+    }
+}
+
+#[inline]
+fn emit(
+    words: [u64; 2],
+    payload: &[u8; LINE_BYTES],
+    payload_bytes: usize,
+    out: &mut [u8; PACKET_BYTES],
+) -> usize {
+    out[..8].copy_from_slice(&words[0].to_le_bytes());
+    out[8..HEADER_BYTES].copy_from_slice(&words[1].to_le_bytes());
+    if payload_bytes == LINE_BYTES {
+        // The common case, without a loop over a length.
+        out[HEADER_BYTES..].copy_from_slice(payload);
+    } else {
+        out[HEADER_BYTES..HEADER_BYTES + payload_bytes].copy_from_slice(&payload[..payload_bytes]);
+    }
+    HEADER_BYTES + payload_bytes
+}
+
 impl Packet {
     /// Writes the packet and returns how many bytes it takes.
     #[inline]
     pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
-        let (words, payload, payload_bytes) = match self {
-            Packet::Request(r) => {
-                (r.header.words(false, Status::Ok), &r.payload, r.payload_bytes())
-            }
-            Packet::Reply(r) => (r.header.words(true, r.status), &r.payload, r.payload_bytes()),
-        };
-        out[..8].copy_from_slice(&words[0].to_le_bytes());
-        out[8..HEADER_BYTES].copy_from_slice(&words[1].to_le_bytes());
-        out[HEADER_BYTES..HEADER_BYTES + payload_bytes].copy_from_slice(&payload[..payload_bytes]);
-        HEADER_BYTES + payload_bytes
+        match self {
+            Packet::Request(request) => request.emit(out),
+            Packet::Reply(reply) => reply.emit(out),
+        }
     }
 
     /// Reads a packet out of exactly its bytes.

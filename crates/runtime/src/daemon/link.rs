@@ -96,9 +96,14 @@ impl Link {
         consumer.has_packet(Self::ring(&self.memory, lane))
     }
 
-    fn send(&mut self, which: usize, packet: &Packet) -> Result<(), Full> {
+    #[inline]
+    fn send(
+        &mut self,
+        which: usize,
+        emit: impl FnOnce(&mut [u8; PACKET_BYTES]) -> usize,
+    ) -> Result<(), Full> {
         let mut bytes = [0; PACKET_BYTES];
-        let len = packet.emit(&mut bytes);
+        let len = emit(&mut bytes);
         let (lane, producer) = &mut self.send[which];
         if !producer.send(Self::ring(&self.memory, lane), &bytes, len) {
             return Err(Full);
@@ -163,9 +168,15 @@ impl Links {
         self.links.get(usize::from(nid))?.as_ref()
     }
 
-    fn send(&mut self, nid: u16, which: usize, packet: &Packet) -> Result<(), Full> {
+    #[inline]
+    fn send(
+        &mut self,
+        nid: u16,
+        which: usize,
+        emit: impl FnOnce(&mut [u8; PACKET_BYTES]) -> usize,
+    ) -> Result<(), Full> {
         match self.links.get_mut(usize::from(nid)) {
-            Some(Some(link)) => link.send(which, packet),
+            Some(Some(link)) => link.send(which, emit),
             // What is sent to a lost node vanishes.
             _ => Ok(()),
         }
@@ -173,14 +184,14 @@ impl Links {
 
     /// The next link from `turn` on that has a packet and satisfies `also`.
     fn next(&self, which: usize, also: impl Fn(&Link) -> bool) -> Option<usize> {
-        let count = self.links.len();
-        (0..count).map(|i| (self.turn[which] + i) % count).find(|index| {
+        let turn = self.turn[which];
+        (turn..self.links.len()).chain(0..turn).find(|index| {
             self.links[*index].as_ref().is_some_and(|link| link.has_packet(which) && also(link))
         })
     }
 
     fn receive(&mut self, which: usize, index: usize) -> Option<Packet> {
-        self.turn[which] = (index + 1) % self.links.len();
+        self.turn[which] = if index + 1 < self.links.len() { index + 1 } else { 0 };
         self.links[index].as_mut()?.receive(which)
     }
 }
@@ -195,7 +206,7 @@ impl Network for Links {
     }
 
     fn try_send_request(&mut self, request: &Request) -> Result<(), Full> {
-        self.send(request.header.dst_nid, REQUESTS, &Packet::Request(*request))
+        self.send(request.header.dst_nid, REQUESTS, |bytes| request.emit(bytes))
     }
 
     fn can_send_reply(&self, dst_nid: u16) -> bool {
@@ -203,7 +214,7 @@ impl Network for Links {
     }
 
     fn try_send_reply(&mut self, reply: &Reply) -> Result<(), Full> {
-        self.send(reply.header.dst_nid, REPLIES, &Packet::Reply(*reply))
+        self.send(reply.header.dst_nid, REPLIES, |bytes| reply.emit(bytes))
     }
 
     fn peek_request(&mut self) -> Option<u16> {

@@ -60,6 +60,7 @@ pub struct LineLock(AtomicU64);
 impl LineLock {
     /// A free lock; only for tests, as shared memory starts out zeroed.
     #[cfg(any(test, loom))]
+    #[allow(clippy::new_without_default, reason = "for tests only")]
     pub fn new() -> LineLock {
         LineLock(AtomicU64::new(0))
     }

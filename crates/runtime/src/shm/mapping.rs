@@ -92,6 +92,7 @@ impl Mapping {
     }
 
     /// Size in bytes, whole pages.
+    #[allow(clippy::len_without_is_empty, reason = "no mapping is empty")]
     pub fn len(&self) -> usize {
         self.len
     }

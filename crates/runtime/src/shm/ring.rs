@@ -48,6 +48,7 @@ pub struct Ring {
 impl Ring {
     /// An empty ring; shared memory starts out as one.
     #[cfg(any(test, loom))]
+    #[allow(clippy::new_without_default, reason = "for tests only")]
     pub fn new() -> Ring {
         let word = || AtomicU64::new(0);
         Ring {
@@ -58,6 +59,11 @@ impl Ring {
             }),
         }
     }
+}
+
+/// Words that `len` bytes of a packet touch.
+fn words_of(len: usize) -> usize {
+    len.div_ceil(8)
 }
 
 fn stamp(position: u64, len: usize) -> u64 {
@@ -92,10 +98,9 @@ impl Producer {
             return false;
         }
         let slot = &ring.slots[self.sent as usize % RING_SLOTS];
-        for (word, bytes) in slot.words.iter().zip(packet[..len].chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        // Whole words: the bytes behind `len` are the receiver's to ignore.
+        for (word, bytes) in slot.words.iter().zip(packet.as_chunks::<8>().0).take(words_of(len)) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
         // Pairs with the acquire load in `receive`: the words are visible with the stamp.
         slot.stamp.store(stamp(self.sent, len), Ordering::Release);
@@ -128,9 +133,9 @@ impl Consumer {
             return None;
         }
         let len = ((word & 0xff) as usize).min(PACKET_BYTES);
-        for (word, bytes) in slot.words.iter().zip(packet[..len].chunks_mut(8)) {
-            let eight = word.load(Ordering::Relaxed).to_le_bytes();
-            bytes.copy_from_slice(&eight[..bytes.len()]);
+        let words = slot.words.iter().zip(packet.as_chunks_mut::<8>().0);
+        for (word, bytes) in words.take(words_of(len)) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
         }
         self.received += 1;
         if self.received - self.returned >= CREDIT_BATCH {

@@ -18,6 +18,7 @@ use model::Futex;
 #[cfg(loom)]
 pub use model::barrier;
 
+#[cfg(not(loom))]
 const MEMBARRIER_CMD_GLOBAL_EXPEDITED: i32 = 1 << 1;
 const MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
 
@@ -150,12 +151,14 @@ mod model {
         pub static HAS_BARRIER: Cell<bool> = const { Cell::new(true) };
     }
 
+    /// The sleeper's side.
     pub fn barrier() {
         if HAS_BARRIER.get() {
             fence(Ordering::SeqCst);
         }
     }
 
+    /// The waker's side.
     pub fn where_the_barrier_strikes() {
         barrier();
     }

@@ -1,0 +1,187 @@
+//! What clients ask for: queue pairs and buffers.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rackmem_abi::MAX_WQ_SIZE;
+use rackmem_rmc::{MAX_QPS, QpConfig};
+
+use super::{Answer, Control, Refusal, refuse};
+use crate::daemon::local::{Backing, MAX_BUFFERS};
+use crate::daemon::session::{Member, QpRecord, Role, Session};
+use crate::daemon::worker::{Command, NewQp};
+use crate::protocol::{PROTOCOL_VERSION, Progress, Request, Response};
+use crate::shm::mapping::Mapping;
+use crate::shm::queue::QueueMemory;
+use crate::transport::Received;
+
+/// Queue pairs of a member.
+const MAX_QPS_PER_CLIENT: usize = 256;
+
+/// Bytes of buffer memory of a member.
+const MAX_BUFFER_BYTES: u64 = 1 << 40;
+
+impl Control {
+    /// Answers a client's request; `false` ends the connection.
+    pub(super) fn answer(&mut self, id: u64, got: Received<Request>) -> bool {
+        let mut fds = got.fds.into_iter();
+        let result = match got.message {
+            Request::Hello { version } => self.hello(id, version),
+            Request::Open { ctx_id, segment_bytes } => {
+                self.open(id, ctx_id, segment_bytes, fds.next())
+            }
+            Request::CreateQp { entries, progress } => self.create_qp(id, entries, progress),
+            Request::DestroyQp { qp } => self.destroy_qp(id, qp),
+            Request::CreateBuffer { size_bytes } => self.create_buffer(id, size_bytes),
+            Request::PlaceBuffer { buffer, address } => self.place(id, address, |member| {
+                member.buffers.get(buffer as usize).cloned().map(Backing::Buffer)
+            }),
+            Request::PlaceQp { qp, address } => self.place(id, address, |member| {
+                member.qps.get(&qp).map(|record| Backing::Queue(record.memory.clone()))
+            }),
+            Request::PlaceSegment { address } => {
+                self.place(id, address, |member| Some(Backing::Segment(member.segment.clone())))
+            }
+            Request::Peer { nid } => self.peer_segment(id, nid),
+            Request::Close => self.close(id),
+            Request::Status => Ok((Response::Status(Box::new(self.status())), Vec::new())),
+            Request::Link { version, nid } => return self.accept_link(id, version, nid, fds),
+            Request::ContextUp { .. } | Request::ContextDown { .. } => {
+                Err((libc::EPROTO, "only daemons with a link say this".to_owned()))
+            }
+        };
+        let (response, fds) = result
+            .unwrap_or_else(|(errno, message)| (Response::Error { errno, message }, Vec::new()));
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        self.sessions.get(&id).is_some_and(|s| s.channel.send(&response, &fds).is_ok())
+    }
+
+    pub(super) fn session(&mut self, id: u64) -> &mut Session {
+        self.sessions.get_mut(&id).expect("sessions end after their last message")
+    }
+
+    pub(super) fn member(&mut self, id: u64) -> std::result::Result<&mut Member, Refusal> {
+        match &mut self.session(id).role {
+            Role::Member(member) => Ok(member),
+            _ => Err((libc::ENOTCONN, "join a context first".to_owned())),
+        }
+    }
+
+    pub(super) fn hello(&mut self, id: u64, version: u32) -> Answer {
+        if version != PROTOCOL_VERSION {
+            return Err((
+                libc::EPROTO,
+                format!(
+                    "the program speaks version {version} of the protocol, the daemon version \
+                     {PROTOCOL_VERSION}: rebuild the program or restart the rack"
+                ),
+            ));
+        }
+        if matches!(self.session(id).role, Role::Unknown) {
+            self.session(id).role = Role::Client;
+        }
+        Ok((Response::Welcome { nid: self.nid, nodes: self.nodes }, self.bell_fds()?))
+    }
+
+    pub(super) fn bell_fds(&self) -> std::result::Result<Vec<OwnedFd>, Refusal> {
+        let event = self.bell.event_fd().try_clone_to_owned().map_err(refuse("bell"))?;
+        Ok(vec![self.bell.flag_fd().map_err(refuse("bell"))?, event])
+    }
+
+    pub(super) fn create_qp(&mut self, id: u64, entries: u32, progress: Progress) -> Answer {
+        let range = 2..=MAX_WQ_SIZE as u32;
+        if !entries.is_power_of_two() || !range.contains(&entries) {
+            let message = format!("{entries} entries: a power of two from 2 to {MAX_WQ_SIZE}");
+            return Err((libc::EINVAL, message));
+        }
+        let nid = self.nid;
+        if progress == Progress::Packet && self.packet_qps() >= MAX_QPS {
+            return Err((libc::ENOSPC, format!("node {nid} has {MAX_QPS} queue pairs by packets")));
+        }
+        let member = self.member(id)?;
+        if member.qps.len() >= MAX_QPS_PER_CLIENT {
+            let message = format!("a member has at most {MAX_QPS_PER_CLIENT} queue pairs");
+            return Err((libc::ENOSPC, message));
+        }
+        let memory = QueueMemory::create(&format!("rackmem-qp-{nid}"))
+            .map_err(refuse("cannot make the queues"))?;
+        let memory = Arc::new(memory);
+        let config = QpConfig { ctx_id: member.ctx_id, size: entries, rights: member.rights };
+        let qp = member.qps_made;
+        member.qps_made += 1;
+        let client = member.id;
+        let fd = clone_fd(memory.mapping())?;
+        member.qps.insert(qp, QpRecord { memory: memory.clone(), progress, entries });
+        if progress != Progress::Inline {
+            let by_packets = progress == Progress::Packet;
+            self.worker.call(Command::AddQp(NewQp { client, memory, config, by_packets }));
+        }
+        Ok((Response::Qp { qp }, vec![fd]))
+    }
+
+    pub(super) fn packet_qps(&self) -> usize {
+        let members = self.sessions.values().filter_map(|session| match &session.role {
+            Role::Member(member) => Some(member),
+            _ => None,
+        });
+        let qps = members.flat_map(|member| member.qps.values());
+        qps.filter(|record| record.progress == Progress::Packet).count()
+    }
+
+    pub(super) fn destroy_qp(&mut self, id: u64, qp: u32) -> Answer {
+        let member = self.member(id)?;
+        let record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
+        let client = member.id;
+        self.worker.call(Command::RemoveQp(client, record.memory));
+        Ok((Response::Done, Vec::new()))
+    }
+
+    pub(super) fn create_buffer(&mut self, id: u64, size_bytes: u64) -> Answer {
+        if size_bytes == 0 || size_bytes > MAX_BUFFER_BYTES {
+            let message = format!("a buffer of {size_bytes} bytes: 1 to {MAX_BUFFER_BYTES}");
+            return Err((libc::EINVAL, message));
+        }
+        let member = self.member(id)?;
+        if member.buffers.len() >= MAX_BUFFERS {
+            let message = format!("a member has at most {MAX_BUFFERS} buffers: make larger ones");
+            return Err((libc::ENOSPC, message));
+        }
+        // All are mapped here, where addresses are scarcer than they seem.
+        let there: u64 = member.buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        if there > MAX_BUFFER_BYTES - size_bytes {
+            let message = format!("a member has at most {MAX_BUFFER_BYTES} bytes of buffers");
+            return Err((libc::ENOSPC, message));
+        }
+        let mapping = Mapping::create("rackmem-buffer", size_bytes as usize)
+            .map_err(refuse("cannot make the buffer"))?;
+        let fd = clone_fd(&mapping)?;
+        member.buffers.push(Arc::new(mapping));
+        Ok((Response::Buffer { buffer: member.buffers.len() as u32 - 1 }, vec![fd]))
+    }
+
+    pub(super) fn place(
+        &mut self,
+        id: u64,
+        address: u64,
+        find: impl FnOnce(&Member) -> Option<Backing>,
+    ) -> Answer {
+        let member = self.member(id)?;
+        let backing = find(member).ok_or_else(|| unknown("memory", 0))?;
+        member.placed += 1;
+        // Queue pairs come and go, so the count is generous; it only has to be bounded.
+        if member.placed > 100 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT) {
+            return Err((libc::ENOSPC, "too much memory placed".to_owned()));
+        }
+        let client = member.id;
+        self.worker.call(Command::Place(client, address, backing));
+        Ok((Response::Done, Vec::new()))
+    }
+}
+
+fn unknown(what: &str, number: u32) -> Refusal {
+    (libc::EINVAL, format!("this connection has no {what} {number}"))
+}
+
+pub(super) fn clone_fd(mapping: &Mapping) -> std::result::Result<OwnedFd, Refusal> {
+    mapping.fd().try_clone_to_owned().map_err(refuse("cannot hand over memory"))
+}

@@ -1,0 +1,231 @@
+//! Who joins and leaves contexts.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rackmem_abi::Status;
+use rackmem_rmc::{MAX_CONTEXTS, Rights};
+use rustix::fs::OFlags;
+
+use super::clients::clone_fd;
+use super::peers::{announce, tell};
+use super::{Answer, Context, Control, PeerSegment, Refusal, refuse};
+use crate::daemon::foreign::Foreign;
+use crate::daemon::local::LocalTable;
+use crate::daemon::session::{Member, Role};
+use crate::daemon::worker::Command;
+use crate::protocol::{PeerState, Request, Response};
+use crate::rack;
+use crate::shm::line_lock::Owner;
+use crate::shm::segment::{Segment, State};
+
+/// Members that a daemon serves at a time; their numbers have to fit an [`Owner`].
+const MAX_CLIENTS: usize = 4000;
+
+impl Control {
+    pub(super) fn open(
+        &mut self,
+        id: u64,
+        ctx_id: u16,
+        segment_bytes: u64,
+        fd: Option<OwnedFd>,
+    ) -> Answer {
+        if !matches!(self.session(id).role, Role::Client) {
+            return Err((libc::EBUSY, "say hello first, and join once per connection".to_owned()));
+        }
+        if usize::from(ctx_id) >= MAX_CONTEXTS {
+            let message = format!("context {ctx_id} is out of range: 0 to {}", MAX_CONTEXTS - 1);
+            return Err((libc::ENOENT, message));
+        }
+        let (rights, incarnation) = self.check_right(ctx_id, fd)?;
+        let client = self.claim_client()?;
+        let segment = match self.join(ctx_id, incarnation, segment_bytes) {
+            Ok(segment) => segment,
+            Err(refusal) => {
+                self.clients[client] = false;
+                return Err(refusal);
+            }
+        };
+        let owner = Owner::new(self.nid, client as u16);
+        let pid = self.session(id).pid;
+        // The memory of another user's process stays out of reach: its number could have passed to
+        // a process that never connected, or it could have gained rights that its user lacks.
+        let is_own = self.session(id).uid == rustix::process::geteuid();
+        let local = LocalTable::new(if is_own { Foreign::open(pid) } else { None });
+        self.worker.call(Command::AddClient(client, owner, local));
+        // If this fails the client is a member all the same, until it hangs up.
+        let fd = clone_fd(segment.mapping());
+        self.session(id).role = Role::Member(Box::new(Member {
+            id: client,
+            owner,
+            ctx_id,
+            incarnation,
+            rights,
+            segment,
+            qps: BTreeMap::new(),
+            buffers: Vec::new(),
+            qps_made: 0,
+            placed: 0,
+        }));
+        let read_only = rights == Rights::ReadOnly;
+        Ok((Response::Opened { owner: owner.token(), read_only }, vec![fd?]))
+    }
+
+    /// The open file of the context is the proof: the kernel checked the permissions. Its contents
+    /// tell which context of this number it is.
+    pub(super) fn check_right(
+        &self,
+        ctx_id: u16,
+        fd: Option<OwnedFd>,
+    ) -> std::result::Result<(Rights, u64), Refusal> {
+        let denied = || {
+            (libc::EACCES, format!("no permission to join context {ctx_id}: send its open file"))
+        };
+        let fd = fd.ok_or_else(denied)?;
+        let path = self.rack.context_path(ctx_id);
+        let expected = rustix::fs::stat(&path)
+            .map_err(|_| (libc::ENOENT, format!("there is no context {ctx_id}")))?;
+        let shown = rustix::fs::fstat(&fd).map_err(|_| denied())?;
+        if (shown.st_dev, shown.st_ino) != (expected.st_dev, expected.st_ino) {
+            return Err(denied());
+        }
+        let flags = rustix::fs::fcntl_getfl(&fd).map_err(|_| denied())?;
+        // A descriptor opened with O_PATH needed no permission and proves nothing.
+        if flags.contains(OFlags::PATH) {
+            return Err(denied());
+        }
+        let rights = match flags & OFlags::ACCMODE {
+            OFlags::RDWR => Rights::ReadWrite,
+            OFlags::RDONLY => Rights::ReadOnly,
+            _ => return Err(denied()),
+        };
+        Ok((rights, rack::incarnation_of(&fd)))
+    }
+
+    pub(super) fn claim_client(&mut self) -> std::result::Result<usize, Refusal> {
+        let free = self.clients.iter().position(|used| !used);
+        let id = free.unwrap_or(self.clients.len());
+        if id >= MAX_CLIENTS {
+            return Err((libc::EUSERS, format!("node {} has {id} clients already", self.nid)));
+        }
+        if id == self.clients.len() {
+            self.clients.push(false);
+        }
+        self.clients[id] = true;
+        Ok(id)
+    }
+
+    /// This node's segment of a context, made by the first member.
+    pub(super) fn join(
+        &mut self,
+        ctx_id: u16,
+        incarnation: u64,
+        segment_bytes: u64,
+    ) -> std::result::Result<Arc<Segment>, Refusal> {
+        if self.contexts.get(&ctx_id).is_some_and(|context| context.incarnation != incarnation) {
+            self.give_up_context(ctx_id, true);
+        }
+        if let Some(context) = self.contexts.get_mut(&ctx_id) {
+            let there = context.segment.size_bytes();
+            if segment_bytes > there {
+                let message = format!(
+                    "node {} has joined context {ctx_id} with {there} bytes; {segment_bytes} asked",
+                    self.nid
+                );
+                return Err((libc::EEXIST, message));
+            }
+            context.members += 1;
+            return Ok(context.segment.clone());
+        }
+        if segment_bytes > rackmem_abi::MAX_OFFSET {
+            let message = format!("a segment of {segment_bytes} bytes; offsets reach 1 TiB");
+            return Err((libc::EFBIG, message));
+        }
+        let segment = Segment::create(self.nid, ctx_id, segment_bytes)
+            .map_err(refuse("cannot make the segment"))?;
+        let segment = Arc::new(segment);
+        let (nid, installed) = (self.nid, Ok(segment.clone()));
+        self.worker.call(Command::SetSegment { nid, ctx_id, segment: installed });
+        let context = Context { incarnation, segment: segment.clone(), members: 1 };
+        for session in self.peers.values() {
+            announce(&self.sessions, *session, ctx_id, &context);
+        }
+        self.contexts.insert(ctx_id, context);
+        tracing::info!(nid, ctx_id, segment_bytes, "context joined");
+        Ok(segment)
+    }
+
+    pub(super) fn peer_segment(&mut self, id: u64, nid: u16) -> Answer {
+        let member = self.member(id)?;
+        let (ctx_id, rights, incarnation) = (member.ctx_id, member.rights, member.incarnation);
+        let own = member.segment.clone();
+        let state = |state| Ok((Response::Peer { state }, Vec::new()));
+        if nid >= self.nodes {
+            return state(PeerState::NoNode);
+        }
+        let known = self.peer_contexts.get(&(nid, ctx_id));
+        let known = known.filter(|context| context.incarnation == incarnation);
+        let segment = match known.map(|context| &context.segment) {
+            _ if nid == self.nid => own,
+            Some(PeerSegment::Present(segment)) => segment.clone(),
+            Some(PeerSegment::Left) => return state(PeerState::Left),
+            Some(PeerSegment::Lost) => return state(PeerState::Lost),
+            None if !self.peers.contains_key(&nid) => return state(PeerState::Lost),
+            None => return state(PeerState::Absent),
+        };
+        let fd = match rights {
+            Rights::ReadWrite => clone_fd(segment.mapping())?,
+            Rights::ReadOnly => segment.mapping().read_only_fd().map_err(refuse("segment"))?,
+        };
+        Ok((Response::Peer { state: PeerState::Present }, vec![fd]))
+    }
+
+    pub(super) fn close(&mut self, id: u64) -> Answer {
+        self.session(id).closed = true;
+        if let Role::Member(member) = std::mem::replace(&mut self.session(id).role, Role::Client) {
+            self.leave(*member, true);
+        }
+        Ok((Response::Done, Vec::new()))
+    }
+
+    /// A member is gone: of its own will or not.
+    pub(super) fn leave(&mut self, member: Member, closed: bool) {
+        self.worker.call(Command::RemoveClient(member.id));
+        self.clients[member.id] = false;
+        let ctx_id = member.ctx_id;
+        for segment in self.present_segments(ctx_id).chain([&member.segment]) {
+            segment.release_locks(|owner| owner == member.owner);
+        }
+        // A context made again under the same number is none of its business.
+        let context = self.contexts.get_mut(&ctx_id);
+        let Some(context) = context.filter(|c| Arc::ptr_eq(&c.segment, &member.segment)) else {
+            return;
+        };
+        context.members -= 1;
+        if context.members == 0 {
+            self.give_up_context(ctx_id, closed);
+        }
+    }
+
+    /// The segments of peers in a context.
+    pub(super) fn present_segments(&self, ctx_id: u16) -> impl Iterator<Item = &Arc<Segment>> {
+        let of_context = self.peer_contexts.iter().filter(move |((_, ctx), _)| *ctx == ctx_id);
+        of_context.filter_map(|(_, context)| match &context.segment {
+            PeerSegment::Present(segment) => Some(segment),
+            _ => None,
+        })
+    }
+
+    /// This node has no members in a context any more.
+    pub(super) fn give_up_context(&mut self, ctx_id: u16, closed: bool) {
+        let Some(context) = self.contexts.remove(&ctx_id) else { return };
+        context.segment.retire(if closed { State::Closed } else { State::Lost });
+        let why = if closed { Status::NoContext } else { Status::NodeLost };
+        self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: Err(why) });
+        for session in self.peers.values().filter_map(|id| self.sessions.get(id)) {
+            tell(session, &Request::ContextDown { ctx_id, lost: !closed }, &[]);
+        }
+        tracing::info!(nid = self.nid, ctx_id, lost = !closed, "context left");
+    }
+}

@@ -1,0 +1,249 @@
+//! The control thread: accepts connections, answers clients, keeps links to the other daemons.
+
+mod clients;
+mod contexts;
+mod peers;
+mod status;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use super::link::{self, Link, Side};
+use super::session::{Role, Session};
+use super::worker::{Command, Handle};
+use super::{Error, Result};
+use crate::protocol::Response;
+use crate::rack::Rack;
+use crate::shm::bell::Bell;
+use crate::shm::segment::{Segment, State};
+use crate::transport::{self, Channel};
+
+/// Connections that have not joined a context: beyond, the oldest gives way to the newest.
+const MAX_VISITORS: usize = 128;
+
+/// Until the next look when there is no descriptor left for a connection.
+const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(10);
+
+const LISTENER: u64 = u64::MAX;
+const SIGNALS: u64 = u64::MAX - 1;
+
+/// A context that this node has joined.
+struct Context {
+    incarnation: u64,
+    segment: Arc<Segment>,
+    members: u32,
+}
+
+/// What a peer has said of a context.
+struct PeerContext {
+    /// Of the context's file: a context that was removed and made again is another one.
+    incarnation: u64,
+    segment: PeerSegment,
+}
+
+enum PeerSegment {
+    Present(Arc<Segment>),
+    Left,
+    Lost,
+}
+
+/// A failed request: positive `errno` and an explanation.
+type Refusal = (i32, String);
+
+/// The control thread's state.
+pub struct Control {
+    rack: Rack,
+    nid: u16,
+    nodes: u16,
+    started: Instant,
+    bell: Arc<Bell>,
+    worker: Handle,
+    listener: OwnedFd,
+    epoll: OwnedFd,
+    sessions: BTreeMap<u64, Session>,
+    next_session: u64,
+    contexts: BTreeMap<u16, Context>,
+    /// What peers have said of contexts, by node and context.
+    peer_contexts: BTreeMap<(u16, u16), PeerContext>,
+    /// Linked nodes and the session of the link; this node is linked to itself by no session.
+    peers: BTreeMap<u16, u64>,
+    /// Client numbers in use.
+    clients: Vec<bool>,
+    retry: Duration,
+    retry_at: Instant,
+}
+
+impl Control {
+    /// Listens, and links the node to itself.
+    pub fn new(
+        rack: &Rack,
+        nid: u16,
+        nodes: u16,
+        bell: Arc<Bell>,
+        worker: Handle,
+    ) -> Result<Control> {
+        let path = rack.socket_path(nid);
+        let failed = |e| Error::io(format!("cannot listen at {}", path.display()), e);
+        let listener = transport::listen(&path).map_err(failed)?;
+        // Who may join a context is decided by the context's file, not by the socket.
+        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        std::fs::set_permissions(&path, everyone).map_err(failed)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+        let memory = Arc::new(link::create_memory().map_err(failed)?);
+        let to_self = Box::new(Link::new(memory, Side::Loop, None));
+        worker.call(Command::SetLink(nid, Some(to_self)));
+        Ok(Control {
+            rack: rack.clone(),
+            nid,
+            nodes,
+            started: Instant::now(),
+            bell,
+            worker,
+            listener,
+            epoll,
+            sessions: BTreeMap::new(),
+            next_session: 0,
+            contexts: BTreeMap::new(),
+            peer_contexts: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            clients: Vec::new(),
+            retry: peers::FIRST_RETRY,
+            retry_at: Instant::now(),
+        })
+    }
+
+    /// Serves until a signal comes, then retires this node's segments.
+    pub fn run(mut self, signals: BorrowedFd<'_>) -> Result<()> {
+        tracing::info!(nid = self.nid, nodes = self.nodes, "up");
+        let result = self.serve_all(signals);
+        self.retire_own_segments();
+        let _ = std::fs::remove_file(self.rack.socket_path(self.nid));
+        tracing::info!(nid = self.nid, "down");
+        result
+    }
+
+    fn serve_all(&mut self, signals: BorrowedFd<'_>) -> Result<()> {
+        let failed = |e: rustix::io::Errno| Error::io("epoll", e.into());
+        let data = epoll::EventData::new_u64;
+        epoll::add(&self.epoll, &self.listener, data(LISTENER), epoll::EventFlags::IN)
+            .map_err(failed)?;
+        epoll::add(&self.epoll, signals, data(SIGNALS), epoll::EventFlags::IN).map_err(failed)?;
+        let mut events = Vec::with_capacity(64);
+        loop {
+            let timeout = self.reach_lower_nodes();
+            events.clear();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => self.accept_all(),
+                    SIGNALS => return Ok(()),
+                    session => self.serve(session),
+                }
+            }
+        }
+    }
+
+    /// Members on this node learn from their own segment that the node has left.
+    fn retire_own_segments(&self) {
+        for context in self.contexts.values() {
+            context.segment.retire(State::Lost);
+        }
+    }
+
+    // Connections ------------------------------------------------------------------------------
+
+    fn accept_all(&mut self) {
+        loop {
+            match transport::accept(self.listener.as_fd()) {
+                Ok(channel) => {
+                    self.add_session(channel, Role::Unknown);
+                    if self.visitors().count() > MAX_VISITORS {
+                        self.end_oldest_visitor();
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(nid = self.nid, %error, "cannot accept a connection");
+                    if !self.end_oldest_visitor() {
+                        std::thread::sleep(NO_DESCRIPTOR_PAUSE);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connections that have not joined a context, the oldest first.
+    fn visitors(&self) -> impl Iterator<Item = u64> {
+        let is_visitor = |role: &Role| matches!(role, Role::Unknown | Role::Client);
+        self.sessions.iter().filter(move |(_, s)| is_visitor(&s.role)).map(|(id, _)| *id)
+    }
+
+    fn end_oldest_visitor(&mut self) -> bool {
+        let oldest = self.visitors().next();
+        oldest.inspect(|id| self.end(*id)).is_some()
+    }
+
+    fn add_session(&mut self, channel: Channel, role: Role) -> Option<u64> {
+        let credentials = channel.peer().ok()?;
+        let id = self.next_session;
+        let data = epoll::EventData::new_u64(id);
+        epoll::add(&self.epoll, &channel, data, epoll::EventFlags::IN).ok()?;
+        let (pid, uid) = (credentials.pid, credentials.uid);
+        self.sessions.insert(id, Session { channel, pid, uid, role, closed: false });
+        self.next_session += 1;
+        Some(id)
+    }
+
+    /// Takes one message of a connection, or its end.
+    fn serve(&mut self, id: u64) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let result = match session.role {
+            Role::Linking(..) => session.channel.receive().map(|got| self.linked(id, got)),
+            Role::Peer(_) => session.channel.receive().map(|got| self.hear_peer(id, got)),
+            _ => session.channel.receive().map(|got| self.answer(id, got)),
+        };
+        match result {
+            Ok(true) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(false) => self.end(id),
+            Err(error) => {
+                if error.kind() != io::ErrorKind::UnexpectedEof {
+                    tracing::warn!(nid = self.nid, session = id, %error, "connection dropped");
+                }
+                self.end(id);
+            }
+        }
+    }
+
+    fn end(&mut self, id: u64) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        match session.role {
+            Role::Member(member) => self.leave(*member, session.closed),
+            Role::Peer(nid) if self.peers.get(&nid) == Some(&id) => self.lose_peer(nid),
+            _ => {}
+        }
+    }
+}
+
+/// To a client: the answer and what comes with it.
+type Answer = std::result::Result<(Response, Vec<OwnedFd>), Refusal>;
+
+fn refuse(what: &'static str) -> impl Fn(io::Error) -> Refusal {
+    move |error| {
+        let error = Error::io(what, error);
+        (error.errno(), error.to_string())
+    }
+}

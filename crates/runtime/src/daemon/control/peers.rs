@@ -1,0 +1,204 @@
+//! Links to the daemons of other nodes, and what they say.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Context, Control, PeerContext, PeerSegment};
+use crate::daemon::link::{self, Link, Side};
+use crate::daemon::session::{Role, Session};
+use crate::daemon::worker::Command;
+use crate::protocol::{PROTOCOL_VERSION, Request, Response};
+use crate::shm::bell::Bell;
+use crate::shm::line_lock::Owner;
+use crate::shm::mapping::Access;
+use crate::shm::segment::{Segment, State};
+use crate::transport::{Channel, Received};
+
+/// Between two attempts to reach a daemon that is not there; doubles up to the second.
+pub(super) const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LAST_RETRY: Duration = Duration::from_secs(1);
+
+impl Control {
+    /// Nodes link to those with lower numbers; returns when to try again, if any is missing.
+    pub(super) fn reach_lower_nodes(&mut self) -> Option<rustix::event::Timespec> {
+        let missing = |this: &Self| {
+            let linking = |nid| {
+                this.sessions.values().any(|s| matches!(s.role, Role::Linking(n, _) if n == nid))
+            };
+            (0..this.nid).filter(|nid| !this.peers.contains_key(nid) && !linking(*nid)).collect()
+        };
+        let lower: Vec<u16> = missing(self);
+        if lower.is_empty() {
+            self.retry = FIRST_RETRY;
+            return None;
+        }
+        let now = Instant::now();
+        if now >= self.retry_at {
+            for nid in lower {
+                if let Err(error) = self.reach(nid) {
+                    tracing::debug!(nid = self.nid, peer = nid, %error, "peer not there");
+                }
+            }
+            self.retry_at = now + self.retry;
+            self.retry = (self.retry * 2).min(LAST_RETRY);
+        }
+        let wait = self.retry_at.saturating_duration_since(now);
+        rustix::event::Timespec::try_from(wait.max(Duration::from_millis(1))).ok()
+    }
+
+    pub(super) fn reach(&mut self, nid: u16) -> io::Result<()> {
+        let channel = Channel::connect(&self.rack.socket_path(nid))?;
+        channel.set_nonblocking()?;
+        let memory = Arc::new(link::create_memory()?);
+        let flag = self.bell.flag_fd()?;
+        let request = Request::Link { version: PROTOCOL_VERSION, nid: self.nid };
+        channel.send(&request, &[memory.fd(), flag.as_fd(), self.bell.event_fd()])?;
+        self.add_session(channel, Role::Linking(nid, memory));
+        Ok(())
+    }
+
+    /// A daemon with a higher number asks for a link.
+    pub(super) fn accept_link(
+        &mut self,
+        id: u64,
+        version: u32,
+        nid: u16,
+        mut fds: impl Iterator<Item = OwnedFd>,
+    ) -> bool {
+        let session = self.session(id);
+        let uid = rustix::process::getuid();
+        // Links carry every context, so only our own kind may make one; and it says nothing before.
+        let trusted = session.uid == uid || session.uid.is_root();
+        let is_first = matches!(session.role, Role::Unknown);
+        let fits = is_first && version == PROTOCOL_VERSION && nid > self.nid && nid < self.nodes;
+        let (Some(memory), Some(flag), Some(event)) = (fds.next(), fds.next(), fds.next()) else {
+            return false;
+        };
+        if !trusted || !fits {
+            tracing::warn!(nid = self.nid, peer = nid, version, "link refused");
+            return false;
+        }
+        let (Ok(memory), Ok(bell)) = (link::open_memory(memory), Bell::open(flag, event)) else {
+            return false;
+        };
+        let Ok(bell_fds) = self.bell_fds() else { return false };
+        let fds: Vec<BorrowedFd<'_>> = bell_fds.iter().map(AsFd::as_fd).collect();
+        let welcome = Response::Welcome { nid: self.nid, nodes: self.nodes };
+        if self.session(id).channel.send(&welcome, &fds).is_err() {
+            return false;
+        }
+        self.add_peer(id, nid, Link::new(Arc::new(memory), Side::Other, Some(bell)));
+        true
+    }
+
+    /// The lower daemon has answered our request for a link.
+    pub(super) fn linked(&mut self, id: u64, got: Received<Response>) -> bool {
+        let role = std::mem::replace(&mut self.session(id).role, Role::Unknown);
+        let Role::Linking(nid, memory) = role else { return false };
+        let mut fds = got.fds.into_iter();
+        let (Response::Welcome { nid: answered, .. }, Some(flag), Some(event)) =
+            (got.message, fds.next(), fds.next())
+        else {
+            return false;
+        };
+        match Bell::open(flag, event) {
+            Ok(bell) if answered == nid => {
+                self.add_peer(id, nid, Link::new(memory, Side::Maker, Some(bell)));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn add_peer(&mut self, id: u64, nid: u16, link: Link) {
+        if let Some(old) = self.peers.get(&nid).copied() {
+            // It restarted before we noticed that it was gone.
+            self.lose_peer(nid);
+            self.sessions.remove(&old);
+        }
+        self.peer_contexts.retain(|(peer, _), _| *peer != nid);
+        self.session(id).role = Role::Peer(nid);
+        self.peers.insert(nid, id);
+        self.worker.call(Command::SetLink(nid, Some(Box::new(link))));
+        for (ctx_id, context) in &self.contexts {
+            announce(&self.sessions, id, *ctx_id, context);
+        }
+        tracing::info!(nid = self.nid, peer = nid, "link up");
+    }
+
+    /// Takes what a linked daemon says; `false` ends the link.
+    pub(super) fn hear_peer(&mut self, id: u64, got: Received<Request>) -> bool {
+        let Role::Peer(nid) = self.session(id).role else { return false };
+        match got.message {
+            Request::ContextUp { ctx_id, incarnation } => {
+                let Some(fd) = got.fds.into_iter().next() else { return false };
+                let Ok(segment) = Segment::open(fd, Access::ReadWrite) else {
+                    return false;
+                };
+                let segment = Arc::new(segment);
+                let present = PeerSegment::Present(segment.clone());
+                let context = PeerContext { incarnation, segment: present };
+                self.peer_contexts.insert((nid, ctx_id), context);
+                self.worker.call(Command::SetSegment { nid, ctx_id, segment: Ok(segment) });
+                true
+            }
+            Request::ContextDown { ctx_id, lost } => {
+                if let Some(context) = self.peer_contexts.get_mut(&(nid, ctx_id)) {
+                    context.segment = if lost { PeerSegment::Lost } else { PeerSegment::Left };
+                }
+                // The segment itself says closed or lost; the worker keeps it to answer so.
+                self.shake_members(ctx_id);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn lose_peer(&mut self, nid: u16) {
+        tracing::warn!(nid = self.nid, peer = nid, "link lost");
+        self.peers.remove(&nid);
+        self.retry_at = Instant::now();
+        let of_peer = |owner: Owner| owner.token() >> 12 == u32::from(nid);
+        for ((peer, _), context) in &mut self.peer_contexts {
+            let PeerSegment::Present(segment) = &context.segment else { continue };
+            if *peer == nid {
+                segment.retire(State::Lost);
+                context.segment = PeerSegment::Lost;
+            } else {
+                segment.release_locks(of_peer);
+            }
+        }
+        self.worker.call(Command::SetLink(nid, None));
+        for context in self.contexts.values() {
+            context.segment.release_locks(of_peer);
+            context.segment.shake();
+        }
+    }
+
+    /// Lets members that sleep in a context look again at who is there.
+    pub(super) fn shake_members(&self, ctx_id: u16) {
+        if let Some(context) = self.contexts.get(&ctx_id) {
+            context.segment.shake();
+        }
+    }
+}
+
+/// Tells a peer of a segment.
+pub(super) fn announce(sessions: &BTreeMap<u64, Session>, id: u64, ctx_id: u16, context: &Context) {
+    if let Some(session) = sessions.get(&id) {
+        let request = Request::ContextUp { ctx_id, incarnation: context.incarnation };
+        tell(session, &request, &[context.segment.mapping().fd()]);
+    }
+}
+
+/// Tells a peer something. One that does not read would have a wrong picture for ever: the link
+/// ends, and the next one starts with everything that is true then.
+pub(super) fn tell(session: &Session, request: &Request, fds: &[BorrowedFd<'_>]) {
+    if let Err(error) = session.channel.send(request, fds) {
+        tracing::warn!(%error, "a peer does not listen: its link ends");
+        session.channel.hang_up();
+    }
+}
