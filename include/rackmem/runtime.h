@@ -1,6 +1,11 @@
 /*
  * Set-up of a program on the rack: contexts, segments, queue pairs, local buffers
  * (the device driver's part in soNUMA §5.1). These functions live in librackmem.
+ *
+ * After fork() a context belongs to the parent. The child must not call these functions or use
+ * queue pairs, not even to close them: it would speak in the parent's name. It may exec, join a
+ * context of its own after that, or _exit. While it runs on without exec it holds the parent's
+ * connection open, so that the death of the parent goes unnoticed.
  */
 #ifndef RACKMEM_RUNTIME_H
 #define RACKMEM_RUNTIME_H

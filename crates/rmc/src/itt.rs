@@ -137,8 +137,8 @@ impl Itt {
     /// Counts `lines` lines as answered with `status`; the first error stays. Returns the transfer
     /// if these were its last lines: it is out of the table then (RCP stage 2).
     ///
-    /// # Panics
-    /// If the transfer has fewer lines left: it would complete twice.
+    /// More lines than are left count as those that are left: a node that answers what it was not
+    /// asked yet harms the transfer, and nothing else.
     #[inline]
     pub fn answer(&mut self, tid: u32, lines: u32, status: Status) -> Option<Entry> {
         let index = self.index_of(tid);
@@ -146,11 +146,10 @@ impl Itt {
         if entry.tid != tid || entry.remaining == 0 {
             return None;
         }
-        assert!(lines <= entry.remaining, "more answers than lines for tid {tid}");
         if entry.status == Status::Ok {
             entry.status = status;
         }
-        entry.remaining -= lines;
+        entry.remaining = entry.remaining.saturating_sub(lines);
         (entry.remaining == 0).then(|| self.release(index))
     }
 

@@ -121,6 +121,12 @@ impl Qp {
         &self.config
     }
 
+    /// What it has completed so far.
+    #[inline]
+    pub const fn stats(&self) -> QpStats {
+        self.stats.0
+    }
+
     /// RGP stage 2: which work queue entry comes next, and its phase once it is there.
     #[inline]
     pub const fn next_entry(&self) -> Cursor {

@@ -233,7 +233,10 @@ impl Rack {
         let path = self.context_path(ctx_id);
         OpenOptions::new().read(true).write(!read_only).open(&path).map_err(|error| {
             match error.kind() {
-                io::ErrorKind::NotFound => Error::no_context(ctx_id, &self.name),
+                io::ErrorKind::NotFound => match self.describe() {
+                    Ok(_) => Error::no_context(ctx_id, &self.name),
+                    Err(no_rack) => no_rack,
+                },
                 io::ErrorKind::PermissionDenied => Error::no_permission(ctx_id, &path),
                 _ => Error::io(format!("cannot open {}", path.display()), error),
             }

@@ -3,6 +3,10 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
 use rackmem::protocol::Progress;
 use support::TestRack;
 use support::c::{self, Compiler, SANITIZE};
@@ -23,10 +27,18 @@ fn flags() -> Vec<&'static str> {
     flags
 }
 
+/// The program of a source, compiled once.
+fn program(source: &'static str) -> PathBuf {
+    static PROGRAMS: Mutex<BTreeMap<&str, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
+    let place = PROGRAMS.lock().unwrap().entry(source).or_default().clone();
+    let link = || Compiler::c11().link(&c::source(source), &source.replace(".c", ""), &flags());
+    place.get_or_init(link).clone()
+}
+
 /// Runs a program on a rack, in a context of its own for each way of progress.
-fn each_way(name: &str, nodes: u16, source: &str, segment_bytes: u64, args: &[&str]) {
+fn each_way(name: &str, nodes: u16, source: &'static str, segment_bytes: u64, args: &[&str]) {
     let rack = TestRack::start(name, nodes);
-    let program = Compiler::c11().link(&c::source(source), name, &flags());
+    let program = program(source);
     for (ctx_id, progress) in (0..).zip(Progress::ALL) {
         rack.rack.create_context(ctx_id, 0o600).unwrap();
         c::run_on_nodes(&rack, ctx_id, progress, segment_bytes, &program, args);
@@ -64,7 +76,8 @@ fn within_one_process(source: &str) {
     let mut arguments = flags();
     arguments.extend(["-pthread", "-o", program.to_str().unwrap()]);
     compiler.compile(&c::source(source), &arguments);
-    c::run_alone(&program, &[]);
+    // A seed, so that every run is the same; and the rest of the time for other tests.
+    c::run_alone(&program, &["1", "short"]);
 }
 
 #[test]

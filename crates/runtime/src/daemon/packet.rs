@@ -71,10 +71,7 @@ impl PacketQps {
     pub fn publish(&self, rmc: &Rmc) {
         for qp in self.0.iter().flatten() {
             let counters = qp.memory.counters();
-            let stats = rmc.qp_stats(qp.id).unwrap_or_default();
-            counters.ops.store(stats.ops, Ordering::Relaxed);
-            counters.bytes.store(stats.bytes, Ordering::Relaxed);
-            counters.errors.store(stats.errors, Ordering::Relaxed);
+            counters.publish(&rmc.qp_stats(qp.id).unwrap_or_default());
             counters.outstanding.store(rmc.in_flight(qp.id).unwrap_or(0), Ordering::Relaxed);
         }
     }

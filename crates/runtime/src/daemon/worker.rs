@@ -37,7 +37,7 @@ const PACKET_BUDGET: usize = 64;
 
 /// While no packets flow, the lanes are looked at once in so many turns: there are many of them,
 /// and each look would delay the queue pairs on mapped segments.
-const TURNS_PER_PACKET_TURN: u32 = 4;
+const TURNS_PER_PACKET_TURN: u32 = 8;
 
 /// Polls without finding work between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 256;
@@ -436,7 +436,6 @@ impl DirectQp {
             let status = outcome.err().unwrap_or(Status::Ok);
             let slot = self.state.take_entry(false);
             completions[count] = self.state.complete(slot, status, entry.length);
-            self.memory.counters().count(status == Status::Ok, entry.length);
             count += 1;
         }
         if count != 0 {
@@ -445,6 +444,7 @@ impl DirectQp {
                 self.memory.cq_entry(*position).store(*word, Ordering::Release);
             }
             self.memory.bed().wake();
+            self.memory.counters().publish(&self.state.stats());
         }
         count
     }

@@ -13,7 +13,7 @@ const WIDE_BYTES: usize = 256;
 /// From this size on, the string instruction beats any loop of moves, as it need not read the
 /// lines that it overwrites.
 #[cfg(target_arch = "x86_64")]
-const STRING_BYTES: usize = 16 * 1024;
+const STRING_BYTES: usize = 8 * 1024;
 
 /// Copies out of shared memory. All loads are done before any later load.
 ///

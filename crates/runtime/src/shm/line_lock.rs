@@ -8,6 +8,8 @@
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::time::{Duration, Instant};
 
 /// Bytes of a segment under one lock: bulk transfers lock seldom, neighbours rarely collide.
 pub const BLOCK_BYTES: u64 = 1024;
@@ -18,10 +20,19 @@ pub const LOCK_COUNT: usize = 1024;
 /// Failed optimistic reads before the reader locks, which bounds its wait.
 const OPTIMISTIC_TRIES: u32 = 32;
 
-/// Tries, of which one in 64 yields the core, after which a lock is taken from an owner that
-/// neither proceeds nor dies (a stopped process): about a second. Nobody waits for ever; the price
-/// is that the owner, should it go on, may tear a line.
-const PATIENCE_TRIES: u32 = 50_000_000;
+/// Time after which a lock is taken from an owner that neither proceeds nor dies (a stopped
+/// process). Nobody waits for ever; the price is that the owner, should it go on, may tear a line.
+#[cfg(not(loom))]
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time after which a lock is taken from whoever has it: those who only pretend to proceed must
+/// not block others for ever.
+#[cfg(not(loom))]
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tries between two that yield the core, which the owner may need, and look at the clock.
+#[cfg(not(loom))]
+const TRIES_PER_YIELD: u32 = 64;
 
 /// Who holds a lock: not zero, 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +93,7 @@ impl LineLock {
     /// Runs `copy` until it was not disturbed by a writer. Without a `reader` the memory of the
     /// lock cannot be written, so the wait is not bounded by taking the lock.
     pub fn read(&self, reader: Option<Owner>, mut copy: impl FnMut()) {
-        let mut tries = 0;
+        let mut waiting = Waiting::default();
         loop {
             if let Some(version) = self.begin_read() {
                 copy();
@@ -90,15 +101,17 @@ impl LineLock {
                     return;
                 }
             }
-            tries += 1;
             match reader {
-                Some(owner) if tries > OPTIMISTIC_TRIES => {
+                Some(owner) if waiting.tries >= OPTIMISTIC_TRIES => {
                     let version = self.acquire(owner);
                     copy();
                     return self.release(version);
                 }
-                None if tries > PATIENCE_TRIES => return copy(),
-                _ => relax(tries),
+                _ => {
+                    if waiting.is_over(self.0.load(Ordering::Relaxed)) {
+                        return copy();
+                    }
+                }
             }
         }
     }
@@ -132,18 +145,15 @@ impl LineLock {
     #[cold]
     #[inline(never)]
     fn acquire_contended(&self, owner: Owner) -> u64 {
-        let mut tries = 0;
+        let mut waiting = Waiting::default();
         loop {
             let version = self.0.load(Ordering::Relaxed);
             if version & LOCKED == 0 && self.try_lock(version, owner) {
                 return version;
             }
-            tries += 1;
-            if tries > PATIENCE_TRIES {
+            if waiting.is_over(version) {
                 self.release_if(&|_| true);
-                tries = 0;
             }
-            relax(tries);
         }
     }
 
@@ -163,17 +173,44 @@ impl LineLock {
     }
 }
 
-/// Waits a moment for another owner; yields when that owner may need this very core.
-fn relax(tries: u32) {
-    #[cfg(loom)]
-    loom::thread::yield_now();
+/// Waiting for another owner.
+#[derive(Default)]
+struct Waiting {
+    tries: u32,
+    /// When the wait began, as far as somebody looked.
     #[cfg(not(loom))]
-    if tries % 64 == 0 {
+    begin: Option<Instant>,
+    /// What the lock has been since when.
+    #[cfg(not(loom))]
+    word: Option<(u64, Instant)>,
+}
+
+impl Waiting {
+    /// Waits a moment. Whether that was long enough, the lock being `word`.
+    #[cfg(not(loom))]
+    fn is_over(&mut self, word: u64) -> bool {
+        self.tries = self.tries.wrapping_add(1);
+        if self.tries % TRIES_PER_YIELD != 0 {
+            std::hint::spin_loop();
+            return false;
+        }
         std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
+        let now = Instant::now();
+        let begin = *self.begin.get_or_insert(now);
+        let since = match self.word {
+            Some((same, since)) if same == word => since,
+            _ => self.word.insert((word, now)).1,
+        };
+        now - since >= PATIENCE || now - begin >= LAST_PATIENCE
     }
-    let _ = tries;
+
+    /// Models have no clock.
+    #[cfg(loom)]
+    fn is_over(&mut self, _: u64) -> bool {
+        self.tries += 1;
+        loom::thread::yield_now();
+        false
+    }
 }
 
 /// The locks of one segment, in its shared memory.

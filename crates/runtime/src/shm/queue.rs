@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rackmem_abi::{CQ_ENTRY_BYTES, MAX_WQ_SIZE, WQ_ENTRY_BYTES};
+use rackmem_rmc::QpStats;
 
 use super::mapping::{Access, Mapping, PAGE_BYTES};
 use super::sleep::Bed;
@@ -24,6 +25,14 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Shows what a queue pair has done so far.
+    #[inline(always)]
+    pub fn publish(&self, stats: &QpStats) {
+        self.ops.store(stats.ops, Ordering::Relaxed);
+        self.bytes.store(stats.bytes, Ordering::Relaxed);
+        self.errors.store(stats.errors, Ordering::Relaxed);
+    }
+
     /// Counts a completed operation. One writer: no atomic read-modify-write. The application may
     /// have put any number there.
     #[inline(always)]

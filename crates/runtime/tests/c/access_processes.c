@@ -232,10 +232,11 @@ static void asynchronous_of_every_kind(void)
 static void errors(void)
 {
     QP *qp = new_qp(4);
-    uint64_t word = 42;
+    uint64_t word = 42, partial = 0;
     int64_t size = (int64_t)SEGMENT_BYTES;
     CHECK(rmc_read(qp, 1, (uint64_t)size, &word, 1) == -ERANGE);
-    CHECK(rmc_read(qp, 1, (uint64_t)size - 7, &word, 8) == -ERANGE);
+    /* What lies in the segment may come before the error: lines go their own ways. */
+    CHECK(rmc_read(qp, 1, (uint64_t)size - 7, &partial, 8) == -ERANGE);
     CHECK(rmc_write(qp, 1, UINT64_MAX, &word, 8) == -ERANGE);
     CHECK(rmc_write(qp, 1, UINT64_C(1) << 40, &word, 8) == -ERANGE);
     CHECK(rmc_read(qp, 2, 0, &word, 8) == -ENXIO);
