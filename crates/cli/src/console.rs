@@ -23,7 +23,7 @@ pub fn print(text: &str) -> Result<()> {
 /// Writes a value to stdout as JSON.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;

@@ -16,6 +16,7 @@ use rackmem::client::Context;
 use rackmem::protocol::{PROTOCOL_VERSION, PeerState, Progress, Request, Response};
 use rackmem::rack::Rack;
 use rackmem::shm::bell::Bell;
+use rackmem::shm::line_lock::{BLOCK_BYTES, LOCK_COUNT};
 use rackmem::shm::mapping::{Access, Mapping};
 use rackmem::shm::queue::QueueMemory;
 use rackmem::shm::ring::{Consumer, Producer, Ring};
@@ -1118,7 +1119,7 @@ fn be_locker(_: &[String]) {
     let fd = got.fds.into_iter().next().expect("node 1 has joined");
     let segment = Segment::open(fd, Access::ReadWrite).unwrap();
     let base = segment.mapping().base();
-    for index in 0..rackmem::shm::line_lock::LOCK_COUNT {
+    for index in 0..LOCK_COUNT {
         // SAFETY: the lock lies in the mapping, before the data.
         let lock = unsafe { &*base.add(LOCKS_AT + 8 * index).cast::<AtomicU64>() };
         lock.store(u64::from(owner) << 40 | 1, Ordering::SeqCst);
@@ -1142,7 +1143,7 @@ fn a_lock_that_is_never_given_back_delays_but_does_not_block() {
     let rack = TestRack::start("locker", 2);
     rack.rack.create_context(0, 0o600).unwrap();
     rack.rack.create_context(1, 0o600).unwrap();
-    const BYTES: u64 = 64 * 1024;
+    const BYTES: u64 = 64 * BLOCK_BYTES;
     let contexts = rack.open_all(0, BYTES, Progress::Inline);
     for progress in Progress::ALL {
         let options = rack.options(0, 0).progress(progress);
@@ -1153,9 +1154,9 @@ fn a_lock_that_is_never_given_back_delays_but_does_not_block() {
         for (what, block) in [("a write", 10u64), ("a read", 20), ("an atomic", 30)] {
             let start = Instant::now();
             match what {
-                "a write" => qp.write(1, block * 1024, &[1]).unwrap(),
-                "a read" => qp.read(1, block * 1024, &mut [0]).unwrap(),
-                _ => _ = qp.fetch_add(1, block * 1024, 1).unwrap(),
+                "a write" => qp.write(1, block * BLOCK_BYTES, &[1]).unwrap(),
+                "a read" => qp.read(1, block * BLOCK_BYTES, &mut [0]).unwrap(),
+                _ => _ = qp.fetch_add(1, block * BLOCK_BYTES, 1).unwrap(),
             }
             eprintln!("{what} past a stopped owner, {}: {:?}", progress.name(), start.elapsed());
             assert!(start.elapsed() < BOUND);

@@ -1,7 +1,7 @@
 //! The daemon of a node: the remote memory controller in software (soNUMA §7.1, "RMCemu").
 //!
-//! Two threads. [`control`] talks to clients and to the daemons of other nodes over sockets: it is
-//! the device driver. [`worker`] runs the pipelines and never enters the kernel while there is
+//! Two threads. `control` talks to clients and to the daemons of other nodes over sockets: it is
+//! the device driver. `worker` runs the pipelines and never enters the kernel while there is
 //! work: it is the controller. Control tells the worker what exists by commands, and waits for each
 //! to be taken, so that neither ever sees half a change.
 

@@ -1,4 +1,4 @@
-//! Line atomicity between processes: a sequence lock per 1 KiB block of a segment.
+//! Line atomicity between processes: a sequence lock per 4 KiB block of a segment.
 //!
 //! Readers take no lock: they note the version, copy, and look whether it changed. Writers and
 //! atomics lock. The lock word names its owner, so that the locks of a killed process can be
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Bytes of a segment under one lock: bulk transfers lock seldom, neighbours rarely collide.
-pub const BLOCK_BYTES: u64 = 1024;
+pub const BLOCK_BYTES: u64 = 4096;
 
 /// Locks of a segment; blocks share them modulo this count.
 pub const LOCK_COUNT: usize = 1024;

@@ -49,7 +49,7 @@ struct Notifications {
 }
 
 /// Blocks that a long read copies between looking at their locks.
-const BLOCKS_AT_ONCE: usize = 32;
+const BLOCKS_AT_ONCE: usize = 16;
 
 const LOCKS_AT: usize = PAGE_BYTES;
 const DATA_AT: usize = LOCKS_AT + round_up_to_page(size_of::<LineLocks>());
