@@ -59,10 +59,18 @@ pub struct TestRack {
 /// Puts all racks of this test process into a directory of their own.
 pub fn use_own_directory() {
     use std::sync::OnceLock;
-    static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let dir = DIR.get_or_init(|| tempfile::tempdir().unwrap());
+    static DIR: OnceLock<std::path::PathBuf> = OnceLock::new();
+    // Nothing drops a static.
+    extern "C" fn remove() {
+        let _ = DIR.get().map(std::fs::remove_dir_all);
+    }
+    let dir = DIR.get_or_init(|| {
+        // SAFETY: the function may be called at the end of the process.
+        unsafe { libc::atexit(remove) };
+        tempfile::tempdir().unwrap().keep()
+    });
     // SAFETY: every test calls this before it starts threads of its own, with the same value.
-    unsafe { std::env::set_var("RACKMEM_DIR", dir.path()) };
+    unsafe { std::env::set_var("RACKMEM_DIR", dir) };
 }
 
 impl TestRack {
