@@ -57,7 +57,8 @@ void rackmem_close(rackmem_context *ctx);
 int rackmem_nid(const rackmem_context *ctx);
 int rackmem_nodes(const rackmem_context *ctx);
 
-/* This node's segment: zeroed memory that all members can reach. */
+/* This node's segment: zeroed memory that all members can reach. A member that joined with
+ * read_only must not write it: the pages are mapped for reading. */
 void *rackmem_segment(const rackmem_context *ctx);
 size_t rackmem_segment_bytes(const rackmem_context *ctx);
 

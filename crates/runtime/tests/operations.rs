@@ -179,6 +179,32 @@ fn a_reader_may_not_write() {
 }
 
 #[test]
+fn a_reader_at_the_owners_own_node_may_not_write_either() {
+    let rack = TestRack::start("read-only-beside", 1);
+    rack.rack.create_context(5, 0o600).unwrap();
+    let owner = Context::open(&rack.options(0, 5).segment_bytes(4096)).unwrap();
+    let reader = Context::open(&rack.options(0, 5).read_only(true)).unwrap();
+    owner.write_own(0, &[7; 8]).unwrap();
+    let mut got = [0; 8];
+    reader.read_own(0, &mut got).unwrap();
+    assert_eq!(got, [7; 8]);
+    assert_eq!(reader.write_own(0, &[1]), Err(Status::NoPermission));
+    let mapped = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let page = reader.segment_data() as usize;
+    let line = mapped.lines().find(|line| {
+        let (from, rest) = line.split_once('-').unwrap();
+        let (to, _) = rest.split_once(' ').unwrap();
+        let range = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap());
+        (range[0]..range[1]).contains(&page)
+    });
+    assert!(line.is_some_and(|line| line.contains(" r--s ")), "{line:?}");
+    // It sleeps all the same, and is woken by nothing but the clock.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_millis(20);
+    let error = reader.sleep_until(&mut || false, None, Some(deadline)).unwrap_err();
+    assert_eq!(error.errno(), 110, "{error}");
+}
+
+#[test]
 fn several_contexts_do_not_see_each_other() {
     let rack = TestRack::start("contexts", 2);
     for progress in Progress::ALL {

@@ -22,6 +22,9 @@ const JOIN_POLL: Duration = Duration::from_millis(2);
 /// A sleeper looks that often whether daemon and peer are still there.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
 
+/// A member that may only read looks that often for what it waits for.
+const READER_NAP: Duration = Duration::from_millis(1);
+
 /// A process's membership in a context: one connection to its daemon, and what came through it.
 #[derive(Debug)]
 pub(crate) struct Membership {
@@ -153,8 +156,9 @@ impl Context {
         };
         let fd = opened.fds.into_iter().next();
         let fd = fd.ok_or_else(|| Error::new(libc::EPROTO, "the daemon sent no segment"))?;
-        let segment = Segment::open(fd, Access::ReadWrite)
-            .map_err(|e| Error::io("cannot map the segment", e))?;
+        let access = if read_only { Access::Read } else { Access::ReadWrite };
+        let segment =
+            Segment::open(fd, access).map_err(|e| Error::io("cannot map the segment", e))?;
         let membership = Membership {
             rack_nodes,
             nid: options.nid,
@@ -166,7 +170,7 @@ impl Context {
             connection: Mutex::new(connection),
             peers: Mutex::new(vec![None; usize::from(rack_nodes)]),
         };
-        if options.progress != Progress::Inline {
+        if options.progress != Progress::Inline && !read_only {
             let address = membership.segment.data() as u64;
             membership.call(&Request::PlaceSegment { address })?;
         }
@@ -233,12 +237,14 @@ impl Context {
         self.membership.segment.size_bytes()
     }
 
-    /// First byte of this node's segment, which other nodes may change at any time.
+    /// First byte of this node's segment, which other nodes may change at any time. A member that
+    /// joined for reading only must not write it.
     pub fn segment_data(&self) -> *mut u8 {
         self.membership.segment.data()
     }
 
-    /// 8 bytes of this node's segment, to poll and to change: atomic against remote operations.
+    /// 8 bytes of this node's segment, to poll and (unless joined for reading only) to change:
+    /// atomic against remote operations.
     ///
     /// # Errors
     /// `OutOfSegment`; `MisalignedAtomic` if `offset` is no multiple of 8.
@@ -269,9 +275,12 @@ impl Context {
     /// Copies into this node's segment.
     ///
     /// # Errors
-    /// `OutOfSegment`
+    /// `OutOfSegment`; `NoPermission` if joined for reading only.
     pub fn write_own(&self, offset: u64, bytes: &[u8]) -> std::result::Result<(), Status> {
         self.check_own(offset, bytes.len())?;
+        if self.membership.segment.access() == Access::Read {
+            return Err(Status::NoPermission);
+        }
         // SAFETY: the range was checked.
         unsafe {
             let to = self.segment_data().add(offset as usize);
@@ -382,7 +391,11 @@ impl Context {
                     return Err(Error::new(libc::ETIMEDOUT, "waited in vain"));
                 }
             }
-            bed.sleep_unless(ready, nap);
+            match self.membership.segment.access() {
+                Access::ReadWrite => bed.sleep_unless(ready, nap),
+                // Who may only read cannot ask to be woken, so it looks now and then.
+                Access::Read => std::thread::sleep(nap.min(READER_NAP)),
+            }
         }
     }
 }

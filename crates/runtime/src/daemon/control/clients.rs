@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rackmem_abi::MAX_WQ_SIZE;
-use rackmem_rmc::{MAX_QPS, QpConfig};
+use rackmem_rmc::{MAX_QPS, QpConfig, Rights};
 
 use super::{Answer, Control, Refusal, refuse};
 use crate::daemon::local::{Backing, MAX_BUFFERS};
@@ -40,7 +40,11 @@ impl Control {
                 member.qps.get(&qp).map(|record| Backing::Queue(record.memory.clone()))
             }),
             Request::PlaceSegment { address } => {
-                self.place(id, address, |member| Some(Backing::Segment(member.segment.clone())))
+                self.place(id, address, |member| {
+                    // It must not become the destination of a reader's operations.
+                    let may_write = member.rights == Rights::ReadWrite;
+                    may_write.then(|| Backing::Segment(member.segment.clone()))
+                })
             }
             Request::Peer { nid } => self.peer_segment(id, nid),
             Request::Close => self.close(id),

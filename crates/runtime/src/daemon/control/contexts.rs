@@ -55,7 +55,11 @@ impl Control {
         let local = LocalTable::new(if is_own { Foreign::open(pid) } else { None });
         self.worker.call(Command::AddClient(client, owner, local));
         // If this fails the client is a member all the same, until it hangs up.
-        let fd = clone_fd(segment.mapping());
+        // Who may only read gets no way to change what other members of this node have here.
+        let fd = match rights {
+            Rights::ReadWrite => clone_fd(segment.mapping()),
+            Rights::ReadOnly => segment.mapping().read_only_fd().map_err(refuse("segment")),
+        };
         self.session(id).role = Role::Member(Box::new(Member {
             id: client,
             owner,

@@ -8,6 +8,9 @@ use crate::status::{ContextStatus, NodeStatus, QpStatus};
 /// Queue pairs that a status lists, so that it fits a message.
 const MAX_STATUS_QPS: usize = 256;
 
+/// Contexts that a status lists, likewise.
+const MAX_STATUS_CONTEXTS: usize = 256;
+
 impl Control {
     pub(super) fn status(&self) -> NodeStatus {
         let (reply, stats) = std::sync::mpsc::channel();
@@ -25,7 +28,7 @@ impl Control {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: self.started.elapsed().as_millis() as u64,
             peers_up: self.peers.keys().copied().collect(),
-            contexts: contexts.collect(),
+            contexts: contexts.take(MAX_STATUS_CONTEXTS).collect(),
             qps: self.sessions.values().flat_map(qp_statuses).take(MAX_STATUS_QPS).collect(),
             served_packets: stats.served,
             served_bytes: stats.served_bytes,
