@@ -155,8 +155,8 @@ fn node_rates(
     NodeRates {
         nid,
         answers: after.is_some(),
-        ops_per_second: qps.iter().map(|qp| qp.ops_per_second).sum(),
-        bytes_per_second: qps.iter().map(|qp| qp.bytes_per_second).sum(),
+        ops_per_second: total(qps.iter().map(|qp| qp.ops_per_second)),
+        bytes_per_second: total(qps.iter().map(|qp| qp.bytes_per_second)),
         errors: qps.iter().map(|qp| qp.errors).sum(),
         served_packets_per_second: rate(served(after), served(before)),
         qps,
@@ -216,17 +216,22 @@ fn render(measurement: &Measurement) -> String {
             ]);
         }
     }
-    let total: f64 = measurement.nodes.iter().map(|node| node.ops_per_second).sum();
-    let bytes_total: f64 = measurement.nodes.iter().map(|node| node.bytes_per_second).sum();
+    let ops_total = total(measurement.nodes.iter().map(|node| node.ops_per_second));
+    let bytes_total = total(measurement.nodes.iter().map(|node| node.bytes_per_second));
     format!(
         "rack '{}': {}, {} ops/s, {}/s, over {:.1} s\n\n{}",
         measurement.rack,
         count(measurement.nodes.len(), "node"),
-        size::rounded(total.round()),
+        size::rounded(ops_total.round()),
         bytes(bytes_total),
         measurement.seconds,
         table.render()
     )
+}
+
+/// A sum that starts from plain zero: that of no floating-point numbers is -0.
+fn total(rates: impl Iterator<Item = f64>) -> f64 {
+    rates.fold(0.0, |sum, rate| sum + rate)
 }
 
 /// The terminal's second screen, with keys that are not echoed; given back when dropped.
@@ -352,6 +357,12 @@ mod tests {
         assert_eq!(rates.ops_per_second, 25.0);
         let rates = node_rates(0, Some(&node(9, 100)), None, 2.0);
         assert!(!rates.answers && rates.qps.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_not_less_than_nothing() {
+        assert_eq!(total(std::iter::empty()).to_string(), "0");
+        assert_eq!(total([1.5, 2.0].into_iter()).to_string(), "3.5");
     }
 
     #[test]

@@ -124,25 +124,11 @@ mod imp {
         }
     }
 
-    /// 64 bytes by four vector moves each way.
+    /// 64 bytes out of shared memory, where the order of stores does not matter.
     #[inline(always)]
     pub unsafe fn copy_line(dst: *mut u8, src: *const u8) {
         // SAFETY: 64 bytes are valid on both sides.
-        unsafe {
-            asm!(
-                "movups {a}, [{s}]",
-                "movups {b}, [{s} + 16]",
-                "movups {c}, [{s} + 32]",
-                "movups {d}, [{s} + 48]",
-                "movups [{t}], {a}",
-                "movups [{t} + 16], {b}",
-                "movups [{t} + 32], {c}",
-                "movups [{t} + 48], {d}",
-                s = in(reg) src, t = in(reg) dst,
-                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                options(nostack, preserves_flags),
-            );
-        }
+        unsafe { copy_line_head_last(dst, src) }
     }
 
     /// A whole line of shared memory, its first 16 bytes last: stores of x86 become visible in
