@@ -247,9 +247,8 @@ static int read_lines(reader *r, gzFile file, char *buffer)
     size_t kept = 0; /* bytes of a line that is not complete yet */
     for (;;) {
         int got = gzread(file, buffer + kept, (unsigned)(BUFFER_BYTES - kept));
-        int code = Z_OK;
-        if (got <= 0)
-            gzerror(file, &code);
+        int code;
+        gzerror(file, &code); /* a file that ends too early says so only with its last bytes */
         if (got < 0 || code != Z_OK)
             return read_failed(r, file);
         if (got == 0)

@@ -71,6 +71,14 @@ fn the_demo_takes_a_graph_and_says_what_is_wrong_with_one() {
     fs::write(&graph, "1 2\n2 three\n").unwrap();
     let complaint = host.fails(1, &["demo", "--graph", graph.to_str().unwrap()]);
     assert!(complaint.contains("graph.txt:2: "), "{complaint}");
+    // A gzip file whose only block, stored as it is, breaks off in the middle of an edge.
+    let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+    let stored = [1, 20, 0, !20, 0xff];
+    let broken = [&header[..], &stored[..], b"1 2\n2 3\n3 "].concat();
+    fs::write(&graph, broken).unwrap();
+    let complaint = host.fails(1, &["demo", "--graph", graph.to_str().unwrap()]);
+    assert!(complaint.contains("graph.txt: the gzip file is truncated"), "{complaint}");
+
     let complaint = host.fails(1, &["demo", "--graph", "/no/such/graph"]);
     assert_eq!(
         complaint,
