@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::client::ffi;
@@ -440,8 +440,3 @@ pub(crate) fn explain(error: c_int) -> String {
         None => std::io::Error::from_raw_os_error(error.saturating_abs()).to_string(),
     }
 }
-
-const _: fn() = || {
-    fn is_send<T: Send>() {}
-    is_send::<Arc<Context>>();
-};

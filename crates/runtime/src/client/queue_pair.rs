@@ -100,7 +100,7 @@ impl QueuePair {
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.
-    pub fn read(&mut self, nid: u16, offset: u64, out: &mut [u8]) -> Status2 {
+    pub fn read(&mut self, nid: u16, offset: u64, out: &mut [u8]) -> Outcome {
         self.scope(|scope| scope.read(nid, offset, out))
     }
 
@@ -108,7 +108,7 @@ impl QueuePair {
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.
-    pub fn write(&mut self, nid: u16, offset: u64, bytes: &[u8]) -> Status2 {
+    pub fn write(&mut self, nid: u16, offset: u64, bytes: &[u8]) -> Outcome {
         self.scope(|scope| scope.write(nid, offset, bytes))
     }
 
@@ -143,7 +143,7 @@ impl QueuePair {
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.
-    pub fn notify(&mut self, nid: u16) -> Status2 {
+    pub fn notify(&mut self, nid: u16) -> Outcome {
         self.scope(|scope| scope.post(Op::Notify, nid, 0, 0, 0))
     }
 
@@ -152,7 +152,7 @@ impl QueuePair {
     ///
     /// # Errors
     /// The first error of any of them.
-    pub fn scope<'env>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>)) -> Status2 {
+    pub fn scope<'env>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>)) -> Outcome {
         let mut scope = Scope { raw: &mut self.0, first: Status::Ok, _env: PhantomData };
         body(&mut scope);
         scope.drain()
@@ -178,7 +178,8 @@ impl QueuePair {
     }
 }
 
-type Status2 = std::result::Result<(), Status>;
+/// Of an operation, or of the first that failed among several.
+type Outcome = std::result::Result<(), Status>;
 
 /// Operations in flight together; see [`QueuePair::scope`].
 pub struct Scope<'qp, 'env> {
@@ -306,7 +307,7 @@ impl<'env> Scope<'_, 'env> {
         }
     }
 
-    fn drain(&mut self) -> Status2 {
+    fn drain(&mut self) -> Outcome {
         let mut polls = 0;
         while self.raw.qp.posted != self.raw.qp.reaped {
             if !self.reap() {
