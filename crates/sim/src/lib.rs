@@ -1,0 +1,21 @@
+//! The cycle-level model: the chips and racks of the papers, part by part.
+//!
+//! The ownership tree is the block diagram. A [`chip::Chip`] owns its tiles (core, L1, LLC bank,
+//! directory slice, network interface), its memory controllers and its network on chip; a rack
+//! owns chips and the fabric between them. Parts exchange messages with a latency of at least one
+//! cycle, so the order in which they are visited within a cycle is not part of the model, and
+//! stretches in which nothing happens are skipped.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`engine`] | cycles, events, random numbers, statistics |
+//! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
+//! | [`coherence`] | the protocol as pure state machines |
+//! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
+//! | [`machine`] | machine files |
+
+pub mod chip;
+pub mod coherence;
+pub mod engine;
+pub mod machine;
+pub mod noc;
