@@ -13,9 +13,11 @@
 //! | [`coherence`] | the protocol as pure state machines |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
 //! | [`machine`] | machine files |
+//! | [`report`] | what a run found out |
 
 pub mod chip;
 pub mod coherence;
 pub mod engine;
 pub mod machine;
 pub mod noc;
+pub mod report;

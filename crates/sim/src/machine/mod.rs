@@ -1,1 +1,5 @@
-//! Machine files.
+//! Machine files: what a machine is made of ([`spec`]).
+
+pub mod spec;
+
+pub use spec::Machine;

@@ -1,0 +1,471 @@
+//! A machine as its file describes it: one struct per part.
+//!
+//! Every field has a default, so that a file names what it wants to say. Machine files of published
+//! machines name everything that the paper gives, and say of the rest why it was chosen.
+
+use serde::{Deserialize, Serialize};
+
+/// A machine: chips, what joins them, and what they do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Machine {
+    /// Name in reports.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Start of all random numbers.
+    pub seed: u64,
+    /// Clock of the chips; cycles are its periods.
+    pub clock_ghz: f64,
+    /// Tiles of a chip.
+    pub tiles: TileSpec,
+    /// The instructions around queue accesses.
+    pub core: CoreSpec,
+    /// Private data caches of the cores.
+    pub l1: L1Spec,
+    /// Last-level cache.
+    pub llc: LlcSpec,
+    /// Directory slices.
+    pub directory: DirectorySpec,
+    /// Memory controllers and memory.
+    pub memory: MemorySpec,
+    /// Network on chip.
+    pub noc: NocSpec,
+    /// Network interfaces.
+    pub ni: NiSpec,
+    /// Between chips.
+    pub network: NetworkSpec,
+    /// What the cores do.
+    pub workload: WorkloadSpec,
+    /// When a run ends.
+    pub run: RunSpec,
+}
+
+/// Tiles of a chip, each a core with its L1. On a mesh each also has an LLC bank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TileSpec {
+    /// Columns of tiles.
+    pub columns: u16,
+    /// Rows of tiles.
+    pub rows: u16,
+}
+
+/// How many instructions software executes around its accesses to the queues (Manycore NI §3.1).
+/// They depend on each other, so each takes a cycle of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoreSpec {
+    /// Arithmetic instructions to make a WQ entry.
+    pub wq_instructions: u32,
+    /// Stores of a WQ entry, all to the same block.
+    pub wq_stores: u32,
+    /// Instructions to look at a CQ entry, one of which is the load.
+    pub cq_instructions: u32,
+    /// Asynchronous reads: how many entries are posted between two looks at the CQ.
+    pub posts_per_poll: u32,
+}
+
+/// A private cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct L1Spec {
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Associativity.
+    pub ways: u32,
+    /// Tag and data.
+    pub latency_cycles: u32,
+    /// Accesses a cycle.
+    pub ports: u32,
+    /// Blocks in transition.
+    pub mshrs: u32,
+}
+
+/// The shared last-level cache, statically interleaved over its banks by block (NUCA).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LlcSpec {
+    /// Capacity of all banks together.
+    pub size_bytes: u64,
+    /// Associativity.
+    pub ways: u32,
+    /// Time of an access to a bank.
+    pub latency_cycles: u32,
+    /// Time for which an access keeps its bank busy.
+    pub occupancy_cycles: u32,
+    /// Transactions that a bank's home has under way; requests beyond wait in the network.
+    pub transactions: u32,
+}
+
+/// A directory slice per LLC bank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DirectorySpec {
+    /// Entries of all slices together, per block that the private caches can hold.
+    pub provisioning: f64,
+    /// Associativity.
+    pub ways: u32,
+}
+
+/// Memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemorySpec {
+    /// Time from a controller's request to its data.
+    pub latency_ns: f64,
+    /// Controllers.
+    pub controllers: u16,
+    /// Neighbouring addresses that one controller serves before the next one's turn.
+    pub interleave_bytes: u64,
+    /// Bandwidth of a controller; 0 = not limited.
+    pub bytes_per_cycle: f64,
+}
+
+/// How the parts of a chip are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NocTopology {
+    /// A mesh with a column of NIs at one side and one of memory controllers at the other.
+    Mesh,
+    /// NOC-Out: trees and a flattened butterfly (Manycore NI §6.3).
+    NocOut,
+    /// Every endpoint one hop from every other.
+    Crossbar,
+}
+
+/// Which way packets take through a mesh (Manycore NI §4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NocRouting {
+    /// Columns first.
+    Xy,
+    /// Rows first.
+    Yx,
+    /// Either, by chance.
+    O1turn,
+    /// Class-based: memory requests YX, the rest XY.
+    Cdr,
+    /// Class-based: what comes from directories YX, the rest XY.
+    CdrDirectory,
+}
+
+/// Network on chip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NocSpec {
+    /// Shape.
+    pub topology: NocTopology,
+    /// Routing; meshes only.
+    pub routing: NocRouting,
+    /// Width of a link, which is the size of a flit.
+    pub link_bytes: u32,
+    /// What a packet carries besides its payload: route, command, address.
+    pub header_bytes: u32,
+    /// Mesh: time of a flit from router to router, pipeline and link.
+    pub hop_cycles: u32,
+    /// NOC-Out: time from router to router of a tree.
+    pub tree_hop_cycles: u32,
+    /// NOC-Out: tiles that a flit passes in a cycle on a link of the flattened butterfly.
+    pub tiles_per_cycle: u32,
+    /// NOC-Out: pipeline of the routers of the flattened butterfly, without links.
+    pub butterfly_router_cycles: u32,
+    /// From a part to its router: making a packet of a message, and the wire.
+    pub injection_cycles: u32,
+    /// From a router to its part: the wire, and making a message of the packet.
+    pub ejection_cycles: u32,
+    /// Between parts of the same tile.
+    pub local_cycles: u32,
+    /// Virtual channels of each of the four virtual networks.
+    pub vcs: u32,
+    /// Buffer of a virtual channel.
+    pub buffer_flits: u32,
+}
+
+/// Where the network interfaces are (Manycore NI §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// RGP and RCP at the edge, one pair per row.
+    Edge,
+    /// RGP and RCP in every tile.
+    PerTile,
+    /// Frontends in every tile, a backend per row at the edge.
+    Split,
+    /// No queue pairs: cores load from remote memory through the edge.
+    Numa,
+}
+
+/// How an NI cache in a tile takes part in coherence (Manycore NI §3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NiCacheKind {
+    /// At the back side of the L1, one party with it.
+    BackSide,
+    /// A cache of its own, which the directory tracks apart.
+    Separate,
+}
+
+/// When the last line of a transfer counts as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// When the RCP has sent it to its home: nothing orders the data before the CQ entry.
+    Posted,
+    /// When its home has acknowledged it.
+    Acknowledged,
+}
+
+/// Network interfaces.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NiSpec {
+    /// Where they are.
+    pub placement: Placement,
+    /// How their caches take part in coherence; not for edge placement.
+    pub cache: NiCacheKind,
+    /// Whether a back-side cache has the owned state.
+    pub owned_state: bool,
+    /// Blocks of an NI cache.
+    pub cache_blocks: u32,
+    /// Time of an access to an NI cache.
+    pub cache_latency_cycles: u32,
+    /// Between an L1 and the NI cache behind it.
+    pub back_side_cycles: u32,
+    /// RGP frontend: select WQ, compute address, load, check (Figure 4a).
+    pub rgp_frontend_cycles: u32,
+    /// RGP backend up to the first request: ITT, unroll, packet (Figure 4a).
+    pub rgp_backend_cycles: u32,
+    /// RCP backend: receive, ITT, compute address, translate (Figure 4b).
+    pub rcp_backend_cycles: u32,
+    /// RCP frontend before it writes the CQ entry (Figure 4b).
+    pub rcp_frontend_cycles: u32,
+    /// The stage that makes a packet between frontend and backend; split placement only.
+    pub interface_cycles: u32,
+    /// RRPP before and after its memory access: decode, context table, bounds, translate; reply.
+    pub rrpp_cycles: u32,
+    /// Memory accesses that an RRPP has under way.
+    pub rrpp_transactions: u32,
+    /// Requests that an RGP sends a cycle.
+    pub unroll_per_cycle: u32,
+    /// Lines that an RGP has under way at most; 0 = not limited (source-based flow control).
+    pub max_outstanding_lines: u32,
+    /// When a transfer is complete.
+    pub completion: Completion,
+    /// Entries of WQ and CQ.
+    pub wq_entries: u32,
+}
+
+/// What is at the other end of the chip's network port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remote {
+    /// A traffic generator that sends as many requests as it gets, and answers after the time
+    /// that this chip's own RRPPs take (Manycore NI §5).
+    Generator,
+    /// Other chips of the same kind, all simulated.
+    Nodes,
+}
+
+/// Between chips.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkSpec {
+    /// Time of a hop.
+    pub hop_latency_ns: f64,
+    /// Hops between source and destination, each way.
+    pub hops: u32,
+    /// What is there.
+    pub remote: Remote,
+    /// Chips, if they are simulated.
+    pub nodes: u16,
+}
+
+/// What the cores do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadKind {
+    /// One remote read after the other, each waited for.
+    SyncRead,
+    /// Remote reads as long as the WQ has room.
+    AsyncRead,
+}
+
+/// What the cores do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkloadSpec {
+    /// Microbenchmark.
+    pub kind: WorkloadKind,
+    /// Length of a read.
+    pub transfer_bytes: u32,
+    /// Cores that issue, from the first one; 0 = all.
+    pub cores: u16,
+    /// The first core that issues.
+    pub first_core: u16,
+    /// Memory that remote reads are spread over, and the same again for local buffers.
+    pub footprint_bytes: u64,
+    /// Synchronous reads per core before the measurement.
+    pub warmup_reads: u32,
+}
+
+/// When a run ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunSpec {
+    /// Length of a window.
+    pub window_cycles: u64,
+    /// The run ends when the metric changes by less than this between two windows.
+    pub stable_percent: f64,
+    /// Windows at least.
+    pub min_windows: u32,
+    /// Windows at most; then the run ends unstable, and says so.
+    pub max_windows: u32,
+    /// Synchronous reads that are measured per core.
+    pub reads: u32,
+    /// Cycles without any progress after which the run is given up.
+    pub watchdog_cycles: u64,
+    /// Threads for the chips of a rack; 0 = one per core of the host. The result is the same.
+    pub threads: u32,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            name: "unnamed".to_owned(),
+            description: String::new(),
+            seed: 1,
+            clock_ghz: 2.0,
+            tiles: TileSpec::default(),
+            core: CoreSpec::default(),
+            l1: L1Spec::default(),
+            llc: LlcSpec::default(),
+            directory: DirectorySpec::default(),
+            memory: MemorySpec::default(),
+            noc: NocSpec::default(),
+            ni: NiSpec::default(),
+            network: NetworkSpec::default(),
+            workload: WorkloadSpec::default(),
+            run: RunSpec::default(),
+        }
+    }
+}
+
+impl Default for TileSpec {
+    fn default() -> Self {
+        Self { columns: 8, rows: 8 }
+    }
+}
+
+impl Default for CoreSpec {
+    fn default() -> Self {
+        Self { wq_instructions: 12, wq_stores: 2, cq_instructions: 4, posts_per_poll: 4 }
+    }
+}
+
+impl Default for L1Spec {
+    fn default() -> Self {
+        Self { size_bytes: 32 << 10, ways: 2, latency_cycles: 3, ports: 2, mshrs: 32 }
+    }
+}
+
+impl Default for LlcSpec {
+    fn default() -> Self {
+        Self {
+            size_bytes: 16 << 20,
+            ways: 16,
+            latency_cycles: 6,
+            occupancy_cycles: 6,
+            transactions: 64,
+        }
+    }
+}
+
+impl Default for DirectorySpec {
+    fn default() -> Self {
+        Self { provisioning: 2.0, ways: 16 }
+    }
+}
+
+impl Default for MemorySpec {
+    fn default() -> Self {
+        Self { latency_ns: 50.0, controllers: 8, interleave_bytes: 4096, bytes_per_cycle: 0.0 }
+    }
+}
+
+impl Default for NocSpec {
+    fn default() -> Self {
+        Self {
+            topology: NocTopology::Mesh,
+            routing: NocRouting::CdrDirectory,
+            link_bytes: 16,
+            header_bytes: 16,
+            hop_cycles: 3,
+            tree_hop_cycles: 1,
+            tiles_per_cycle: 2,
+            butterfly_router_cycles: 2,
+            injection_cycles: 2,
+            ejection_cycles: 2,
+            local_cycles: 1,
+            vcs: 2,
+            buffer_flits: 6,
+        }
+    }
+}
+
+impl Default for NiSpec {
+    fn default() -> Self {
+        Self {
+            placement: Placement::Split,
+            cache: NiCacheKind::BackSide,
+            owned_state: true,
+            cache_blocks: 64,
+            cache_latency_cycles: 1,
+            back_side_cycles: 1,
+            rgp_frontend_cycles: 4,
+            rgp_backend_cycles: 3,
+            rcp_backend_cycles: 4,
+            rcp_frontend_cycles: 2,
+            interface_cycles: 1,
+            rrpp_cycles: 6,
+            rrpp_transactions: 64,
+            unroll_per_cycle: 1,
+            max_outstanding_lines: 0,
+            completion: Completion::Posted,
+            wq_entries: 128,
+        }
+    }
+}
+
+impl Default for NetworkSpec {
+    fn default() -> Self {
+        Self { hop_latency_ns: 35.0, hops: 1, remote: Remote::Generator, nodes: 2 }
+    }
+}
+
+impl Default for WorkloadSpec {
+    fn default() -> Self {
+        Self {
+            kind: WorkloadKind::AsyncRead,
+            transfer_bytes: 512,
+            cores: 0,
+            first_core: 0,
+            footprint_bytes: 64 << 20,
+            warmup_reads: 40,
+        }
+    }
+}
+
+impl Default for RunSpec {
+    fn default() -> Self {
+        Self {
+            window_cycles: 500_000,
+            stable_percent: 1.0,
+            min_windows: 2,
+            max_windows: 40,
+            reads: 100,
+            watchdog_cycles: 200_000,
+            threads: 0,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a run found out.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
+pub type Stats = BTreeMap<String, f64>;
+
+/// The result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name of the machine.
+    pub machine: String,
+    /// Simulated cycles.
+    pub cycles: u64,
+    /// Wall-clock time of the simulation.
+    pub seconds: f64,
+    /// Whether the metric was stable at the end.
+    pub stable: bool,
+    /// Synchronous reads: latency of a read.
+    pub latency: Option<Latency>,
+    /// Synchronous reads: where the time went, in the order of events.
+    pub breakdown: Vec<Stage>,
+    /// Asynchronous reads, each window.
+    pub windows: Vec<Window>,
+    /// Last window: data written to local buffers by RCPs.
+    pub rcp_gbps: f64,
+    /// Last window: data sent by RRPPs.
+    pub rrpp_gbps: f64,
+    /// Last window: application bandwidth, the sum of the two.
+    pub app_gbps: f64,
+    /// Last window: traffic that entered the network on chip.
+    pub noc_gbps: f64,
+    /// Last window: remote reads completed per microsecond.
+    pub reads_per_us: f64,
+    /// Load of each link of the network on chip in the last window (asynchronous reads) or the
+    /// whole run.
+    pub links: Vec<LinkLoad>,
+    /// Counters of the whole run.
+    pub stats: Stats,
+    /// Events of chosen transactions, if asked for.
+    pub trace: Vec<TraceEvent>,
+}
+
+/// Distribution of a latency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// Samples.
+    pub count: u64,
+    /// Mean.
+    pub mean_cycles: f64,
+    /// Smallest.
+    pub min_cycles: u64,
+    /// Half are not larger.
+    pub p50_cycles: u64,
+    /// 99 % are not larger.
+    pub p99_cycles: u64,
+    /// Largest.
+    pub max_cycles: u64,
+}
+
+/// A part of a read's latency.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stage {
+    /// Which, such as `wq_write`.
+    pub name: &'static str,
+    /// Mean over all measured reads.
+    pub mean_cycles: f64,
+}
+
+/// A measurement window.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Window {
+    /// Its end.
+    pub end_cycle: u64,
+    /// Application bandwidth in it.
+    pub app_gbps: f64,
+}
+
+/// Load of a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkLoad {
+    /// Router it leaves: column and row of the drawing.
+    pub from: (u16, u16),
+    /// Router it reaches.
+    pub to: (u16, u16),
+    /// Flits per cycle, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// Something that happened to a traced transaction.
+#[derive(Clone, Debug, Serialize)]
+pub struct TraceEvent {
+    /// When it began.
+    pub cycle: u64,
+    /// How long it took; 0 = a moment.
+    pub duration_cycles: u64,
+    /// Which transaction: core and number of its read.
+    pub transaction: (u16, u64),
+    /// Part of the chip, such as `home[12]`.
+    pub part: String,
+    /// What, such as `GetX core[3] -> home[12]`.
+    pub what: String,
+}
