@@ -21,3 +21,4 @@ pub mod engine;
 pub mod machine;
 pub mod noc;
 pub mod report;
+pub mod run;
