@@ -8,7 +8,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`engine`] | cycles, events, random numbers, statistics |
+//! | [`engine`] | cycles, events, random numbers |
 //! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
 //! | [`coherence`] | the protocol as pure state machines |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |

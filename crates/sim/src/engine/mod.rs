@@ -1,8 +1,12 @@
-//! What all parts of the model share: time and chance.
+//! What all parts of the model share: time, chance, and names for what travels.
 
-pub mod random;
+mod random;
+mod slab;
+mod wheel;
 
 pub use random::Random;
+pub use slab::Slab;
+pub use wheel::Wheel;
 
 /// Simulated time, in cycles of the chip's clock.
 pub type Cycle = u64;

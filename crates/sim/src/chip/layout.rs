@@ -1,0 +1,245 @@
+//! Where everything is: addresses to homes, controllers and RRPPs; parts to endpoints of the
+//! network on chip.
+
+use crate::coherence::Party;
+use crate::machine::Machine;
+use crate::machine::spec::{NocTopology, Placement};
+
+/// Number of a block of 64 bytes: physical address / 64.
+pub type Line = u64;
+
+/// Content of a block.
+pub type Block = [u64; 8];
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
+
+/// Local buffers begin here (1 GiB).
+pub const BUFFER_LINE: Line = 1 << 24;
+
+/// The context segment begins here (64 GiB); page-aligned, as RRPP interleaving needs it.
+pub const SEGMENT_LINE: Line = 1 << 30;
+
+/// First party without a cache: RRPPs, then RGPs and RCPs.
+const FIRST_UNIT: Party = 256;
+const FIRST_ENGINE: Party = 512;
+
+/// A part of the chip that messages can be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// A core with its L1, and the NI frontend and cache behind it.
+    Tile(u16),
+    /// A home: LLC bank and directory slice.
+    Home(u16),
+    /// A memory controller.
+    Memory(u16),
+    /// An NI cache with a number of its own: at the edge, or separate in a tile.
+    NiCache(u16),
+    /// RGP and RCP, or their backends.
+    Engine(u16),
+    /// An RRPP.
+    Rrpp(u16),
+    /// A port of the network router: an edge tile.
+    Port(u16),
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Part::Tile(n) => write!(f, "tile[{n}]"),
+            Part::Home(n) => write!(f, "home[{n}]"),
+            Part::Memory(n) => write!(f, "memory[{n}]"),
+            Part::NiCache(n) => write!(f, "ni_cache[{n}]"),
+            Part::Engine(n) => write!(f, "rmc[{n}]"),
+            Part::Rrpp(n) => write!(f, "rrpp[{n}]"),
+            Part::Port(n) => write!(f, "port[{n}]"),
+        }
+    }
+}
+
+/// The geometry of a chip.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Columns of tiles.
+    pub columns: u16,
+    /// Tiles.
+    pub tiles: u16,
+    /// Homes.
+    pub homes: u16,
+    /// Network interfaces at the edge: RRPPs, ports, backends.
+    pub units: u16,
+    /// Memory controllers.
+    pub controllers: u16,
+    /// Where RGPs and RCPs are.
+    pub placement: Placement,
+    topology: NocTopology,
+    lines_per_turn: u64,
+    wq_lines: u64,
+    queue_lines: u64,
+}
+
+impl Layout {
+    /// The geometry of a machine's chips.
+    pub fn new(machine: &Machine) -> Layout {
+        let tiles = machine.tiles.columns * machine.tiles.rows;
+        let (homes, units) = match machine.noc.topology {
+            // An LLC tile per column, with the NIs in it (Manycore NI §6.3).
+            NocTopology::NocOut => (machine.tiles.columns, machine.tiles.columns),
+            NocTopology::Mesh | NocTopology::Crossbar => (tiles, machine.tiles.rows),
+        };
+        let wq_lines = (u64::from(machine.ni.wq_entries) * 16).div_ceil(BLOCK_BYTES);
+        let cq_lines = (u64::from(machine.ni.wq_entries) * 4).div_ceil(BLOCK_BYTES);
+        Layout {
+            columns: machine.tiles.columns,
+            tiles,
+            homes,
+            units,
+            controllers: machine.memory.controllers,
+            placement: machine.ni.placement,
+            topology: machine.noc.topology,
+            lines_per_turn: machine.memory.interleave_bytes / BLOCK_BYTES,
+            wq_lines,
+            queue_lines: wq_lines + cq_lines,
+        }
+    }
+
+    /// The home of a block: a function of its address only.
+    #[inline]
+    pub fn home_of(&self, line: Line) -> u16 {
+        (line % u64::from(self.homes)) as u16
+    }
+
+    /// Which of its home's blocks it is, for indices of tables there.
+    #[inline]
+    pub fn index_at_home(&self, line: Line) -> u64 {
+        line / u64::from(self.homes)
+    }
+
+    /// The memory controller of a block.
+    #[inline]
+    pub fn controller_of(&self, line: Line) -> u16 {
+        (line / self.lines_per_turn % u64::from(self.controllers)) as u16
+    }
+
+    /// The RRPP nearest to a block's home (Manycore NI §4.3): its row's, or that of its LLC tile.
+    #[inline]
+    pub fn rrpp_of(&self, line: Line) -> u16 {
+        match self.topology {
+            NocTopology::NocOut => self.home_of(line),
+            NocTopology::Mesh | NocTopology::Crossbar => self.home_of(line) / self.columns,
+        }
+    }
+
+    /// The unit at the edge that serves a tile: its row's, or that of its column's LLC tile.
+    #[inline]
+    pub fn unit_of_tile(&self, tile: u16) -> u16 {
+        match self.topology {
+            NocTopology::NocOut => tile % self.columns,
+            NocTopology::Mesh | NocTopology::Crossbar => tile / self.columns,
+        }
+    }
+
+    /// The RGP and RCP that serve a tile.
+    #[inline]
+    pub fn engine_of_tile(&self, tile: u16) -> u16 {
+        match self.placement {
+            Placement::Edge | Placement::Split => self.unit_of_tile(tile),
+            Placement::PerTile | Placement::Numa => tile,
+        }
+    }
+
+    /// How many RGPs and RCPs there are.
+    pub fn engines(&self) -> u16 {
+        match self.placement {
+            Placement::Edge | Placement::Split => self.units,
+            Placement::PerTile | Placement::Numa => self.tiles,
+        }
+    }
+
+    /// Whether RGP and RCP are in the tiles, so that packets cross the chip to the router.
+    pub fn engines_in_tiles(&self) -> bool {
+        matches!(self.placement, Placement::PerTile | Placement::Numa)
+    }
+
+    /// The endpoint of the network on chip at which a part is.
+    pub fn endpoint(&self, part: Part) -> u16 {
+        let noc_out = self.topology == NocTopology::NocOut;
+        // LLC tiles of NOC-Out and edge tiles of a mesh have the same numbers.
+        let unit = |n: u16| self.tiles + n;
+        match part {
+            Part::Tile(n) => n,
+            Part::Home(n) if noc_out => unit(n),
+            Part::Home(n) => n,
+            Part::Memory(n) => self.tiles + self.units + n,
+            Part::NiCache(n) if self.placement == Placement::Edge => unit(n),
+            Part::NiCache(n) => n,
+            Part::Engine(n) if self.engines_in_tiles() => n,
+            Part::Engine(n) | Part::Rrpp(n) | Part::Port(n) => unit(n),
+        }
+    }
+
+    /// The part that a party is.
+    #[inline]
+    pub fn part_of(&self, party: Party) -> Part {
+        match party {
+            FIRST_ENGINE.. => Part::Engine(party - FIRST_ENGINE),
+            FIRST_UNIT.. => Part::Rrpp(party - FIRST_UNIT),
+            _ if party < self.tiles => Part::Tile(party),
+            _ => Part::NiCache(party - self.tiles),
+        }
+    }
+
+    /// The party of an NI cache with a number of its own.
+    pub fn party_of_ni_cache(&self, n: u16) -> Party {
+        self.tiles + n
+    }
+
+    /// The party of an RRPP.
+    pub fn party_of_rrpp(n: u16) -> Party {
+        FIRST_UNIT + n
+    }
+
+    /// The party of an RGP and RCP.
+    pub fn party_of_engine(n: u16) -> Party {
+        FIRST_ENGINE + n
+    }
+
+    /// The block of a WQ entry. Queues of all cores follow each other without gaps, so that they
+    /// are spread evenly over the homes.
+    #[inline]
+    pub fn wq_line(&self, qp: u16, slot: u32) -> Line {
+        u64::from(qp) * self.queue_lines + u64::from(slot) * 16 / BLOCK_BYTES
+    }
+
+    /// The block of a CQ entry.
+    #[inline]
+    pub fn cq_line(&self, qp: u16, position: u32) -> Line {
+        u64::from(qp) * self.queue_lines + self.wq_lines + u64::from(position) * 4 / BLOCK_BYTES
+    }
+
+    /// Blocks of all queues together; they begin at block 0.
+    pub fn queue_lines(&self) -> u64 {
+        self.queue_lines * u64::from(self.tiles)
+    }
+
+    /// What a block of the queues is for.
+    #[inline]
+    pub fn queue_of(&self, line: Line) -> Option<Queue> {
+        if line >= self.queue_lines() {
+            None
+        } else if line % self.queue_lines < self.wq_lines {
+            Some(Queue::Work)
+        } else {
+            Some(Queue::Completion)
+        }
+    }
+}
+
+/// Which queue of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// WQ.
+    Work,
+    /// CQ.
+    Completion,
+}

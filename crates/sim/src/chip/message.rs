@@ -1,0 +1,164 @@
+//! What travels on the chip.
+
+use rackmem_abi::{Op, Packet, Status};
+use rackmem_rmc::Work;
+
+use super::layout::{Block, Line, Part};
+use crate::coherence::{Message, Party};
+
+/// Virtual networks: each waits for later ones only, the last one for the first, so there is no
+/// cycle. Requests wait for forwards and responses, forwards for responses, responses for nothing;
+/// packets of the network interfaces for requests.
+pub const VNETS: usize = 4;
+/// Requests to homes.
+pub const VNET_REQUEST: u8 = 0;
+/// From homes to private caches and memory.
+pub const VNET_FORWARD: u8 = 1;
+/// What ends a wait.
+pub const VNET_RESPONSE: u8 = 2;
+/// Between parts of the network interfaces.
+pub const VNET_NETWORK: u8 = 3;
+
+/// A packet of the fabric between chips.
+#[derive(Clone, Copy, Debug)]
+pub struct NetPacket {
+    /// As software and hardware of the runtime know it.
+    pub packet: Packet,
+    /// Which RGP of the source sent the request: its reply goes there.
+    pub engine: u16,
+}
+
+/// How a part of a block is changed at its home ([`crate::coherence::Update::Modify`]); the operands are in the
+/// message's block, at the place of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Write, fetch-and-add, or compare-and-swap.
+    pub op: Op,
+    /// First byte.
+    pub offset: u8,
+    /// Bytes.
+    pub length: u8,
+}
+
+/// Content of a message.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload {
+    /// Of the coherence protocol.
+    Coherence {
+        /// The block.
+        line: Line,
+        /// Sender; `None` = the home.
+        from: Option<Party>,
+        /// What it says.
+        message: Message<Block>,
+        /// How a [`crate::coherence::Update::Modify`] changes the block.
+        change: Change,
+    },
+    /// From the NI cache to the L1 in front of it.
+    ToL1 {
+        /// The block.
+        line: Line,
+        /// What it says.
+        message: Message<Block>,
+    },
+    /// From an L1 to the NI cache behind it.
+    ToBackSide {
+        /// The block.
+        line: Line,
+        /// To the home, or to a party.
+        to: Option<Party>,
+        /// What it says.
+        message: Message<Block>,
+    },
+    /// A home wants a block from memory.
+    MemoryRead {
+        /// The block.
+        line: Line,
+    },
+    /// A home writes a block back.
+    MemoryWrite {
+        /// The block.
+        line: Line,
+        /// Its content.
+        data: Block,
+    },
+    /// Memory answers.
+    MemoryData {
+        /// The block.
+        line: Line,
+        /// Its content.
+        data: Block,
+    },
+    /// From an RGP to the router, or back from it.
+    Net(NetPacket),
+    /// From the RGP frontend to the backend: a checked WQ entry.
+    Work {
+        /// The queue pair.
+        qp: u16,
+        /// Its slot.
+        slot: u16,
+        /// What to do.
+        work: Work,
+    },
+    /// From the RCP backend to the frontend: what the CQ entry says.
+    Completion {
+        /// The queue pair.
+        qp: u16,
+        /// The slot that is complete.
+        slot: u16,
+        /// How it ended.
+        status: Status,
+        /// Bytes of the transfer.
+        bytes: u32,
+    },
+}
+
+impl Payload {
+    /// The virtual network on which it travels.
+    #[inline]
+    pub fn vnet(&self) -> u8 {
+        match self {
+            Payload::Coherence { message, .. } => match message {
+                Message::Request(_) => VNET_REQUEST,
+                Message::Forward(_) => VNET_FORWARD,
+                Message::Response(_) => VNET_RESPONSE,
+            },
+            Payload::MemoryRead { .. } | Payload::MemoryWrite { .. } => VNET_FORWARD,
+            Payload::MemoryData { .. } => VNET_RESPONSE,
+            _ => VNET_NETWORK,
+        }
+    }
+
+    /// Bytes besides the header of the network on chip.
+    #[inline]
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Payload::Coherence { message, .. } if message.has_data() => size_of::<Block>() as u32,
+            Payload::MemoryWrite { .. } | Payload::MemoryData { .. } => size_of::<Block>() as u32,
+            Payload::Net(NetPacket { packet, .. }) => {
+                let payload = match packet {
+                    Packet::Request(request) => request.payload_bytes(),
+                    Packet::Reply(reply) => reply.payload_bytes(),
+                };
+                (rackmem_abi::HEADER_BYTES + payload) as u32
+            }
+            Payload::Work { .. } => rackmem_abi::WQ_ENTRY_BYTES as u32,
+            Payload::Completion { .. } => rackmem_abi::CQ_ENTRY_BYTES as u32,
+            _ => 0,
+        }
+    }
+}
+
+/// A message under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Letter {
+    /// For whom.
+    pub to: Part,
+    /// What.
+    pub payload: Payload,
+    /// Where the trace has it, or [`UNTRACED`].
+    pub trace: u32,
+}
+
+/// The message is not traced.
+pub const UNTRACED: u32 = u32::MAX;

@@ -1,0 +1,59 @@
+//! Contents of blocks behind the private caches.
+
+use super::layout::{Block, Line};
+
+/// Blocks of a page.
+const PAGE: u64 = 64;
+
+/// Contents of the blocks of some regions, zero until written. What lies outside of all regions is
+/// always read as zero and costs nothing: synthetic workloads move such blocks.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    regions: Vec<Region>,
+}
+
+#[derive(Clone, Debug)]
+struct Region {
+    start: Line,
+    pages: Vec<Option<Box<[Block; PAGE as usize]>>>,
+}
+
+impl Values {
+    /// Keeps the contents of these blocks from now on.
+    pub fn keep(&mut self, start: Line, lines: u64) {
+        let pages = lines.div_ceil(PAGE) as usize;
+        self.regions.push(Region { start, pages: vec![None; pages] });
+    }
+
+    /// The content of a block.
+    #[inline]
+    pub fn get(&self, line: Line) -> Block {
+        for region in &self.regions {
+            if let Some((page, at)) = region.place(line) {
+                return region.pages[page].as_ref().map_or([0; 8], |page| page[at]);
+            }
+        }
+        [0; 8]
+    }
+
+    /// Changes the content of a block.
+    #[inline]
+    pub fn set(&mut self, line: Line, block: Block) {
+        for region in &mut self.regions {
+            if let Some((page, at)) = region.place(line) {
+                let page = &mut region.pages[page];
+                page.get_or_insert_with(|| Box::new([[0; 8]; PAGE as usize]))[at] = block;
+                return;
+            }
+        }
+    }
+}
+
+impl Region {
+    #[inline]
+    fn place(&self, line: Line) -> Option<(usize, usize)> {
+        let index = line.wrapping_sub(self.start);
+        let page = (index / PAGE) as usize;
+        (page < self.pages.len()).then_some((page, (index % PAGE) as usize))
+    }
+}

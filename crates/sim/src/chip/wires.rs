@@ -1,0 +1,182 @@
+//! How the parts of a chip reach each other: the network on chip, short wires inside a tile, and
+//! time.
+
+use std::collections::VecDeque;
+
+use rackmem_abi::Packet;
+
+use super::counts::Counts;
+use super::layout::{Layout, Part};
+use super::message::{Letter, NetPacket, Payload, UNTRACED};
+use super::probe::Probe;
+use super::trace::Trace;
+use crate::engine::{Cycle, Slab, Wheel};
+use crate::machine::Machine;
+use crate::noc::{self, Network};
+
+/// Something that happens at a certain cycle.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A letter reaches its part without the network.
+    Arrive(u32),
+    /// A letter enters the network at this part.
+    Enter(u32, Part),
+    /// A core goes on.
+    Core(u16),
+    /// A core's store buffer goes on.
+    Drain(u16),
+    /// A frontend looks at a queue pair.
+    Poll {
+        /// The part with the frontend.
+        front: Part,
+        /// Which of its queue pairs.
+        index: u16,
+    },
+    /// A frontend writes completions.
+    Complete {
+        /// The part with the frontend.
+        front: Part,
+        /// Which of its queue pairs.
+        index: u16,
+    },
+    /// A backend sends the next line.
+    Unroll(u16),
+    /// A unit at the edge, or a tile, looks whether its network port has room again.
+    Pump(Part),
+}
+
+/// A packet that has left the chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// When.
+    pub cycle: Cycle,
+    /// What.
+    pub packet: NetPacket,
+}
+
+/// What joins the parts of a chip.
+pub struct Wires {
+    /// The current cycle.
+    pub now: Cycle,
+    /// Where everything is.
+    pub layout: Layout,
+    /// The network on chip.
+    pub net: Network,
+    /// What will happen.
+    pub wheel: Wheel<Event>,
+    /// Messages under way.
+    pub letters: Slab<Letter>,
+    /// Packets that have left for other chips.
+    pub departures: VecDeque<Departure>,
+    /// Counters.
+    pub counts: Counts,
+    /// Where the time of the present synchronous read goes.
+    pub probe: Probe,
+    /// Events of chosen reads.
+    pub trace: Trace,
+    link_bytes: u32,
+    header_bytes: u32,
+    local_cycles: u64,
+}
+
+impl Wires {
+    /// The wires of a chip.
+    ///
+    /// # Errors
+    /// What [`Network::new`] says.
+    pub fn new(machine: &Machine, seed: u64) -> Result<Wires, noc::SpecError> {
+        Ok(Wires {
+            now: 0,
+            layout: Layout::new(machine),
+            net: Network::new(&super::noc_spec::of(machine), seed)?,
+            wheel: Wheel::default(),
+            letters: Slab::default(),
+            departures: VecDeque::new(),
+            counts: Counts::default(),
+            probe: Probe::default(),
+            trace: Trace::default(),
+            link_bytes: machine.noc.link_bytes,
+            header_bytes: machine.noc.header_bytes,
+            local_cycles: u64::from(machine.noc.local_cycles),
+        })
+    }
+
+    /// Sends a message now.
+    #[inline]
+    pub fn send(&mut self, from: Part, to: Part, payload: Payload) {
+        let trace = self.trace.sent(self.now, from, to, &payload);
+        let tag = self.letters.put(Letter { to, payload, trace });
+        self.enter(tag, from);
+    }
+
+    /// Sends a message in `delay` cycles.
+    #[inline]
+    pub fn send_after(&mut self, delay: u64, from: Part, to: Part, payload: Payload) {
+        if delay == 0 {
+            return self.send(from, to, payload);
+        }
+        let trace = self.trace.sent(self.now + delay, from, to, &payload);
+        let tag = self.letters.put(Letter { to, payload, trace });
+        self.wheel.at(self.now + delay, Event::Enter(tag, from));
+    }
+
+    /// Hands a message to a part in `delay` cycles, at least 1, by a wire of its own.
+    #[inline]
+    pub fn hand(&mut self, delay: u64, to: Part, payload: Payload) {
+        let tag = self.letters.put(Letter { to, payload, trace: UNTRACED });
+        self.wheel.at(self.now + delay.max(1), Event::Arrive(tag));
+    }
+
+    /// A letter enters the network, or crosses its tile.
+    #[inline]
+    pub fn enter(&mut self, tag: u32, from: Part) {
+        let letter = self.letters.get(tag);
+        let (src, dst) = (self.layout.endpoint(from), self.layout.endpoint(letter.to));
+        if src == dst {
+            self.wheel.at(self.now + self.local_cycles, Event::Arrive(tag));
+            return;
+        }
+        let bytes = self.header_bytes + letter.payload.bytes();
+        self.net.send(noc::Packet {
+            src,
+            dst,
+            vnet: letter.payload.vnet(),
+            flits: bytes.div_ceil(self.link_bytes) as u8,
+            from_directory: matches!(from, Part::Home(_)),
+            flow: flow_of(&letter.payload),
+            tag,
+        });
+    }
+
+    /// How many packets wait for the network at a part's endpoint.
+    #[inline]
+    pub fn queued(&self, at: Part, vnet: u8) -> usize {
+        self.net.queued(self.layout.endpoint(at), vnet)
+    }
+
+    /// A packet leaves the chip.
+    pub fn depart(&mut self, packet: NetPacket) {
+        if matches!(packet.packet, Packet::Request(_)) {
+            self.counts.requests_out += 1;
+        }
+        self.departures.push_back(Departure { cycle: self.now, packet });
+    }
+}
+
+/// Messages of one flow stay in order where the network is asked for it: those about one block.
+#[inline]
+fn flow_of(payload: &Payload) -> u32 {
+    let line = match payload {
+        Payload::Coherence { line, .. }
+        | Payload::MemoryRead { line }
+        | Payload::MemoryWrite { line, .. }
+        | Payload::MemoryData { line, .. } => *line,
+        Payload::Net(packet) => match &packet.packet {
+            Packet::Request(request) => request.header.offset / 64,
+            Packet::Reply(reply) => reply.header.offset / 64,
+        },
+        _ => 0,
+    };
+    // Neighbouring blocks take different virtual channels and ways.
+    (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32
+}

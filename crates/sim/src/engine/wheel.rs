@@ -1,0 +1,161 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Cycle;
+
+/// Slots of the wheel: events less than so many cycles ahead cost no comparison.
+const SLOTS: usize = 2048;
+
+/// Events in the order of their cycles; within a cycle in the order in which they were made.
+///
+/// A wheel for the near future and a heap for the far one. Finding the next event skips empty
+/// cycles 64 at a time, so idle stretches cost nothing.
+#[derive(Clone, Debug)]
+pub struct Wheel<E> {
+    now: Cycle,
+    slots: Vec<Vec<E>>,
+    /// Bit = slot that holds something.
+    occupied: [u64; SLOTS / 64],
+    far: BinaryHeap<Reverse<Far<E>>>,
+    /// Orders equal cycles in the heap.
+    made: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Far<E> {
+    at: Cycle,
+    made: u64,
+    event: E,
+}
+
+impl<E> PartialEq for Far<E> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.made) == (other.at, other.made)
+    }
+}
+
+impl<E> Eq for Far<E> {}
+
+impl<E> PartialOrd for Far<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Far<E> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.made).cmp(&(other.at, other.made))
+    }
+}
+
+impl<E> Default for Wheel<E> {
+    fn default() -> Self {
+        Self {
+            now: 0,
+            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
+            occupied: [0; SLOTS / 64],
+            far: BinaryHeap::new(),
+            made: 0,
+        }
+    }
+}
+
+impl<E> Wheel<E> {
+    /// Has `event` happen at cycle `at`.
+    ///
+    /// # Panics
+    /// In debug builds, if that is not in the future: parts never act on each other within a cycle.
+    #[inline]
+    pub fn at(&mut self, at: Cycle, event: E) {
+        debug_assert!(at > self.now, "an event at cycle {at}, which is not after {}", self.now);
+        if at - self.now < SLOTS as u64 {
+            let slot = at as usize % SLOTS;
+            self.slots[slot].push(event);
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        } else {
+            self.made += 1;
+            self.far.push(Reverse(Far { at, made: self.made, event }));
+        }
+    }
+
+    /// The cycle of the next event.
+    pub fn next(&self) -> Option<Cycle> {
+        let near = self.next_near();
+        let far = self.far.peek().map(|Reverse(far)| far.at);
+        match (near, far) {
+            (Some(near), Some(far)) => Some(near.min(far)),
+            (near, far) => near.or(far),
+        }
+    }
+
+    fn next_near(&self) -> Option<Cycle> {
+        let start = (self.now + 1) as usize % SLOTS;
+        let words = SLOTS / 64;
+        for step in 0..=words {
+            let word = (start / 64 + step) % words;
+            let mut bits = self.occupied[word];
+            if step == 0 {
+                bits &= !0 << (start % 64);
+            }
+            if step == words {
+                bits &= !(!0 << (start % 64));
+            }
+            if bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros() as usize;
+                let ahead = (slot + SLOTS - start) % SLOTS;
+                return Some(self.now + 1 + ahead as u64);
+            }
+        }
+        None
+    }
+
+    /// Goes on to cycle `to` and appends its events to `out`. No event may lie before it.
+    #[inline]
+    pub fn advance(&mut self, to: Cycle, out: &mut Vec<E>) {
+        debug_assert!(to > self.now && self.next().is_none_or(|next| next >= to));
+        self.now = to;
+        while self.far.peek().is_some_and(|Reverse(far)| far.at == to) {
+            let Some(Reverse(far)) = self.far.pop() else { break };
+            out.push(far.event);
+        }
+        let slot = to as usize % SLOTS;
+        if self.occupied[slot / 64] >> (slot % 64) & 1 != 0 {
+            self.occupied[slot / 64] &= !(1 << (slot % 64));
+            out.append(&mut self.slots[slot]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn events_come_in_order(delays in prop::collection::vec(1u64..5000, 1..200)) {
+            let mut wheel = Wheel::default();
+            let mut expected = Vec::new();
+            let (mut pending, mut seen, mut out) = (delays.into_iter(), Vec::new(), Vec::new());
+            // Half at the start, the others as time goes by.
+            for delay in pending.by_ref().take(100) {
+                wheel.at(delay, delay);
+                expected.push(delay);
+            }
+            while let Some(next) = wheel.next() {
+                wheel.advance(next, &mut out);
+                for at in out.drain(..) {
+                    prop_assert_eq!(at, next);
+                    seen.push(at);
+                    if let Some(delay) = pending.next() {
+                        wheel.at(next + delay, next + delay);
+                        expected.push(next + delay);
+                    }
+                }
+            }
+            expected.sort_unstable();
+            prop_assert_eq!(seen, expected);
+        }
+    }
+}
