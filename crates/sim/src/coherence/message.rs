@@ -21,6 +21,17 @@ pub enum Grant {
     Modified,
 }
 
+/// Who sends the block of a [`Response::Data`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The home, or the network interface's cache to the L1 in front of it.
+    Home,
+    /// An owner that has not changed it.
+    CleanOwner,
+    /// An owner that has changed it: if it is shared from now on, the LLC needs it too.
+    DirtyOwner,
+}
+
 /// A change of a block that its home carries out for a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Update<D> {
@@ -88,6 +99,8 @@ pub enum Response<D> {
         grant: Grant,
         /// To be used after so many [`Response::InvAck`] (the paper's MissNotify).
         acks: u8,
+        /// Sent by whom.
+        source: Source,
     },
     /// A sharer to the requester or the home: the copy is gone.
     InvAck,
@@ -103,6 +116,14 @@ pub enum Response<D> {
     Unblock(Option<D>),
     /// Home to network interface: the update is done; the old block if it was asked for.
     Updated(Option<D>),
+}
+
+impl<D> Response<D> {
+    /// Whether a network interface that gets this for its [`Request::ReadOnce`] has to send
+    /// [`Response::Unblock`]`(None)` to the home: the home waits for it only while an owner is asked.
+    pub const fn read_needs_unblock(&self) -> bool {
+        matches!(self, Response::Data { source: Source::CleanOwner | Source::DirtyOwner, .. })
+    }
 }
 
 /// Any of the three.
