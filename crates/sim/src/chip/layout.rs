@@ -8,9 +8,6 @@ use crate::machine::spec::{NocTopology, Placement};
 /// Number of a block of 64 bytes: physical address / 64.
 pub type Line = u64;
 
-/// Content of a block.
-pub type Block = [u64; 8];
-
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
 

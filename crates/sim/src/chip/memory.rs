@@ -1,6 +1,7 @@
 //! A memory controller: fixed latency, and a bandwidth if the machine limits it (Manycore NI §5).
 
-use super::layout::{Part, Line, BLOCK_BYTES};
+use super::block::Block;
+use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
 use super::values::Values;
 use super::wires::Wires;
@@ -56,7 +57,7 @@ impl Memory {
     }
 
     /// The content of a block, as memory has it.
-    pub fn peek(&self, line: Line) -> [u64; 8] {
+    pub fn peek(&self, line: Line) -> Block {
         self.values.get(line)
     }
 

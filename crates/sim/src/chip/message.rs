@@ -1,9 +1,10 @@
 //! What travels on the chip.
 
-use rackmem_abi::{Op, Packet, Status};
+use rackmem_abi::{Packet, Status};
 use rackmem_rmc::Work;
 
-use super::layout::{Block, Line, Part};
+use super::block::Block;
+use super::layout::{BLOCK_BYTES, Line, Part};
 use crate::coherence::{Message, Party};
 
 /// Virtual networks: each waits for later ones only, the last one for the first, so there is no
@@ -28,18 +29,6 @@ pub struct NetPacket {
     pub engine: u16,
 }
 
-/// How a part of a block is changed at its home ([`crate::coherence::Update::Modify`]); the operands are in the
-/// message's block, at the place of the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Write, fetch-and-add, or compare-and-swap.
-    pub op: Op,
-    /// First byte.
-    pub offset: u8,
-    /// Bytes.
-    pub length: u8,
-}
-
 /// Content of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload {
@@ -51,8 +40,6 @@ pub enum Payload {
         from: Option<Party>,
         /// What it says.
         message: Message<Block>,
-        /// How a [`crate::coherence::Update::Modify`] changes the block.
-        change: Change,
     },
     /// From the NI cache to the L1 in front of it.
     ToL1 {
@@ -133,8 +120,8 @@ impl Payload {
     #[inline]
     pub fn bytes(&self) -> u32 {
         match self {
-            Payload::Coherence { message, .. } if message.has_data() => size_of::<Block>() as u32,
-            Payload::MemoryWrite { .. } | Payload::MemoryData { .. } => size_of::<Block>() as u32,
+            Payload::Coherence { message, .. } if message.has_data() => BLOCK_BYTES as u32,
+            Payload::MemoryWrite { .. } | Payload::MemoryData { .. } => BLOCK_BYTES as u32,
             Payload::Net(NetPacket { packet, .. }) => {
                 let payload = match packet {
                     Packet::Request(request) => request.payload_bytes(),

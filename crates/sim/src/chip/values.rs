@@ -1,6 +1,7 @@
 //! Contents of blocks behind the private caches.
 
-use super::layout::{Block, Line};
+use super::block::Block;
+use super::layout::Line;
 
 /// Blocks of a page.
 const PAGE: u64 = 64;
@@ -30,10 +31,10 @@ impl Values {
     pub fn get(&self, line: Line) -> Block {
         for region in &self.regions {
             if let Some((page, at)) = region.place(line) {
-                return region.pages[page].as_ref().map_or([0; 8], |page| page[at]);
+                return region.pages[page].as_ref().map_or(Block::ZERO, |page| page[at]);
             }
         }
-        [0; 8]
+        Block::ZERO
     }
 
     /// Changes the content of a block.
@@ -42,7 +43,7 @@ impl Values {
         for region in &mut self.regions {
             if let Some((page, at)) = region.place(line) {
                 let page = &mut region.pages[page];
-                page.get_or_insert_with(|| Box::new([[0; 8]; PAGE as usize]))[at] = block;
+                page.get_or_insert_with(|| Box::new([Block::ZERO; PAGE as usize]))[at] = block;
                 return;
             }
         }

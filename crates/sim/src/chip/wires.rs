@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use rackmem_abi::Packet;
 
 use super::counts::Counts;
-use super::layout::{Layout, Part};
+use super::layout::{Layout, Line, Part, Queue};
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::probe::Probe;
 use super::trace::Trace;
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
+use crate::machine::spec::{NiCacheKind, Placement};
 use crate::noc::{self, Network};
 
 /// Something that happens at a certain cycle.
@@ -21,6 +22,8 @@ pub enum Event {
     Arrive(u32),
     /// A letter enters the network at this part.
     Enter(u32, Part),
+    /// A request has been through the bank of its home.
+    LookedUp(u32),
     /// A core goes on.
     Core(u16),
     /// A core's store buffer goes on.
@@ -77,6 +80,7 @@ pub struct Wires {
     link_bytes: u32,
     header_bytes: u32,
     local_cycles: u64,
+    separate_ni_caches: bool,
 }
 
 impl Wires {
@@ -98,6 +102,7 @@ impl Wires {
             link_bytes: machine.noc.link_bytes,
             header_bytes: machine.noc.header_bytes,
             local_cycles: u64::from(machine.noc.local_cycles),
+            separate_ni_caches: machine.ni.cache == NiCacheKind::Separate,
         })
     }
 
@@ -146,6 +151,25 @@ impl Wires {
             flow: flow_of(&letter.payload),
             tag,
         });
+    }
+
+    /// Counts a message of the coherence protocol.
+    #[inline]
+    pub fn count_message(&mut self, line: Line) {
+        match self.layout.queue_of(line) {
+            Some(Queue::Work) => self.counts.wq_messages += 1,
+            Some(Queue::Completion) => self.counts.cq_messages += 1,
+            None => {}
+        }
+    }
+
+    /// The part with the frontend of a queue pair.
+    pub fn front_of(&self, qp: u16) -> Part {
+        match (self.layout.placement, self.separate_ni_caches) {
+            (Placement::Edge, _) => Part::NiCache(self.layout.unit_of_tile(qp)),
+            (_, true) => Part::NiCache(qp),
+            (_, false) => Part::Tile(qp),
+        }
     }
 
     /// How many packets wait for the network at a part's endpoint.

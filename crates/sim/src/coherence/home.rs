@@ -81,6 +81,11 @@ impl<D: Content> Block<D> {
         Self::default()
     }
 
+    /// A block of which the directory says this.
+    pub const fn with(directory: Directory) -> Self {
+        Self { directory, transaction: None }
+    }
+
     /// The directory entry. During a transaction it may already be what it will be.
     pub const fn directory(&self) -> Directory {
         self.directory

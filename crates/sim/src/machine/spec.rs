@@ -62,6 +62,8 @@ pub struct CoreSpec {
     pub wq_stores: u32,
     /// Instructions to look at a CQ entry, one of which is the load.
     pub cq_instructions: u32,
+    /// Stores that wait for their block.
+    pub store_buffer: u32,
     /// Asynchronous reads: how many entries are posted between two looks at the CQ.
     pub posts_per_poll: u32,
 }
@@ -76,6 +78,8 @@ pub struct L1Spec {
     pub ways: u32,
     /// Tag and data.
     pub latency_cycles: u32,
+    /// The tags alone: a miss is known, or a copy dropped.
+    pub tag_cycles: u32,
     /// Accesses a cycle.
     pub ports: u32,
     /// Blocks in transition.
@@ -242,8 +246,10 @@ pub struct NiSpec {
     pub rcp_frontend_cycles: u32,
     /// The stage that makes a packet between frontend and backend; split placement only.
     pub interface_cycles: u32,
-    /// RRPP before and after its memory access: decode, context table, bounds, translate; reply.
-    pub rrpp_cycles: u32,
+    /// RRPP before its memory access: decode, context table, bounds, translate.
+    pub rrpp_request_cycles: u32,
+    /// RRPP after its memory access: the reply packet.
+    pub rrpp_reply_cycles: u32,
     /// Memory accesses that an RRPP has under way.
     pub rrpp_transactions: u32,
     /// Requests that an RGP sends a cycle.
@@ -329,6 +335,13 @@ pub struct RunSpec {
     pub threads: u32,
 }
 
+impl Machine {
+    /// A time in cycles of the chips' clock, rounded.
+    pub fn cycles(&self, time_ns: f64) -> u64 {
+        (time_ns * self.clock_ghz).round() as u64
+    }
+}
+
 impl Default for Machine {
     fn default() -> Self {
         Self {
@@ -359,13 +372,13 @@ impl Default for TileSpec {
 
 impl Default for CoreSpec {
     fn default() -> Self {
-        Self { wq_instructions: 12, wq_stores: 2, cq_instructions: 4, posts_per_poll: 4 }
+        Self { wq_instructions: 12, wq_stores: 2, cq_instructions: 4, store_buffer: 16, posts_per_poll: 4 }
     }
 }
 
 impl Default for L1Spec {
     fn default() -> Self {
-        Self { size_bytes: 32 << 10, ways: 2, latency_cycles: 3, ports: 2, mshrs: 32 }
+        Self { size_bytes: 32 << 10, ways: 2, latency_cycles: 3, tag_cycles: 1, ports: 2, mshrs: 32 }
     }
 }
 
@@ -420,14 +433,15 @@ impl Default for NiSpec {
             cache: NiCacheKind::BackSide,
             owned_state: true,
             cache_blocks: 64,
-            cache_latency_cycles: 1,
+            cache_latency_cycles: 2,
             back_side_cycles: 1,
             rgp_frontend_cycles: 4,
             rgp_backend_cycles: 3,
             rcp_backend_cycles: 4,
             rcp_frontend_cycles: 2,
             interface_cycles: 1,
-            rrpp_cycles: 6,
+            rrpp_request_cycles: 4,
+            rrpp_reply_cycles: 1,
             rrpp_transactions: 64,
             unroll_per_cycle: 1,
             max_outstanding_lines: 0,

@@ -1,0 +1,213 @@
+//! The NI cache at the back side of an L1 (Manycore NI §3.4).
+
+use super::block::Block;
+use super::cache::send_coherence;
+use super::layout::{Line, Part};
+use super::message::Payload;
+use super::tags::Tags;
+use super::wires::Wires;
+use crate::coherence::pair::{self, Action, Actions, Config};
+use crate::coherence::{Access, Eviction, Message, Party, l1};
+
+/// Sets of the table: what the NI cache and the L1 in front own is spread over them.
+const SETS: u64 = 256;
+
+/// The NI cache of a tile. Besides its own blocks it knows which ones the L1 owns.
+#[derive(Clone, Debug)]
+pub struct BackSide {
+    part: Part,
+    config: Config,
+    tags: Tags<Option<pair::Block<Block>>>,
+    capacity_blocks: u32,
+    held_blocks: u32,
+    latency_cycles: u64,
+    wire_cycles: u64,
+    /// When the last message to the L1 arrives there: the wire keeps the order.
+    wire_busy_until: u64,
+    /// Blocks of which the NI cache has a copy, oldest first.
+    held: std::collections::VecDeque<Line>,
+}
+
+impl BackSide {
+    /// An empty NI cache behind the L1 of a tile.
+    pub fn new(tile: u16, l1_ways: u32, spec: &crate::machine::spec::NiSpec) -> Self {
+        Self {
+            part: Part::Tile(tile),
+            config: Config { party: Party::from(tile), owned: spec.owned_state },
+            // Room for what both may hold, and for blocks that are leaving.
+            tags: Tags::new(SETS, 2 * l1_ways + 8),
+            capacity_blocks: spec.cache_blocks,
+            held_blocks: 0,
+            latency_cycles: u64::from(spec.cache_latency_cycles),
+            wire_cycles: u64::from(spec.back_side_cycles),
+            wire_busy_until: 0,
+            held: std::collections::VecDeque::new(),
+        }
+    }
+
+    /// The NI reads a block; `None` if it has to wait until something is complete.
+    pub fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
+        self.make_room(line, wires);
+        let mut words = None;
+        let (access, _) = self.step(line, wires, |block, out| {
+            let access = block.read(out);
+            words = (access == Access::Hit).then(|| block.data().words);
+            access
+        });
+        debug_assert_eq!(access == Access::Hit, words.is_some());
+        words
+    }
+
+    /// The NI changes a block, as [`BackSide::read`] reads it.
+    pub fn write(
+        &mut self,
+        line: Line,
+        wires: &mut Wires,
+        change: impl FnOnce(&mut [u64; 8]),
+    ) -> bool {
+        self.make_room(line, wires);
+        let (access, _) = self.step(line, wires, |block, out| {
+            let access = block.write(out);
+            if access == Access::Hit {
+                change(&mut block.data().words);
+            }
+            access
+        });
+        access == Access::Hit
+    }
+
+    /// Whether the NI cache can read the block without asking anybody.
+    pub fn is_readable(&self, line: Line) -> bool {
+        self.block(line).is_some_and(|block| match block.state() {
+            pair::State::Owned { .. } => true,
+            pair::State::Plain(state) => {
+                matches!(state, l1::State::S | l1::State::E | l1::State::M)
+            }
+        })
+    }
+
+    /// The state of a block, for checks.
+    pub fn peek(&self, line: Line) -> (pair::State, Block) {
+        self.block(line).map_or((pair::State::Plain(l1::State::I), Block::ZERO), |block| {
+            let mut copy = *block;
+            (copy.state(), *copy.data())
+        })
+    }
+
+    /// Takes a message from the L1; whether accesses of the NI may be tried again.
+    pub fn from_l1(
+        &mut self,
+        line: Line,
+        to: Option<Party>,
+        message: Message<Block>,
+        wires: &mut Wires,
+    ) -> bool {
+        let action = match (to, message) {
+            (Some(party), Message::Response(response)) => l1::Action::ToParty(party, response),
+            _ => l1::Action::ToHome(message),
+        };
+        self.step(line, wires, |block, out| block.from_l1(action, out)).1
+    }
+
+    /// Takes a message from the network; whether accesses of the NI may be tried again.
+    pub fn from_network(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) -> bool {
+        self.step(line, wires, |block, out| block.from_network(message, out)).1
+    }
+
+    /// Takes up messages that had to wait; to be called after accesses have been tried again.
+    pub fn resume(&mut self, line: Line, wires: &mut Wires) -> bool {
+        let mut completed = false;
+        loop {
+            let (more, done) = self.step(line, wires, |block, out| block.resume(out));
+            completed |= done;
+            if !more {
+                return completed;
+            }
+        }
+    }
+
+    fn block(&self, line: Line) -> Option<&pair::Block<Block>> {
+        self.tags.find(line, line).and_then(|entry| self.tags.value(entry).as_ref())
+    }
+
+    /// Evicts the NI cache's oldest block if it is full and `line` is not in it.
+    fn make_room(&mut self, line: Line, wires: &mut Wires) {
+        if self.held_blocks < self.capacity_blocks || self.held.contains(&line) {
+            return;
+        }
+        for _ in 0..self.held.len() {
+            let Some(oldest) = self.held.pop_front() else { return };
+            self.held.push_back(oldest);
+            let (eviction, _) = self.step(oldest, wires, |block, out| block.evict(out));
+            if eviction != Eviction::Wait {
+                return;
+            }
+        }
+    }
+
+    fn step<R>(
+        &mut self,
+        line: Line,
+        wires: &mut Wires,
+        step: impl FnOnce(&mut pair::Block<Block>, &mut Actions<Block>) -> R,
+    ) -> (R, bool) {
+        let mut actions = Actions::new();
+        let entry = self.tags.find(line, line);
+        let mut block = entry
+            .and_then(|entry| *self.tags.value(entry))
+            .unwrap_or_else(|| pair::Block::new(self.config));
+        let held_before = !block.is_invalid();
+        let result = step(&mut block, &mut actions);
+        self.note_held(line, held_before, !block.is_invalid());
+        match entry {
+            Some(entry) if block.is_idle() => self.tags.clear(entry),
+            Some(entry) => *self.tags.value_mut(entry) = Some(block),
+            None if block.is_idle() => {}
+            None => {
+                let entry = self.tags.victim(line, |_, _| false);
+                let entry = entry.expect("a set has room for all that L1 and NI cache can hold");
+                self.tags.fill(entry, line, Some(block));
+            }
+        }
+        (result, self.act(line, actions, wires))
+    }
+
+    fn note_held(&mut self, line: Line, before: bool, after: bool) {
+        match (before, after) {
+            (false, true) => {
+                self.held_blocks += 1;
+                self.held.push_back(line);
+            }
+            (true, false) => {
+                self.held_blocks -= 1;
+                self.held.retain(|&held| held != line);
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, line: Line, actions: Actions<Block>, wires: &mut Wires) -> bool {
+        let mut completed = false;
+        for action in actions {
+            let (to, message) = match action {
+                Action::ToHome(message) => (None, message),
+                Action::ToParty(party, response) => (Some(party), Message::Response(response)),
+                Action::ToL1(message) => {
+                    let access = if message.has_data() { self.latency_cycles } else { 0 };
+                    let arrival = wires.now + access + self.wire_cycles.max(1);
+                    self.wire_busy_until = self.wire_busy_until.max(arrival);
+                    let delay = self.wire_busy_until - wires.now;
+                    wires.hand(delay, self.part, Payload::ToL1 { line, message });
+                    continue;
+                }
+                Action::Completed => {
+                    completed = true;
+                    continue;
+                }
+            };
+            let access = if message.has_data() { self.latency_cycles } else { 0 };
+            send_coherence(self.part, self.config.party, line, to, message, access, wires);
+        }
+        completed
+    }
+}

@@ -1,0 +1,228 @@
+//! A private cache: an L1, or an NI cache that is a party of its own.
+
+use super::block::Block;
+use super::layout::{Line, Part};
+use super::message::Payload;
+use super::tags::Tags;
+use super::wires::Wires;
+use crate::coherence::l1::{self, Action, Actions};
+use crate::coherence::{Access, Eviction, Message, Party, Response};
+
+/// Where a private cache sends its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// Into the network.
+    Network,
+    /// To the NI cache behind it.
+    NiCache,
+}
+
+/// A private cache.
+#[derive(Clone, Debug)]
+pub struct PrivateCache {
+    part: Part,
+    party: Party,
+    tags: Tags<l1::Block<Block>>,
+    latency_cycles: u64,
+    tag_cycles: u64,
+    back: Back,
+    wire_cycles: u64,
+    /// When the last message to the NI cache arrives there: the wire keeps the order.
+    wire_busy_until: u64,
+    mshrs: u32,
+    in_transition: u32,
+}
+
+/// Shape and place of a private cache.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheSpec {
+    /// The part in which it is.
+    pub part: Part,
+    /// Its number in the protocol.
+    pub party: Party,
+    /// Sets.
+    pub sets: u64,
+    /// Ways of a set.
+    pub ways: u32,
+    /// Tag and data.
+    pub latency_cycles: u32,
+    /// Tag alone.
+    pub tag_cycles: u32,
+    /// Blocks in transition.
+    pub mshrs: u32,
+    /// Where its messages go.
+    pub back: Back,
+    /// To the NI cache behind it.
+    pub wire_cycles: u32,
+}
+
+impl PrivateCache {
+    /// An empty cache.
+    pub fn new(spec: &CacheSpec) -> Self {
+        Self {
+            part: spec.part,
+            party: spec.party,
+            tags: Tags::new(spec.sets, spec.ways),
+            latency_cycles: u64::from(spec.latency_cycles),
+            tag_cycles: u64::from(spec.tag_cycles),
+            back: spec.back,
+            wire_cycles: u64::from(spec.wire_cycles),
+            wire_busy_until: 0,
+            mshrs: spec.mshrs,
+            in_transition: 0,
+        }
+    }
+
+    /// Reads a block; `None` if it has to be waited for, until [`PrivateCache::deliver`] says that
+    /// something is complete.
+    pub fn load(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
+        let entry = self.entry(line, wires)?;
+        let access = self.step(entry, line, wires, l1::Block::load);
+        (access == Access::Hit).then(|| self.tags.value(entry).data.words)
+    }
+
+    /// Changes a block, as [`PrivateCache::load`] reads it.
+    pub fn store(
+        &mut self,
+        line: Line,
+        wires: &mut Wires,
+        change: impl FnOnce(&mut [u64; 8]),
+    ) -> bool {
+        let Some(entry) = self.entry(line, wires) else { return false };
+        let access = self.step(entry, line, wires, l1::Block::store);
+        if access == Access::Hit {
+            change(&mut self.tags.value_mut(entry).data.words);
+        }
+        access == Access::Hit
+    }
+
+    /// Whether the block can be read without asking anybody.
+    pub fn is_readable(&self, line: Line) -> bool {
+        self.tags.find(line, line).is_some_and(|entry| {
+            matches!(self.tags.value(entry).state(), l1::State::S | l1::State::E | l1::State::M)
+        })
+    }
+
+    /// Takes a message; whether accesses that had to wait may be tried again.
+    pub fn deliver(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) -> bool {
+        match self.tags.find(line, line) {
+            Some(entry) => self.step_out(entry, line, wires, |block, out| block.message(message, out)).1,
+            // A copy that went silently is still asked for.
+            None => {
+                let mut actions = Actions::new();
+                l1::Block::new().message(message, &mut actions);
+                self.act(line, actions, wires)
+            }
+        }
+    }
+
+    /// The state of a block and its content, for checks.
+    pub fn peek(&self, line: Line) -> (l1::State, Block) {
+        match self.tags.find(line, line) {
+            Some(entry) => (self.tags.value(entry).state(), self.tags.value(entry).data),
+            None => (l1::State::I, Block::ZERO),
+        }
+    }
+
+    /// The entry of a line, made if it is not there; `None` if there is no room yet.
+    fn entry(&mut self, line: Line, wires: &mut Wires) -> Option<usize> {
+        if let Some(entry) = self.tags.find(line, line) {
+            self.tags.touch(entry);
+            return Some(entry);
+        }
+        if self.in_transition >= self.mshrs {
+            return None;
+        }
+        let entry = self.tags.victim(line, |_, block| block.is_stable())?;
+        if let Some(victim) = self.tags.line(entry) {
+            if self.step(entry, victim, wires, l1::Block::evict) != Eviction::Gone {
+                return None;
+            }
+        }
+        self.tags.fill(entry, line, l1::Block::new());
+        Some(entry)
+    }
+
+    fn step<R>(
+        &mut self,
+        entry: usize,
+        line: Line,
+        wires: &mut Wires,
+        step: impl FnOnce(&mut l1::Block<Block>, &mut Actions<Block>) -> R,
+    ) -> R {
+        self.step_out(entry, line, wires, step).0
+    }
+
+    fn step_out<R>(
+        &mut self,
+        entry: usize,
+        line: Line,
+        wires: &mut Wires,
+        step: impl FnOnce(&mut l1::Block<Block>, &mut Actions<Block>) -> R,
+    ) -> (R, bool) {
+        let mut actions = Actions::new();
+        let block = self.tags.value_mut(entry);
+        let was_stable = block.is_stable();
+        let result = step(block, &mut actions);
+        let (is_stable, is_invalid) = (block.is_stable(), block.is_invalid());
+        match (was_stable, is_stable) {
+            (true, false) => self.in_transition += 1,
+            (false, true) => self.in_transition -= 1,
+            _ => {}
+        }
+        if is_invalid {
+            self.tags.clear(entry);
+        }
+        (result, self.act(line, actions, wires))
+    }
+
+    /// Sends what is to be sent; whether something is complete.
+    fn act(&mut self, line: Line, actions: Actions<Block>, wires: &mut Wires) -> bool {
+        let mut completed = false;
+        for action in actions {
+            let (to, message) = match action {
+                Action::ToHome(message) => (None, message),
+                Action::ToParty(party, response) => (Some(party), Message::Response(response)),
+                Action::Completed => {
+                    completed = true;
+                    continue;
+                }
+            };
+            let delay = match message {
+                // The end of a transaction needs no access to the cache.
+                Message::Response(Response::Unblock(None)) => 0,
+                _ if message.has_data() => self.latency_cycles,
+                _ => self.tag_cycles,
+            };
+            match self.back {
+                Back::Network => send_coherence(self.part, self.party, line, to, message, delay, wires),
+                Back::NiCache => {
+                    let arrival = wires.now + delay + self.wire_cycles;
+                    self.wire_busy_until = self.wire_busy_until.max(arrival);
+                    let delay = self.wire_busy_until - wires.now;
+                    wires.hand(delay, self.part, Payload::ToBackSide { line, to, message });
+                }
+            }
+        }
+        completed
+    }
+}
+
+/// Sends a message of a private cache to the home of a block (`None`) or to another party.
+pub fn send_coherence(
+    part: Part,
+    party: Party,
+    line: Line,
+    to: Option<Party>,
+    message: Message<Block>,
+    delay: u64,
+    wires: &mut Wires,
+) {
+    let to = match to {
+        Some(party) => wires.layout.part_of(party),
+        None => Part::Home(wires.layout.home_of(line)),
+    };
+    wires.count_message(line);
+    let payload = Payload::Coherence { line, from: Some(party), message };
+    wires.send_after(delay, part, to, payload);
+}

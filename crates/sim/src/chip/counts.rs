@@ -1,0 +1,67 @@
+//! What is counted while a chip runs; names are given to it when the run is over.
+
+use crate::report::Stats;
+
+macro_rules! counts {
+    ($($(#[doc = $doc:literal])* $field:ident => $path:literal,)*) => {
+        /// Counters of a chip.
+        #[derive(Clone, Debug, Default)]
+        pub struct Counts {
+            $($(#[doc = $doc])* pub $field: u64,)*
+        }
+
+        impl Counts {
+            /// Adds the counters under their paths.
+            pub fn write_to(&self, stats: &mut Stats) {
+                $(*stats.entry($path.to_owned()).or_default() += self.$field as f64;)*
+            }
+        }
+    };
+}
+
+counts! {
+    /// Remote reads that software has seen to be complete.
+    reads => "core.reads",
+    /// Looks at the CQ that missed the L1.
+    cq_misses => "core.cq_misses",
+    /// Stores that found their block not writable.
+    store_misses => "core.store_misses",
+    /// Requests that left the chip.
+    requests_out => "rmc.requests",
+    /// Lines that RCPs stored, or cores loaded.
+    rcp_lines => "rcp.lines",
+    /// Lines that RRPPs sent.
+    rrpp_lines => "rrpp.lines",
+    /// Requests that RRPPs got.
+    rrpp_requests => "rrpp.requests",
+    /// Requests that RRPPs answered.
+    rrpp_replies => "rrpp.replies",
+    /// Time from a request's arrival to its reply, summed.
+    rrpp_latency_cycles => "rrpp.latency_cycles",
+    /// Hops from RRPP to home, summed.
+    rrpp_hops => "rrpp.hops",
+    /// RRPP accesses for which memory was read.
+    rrpp_from_memory => "rrpp.from_memory",
+    /// Accesses of homes to their banks that found the block.
+    llc_hits => "home.llc_hits",
+    /// Accesses that did not.
+    llc_misses => "home.llc_misses",
+    /// Modified blocks that banks wrote back to memory.
+    llc_writebacks => "home.llc_writebacks",
+    /// Entries that directories took back.
+    recalls => "home.recalls",
+    /// Requests for blocks of queues.
+    queue_requests => "home.requests_queues",
+    /// Blocks of queues that private caches wrote back.
+    queue_writebacks => "home.writebacks_queues",
+    /// Coherence messages about blocks of WQs.
+    wq_messages => "home.messages_wq",
+    /// Coherence messages about blocks of CQs.
+    cq_messages => "home.messages_cq",
+    /// Blocks read from memory.
+    memory_reads => "memory.reads",
+    /// Blocks written to memory.
+    memory_writes => "memory.writes",
+    /// Completions that software could see before their data had reached its home.
+    early_completions => "rcp.early_completions",
+}

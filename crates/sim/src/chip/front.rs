@@ -1,0 +1,259 @@
+//! The frontends of RGP and RCP: what interacts with the queues (Manycore NI §4.1, Fig. 4).
+//!
+//! The RGP frontend looks at one queue pair a cycle, each in its turn. While the block that it
+//! looks at stays as it is there is nothing to see, so it sleeps until the block is taken away; it
+//! wakes at the very turn at which it would have noticed.
+
+use std::collections::VecDeque;
+
+use rackmem_abi::{Status, WQ_ENTRY_BYTES};
+use rackmem_rmc::qp::Qp;
+use rackmem_rmc::{QpConfig, Rights, Work, rgp};
+
+use super::layout::{BLOCK_BYTES, Line, Part};
+use super::message::Payload;
+use super::probe::Mark;
+use super::wires::{Event, Wires};
+use crate::machine::Machine;
+use crate::machine::spec::Placement;
+
+/// The context of all queue pairs of the model.
+pub const CONTEXT: u16 = 0;
+
+/// How a frontend reaches the queues: its NI cache.
+pub trait QueueCache {
+    /// Reads a block; `None` if it has to wait.
+    fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]>;
+    /// Stores a word of 4 bytes; `false` if it has to wait.
+    fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool;
+    /// Whether a block can be read without asking anybody.
+    fn is_readable(&self, line: Line) -> bool;
+}
+
+/// What the RGP frontend does about a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watch {
+    /// It will look at its next turn.
+    Due,
+    /// It has seen no new entry in this block; nothing changes while the block is here.
+    Asleep(Line),
+    /// It waits for this block.
+    Waiting(Line),
+    /// The slot's last operation is not complete.
+    SlotBusy,
+}
+
+/// A completion on its way to the CQ.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    slot: u16,
+    status: Status,
+    bytes: u32,
+}
+
+/// A queue pair at its frontend.
+#[derive(Clone, Debug)]
+struct Pair {
+    /// Number of the queue pair: that of its core.
+    number: u16,
+    state: Qp,
+    watch: Watch,
+    done: VecDeque<Done>,
+    /// The CQ entry that is being written: position and word.
+    writing: Option<(u32, u32)>,
+    writer_waits: bool,
+}
+
+/// The frontends of some queue pairs.
+#[derive(Clone, Debug)]
+pub struct Front {
+    part: Part,
+    pairs: Vec<Pair>,
+    placement: Placement,
+    nodes: u16,
+    frontend_cycles: u64,
+    interface_cycles: u64,
+    completion_cycles: u64,
+    cache_latency_cycles: u64,
+    entries: u32,
+}
+
+impl Front {
+    /// The frontend at `part` of the queue pairs of these cores.
+    pub fn new(part: Part, cores: impl Iterator<Item = u16>, machine: &Machine, nodes: u16) -> Front {
+        let entries = machine.ni.wq_entries;
+        let config = QpConfig { ctx_id: CONTEXT, size: entries, rights: Rights::ReadWrite };
+        let pair = |number| Pair {
+            number,
+            state: Qp::new(config).expect("a checked queue size"),
+            watch: Watch::Due,
+            done: VecDeque::new(),
+            writing: None,
+            writer_waits: false,
+        };
+        let split = machine.ni.placement == Placement::Split;
+        Front {
+            part,
+            pairs: cores.map(pair).collect(),
+            placement: machine.ni.placement,
+            nodes,
+            frontend_cycles: u64::from(machine.ni.rgp_frontend_cycles),
+            interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
+            completion_cycles: u64::from(machine.ni.rcp_frontend_cycles),
+            cache_latency_cycles: u64::from(machine.ni.cache_latency_cycles),
+            entries,
+        }
+    }
+
+    /// Begins to look at the queue pairs.
+    pub fn start(&mut self, wires: &mut Wires) {
+        for index in 0..self.pairs.len() {
+            self.look_at_next_turn(index, wires);
+        }
+    }
+
+    /// It is a queue pair's turn (Fig. 4a: select, compute, load, check).
+    pub fn poll(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
+        let index = usize::from(index);
+        let pair = &mut self.pairs[index];
+        let next = pair.state.next_entry();
+        if pair.state.is_outstanding(next.index) {
+            pair.watch = Watch::SlotBusy;
+            return;
+        }
+        let line = wires.layout.wq_line(pair.number, next.index);
+        let Some(words) = cache.read(line, wires) else {
+            pair.watch = Watch::Waiting(line);
+            return;
+        };
+        let at = (next.index as usize * WQ_ENTRY_BYTES % BLOCK_BYTES as usize) / 8;
+        let Some(entry) = rgp::accept([words[at], words[at + 1]], next.phase) else {
+            pair.watch = Watch::Asleep(line);
+            return;
+        };
+        wires.probe.mark(Mark::WqInNi, wires.now);
+        match rgp::check(&entry, self.nodes, pair.state.config().rights) {
+            Ok(work) => {
+                let slot = pair.state.take_entry(true);
+                self.pass_on(index, slot, work, wires);
+            }
+            Err(status) => {
+                let slot = pair.state.take_entry(false);
+                let delay = self.frontend_cycles + self.completion_cycles;
+                self.hand_completion(index, slot, status, delay, wires);
+            }
+        }
+        self.look_at_next_turn(index, wires);
+    }
+
+    /// The RCP backend has a completion for a queue pair.
+    pub fn complete(&mut self, qp: u16, slot: u16, status: Status, bytes: u32, wires: &mut Wires) {
+        let index = self.index_of(qp);
+        self.pairs[index].done.push_back(Done { slot, status, bytes });
+        if self.pairs[index].done.len() == 1 && self.pairs[index].writing.is_none() {
+            let delay = (self.completion_cycles + self.interface_cycles).max(1);
+            let event = Event::Complete { front: self.part, index: index as u16 };
+            wires.wheel.at(wires.now + delay, event);
+        }
+    }
+
+    /// Writes the next CQ entry (Fig. 4b).
+    pub fn write_completion(
+        &mut self,
+        index: u16,
+        cache: &mut impl QueueCache,
+        wires: &mut Wires,
+    ) {
+        let index = usize::from(index);
+        let pair = &mut self.pairs[index];
+        let (position, word) = match pair.writing {
+            Some(writing) => writing,
+            None => {
+                let Some(done) = pair.done.pop_front() else { return };
+                *pair.writing.insert(pair.state.complete(done.slot, done.status, done.bytes))
+            }
+        };
+        let line = wires.layout.cq_line(pair.number, position);
+        let at = position as usize % (BLOCK_BYTES as usize / 4);
+        pair.writer_waits = !cache.write(line, at, word, wires);
+        if pair.writer_waits {
+            return;
+        }
+        pair.writing = None;
+        wires.probe.mark(Mark::CqWritten, wires.now + self.cache_latency_cycles);
+        if !pair.done.is_empty() {
+            let event = Event::Complete { front: self.part, index: index as u16 };
+            wires.wheel.at(wires.now + 1, event);
+        }
+        if pair.watch == Watch::SlotBusy {
+            self.look_at_next_turn(index, wires);
+        }
+    }
+
+    /// Something about a block has changed, and something may be `complete`: those who waited try
+    /// again at once, and those who slept on the block wake if it has been taken away.
+    pub fn changed(
+        &mut self,
+        line: Line,
+        complete: bool,
+        cache: &mut impl QueueCache,
+        wires: &mut Wires,
+    ) {
+        for index in 0..self.pairs.len() {
+            match self.pairs[index].watch {
+                Watch::Waiting(_) if complete => self.poll(index as u16, cache, wires),
+                Watch::Asleep(at) if at == line && !cache.is_readable(line) => {
+                    self.look_at_next_turn(index, wires);
+                }
+                _ => {}
+            }
+            if complete && self.pairs[index].writer_waits {
+                self.write_completion(index as u16, cache, wires);
+            }
+        }
+    }
+
+    /// Each queue pair has one cycle in as many as there are pairs.
+    fn look_at_next_turn(&mut self, index: usize, wires: &mut Wires) {
+        let period = self.pairs.len() as u64;
+        let next = wires.now + 1;
+        let turn = next + (index as u64 + period - next % period) % period;
+        self.pairs[index].watch = Watch::Due;
+        wires.wheel.at(turn, Event::Poll { front: self.part, index: index as u16 });
+    }
+
+    /// Sends a checked entry to the backend.
+    fn pass_on(&mut self, index: usize, slot: u16, work: Work, wires: &mut Wires) {
+        let qp = self.pairs[index].number;
+        let engine = Part::Engine(wires.layout.engine_of_tile(qp));
+        let payload = Payload::Work { qp, slot, work };
+        if self.placement == Placement::Split {
+            wires.probe.mark(Mark::FrontendDone, wires.now + self.frontend_cycles);
+            wires.send_after(self.frontend_cycles, self.part, engine, payload);
+        } else {
+            wires.hand(self.frontend_cycles, engine, payload);
+        }
+    }
+
+    fn hand_completion(
+        &mut self,
+        index: usize,
+        slot: u16,
+        status: Status,
+        delay: u64,
+        wires: &mut Wires,
+    ) {
+        let qp = self.pairs[index].number;
+        wires.hand(delay, self.part, Payload::Completion { qp, slot, status, bytes: 0 });
+    }
+
+    fn index_of(&self, qp: u16) -> usize {
+        let index = self.pairs.iter().position(|pair| pair.number == qp);
+        index.expect("a completion for a queue pair of this frontend")
+    }
+
+    /// Entries of each queue.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+}

@@ -1,0 +1,304 @@
+//! A home: a bank of the LLC and its directory slice (Manycore NI §3.1, Table 2).
+
+use std::collections::VecDeque;
+
+use super::block::Block;
+use super::layout::{Line, Part, SEGMENT_LINE};
+use super::message::{Letter, Payload, UNTRACED};
+use super::tags::Tags;
+use super::values::Values;
+use super::wires::{Event, Wires};
+use crate::coherence::home::{self, Action, Actions, Directory};
+use crate::coherence::{Forward, Message, Party, Request};
+use crate::machine::Machine;
+
+/// A block for which something is under way.
+#[derive(Clone, Debug)]
+struct Active {
+    line: Line,
+    block: home::Block<Block>,
+    /// Requests that wait for their turn.
+    waiting: VecDeque<(Party, Request<Block>)>,
+}
+
+/// A home.
+#[derive(Clone, Debug)]
+pub struct Home {
+    number: u16,
+    llc: Tags<bool>,
+    values: Values,
+    directory: Tags<Option<Directory>>,
+    active: Vec<Active>,
+    latency_cycles: u64,
+    occupancy_cycles: u64,
+    bank_free_at: u64,
+    capacity: usize,
+    /// Requests inside, from their arrival to their end.
+    inside: usize,
+}
+
+impl Home {
+    /// Home `number` of a chip; it keeps the contents of the blocks that `values` keeps.
+    pub fn new(number: u16, machine: &Machine, homes: u16, caches: u16, values: Values) -> Home {
+        let llc = &machine.llc;
+        let blocks = llc.size_bytes / 64 / u64::from(homes);
+        let private = machine.l1.size_bytes / 64 * u64::from(caches);
+        let entries = private as f64 * machine.directory.provisioning / f64::from(homes);
+        let sets = (entries / f64::from(machine.directory.ways)).ceil() as u64;
+        Home {
+            number,
+            llc: Tags::new(blocks / u64::from(llc.ways), llc.ways),
+            values,
+            directory: Tags::new(sets.next_power_of_two(), machine.directory.ways),
+            active: Vec::new(),
+            latency_cycles: u64::from(llc.latency_cycles),
+            occupancy_cycles: u64::from(llc.occupancy_cycles),
+            bank_free_at: 0,
+            capacity: llc.transactions as usize,
+            inside: 0,
+        }
+    }
+
+    /// Whether another request may come in.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.inside < self.capacity
+    }
+
+    /// Takes a message.
+    pub fn receive(&mut self, letter: Letter, wires: &mut Wires) {
+        match letter.payload {
+            Payload::Coherence { message: Message::Request(_), .. } => {
+                self.inside += 1;
+                self.look_up(letter.payload, wires);
+            }
+            Payload::Coherence { line, from: Some(from), message: Message::Response(response) } => {
+                self.step(line, wires, |block, out| block.response(from, response, out));
+            }
+            Payload::MemoryData { line, data } => {
+                self.step(line, wires, |block, out| block.memory(data, out));
+            }
+            other => panic!("home[{}] got {other:?}", self.number),
+        }
+    }
+
+    /// A request has been through the bank: tags and directory are known.
+    pub fn looked_up(&mut self, payload: Payload, wires: &mut Wires) {
+        let Payload::Coherence { line, from: Some(from), message: Message::Request(request) } =
+            payload
+        else {
+            panic!("home[{}] looked up {payload:?}", self.number);
+        };
+        if let Some(active) = self.active.iter_mut().find(|active| active.line == line) {
+            if active.block.is_busy() {
+                active.waiting.push_back((from, request));
+                return;
+            }
+        }
+        self.serve(line, from, request, wires);
+    }
+
+    /// Whether the LLC has a block, whether it is modified, and its content, for checks.
+    pub fn peek(&self, line: Line, wires: &Wires) -> Option<(bool, Block)> {
+        let entry = self.llc.find(wires.layout.index_at_home(line), line)?;
+        Some((*self.llc.value(entry), self.values.get(line)))
+    }
+
+    /// What is under way here, for the watchdog.
+    pub fn under_way(&self) -> impl Iterator<Item = (Line, usize, String)> + '_ {
+        self.active
+            .iter()
+            .map(|active| (active.line, active.waiting.len(), format!("{:?}", active.block)))
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.inside == 0 && self.active.is_empty()
+    }
+
+    /// Sends a request through the bank.
+    fn look_up(&mut self, payload: Payload, wires: &mut Wires) {
+        let start = self.use_bank(wires.now, 1);
+        let tag =
+            wires.letters.put(Letter { to: Part::Home(self.number), payload, trace: UNTRACED });
+        wires.wheel.at(start + self.latency_cycles, Event::LookedUp(tag));
+    }
+
+    /// Keeps the bank busy for so many accesses; when the first one begins.
+    fn use_bank(&mut self, now: u64, accesses: u64) -> u64 {
+        let start = self.bank_free_at.max(now);
+        self.bank_free_at = start + accesses * self.occupancy_cycles;
+        start
+    }
+
+    fn serve(&mut self, line: Line, from: Party, request: Request<Block>, wires: &mut Wires) {
+        let entry = self.llc.find(wires.layout.index_at_home(line), line);
+        if let Some(entry) = entry {
+            self.llc.touch(entry);
+            wires.counts.llc_hits += 1;
+        } else {
+            wires.counts.llc_misses += 1;
+        }
+        let llc = entry.map(|_| self.values.get(line));
+        if wires.layout.queue_of(line).is_some() {
+            wires.counts.queue_requests += 1;
+            let put = matches!(request, Request::PutM(_));
+            wires.counts.queue_writebacks += u64::from(put);
+        }
+        self.step(line, wires, |block, out| block.request(from, request, llc, out));
+    }
+
+    /// A step of a block's controller, wherever the block is known.
+    fn step(
+        &mut self,
+        line: Line,
+        wires: &mut Wires,
+        step: impl FnOnce(&mut home::Block<Block>, &mut Actions<Block>),
+    ) {
+        let mut actions = Actions::new();
+        let index = wires.layout.index_at_home(line);
+        let active = self.active.iter().position(|active| active.line == line);
+        let mut block = match active {
+            Some(at) => self.active[at].block,
+            None => {
+                let entry = self.directory.find(index, line);
+                let known = entry.and_then(|entry| *self.directory.value(entry));
+                known.map_or_else(home::Block::new, home::Block::with)
+            }
+        };
+        step(&mut block, &mut actions);
+        let finished = actions.contains(&Action::Finished);
+        match (active, block.is_busy()) {
+            (Some(at), true) => self.active[at].block = block,
+            (Some(at), false) => {
+                self.active[at].block = block;
+                self.settle(at, wires);
+            }
+            (None, true) => {
+                self.active.push(Active { line, block, waiting: VecDeque::new() });
+            }
+            (None, false) => {
+                self.active.push(Active { line, block, waiting: VecDeque::new() });
+                self.settle(self.active.len() - 1, wires);
+            }
+        }
+        self.act(line, actions, wires);
+        if finished {
+            self.next_request(line, wires);
+        }
+    }
+
+    /// A block at rest goes back to the directory, unless requests wait for it.
+    fn settle(&mut self, at: usize, wires: &mut Wires) {
+        let Active { line, block, .. } = self.active[at];
+        let index = wires.layout.index_at_home(line);
+        let entry = self.directory.find(index, line);
+        if block.is_idle() {
+            if let Some(entry) = entry {
+                self.directory.clear(entry);
+            }
+        } else if let Some(entry) = entry {
+            *self.directory.value_mut(entry) = Some(block.directory());
+            self.directory.touch(entry);
+        } else if !self.allocate(line, block.directory(), wires) {
+            // All entries of the set are in use just now: the block stays here for the time.
+            return;
+        }
+        self.active.retain(|active| active.line != line || !active.waiting.is_empty());
+    }
+
+    /// Gives a block an entry of the directory, taking back another block's copies if need be.
+    fn allocate(&mut self, line: Line, directory: Directory, wires: &mut Wires) -> bool {
+        let index = wires.layout.index_at_home(line);
+        let busy = |line: Line| self.active.iter().any(|active| active.line == line);
+        let Some(entry) = self.directory.victim(index, |line, _| !busy(line)) else {
+            return false;
+        };
+        let victim = self.directory.line(entry).zip(*self.directory.value(entry));
+        self.directory.fill(entry, line, Some(directory));
+        if let Some((victim, directory)) = victim {
+            wires.counts.recalls += 1;
+            // It ends like a request.
+            self.inside += 1;
+            let block = home::Block::with(directory);
+            self.active.push(Active { line: victim, block, waiting: VecDeque::new() });
+            self.step(victim, wires, home::Block::recall);
+        }
+        true
+    }
+
+    /// The block's transaction is over: the next request's turn.
+    fn next_request(&mut self, line: Line, wires: &mut Wires) {
+        self.inside -= 1;
+        let Some(at) = self.active.iter().position(|active| active.line == line) else { return };
+        match self.active[at].waiting.pop_front() {
+            Some((from, request)) => {
+                let message = Message::Request(request);
+                self.look_up(Payload::Coherence { line, from: Some(from), message }, wires);
+            }
+            None if !self.active[at].block.is_busy() => self.settle(at, wires),
+            None => {}
+        }
+    }
+
+    fn act(&mut self, line: Line, actions: Actions<Block>, wires: &mut Wires) {
+        let me = Part::Home(self.number);
+        for action in actions {
+            match action {
+                Action::Send(party, message) => {
+                    let to = wires.layout.part_of(party);
+                    wires.count_message(line);
+                    wires.send(me, to, Payload::Coherence { line, from: None, message });
+                }
+                Action::Invalidate { sharers, to } => {
+                    let mut left = sharers;
+                    while left != 0 {
+                        let party = left.trailing_zeros() as Party;
+                        left &= left - 1;
+                        let message = Message::Forward(Forward::Inv { to });
+                        wires.count_message(line);
+                        let part = wires.layout.part_of(party);
+                        wires.send(me, part, Payload::Coherence { line, from: None, message });
+                    }
+                }
+                Action::ReadMemory => {
+                    let memory = Part::Memory(wires.layout.controller_of(line));
+                    wires.counts.rrpp_from_memory += u64::from(line >= SEGMENT_LINE);
+                    wires.send(me, memory, Payload::MemoryRead { line });
+                }
+                Action::WriteLlc { data, dirty } => self.write_llc(line, data, dirty, wires),
+                Action::Finished => {}
+            }
+        }
+    }
+
+    /// Writes a block to the bank; another one may have to go to memory for it.
+    fn write_llc(&mut self, line: Line, data: Block, dirty: bool, wires: &mut Wires) {
+        let index = wires.layout.index_at_home(line);
+        self.values.set(line, data);
+        self.use_bank(wires.now, 1);
+        if let Some(entry) = self.llc.find(index, line) {
+            *self.llc.value_mut(entry) |= dirty;
+            self.llc.touch(entry);
+            return;
+        }
+        let busy = |line: Line| self.active.iter().any(|active| active.line == line);
+        // With all ways in transition the least recently used one goes all the same: its content
+        // is in memory, or on its way there ahead of any later read.
+        let entry = self.llc.victim(index, |line, _| !busy(line));
+        let entry = entry.or_else(|| self.llc.victim(index, |_, _| true));
+        let entry = entry.expect("a set has at least one way");
+        if let Some(victim) = self.llc.line(entry).filter(|_| *self.llc.value(entry)) {
+            self.use_bank(wires.now, 1);
+            wires.counts.llc_writebacks += 1;
+            let memory = Part::Memory(wires.layout.controller_of(victim));
+            let data = self.values.get(victim);
+            wires.send(
+                Part::Home(self.number),
+                memory,
+                Payload::MemoryWrite { line: victim, data },
+            );
+        }
+        self.llc.fill(entry, line, dirty);
+    }
+}

@@ -1,0 +1,426 @@
+//! The backends of RGP and RCP: what moves data (Manycore NI §4.1, Fig. 4).
+
+use std::collections::VecDeque;
+
+use rackmem_abi::{Packet, Reply, Request as NetRequest, Status};
+use rackmem_rmc::itt::Entry;
+use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
+
+use super::block::Block;
+use super::front::CONTEXT;
+use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
+use super::probe::Mark;
+use super::wires::{Event, Wires};
+use crate::coherence::{Message, Request, Response, Update};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::machine::spec::{Completion, Placement};
+
+/// Packets that a part lets wait for its port before it stalls.
+pub const PORT_QUEUE: usize = 2;
+
+/// Stores that wait for the port before replies have to wait.
+const STORE_QUEUE: usize = 4;
+
+/// A WQ entry on its way into the ITT.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    ready_at: Cycle,
+    qp: u16,
+    slot: u16,
+    work: Work,
+}
+
+/// A transfer that is being unrolled.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    work: Work,
+    tid: u32,
+    unroll: Unroll,
+}
+
+/// A request whose operands are being read from the local buffer.
+#[derive(Clone, Copy, Debug)]
+struct Loading {
+    request: NetRequest,
+    buffer: u64,
+    /// Blocks that have not come.
+    missing: u32,
+}
+
+/// Data on their way to their home, and what is complete once they are sent.
+#[derive(Clone, Copy, Debug)]
+struct Store {
+    ready_at: Cycle,
+    line: Line,
+    update: Update<Block>,
+    tid: u32,
+    completion: Option<Entry>,
+}
+
+/// A transfer all of whose lines have come, but not all acknowledgements of its stores.
+#[derive(Clone, Copy, Debug)]
+struct Unacknowledged {
+    line: Line,
+    tid: u32,
+}
+
+/// RGP and RCP, or their backends.
+#[derive(Clone, Debug)]
+pub struct Rmc {
+    number: u16,
+    nid: u16,
+    placement: Placement,
+    itt: Itt,
+    arrived: VecDeque<Arrived>,
+    transfer: Option<Transfer>,
+    unrolling: bool,
+    loading: Vec<Loading>,
+    replies: VecDeque<Reply>,
+    stores: VecDeque<Store>,
+    completion: Completion,
+    unacknowledged: Vec<Unacknowledged>,
+    held: Vec<(u32, Entry)>,
+    rgp_cycles: u64,
+    rcp_cycles: u64,
+    interface_cycles: u64,
+    per_cycle: u32,
+    max_lines: u32,
+    lines_out: u32,
+}
+
+impl Rmc {
+    /// Backend `number` of a chip.
+    pub fn new(number: u16, nid: u16, machine: &Machine, layout: &Layout) -> Rmc {
+        let pairs = u32::from(layout.tiles.div_ceil(layout.engines()));
+        let capacity = (pairs * machine.ni.wq_entries).next_power_of_two().min(MAX_ITT_CAPACITY);
+        let split = machine.ni.placement == Placement::Split;
+        Rmc {
+            number,
+            nid,
+            placement: machine.ni.placement,
+            itt: Itt::new(capacity),
+            arrived: VecDeque::new(),
+            transfer: None,
+            unrolling: false,
+            loading: Vec::new(),
+            replies: VecDeque::new(),
+            stores: VecDeque::new(),
+            completion: machine.ni.completion,
+            unacknowledged: Vec::new(),
+            held: Vec::new(),
+            rgp_cycles: u64::from(machine.ni.rgp_backend_cycles),
+            rcp_cycles: u64::from(machine.ni.rcp_backend_cycles),
+            interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
+            per_cycle: machine.ni.unroll_per_cycle,
+            max_lines: match machine.ni.max_outstanding_lines {
+                0 => u32::MAX,
+                lines => lines,
+            },
+            lines_out: 0,
+        }
+    }
+
+    /// The part that this is.
+    pub fn part(&self) -> Part {
+        Part::Engine(self.number)
+    }
+
+    /// Whether a reply may come in from the network on chip.
+    pub fn has_room(&self) -> bool {
+        self.stores.len() < STORE_QUEUE && self.replies.is_empty()
+    }
+
+    /// The frontend has a WQ entry.
+    pub fn accept(&mut self, qp: u16, slot: u16, work: Work, wires: &mut Wires) {
+        wires.probe.mark(Mark::AtBackend, wires.now);
+        // The last stage sends; the stages before it take a cycle each.
+        let ready_at = wires.now + self.rgp_cycles + self.interface_cycles;
+        self.arrived.push_back(Arrived { ready_at, qp, slot, work });
+        self.unroll_at(ready_at, wires);
+    }
+
+    /// Sends the requests of the next lines (Fig. 4a: ITT, unroll, packet).
+    pub fn unroll(&mut self, wires: &mut Wires) {
+        self.unrolling = false;
+        for _ in 0..self.per_cycle {
+            if !self.send_line(wires) {
+                return;
+            }
+        }
+        if self.transfer.is_some() {
+            self.unroll_at(wires.now + 1, wires);
+        } else if let Some(next) = self.arrived.front() {
+            self.unroll_at(next.ready_at.max(wires.now + 1), wires);
+        }
+    }
+
+    /// A reply has come to the RCP.
+    pub fn reply(&mut self, reply: Reply, wires: &mut Wires) {
+        wires.probe.mark(Mark::AtRcp, wires.now);
+        self.replies.push_back(reply);
+        self.take_replies(wires);
+    }
+
+    /// A home answers: operands for a request, or a store is done.
+    pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
+        match response {
+            Response::Data { data, .. } => {
+                if response.read_needs_unblock() {
+                    let message = Message::Response(Response::Unblock(None));
+                    self.send_home(line, message, wires);
+                }
+                self.operand(line, data, wires);
+            }
+            Response::Updated(_) => self.acknowledged(line, wires),
+            other => panic!("rmc[{}] got {other:?}", self.number),
+        }
+    }
+
+    /// Stores the next line's data if the port has room; whether there was something to store.
+    pub fn store(&mut self, wires: &mut Wires) -> bool {
+        match self.stores.front() {
+            Some(store) if store.ready_at <= wires.now => {}
+            _ => return false,
+        }
+        let Some(Store { line, update, tid, completion, .. }) = self.stores.pop_front() else {
+            return false;
+        };
+        wires.counts.rcp_lines += 1;
+        self.send_home(line, Message::Request(Request::Update(update)), wires);
+        if self.completion == Completion::Acknowledged {
+            self.unacknowledged.push(Unacknowledged { line, tid });
+        }
+        if let Some(entry) = completion {
+            self.finish(tid, entry, wires);
+        }
+        self.take_replies(wires);
+        true
+    }
+
+    /// When a store will want the port, if any will.
+    pub fn wants_port(&self) -> Option<Cycle> {
+        self.stores.front().map(|store| store.ready_at)
+    }
+
+    /// Transfers under way, for the watchdog.
+    pub fn in_flight(&self) -> u32 {
+        self.itt.in_use()
+    }
+
+    fn unroll_at(&mut self, cycle: Cycle, wires: &mut Wires) {
+        if !self.unrolling {
+            self.unrolling = true;
+            wires.wheel.at(cycle, Event::Unroll(self.number));
+        }
+    }
+
+    /// One line of the current transfer; whether one was sent.
+    fn send_line(&mut self, wires: &mut Wires) -> bool {
+        let in_tile = wires.layout.engines_in_tiles();
+        if in_tile && wires.queued(self.part(), VNET_NETWORK) >= PORT_QUEUE {
+            self.unroll_at(wires.now + 1, wires);
+            return false;
+        }
+        // What comes back wakes it.
+        if self.lines_out >= self.max_lines || !self.begin(wires) {
+            return false;
+        }
+        let Some(Transfer { work, tid, unroll }) = &mut self.transfer else { return false };
+        let Some(piece) = unroll.next() else { return false };
+        let request = rgp::request(work, &piece, self.nid, CONTEXT, *tid);
+        if unroll.lines() == 0 {
+            self.transfer = None;
+        }
+        self.lines_out += 1;
+        match request.payload_bytes() {
+            0 => self.transmit(request, wires),
+            bytes => self.load_operands(request, piece.buffer, bytes as u64, wires),
+        }
+        true
+    }
+
+    /// Whether there is a transfer to unroll, after taking the next one if need be.
+    fn begin(&mut self, wires: &mut Wires) -> bool {
+        if self.transfer.is_some() {
+            return true;
+        }
+        let Some(&Arrived { ready_at, qp, slot, work }) = self.arrived.front() else {
+            return false;
+        };
+        if ready_at > wires.now {
+            self.unroll_at(ready_at, wires);
+            return false;
+        }
+        let unroll = Unroll::new(&work);
+        // A full table: the next completion wakes it.
+        let Some(tid) = self.itt.alloc(QpId::new(qp, 0), slot, &work, unroll.lines()) else {
+            return false;
+        };
+        self.arrived.pop_front();
+        self.transfer = Some(Transfer { work, tid, unroll });
+        true
+    }
+
+    fn transmit(&mut self, request: NetRequest, wires: &mut Wires) {
+        let packet = NetPacket { packet: Packet::Request(request), engine: self.number };
+        if wires.layout.engines_in_tiles() {
+            wires.probe.mark(Mark::FrontendDone, wires.now);
+            let port = Part::Port(wires.layout.unit_of_tile(self.number));
+            wires.send(self.part(), port, Payload::Net(packet));
+        } else {
+            wires.probe.mark(Mark::Out, wires.now);
+            wires.depart(packet);
+        }
+    }
+
+    /// Asks for the blocks in which the operands of a request are.
+    fn load_operands(&mut self, request: NetRequest, buffer: u64, bytes: u64, wires: &mut Wires) {
+        let (first, last) = (buffer / BLOCK_BYTES, (buffer + bytes - 1) / BLOCK_BYTES);
+        self.loading.push(Loading { request, buffer, missing: (last - first + 1) as u32 });
+        for line in first..=last {
+            self.send_home(line, Message::Request(Request::ReadOnce), wires);
+        }
+    }
+
+    /// A block of operands has come.
+    fn operand(&mut self, line: Line, data: Block, wires: &mut Wires) {
+        let wanted = |loading: &Loading| {
+            let bytes = loading.request.payload_bytes() as u64;
+            let (first, last) =
+                (loading.buffer / BLOCK_BYTES, (loading.buffer + bytes - 1) / BLOCK_BYTES);
+            (first..=last).contains(&line)
+        };
+        let at = self.loading.iter().position(wanted).expect("operands that were asked for");
+        let loading = &mut self.loading[at];
+        let bytes = data.to_bytes();
+        let length = loading.request.payload_bytes() as u64;
+        for index in 0..length {
+            let address = loading.buffer + index;
+            if address / BLOCK_BYTES == line {
+                loading.request.payload[index as usize] = bytes[(address % BLOCK_BYTES) as usize];
+            }
+        }
+        loading.missing -= 1;
+        if loading.missing == 0 {
+            let loading = self.loading.remove(at);
+            self.transmit(loading.request, wires);
+        }
+    }
+
+    /// Takes replies as long as their data find room.
+    fn take_replies(&mut self, wires: &mut Wires) {
+        while self.stores.len() < STORE_QUEUE {
+            let Some(reply) = self.replies.pop_front() else { break };
+            self.take_reply(&reply, wires);
+        }
+    }
+
+    /// RCP backend: ITT, address, store (Fig. 4b).
+    fn take_reply(&mut self, reply: &Reply, wires: &mut Wires) {
+        let tid = reply.header.tid;
+        let Some(&entry) = self.itt.get(tid).filter(|entry| rcp::answers(reply, self.nid, entry))
+        else {
+            panic!("rmc[{}] got a reply to nothing: {reply:?}", self.number);
+        };
+        self.lines_out -= 1;
+        let finished = self.itt.answer(tid, 1, reply.status);
+        let ready_at = wires.now + self.rcp_cycles;
+        let bytes = reply.payload_bytes();
+        if bytes == 0 {
+            if let Some(entry) = finished {
+                self.finish_after(self.rcp_cycles, tid, entry, wires);
+            }
+        } else {
+            let buffer = entry.buffer + (reply.header.offset - entry.base);
+            self.store_bytes(ready_at, buffer, &reply.payload[..bytes], tid, finished);
+            wires.wheel.at(ready_at, Event::Pump(self.port(&wires.layout)));
+        }
+        // Room in the table, or under the limit of lines.
+        if self.transfer.is_some() || !self.arrived.is_empty() {
+            self.unroll_at(wires.now + 1, wires);
+        }
+    }
+
+    fn store_bytes(
+        &mut self,
+        ready_at: Cycle,
+        buffer: u64,
+        bytes: &[u8],
+        tid: u32,
+        finished: Option<Entry>,
+    ) {
+        let offset = (buffer % BLOCK_BYTES) as usize;
+        let line = buffer / BLOCK_BYTES;
+        if let Ok(whole) = <&[u8; 64]>::try_from(bytes) {
+            if offset == 0 {
+                let update = Update::Replace(Block::from_bytes(whole));
+                let store = Store { ready_at, line, update, tid, completion: finished };
+                return self.stores.push_back(store);
+            }
+        }
+        let (here, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES as usize - offset));
+        let update = Update::Modify(Block::write(offset, here));
+        let completion = finished.filter(|_| rest.is_empty());
+        self.stores.push_back(Store { ready_at, line, update, tid, completion });
+        if !rest.is_empty() {
+            let update = Update::Modify(Block::write(0, rest));
+            let line = line + 1;
+            self.stores.push_back(Store { ready_at, line, update, tid, completion: finished });
+        }
+    }
+
+    /// The part whose port to the network on chip the stores take.
+    fn port(&self, layout: &Layout) -> Part {
+        if layout.engines_in_tiles() { self.part() } else { Part::Port(self.number) }
+    }
+
+    fn acknowledged(&mut self, line: Line, wires: &mut Wires) {
+        if self.completion == Completion::Posted {
+            return;
+        }
+        let at = self.unacknowledged.iter().position(|store| store.line == line);
+        let tid = self.unacknowledged.swap_remove(at.expect("an acknowledged store")).tid;
+        if self.unacknowledged.iter().any(|store| store.tid == tid) {
+            return;
+        }
+        if let Some(at) = self.held.iter().position(|&(held, _)| held == tid) {
+            let (_, entry) = self.held.swap_remove(at);
+            self.finish_after(0, tid, entry, wires);
+        }
+    }
+
+    /// All lines of a transfer are stored, or sent to their homes.
+    fn finish(&mut self, tid: u32, entry: Entry, wires: &mut Wires) {
+        match self.completion {
+            Completion::Posted => self.finish_after(0, tid, entry, wires),
+            Completion::Acknowledged => self.held.push((tid, entry)),
+        }
+    }
+
+    /// Tells the frontend.
+    fn finish_after(&mut self, delay: u64, _tid: u32, entry: Entry, wires: &mut Wires) {
+        let qp = entry.qp.expect("queue pairs of the model stay").index() as u16;
+        let (slot, status) = (entry.slot, entry.status);
+        let bytes = if status == Status::Ok { entry.length } else { 0 };
+        let payload = Payload::Completion { qp, slot, status, bytes };
+        wires.probe.mark(Mark::BackendDone, wires.now + delay);
+        let front = wires.front_of(qp);
+        match self.placement {
+            Placement::Split => wires.send_after(delay, self.part(), front, payload),
+            _ => wires.hand(delay, front, payload),
+        }
+    }
+
+    fn send_home(&self, line: Line, message: Message<Block>, wires: &mut Wires) {
+        let from = Some(Layout::party_of_engine(self.number));
+        let home = Part::Home(wires.layout.home_of(line));
+        wires.send(self.part(), home, Payload::Coherence { line, from, message });
+    }
+
+    /// Whether its port has room for a store.
+    pub fn port_has_room(&self, wires: &Wires) -> bool {
+        wires.queued(self.part(), VNET_REQUEST) < PORT_QUEUE
+    }
+}

@@ -1,0 +1,188 @@
+//! Remote request processing: requests of other chips become accesses to this chip's memory
+//! (Manycore NI §4.1; soNUMA §4.2).
+
+use std::collections::VecDeque;
+
+use rackmem_abi::{Header, LINE_BYTES, Op, Packet, Request as NetRequest, Status};
+use rackmem_rmc::{ContextTable, rrpp};
+
+use super::block::Block;
+use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
+use super::message::{NetPacket, Payload, VNET_REQUEST};
+use super::probe::Mark;
+use super::rmc::PORT_QUEUE;
+use super::wires::{Event, Wires};
+use crate::coherence::{Message, Request, Response, Update};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+
+/// A request that has arrived.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    at: Cycle,
+    request: NetRequest,
+    engine: u16,
+}
+
+/// A request whose memory access is under way.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    at: Cycle,
+    line: Line,
+    header: Header,
+    engine: u16,
+}
+
+/// An RRPP. It keeps nothing of a request but what is under way.
+#[derive(Clone, Debug)]
+pub struct Rrpp {
+    number: u16,
+    nid: u16,
+    contexts: ContextTable,
+    arrived: VecDeque<Arrived>,
+    accesses: Vec<Access>,
+    capacity: usize,
+    request_cycles: u64,
+    reply_cycles: u64,
+}
+
+impl Rrpp {
+    /// RRPP `number` of a chip.
+    pub fn new(number: u16, nid: u16, machine: &Machine, contexts: ContextTable) -> Rrpp {
+        Rrpp {
+            number,
+            nid,
+            contexts,
+            arrived: VecDeque::new(),
+            accesses: Vec::new(),
+            capacity: machine.ni.rrpp_transactions as usize,
+            request_cycles: u64::from(machine.ni.rrpp_request_cycles),
+            reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
+        }
+    }
+
+    /// The part that this is.
+    pub fn part(&self) -> Part {
+        Part::Rrpp(self.number)
+    }
+
+    /// A request has come from the network.
+    pub fn receive(&mut self, request: NetRequest, engine: u16, wires: &mut Wires) {
+        wires.probe.mark(Mark::AtRrpp, wires.now);
+        wires.counts.rrpp_requests += 1;
+        self.arrived.push_back(Arrived { at: wires.now, request, engine });
+        let ready = wires.now + self.request_cycles.max(1);
+        wires.wheel.at(ready, Event::Pump(Part::Port(self.number)));
+    }
+
+    /// Begins the next memory access if the port has room; whether there was one to begin.
+    pub fn access(&mut self, wires: &mut Wires) -> bool {
+        if self.accesses.len() >= self.capacity {
+            return false;
+        }
+        match self.arrived.front() {
+            Some(next) if next.at + self.request_cycles <= wires.now => {}
+            _ => return false,
+        }
+        let Some(Arrived { at, request, engine }) = self.arrived.pop_front() else { return false };
+        let header = request.header;
+        let checked = rrpp::check(&header, self.nid, &self.contexts);
+        if checked.is_err() || matches!(header.op, Op::Nop | Op::Notify) {
+            let status = checked.err().unwrap_or(Status::Ok);
+            self.reply(at, &header, engine, status, Block::ZERO, wires);
+            return true;
+        }
+        let line = SEGMENT_LINE + header.offset / BLOCK_BYTES;
+        self.accesses.push(Access { at, line, header, engine });
+        let home = wires.layout.home_of(line);
+        wires.counts.rrpp_hops += wires.hops(self.part(), Part::Home(home));
+        self.send_home(line, Message::Request(memory_request(&request)), wires);
+        true
+    }
+
+    /// When the next request will want the port, if any will and may.
+    pub fn wants_port(&self) -> Option<Cycle> {
+        let next = self.arrived.front()?;
+        (self.accesses.len() < self.capacity).then_some(next.at + self.request_cycles)
+    }
+
+    /// A home answers.
+    pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
+        if response.read_needs_unblock() {
+            self.send_home(line, Message::Response(Response::Unblock(None)), wires);
+        }
+        let (is_data, block) = match response {
+            Response::Data { data, .. } => (true, data),
+            Response::Updated(old) => (false, old.unwrap_or(Block::ZERO)),
+            other => panic!("rrpp[{}] got {other:?}", self.number),
+        };
+        let matches = |access: &Access| access.line == line && (access.header.op == Op::Read) == is_data;
+        let at = self.accesses.iter().position(matches).expect("an access that was begun");
+        let Access { at, header, engine, .. } = self.accesses.remove(at);
+        self.reply(at, &header, engine, Status::Ok, block, wires);
+        if !self.arrived.is_empty() {
+            wires.wheel.at(wires.now + 1, Event::Pump(Part::Port(self.number)));
+        }
+    }
+
+    /// Whether the port has room for another access.
+    pub fn port_has_room(&self, wires: &Wires) -> bool {
+        wires.queued(self.part(), VNET_REQUEST) < PORT_QUEUE
+    }
+
+    /// Requests that wait and accesses under way, for the watchdog.
+    pub fn under_way(&self) -> (usize, usize) {
+        (self.arrived.len(), self.accesses.len())
+    }
+
+    fn reply(
+        &mut self,
+        arrived_at: Cycle,
+        request: &Header,
+        engine: u16,
+        status: Status,
+        block: Block,
+        wires: &mut Wires,
+    ) {
+        let mut reply = rrpp::reply(request, status);
+        let bytes = reply.payload_bytes();
+        let from = (request.offset % BLOCK_BYTES) as usize;
+        reply.payload[..bytes].copy_from_slice(&block.to_bytes()[from..from + bytes]);
+        let done = wires.now + self.reply_cycles;
+        wires.probe.mark(Mark::RrppDone, done);
+        wires.counts.rrpp_replies += 1;
+        wires.counts.rrpp_lines += u64::from(bytes > 0);
+        wires.counts.rrpp_latency_cycles += done - arrived_at;
+        wires.depart_after(self.reply_cycles, NetPacket { packet: Packet::Reply(reply), engine });
+    }
+
+    fn send_home(&self, line: Line, message: Message<Block>, wires: &mut Wires) {
+        let from = Some(Layout::party_of_rrpp(self.number));
+        let home = Part::Home(wires.layout.home_of(line));
+        wires.send(self.part(), home, Payload::Coherence { line, from, message });
+    }
+}
+
+/// What the home is asked for.
+fn memory_request(request: &NetRequest) -> Request<Block> {
+    let Header { op, offset, length, .. } = request.header;
+    let at = (offset % BLOCK_BYTES) as usize;
+    let operand = |index: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&request.payload[index * 8..index * 8 + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    match op {
+        Op::Write if usize::from(length) == LINE_BYTES => {
+            Request::Update(Update::Replace(Block::from_bytes(&request.payload)))
+        }
+        Op::Write => {
+            let bytes = &request.payload[..usize::from(length)];
+            Request::Update(Update::Modify(Block::write(at, bytes)))
+        }
+        Op::FetchAdd | Op::CompareSwap => {
+            Request::Update(Update::Modify(Block::atomic(op, at, [operand(0), operand(1)])))
+        }
+        Op::Read | Op::Nop | Op::Notify => Request::ReadOnce,
+    }
+}
