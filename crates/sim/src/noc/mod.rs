@@ -19,13 +19,16 @@
 //! Networks, chapters 16 to 20). Left out: adaptive routing, shared buffers, bypassing, more than
 //! 32 VCs or 64 ports.
 
+mod bench;
 pub mod deadlock;
 mod error;
 mod network;
 mod routing;
 mod spec;
+pub mod synthetic;
 mod topology;
 
+pub use bench::{BenchRow, bench};
 pub use error::SpecError;
 pub use network::{Delivered, LinkLoad, Network, Stats, Stuck, VnetStats};
 pub use routing::{Order, Routing, Tables};
