@@ -1,0 +1,146 @@
+//! The first phase of a cycle: what has been under way arrives.
+
+use super::super::routing::{Order, VcRange};
+use super::super::topology::Axis;
+use super::Network;
+use super::state::{Flit, NONE};
+
+impl Network {
+    /// Flits enter buffers, credits are counted, tails reach endpoints, heads are routed.
+    pub(super) fn arrive(&mut self) {
+        let now = self.now;
+        let credits = self.credits.take(now);
+        for &out_vc in &credits {
+            self.credit_arrives(out_vc as usize);
+        }
+        self.credits.put_back(now, credits);
+
+        let flits = self.flits.take(now);
+        for &(in_vc, flit) in &flits {
+            self.flit_arrives(in_vc as usize, flit);
+        }
+        self.flits.put_back(now, flits);
+
+        let heads = self.heads.take(now);
+        for &in_vc in &heads {
+            self.route(in_vc as usize);
+        }
+        self.heads.put_back(now, heads);
+
+        let tails = self.tails.take(now);
+        for &packet in &tails {
+            self.deliver(packet);
+        }
+        self.tails.put_back(now, tails);
+    }
+
+    #[inline]
+    fn credit_arrives(&mut self, index: usize) {
+        let out_vc = &mut self.out_vcs[index];
+        debug_assert!(out_vc.credits < self.buffer_flits);
+        out_vc.credits += 1;
+        if out_vc.credits > 1 {
+            return;
+        }
+        let (owner, vc) = (out_vc.owner, out_vc.vc);
+        self.out_ports[out_vc.port as usize].credit |= 1 << vc;
+        if owner != NONE && self.in_vcs[owner as usize].len > 0 {
+            self.request_switch(owner as usize);
+        }
+    }
+
+    #[inline]
+    fn flit_arrives(&mut self, index: usize, flit: Flit) {
+        let in_vc = &mut self.in_vcs[index];
+        debug_assert!(in_vc.len < self.buffer_flits, "a flit came without a credit");
+        let mask = (1usize << self.buffer_shift) - 1;
+        let place = (usize::from(in_vc.head) + usize::from(in_vc.len)) & mask;
+        self.buffers[(index << self.buffer_shift) + place] = flit;
+        in_vc.len += 1;
+        if in_vc.len > 1 {
+            return;
+        }
+        if !in_vc.active {
+            let lookahead = self.lookahead[in_vc.router as usize];
+            self.head_at_front(index, lookahead);
+        } else if self.out_vcs[in_vc.out_vc as usize].credits > 0 {
+            self.request_switch(index);
+        }
+    }
+
+    /// A head flit that has just arrived takes a cycle for RC, unless that was done upstream.
+    #[inline]
+    fn head_at_front(&mut self, index: usize, lookahead: bool) {
+        if lookahead {
+            self.route(index);
+        } else {
+            self.heads.push(self.now + 1, index as u32);
+        }
+    }
+
+    /// Looks up where the packet at the front of an input VC goes, and asks for an output VC.
+    fn route(&mut self, index: usize) {
+        let in_vc = &mut self.in_vcs[index];
+        let flit = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
+        let route = &mut self.slab.routes[(flit >> 1) as usize];
+        let order = if route.yx { Order::Yx } else { Order::Xy };
+        let (router, vnet) = (in_vc.router as usize, usize::from(route.vnet));
+        let (out, class) = self.tables.hop(order, router, usize::from(route.dst));
+        let ports = router * self.ports;
+        let range = if self.out_ports[ports + out].endpoint == NONE {
+            route.hops = route.hops.saturating_add(1);
+            self.tables.allowed(vnet, order, class)
+        } else {
+            self.tables.whole(vnet)
+        };
+        if route.from_directory && self.edge[router] {
+            let axes = (self.axes[ports + usize::from(in_vc.port)], self.axes[ports + out]);
+            let turn = matches!(axes, (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
+            self.stats.directory_turns_at_edge += u64::from(turn);
+        }
+        in_vc.allowed = choice(range, self.ordered[vnet], route.hash);
+        in_vc.out = out as u8;
+        let (port, bit) = (usize::from(in_vc.port), 1 << in_vc.vc);
+        self.waiting[(ports + out) * self.ports + port] |= bit;
+        self.out_ports[ports + out].waiting |= 1 << port;
+        self.waiting_outputs[router] |= 1 << out;
+        self.active[router / 64] |= 1 << (router % 64);
+    }
+
+    /// Marks an input VC, which has a flit, an output VC and a credit, as ready for the switch.
+    #[inline]
+    pub(super) fn request_switch(&mut self, index: usize) {
+        let in_vc = &self.in_vcs[index];
+        let (router, port) = (in_vc.router as usize, usize::from(in_vc.port));
+        let output = router * self.ports + usize::from(in_vc.out);
+        self.ready[output * self.ports + port] |= 1 << in_vc.vc;
+        self.out_ports[output].ready |= 1 << port;
+        self.ready_outputs[router] |= 1 << in_vc.out;
+        self.active[router / 64] |= 1 << (router % 64);
+    }
+
+    fn deliver(&mut self, id: u32) {
+        let entry = &mut self.slab.entries[id as usize];
+        entry.arrived = self.now;
+        let packet = entry.packet;
+        let stats = &mut self.stats.vnets[usize::from(packet.vnet)];
+        stats.packets_delivered += 1;
+        stats.flits_ejected += u64::from(packet.flits);
+        stats.hops += u64::from(self.slab.routes[id as usize].hops);
+        let (dst, queue) = (usize::from(packet.dst), self.queue(packet.dst, packet.vnet));
+        self.slab.push(&mut self.deliveries[queue], id);
+        self.arrived[dst / 64] |= 1 << (dst % 64);
+        self.live -= 1;
+    }
+}
+
+/// The VCs that a packet may get: all of the range, or the one of its flow.
+#[inline]
+pub(super) fn choice(range: VcRange, ordered: bool, hash: u16) -> u32 {
+    if ordered {
+        let nth = (u32::from(hash) * u32::from(range.count)) >> 16;
+        1 << (u32::from(range.first) + nth)
+    } else {
+        range.mask()
+    }
+}

@@ -1,0 +1,213 @@
+//! Lays out the arrays of a network.
+
+use super::super::error::SpecError;
+use super::super::routing::Tables;
+use super::super::spec::Spec;
+use super::super::topology::{Axis, MAX_PORTS, Port, Topology};
+use super::state::{InVc, NONE, OutPort, OutVc, Queue, Sending, Slab};
+use super::wheel::Wheel;
+use super::{Network, Stats};
+
+/// Most VCs of a port: a word has a bit for each.
+const MAX_VCS: usize = 32;
+/// Deepest buffer, and longest delay.
+const MAX_BYTE: usize = 200;
+
+impl Network {
+    /// An empty network at cycle 0. The seed decides which way flows go, nothing else.
+    ///
+    /// # Errors
+    /// What is wrong with the description.
+    pub fn new(spec: &Spec, seed: u64) -> Result<Network, SpecError> {
+        check(spec)?;
+        let topology = Topology::new(spec)?;
+        let tables = Tables::new(spec, &topology)?;
+        let mut network = Network::empty(spec, seed, topology, tables);
+        network.connect(spec);
+        Ok(network)
+    }
+
+    fn empty(spec: &Spec, seed: u64, topology: Topology, tables: Tables) -> Network {
+        let (routers, endpoints) = (topology.routers.len(), topology.endpoints.len());
+        let (ports, vcs, vnets) = (topology.ports, spec.vcs(), spec.vnets.len());
+        let inputs = routers * ports;
+        let outputs = inputs + endpoints;
+        let buffer_shift = spec.buffer_flits.next_power_of_two().trailing_zeros();
+        let horizon = horizon(spec, &topology);
+        let out_vc = |i: usize| OutVc {
+            owner: NONE,
+            port: (i / vcs) as u32,
+            credits: spec.buffer_flits as u8,
+            vc: (i % vcs) as u8,
+        };
+        let in_vc = |i: usize| InVc::unused(i / vcs / ports, i / vcs % ports, i % vcs);
+        let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
+        Network {
+            now: 0,
+            salt: seed.wrapping_mul(0xA24B_AED4_963E_E407),
+            routing: spec.routing,
+            tables,
+            ports,
+            vcs,
+            vnets,
+            buffer_flits: spec.buffer_flits as u8,
+            buffer_shift,
+            ordered: spec.vnets.iter().map(|vnet| vnet.ordered).collect(),
+            lookahead: topology
+                .routers
+                .iter()
+                .map(|router| router.pipeline.cycles_before_switch() == 0)
+                .collect(),
+            axes: vec![Axis::Local; inputs],
+            edge: topology.routers.iter().map(|router| router.edge).collect(),
+            slab: Slab::new(),
+            in_vcs: (0..inputs * vcs).map(in_vc).collect(),
+            buffers: vec![0; (inputs * vcs) << buffer_shift],
+            out_ports: vec![OutPort::unused(vcs); outputs],
+            out_vcs: (0..outputs * vcs).map(out_vc).collect(),
+            ready: vec![0; inputs * ports],
+            waiting: vec![0; inputs * ports],
+            ready_outputs: vec![0; routers],
+            waiting_outputs: vec![0; routers],
+            next_output: vec![0; inputs],
+            next_in_vc: vec![0; inputs],
+            grants: vec![0; ports],
+            active: vec![0; routers.div_ceil(64)],
+            flits: Wheel::new(horizon),
+            credits: Wheel::new(horizon),
+            heads: Wheel::new(horizon),
+            tails: Wheel::new(horizon),
+            sources: vec![Queue::EMPTY; endpoints * vnets],
+            sending: vec![Sending { packet: NONE, flits_left: 0, vc: 0 }; endpoints * vnets],
+            pending: vec![0; endpoints],
+            next_vnet: vec![0; endpoints],
+            active_sources: vec![0; endpoints.div_ceil(64)],
+            entrances: vec![NONE; endpoints],
+            injection_delay: spec.injection_latency_cycles,
+            deliveries: vec![Queue::EMPTY; endpoints * vnets],
+            slots: vec![capacity; endpoints * vnets],
+            arrived: vec![0; endpoints.div_ceil(64)],
+            live: 0,
+            stats: Stats::new(vnets, inputs),
+            topology,
+        }
+    }
+
+    /// Tells ports what is behind them.
+    fn connect(&mut self, spec: &Spec) {
+        for i in 0..self.topology.links.len() {
+            let link = self.topology.links[i];
+            let (from, to) = (self.port_index(link.from), self.port_index(link.to));
+            let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
+            let delay = pipeline(link.from).cycles_after_switch() + link.latency_cycles;
+            let credit_delay = pipeline(link.to).cycles_to_credit() + link.latency_cycles;
+            self.out_ports[from].downstream = (to * self.vcs) as u32;
+            self.out_ports[from].delay = delay as u8;
+            self.set_upstream(to, from, credit_delay);
+            self.axes[from] = link.axis;
+            self.axes[to] = link.axis;
+        }
+        for endpoint in 0..self.topology.endpoints.len() {
+            let at = self.topology.endpoints[endpoint];
+            let (inject, eject) = (self.port_index(at.inject), self.port_index(at.eject));
+            let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
+            let delay = pipeline(at.eject).cycles_after_switch() + spec.ejection_latency_cycles;
+            // The credit has the latency of a link, whatever the way in takes besides.
+            let credit_delay = pipeline(at.inject).cycles_to_credit() + 1;
+            let source = self.topology.routers.len() * self.ports + endpoint;
+            self.out_ports[eject].endpoint = endpoint as u32;
+            self.out_ports[eject].delay = delay as u8;
+            self.set_upstream(inject, source, credit_delay);
+            self.entrances[endpoint] = (inject * self.vcs) as u32;
+        }
+    }
+
+    fn port_index(&self, port: Port) -> usize {
+        port.router * self.ports + port.port
+    }
+
+    fn set_upstream(&mut self, input: usize, output: usize, credit_delay: u64) {
+        for vc in 0..self.vcs {
+            let in_vc = &mut self.in_vcs[input * self.vcs + vc];
+            in_vc.upstream = (output * self.vcs + vc) as u32;
+            in_vc.credit_delay = credit_delay as u8;
+        }
+    }
+}
+
+fn check(spec: &Spec) -> Result<(), SpecError> {
+    let zero = |field| Err(SpecError::Zero { field });
+    let too_large = |what, given, limit| Err(SpecError::TooLarge { what, given, limit });
+    if spec.vnets.is_empty() {
+        return Err(SpecError::NoVirtualNetwork);
+    }
+    for (field, value) in [
+        ("buffer_flits", spec.buffer_flits),
+        ("delivery_capacity_packets", spec.delivery_capacity_packets),
+        ("link_latency_cycles", spec.link_latency_cycles as usize),
+        ("injection_latency_cycles", spec.injection_latency_cycles as usize),
+        ("ejection_latency_cycles", spec.ejection_latency_cycles as usize),
+    ] {
+        if value == 0 {
+            return zero(field);
+        }
+    }
+    for (what, given) in [
+        ("flits in a buffer", spec.buffer_flits),
+        ("cycles of link latency", spec.link_latency_cycles as usize),
+        ("cycles of injection latency", spec.injection_latency_cycles as usize),
+        ("cycles of ejection latency", spec.ejection_latency_cycles as usize),
+    ] {
+        if given > MAX_BYTE {
+            return too_large(what, given, MAX_BYTE);
+        }
+    }
+    match spec.vcs() {
+        vcs if vcs > MAX_VCS => too_large("virtual channels", vcs, MAX_VCS),
+        _ => Ok(()),
+    }
+}
+
+/// The longest time between cause and effect.
+fn horizon(spec: &Spec, topology: &Topology) -> u64 {
+    let longest_link = topology.links.iter().map(|link| link.latency_cycles).max().unwrap_or(1);
+    longest_link.max(spec.injection_latency_cycles).max(spec.ejection_latency_cycles) + 3
+}
+
+impl InVc {
+    fn unused(router: usize, port: usize, vc: usize) -> InVc {
+        InVc {
+            router: router as u32,
+            upstream: NONE,
+            allowed: 0,
+            out_vc: NONE,
+            port: port as u8,
+            vc: vc as u8,
+            out: 0,
+            head: 0,
+            len: 0,
+            active: false,
+            credit_delay: 0,
+        }
+    }
+}
+
+impl OutPort {
+    fn unused(vcs: usize) -> OutPort {
+        let all = ((1u64 << vcs) - 1) as u32;
+        OutPort {
+            ready: 0,
+            waiting: 0,
+            free: all,
+            credit: all,
+            downstream: NONE,
+            endpoint: NONE,
+            delay: 0,
+            next_input: 0,
+            next_waiting: 0,
+            next_vc: 0,
+        }
+    }
+}
+
+const _: () = assert!(MAX_PORTS <= 64 && MAX_VCS <= 32 && MAX_BYTE < 250);

@@ -1,0 +1,299 @@
+//! The simulator: state in flat arrays, one function per phase of a cycle.
+//!
+//! A cycle: flits, credits and tails that arrive ([`arrive`]), sources ([`source`]), then the
+//! routers that have something to allocate ([`allocate`]). [`build`] lays out the arrays.
+
+mod allocate;
+mod arrive;
+mod build;
+mod source;
+mod state;
+mod stats;
+mod stuck;
+mod wheel;
+
+pub use stats::{LinkLoad, Stats, VnetStats};
+pub use stuck::Stuck;
+
+use super::routing::{Order, Routing, Tables};
+use super::spec::Packet;
+use super::topology::{Axis, Topology};
+use crate::engine::Cycle;
+use state::{Flit, InVc, NONE, OutPort, OutVc, Queue, Route, Sending, Slab};
+use wheel::Wheel;
+
+/// A network with the packets in it.
+#[derive(Clone, Debug)]
+pub struct Network {
+    now: Cycle,
+    salt: u64,
+    routing: Routing,
+    topology: Topology,
+    tables: Tables,
+    /// Ports of each router and VCs of each port: strides of the arrays.
+    ports: usize,
+    vcs: usize,
+    vnets: usize,
+    buffer_flits: u8,
+    /// Buffers are this long, as a shift, so that a ring wraps by a mask.
+    buffer_shift: u32,
+    ordered: Vec<bool>,
+    lookahead: Vec<bool>,
+    axes: Vec<Axis>,
+    edge: Vec<bool>,
+
+    slab: Slab,
+    in_vcs: Vec<InVc>,
+    buffers: Vec<Flit>,
+    out_ports: Vec<OutPort>,
+    out_vcs: Vec<OutVc>,
+    /// VCs ready for the switch, by router, output port, input port.
+    ready: Vec<u32>,
+    /// VCs that wait for an output VC, by router, output port, input port.
+    waiting: Vec<u32>,
+    /// Output ports of a router with a flit ready for the switch.
+    ready_outputs: Vec<u64>,
+    /// Output ports of a router for which a head flit waits.
+    waiting_outputs: Vec<u64>,
+    /// Output port that an input port accepts first.
+    next_output: Vec<u8>,
+    /// VC that an input port sends from first.
+    next_in_vc: Vec<u8>,
+    /// Outputs that grant to an input, in the middle of an allocation; all zero otherwise.
+    grants: Vec<u64>,
+    /// One bit per router with something to allocate.
+    active: Vec<u64>,
+
+    flits: Wheel<(u32, Flit)>,
+    credits: Wheel<u32>,
+    /// Head flits that come to the front and are ready for VC allocation in that cycle.
+    heads: Wheel<u32>,
+    tails: Wheel<u32>,
+
+    sources: Vec<Queue>,
+    sending: Vec<Sending>,
+    /// Virtual networks with something to send, by endpoint.
+    pending: Vec<u32>,
+    next_vnet: Vec<u8>,
+    active_sources: Vec<u64>,
+    /// Input VC 0 of the port that an endpoint sends into.
+    entrances: Vec<u32>,
+    injection_delay: u64,
+
+    deliveries: Vec<Queue>,
+    /// Places that delivery queues have left, less packets on their way out.
+    slots: Vec<u32>,
+    arrived: Vec<u64>,
+    /// Packets sent and not yet delivered.
+    live: u64,
+    stats: Stats,
+}
+
+/// A packet that has arrived, with its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The packet.
+    pub packet: Packet,
+    /// When it was sent.
+    pub created: Cycle,
+    /// When its head left the source queue.
+    pub injected: Cycle,
+    /// When its tail reached the endpoint.
+    pub arrived: Cycle,
+    /// Links between routers that it crossed.
+    pub hops: u8,
+}
+
+impl Network {
+    /// How many endpoints there are.
+    pub fn endpoints(&self) -> usize {
+        self.entrances.len()
+    }
+
+    /// The graph of routers, links and endpoints.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The cycle that the next [`tick`](Network::tick) simulates.
+    pub fn now(&self) -> Cycle {
+        self.now
+    }
+
+    /// Puts a packet into the queue of its source and virtual network, which has no limit.
+    ///
+    /// # Panics
+    /// An endpoint or virtual network does not exist, or the packet has no flits.
+    pub fn send(&mut self, packet: Packet) {
+        let endpoints = self.endpoints();
+        assert!(usize::from(packet.src) < endpoints, "packet from endpoint {}", packet.src);
+        assert!(usize::from(packet.dst) < endpoints, "packet to endpoint {}", packet.dst);
+        assert!(usize::from(packet.vnet) < self.vnets, "packet in virtual network {}", packet.vnet);
+        assert!(packet.flits > 0, "packet without flits");
+        let hash = self.hash(&packet);
+        let route = Route {
+            dst: packet.dst,
+            hash: hash as u16,
+            vnet: packet.vnet,
+            yx: self.routing.order(&packet, hash) == Order::Yx,
+            from_directory: packet.from_directory,
+            hops: 0,
+        };
+        let id = self.slab.insert(packet, route, self.now);
+        let (src, queue) = (usize::from(packet.src), self.queue(packet.src, packet.vnet));
+        self.slab.push(&mut self.sources[queue], id);
+        self.pending[src] |= 1 << packet.vnet;
+        self.active_sources[src / 64] |= 1 << (src % 64);
+        self.stats.vnets[usize::from(packet.vnet)].packets_sent += 1;
+        self.live += 1;
+    }
+
+    /// Hash of what keeps packets in order: source, destination, virtual network and flow.
+    fn hash(&self, packet: &Packet) -> u32 {
+        let flow =
+            u64::from(packet.flow) << 32 | u64::from(packet.src) << 16 | u64::from(packet.dst);
+        let mixed =
+            (flow ^ self.salt ^ u64::from(packet.vnet) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        (mixed >> 32) as u32
+    }
+
+    fn queue(&self, endpoint: u16, vnet: u8) -> usize {
+        usize::from(endpoint) * self.vnets + usize::from(vnet)
+    }
+
+    /// Packets that wait at a source, including one that has left in part.
+    pub fn queued(&self, src: u16, vnet: u8) -> usize {
+        let queue = self.queue(src, vnet);
+        self.sources[queue].len as usize + usize::from(self.sending[queue].flits_left > 0)
+    }
+
+    /// Simulates one cycle.
+    pub fn tick(&mut self) {
+        self.arrive();
+        self.inject();
+        self.allocate();
+        self.now += 1;
+    }
+
+    /// Whether nothing is queued or on its way; delivery queues may hold packets.
+    pub fn is_idle(&self) -> bool {
+        self.live == 0
+    }
+
+    /// The next cycle in which something happens if nothing is sent or taken until then: `now` if a
+    /// router or source has work, `None` if the network is idle.
+    pub fn next_event(&self) -> Option<Cycle> {
+        if self.live == 0 {
+            return None;
+        }
+        let busy = |words: &[u64]| words.iter().any(|&word| word != 0);
+        if busy(&self.active_sources) || busy(&self.active) {
+            return Some(self.now);
+        }
+        let nexts = [
+            self.flits.next(self.now),
+            self.credits.next(self.now),
+            self.heads.next(self.now),
+            self.tails.next(self.now),
+        ];
+        nexts.into_iter().flatten().min()
+    }
+
+    /// Lets time pass in which nothing happens, up to `cycle`, which is simulated next.
+    ///
+    /// # Panics
+    /// There is an event before that cycle.
+    pub fn skip_to(&mut self, cycle: Cycle) {
+        assert!(
+            self.next_event().is_none_or(|event| event >= cycle),
+            "cycle {cycle} is after the next event"
+        );
+        // Credits of the last packets may still be on their way back.
+        while self.now < cycle && self.credits.next(self.now).is_some_and(|at| at < cycle) {
+            self.arrive();
+            self.now += 1;
+        }
+        self.now = self.now.max(cycle);
+    }
+
+    /// Endpoints with packets in a delivery queue, in the order of their numbers.
+    pub fn arrived(&self) -> impl Iterator<Item = u16> + '_ {
+        self.arrived
+            .iter()
+            .enumerate()
+            .flat_map(|(word, &bits)| Bits(bits).map(move |bit| (word * 64 + bit) as u16))
+    }
+
+    /// One bit per endpoint with packets in a delivery queue, 64 to a word.
+    pub fn arrived_words(&self) -> &[u64] {
+        &self.arrived
+    }
+
+    /// The packet that [`take`](Network::take) would take.
+    pub fn peek(&self, endpoint: u16, vnet: u8) -> Option<&Packet> {
+        let first = self.deliveries[self.queue(endpoint, vnet)].first;
+        (first != NONE).then(|| &self.slab.entries[first as usize].packet)
+    }
+
+    /// Takes the packet that has waited longest in a delivery queue.
+    pub fn take(&mut self, endpoint: u16, vnet: u8) -> Option<Packet> {
+        self.take_timed(endpoint, vnet).map(|delivered| delivered.packet)
+    }
+
+    /// As [`take`](Network::take), with the packet's times.
+    pub fn take_timed(&mut self, endpoint: u16, vnet: u8) -> Option<Delivered> {
+        let queue = self.queue(endpoint, vnet);
+        if self.deliveries[queue].first == NONE {
+            return None;
+        }
+        let id = self.slab.pop(&mut self.deliveries[queue]);
+        self.slab.remove(id);
+        self.slots[queue] += 1;
+        let first = usize::from(endpoint) * self.vnets;
+        if self.deliveries[first..first + self.vnets].iter().all(|queue| queue.len == 0) {
+            self.arrived[usize::from(endpoint) / 64] &= !(1 << (endpoint % 64));
+        }
+        let entry = &self.slab.entries[id as usize];
+        let (packet, created, injected) = (entry.packet, entry.created, entry.injected);
+        let hops = self.slab.routes[id as usize].hops;
+        Some(Delivered { packet, created, injected, arrived: entry.arrived, hops })
+    }
+
+    /// What has been counted.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Flits on each link between routers, with its place on the floor plan.
+    pub fn link_loads(&self) -> impl Iterator<Item = LinkLoad> + '_ {
+        self.topology.links.iter().map(|link| {
+            let place = |router: usize| {
+                let router = self.topology.routers[router];
+                (router.x, router.y)
+            };
+            LinkLoad {
+                from: place(link.from.router),
+                to: place(link.to.router),
+                flits: self.stats.flits_by_output[link.from.router * self.ports + link.from.port],
+            }
+        })
+    }
+}
+
+/// The numbers of the bits that are set.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(bit)
+    }
+}

@@ -1,0 +1,98 @@
+//! The second phase of a cycle: endpoints send, each at most one flit.
+
+use super::arrive::choice;
+use super::{Bits, Network};
+
+impl Network {
+    pub(super) fn inject(&mut self) {
+        for word in 0..self.active_sources.len() {
+            for bit in Bits(self.active_sources[word]) {
+                let endpoint = word * 64 + bit;
+                self.inject_flit(endpoint);
+                if self.pending[endpoint] == 0 {
+                    self.active_sources[word] &= !(1 << bit);
+                }
+            }
+        }
+    }
+
+    /// Sends a flit of the next virtual network that can send one.
+    fn inject_flit(&mut self, endpoint: usize) {
+        let pending = self.pending[endpoint];
+        let later = pending & (u32::MAX << self.next_vnet[endpoint]);
+        for vnets in [later, pending & !later] {
+            for vnet in Bits(vnets.into()) {
+                if self.inject_from(endpoint, vnet) {
+                    self.next_vnet[endpoint] =
+                        if vnet + 1 < self.vnets { vnet as u8 + 1 } else { 0 };
+                    return;
+                }
+            }
+        }
+    }
+
+    fn inject_from(&mut self, endpoint: usize, vnet: usize) -> bool {
+        let queue = endpoint * self.vnets + vnet;
+        let output = self.topology.routers.len() * self.ports + endpoint;
+        let starts = self.sending[queue].flits_left == 0;
+        if starts && !self.start_packet(queue, output, vnet) {
+            return false;
+        }
+        let sending = &mut self.sending[queue];
+        let out_vc = &mut self.out_vcs[output * self.vcs + usize::from(sending.vc)];
+        if out_vc.credits == 0 {
+            return false;
+        }
+        out_vc.credits -= 1;
+        if out_vc.credits == 0 {
+            self.out_ports[output].credit &= !(1 << sending.vc);
+        }
+        sending.flits_left -= 1;
+        let tail = sending.flits_left == 0;
+        let flit = sending.packet << 1 | u32::from(tail);
+        let in_vc = self.entrances[endpoint] + u32::from(sending.vc);
+        self.flits.push(self.now + self.injection_delay, (in_vc, flit));
+        if tail && self.sources[queue].len == 0 {
+            self.pending[endpoint] &= !(1 << vnet);
+        }
+        self.stats.vnets[vnet].flits_injected += 1;
+        true
+    }
+
+    /// Takes the next packet of a source queue, if there is a VC with a credit for it.
+    fn start_packet(&mut self, queue: usize, output: usize, vnet: usize) -> bool {
+        let id = self.sources[queue].first;
+        let hash = self.slab.routes[id as usize].hash;
+        let allowed = choice(self.tables.whole(vnet), self.ordered[vnet], hash);
+        let port = &mut self.out_ports[output];
+        let Some(vc) = rotate(allowed & port.credit, port.next_vc) else { return false };
+        port.next_vc = vc + 1;
+        self.slab.pop(&mut self.sources[queue]);
+        let entry = &mut self.slab.entries[id as usize];
+        entry.injected = self.now;
+        let sending = &mut self.sending[queue];
+        sending.packet = id;
+        sending.flits_left = entry.packet.flits;
+        sending.vc = vc;
+        true
+    }
+}
+
+/// The first bit that is set at `from` or after it, else the first of all.
+#[inline]
+pub(super) fn rotate(bits: u32, from: u8) -> Option<u8> {
+    if bits == 0 {
+        return None;
+    }
+    let later = (u64::from(bits) >> from << from) as u32;
+    let chosen = if later == 0 { bits } else { later };
+    Some(chosen.trailing_zeros() as u8)
+}
+
+/// As [`rotate`], of 64 bits of which one is set; `from` is less than 64.
+#[inline]
+pub(super) fn rotate64(bits: u64, from: u8) -> usize {
+    let later = bits >> from << from;
+    let chosen = if later == 0 { bits } else { later };
+    chosen.trailing_zeros() as usize
+}

@@ -1,0 +1,174 @@
+//! The state of routers, packets and endpoints, in flat arrays.
+
+use super::super::spec::Packet;
+use crate::engine::Cycle;
+
+/// No such thing, where a number is expected.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A flit: the packet's place in the slab, and in the lowest bit whether it is the tail.
+pub(super) type Flit = u32;
+
+/// An input VC. Its flits lie in the buffer array; a head flit is one that finds no packet active.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InVc {
+    pub router: u32,
+    /// Output VC upstream, where credits go; [`NONE`] at an unused input.
+    pub upstream: u32,
+    /// VCs that the packet at the front may use at its output.
+    pub allowed: u32,
+    /// Output VC that the packet at the front holds, counted over all ports.
+    pub out_vc: u32,
+    /// Input port at this router.
+    pub port: u8,
+    /// VC at this port.
+    pub vc: u8,
+    /// Output port of the packet at the front.
+    pub out: u8,
+    /// Position of the front flit in the ring.
+    pub head: u8,
+    /// Flits in the ring.
+    pub len: u8,
+    /// The packet at the front holds an output VC.
+    pub active: bool,
+    /// Cycles until a credit is upstream.
+    pub credit_delay: u8,
+}
+
+/// What an output port needs for allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutPort {
+    /// Input ports with a flit that is ready for the switch.
+    pub ready: u64,
+    /// Input ports with a head flit that waits for a VC.
+    pub waiting: u64,
+    /// VCs that no packet holds.
+    pub free: u32,
+    /// VCs with a credit.
+    pub credit: u32,
+    /// Input VC 0 downstream; [`NONE`] for outputs to endpoints.
+    pub downstream: u32,
+    /// Endpoint behind it, or [`NONE`].
+    pub endpoint: u32,
+    /// Cycles from switch allocation to the arrival downstream.
+    pub delay: u8,
+    /// Input port that the switch serves first.
+    pub next_input: u8,
+    /// Input port that VC allocation serves first.
+    pub next_waiting: u8,
+    /// VC that VC allocation gives first.
+    pub next_vc: u8,
+}
+
+/// An output VC: the buffer downstream as seen from here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutVc {
+    /// Input VC of this router whose packet holds it, or [`NONE`].
+    pub owner: u32,
+    /// Its output port, counted over all routers, then all sources.
+    pub port: u32,
+    /// Free places downstream.
+    pub credits: u8,
+    /// VC at this port.
+    pub vc: u8,
+}
+
+/// What routing needs of a packet, apart so that it stays in the cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub dst: u16,
+    /// Chooses the VC in ordered virtual networks.
+    pub hash: u16,
+    pub vnet: u8,
+    pub yx: bool,
+    pub from_directory: bool,
+    pub hops: u8,
+}
+
+/// A packet in the slab.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub packet: Packet,
+    pub created: Cycle,
+    pub injected: Cycle,
+    pub arrived: Cycle,
+    /// Next in its queue, or next free entry.
+    pub next: u32,
+    pub live: bool,
+}
+
+/// A queue of packets, linked through the slab.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    pub first: u32,
+    pub last: u32,
+    pub len: u32,
+}
+
+impl Queue {
+    pub const EMPTY: Queue = Queue { first: NONE, last: NONE, len: 0 };
+}
+
+/// What a source is in the middle of, per virtual network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    pub packet: u32,
+    pub flits_left: u8,
+    pub vc: u8,
+}
+
+/// All packets that are somewhere in the network, its sources or its delivery queues.
+#[derive(Clone, Debug)]
+pub(super) struct Slab {
+    pub entries: Vec<Entry>,
+    pub routes: Vec<Route>,
+    free: u32,
+}
+
+impl Slab {
+    pub fn new() -> Slab {
+        Slab { entries: Vec::new(), routes: Vec::new(), free: NONE }
+    }
+
+    pub fn insert(&mut self, packet: Packet, route: Route, now: Cycle) -> u32 {
+        let entry =
+            Entry { packet, created: now, injected: now, arrived: 0, next: NONE, live: true };
+        if self.free == NONE {
+            self.entries.push(entry);
+            self.routes.push(route);
+            return self.entries.len() as u32 - 1;
+        }
+        let id = self.free;
+        self.free = self.entries[id as usize].next;
+        self.entries[id as usize] = entry;
+        self.routes[id as usize] = route;
+        id
+    }
+
+    pub fn remove(&mut self, id: u32) {
+        let entry = &mut self.entries[id as usize];
+        entry.live = false;
+        entry.next = self.free;
+        self.free = id;
+    }
+
+    pub fn push(&mut self, queue: &mut Queue, id: u32) {
+        self.entries[id as usize].next = NONE;
+        match queue.last {
+            NONE => queue.first = id,
+            last => self.entries[last as usize].next = id,
+        }
+        queue.last = id;
+        queue.len += 1;
+    }
+
+    pub fn pop(&mut self, queue: &mut Queue) -> u32 {
+        let id = queue.first;
+        queue.first = self.entries[id as usize].next;
+        if queue.first == NONE {
+            queue.last = NONE;
+        }
+        queue.len -= 1;
+        id
+    }
+}

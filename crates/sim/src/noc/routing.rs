@@ -1,0 +1,251 @@
+//! Which way packets go, and on which virtual channels.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{SpecError, nearest};
+use super::spec::{Packet, Spec};
+use super::topology::{Shape, Topology};
+
+/// How packets choose their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Routing {
+    /// Along the row, then along the column.
+    Xy,
+    /// Along the column, then along the row.
+    Yx,
+    /// XY or YX, by the packet's flow (Seo and others, ISCA 2005).
+    O1Turn,
+    /// By class: virtual network 0, the requests, YX, all others XY (Abts and others, ISCA 2009).
+    Cdr,
+    /// By class: packets of directories YX, all others XY (manycore NI paper, section 4.3).
+    CdrDirectory,
+    /// The only shortest way that the topology's table knows.
+    Minimal,
+}
+
+const NAMES: [&str; 6] = ["xy", "yx", "o1turn", "cdr", "cdr-directory", "minimal"];
+const ALL: [Routing; 6] = [
+    Routing::Xy,
+    Routing::Yx,
+    Routing::O1Turn,
+    Routing::Cdr,
+    Routing::CdrDirectory,
+    Routing::Minimal,
+];
+
+/// The order in which a packet uses the dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// X first; also the only order where there is just one.
+    Xy,
+    /// Y first.
+    Yx,
+}
+
+/// Which part of its virtual network's VCs a packet may use on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VcClass {
+    /// The lower half: before the dateline of a ring.
+    First,
+    /// The upper half: after it, or packets that do not cross it.
+    Second,
+    /// All, or those of the packet's order where both orders share a virtual network.
+    Any,
+}
+
+impl Routing {
+    /// The name in machine files and on the command line.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+
+    /// The usual routing of a topology.
+    pub fn usual(shape: Shape) -> Routing {
+        if shape.is_mesh() { Routing::Xy } else { Routing::Minimal }
+    }
+
+    /// The orders that packets of this virtual network may take.
+    pub fn orders(self, vnet: usize) -> &'static [Order] {
+        match self {
+            Routing::Xy | Routing::Minimal => &[Order::Xy],
+            Routing::Yx => &[Order::Yx],
+            Routing::O1Turn | Routing::CdrDirectory => &[Order::Xy, Order::Yx],
+            Routing::Cdr if vnet == 0 => &[Order::Yx],
+            Routing::Cdr => &[Order::Xy],
+        }
+    }
+
+    /// The order of a packet whose flow has this hash.
+    #[inline]
+    pub(super) fn order(self, packet: &Packet, hash: u32) -> Order {
+        let yx = match self {
+            Routing::Xy | Routing::Minimal => false,
+            Routing::Yx => true,
+            Routing::O1Turn => hash >> 31 != 0,
+            Routing::Cdr => packet.vnet == 0,
+            Routing::CdrDirectory => packet.from_directory,
+        };
+        if yx { Order::Yx } else { Order::Xy }
+    }
+
+    /// Checks that the topology can be routed like this.
+    pub(super) fn check(self, shape: Shape) -> Result<(), SpecError> {
+        let fits = match self {
+            Routing::Minimal => true,
+            Routing::Xy => shape.has_dimensions(),
+            _ => shape.is_mesh(),
+        };
+        let possible = if shape.has_dimensions() { "xy or minimal" } else { "minimal" };
+        match fits {
+            true => Ok(()),
+            false => Err(SpecError::RoutingUnsafe {
+                routing: self.name(),
+                topology: shape.to_string(),
+                possible,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Routing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Routing {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Routing, SpecError> {
+        ALL.into_iter().find(|routing| routing.name() == text).ok_or_else(|| {
+            SpecError::UnknownRouting { name: text.to_owned(), nearest: nearest(text, &NAMES) }
+        })
+    }
+}
+
+impl TryFrom<String> for Routing {
+    type Error = SpecError;
+
+    fn try_from(text: String) -> Result<Routing, SpecError> {
+        text.parse()
+    }
+}
+
+impl From<Routing> for String {
+    fn from(routing: Routing) -> String {
+        routing.name().to_owned()
+    }
+}
+
+/// Next ports of all routers for all destinations, and the VCs that may be used.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    endpoints: usize,
+    routers: usize,
+    /// By order, router, destination: output port, and class in the upper byte.
+    hops: Vec<u16>,
+    /// By virtual network and `[order XY, order YX, any]` or `[first, second, any]`.
+    vcs: Vec<VcRange>,
+}
+
+/// Consecutive VCs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VcRange {
+    /// The first.
+    pub first: u8,
+    /// How many.
+    pub count: u8,
+}
+
+impl VcRange {
+    /// One bit per VC.
+    #[inline]
+    pub fn mask(self) -> u32 {
+        (((1u64 << self.count) - 1) << self.first) as u32
+    }
+}
+
+impl Tables {
+    /// The tables of a topology.
+    ///
+    /// # Errors
+    /// The routing is not possible there, or a virtual network has too few VCs.
+    pub fn new(spec: &Spec, topology: &Topology) -> Result<Tables, SpecError> {
+        spec.routing.check(spec.topology)?;
+        let (endpoints, routers) = (topology.endpoints.len(), topology.routers.len());
+        let yx = if spec.topology.is_mesh() { Order::Yx } else { Order::Xy };
+        let orders: &[Order] =
+            if spec.topology.is_mesh() { &[Order::Xy, yx] } else { &[Order::Xy] };
+        let mut hops = Vec::with_capacity(orders.len() * endpoints * routers);
+        for &order in orders {
+            for router in 0..routers {
+                hops.extend((0..endpoints).map(|dst| {
+                    let (port, class) = topology.next_hop(order, router, dst);
+                    port as u16 | (class as u16) << 8
+                }));
+            }
+        }
+        let vcs = vc_ranges(spec)?;
+        Ok(Tables { endpoints, routers, hops, vcs })
+    }
+
+    /// Output port and class of VCs at this router.
+    #[inline]
+    pub fn hop(&self, order: Order, router: usize, dst: usize) -> (usize, VcClass) {
+        let entry = self.hops[(order as usize * self.routers + router) * self.endpoints + dst];
+        let class = match entry >> 8 {
+            0 => VcClass::First,
+            1 => VcClass::Second,
+            _ => VcClass::Any,
+        };
+        (usize::from(entry & 0xff), class)
+    }
+
+    /// VCs that a packet of this virtual network and order may use on a link of this class.
+    #[inline]
+    pub fn allowed(&self, vnet: usize, order: Order, class: VcClass) -> VcRange {
+        self.vcs[vnet * 6 + order as usize * 3 + class as usize]
+    }
+
+    /// All VCs of a virtual network.
+    #[inline]
+    pub fn whole(&self, vnet: usize) -> VcRange {
+        // The endpoint's links have no cyclic dependency, so they need no classes.
+        self.vcs[self.vcs.len() / 7 * 6 + vnet]
+    }
+}
+
+/// By virtual network, order and class; then the whole of each virtual network.
+fn vc_ranges(spec: &Spec) -> Result<Vec<VcRange>, SpecError> {
+    let ring = matches!(spec.topology, Shape::Torus { .. });
+    let mut first = 0;
+    let (mut ranges, mut whole) = (Vec::new(), Vec::new());
+    for (vnet, &super::spec::VnetSpec { vcs, .. }) in spec.vnets.iter().enumerate() {
+        let both = spec.routing.orders(vnet).len() == 2;
+        let (needed, why) = match (ring, both) {
+            (false, false) => (1, "packets need a VC to travel on"),
+            (true, _) => (2, "a torus divides them at the dateline of each ring"),
+            (false, true) => (2, "packets of the orders XY and YX must not wait for each other"),
+        };
+        if vcs < needed {
+            return Err(SpecError::TooFewVcs { vnet, vcs, needed, why });
+        }
+        let range = |from: usize, to: usize| VcRange {
+            first: (first + from) as u8,
+            count: (to - from) as u8,
+        };
+        let (low, high, all) = (range(0, vcs / 2), range(vcs / 2, vcs), range(0, vcs));
+        let by_order = if both { [low, high] } else { [all, all] };
+        for any in by_order {
+            ranges.extend([low, high, any]);
+        }
+        whole.push(all);
+        first += vcs;
+    }
+    ranges.extend(whole);
+    Ok(ranges)
+}

@@ -1,0 +1,170 @@
+//! The description of a network, and the packets that it carries.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{SpecError, nearest};
+use super::routing::Routing;
+use super::topology::Shape;
+
+/// Stages of a router, which say how many cycles a head flit needs for a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Pipeline {
+    /// Everything and the link in one cycle, as in the trees of NOC-Out.
+    One,
+    /// Look-ahead routing and speculative switch allocation: VA with SA, ST, link.
+    Three,
+    /// RC, VA, SA, ST, link.
+    Five,
+}
+
+const PIPELINES: [&str; 3] = ["1-stage", "3-stage", "5-stage"];
+
+impl Pipeline {
+    /// Cycles from the arrival of a head flit to its first switch allocation.
+    pub fn cycles_before_switch(self) -> u64 {
+        match self {
+            Pipeline::One | Pipeline::Three => 0,
+            Pipeline::Five => 2,
+        }
+    }
+
+    /// Cycles from switch allocation to the moment in which a flit enters the link.
+    pub fn cycles_after_switch(self) -> u64 {
+        match self {
+            Pipeline::One => 0,
+            Pipeline::Three | Pipeline::Five => 2,
+        }
+    }
+
+    /// Cycles from switch allocation to the moment in which the credit enters the link back.
+    pub fn cycles_to_credit(self) -> u64 {
+        match self {
+            Pipeline::One => 0,
+            Pipeline::Three | Pipeline::Five => 1,
+        }
+    }
+
+    /// Cycles of a hop of a head flit over a link of this latency in an empty network.
+    pub fn hop_cycles(self, link_latency_cycles: u64) -> u64 {
+        self.cycles_before_switch() + self.cycles_after_switch() + link_latency_cycles
+    }
+
+    /// The name in machine files and on the command line.
+    pub fn name(self) -> &'static str {
+        PIPELINES[self as usize]
+    }
+}
+
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Pipeline {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Pipeline, SpecError> {
+        [Pipeline::One, Pipeline::Three, Pipeline::Five]
+            .into_iter()
+            .find(|pipeline| pipeline.name() == text)
+            .ok_or_else(|| SpecError::UnknownPipeline {
+                name: text.to_owned(),
+                nearest: nearest(text, &PIPELINES),
+            })
+    }
+}
+
+impl TryFrom<String> for Pipeline {
+    type Error = SpecError;
+
+    fn try_from(text: String) -> Result<Pipeline, SpecError> {
+        text.parse()
+    }
+}
+
+impl From<Pipeline> for String {
+    fn from(pipeline: Pipeline) -> String {
+        pipeline.name().to_owned()
+    }
+}
+
+/// A virtual network: a class of packets that never waits for another class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VnetSpec {
+    /// Its virtual channels, per port; no other virtual network uses them.
+    pub vcs: usize,
+    /// Packets of equal source, destination and flow arrive in the order in which they were sent.
+    #[serde(default)]
+    pub ordered: bool,
+}
+
+/// A network. Everything that its behaviour depends on, besides a seed and the packets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Routers, links, and where the endpoints are.
+    pub topology: Shape,
+    /// How packets choose their way.
+    pub routing: Routing,
+    /// Stages of the routers; those of NOC-Out's trees always have one.
+    pub router: Pipeline,
+    /// The virtual networks, by number.
+    pub vnets: Vec<VnetSpec>,
+    /// Buffer of each virtual channel, in flits.
+    pub buffer_flits: usize,
+    /// Latency of a link between neighbours; the topologies say what they make of it.
+    pub link_latency_cycles: u64,
+    /// Cycles from the source queue to the router's input buffer.
+    pub injection_latency_cycles: u64,
+    /// Latency of the link from a router to an endpoint.
+    pub ejection_latency_cycles: u64,
+    /// How many packets a delivery queue (one per endpoint and virtual network) holds.
+    pub delivery_capacity_packets: usize,
+}
+
+impl Spec {
+    /// A network with one virtual network, configured as a stand-alone simulator would be.
+    pub fn standalone(topology: Shape, routing: Routing, router: Pipeline) -> Spec {
+        Spec {
+            topology,
+            routing,
+            router,
+            vnets: vec![VnetSpec { vcs: 8, ordered: false }],
+            buffer_flits: 8,
+            link_latency_cycles: 1,
+            injection_latency_cycles: 2,
+            ejection_latency_cycles: 1,
+            delivery_capacity_packets: usize::MAX,
+        }
+    }
+
+    /// All virtual channels of a port.
+    pub fn vcs(&self) -> usize {
+        self.vnets.iter().map(|vnet| vnet.vcs).sum()
+    }
+}
+
+/// A packet: what the network needs to know, and a handle for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Endpoint that sends it.
+    pub src: u16,
+    /// Endpoint that gets it.
+    pub dst: u16,
+    /// Virtual network.
+    pub vnet: u8,
+    /// Length, at least 1.
+    pub flits: u8,
+    /// A directory sent it; [`Routing::CdrDirectory`] routes such packets YX.
+    pub from_directory: bool,
+    /// Packets of one flow keep their order in ordered virtual networks and take one way.
+    pub flow: u32,
+    /// Whatever the user likes.
+    pub tag: u32,
+}

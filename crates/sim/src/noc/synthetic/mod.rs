@@ -1,0 +1,142 @@
+//! The network alone, under synthetic traffic: latency and throughput curves.
+//!
+//! Every endpoint creates packets by a Bernoulli process and has a source queue without limit.
+//! Packets created in the measurement window are counted, and traffic goes on until all of them have
+//! arrived, so that a network that is slow does not look fast by leaving out the slow ones. Latency
+//! is from creation to the ejection of the tail.
+//!
+//! A load that the network does not carry is reported as saturated, with the figures of the run all
+//! the same: see [`Report::saturated`].
+
+mod histogram;
+mod pattern;
+mod report;
+mod run;
+mod size;
+
+pub use pattern::Pattern;
+pub use report::Report;
+pub use run::run;
+pub use size::PacketSize;
+
+use std::fmt;
+
+use super::error::SpecError;
+use super::spec::Spec;
+
+/// A run: a network, its traffic, and how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// The network.
+    pub spec: Spec,
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// Lengths of packets.
+    pub packet_flits: PacketSize,
+    /// Offered load in flits per endpoint and cycle.
+    pub rate: f64,
+    /// Endpoints do not send to themselves where the pattern is random.
+    pub no_self: bool,
+    /// Cycles before the measurement.
+    pub warm_up_cycles: u64,
+    /// Cycles of the measurement.
+    pub measure_cycles: u64,
+    /// Cycles after the measurement in which its packets have to arrive.
+    pub drain_limit_cycles: u64,
+    /// Mean packet latency from which on the network counts as saturated, and the run ends.
+    pub latency_limit_cycles: f64,
+    /// Seed of traffic and of the network.
+    pub seed: u64,
+}
+
+impl Experiment {
+    /// A run of usual length with uniform traffic of one-flit packets.
+    pub fn new(spec: Spec, rate: f64) -> Experiment {
+        Experiment {
+            spec,
+            pattern: Pattern::Uniform,
+            packet_flits: PacketSize::fixed(1),
+            rate,
+            no_self: false,
+            warm_up_cycles: 2_000,
+            measure_cycles: 10_000,
+            drain_limit_cycles: 50_000,
+            latency_limit_cycles: 500.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Why an experiment cannot be run: what, where, what to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExperimentError {
+    /// The network is not one.
+    Network(SpecError),
+    /// No pattern has this name.
+    UnknownPattern {
+        /// The name that was given.
+        name: String,
+        /// The nearest name that exists.
+        nearest: &'static str,
+    },
+    /// The pattern asks for another number of endpoints.
+    PatternNeeds {
+        /// The pattern.
+        pattern: Pattern,
+        /// The topology.
+        topology: String,
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// Packet lengths cannot be read.
+    BadPacketSize {
+        /// The text.
+        text: String,
+    },
+    /// The rate is not a load that endpoints can offer.
+    BadRate {
+        /// The rate.
+        rate: f64,
+        /// The highest that is possible.
+        limit: f64,
+    },
+    /// The measurement has no cycles.
+    NoMeasurement,
+}
+
+impl From<SpecError> for ExperimentError {
+    fn from(error: SpecError) -> ExperimentError {
+        ExperimentError::Network(error)
+    }
+}
+
+impl fmt::Display for ExperimentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExperimentError::Network(error) => error.fmt(f),
+            ExperimentError::UnknownPattern { name, nearest } => write!(
+                f,
+                "no traffic pattern is called `{name}`; did you mean `{nearest}`? There are \
+                 uniform, transpose, bit-complement, hot-spot, tornado and neighbour"
+            ),
+            ExperimentError::PatternNeeds { pattern, topology, needs } => {
+                write!(f, "traffic `{pattern}` needs {needs}, which `{topology}` has not")
+            }
+            ExperimentError::BadPacketSize { text } => write!(
+                f,
+                "cannot read packet lengths `{text}`; write flits from 1 to 255, such as `5`, or \
+                 lengths with their shares, such as `1:0.5,5:0.5`"
+            ),
+            ExperimentError::BadRate { rate, limit } => write!(
+                f,
+                "a rate of {rate} flits per endpoint and cycle is not possible; it must be more \
+                 than 0 and at most {limit}"
+            ),
+            ExperimentError::NoMeasurement => {
+                f.write_str("the measurement has no cycles; give it at least one")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ExperimentError {}

@@ -1,0 +1,162 @@
+//! Topologies: routers with ports, links between them, endpoints attached to them.
+
+mod flat;
+mod grid;
+mod noc_out;
+mod shape;
+
+pub use shape::Shape;
+
+use super::error::SpecError;
+use super::routing::{Order, VcClass};
+use super::spec::{Pipeline, Spec};
+
+/// Most endpoints that a network can have.
+pub const MAX_ENDPOINTS: usize = 4096;
+/// Most ports that a router can have.
+pub const MAX_PORTS: usize = 64;
+
+/// Direction of a link on the floor plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// To or from an endpoint.
+    Local,
+    /// Along a row.
+    X,
+    /// Along a column.
+    Y,
+    /// Neither.
+    Other,
+}
+
+/// A router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Column on the floor plan.
+    pub x: i16,
+    /// Row on the floor plan.
+    pub y: i16,
+    /// Its stages.
+    pub pipeline: Pipeline,
+    /// It lies in an edge column of the chip, where turning packets make a hot spot.
+    pub edge: bool,
+}
+
+/// A port of a router: an input and an output; either may be unused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// Number of the router.
+    pub router: usize,
+    /// Number of the port at this router.
+    pub port: usize,
+}
+
+/// A link from an output to an input; credits return with the same latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Where flits enter.
+    pub from: Port,
+    /// Where they leave.
+    pub to: Port,
+    /// Cycles on the link, at least 1.
+    pub latency_cycles: u64,
+    /// Direction.
+    pub axis: Axis,
+}
+
+/// Where an endpoint is attached; in NOC-Out, sending and receiving are at different routers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Router input that it sends into.
+    pub inject: Port,
+    /// Router output that it receives from.
+    pub eject: Port,
+}
+
+/// The graph of a network.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// What it was built from.
+    pub shape: Shape,
+    /// The routers.
+    pub routers: Vec<Router>,
+    /// Ports of the router that has most.
+    pub ports: usize,
+    /// The links between routers.
+    pub links: Vec<Link>,
+    /// The endpoints, in the order of their numbers.
+    pub endpoints: Vec<Attachment>,
+}
+
+impl Topology {
+    /// The graph that this description asks for.
+    ///
+    /// # Errors
+    /// It is too large for the simulator's tables.
+    pub fn new(spec: &Spec) -> Result<Topology, SpecError> {
+        check_limits(spec.topology)?;
+        let topology = match spec.topology {
+            Shape::Mesh { .. } | Shape::ChipMesh { .. } | Shape::Torus { .. } => grid::build(spec),
+            Shape::FlatFly { .. } | Shape::Crossbar { .. } => flat::build(spec),
+            Shape::NocOut { columns, rows } => noc_out::build(spec, columns, rows),
+        };
+        Ok(topology)
+    }
+
+    /// Output port and VC class for a packet at `router` on its way to endpoint `dst`.
+    pub fn next_hop(&self, order: Order, router: usize, dst: usize) -> (usize, VcClass) {
+        let eject = self.endpoints[dst].eject;
+        if eject.router == router {
+            return (eject.port, VcClass::Any);
+        }
+        match self.shape {
+            Shape::Mesh { .. } | Shape::ChipMesh { .. } => {
+                (self.mesh_port(order, router, eject.router), VcClass::Any)
+            }
+            Shape::Torus { size, dimensions } => {
+                grid::torus_hop(&size[..dimensions], router, eject.router)
+            }
+            Shape::FlatFly { columns, .. } => {
+                (flat::next_port(columns, router, eject.router), VcClass::Any)
+            }
+            Shape::Crossbar { .. } => unreachable!("a crossbar has one router"),
+            Shape::NocOut { columns, rows } => {
+                (noc_out::next_port(columns, rows, router, dst), VcClass::Any)
+            }
+        }
+    }
+
+    fn mesh_port(&self, order: Order, from: usize, to: usize) -> usize {
+        let (from, to) = (self.routers[from], self.routers[to]);
+        grid::mesh_port(order, (from.x, from.y), (to.x, to.y))
+    }
+
+    /// Links on the way from one endpoint to another, not counting those to and from endpoints.
+    pub fn hops(&self, order: Order, src: usize, dst: usize) -> Vec<Link> {
+        let mut router = self.endpoints[src].inject.router;
+        let mut way = Vec::new();
+        while router != self.endpoints[dst].eject.router {
+            let (port, _) = self.next_hop(order, router, dst);
+            let Some(link) = self.links.iter().find(|link| link.from == Port { router, port })
+            else {
+                unreachable!("router {router} has no link at port {port}");
+            };
+            way.push(*link);
+            router = link.to.router;
+        }
+        way
+    }
+}
+
+fn check_limits(shape: Shape) -> Result<(), SpecError> {
+    let too_large = |what, given, limit| Err(SpecError::TooLarge { what, given, limit });
+    let endpoints = shape.endpoints();
+    if endpoints > MAX_ENDPOINTS {
+        return too_large("endpoints", endpoints, MAX_ENDPOINTS);
+    }
+    let ports = shape.ports();
+    if ports > MAX_PORTS {
+        return too_large("ports at a router", ports, MAX_PORTS);
+    }
+    Ok(())
+}

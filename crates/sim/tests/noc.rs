@@ -1,0 +1,175 @@
+//! The network on chip against formulas, and what it promises: nothing lost, nothing out of order,
+//! back-pressure, the same run for the same seed.
+
+use proptest::prelude::*;
+use rackmem_sim::engine::Random;
+use rackmem_sim::noc::{Delivered, Network, Packet, Spec, Topology, VnetSpec};
+
+fn spec(topology: &str, routing: &str, router: &str) -> Spec {
+    let (topology, routing) = (topology.parse().unwrap(), routing.parse().unwrap());
+    Spec::standalone(topology, routing, router.parse().unwrap())
+}
+
+fn packet(src: u16, dst: u16, flits: u8) -> Packet {
+    Packet { src, dst, vnet: 0, flits, from_directory: false, flow: 0, tag: 0 }
+}
+
+/// Ticks until a packet has arrived at this endpoint, and takes it.
+fn receive(network: &mut Network, endpoint: u16, vnet: u8) -> Delivered {
+    for _ in 0..100_000 {
+        if let Some(delivered) = network.take_timed(endpoint, vnet) {
+            return delivered;
+        }
+        network.tick();
+    }
+    panic!("nothing arrived: {:?}", network.stuck(network.now(), 3));
+}
+
+/// Cycles from creation to tail ejection in an empty network: the way in, a pipeline per router,
+/// links, the way out, and the flits behind the head.
+fn zero_load(spec: &Spec, topology: &Topology, packet: &Packet) -> u64 {
+    let order = spec.routing.orders(packet.vnet.into())[0];
+    let way = topology.hops(order, packet.src.into(), packet.dst.into());
+    let hop = |router: usize, link| topology.routers[router].pipeline.hop_cycles(link);
+    let hops: u64 = way.iter().map(|link| hop(link.from.router, link.latency_cycles)).sum();
+    let last = topology.endpoints[usize::from(packet.dst)].eject.router;
+    spec.injection_latency_cycles
+        + hops
+        + hop(last, spec.ejection_latency_cycles)
+        + u64::from(packet.flits - 1)
+}
+
+const SHAPES: [(&str, &str); 8] = [
+    ("mesh:5x4", "xy"),
+    ("mesh:4x5", "yx"),
+    ("chip-mesh:4x4", "cdr"),
+    ("torus:4x5", "minimal"),
+    ("torus:3x4x2", "minimal"),
+    ("flatfly:4x3", "minimal"),
+    ("crossbar:7", "minimal"),
+    ("noc-out:4x4", "minimal"),
+];
+
+#[test]
+fn latency_without_load_is_that_of_the_formula() {
+    for (topology, routing) in SHAPES {
+        for router in ["1-stage", "3-stage", "5-stage"] {
+            for flits in [1, 5] {
+                let spec = spec(topology, routing, router);
+                let mut network = Network::new(&spec, 1).unwrap();
+                let graph = network.topology().clone();
+                let endpoints = network.endpoints() as u16;
+                for (src, dst) in (0..endpoints).flat_map(|s| (0..endpoints).map(move |d| (s, d))) {
+                    let packet = packet(src, dst, flits);
+                    network.send(packet);
+                    let got = receive(&mut network, dst, 0);
+                    let expected = zero_load(&spec, &graph, &packet);
+                    let cycles = got.arrived - got.created;
+                    assert_eq!(cycles, expected, "{topology} {router} {src} {dst} {flits}");
+                    assert!(network.is_idle());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn five_cycles_a_hop_and_seven_besides() {
+    let mut network = Network::new(&spec("mesh:8x8", "xy", "5-stage"), 1).unwrap();
+    network.send(packet(0, 63, 1));
+    let got = receive(&mut network, 63, 0);
+    assert_eq!((got.arrived - got.created, got.hops), (5 * 14 + 7, 14));
+}
+
+/// Random packets; all that arrive, in order, as (cycle, endpoint, tag).
+fn storm(spec: &Spec, seed: u64, packets: u32, max_flits: u64) -> Vec<(u64, u16, Packet)> {
+    let mut network = Network::new(spec, seed).unwrap();
+    let mut random = Random::new(seed, 1);
+    let (endpoints, vnets) = (network.endpoints() as u64, spec.vnets.len() as u64);
+    let mut log = Vec::new();
+    let mut sent = 0;
+    while sent < packets || !network.is_idle() {
+        for _ in 0..random.below(endpoints) {
+            if sent < packets {
+                network.send(Packet {
+                    src: random.below(endpoints) as u16,
+                    dst: random.below(endpoints) as u16,
+                    vnet: random.below(vnets) as u8,
+                    flits: 1 + random.below(max_flits) as u8,
+                    from_directory: random.below(2) == 0,
+                    flow: random.below(3) as u32,
+                    tag: sent,
+                });
+                sent += 1;
+            }
+        }
+        network.tick();
+        assert!(network.now() < 1_000_000, "{:?}", network.stuck(network.now(), 3));
+        let arrived: Vec<u16> = network.arrived().collect();
+        for endpoint in arrived {
+            for vnet in 0..vnets as u8 {
+                while let Some(packet) = network.take(endpoint, vnet) {
+                    log.push((network.now(), endpoint, packet));
+                }
+            }
+        }
+    }
+    log
+}
+
+fn any_spec() -> impl Strategy<Value = Spec> {
+    let topologies = prop::sample::select(vec![
+        ("mesh:4x3", "xy"),
+        ("mesh:3x4", "o1turn"),
+        ("mesh:4x4", "cdr-directory"),
+        ("chip-mesh:4x4", "cdr"),
+        ("chip-mesh:3x3", "cdr-directory"),
+        ("torus:4x4", "minimal"),
+        ("torus:3x2x3", "xy"),
+        ("flatfly:3x4", "xy"),
+        ("crossbar:9", "minimal"),
+        ("noc-out:4x4", "minimal"),
+    ]);
+    let pipelines = prop::sample::select(vec!["1-stage", "3-stage", "5-stage"]);
+    let vnets = prop::collection::vec((2usize..5, any::<bool>()), 1..4);
+    (topologies, pipelines, vnets, 1usize..9, 1u64..4, 1usize..4).prop_map(
+        |((topology, routing), pipeline, vnets, buffer_flits, link, capacity)| Spec {
+            vnets: vnets.into_iter().map(|(vcs, ordered)| VnetSpec { vcs, ordered }).collect(),
+            buffer_flits,
+            link_latency_cycles: link,
+            delivery_capacity_packets: capacity,
+            ..spec(topology, routing, pipeline)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_packet_arrives_once_where_it_should(spec in any_spec(), seed in 0u64..1000) {
+        let log = storm(&spec, seed, 600, 7);
+        let mut tags: Vec<u32> = log.iter().map(|(_, _, packet)| packet.tag).collect();
+        tags.sort_unstable();
+        prop_assert_eq!(tags, (0..600).collect::<Vec<u32>>());
+        prop_assert!(log.iter().all(|(_, endpoint, packet)| packet.dst == *endpoint));
+    }
+
+    #[test]
+    fn flows_of_ordered_networks_keep_their_order(spec in any_spec(), seed in 0u64..1000) {
+        let mut spec = spec;
+        spec.vnets.iter_mut().for_each(|vnet| vnet.ordered = true);
+        let mut last = std::collections::HashMap::new();
+        for (_, _, packet) in storm(&spec, seed, 800, 6) {
+            // The order of a flow under `cdr-directory` is that of its class too.
+            let Packet { src, dst, vnet, flow, from_directory, .. } = packet;
+            let before = last.insert((src, dst, vnet, flow, from_directory), packet.tag);
+            prop_assert!(before.is_none_or(|tag| tag < packet.tag), "{packet:?} after {before:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_run(spec in any_spec(), seed in 0u64..1000) {
+        prop_assert_eq!(storm(&spec, seed, 300, 5), storm(&spec, seed, 300, 5));
+    }
+}
