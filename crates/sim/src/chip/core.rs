@@ -145,6 +145,16 @@ impl Core {
         self.left == 0 && self.doing == Doing::Nothing
     }
 
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Whether it has nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.doing == Doing::Nothing
+    }
+
     /// Latencies of the measured synchronous reads.
     pub fn take_latencies(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.latencies)
@@ -311,11 +321,10 @@ impl Core {
         self.busy |= 1 << slot;
         self.wq.advance(self.program.slots);
         self.posts_since_poll += 1;
-        if !self.draining && self.stores.len() == 2 {
-            self.drain_next_cycle(wires);
-        }
-        let _ = l1;
         self.go_on(wires);
+        if !self.draining && self.stores.len() == 2 {
+            self.drain(l1, wires);
+        }
     }
 
     fn drain_next_cycle(&mut self, wires: &mut Wires) {
@@ -335,15 +344,13 @@ impl Core {
         };
         let byte = self.cq.index as usize * CQ_ENTRY_BYTES % BLOCK_BYTES as usize;
         let word = (words[byte / 8] >> (byte % 8 * 8)) as u32;
-        let load = match self.doing {
-            Doing::Looks(since) => {
-                wires.probe.cq_transfer(wires.now - since);
-                1
-            }
-            _ => self.program.load_cycles,
-        };
+        if let Doing::Looks(since) = self.doing {
+            wires.probe.cq_transfer(since, wires.now);
+        }
         self.doing = Doing::Compares(word);
-        wires.wheel.at(wires.now + load + self.program.compare_cycles, Event::Core(self.number));
+        // A load that has missed reads the L1 again when the block is there.
+        let cycles = self.program.load_cycles + self.program.compare_cycles;
+        wires.wheel.at(wires.now + cycles, Event::Core(self.number));
     }
 
     /// The entry is new, or it is not.

@@ -74,7 +74,6 @@ pub struct Front {
     frontend_cycles: u64,
     interface_cycles: u64,
     completion_cycles: u64,
-    cache_latency_cycles: u64,
     entries: u32,
 }
 
@@ -100,7 +99,6 @@ impl Front {
             frontend_cycles: u64::from(machine.ni.rgp_frontend_cycles),
             interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
             completion_cycles: u64::from(machine.ni.rcp_frontend_cycles),
-            cache_latency_cycles: u64::from(machine.ni.cache_latency_cycles),
             entries,
         }
     }
@@ -180,7 +178,7 @@ impl Front {
             return;
         }
         pair.writing = None;
-        wires.probe.mark(Mark::CqWritten, wires.now + self.cache_latency_cycles);
+        wires.probe.mark(Mark::CqWritten, wires.now);
         if !pair.done.is_empty() {
             let event = Event::Complete { front: self.part, index: index as u16 };
             wires.wheel.at(wires.now + 1, event);

@@ -1,1 +1,378 @@
-//! The chip.
+//! A chip: tiles, homes, memory controllers, network interfaces, and the network that joins them
+//! (Manycore NI §3 to §5).
+//!
+//! | file | part |
+//! |---|---|
+//! | [`core`] | what stands for a core: the microbenchmarks |
+//! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
+//! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
+//! | [`home`], [`memory`] | LLC banks with directory slices; memory |
+//! | [`layout`], [`message`], [`wires`] | where things are, what travels, how |
+//! | [`probe`], [`trace`], [`counts`] | what is measured |
+
+pub mod back_side;
+pub mod block;
+pub mod cache;
+pub mod core;
+pub mod counts;
+pub mod front;
+pub mod home;
+pub mod layout;
+pub mod memory;
+pub mod message;
+mod noc_spec;
+pub mod probe;
+pub mod rmc;
+pub mod rrpp;
+pub mod tags;
+pub mod tile;
+pub mod trace;
+pub mod values;
+pub mod wires;
+
+use std::collections::VecDeque;
+
+use rackmem_abi::Packet;
+use rackmem_rmc::{Bounds, ContextTable};
+
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::machine::spec::{NiCacheKind, Placement};
+use crate::noc;
+use front::CONTEXT;
+use home::Home;
+use layout::{BLOCK_BYTES, Part, SEGMENT_LINE};
+use memory::Memory;
+use message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, VNETS};
+use probe::Mark;
+use rmc::{PORT_QUEUE, Rmc};
+use rrpp::Rrpp;
+use tile::{NiCache, Tile};
+use values::Values;
+use wires::{Event, Wires};
+
+/// A chip.
+pub struct Chip {
+    /// What joins the parts.
+    pub wires: Wires,
+    /// Tiles.
+    pub tiles: Vec<Tile>,
+    /// NI caches with numbers of their own.
+    pub ni_caches: Vec<NiCache>,
+    /// Homes.
+    pub homes: Vec<Home>,
+    /// Memory controllers.
+    pub memories: Vec<Memory>,
+    /// RGPs and RCPs, or their backends.
+    pub rmcs: Vec<Rmc>,
+    /// RRPPs.
+    pub rrpps: Vec<Rrpp>,
+    ports: Vec<Port>,
+    /// When a tile's stores will ask for the network again.
+    tile_pumps: Vec<Cycle>,
+    due: Vec<Event>,
+}
+
+/// A port of the network router: replies that wait to cross the chip, and whose turn it is to send
+/// requests to homes.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    replies: VecDeque<NetPacket>,
+    rrpp_first: bool,
+    /// When it will be looked at again.
+    next_pump: Cycle,
+}
+
+impl Chip {
+    /// The chip of node `nid`.
+    ///
+    /// # Errors
+    /// What [`noc::Network::new`] says.
+    pub fn new(machine: &Machine, nid: u16, nodes: u16) -> Result<Chip, noc::SpecError> {
+        let wires = Wires::new(machine, nid, machine.seed ^ u64::from(nid) << 48)?;
+        let layout = wires.layout.clone();
+        let own_caches = match (machine.ni.placement, machine.ni.cache) {
+            (Placement::Edge, _) => layout.units,
+            (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => layout.tiles,
+            _ => 0,
+        };
+        let values = || {
+            let mut values = Values::default();
+            values.keep(0, layout.queue_lines());
+            values
+        };
+        let mut contexts = ContextTable::new();
+        let bounds = Bounds { size_bytes: wires.segment_bytes };
+        contexts.install(CONTEXT, bounds).expect("the first context");
+        let caches = layout.tiles + own_caches;
+        let home = |n| Home::new(n, machine, layout.homes, caches, values());
+        Ok(Chip {
+            tiles: (0..layout.tiles).map(|n| Tile::new(n, nid, nodes, machine)).collect(),
+            ni_caches: (0..own_caches).map(|n| NiCache::new(n, nodes, machine, &layout)).collect(),
+            homes: (0..layout.homes).map(home).collect(),
+            memories: (0..layout.controllers).map(|n| Memory::new(n, machine, values())).collect(),
+            rmcs: (0..layout.engines()).map(|n| Rmc::new(n, nid, machine, &layout)).collect(),
+            rrpps: (0..layout.units)
+                .map(|n| Rrpp::new(n, nid, machine, contexts.clone()))
+                .collect(),
+            ports: vec![Port::default(); usize::from(layout.units)],
+            tile_pumps: vec![0; usize::from(layout.tiles)],
+            wires,
+            due: Vec::new(),
+        })
+    }
+
+    /// Starts the frontends.
+    pub fn start(&mut self) {
+        let Chip { tiles, ni_caches, wires, .. } = self;
+        for ni in tiles.iter_mut().filter_map(|tile| tile.ni.as_mut()) {
+            ni.front.start(wires);
+        }
+        for ni in ni_caches {
+            ni.front.start(wires);
+        }
+    }
+
+    /// The next cycle in which something happens, if anything will.
+    #[inline]
+    pub fn next_cycle(&self) -> Option<Cycle> {
+        let network = self.wires.net.next_event();
+        let waiting = self.wires.net.arrived_words().iter().any(|&word| word != 0);
+        let network = if waiting { Some(self.wires.now + 1) } else { network };
+        match (network, self.wires.wheel.next()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Simulates one cycle; all cycles before it must have been, or have nothing in them.
+    pub fn cycle(&mut self, now: Cycle) {
+        self.wires.now = now;
+        if self.wires.net.now() < now {
+            self.wires.net.skip_to(now);
+        }
+        self.wires.net.tick();
+        self.deliver();
+        let mut due = std::mem::take(&mut self.due);
+        self.wires.wheel.advance(now, &mut due);
+        for event in due.drain(..) {
+            self.happen(event);
+        }
+        self.due = due;
+    }
+
+    /// A packet of the fabric reaches this chip in `delay` cycles.
+    pub fn receive(&mut self, delay: u64, packet: NetPacket) {
+        let layout = &self.wires.layout;
+        let to = match &packet.packet {
+            Packet::Request(request) => {
+                let line = SEGMENT_LINE + request.header.offset / BLOCK_BYTES;
+                Part::Rrpp(layout.rrpp_of(line))
+            }
+            Packet::Reply(_) if layout.engines_in_tiles() => {
+                Part::Port(layout.unit_of_tile(packet.engine))
+            }
+            Packet::Reply(_) => Part::Engine(packet.engine),
+        };
+        self.wires.hand(delay, to, Payload::Net(packet));
+    }
+
+    /// Takes what has arrived at the endpoints, as far as the parts have room.
+    fn deliver(&mut self) {
+        for word in 0..self.wires.net.arrived_words().len() {
+            let mut left = self.wires.net.arrived_words()[word];
+            while left != 0 {
+                let endpoint = (word * 64) as u16 + left.trailing_zeros() as u16;
+                left &= left - 1;
+                for vnet in 0..VNETS as u8 {
+                    self.deliver_from(endpoint, vnet);
+                }
+            }
+        }
+    }
+
+    fn deliver_from(&mut self, endpoint: u16, vnet: u8) {
+        while let Some(packet) = self.wires.net.peek(endpoint, vnet) {
+            let tag = packet.tag;
+            if !self.has_room(self.wires.letters.get(tag)) {
+                return;
+            }
+            self.wires.net.take(endpoint, vnet);
+            self.arrive(tag);
+        }
+    }
+
+    fn has_room(&self, letter: &Letter) -> bool {
+        match (letter.to, letter.payload.vnet()) {
+            (Part::Home(n), VNET_REQUEST) => self.homes[usize::from(n)].has_room(),
+            (Part::Engine(n), VNET_NETWORK) => {
+                self.wires.layout.placement != Placement::PerTile
+                    || self.rmcs[usize::from(n)].has_room()
+            }
+            _ => true,
+        }
+    }
+
+    fn arrive(&mut self, tag: u32) {
+        let letter = self.wires.letters.take(tag);
+        self.wires.trace.arrived(letter.trace, self.wires.now);
+        let Chip { wires, .. } = self;
+        match letter.to {
+            Part::Tile(n) => self.tiles[usize::from(n)].receive(letter.payload, wires),
+            Part::NiCache(n) => self.ni_caches[usize::from(n)].receive(letter.payload, wires),
+            Part::Home(n) => self.homes[usize::from(n)].receive(letter, wires),
+            Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
+            Part::Engine(n) => self.to_engine(n, letter.payload),
+            Part::Rrpp(n) => self.to_rrpp(n, letter.payload),
+            Part::Port(n) => self.to_port(n, letter.payload),
+        }
+    }
+
+    fn to_engine(&mut self, number: u16, payload: Payload) {
+        use crate::coherence::Message;
+        let Chip { wires, rmcs, tiles, .. } = self;
+        let rmc = &mut rmcs[usize::from(number)];
+        match payload {
+            Payload::Work { qp, slot, work } => rmc.accept(qp, slot, work, wires),
+            Payload::Net(NetPacket { packet: Packet::Reply(reply), .. }) => {
+                match wires.layout.placement {
+                    Placement::Numa => tiles[usize::from(number)].core.loaded(&reply, wires),
+                    Placement::PerTile => rmc.reply(reply, wires),
+                    Placement::Edge | Placement::Split => {
+                        wires.probe.mark(Mark::Back, wires.now);
+                        rmc.reply(reply, wires);
+                    }
+                }
+            }
+            Payload::Coherence { line, message: Message::Response(response), .. } => {
+                rmc.response(line, response, wires);
+            }
+            other => panic!("rmc[{number}] got {other:?}"),
+        }
+    }
+
+    fn to_rrpp(&mut self, number: u16, payload: Payload) {
+        use crate::coherence::Message;
+        let rrpp = &mut self.rrpps[usize::from(number)];
+        match payload {
+            Payload::Net(NetPacket { packet: Packet::Request(request), engine }) => {
+                rrpp.receive(request, engine, &mut self.wires);
+            }
+            Payload::Coherence { line, message: Message::Response(response), .. } => {
+                rrpp.response(line, response, &mut self.wires);
+            }
+            other => panic!("rrpp[{number}] got {other:?}"),
+        }
+    }
+
+    fn to_port(&mut self, number: u16, payload: Payload) {
+        let Payload::Net(packet) = payload else { panic!("port[{number}] got {payload:?}") };
+        match packet.packet {
+            Packet::Request(_) => {
+                self.wires.probe.mark(Mark::Out, self.wires.now);
+                self.wires.depart(packet);
+            }
+            Packet::Reply(_) => {
+                self.wires.probe.mark(Mark::Back, self.wires.now);
+                self.ports[usize::from(number)].replies.push_back(packet);
+                self.pump_port(number);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Chip { wires, tiles, ni_caches, rmcs, homes, .. } = self;
+        match event {
+            Event::Arrive(tag) => self.arrive(tag),
+            Event::Enter(tag, from) => wires.enter(tag, from),
+            Event::LookedUp(tag) => {
+                let letter = wires.letters.take(tag);
+                if let Part::Home(n) = letter.to {
+                    homes[usize::from(n)].looked_up(letter.payload, wires);
+                }
+            }
+            Event::Core(n) => tiles[usize::from(n)].step(wires),
+            Event::Drain(n) => tiles[usize::from(n)].drain(wires),
+            Event::Poll { front: Part::Tile(n), index } => {
+                if let Some(ni) = &mut tiles[usize::from(n)].ni {
+                    ni.front.poll(index, &mut ni.cache, wires);
+                }
+            }
+            Event::Poll { front, index } => {
+                let ni = &mut ni_caches[usize::from(number_of(front))];
+                ni.front.poll(index, &mut ni.cache, wires);
+            }
+            Event::Complete { front: Part::Tile(n), index } => {
+                if let Some(ni) = &mut tiles[usize::from(n)].ni {
+                    ni.front.write_completion(index, &mut ni.cache, wires);
+                }
+            }
+            Event::Complete { front, index } => {
+                let ni = &mut ni_caches[usize::from(number_of(front))];
+                ni.front.write_completion(index, &mut ni.cache, wires);
+            }
+            Event::Unroll(n) => rmcs[usize::from(n)].unroll(wires),
+            Event::Pump(Part::Port(n)) => self.pump_port(n),
+            Event::Pump(part) => self.pump_tile(number_of(part)),
+        }
+    }
+
+    /// Sends what waits at a port, as long as the network takes it: replies that cross the chip;
+    /// requests of RRPP and RCP to homes, in turn.
+    fn pump_port(&mut self, number: u16) {
+        let n = usize::from(number);
+        let Chip { wires, rmcs, rrpps, ports, .. } = self;
+        let (port, rrpp) = (&mut ports[n], &mut rrpps[n]);
+        while wires.queued(Part::Port(number), VNET_NETWORK) < PORT_QUEUE {
+            let Some(packet) = port.replies.pop_front() else { break };
+            wires.send(Part::Port(number), Part::Engine(packet.engine), Payload::Net(packet));
+        }
+        let mut rmc = if wires.layout.engines_in_tiles() { None } else { rmcs.get_mut(n) };
+        while rrpp.port_has_room(wires) {
+            let sent = match (port.rrpp_first, &mut rmc) {
+                (_, None) => rrpp.access(wires),
+                (true, Some(rmc)) => rrpp.access(wires) || rmc.store(wires),
+                (false, Some(rmc)) => rmc.store(wires) || rrpp.access(wires),
+            };
+            if !sent {
+                break;
+            }
+            port.rrpp_first = !port.rrpp_first;
+        }
+        let stores = rmc.and_then(|rmc| rmc.wants_port());
+        let replies = (!port.replies.is_empty()).then_some(wires.now);
+        let wanted = [rrpp.wants_port(), stores, replies].into_iter().flatten().min();
+        let Some(wanted) = wanted else { return };
+        let next = wanted.max(wires.now + 1);
+        if port.next_pump <= wires.now || port.next_pump > next {
+            port.next_pump = next;
+            wires.wheel.at(next, Event::Pump(Part::Port(number)));
+        }
+    }
+
+    /// The same for the stores of an RCP in a tile.
+    fn pump_tile(&mut self, number: u16) {
+        let Chip { wires, rmcs, tile_pumps, .. } = self;
+        let rmc = &mut rmcs[usize::from(number)];
+        while rmc.port_has_room(wires) && rmc.store(wires) {}
+        let Some(wanted) = rmc.wants_port() else { return };
+        let next = wanted.max(wires.now + 1);
+        let pump = &mut tile_pumps[usize::from(number)];
+        if *pump <= wires.now || *pump > next {
+            *pump = next;
+            wires.wheel.at(next, Event::Pump(Part::Engine(number)));
+        }
+    }
+}
+
+fn number_of(part: Part) -> u16 {
+    match part {
+        Part::Tile(n)
+        | Part::Home(n)
+        | Part::Memory(n)
+        | Part::NiCache(n)
+        | Part::Engine(n)
+        | Part::Rrpp(n)
+        | Part::Port(n) => n,
+    }
+}

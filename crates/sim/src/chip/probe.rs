@@ -68,9 +68,10 @@ impl Probe {
         }
     }
 
-    /// The core's look at the CQ missed its L1 and was answered so many cycles later.
-    pub fn cq_transfer(&mut self, cycles: u64) {
-        self.cq_transfer_cycles = cycles;
+    /// The core's look at the CQ missed its L1 at `since` and is answered now. The CQ entry has
+    /// been on its way since it was written, or since it was asked for.
+    pub fn cq_transfer(&mut self, since: Cycle, now: Cycle) {
+        self.cq_transfer_cycles = now - since.max(self.at[Mark::CqWritten as usize]);
     }
 
     /// The read is over; it counts if `measured`.

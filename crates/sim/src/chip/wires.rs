@@ -61,6 +61,10 @@ pub struct Departure {
 pub struct Wires {
     /// The current cycle.
     pub now: Cycle,
+    /// Number of the chip's node.
+    pub nid: u16,
+    /// Size of the node's context segment.
+    pub segment_bytes: u64,
     /// Where everything is.
     pub layout: Layout,
     /// The network on chip.
@@ -88,9 +92,11 @@ impl Wires {
     ///
     /// # Errors
     /// What [`Network::new`] says.
-    pub fn new(machine: &Machine, seed: u64) -> Result<Wires, noc::SpecError> {
+    pub fn new(machine: &Machine, nid: u16, seed: u64) -> Result<Wires, noc::SpecError> {
         Ok(Wires {
             now: 0,
+            nid,
+            segment_bytes: machine.workload.footprint_bytes,
             layout: Layout::new(machine),
             net: Network::new(&super::noc_spec::of(machine), seed)?,
             wheel: Wheel::default(),
@@ -178,12 +184,24 @@ impl Wires {
         self.net.queued(self.layout.endpoint(at), vnet)
     }
 
+    /// Links between two parts.
+    pub fn hops(&self, from: Part, to: Part) -> u64 {
+        let (src, dst) = (self.layout.endpoint(from), self.layout.endpoint(to));
+        let xy = noc::Order::Xy;
+        self.net.topology().hops(xy, usize::from(src), usize::from(dst)).len() as u64
+    }
+
     /// A packet leaves the chip.
     pub fn depart(&mut self, packet: NetPacket) {
+        self.depart_after(0, packet);
+    }
+
+    /// A packet leaves the chip in `delay` cycles.
+    pub fn depart_after(&mut self, delay: u64, packet: NetPacket) {
         if matches!(packet.packet, Packet::Request(_)) {
             self.counts.requests_out += 1;
         }
-        self.departures.push_back(Departure { cycle: self.now, packet });
+        self.departures.push_back(Departure { cycle: self.now + delay, packet });
     }
 }
 

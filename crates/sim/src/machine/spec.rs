@@ -464,7 +464,7 @@ impl Default for WorkloadSpec {
             transfer_bytes: 512,
             cores: 0,
             first_core: 0,
-            footprint_bytes: 64 << 20,
+            footprint_bytes: 1 << 30,
             warmup_reads: 40,
         }
     }

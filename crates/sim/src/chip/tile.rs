@@ -1,0 +1,195 @@
+//! A tile: a core with its L1 and, if its NI is there, the NI cache behind the L1 with the
+//! frontends; and an NI cache that is a party of its own, at the edge or in a tile.
+
+use super::back_side::BackSide;
+use super::block::Block;
+use super::cache::{Back, CacheSpec, PrivateCache};
+use super::core::Core;
+use super::front::{Front, QueueCache};
+use super::layout::{Layout, Line, Part};
+use super::message::Payload;
+use super::wires::Wires;
+use crate::coherence::{Message, Party};
+use crate::machine::Machine;
+use crate::machine::spec::{NiCacheKind, Placement};
+
+/// A tile.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// What stands for the core.
+    pub core: Core,
+    /// Its data cache.
+    pub l1: PrivateCache,
+    /// What is behind the L1, if the queue pair is served there.
+    pub ni: Option<BehindL1>,
+}
+
+/// NI cache and frontends behind an L1.
+#[derive(Clone, Debug)]
+pub struct BehindL1 {
+    /// The NI cache.
+    pub cache: BackSide,
+    /// The frontends of the tile's queue pair.
+    pub front: Front,
+}
+
+/// An NI cache with a number of its own, and the frontends that use it.
+#[derive(Clone, Debug)]
+pub struct NiCache {
+    /// The cache, which acts like an L1.
+    pub cache: PrivateCache,
+    /// The frontends.
+    pub front: Front,
+}
+
+impl Tile {
+    /// Tile `number` of node `nid`.
+    pub fn new(number: u16, nid: u16, nodes: u16, machine: &Machine) -> Tile {
+        let part = Part::Tile(number);
+        let in_tile = matches!(machine.ni.placement, Placement::PerTile | Placement::Split)
+            && machine.ni.cache == NiCacheKind::BackSide;
+        let l1 = CacheSpec {
+            part,
+            party: Party::from(number),
+            sets: machine.l1.size_bytes / 64 / u64::from(machine.l1.ways),
+            ways: machine.l1.ways,
+            latency_cycles: machine.l1.latency_cycles,
+            tag_cycles: machine.l1.tag_cycles,
+            mshrs: machine.l1.mshrs,
+            back: if in_tile { Back::NiCache } else { Back::Network },
+            wire_cycles: machine.ni.back_side_cycles,
+        };
+        Tile {
+            core: Core::new(number, nid, nodes, machine),
+            l1: PrivateCache::new(&l1),
+            ni: in_tile.then(|| BehindL1 {
+                cache: BackSide::new(number, machine.l1.ways, &machine.ni),
+                front: Front::new(part, [number].into_iter(), machine, nodes),
+            }),
+        }
+    }
+
+    /// Takes a message.
+    pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
+        match (payload, &mut self.ni) {
+            (Payload::Coherence { line, message, .. }, None) => self.to_l1(line, message, wires),
+            (Payload::Coherence { line, message, .. }, Some(ni)) => {
+                let complete = ni.cache.from_network(line, message, wires);
+                ni.changed(line, complete, wires);
+            }
+            (Payload::ToL1 { line, message }, _) => self.to_l1(line, message, wires),
+            (Payload::ToBackSide { line, to, message }, Some(ni)) => {
+                let complete = ni.cache.from_l1(line, to, message, wires);
+                ni.changed(line, complete, wires);
+            }
+            (Payload::Completion { qp, slot, status, bytes }, Some(ni)) => {
+                wires.probe.mark(super::probe::Mark::AtFrontend, wires.now);
+                ni.front.complete(qp, slot, status, bytes, wires);
+            }
+            (other, _) => panic!("a tile got {other:?}"),
+        }
+    }
+
+    /// The core's next event.
+    pub fn step(&mut self, wires: &mut Wires) {
+        self.core.step(&mut self.l1, wires);
+    }
+
+    /// The store buffer's next event.
+    pub fn drain(&mut self, wires: &mut Wires) {
+        self.core.drain(&mut self.l1, wires);
+    }
+
+    fn to_l1(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
+        let complete = self.l1.deliver(line, message, wires);
+        self.core.changed(line, complete, &mut self.l1, wires);
+    }
+}
+
+impl BehindL1 {
+    /// Frontends that waited go on, then messages that waited.
+    fn changed(&mut self, line: Line, complete: bool, wires: &mut Wires) {
+        self.front.changed(line, complete, &mut self.cache, wires);
+        while self.cache.resume(line, wires) {
+            self.front.changed(line, true, &mut self.cache, wires);
+        }
+        self.front.changed(line, false, &mut self.cache, wires);
+    }
+}
+
+impl NiCache {
+    /// NI cache `number`, with the frontends of these queue pairs.
+    pub fn new(number: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NiCache {
+        let part = Part::NiCache(number);
+        let ways = 4.min(machine.ni.cache_blocks);
+        let cache = CacheSpec {
+            part,
+            party: layout.party_of_ni_cache(number),
+            sets: u64::from(machine.ni.cache_blocks / ways).next_power_of_two(),
+            ways,
+            latency_cycles: machine.ni.cache_latency_cycles,
+            tag_cycles: machine.l1.tag_cycles,
+            mshrs: machine.l1.mshrs,
+            back: Back::Network,
+            wire_cycles: 0,
+        };
+        let edge = machine.ni.placement == Placement::Edge;
+        let mine = |&tile: &u16| match edge {
+            true => layout.unit_of_tile(tile) == number,
+            false => tile == number,
+        };
+        NiCache {
+            cache: PrivateCache::new(&cache),
+            front: Front::new(part, (0..layout.tiles).filter(mine), machine, nodes),
+        }
+    }
+
+    /// Takes a message.
+    pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
+        match payload {
+            Payload::Coherence { line, message, .. } => {
+                let complete = self.cache.deliver(line, message, wires);
+                self.front.changed(line, complete, &mut self.cache, wires);
+            }
+            Payload::Completion { qp, slot, status, bytes } => {
+                wires.probe.mark(super::probe::Mark::AtFrontend, wires.now);
+                self.front.complete(qp, slot, status, bytes, wires);
+            }
+            other => panic!("an NI cache got {other:?}"),
+        }
+    }
+}
+
+impl QueueCache for PrivateCache {
+    fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
+        self.load(line, wires)
+    }
+
+    fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool {
+        self.store(line, wires, |words| put_word(words, word, value))
+    }
+
+    fn is_readable(&self, line: Line) -> bool {
+        PrivateCache::is_readable(self, line)
+    }
+}
+
+impl QueueCache for BackSide {
+    fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
+        BackSide::read(self, line, wires)
+    }
+
+    fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool {
+        BackSide::write(self, line, wires, |words| put_word(words, word, value))
+    }
+
+    fn is_readable(&self, line: Line) -> bool {
+        BackSide::is_readable(self, line)
+    }
+}
+
+fn put_word(words: &mut [u64; 8], word: usize, value: u32) {
+    let shift = word % 2 * 32;
+    let place = &mut words[word / 2];
+    *place = *place & !(0xffff_ffff << shift) | u64::from(value) << shift;
+}

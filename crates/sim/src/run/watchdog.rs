@@ -1,0 +1,97 @@
+//! A machine that does not get on is given up.
+
+use super::RunError;
+use crate::chip::Chip;
+use crate::engine::Cycle;
+use crate::machine::Machine;
+
+/// Steps between two looks.
+const STEPS: u32 = 4096;
+
+/// Stuck packets that are named.
+const NAMED: usize = 5;
+
+/// Looks whether reads are completed and lines are moved.
+pub struct Watchdog {
+    patience_cycles: u64,
+    steps: u32,
+    progress: u64,
+    since: Cycle,
+}
+
+impl Watchdog {
+    /// A watchdog as patient as the machine says.
+    pub fn new(machine: &Machine, chip: &Chip) -> Watchdog {
+        let since = chip.wires.now;
+        Watchdog { patience_cycles: machine.run.watchdog_cycles, steps: 0, progress: 0, since }
+    }
+
+    /// To be called after every step.
+    ///
+    /// # Errors
+    /// [`RunError::Stuck`] if nothing has got on for too long.
+    #[inline]
+    pub fn check(&mut self, chip: &Chip) -> Result<(), RunError> {
+        self.steps += 1;
+        if self.steps < STEPS { Ok(()) } else { self.look(chip) }
+    }
+
+    fn look(&mut self, chip: &Chip) -> Result<(), RunError> {
+        self.steps = 0;
+        let counts = &chip.wires.counts;
+        let progress = counts.reads + counts.rcp_lines + counts.rrpp_lines;
+        if progress != self.progress {
+            (self.progress, self.since) = (progress, chip.wires.now);
+        } else if chip.wires.now - self.since > self.patience_cycles {
+            let waited = chip.wires.now - self.since;
+            return Err(RunError::Stuck(format!(
+                "no progress for {waited} cycles (run.watchdog_cycles = {})\n{}",
+                self.patience_cycles,
+                describe(chip)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Nothing will ever happen again, and the workload is not done.
+    pub fn deadlock(&self, chip: &Chip) -> RunError {
+        let now = chip.wires.now;
+        RunError::Stuck(format!("everything waits since cycle {now}\n{}", describe(chip)))
+    }
+}
+
+/// What is under way, by part.
+fn describe(chip: &Chip) -> String {
+    let now = chip.wires.now;
+    let mut lines = Vec::new();
+    for stuck in chip.wires.net.stuck(now, NAMED) {
+        let letter = chip.wires.letters.get(stuck.packet.tag);
+        let what = crate::chip::trace::describe(&letter.payload);
+        lines.push(format!("  {what} for {}: {stuck}", letter.to));
+    }
+    for (number, home) in chip.homes.iter().enumerate() {
+        for (line, waiting, state) in home.under_way() {
+            lines.push(format!("  home[{number}] block {line:#x}, {waiting} waiting: {state}"));
+        }
+    }
+    for (number, rrpp) in chip.rrpps.iter().enumerate() {
+        let (waiting, accesses) = rrpp.under_way();
+        if waiting + accesses > 0 {
+            lines.push(format!("  rrpp[{number}]: {waiting} requests, {accesses} accesses"));
+        }
+    }
+    for (number, rmc) in chip.rmcs.iter().enumerate().filter(|(_, rmc)| rmc.in_flight() > 0) {
+        lines.push(format!("  rmc[{number}]: {} transfers", rmc.in_flight()));
+    }
+    for (number, tile) in chip.tiles.iter().enumerate() {
+        if !tile.core.is_idle() {
+            lines.push(format!("  core[{number}]: {}", tile.core.describe()));
+        }
+    }
+    let more = lines.len().saturating_sub(24);
+    lines.truncate(24);
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
+    }
+    format!("in cycle {now}:\n{}", lines.join("\n"))
+}
