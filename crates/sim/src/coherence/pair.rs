@@ -262,10 +262,10 @@ impl<D: Content> Block<D> {
 
     /// Whether the NI cache's accesses have to wait.
     const fn is_waiting(&self) -> bool {
-        self.outside.is_some() || self.question.is_some()
+        self.outside.is_some() || self.ni_is_busy()
     }
 
-    /// Whether the L1's requests have to wait.
+    /// Whether the L1's requests have to wait, and the NI cache's own.
     const fn ni_is_busy(&self) -> bool {
         self.question.is_some() || !self.ni.is_stable()
     }
