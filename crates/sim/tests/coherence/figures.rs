@@ -3,7 +3,9 @@
 use rackmem_sim::coherence::home::Directory;
 use rackmem_sim::coherence::{Party, l1, pair};
 
-use crate::system::{Kind, Node, Op, System};
+use crate::checks::Kind;
+use crate::node::{Node, Op};
+use crate::system::System;
 
 /// Core A.
 const CORE: Party = 0;

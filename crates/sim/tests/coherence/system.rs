@@ -1,211 +1,22 @@
 //! One block in a small chip: private caches, pairs, network interface units, the home with its
 //! LLC, memory, and a network that reorders everything.
 
-use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use rackmem_sim::coherence::home::{self, Directory};
-use rackmem_sim::coherence::pair::{self, Config};
 use rackmem_sim::coherence::{
-    Access, Content, Eviction, Forward, Message, Party, Request, Response, Update, l1,
+    Access, Eviction, Forward, Message, Party, Request, Response, Update, home, l1, pair,
 };
 
+use crate::node::{Node, Op, Version};
+use crate::packet::{End, Packet, may_cause};
 use crate::trace::{self, Trace};
-
-/// The block: its version. All versions of a run differ.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Version(pub u16);
-
-impl fmt::Debug for Version {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "v{}", self.0)
-    }
-}
-
-impl Content for Version {
-    fn modified(self, change: Version) -> Version {
-        Version(self.0 + change.0)
-    }
-}
 
 /// What a partial update adds, and what the first update of a whole block is. Stores add one.
 const CHANGE: Version = Version(16);
 const REPLACEMENT: Version = Version(256);
 
-/// What cores, frontends and units do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    Load,
-    Store,
-    Evict,
-    ReadOnce,
-    Replace,
-    Modify,
-}
-
-/// Who does it, one operation after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Agent {
-    /// Operations that may still be begun.
-    pub left: u8,
-    /// The one that is under way, and whether the right to it has been asked for.
-    pub wants: Option<(Op, bool)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Node {
-    Cache {
-        cache: l1::Block<Version>,
-        core: Agent,
-    },
-    Pair {
-        owned: bool,
-        l1: l1::Block<Version>,
-        core: Agent,
-        up: Vec<l1::Action<Version>>,
-        down: Vec<Message<Version>>,
-        ni: pair::Block<Version>,
-        frontend: Agent,
-    },
-    Unit {
-        agent: Agent,
-    },
-}
-
-impl Node {
-    pub fn cache(left: u8) -> Node {
-        Node::Cache { cache: l1::Block::new(), core: Agent { left, wants: None } }
-    }
-
-    pub fn pair(party: Party, core: u8, frontend: u8) -> Node {
-        Node::pair_with(Config { party, owned: true }, core, frontend)
-    }
-
-    pub fn plain_pair(party: Party, core: u8, frontend: u8) -> Node {
-        Node::pair_with(Config { party, owned: false }, core, frontend)
-    }
-
-    fn pair_with(config: Config, core: u8, frontend: u8) -> Node {
-        Node::Pair {
-            l1: l1::Block::new(),
-            core: Agent { left: core, wants: None },
-            up: Vec::new(),
-            down: Vec::new(),
-            owned: config.owned,
-            ni: pair::Block::new(config),
-            frontend: Agent { left: frontend, wants: None },
-        }
-    }
-
-    pub fn unit(left: u8) -> Node {
-        Node::Unit { agent: Agent { left, wants: None } }
-    }
-
-    /// The cores' agent, or the unit's.
-    pub fn agent(&self) -> &Agent {
-        match self {
-            Node::Cache { core: agent, .. }
-            | Node::Pair { core: agent, .. }
-            | Node::Unit { agent } => agent,
-        }
-    }
-
-    fn agent_mut(&mut self, frontend: bool) -> &mut Agent {
-        match self {
-            Node::Pair { frontend: agent, .. } if frontend => agent,
-            Node::Cache { core: agent, .. }
-            | Node::Pair { core: agent, .. }
-            | Node::Unit { agent } => agent,
-        }
-    }
-
-    fn is_quiescent(&self) -> bool {
-        match self {
-            Node::Cache { cache, core } => cache.is_stable() && core.wants.is_none(),
-            Node::Pair { l1, core, up, down, ni, frontend, .. } => {
-                let settled = matches!(
-                    ni.state(),
-                    pair::State::Owned { .. }
-                        | pair::State::Plain(
-                            l1::State::I | l1::State::S | l1::State::E | l1::State::M
-                        )
-                );
-                l1.is_stable()
-                    && settled
-                    && core.wants.is_none()
-                    && frontend.wants.is_none()
-                    && up.is_empty()
-                    && down.is_empty()
-            }
-            Node::Unit { agent } => agent.wants.is_none(),
-        }
-    }
-}
-
-/// A copy of the block that may be read, or written too, where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
-    pub node: Party,
-    pub data: Version,
-    pub kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// May be read.
-    Shared,
-    /// May be written.
-    Only,
-    /// May be read; the L1 in front may have a copy.
-    Lent,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
-    Home,
-    Party(Party),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Packet {
-    pub from: End,
-    pub to: End,
-    pub message: Message<Version>,
-}
-
-impl Packet {
-    /// An order for the multiset of packets.
-    fn key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            End::Home => write!(f, "home"),
-            End::Party(party) => write!(f, "{party}"),
-        }
-    }
-}
-
-impl fmt::Display for Packet {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} -> {}: ", self.from, self.to)?;
-        match self.message {
-            Message::Request(request) => write!(f, "{request:?}"),
-            Message::Forward(forward) => write!(f, "{forward:?}"),
-            Message::Response(response) => write!(f, "{response:?}"),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
-    data: Version,
-    dirty: bool,
+    pub data: Version,
+    pub dirty: bool,
 }
 
 /// Ways to build the chip wrong, to see that it is noticed.
@@ -307,7 +118,7 @@ impl System {
                     _ => ni.write(&mut pair_actions),
                 };
                 if access != Access::Wait {
-                    self.trace.step(&before, &format!("{op:?}"), ni);
+                    self.trace.step(&before, || format!("{op:?}"), ni);
                 }
                 (access, ni.data())
             }
@@ -318,7 +129,7 @@ impl System {
                     _ => l1.store(&mut l1_actions),
                 };
                 if access != Access::Wait {
-                    self.trace.step(&before, &format!("{op:?}"), l1);
+                    self.trace.step(&before, || format!("{op:?}"), l1);
                 }
                 (access, &mut l1.data)
             }
@@ -352,7 +163,7 @@ impl System {
                 let before = *ni;
                 let eviction = ni.evict(&mut pair_actions);
                 if eviction != Eviction::Wait {
-                    self.trace.step(&before, "Evict", ni);
+                    self.trace.step(&before, || "Evict".to_string(), ni);
                 }
                 eviction
             }
@@ -360,7 +171,7 @@ impl System {
                 let before = *l1;
                 let eviction = l1.evict(&mut l1_actions);
                 if eviction != Eviction::Wait {
-                    self.trace.step(&before, "Evict", l1);
+                    self.trace.step(&before, || "Evict".to_string(), l1);
                 }
                 eviction
             }
@@ -396,7 +207,7 @@ impl System {
             _ => panic!("{message:?} went astray"),
         }
         if to == End::Home {
-            self.trace.step(&before, &trace::label(&message), &self.home);
+            self.trace.step(&before, || trace::label(&message), &self.home);
         }
         self.home_actions(home_actions);
         let mut sent = self.network.iter().filter(|packet| !others.contains(packet));
@@ -418,12 +229,12 @@ impl System {
             (Node::Cache { cache, .. }, _) => {
                 let before = *cache;
                 cache.message(message, &mut l1_actions);
-                self.trace.step(&before, &trace::label(&message), cache);
+                self.trace.step(&before, || trace::label(&message), cache);
             }
             (Node::Pair { ni, .. }, _) => {
                 let before = *ni;
                 ni.from_network(message, &mut pair_actions);
-                self.trace.step(&before, &trace::label(&message), ni);
+                self.trace.step(&before, || trace::label(&message), ni);
                 for action in &pair_actions {
                     if let pair::Action::ToParty(_, response) = action {
                         self.check_data(&Message::Response(*response));
@@ -470,12 +281,12 @@ impl System {
                     l1::Action::ToParty(_, response) => Message::Response(response),
                     l1::Action::Completed => unreachable!("not for wires"),
                 };
-                self.trace.step(&before, &format!("L1: {}", trace::label(&message)), ni);
+                self.trace.step(&before, || format!("L1: {}", trace::label(&message)), ni);
             }
             Node::Pair { l1, down: downs, .. } => {
                 let (before, message) = (*l1, downs.remove(index));
                 l1.message(message, &mut l1_actions);
-                self.trace.step(&before, &trace::label(&message), l1);
+                self.trace.step(&before, || trace::label(&message), l1);
             }
             _ => unreachable!("no wires here"),
         }
@@ -489,7 +300,7 @@ impl System {
         let mut actions = home::Actions::new();
         let before = self.home;
         self.home.memory(self.memory, &mut actions);
-        self.trace.step(&before, "memory", &self.home);
+        self.trace.step(&before, || "memory".to_string(), &self.home);
         self.home_actions(actions);
     }
 
@@ -510,7 +321,7 @@ impl System {
         let mut actions = home::Actions::new();
         let before = self.home;
         self.home.recall(&mut actions);
-        self.trace.step(&before, "recall", &self.home);
+        self.trace.step(&before, || "recall".to_string(), &self.home);
         self.home_actions(actions);
     }
 
@@ -601,7 +412,7 @@ impl System {
             if !ni.resume(&mut actions) {
                 break;
             }
-            self.trace.step(&before, "resume", ni);
+            self.trace.step(&before, || "resume".to_string(), ni);
             self.pair_step(node, actions);
         }
     }
@@ -637,128 +448,5 @@ impl System {
     /// What the LLC has.
     pub fn llc_version(&self) -> Option<u16> {
         self.llc.map(|line| line.data.0)
-    }
-
-    /// All copies that can be read.
-    pub fn copies(&self) -> Vec<Copy> {
-        let mut copies = Vec::new();
-        let mut add = |node: usize, data, kind| {
-            copies.push(Copy { node: node as Party, data, kind });
-        };
-        let plain = |state| match state {
-            l1::State::S => Some(Kind::Shared),
-            l1::State::E | l1::State::M => Some(Kind::Only),
-            _ => None,
-        };
-        for (node, state) in self.nodes.iter().enumerate() {
-            match state {
-                Node::Cache { cache: l1, .. } => {
-                    if let Some(kind) = plain(l1.state()) {
-                        add(node, l1.data, kind);
-                    }
-                }
-                Node::Pair { l1, ni, .. } => {
-                    // Both are copies of the pair.
-                    if let Some(kind) = plain(l1.state()) {
-                        add(node, l1.data, kind);
-                    }
-                    let mut ni = *ni;
-                    let kind = match ni.state() {
-                        pair::State::Plain(state) => plain(state),
-                        pair::State::Owned { .. } => Some(Kind::Lent),
-                    };
-                    if let Some(kind) = kind {
-                        add(node, *ni.data(), kind);
-                    }
-                }
-                Node::Unit { .. } => {}
-            }
-        }
-        copies
-    }
-
-    /// A writer is alone; who has lent the block shares it with the L1 in front only.
-    pub fn has_one_writer(&self) -> bool {
-        let copies = self.copies();
-        copies.iter().enumerate().all(|(index, copy)| {
-            let mut others = copies.iter().enumerate().filter(|(other, _)| *other != index);
-            match copy.kind {
-                Kind::Shared => true,
-                Kind::Only => others.next().is_none(),
-                Kind::Lent => {
-                    others.all(|(_, other)| other.node == copy.node && other.kind == Kind::Shared)
-                }
-            }
-        })
-    }
-
-    /// Who can read reads the last version.
-    pub fn copies_are_latest(&self) -> bool {
-        self.copies().iter().all(|copy| copy.data == self.latest)
-    }
-
-    /// Between transactions, the directory knows every copy, and LLC or memory have the last
-    /// version unless there is an owner.
-    pub fn directory_is_right(&self) -> bool {
-        if self.home.is_busy() {
-            return true;
-        }
-        let copies = self.copies();
-        let behind = self.llc.map_or(self.memory, |line| line.data) != self.latest;
-        match self.home.directory() {
-            Directory::Uncached => copies.is_empty() && !behind,
-            Directory::Shared(mask) => {
-                let known = |copy: &Copy| mask & 1 << copy.node != 0 && copy.kind == Kind::Shared;
-                copies.iter().all(known) && !behind
-            }
-            Directory::Owned(owner) => copies.iter().all(|copy| copy.node == owner),
-        }
-    }
-
-    /// The owned state is an option.
-    pub fn is_owned_only_if_configured(&self) -> bool {
-        self.nodes.iter().all(|node| match node {
-            Node::Pair { owned, ni, .. } => {
-                *owned || !matches!(ni.state(), pair::State::Owned { .. })
-            }
-            _ => true,
-        })
-    }
-
-    /// If nothing is on its way, nobody waits for anything, and the last version is where it is
-    /// looked for.
-    pub fn is_not_stuck(&self) -> bool {
-        let wires = |node| self.on_wire(node, true) + self.on_wire(node, false);
-        let moving = self.reading
-            || self.network.iter().any(|packet| self.is_deliverable(packet))
-            || (0..self.nodes.len()).any(|node| wires(node) > 0);
-        moving || self.is_quiescent()
-    }
-
-    /// Nothing is under way.
-    pub fn is_quiescent(&self) -> bool {
-        let settled = self.network.is_empty()
-            && !self.reading
-            && !self.home.is_busy()
-            && self.nodes.iter().all(Node::is_quiescent);
-        settled
-            && match self.home.directory() {
-                Directory::Owned(owner) => self.copies().iter().any(|copy| copy.node == owner),
-                Directory::Uncached | Directory::Shared(_) => true,
-            }
-    }
-}
-
-/// Whether the receipt of one message may depend on room for another: of a higher virtual network,
-/// or responses for responses, which everybody has room for. Also, whoever waited may now send the
-/// request that it keeps room for.
-fn may_cause(at: End, message: &Message<Version>, sent: &Message<Version>) -> bool {
-    match (message, sent) {
-        (_, Message::Response(_)) => true,
-        (Message::Request(_), Message::Forward(_)) => true,
-        (Message::Forward(Forward::PutAck) | Message::Response(_), Message::Request(_)) => {
-            at != End::Home
-        }
-        _ => false,
     }
 }

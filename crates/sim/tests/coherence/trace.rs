@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rackmem_sim::coherence::{Message, Request, Response, Update, home, l1, pair};
 
-use crate::system::Version;
+use crate::node::Version;
 
 type Steps = BTreeMap<(String, String), BTreeSet<String>>;
 
@@ -34,18 +34,18 @@ impl Trace {
     }
 
     /// A controller goes from one state to another.
-    pub fn step<C: Controller>(&self, before: &C, event: &str, after: &C) {
+    pub fn step<C: Controller>(&self, before: &C, event: impl FnOnce() -> String, after: &C) {
         let Some(steps) = &self.0 else { return };
-        let step = (before.label(), event.to_string());
+        let step = (before.label(), event());
         let mut steps = steps.lock().unwrap();
         let steps = steps.entry(C::NAME).or_default();
         steps.entry(step).or_default().insert(after.label());
     }
 
-    /// Everything that happened, a line each: state, event, next states.
+    /// Everything that happened, a line for each state and event.
     pub fn table(&self, controller: &str) -> String {
         let steps = self.0.as_ref().expect("collected").lock().unwrap();
-        let mut table = String::new();
+        let mut table = "state | event | next states\n".to_string();
         for ((state, event), next) in &steps[controller] {
             let next: Vec<_> = next.iter().map(String::as_str).collect();
             writeln!(table, "{state} | {event} | {}", next.join(", ")).unwrap();
