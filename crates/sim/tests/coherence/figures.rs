@@ -1,10 +1,10 @@
 //! The message sequences of the paper's Fig. 2 and of §3.4, step by step.
 
 use rackmem_sim::coherence::home::Directory;
-use rackmem_sim::coherence::{Party, l1, pair};
+use rackmem_sim::coherence::{Forward, Message, Party, l1, pair};
 
 use crate::checks::Kind;
-use crate::node::{Node, Op};
+use crate::node::{Node, Op, Version};
 use crate::system::System;
 
 /// Core A.
@@ -96,6 +96,15 @@ fn figure_2a_the_core_writes_a_wq_entry() {
     assert!(system.home.is_busy());
     deliver(&mut system, "0 -> home: Unblock(None)", &[]);
     assert!(system.is_quiescent() && system.home.directory() == Directory::Owned(CORE));
+}
+
+/// Whoever is asked for what it does not have says so, and what it was asked.
+#[test]
+#[should_panic(expected = "a private cache cannot take FwdGetS { to: 1 } in Block { state: I,")]
+fn an_illegal_message_is_an_error() {
+    let mut out = l1::Actions::new();
+    let forward = Message::Forward(Forward::FwdGetS { to: NI });
+    l1::Block::<Version>::new().message(forward, &mut out);
 }
 
 /// A pair whose NI has written a CQ entry.
