@@ -21,7 +21,8 @@
 //! - After `Completed`, whoever waited makes its access before the next message is delivered.
 //!   Otherwise the block may be gone again: nothing would break, but it could go on for ever.
 //!
-//! An illegal event panics with state and event; that is what the model checker looks for.
+//! An illegal event panics with state and event; that is what the model checker looks for. It also
+//! lists all steps that happen: `tests/coherence/tables`.
 
 pub mod home;
 pub mod l1;

@@ -22,7 +22,9 @@
 //!
 //! The pair has one transaction with the home per block. While it is the NI cache's, or the L1 has
 //! been asked something here, a request of the L1 waits in the controller, and a forward too in the
-//! latter case. [`Block::resume`] takes them up; call it after every other call and after the
+//! latter case (room for one of each per block is enough). The wires are always taken from: a request
+//! of the L1 that the network has no room for must not keep back the answers behind it.
+//! [`Block::resume`] takes them up; call it after every other call and after the
 //! accesses that [`Action::Completed`] allows, until it says that there is nothing to do.
 
 use arrayvec::ArrayVec;
@@ -262,10 +264,10 @@ impl<D: Content> Block<D> {
 
     /// Whether the NI cache's accesses have to wait.
     const fn is_waiting(&self) -> bool {
-        self.outside.is_some() || self.question.is_some()
+        self.outside.is_some() || self.ni_is_busy()
     }
 
-    /// Whether the L1's requests have to wait.
+    /// Whether the L1's requests have to wait, and the NI cache's own.
     const fn ni_is_busy(&self) -> bool {
         self.question.is_some() || !self.ni.is_stable()
     }
@@ -333,6 +335,8 @@ impl<D: Content> Block<D> {
                 self.go_outside(Outside::Put, request, out);
             }
             (Request::PutM(_) | Request::PutE, _) => {
+                // It has had no copy since, whatever it was asked for.
+                self.lent = false;
                 out.push(Action::ToL1(Message::Forward(Forward::PutAck)));
             }
             (_, l1::State::I) if !self.l1_owns => self.go_outside(Outside::Get, request, out),

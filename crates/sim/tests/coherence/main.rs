@@ -1,0 +1,10 @@
+//! What the coherence protocol promises: the paper's message sequences, and every interleaving of
+//! small systems that run the very controllers of this crate.
+
+mod checks;
+mod figures;
+mod model;
+mod node;
+mod packet;
+mod system;
+mod trace;
