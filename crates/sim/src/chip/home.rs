@@ -35,6 +35,8 @@ pub struct Home {
     capacity: usize,
     /// Requests inside, from their arrival to their end.
     inside: usize,
+    /// A request is in the bank just now, so that a write for it is part of the same access.
+    in_access: bool,
 }
 
 impl Home {
@@ -56,6 +58,7 @@ impl Home {
             bank_free_at: 0,
             capacity: llc.transactions as usize,
             inside: 0,
+            in_access: false,
         }
     }
 
@@ -118,16 +121,16 @@ impl Home {
 
     /// Sends a request through the bank.
     fn look_up(&mut self, payload: Payload, wires: &mut Wires) {
-        let start = self.use_bank(wires.now, 1);
+        let start = self.use_bank(wires.now);
         let tag =
             wires.letters.put(Letter { to: Part::Home(self.number), payload, trace: UNTRACED });
         wires.wheel.at(start + self.latency_cycles, Event::LookedUp(tag));
     }
 
-    /// Keeps the bank busy for so many accesses; when the first one begins.
-    fn use_bank(&mut self, now: u64, accesses: u64) -> u64 {
+    /// Keeps the bank busy for an access; when it begins.
+    fn use_bank(&mut self, now: u64) -> u64 {
         let start = self.bank_free_at.max(now);
-        self.bank_free_at = start + accesses * self.occupancy_cycles;
+        self.bank_free_at = start + self.occupancy_cycles;
         start
     }
 
@@ -145,7 +148,9 @@ impl Home {
             let put = matches!(request, Request::PutM(_));
             wires.counts.queue_writebacks += u64::from(put);
         }
+        self.in_access = true;
         self.step(line, wires, |block, out| block.request(from, request, llc, out));
+        self.in_access = false;
     }
 
     /// A step of a block's controller, wherever the block is known.
@@ -276,7 +281,9 @@ impl Home {
     fn write_llc(&mut self, line: Line, data: Block, dirty: bool, wires: &mut Wires) {
         let index = wires.layout.index_at_home(line);
         self.values.set(line, data);
-        self.use_bank(wires.now, 1);
+        if !self.in_access {
+            self.use_bank(wires.now);
+        }
         if let Some(entry) = self.llc.find(index, line) {
             *self.llc.value_mut(entry) |= dirty;
             self.llc.touch(entry);
@@ -289,7 +296,7 @@ impl Home {
         let entry = entry.or_else(|| self.llc.victim(index, |_, _| true));
         let entry = entry.expect("a set has at least one way");
         if let Some(victim) = self.llc.line(entry).filter(|_| *self.llc.value(entry)) {
-            self.use_bank(wires.now, 1);
+            self.use_bank(wires.now);
             wires.counts.llc_writebacks += 1;
             let memory = Part::Memory(wires.layout.controller_of(victim));
             let data = self.values.get(victim);

@@ -68,6 +68,8 @@ pub struct Chip {
     /// RRPPs.
     pub rrpps: Vec<Rrpp>,
     ports: Vec<Port>,
+    /// Requests to each home from parts of the same tile.
+    inboxes: Vec<Inbox>,
     /// When a tile's stores will ask for the network again.
     tile_pumps: Vec<Cycle>,
     due: Vec<Event>,
@@ -81,6 +83,15 @@ struct Port {
     rrpp_first: bool,
     /// When it will be looked at again.
     next_pump: Cycle,
+}
+
+/// Requests to a home that have not come through the network on chip, and whose turn it is.
+#[derive(Clone, Debug, Default)]
+struct Inbox {
+    letters: VecDeque<u32>,
+    network_first: bool,
+    /// When it will be looked at again.
+    next_look: Cycle,
 }
 
 impl Chip {
@@ -116,6 +127,7 @@ impl Chip {
                 .map(|n| Rrpp::new(n, nid, machine, contexts.clone()))
                 .collect(),
             ports: vec![Port::default(); usize::from(layout.units)],
+            inboxes: vec![Inbox::default(); usize::from(layout.homes)],
             tile_pumps: vec![0; usize::from(layout.tiles)],
             wires,
             due: Vec::new(),
@@ -193,12 +205,59 @@ impl Chip {
 
     fn deliver_from(&mut self, endpoint: u16, vnet: u8) {
         while let Some(packet) = self.wires.net.peek(endpoint, vnet) {
+            let to = self.wires.letters.get(packet.tag).to;
+            if let (Part::Home(n), VNET_REQUEST) = (to, vnet) {
+                if !self.inboxes[usize::from(n)].letters.is_empty() {
+                    return self.admit(n);
+                }
+            }
             let tag = packet.tag;
             if !self.has_room(self.wires.letters.get(tag)) {
                 return;
             }
             self.wires.net.take(endpoint, vnet);
             self.arrive(tag);
+        }
+    }
+
+    /// A letter that has not come through the network.
+    fn arrive_locally(&mut self, tag: u32) {
+        let letter = self.wires.letters.get(tag);
+        match (letter.to, letter.payload.vnet()) {
+            (Part::Home(n), VNET_REQUEST) => {
+                self.inboxes[usize::from(n)].letters.push_back(tag);
+                self.admit(n);
+            }
+            _ => self.arrive(tag),
+        }
+    }
+
+    /// Lets requests into a home as long as it has room, from its own tile and from the network in
+    /// turn.
+    fn admit(&mut self, home: u16) {
+        let n = usize::from(home);
+        let endpoint = self.wires.layout.endpoint(Part::Home(home));
+        while self.homes[n].has_room() {
+            let network = self.wires.net.peek(endpoint, VNET_REQUEST).map(|packet| packet.tag);
+            let inbox = &mut self.inboxes[n];
+            let (tag, from_network) = match (inbox.letters.front(), network) {
+                (None, None) => return,
+                (Some(_), Some(tag)) if inbox.network_first => (tag, true),
+                (None, Some(tag)) => (tag, true),
+                (Some(&tag), _) => (tag, false),
+            };
+            inbox.network_first = !from_network;
+            if from_network {
+                self.wires.net.take(endpoint, VNET_REQUEST);
+            } else {
+                inbox.letters.pop_front();
+            }
+            self.arrive(tag);
+        }
+        let inbox = &mut self.inboxes[n];
+        if !inbox.letters.is_empty() && inbox.next_look <= self.wires.now {
+            inbox.next_look = self.wires.now + 1;
+            self.wires.wheel.at(inbox.next_look, Event::Admit(home));
         }
     }
 
@@ -283,7 +342,8 @@ impl Chip {
     fn happen(&mut self, event: Event) {
         let Chip { wires, tiles, ni_caches, rmcs, homes, .. } = self;
         match event {
-            Event::Arrive(tag) => self.arrive(tag),
+            Event::Arrive(tag) => self.arrive_locally(tag),
+            Event::Admit(n) => self.admit(n),
             Event::Enter(tag, from) => wires.enter(tag, from),
             Event::LookedUp(tag) => {
                 let letter = wires.letters.take(tag);

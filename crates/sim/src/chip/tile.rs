@@ -121,12 +121,12 @@ impl NiCache {
     /// NI cache `number`, with the frontends of these queue pairs.
     pub fn new(number: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NiCache {
         let part = Part::NiCache(number);
-        let ways = 4.min(machine.ni.cache_blocks);
         let cache = CacheSpec {
             part,
             party: layout.party_of_ni_cache(number),
-            sets: u64::from(machine.ni.cache_blocks / ways).next_power_of_two(),
-            ways,
+            // Fully associative: the heads of its queues must not drive each other out.
+            sets: 1,
+            ways: machine.ni.cache_blocks,
             latency_cycles: machine.ni.cache_latency_cycles,
             tag_cycles: machine.l1.tag_cycles,
             mshrs: machine.l1.mshrs,

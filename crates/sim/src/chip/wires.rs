@@ -20,6 +20,8 @@ use crate::noc::{self, Network};
 pub enum Event {
     /// A letter reaches its part without the network.
     Arrive(u32),
+    /// A home may have room for requests from its own tile.
+    Admit(u16),
     /// A letter enters the network at this part.
     Enter(u32, Part),
     /// A request has been through the bank of its home.
