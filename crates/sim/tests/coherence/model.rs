@@ -293,7 +293,7 @@ fn steps_are_those_in_the_tables() {
     let trace = Trace::on();
     for nodes in [
         vec![Node::cache(2), Node::cache(2), Node::unit(1)],
-        vec![Node::cache(1), Node::cache(1), Node::cache(1)],
+        vec![Node::cache(2), Node::cache(1), Node::cache(1)],
         vec![Node::pair(0, 2, 2), Node::unit(1)],
         vec![Node::pair(0, 3, 3)],
         vec![Node::pair(0, 2, 2), Node::cache(1)],
