@@ -49,8 +49,11 @@ fn one_flow_is_limited_by_credits_if_buffers_do_not() {
             let delivered = flow(&spec("mesh:5x1", router, 1, buffer), 200, 40_000);
             let share = delivered as f64 / 40_000.0;
             let expected = (buffer as f64 / f64::from(round_trip)).min(1.0);
-            // Between two packets, the head needs up to two more cycles.
-            assert!((share / expected - 1.0).abs() < 0.02, "{router} {buffer}: {share} {expected}");
+            // Only the head of each packet of 200 flits takes a few cycles more.
+            assert!(
+                (0.97..1.001).contains(&(share / expected)),
+                "{router} {buffer}: {share} {expected}"
+            );
         }
     }
 }
