@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use rackmem::protocol::Progress;
 
+use crate::commands::noc::{self, NocArgs};
 use crate::size;
 
 /// How long a daemon polls without finding work before it sleeps, in microseconds.
@@ -137,6 +138,9 @@ pub enum Command {
             Exit status: 1 if ranks disagree."
     )]
     Demo(DemoArgs),
+    /// Simulate a network on chip under synthetic traffic
+    #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
+    Noc(NocArgs),
     /// Print completions for a shell
     #[command(after_long_help = "Examples:\n  \
         rackmem completion bash > ~/.local/share/bash-completion/completions/rackmem\n  \

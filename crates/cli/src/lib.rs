@@ -40,6 +40,7 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Top(args) => commands::top::run(rack, &args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Noc(args) => commands::noc::run(&args),
         Command::Completion(args) => commands::manual::completion(&args),
         Command::Man => commands::manual::man(),
         Command::Program(args) => commands::program::run(&args),

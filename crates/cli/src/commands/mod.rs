@@ -6,6 +6,7 @@ pub mod daemon;
 pub mod demo;
 pub mod down;
 pub mod manual;
+pub mod noc;
 pub mod program;
 pub mod run;
 pub mod status;

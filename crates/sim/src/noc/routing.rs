@@ -148,8 +148,10 @@ pub struct Tables {
     routers: usize,
     /// By order, router, destination: output port, and class in the upper byte.
     hops: Vec<u16>,
-    /// By virtual network and `[order XY, order YX, any]` or `[first, second, any]`.
+    /// By virtual network, order and class.
     vcs: Vec<VcRange>,
+    /// By virtual network.
+    whole: Vec<VcRange>,
 }
 
 /// Consecutive VCs.
@@ -189,8 +191,8 @@ impl Tables {
                 }));
             }
         }
-        let vcs = vc_ranges(spec)?;
-        Ok(Tables { endpoints, routers, hops, vcs })
+        let (vcs, whole) = vc_ranges(spec)?;
+        Ok(Tables { endpoints, routers, hops, vcs, whole })
     }
 
     /// Output port and class of VCs at this router.
@@ -215,12 +217,12 @@ impl Tables {
     #[inline]
     pub fn whole(&self, vnet: usize) -> VcRange {
         // The endpoint's links have no cyclic dependency, so they need no classes.
-        self.vcs[self.vcs.len() / 7 * 6 + vnet]
+        self.whole[vnet]
     }
 }
 
-/// By virtual network, order and class; then the whole of each virtual network.
-fn vc_ranges(spec: &Spec) -> Result<Vec<VcRange>, SpecError> {
+/// VCs by virtual network, order and class; and all of each virtual network.
+fn vc_ranges(spec: &Spec) -> Result<(Vec<VcRange>, Vec<VcRange>), SpecError> {
     let ring = matches!(spec.topology, Shape::Torus { .. });
     let mut first = 0;
     let (mut ranges, mut whole) = (Vec::new(), Vec::new());
@@ -246,6 +248,5 @@ fn vc_ranges(spec: &Spec) -> Result<Vec<VcRange>, SpecError> {
         whole.push(all);
         first += vcs;
     }
-    ranges.extend(whole);
-    Ok(ranges)
+    Ok((ranges, whole))
 }

@@ -146,7 +146,7 @@ impl Spec {
 
     /// All virtual channels of a port.
     pub fn vcs(&self) -> usize {
-        self.vnets.iter().map(|vnet| vnet.vcs).sum()
+        self.vnets.iter().fold(0, |sum, vnet| sum.saturating_add(vnet.vcs))
     }
 }
 

@@ -39,11 +39,15 @@ impl Network {
         let out_vc = &mut self.out_vcs[index];
         debug_assert!(out_vc.credits < self.buffer_flits);
         out_vc.credits += 1;
-        if out_vc.credits > 1 {
+        let (credits, owner, vc) = (out_vc.credits, out_vc.owner, out_vc.vc);
+        let port = out_vc.port as usize;
+        if credits == self.buffer_flits {
+            self.out_ports[port].empty |= 1 << vc;
+        }
+        if credits > 1 {
             return;
         }
-        let (owner, vc) = (out_vc.owner, out_vc.vc);
-        self.out_ports[out_vc.port as usize].credit |= 1 << vc;
+        self.out_ports[port].credit |= 1 << vc;
         if owner != NONE && self.in_vcs[owner as usize].len > 0 {
             self.request_switch(owner as usize);
         }

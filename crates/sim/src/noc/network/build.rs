@@ -4,7 +4,7 @@ use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
 use super::super::topology::{Axis, MAX_PORTS, Port, Topology};
-use super::state::{InVc, NONE, OutPort, OutVc, Queue, Sending, Slab};
+use super::state::{InPort, InVc, NONE, OutPort, OutVc, Queue, Sending, Slab};
 use super::wheel::Wheel;
 use super::{Network, Stats};
 
@@ -63,15 +63,13 @@ impl Network {
             slab: Slab::new(),
             in_vcs: (0..inputs * vcs).map(in_vc).collect(),
             buffers: vec![0; (inputs * vcs) << buffer_shift],
+            in_ports: vec![InPort::default(); inputs],
             out_ports: vec![OutPort::unused(vcs); outputs],
             out_vcs: (0..outputs * vcs).map(out_vc).collect(),
             ready: vec![0; inputs * ports],
             waiting: vec![0; inputs * ports],
             ready_outputs: vec![0; routers],
             waiting_outputs: vec![0; routers],
-            next_output: vec![0; inputs],
-            next_in_vc: vec![0; inputs],
-            grants: vec![0; ports],
             active: vec![0; routers.div_ceil(64)],
             flits: Wheel::new(horizon),
             credits: Wheel::new(horizon),
@@ -200,6 +198,7 @@ impl OutPort {
             waiting: 0,
             free: all,
             credit: all,
+            empty: all,
             downstream: NONE,
             endpoint: NONE,
             delay: 0,

@@ -19,7 +19,7 @@ use super::routing::{Order, Routing, Tables};
 use super::spec::Packet;
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
-use state::{Flit, InVc, NONE, OutPort, OutVc, Queue, Route, Sending, Slab};
+use state::{Flit, InPort, InVc, NONE, OutPort, OutVc, Queue, Route, Sending, Slab};
 use wheel::Wheel;
 
 /// A network with the packets in it.
@@ -45,6 +45,7 @@ pub struct Network {
     slab: Slab,
     in_vcs: Vec<InVc>,
     buffers: Vec<Flit>,
+    in_ports: Vec<InPort>,
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
     /// VCs ready for the switch, by router, output port, input port.
@@ -55,12 +56,6 @@ pub struct Network {
     ready_outputs: Vec<u64>,
     /// Output ports of a router for which a head flit waits.
     waiting_outputs: Vec<u64>,
-    /// Output port that an input port accepts first.
-    next_output: Vec<u8>,
-    /// VC that an input port sends from first.
-    next_in_vc: Vec<u8>,
-    /// Outputs that grant to an input, in the middle of an allocation; all zero otherwise.
-    grants: Vec<u64>,
     /// One bit per router with something to allocate.
     active: Vec<u64>,
 

@@ -44,8 +44,10 @@ impl Network {
             return false;
         }
         out_vc.credits -= 1;
+        let port = &mut self.out_ports[output];
+        port.empty &= !(1 << sending.vc);
         if out_vc.credits == 0 {
-            self.out_ports[output].credit &= !(1 << sending.vc);
+            port.credit &= !(1 << sending.vc);
         }
         sending.flits_left -= 1;
         let tail = sending.flits_left == 0;
@@ -65,7 +67,7 @@ impl Network {
         let hash = self.slab.routes[id as usize].hash;
         let allowed = choice(self.tables.whole(vnet), self.ordered[vnet], hash);
         let port = &mut self.out_ports[output];
-        let Some(vc) = rotate(allowed & port.credit, port.next_vc) else { return false };
+        let Some(vc) = port.choose_vc(allowed & port.credit) else { return false };
         port.next_vc = vc + 1;
         self.slab.pop(&mut self.sources[queue]);
         let entry = &mut self.slab.entries[id as usize];
@@ -76,23 +78,4 @@ impl Network {
         sending.vc = vc;
         true
     }
-}
-
-/// The first bit that is set at `from` or after it, else the first of all.
-#[inline]
-pub(super) fn rotate(bits: u32, from: u8) -> Option<u8> {
-    if bits == 0 {
-        return None;
-    }
-    let later = (u64::from(bits) >> from << from) as u32;
-    let chosen = if later == 0 { bits } else { later };
-    Some(chosen.trailing_zeros() as u8)
-}
-
-/// As [`rotate`], of 64 bits of which one is set; `from` is less than 64.
-#[inline]
-pub(super) fn rotate64(bits: u64, from: u8) -> usize {
-    let later = bits >> from << from;
-    let chosen = if later == 0 { bits } else { later };
-    chosen.trailing_zeros() as usize
 }

@@ -35,6 +35,17 @@ pub(super) struct InVc {
     pub credit_delay: u8,
 }
 
+/// What an input port needs for allocation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InPort {
+    /// Outputs that grant to it, in the middle of an allocation; zero otherwise.
+    pub grants: u64,
+    /// Output that it accepts first.
+    pub next_output: u8,
+    /// VC that it sends from first.
+    pub next_vc: u8,
+}
+
 /// What an output port needs for allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutPort {
@@ -46,6 +57,8 @@ pub(super) struct OutPort {
     pub free: u32,
     /// VCs with a credit.
     pub credit: u32,
+    /// VCs with all credits: nothing is in the buffer downstream or on its way there.
+    pub empty: u32,
     /// Input VC 0 downstream; [`NONE`] for outputs to endpoints.
     pub downstream: u32,
     /// Endpoint behind it, or [`NONE`].
@@ -58,6 +71,43 @@ pub(super) struct OutPort {
     pub next_waiting: u8,
     /// VC that VC allocation gives first.
     pub next_vc: u8,
+}
+
+impl OutPort {
+    /// The VC that a packet which may use `allowed` gets.
+    ///
+    /// An empty one is best, since nothing in it can hold the packet up, and of these the lowest,
+    /// so that at light load few buffers are in use and stay in the processor's cache. Then comes
+    /// one with a credit, then any that is free, in turn.
+    #[inline]
+    pub fn choose_vc(&self, allowed: u32) -> Option<u8> {
+        let free = allowed & self.free;
+        let empty = free & self.empty;
+        if empty != 0 {
+            return Some(empty.trailing_zeros() as u8);
+        }
+        let credit = free & self.credit;
+        rotate(if credit != 0 { credit } else { free }, self.next_vc)
+    }
+}
+
+/// The first bit that is set at `from` or after it, else the first of all.
+#[inline]
+pub(super) fn rotate(bits: u32, from: u8) -> Option<u8> {
+    if bits == 0 {
+        return None;
+    }
+    let later = (u64::from(bits) >> from << from) as u32;
+    let chosen = if later == 0 { bits } else { later };
+    Some(chosen.trailing_zeros() as u8)
+}
+
+/// As [`rotate`], of 64 bits of which one is set; `from` is less than 64.
+#[inline]
+pub(super) fn rotate64(bits: u64, from: u8) -> usize {
+    let later = bits >> from << from;
+    let chosen = if later == 0 { bits } else { later };
+    chosen.trailing_zeros() as usize
 }
 
 /// An output VC: the buffer downstream as seen from here.

@@ -227,7 +227,7 @@ impl Traffic {
         };
         let flits = packet_flits.draw(random);
         let bits = random.bits();
-        let vnet = ((bits & 0xffff) * self.vnets >> 16) as u8;
+        let vnet = (((bits & 0xffff) * self.vnets) >> 16) as u8;
         let from_directory = bits >> 16 & 1 != 0;
         let packet =
             Packet { src, dst, vnet, flits, from_directory, flow: (bits >> 32) as u32, tag: 0 };

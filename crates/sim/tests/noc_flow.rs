@@ -1,0 +1,202 @@
+//! Throughput, credits and back-pressure of the network on chip, against formulas.
+
+use rackmem_sim::noc::synthetic::{Experiment, PacketSize, Pattern, Report, run};
+use rackmem_sim::noc::{Network, Packet, Pipeline, Routing, Shape, Spec, VnetSpec};
+
+fn spec(topology: &str, router: Pipeline, vcs: usize, buffer_flits: usize) -> Spec {
+    let shape: Shape = topology.parse().unwrap();
+    let vnets = vec![VnetSpec { vcs, ordered: false }];
+    Spec { vnets, buffer_flits, ..Spec::standalone(shape, Routing::usual(shape), router) }
+}
+
+fn packet(src: u16, dst: u16, flits: u8) -> Packet {
+    Packet { src, dst, vnet: 0, flits, from_directory: false, flow: 0, tag: 0 }
+}
+
+/// Flits that one flow delivers in `cycles` cycles of steady state.
+fn flow(spec: &Spec, flits: u8, cycles: u64) -> u64 {
+    let mut network = Network::new(spec, 1).unwrap();
+    let last = network.endpoints() as u16 - 1;
+    let mut delivered = 0;
+    for cycle in 0..1000 + cycles {
+        while network.queued(0, 0) < 2 {
+            network.send(packet(0, last, flits));
+        }
+        network.tick();
+        while network.take(last, 0).is_some() {
+            delivered += if cycle >= 1000 { u64::from(flits) } else { 0 };
+        }
+    }
+    delivered
+}
+
+#[test]
+fn one_flow_fills_its_links_if_buffers_cover_the_credit_loop() {
+    for router in [Pipeline::One, Pipeline::Three, Pipeline::Five] {
+        for flits in [1, 4] {
+            let delivered = flow(&spec("mesh:5x1", router, 8, 8), flits, 4000);
+            assert!((3996..=4004).contains(&delivered), "{router} {flits}: {delivered}");
+        }
+    }
+}
+
+/// With one VC and long packets, `buffer` flits leave per loop of a credit: from switch to switch,
+/// and back. With one stage, the way in is the longest: two cycles, and one back.
+#[test]
+fn one_flow_is_limited_by_credits_if_buffers_do_not() {
+    for (router, round_trip) in [(Pipeline::One, 3), (Pipeline::Three, 5), (Pipeline::Five, 5)] {
+        for buffer in 1..=4 {
+            let delivered = flow(&spec("mesh:5x1", router, 1, buffer), 200, 40_000);
+            let share = delivered as f64 / 40_000.0;
+            let expected = (buffer as f64 / f64::from(round_trip)).min(1.0);
+            // Only the head of each packet of 200 flits takes a few cycles more.
+            assert!(
+                (0.97..1.01).contains(&(share / expected)),
+                "{router} {buffer}: {share} {expected}"
+            );
+        }
+    }
+}
+
+fn uniform(spec: Spec, flits: u8, rate: f64) -> Report {
+    let experiment = Experiment {
+        packet_flits: PacketSize::fixed(flits),
+        measure_cycles: 4000,
+        drain_limit_cycles: 10_000,
+        ..Experiment::new(spec, rate)
+    };
+    run(&experiment).unwrap()
+}
+
+#[test]
+fn a_mesh_saturates_between_what_buffers_allow_and_what_its_bisection_allows() {
+    // Half of the traffic crosses the middle: 8 links for 32 sources, so at most 0.5.
+    let below = uniform(spec("mesh:8x8", Pipeline::Five, 8, 8), 1, 0.40);
+    assert!(!below.saturated && below.latency_mean_cycles < 60.0, "{below:?}");
+    let above = uniform(spec("mesh:8x8", Pipeline::Five, 8, 8), 1, 0.55);
+    assert!(above.saturated && above.accepted < 0.5, "{above:?}");
+    let few = uniform(spec("mesh:8x8", Pipeline::Five, 2, 5), 1, 0.20);
+    assert!(!few.saturated, "{few:?}");
+    let few = uniform(spec("mesh:8x8", Pipeline::Five, 2, 5), 1, 0.42);
+    assert!(few.saturated, "{few:?}");
+}
+
+#[test]
+fn rings_carry_more_than_lines_and_a_crossbar_more_than_both() {
+    let accepted = |topology| uniform(spec(topology, Pipeline::Three, 8, 8), 1, 0.75).accepted;
+    let (mesh, torus, flat) =
+        (accepted("mesh:8x8"), accepted("torus:8x8"), accepted("flatfly:8x8"));
+    assert!(mesh < torus && torus < flat, "{mesh} {torus} {flat}");
+}
+
+#[test]
+fn traffic_is_as_it_was_asked_for() {
+    let report = uniform(spec("mesh:8x8", Pipeline::Five, 8, 8), 5, 0.1);
+    // Uniform traffic to all, oneself included: 2 x 63 / 24 links.
+    assert!((report.hops_mean - 5.25).abs() < 0.1, "{report:?}");
+    assert!((report.offered - 0.1).abs() < 0.005, "{report:?}");
+    let fixed = |pattern, hops: f64| {
+        let spec = spec("mesh:8x8", Pipeline::Five, 8, 8);
+        let experiment = Experiment { pattern, ..Experiment::new(spec, 0.02) };
+        let report = run(&experiment).unwrap();
+        assert!((report.hops_mean - hops).abs() < 0.1, "{report:?}");
+    };
+    fixed(Pattern::Transpose, 5.25);
+    fixed(Pattern::BitComplement, 8.0);
+    // Three to the right and down, or five back: (5 * 3 + 3 * 5) / 8 in each dimension.
+    fixed(Pattern::Tornado, 7.5);
+    fixed(Pattern::Neighbour, 3.5);
+}
+
+#[test]
+fn a_full_delivery_queue_holds_packets_back_and_loses_none() {
+    let mut spec = spec("mesh:3x1", Pipeline::Three, 2, 4);
+    spec.vnets = vec![VnetSpec { vcs: 1, ordered: true }; 2];
+    spec.delivery_capacity_packets = 2;
+    let mut network = Network::new(&spec, 1).unwrap();
+    (0..20).for_each(|tag| network.send(Packet { tag, ..packet(0, 2, 3) }));
+    (0..500).for_each(|_| network.tick());
+    let before = network.stats().vnets[0].packets_delivered;
+    assert_eq!(before, 2, "the queue holds two packets");
+    assert!(network.queued(0, 0) >= 14, "buffers are full up to the source");
+    assert!(!network.is_idle());
+    let oldest = network.stuck(network.now(), 1).remove(0);
+    assert_eq!((oldest.packet.tag, oldest.since), (2, 0));
+    assert!(oldest.to_string().contains("router 2 (2, 0)"), "{oldest}");
+
+    // The other virtual network goes past.
+    network.send(Packet { vnet: 1, ..packet(0, 2, 3) });
+    (0..50).for_each(|_| network.tick());
+    assert!(network.peek(2, 1).is_some());
+
+    let mut tags = Vec::new();
+    for _ in 0..2000 {
+        tags.extend(network.take(2, 0).map(|packet| packet.tag));
+        network.tick();
+    }
+    assert_eq!(tags, (0..20).collect::<Vec<u32>>());
+}
+
+#[test]
+fn skipping_idle_cycles_changes_nothing() {
+    let run = |skip: bool| {
+        let mut network = Network::new(&spec("noc-out:4x4", Pipeline::Three, 2, 3), 1).unwrap();
+        let mut log = Vec::new();
+        let endpoints = network.endpoints() as u64;
+        for i in 0..40u64 {
+            let at = i * i * 3;
+            while network.now() < at {
+                if skip {
+                    let event = network.next_event().unwrap_or(at).min(at);
+                    network.skip_to(event.max(network.now()));
+                }
+                if network.now() < at {
+                    network.tick();
+                }
+            }
+            let (src, dst) = (i * 7 % endpoints, i * 5 % endpoints);
+            network.send(packet(src as u16, dst as u16, 5));
+            let arrived: Vec<u16> = network.arrived().collect();
+            log.extend(arrived.iter().filter_map(|&e| network.take_timed(e, 0)));
+        }
+        (log, network.stats().clone())
+    };
+    let (left, right) = (run(true), run(false));
+    assert!(left.0.len() > 20);
+    assert_eq!(left, right);
+}
+
+#[test]
+fn directories_do_not_turn_at_the_edge_with_their_own_routing() {
+    let turns = |routing| {
+        let shape: Shape = "chip-mesh".parse().unwrap();
+        let mut network =
+            Network::new(&Spec::standalone(shape, routing, Pipeline::Three), 1).unwrap();
+        for tile in 0..64 {
+            for edge in 64..80 {
+                network.send(Packet { from_directory: true, ..packet(tile, edge, 1) });
+            }
+        }
+        while !network.is_idle() {
+            network.tick();
+        }
+        network.stats().directory_turns_at_edge
+    };
+    assert_eq!(turns(Routing::CdrDirectory), 0);
+    assert_eq!(turns(Routing::Xy), 64 * 16 * 7 / 8);
+}
+
+#[test]
+fn every_flit_is_counted_on_every_link() {
+    let mut network = Network::new(&spec("mesh:4x4", Pipeline::Five, 2, 4), 1).unwrap();
+    network.send(packet(0, 15, 5));
+    while !network.is_idle() {
+        network.tick();
+    }
+    let loaded: Vec<_> = network.link_loads().filter(|load| load.flits > 0).collect();
+    assert_eq!(loaded.len(), 6);
+    assert!(loaded.iter().all(|load| load.flits == 5));
+    assert_eq!((loaded[0].from, loaded[0].to), ((0, 0), (1, 0)));
+    let stats = network.stats().vnets[0];
+    assert_eq!((stats.flits_injected, stats.flits_ejected, stats.hops), (5, 5, 6));
+}
