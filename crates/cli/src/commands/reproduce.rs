@@ -1,10 +1,23 @@
 //! `rackmem reproduce`.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
+use rackmem_sim::machine::Machine;
 
+use crate::console;
 use crate::failure::{Failure, Result};
+use crate::reproduce::experiment::{Effort, Experiment};
+use crate::reproduce::figure::Figure;
+use crate::reproduce::outcome::{self, FailedRun};
+use crate::reproduce::pool::{self, Job};
+use crate::reproduce::results::Results;
+use crate::reproduce::{claims, render, write};
+
+/// The one paper whose claims are here.
+const PAPER: &str = "manycore-ni";
 
 /// What `rackmem reproduce --help` says.
 pub const ABOUT: &str = "\
@@ -51,6 +64,76 @@ pub struct ReproduceArgs {
 /// # Errors
 /// There is no such paper or part, or a run fails.
 pub fn run(args: &ReproduceArgs) -> Result<()> {
-    let _ = args;
-    Err(Failure::new("not yet"))
+    let selection = selection(&args.what)?;
+    let claims = claims::manycore_ni()?;
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    let machines = machines(effort, selection)?;
+    let (results, failed) = simulate(effort, &machines, pool::threads(args.jobs));
+    let outcome = outcome::evaluate(&claims, &results, selection, failed);
+    if let Some(dir) = &args.out {
+        write::all(dir, &outcome, &results, &machines)?;
+    }
+    if args.json {
+        console::print_json(&outcome)?;
+    } else {
+        console::print(&render::outcome(&outcome, console::colour(&io::stdout())))?;
+    }
+    match outcome.failed_runs.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::new(format!(
+            "{} failed; the first is {}: {}",
+            console::count(outcome.failed_runs.len(), "run"),
+            first.experiment,
+            first.problem
+        ))),
+    }
+}
+
+/// Which part of the paper is meant; `None` for all of it.
+fn selection(what: &str) -> Result<Option<Figure>> {
+    let (paper, part) = match what.split_once('/') {
+        None => (what, None),
+        Some((paper, part)) => (paper, Some(part)),
+    };
+    if paper != PAPER {
+        return Err(Failure::usage(format!("there is no paper '{paper}' here; there is {PAPER}")));
+    }
+    let Some(part) = part else { return Ok(None) };
+    match Figure::find(part) {
+        Some(figure) => Ok(Some(figure)),
+        None => {
+            let names: Vec<&str> = Figure::ALL.iter().map(|figure| figure.name()).collect();
+            let names = names.join(", ");
+            Err(Failure::usage(format!("{PAPER} has no part '{part}'; there are {names}")))
+        }
+    }
+}
+
+fn machines(effort: Effort, selection: Option<Figure>) -> Result<Vec<(Experiment, Machine)>> {
+    let planned = outcome::plan(effort, selection).into_iter();
+    planned.map(|experiment| Ok((experiment, experiment.machine(effort)?))).collect()
+}
+
+/// Makes all runs.
+fn simulate(
+    effort: Effort,
+    machines: &[(Experiment, Machine)],
+    threads: usize,
+) -> (Results, Vec<FailedRun>) {
+    let job = |(experiment, machine): &(Experiment, Machine)| Job {
+        name: experiment.name(),
+        machine: machine.clone(),
+        cost: experiment.cost(),
+    };
+    let jobs: Vec<Job> = machines.iter().map(job).collect();
+    let mut reports = BTreeMap::new();
+    let mut failed = Vec::new();
+    for ((experiment, _), result) in machines.iter().zip(pool::run(&jobs, threads)) {
+        let result = result.map_err(|error| error.to_string());
+        if let Err(problem) = &result {
+            failed.push(FailedRun { experiment: experiment.name(), problem: problem.clone() });
+        }
+        reports.insert(*experiment, result);
+    }
+    (Results::new(effort, reports), failed)
 }

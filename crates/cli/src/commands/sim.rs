@@ -1,7 +1,7 @@
 //! `rackmem sim`: runs machine files on the model.
 
 pub mod args;
-mod output;
+pub(crate) mod output;
 mod render;
 mod sweep;
 mod trace;

@@ -15,6 +15,7 @@ mod validate;
 
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use error::{MachineError, Origin};
+pub use geometry::BLOCK_BYTES;
 pub use load::{load, resolved};
 pub use schema::Override;
 pub use spec::Machine;
