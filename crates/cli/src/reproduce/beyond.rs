@@ -23,7 +23,7 @@ pub struct Beyond {
 
 /// All of a selection; those whose runs failed are left out.
 pub fn all(results: &Results, selection: Option<Figure>) -> Vec<Beyond> {
-    let parts: [(Figure, fn(&Results) -> Vec<Row>); 3] =
+    let parts: [(Figure, Rows); 3] =
         [(Figure::Table3, numa), (Figure::Fig5, hops), (Figure::Routing, routings)];
     let wanted =
         parts.into_iter().filter(|&(figure, _)| selection.is_none_or(|only| only == figure));
@@ -39,6 +39,7 @@ pub fn all(results: &Results, selection: Option<Figure>) -> Vec<Beyond> {
 }
 
 type Row = (String, Known<f64>, &'static str);
+type Rows = fn(&Results) -> Vec<Row>;
 
 fn numa(results: &Results) -> Vec<Row> {
     let modelled = || results.total(Experiment::latency(Design::Numa, 64));

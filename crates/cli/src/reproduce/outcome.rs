@@ -13,6 +13,7 @@ use super::explanations;
 use super::figure::Figure;
 use super::not_checkable;
 use super::results::{Known, Results};
+use super::tolerance::Class;
 use super::verdict::{Finding, Measured, Verdict, judge};
 use crate::plot::lines::Plot;
 use crate::size;
@@ -39,6 +40,11 @@ pub struct Judged {
     pub ratio: Option<f64>,
     /// Whether it holds.
     pub verdict: Verdict,
+    /// Row of the table of tolerances that it was judged by.
+    #[serde(skip)]
+    pub class: Option<Class>,
+    /// The same in words.
+    pub allowed: Option<&'static str>,
     /// How it was read, what was measured; why it is missed or cannot be tested.
     pub why: String,
 }
@@ -52,6 +58,10 @@ pub struct Summary {
     pub missed: usize,
     /// Claims that cannot be tested.
     pub untestable: usize,
+    /// Of those that hold: without parameters, which are set and not measured.
+    pub measured_holds: usize,
+    /// The same of those that do not.
+    pub measured_missed: usize,
 }
 
 /// A run that failed.
@@ -112,19 +122,29 @@ pub fn evaluate(
 ) -> Outcome {
     let judged = claims.iter().map(|claim| one(claim, results, selection));
     let claims: Vec<Judged> = judged.flatten().collect();
-    let count = |verdict| claims.iter().filter(|judged| judged.verdict == verdict).count();
     Outcome {
         paper: "manycore-ni",
         effort: results.effort.name(),
-        summary: Summary {
-            holds: count(Verdict::Holds),
-            missed: count(Verdict::Missed),
-            untestable: count(Verdict::Untestable),
-        },
+        summary: summary(&claims),
         claims,
         curves: curves::all(results, selection),
         beyond: beyond::all(results, selection),
         failed_runs,
+    }
+}
+
+fn summary(claims: &[Judged]) -> Summary {
+    let count = |verdict| claims.iter().filter(|judged| judged.verdict == verdict).count();
+    let measured = |verdict| {
+        let is = |judged: &&Judged| judged.verdict == verdict && judged.class != Some(Class::Exact);
+        claims.iter().filter(is).count()
+    };
+    Summary {
+        holds: count(Verdict::Holds),
+        missed: count(Verdict::Missed),
+        untestable: count(Verdict::Untestable),
+        measured_holds: measured(Verdict::Holds),
+        measured_missed: measured(Verdict::Missed),
     }
 }
 
@@ -156,6 +176,8 @@ fn untestable(claim: &Claim, figure: Option<Figure>, why: String) -> Judged {
         relation: claim.relation.sign(),
         ratio: None,
         verdict: Verdict::Untestable,
+        class: None,
+        allowed: None,
         why,
     }
 }
@@ -163,7 +185,12 @@ fn untestable(claim: &Claim, figure: Option<Figure>, why: String) -> Judged {
 fn measured(claim: &Claim, figure: Figure, check: &Check, finding: Known<Finding>) -> Judged {
     let finding = match finding {
         Ok(finding) => finding,
-        Err(missing) => return untestable(claim, Some(figure), missing),
+        // Not to be able to run it is the model's failure, not a property of the claim.
+        Err(missing) => {
+            let class = Some(check.class);
+            let judged = untestable(claim, Some(figure), missing);
+            return Judged { verdict: Verdict::Missed, class, ..judged };
+        }
     };
     let verdict = judge(claim, check.class, finding.measured);
     let (measured, against) = match finding.measured {
@@ -177,6 +204,8 @@ fn measured(claim: &Claim, figure: Figure, check: &Check, finding: Known<Finding
         against,
         ratio: base.map(|base| measured / base),
         verdict,
+        class: Some(check.class),
+        allowed: Some(check.class.tolerance().words),
         unit: finding.unit.unwrap_or(&claim.unit).to_owned(),
         why: why(claim, check, &finding, verdict),
         ..untestable(claim, Some(figure), String::new())

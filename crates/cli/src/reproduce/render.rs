@@ -3,6 +3,7 @@
 use super::curves;
 use super::figure::Figure;
 use super::outcome::{Judged, Outcome};
+use super::tolerance::Class;
 use super::verdict::Verdict;
 use crate::console::{self, Align, Table};
 use crate::plot::lines::Plot;
@@ -19,22 +20,56 @@ pub fn outcome(outcome: &Outcome, colour: bool) -> String {
     }
     text += &reasons(outcome, Verdict::Missed, "Missed, and why", colour);
     text += &reasons(outcome, Verdict::Untestable, "Not testable here, and why", colour);
-    for failed in &outcome.failed_runs {
-        text += &format!("run failed: {}: {}\n", failed.experiment, failed.problem);
-    }
+    text += &failures(outcome);
+    text += &tolerances(outcome, colour);
     text + &summary(outcome, colour)
 }
 
-/// The last line.
+/// Runs that failed; if there are many, they have mostly failed for the same reason.
+fn failures(outcome: &Outcome) -> String {
+    const SHOWN: usize = 5;
+    let failed = outcome.failed_runs.iter().take(SHOWN);
+    let mut text: String =
+        failed.map(|run| format!("run failed: {}: {}\n", run.experiment, run.problem)).collect();
+    if outcome.failed_runs.len() > SHOWN {
+        text += &format!("and {} more\n", outcome.failed_runs.len() - SHOWN);
+    }
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+/// The rows of the table of tolerances that were used.
+fn tolerances(outcome: &Outcome, colour: bool) -> String {
+    let mut table =
+        Table::new(&[("kind", Align::Left), ("allowed", Align::Left), ("because", Align::Left)]);
+    let used = |class: Class| outcome.claims.iter().any(|judged| judged.class == Some(class));
+    for class in Class::ALL.into_iter().filter(|&class| used(class)) {
+        let row = class.tolerance();
+        table.row([class.name().to_owned(), row.words.to_owned(), row.reason.to_owned()]);
+    }
+    console::paint("How near is near enough", "1", colour) + "\n\n" + &table.render() + "\n"
+}
+
+/// The last two lines.
 pub fn summary(outcome: &Outcome, colour: bool) -> String {
     let sum = outcome.summary;
-    let checkable = sum.holds + sum.missed;
-    let percent = 100.0 * sum.holds as f64 / checkable.max(1) as f64;
+    let of = |holds: usize, missed: usize| {
+        let percent = 100.0 * holds as f64 / (holds + missed).max(1) as f64;
+        (holds + missed, format!("({percent:.1} %)"))
+    };
+    let (checkable, percent) = of(sum.holds, sum.missed);
     let line = format!(
-        "{} of {checkable} checkable claims hold ({percent:.1} %), {} untestable",
+        "{} of {checkable} checkable claims hold {percent}, {} untestable",
         sum.holds, sum.untestable
     );
-    console::paint(&line, "1", colour) + "\n"
+    let (measured, percent) = of(sum.measured_holds, sum.measured_missed);
+    let rest = match measured {
+        0 => "all of them are parameters, which are set, not measured\n".to_owned(),
+        _ => format!(
+            "without parameters, which are set, not measured: {} of {measured} {percent}\n",
+            sum.measured_holds
+        ),
+    };
+    rest + &console::paint(&line, "1", colour) + "\n"
 }
 
 fn section(outcome: &Outcome, figure: Figure, colour: bool) -> String {

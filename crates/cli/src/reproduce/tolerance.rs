@@ -41,6 +41,36 @@ pub struct Tolerance {
 }
 
 impl Class {
+    /// All.
+    pub const ALL: [Class; 10] = [
+        Class::Exact,
+        Class::Total,
+        Class::Component,
+        Class::Overhead,
+        Class::Bandwidth,
+        Class::Ratio,
+        Class::Bound,
+        Class::UpTo,
+        Class::Order,
+        Class::Reaches,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Exact => "parameter",
+            Class::Total => "end-to-end latency",
+            Class::Component => "part of a latency",
+            Class::Overhead => "overhead in per cent",
+            Class::Bandwidth => "bandwidth",
+            Class::Ratio => "ratio",
+            Class::Bound => "limit",
+            Class::UpTo => "\"up to\"",
+            Class::Order => "ordering",
+            Class::Reaches => "\"full bisection\"",
+        }
+    }
+
     /// The table.
     pub fn tolerance(self) -> Tolerance {
         let row = |relative, relative_if_about, absolute, words, reason| Tolerance {

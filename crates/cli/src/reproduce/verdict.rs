@@ -66,9 +66,9 @@ impl Finding {
 pub enum Verdict {
     /// The model gives what the paper says.
     Holds,
-    /// It does not.
+    /// It does not, or its run failed.
     Missed,
-    /// There is nothing to measure, or the run failed.
+    /// There is nothing to measure.
     Untestable,
 }
 

@@ -24,6 +24,25 @@ Examples:
 
 Exit status: 2 if the machine cannot be built as described, 1 if its run fails.";
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  rackmem sim run manycore-ni
+  rackmem sim run manycore-ni --set workload.kind=sync-read --set workload.transfer_bytes=64
+  rackmem sim run manycore-ni --set ni.placement=edge --trace 3 --out edge/
+
+With workload.kind=sync-read the report has the latency and its parts, with async-read the bandwidth
+by window. links.svg shows the load of every link of the network on chip; trace.json opens in
+https://ui.perfetto.dev.";
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  rackmem sim sweep manycore-ni --vary noc.routing=xy,yx,o1turn,cdr,cdr-directory
+  rackmem sim sweep manycore-ni --set workload.kind=sync-read \\
+      --vary ni.placement=edge,per-tile,split --vary workload.transfer_bytes=64,1024,16384 --csv
+
+The last --vary changes fastest; the order of the output does not depend on the number of runs at
+the same time.";
+
 /// Arguments of `rackmem sim`.
 #[derive(Debug, Args)]
 pub struct SimArgs {
@@ -36,8 +55,10 @@ pub struct SimArgs {
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Run a machine and report latency, bandwidth and traffic
+    #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Run a machine for each combination of some settings
+    #[command(after_long_help = SWEEP_EXAMPLES)]
     Sweep(SweepArgs),
     /// List the built-in machines
     Machines,

@@ -14,8 +14,11 @@ use crate::failure::{Failure, Result};
 use crate::reproduce::pool::{self, Job};
 use crate::size;
 
+/// What a run measured, if it did.
+type Measured = fn(&Report) -> Option<f64>;
+
 /// What each run adds to its settings in tables.
-const COLUMNS: [(&str, fn(&Report) -> Option<f64>); 7] = [
+const COLUMNS: [(&str, Measured); 7] = [
     ("latency_mean_cycles", |report| report.latency.map(|latency| latency.mean_cycles)),
     ("latency_p99_cycles", |report| report.latency.map(|latency| latency.p99_cycles as f64)),
     ("app_gbps", |report| loaded(report, report.app_gbps)),
