@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{Args, value_parser};
 use rackmem_sim::machine::Machine;
@@ -15,6 +16,7 @@ use crate::reproduce::outcome::{self, FailedRun};
 use crate::reproduce::pool::{self, Job};
 use crate::reproduce::results::Results;
 use crate::reproduce::{claims, render, write};
+use crate::size;
 
 /// The one paper whose claims are here.
 const PAPER: &str = "manycore-ni";
@@ -72,7 +74,14 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
     let claims = claims::manycore_ni()?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let machines = machines(effort, selection)?;
+    let begin = Instant::now();
     let (results, failed) = simulate(effort, &machines, pool::threads(args.jobs));
+    let seconds = begin.elapsed().as_secs_f64();
+    if !machines.is_empty() {
+        let runs = console::count(machines.len(), "run");
+        let cycles = size::rounded(results.cycles() as f64);
+        console::remark(&format!("{runs}, {cycles} cycles of a chip, {seconds:.1} s"));
+    }
     let outcome = outcome::evaluate(&claims, &results, selection, failed);
     if let Some(dir) = &args.out {
         write::all(dir, &outcome, &results, &machines)?;

@@ -2,6 +2,6 @@
 
 pub mod heat;
 pub mod lines;
-mod svg;
+pub(crate) mod svg;
 
 pub use svg::Svg;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::experiment::{Design, Experiment, Routing};
 use super::figure::Figure;
 use super::results::{Known, Results};
+use crate::console;
 
 /// A figure without a published one to be held against.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,7 +65,8 @@ fn hops(results: &Results) -> Vec<Row> {
         for &hops in results.effort.simulated_hops() {
             let run = Experiment::latency(design, 64).hops(hops);
             let ratio = || Ok(results.total(run)? / results.projected(design, hops)?);
-            let name = format!("{}, {hops} hops: simulated over projected", design.title());
+            let hops = console::count(hops as usize, "hop");
+            let name = format!("{}, {hops}: simulated over projected", design.title());
             rows.push((name, ratio(), "x"));
         }
     }

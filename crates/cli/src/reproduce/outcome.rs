@@ -45,6 +45,10 @@ pub struct Judged {
     pub class: Option<Class>,
     /// The same in words.
     pub allowed: Option<&'static str>,
+    /// Whether it takes a run to measure it; else it is read off the machine.
+    pub by_run: bool,
+    /// Whether it could be read in another way, too.
+    pub read_so: bool,
     /// How it was read, what was measured; why it is missed or cannot be tested.
     pub why: String,
 }
@@ -136,7 +140,7 @@ pub fn evaluate(
 fn summary(claims: &[Judged]) -> Summary {
     let count = |verdict| claims.iter().filter(|judged| judged.verdict == verdict).count();
     let measured = |verdict| {
-        let is = |judged: &&Judged| judged.verdict == verdict && judged.class != Some(Class::Exact);
+        let is = |judged: &&Judged| judged.verdict == verdict && judged.by_run;
         claims.iter().filter(is).count()
     };
     Summary {
@@ -178,6 +182,8 @@ fn untestable(claim: &Claim, figure: Option<Figure>, why: String) -> Judged {
         verdict: Verdict::Untestable,
         class: None,
         allowed: None,
+        by_run: false,
+        read_so: false,
         why,
     }
 }
@@ -187,9 +193,9 @@ fn measured(claim: &Claim, figure: Figure, check: &Check, finding: Known<Finding
         Ok(finding) => finding,
         // Not to be able to run it is the model's failure, not a property of the claim.
         Err(missing) => {
-            let class = Some(check.class);
             let judged = untestable(claim, Some(figure), missing);
-            return Judged { verdict: Verdict::Missed, class, ..judged };
+            let (verdict, class) = (Verdict::Missed, Some(check.class));
+            return Judged { verdict, class, by_run: check.needs_run(), ..judged };
         }
     };
     let verdict = judge(claim, check.class, finding.measured);
@@ -206,6 +212,8 @@ fn measured(claim: &Claim, figure: Figure, check: &Check, finding: Known<Finding
         verdict,
         class: Some(check.class),
         allowed: Some(check.class.tolerance().words),
+        by_run: check.needs_run(),
+        read_so: !check.reading.is_empty(),
         unit: finding.unit.unwrap_or(&claim.unit).to_owned(),
         why: why(claim, check, &finding, verdict),
         ..untestable(claim, Some(figure), String::new())

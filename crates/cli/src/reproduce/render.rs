@@ -18,8 +18,12 @@ pub fn outcome(outcome: &Outcome, colour: bool) -> String {
     for figure in Figure::ALL {
         text += &section(outcome, figure, colour);
     }
-    text += &reasons(outcome, Verdict::Missed, "Missed, and why", colour);
-    text += &reasons(outcome, Verdict::Untestable, "Not testable here, and why", colour);
+    let missed = |judged: &Judged| judged.verdict == Verdict::Missed;
+    let untestable = |judged: &Judged| judged.verdict == Verdict::Untestable;
+    let read = |judged: &Judged| judged.verdict == Verdict::Holds && judged.read_so;
+    text += &reasons(outcome, read, "Hold as they are read here", colour);
+    text += &reasons(outcome, untestable, "Not testable here, and why", colour);
+    text += &reasons(outcome, missed, "Missed, and why", colour);
     text += &failures(outcome);
     text += &tolerances(outcome, colour);
     text + &summary(outcome, colour)
@@ -104,6 +108,7 @@ fn table(judged: &[&Judged]) -> Table {
             (_, Some(_)) => format!("left {} right", judged.relation),
             (Some(value), None) if judged.relation == "=" => exact(value),
             (Some(value), None) => format!("{} {}", judged.relation, exact(value)),
+            (None, None) if judged.unit != "text" => format!("left {} right", judged.relation),
             (None, None) => "so".to_owned(),
         };
         let measured = match (judged.measured, judged.against) {
@@ -113,6 +118,7 @@ fn table(judged: &[&Judged]) -> Table {
             (Some(value), None) if judged.published.is_none() => {
                 (if value == 1.0 { "so" } else { "not so" }).to_owned()
             }
+            (Some(value), None) if !judged.by_run => exact(value),
             (Some(value), None) => three_digits(value),
             (None, _) => "-".to_owned(),
         };
@@ -198,9 +204,13 @@ fn beyond(outcome: &Outcome, figure: Figure) -> String {
     format!("\n{}", table.render())
 }
 
-fn reasons(outcome: &Outcome, verdict: Verdict, title: &str, colour: bool) -> String {
-    let wanted: Vec<&Judged> =
-        outcome.claims.iter().filter(|judged| judged.verdict == verdict).collect();
+fn reasons(
+    outcome: &Outcome,
+    are_wanted: impl Fn(&Judged) -> bool,
+    title: &str,
+    colour: bool,
+) -> String {
+    let wanted: Vec<&Judged> = outcome.claims.iter().filter(|judged| are_wanted(judged)).collect();
     if wanted.is_empty() {
         return String::new();
     }

@@ -85,6 +85,11 @@ impl Results {
         }
     }
 
+    /// Simulated cycles of all runs.
+    pub fn cycles(&self) -> u64 {
+        self.reports.values().flatten().map(|report| report.cycles).sum()
+    }
+
     /// Mean time of a stage.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ use super::render;
 use super::results::Results;
 use super::tolerance::Class;
 use super::verdict::Verdict;
+use super::write;
+use crate::plot::svg::assert_well_formed;
 
 fn all_claims() -> Vec<Claim> {
     claims::manycore_ni().unwrap()
@@ -220,4 +222,47 @@ fn the_json_for_programs() {
     assert_eq!(points.as_array().unwrap().len(), Effort::Quick.bandwidth_sizes().len());
     assert_eq!(json["effort"], "quick");
     assert_eq!(json["failed_runs"], serde_json::json!([]));
+}
+#[test]
+fn parameters_are_told_from_what_takes_a_run() {
+    let needs = |id: &str| {
+        let all = checks::ALL.iter().flat_map(|(_, all)| *all);
+        all.clone().find(|check| check.id == id).unwrap().needs_run()
+    };
+    assert!(needs("table3/ni-edge/rrpp") && needs("sec4-3/routing/no-edge-turns"));
+    assert!(!needs("table2/l1/ways") && !needs("noc-out/llc-contention"));
+}
+
+#[test]
+fn everything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let perfect = Perfect::new();
+    let results = perfect.results(Effort::Quick);
+    let outcome = evaluate(&all_claims(), &results, None, vec![]);
+    let run = Experiment::bandwidth(Design::Split, 8192);
+    let machines = vec![(run, run.machine(Effort::Quick).unwrap())];
+    write::all(dir.path(), &outcome, &results, &machines).unwrap();
+    for name in [
+        "results.json",
+        "fig5.svg",
+        "fig6.svg",
+        "fig7.svg",
+        "fig9.svg",
+        "fig10.svg",
+        "routing.svg",
+        "links-xy.svg",
+        "links-cdr-directory.svg",
+        "machines/mesh-split-async-8192.toml",
+        "reports/mesh-split-async-8192.json",
+    ] {
+        let text = std::fs::read_to_string(dir.path().join(name)).unwrap();
+        match name.rsplit('.').next() {
+            Some("svg") => assert_well_formed(&text),
+            Some("json") => assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok()),
+            _ => {}
+        }
+    }
+    let path = dir.path().join("machines/mesh-split-async-8192.toml");
+    let again = rackmem_sim::machine::load(path.to_str().unwrap(), &[]).unwrap();
+    assert_eq!(again, machines[0].1);
 }

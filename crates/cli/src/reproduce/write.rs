@@ -37,11 +37,20 @@ pub fn all(
             output::text(dir, &name, &heat::links(&title, &report.links))?;
         }
     }
-    let runs = dir.join("machines");
-    output::make(&runs)?;
+    runs(dir, results, machines)
+}
+
+/// The machine and the report of each run.
+fn runs(dir: &Path, results: &Results, machines: &[(Experiment, Machine)]) -> Result<()> {
+    let (files, reports) = (dir.join("machines"), dir.join("reports"));
+    output::make(&files)?;
+    output::make(&reports)?;
     for (experiment, machine) in machines {
-        let name = format!("{}.toml", experiment.name().replace('/', "-"));
-        output::text(&runs, &name, &machine::resolved(machine))?;
+        let name = experiment.name().replace('/', "-");
+        output::text(&files, &format!("{name}.toml"), &machine::resolved(machine))?;
+        if let Ok(report) = results.report(*experiment) {
+            output::json(&reports, &format!("{name}.json"), report)?;
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod sizes;
 mod table1;
 mod table3;
 
+use super::experiment::Effort;
 use super::figure::Figure;
 use super::results::{Known, Results};
 use super::tolerance::Class;
@@ -36,6 +37,14 @@ const fn check(id: &'static str, class: Class, measure: fn(&Results) -> Known<Fi
 }
 
 impl Check {
+    /// Whether it takes a run: else it is about a parameter.
+    pub fn needs_run(&self) -> bool {
+        let results = Results::planning(Effort::Quick);
+        // Only what it asks for matters.
+        let _ = (self.measure)(&results);
+        !results.asked().is_empty()
+    }
+
     /// The same, read so.
     const fn reading(self, reading: &'static str) -> Check {
         Check { reading, ..self }
