@@ -304,6 +304,10 @@ impl Effort {
 
     fn settings(self, experiment: &Experiment) -> Vec<Override> {
         match (self, experiment.loaded) {
+            // Large reads one after the other hardly differ: fewer of them have the same mean.
+            (Effort::Full, false) if experiment.bytes > 512 => {
+                vec![Override::new("run.reads", 20), Override::new("workload.warmup_reads", 20)]
+            }
             (Effort::Full, _) => vec![],
             (Effort::Quick, true) => vec![
                 Override::new("run.window_cycles", 60_000),

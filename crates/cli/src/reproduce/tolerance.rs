@@ -84,7 +84,7 @@ impl Class {
             Class::Exact => row(1e-9, 1e-9, 0.0, "no deviation", "it is set, not measured"),
             Class::Total => row(
                 0.05,
-                0.15,
+                0.05,
                 0.0,
                 "5 %",
                 "errors of components partly cancel, and designs differ by much more than 5 %",

@@ -62,6 +62,11 @@ fn about_base(name: &str, line: Option<usize>, problem: String) -> MachineError 
 /// A name of a built-in machine or a path.
 fn find(machine: &str) -> Result<Place, MachineError> {
     let path = Path::new(machine);
+    // A name always means the built-in machine, whatever files there are; with `.toml` it is a path
+    // first.
+    if let Some(built_in) = BUILT_IN.into_iter().find(|known| known.name == machine) {
+        return Ok(Place::BuiltIn(built_in));
+    }
     if path.is_file() {
         return Ok(Place::Disk(path.to_owned()));
     }
