@@ -141,6 +141,20 @@ pub enum Command {
     /// Simulate a network on chip under synthetic traffic
     #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
     Noc(NocArgs),
+    /// Simulate a chip: run a machine file, vary it, show it
+    #[command(
+        disable_help_subcommand = true,
+        arg_required_else_help = true,
+        long_about = crate::commands::sim::args::ABOUT,
+        after_long_help = crate::commands::sim::args::EXAMPLES
+    )]
+    Sim(crate::commands::sim::args::SimArgs),
+    /// Run a paper's experiments and compare every claim with what the model gives
+    #[command(
+        long_about = crate::commands::reproduce::ABOUT,
+        after_long_help = crate::commands::reproduce::EXAMPLES
+    )]
+    Reproduce(crate::commands::reproduce::ReproduceArgs),
     /// Print completions for a shell
     #[command(after_long_help = "Examples:\n  \
         rackmem completion bash > ~/.local/share/bash-completion/completions/rackmem\n  \

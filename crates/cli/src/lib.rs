@@ -2,7 +2,8 @@
 //!
 //! [`args`] is the command line as a type; each command is a file of [`commands`]. Two modules do
 //! the work they share: [`rackctl`] starts and stops the daemons of a rack, [`job`] runs one
-//! process per node and ends them all together.
+//! process per node and ends them all together. [`reproduce`] compares the model with what papers
+//! say, and [`plot`] draws.
 
 pub mod args;
 pub mod commands;
@@ -12,8 +13,10 @@ pub mod host;
 pub mod interrupt;
 pub mod job;
 pub mod placement;
+pub mod plot;
 pub mod programs;
 pub mod rackctl;
+pub mod reproduce;
 pub mod size;
 pub mod spawn;
 
@@ -41,6 +44,8 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Noc(args) => commands::noc::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
+        Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Completion(args) => commands::manual::completion(&args),
         Command::Man => commands::manual::man(),
         Command::Program(args) => commands::program::run(&args),

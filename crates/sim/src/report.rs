@@ -8,7 +8,7 @@ use serde::Serialize;
 pub type Stats = BTreeMap<String, f64>;
 
 /// The result of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Name of the machine.
     pub machine: String,
@@ -102,4 +102,46 @@ pub struct TraceEvent {
     pub part: String,
     /// What, such as `GetX core[3] -> home[12]`.
     pub what: String,
+}
+
+impl Report {
+    /// Mean time of a stage, if the run has it.
+    pub fn stage(&self, name: &str) -> Option<f64> {
+        self.breakdown.iter().find(|stage| stage.name == name).map(|stage| stage.mean_cycles)
+    }
+
+    /// A counter, if the run has it.
+    pub fn stat(&self, path: &str) -> Option<f64> {
+        self.stats.get(path).copied()
+    }
+}
+
+impl Stage {
+    /// The name in words, as Table 3 of Manycore NI has it where it has the stage.
+    pub fn title(&self) -> &'static str {
+        match self.name {
+            "load" => "Remote read issuing (single load)",
+            "wq_write" => "WQ write software overhead",
+            "wq_read_rgp" => "WQ read and RGP processing",
+            "wq_transfer" => "WQ entry transfer",
+            "rgp" => "RGP processing",
+            "rgp_frontend" => "RGP frontend processing",
+            "to_edge" => "Transfer request to chip edge",
+            "to_backend" => "Transfer request to RGP backend",
+            "rgp_backend" => "RGP backend processing",
+            "network_out" => "Intra-rack network, request",
+            "rrpp" => "RRPP servicing",
+            "network_back" => "Intra-rack network, reply",
+            "to_rcp" => "Transfer reply to RCP",
+            "to_core" => "Transfer reply to requesting core",
+            "rcp" => "RCP processing",
+            "rcp_backend" => "RCP backend processing",
+            "to_rcp_frontend" => "Transfer reply to RCP frontend",
+            "rcp_frontend" => "RCP frontend processing",
+            "rcp_cq_write" => "RCP processing and CQ entry write",
+            "cq_transfer" => "CQ entry transfer",
+            "cq_read" => "CQ read software overhead",
+            other => other,
+        }
+    }
 }

@@ -106,7 +106,9 @@ impl PrivateCache {
     /// Takes a message; whether accesses that had to wait may be tried again.
     pub fn deliver(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) -> bool {
         match self.tags.find(line, line) {
-            Some(entry) => self.step_out(entry, line, wires, |block, out| block.message(message, out)).1,
+            Some(entry) => {
+                self.step_out(entry, line, wires, |block, out| block.message(message, out)).1
+            }
             // A copy that went silently is still asked for.
             None => {
                 let mut actions = Actions::new();
@@ -195,7 +197,9 @@ impl PrivateCache {
                 _ => self.tag_cycles,
             };
             match self.back {
-                Back::Network => send_coherence(self.part, self.party, line, to, message, delay, wires),
+                Back::Network => {
+                    send_coherence(self.part, self.party, line, to, message, delay, wires)
+                }
                 Back::NiCache => {
                     let arrival = wires.now + delay + self.wire_cycles;
                     self.wire_busy_until = self.wire_busy_until.max(arrival);

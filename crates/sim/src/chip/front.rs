@@ -79,7 +79,12 @@ pub struct Front {
 
 impl Front {
     /// The frontend at `part` of the queue pairs of these cores.
-    pub fn new(part: Part, cores: impl Iterator<Item = u16>, machine: &Machine, nodes: u16) -> Front {
+    pub fn new(
+        part: Part,
+        cores: impl Iterator<Item = u16>,
+        machine: &Machine,
+        nodes: u16,
+    ) -> Front {
         let entries = machine.ni.wq_entries;
         let config = QpConfig { ctx_id: CONTEXT, size: entries, rights: Rights::ReadWrite };
         let pair = |number| Pair {
@@ -156,12 +161,7 @@ impl Front {
     }
 
     /// Writes the next CQ entry (Fig. 4b).
-    pub fn write_completion(
-        &mut self,
-        index: u16,
-        cache: &mut impl QueueCache,
-        wires: &mut Wires,
-    ) {
+    pub fn write_completion(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
         let index = usize::from(index);
         let pair = &mut self.pairs[index];
         let (position, word) = match pair.writing {

@@ -116,7 +116,8 @@ impl Rrpp {
             Response::Updated(old) => (false, old.unwrap_or(Block::ZERO)),
             other => panic!("rrpp[{}] got {other:?}", self.number),
         };
-        let matches = |access: &Access| access.line == line && (access.header.op == Op::Read) == is_data;
+        let matches =
+            |access: &Access| access.line == line && (access.header.op == Op::Read) == is_data;
         let at = self.accesses.iter().position(matches).expect("an access that was begun");
         let Access { at, header, engine, .. } = self.accesses.remove(at);
         self.reply(at, &header, engine, Status::Ok, block, wires);

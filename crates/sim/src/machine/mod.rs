@@ -1,5 +1,25 @@
-//! Machine files: what a machine is made of ([`spec`]).
+//! Machine files: what a machine is made of ([`spec`]), and how a file becomes a machine.
+//!
+//! A file inherits from the one that its `base` names and overrides it; settings of the command
+//! line override both. Whatever is wrong is said in one line with its place: unknown keys, wrong
+//! types and machines that cannot be built ([`validate`]).
 
+mod builtin;
+mod error;
+mod geometry;
+mod layer;
+mod load;
+mod schema;
 pub mod spec;
+mod validate;
 
+pub use builtin::{BUILT_IN, BuiltIn};
+pub use error::{MachineError, Origin};
+pub use geometry::BLOCK_BYTES;
+pub use load::{load, resolved};
+pub use schema::Override;
 pub use spec::Machine;
+pub use validate::{Invalid, validate};
+
+#[cfg(test)]
+mod tests;

@@ -372,13 +372,26 @@ impl Default for TileSpec {
 
 impl Default for CoreSpec {
     fn default() -> Self {
-        Self { wq_instructions: 12, wq_stores: 2, cq_instructions: 4, store_buffer: 16, posts_per_poll: 4 }
+        Self {
+            wq_instructions: 12,
+            wq_stores: 2,
+            cq_instructions: 4,
+            store_buffer: 4,
+            posts_per_poll: 4,
+        }
     }
 }
 
 impl Default for L1Spec {
     fn default() -> Self {
-        Self { size_bytes: 32 << 10, ways: 2, latency_cycles: 3, tag_cycles: 1, ports: 2, mshrs: 32 }
+        Self {
+            size_bytes: 32 << 10,
+            ways: 2,
+            latency_cycles: 3,
+            tag_cycles: 1,
+            ports: 2,
+            mshrs: 32,
+        }
     }
 }
 

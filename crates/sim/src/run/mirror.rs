@@ -48,7 +48,11 @@ impl Mirror {
     }
 
     /// Simulates up to and including cycle `end`.
-    pub(super) fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
+    pub(super) fn run_until(
+        &mut self,
+        end: Cycle,
+        watchdog: &mut Watchdog,
+    ) -> Result<(), RunError> {
         loop {
             match self.chip.next_cycle() {
                 Some(next) if next <= end => self.cycle(next),
@@ -73,11 +77,8 @@ impl Mirror {
 
 /// The packet as it comes back from the other side of the mirror.
 fn reflect(packet: NetPacket) -> NetPacket {
-    let turn = |header: Header| Header {
-        dst_nid: header.src_nid,
-        src_nid: header.dst_nid,
-        ..header
-    };
+    let turn =
+        |header: Header| Header { dst_nid: header.src_nid, src_nid: header.dst_nid, ..header };
     let reflected = match packet.packet {
         Packet::Request(request) => {
             Packet::Request(rackmem_abi::Request { header: turn(request.header), ..request })

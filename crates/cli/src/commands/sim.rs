@@ -1,0 +1,83 @@
+//! `rackmem sim`: runs machine files on the model.
+
+pub mod args;
+pub(crate) mod output;
+mod render;
+mod sweep;
+mod trace;
+
+use indicatif::ProgressBar;
+use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Override};
+use rackmem_sim::report::Report;
+use rackmem_sim::run::{self, Options};
+
+use crate::console::{self, Align, Table};
+use crate::failure::{Failure, Result};
+
+use args::{MachineArgs, RunArgs, SimArgs, SimCommand};
+
+/// Does it.
+///
+/// # Errors
+/// The machine cannot be loaded, does not come to an end, or the output cannot be written.
+pub fn run(args: &SimArgs) -> Result<()> {
+    match &args.command {
+        SimCommand::Run(args) => simulate(args),
+        SimCommand::Sweep(args) => sweep::run(args),
+        SimCommand::Machines => machines(),
+        SimCommand::Show(args) => console::print(&machine::resolved(&load(args)?)),
+    }
+}
+
+/// A machine that cannot be loaded is a wrong argument.
+fn refused(error: MachineError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+fn load(args: &MachineArgs) -> Result<Machine> {
+    load_with(args, &[])
+}
+
+fn load_with(args: &MachineArgs, more: &[Override]) -> Result<Machine> {
+    let overrides: Vec<Override> = args.set.iter().chain(more).cloned().collect();
+    machine::load(&args.machine, &overrides).map_err(refused)
+}
+
+fn machines() -> Result<()> {
+    let mut table = Table::new(&[("machine", Align::Left), ("description", Align::Left)]);
+    for built_in in BUILT_IN {
+        let machine = machine::load(built_in.name, &[]).map_err(refused)?;
+        table.row([built_in.name.to_owned(), machine.description]);
+    }
+    console::print(&table.render())
+}
+
+fn simulate(args: &RunArgs) -> Result<()> {
+    let machine = load(&args.machine)?;
+    let report = watched(&machine, args.trace)?;
+    if let Some(dir) = &args.out {
+        output::write(dir, &machine, &report)?;
+    }
+    if args.json {
+        return console::print_json(&report);
+    }
+    console::print(&render::report(&machine, &report))?;
+    if let Some(dir) = &args.out {
+        console::remark(&format!("wrote {}", output::files(dir)));
+    }
+    Ok(())
+}
+
+/// Runs a machine and shows how far it has come.
+fn watched(machine: &Machine, traced_reads: u32) -> Result<Report> {
+    let spinner = console::spinner();
+    let tell = |cycles: u64| message(&spinner, &machine.name, cycles);
+    let options = Options { traced_reads, progress: Some(&tell) };
+    let result = run::run(machine, &options);
+    spinner.finish_and_clear();
+    result.map_err(|error| Failure::new(format!("{}: {error}", machine.name)))
+}
+
+fn message(spinner: &ProgressBar, name: &str, cycles: u64) {
+    spinner.set_message(format!("{name}: {} cycles", crate::size::rounded(cycles as f64)));
+}

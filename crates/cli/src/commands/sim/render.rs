@@ -1,0 +1,180 @@
+//! A run's report for people.
+
+use rackmem_sim::machine::Machine;
+use rackmem_sim::report::{Report, Stats};
+
+use crate::console::{Align, Table};
+use crate::size;
+
+/// Counters that say most about a run; all of them are in stats.json.
+const MAIN_COUNTERS: [(&str, &str); 14] = [
+    ("core.reads", "remote reads completed"),
+    ("rcp.lines", "lines written to local buffers"),
+    ("rrpp.requests", "remote requests served"),
+    ("rrpp.latency_mean_cycles", "mean service time of an RRPP, cycles"),
+    ("rrpp.hops_mean", "mean hops from RRPP to home"),
+    ("rrpp.dram_share", "share of its requests that reach memory"),
+    ("home.llc_hits", "LLC hits"),
+    ("home.llc_misses", "LLC misses"),
+    ("home.llc_writebacks", "LLC write-backs to memory"),
+    ("home.messages_wq", "coherence messages about WQ blocks"),
+    ("home.messages_cq", "coherence messages about CQ blocks"),
+    ("memory.reads", "memory reads"),
+    ("memory.writes", "memory writes"),
+    ("noc.edge_turns_directory", "turns of directory packets in edge columns"),
+];
+
+/// Virtual networks, as counters name them.
+const NETWORKS: [&str; 4] = ["request", "forward", "response", "network"];
+
+/// The whole report.
+pub(super) fn report(machine: &Machine, report: &Report) -> String {
+    let mut parts = vec![head(machine, report)];
+    parts.extend(latency(machine, report));
+    parts.extend(breakdown(report));
+    parts.extend(bandwidth(report));
+    parts.extend(traffic(&report.stats));
+    parts.extend(counters(&report.stats));
+    parts.join("\n")
+}
+
+fn head(machine: &Machine, report: &Report) -> String {
+    let about = if machine.description.is_empty() { "" } else { ": " };
+    let rate = report.cycles as f64 / report.seconds.max(1e-9);
+    let unstable = if report.stable { "" } else { "; NOT STABLE when run.max_windows had passed" };
+    format!(
+        "{}{about}{}\n{} cycles simulated in {:.1} s ({} cycles/s){unstable}\n",
+        report.machine,
+        machine.description,
+        report.cycles,
+        report.seconds,
+        size::rounded(rate),
+    )
+}
+
+fn latency(machine: &Machine, report: &Report) -> Option<String> {
+    let latency = report.latency?;
+    let ns = latency.mean_cycles / machine.clock_ghz;
+    Some(format!(
+        "latency of a {} read: {:.1} cycles = {ns:.1} ns (min {}, median {}, 99 % {}, max {}; {} \
+         reads)\n",
+        size::exact(machine.workload.transfer_bytes.into()),
+        latency.mean_cycles,
+        latency.min_cycles,
+        latency.p50_cycles,
+        latency.p99_cycles,
+        latency.max_cycles,
+        latency.count,
+    ))
+}
+
+fn breakdown(report: &Report) -> Option<String> {
+    if report.breakdown.is_empty() {
+        return None;
+    }
+    let mut table =
+        Table::new(&[("stage", Align::Left), ("cycles", Align::Right), ("share", Align::Right)]);
+    let total: f64 = report.breakdown.iter().map(|stage| stage.mean_cycles).sum();
+    for stage in &report.breakdown {
+        let share = 100.0 * stage.mean_cycles / total.max(1e-9);
+        let cells = [format!("{:.1}", stage.mean_cycles), format!("{share:.1} %")];
+        table.row([stage.title().to_owned()].into_iter().chain(cells));
+    }
+    table.row(["total".to_owned(), format!("{total:.1}"), "100.0 %".to_owned()]);
+    Some(table.render())
+}
+
+fn bandwidth(report: &Report) -> Option<String> {
+    if report.windows.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "application bandwidth: {:.1} GB/s ({:.1} received by RCPs, {:.1} sent by RRPPs)\n\
+         remote reads: {:.1} per microsecond\n\
+         traffic on chip: {:.1} GB/s\n\nwindow  end      GB/s\n",
+        report.app_gbps, report.rcp_gbps, report.rrpp_gbps, report.reads_per_us, report.noc_gbps,
+    );
+    for (number, window) in report.windows.iter().enumerate() {
+        text += &format!("{:<6}  {:<8} {:.2}\n", number + 1, window.end_cycle, window.app_gbps);
+    }
+    Some(text)
+}
+
+fn traffic(stats: &Stats) -> Option<String> {
+    let of = |what: &str, network: &str| stats.get(&format!("noc.{what}.{network}")).copied();
+    let mut table = Table::new(&[
+        ("virtual network", Align::Left),
+        ("packets", Align::Right),
+        ("flits", Align::Right),
+    ]);
+    let mut any = false;
+    for network in NETWORKS {
+        let (packets, flits) = (of("packets", network), of("flits", network));
+        any |= packets.or(flits).is_some();
+        let cell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value}"));
+        table.row([network.to_owned(), cell(packets), cell(flits)]);
+    }
+    any.then(|| table.render())
+}
+
+fn counters(stats: &Stats) -> Option<String> {
+    let mut table = Table::new(&[("counter", Align::Left), ("", Align::Right)]);
+    let known: Vec<_> =
+        MAIN_COUNTERS.iter().filter_map(|&(path, name)| Some((name, stats.get(path)?))).collect();
+    for (name, value) in &known {
+        let decimals = if value.fract() == 0.0 { 0 } else { 2 };
+        table.row([(*name).to_owned(), format!("{value:.decimals$}")]);
+    }
+    (!known.is_empty()).then(|| table.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use rackmem_sim::report::{Latency, Stage, Window};
+
+    use super::*;
+
+    #[test]
+    fn stages_have_the_papers_names_and_add_up() {
+        let latency = Latency {
+            count: 6400,
+            mean_cycles: 150.0,
+            min_cycles: 140,
+            p50_cycles: 150,
+            p99_cycles: 160,
+            max_cycles: 161,
+        };
+        let made = Report {
+            machine: "m".to_owned(),
+            cycles: 1000,
+            seconds: 0.5,
+            latency: Some(latency),
+            breakdown: vec![
+                Stage { name: "wq_write", mean_cycles: 50.0 },
+                Stage { name: "rrpp", mean_cycles: 100.0 },
+            ],
+            ..Report::default()
+        };
+        let text = report(&Machine::default(), &made);
+        assert!(text.contains("WQ write software overhead    50.0   33.3 %\n"), "{text}");
+        assert!(text.contains("total                        150.0  100.0 %\n"), "{text}");
+        assert!(text.contains("150.0 cycles = 75.0 ns"), "{text}");
+        assert!(text.contains("NOT STABLE"), "{text}");
+    }
+
+    #[test]
+    fn bandwidth_has_its_windows_and_counters_their_names() {
+        let stats = [("noc.flits.request", 12.0), ("home.llc_hits", 3.0), ("odd", 1.0)];
+        let made = Report {
+            stable: true,
+            app_gbps: 12.25,
+            windows: vec![Window { end_cycle: 500_000, app_gbps: 12.25 }],
+            stats: stats.map(|(path, value)| (path.to_owned(), value)).into(),
+            ..Report::default()
+        };
+        let text = report(&Machine::default(), &made);
+        assert!(text.contains("1       500000   12.25\n"), "{text}");
+        assert!(text.contains("request                -     12\n"), "{text}");
+        assert!(text.contains("LLC hits") && !text.contains("odd"), "{text}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What the paper does not have and the model shows: the NUMA machine really modelled, hops really
+//! simulated, all routings side by side.
+
+use serde::Serialize;
+
+use super::experiment::{Design, Experiment, Routing};
+use super::figure::Figure;
+use super::results::{Known, Results};
+use crate::console;
+
+/// A figure without a published one to be held against.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beyond {
+    /// Part of the paper that it is shown with.
+    #[serde(skip)]
+    pub figure: Figure,
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+/// All of a selection; those whose runs failed are left out.
+pub fn all(results: &Results, selection: Option<Figure>) -> Vec<Beyond> {
+    let parts: [(Figure, Rows); 3] =
+        [(Figure::Table3, numa), (Figure::Fig5, hops), (Figure::Routing, routings)];
+    let wanted =
+        parts.into_iter().filter(|&(figure, _)| selection.is_none_or(|only| only == figure));
+    let mut all = Vec::new();
+    for (figure, rows) in wanted {
+        for (name, value, unit) in rows(results) {
+            if let Ok(value) = value {
+                all.push(Beyond { figure, name, value, unit });
+            }
+        }
+    }
+    all
+}
+
+type Row = (String, Known<f64>, &'static str);
+type Rows = fn(&Results) -> Vec<Row>;
+
+fn numa(results: &Results) -> Vec<Row> {
+    let modelled = || results.total(Experiment::latency(Design::Numa, 64));
+    let mut rows: Vec<Row> = vec![
+        (
+            "NUMA projected, as the paper does".to_owned(),
+            results.projected(Design::Numa, 1),
+            "cycles",
+        ),
+        ("NUMA really modelled".to_owned(), modelled(), "cycles"),
+    ];
+    for design in Design::MESSAGING {
+        let over = || Ok(100.0 * (results.projected(design, 1)? / modelled()? - 1.0));
+        rows.push((format!("{} over NUMA really modelled", design.title()), over(), "%"));
+    }
+    rows
+}
+
+fn hops(results: &Results) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for design in Design::MESSAGING {
+        for &hops in results.effort.simulated_hops() {
+            let run = Experiment::latency(design, 64).hops(hops);
+            let ratio = || Ok(results.total(run)? / results.projected(design, hops)?);
+            let hops = console::count(hops as usize, "hop");
+            let name = format!("{}, {hops}: simulated over projected", design.title());
+            rows.push((name, ratio(), "x"));
+        }
+    }
+    rows
+}
+
+fn routings(results: &Results) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for routing in Routing::ALL {
+        for design in Design::MESSAGING {
+            let peak = results.routed_peak_of(design, routing).map(|(gbps, _)| gbps);
+            rows.push((format!("{}, {}: peak", design.title(), routing.name()), peak, "GB/s"));
+        }
+    }
+    rows
+}

@@ -1,0 +1,103 @@
+//! Many runs on all cores of the host.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rackmem_sim::machine::Machine;
+use rackmem_sim::report::Report;
+use rackmem_sim::run::{self, Options, RunError};
+
+use crate::console;
+
+/// A run that is asked for.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What it is called while it runs.
+    pub name: String,
+    /// What is run.
+    pub machine: Machine,
+    /// How long it takes, compared with the others: the longest start first.
+    pub cost: u64,
+}
+
+/// How many runs at the same time: so many, or one per core of the host.
+pub fn threads(wanted: Option<u16>) -> usize {
+    let all = thread::available_parallelism().map_or(1, usize::from);
+    wanted.map_or(all, usize::from)
+}
+
+/// Runs all jobs; results come in the order of the jobs.
+pub fn run(jobs: &[Job], threads: usize) -> Vec<Result<Report, RunError>> {
+    run_with(jobs, threads, &|machine| run::run(machine, &Options::default()))
+}
+
+/// As [`run`], with another model.
+fn run_with(
+    jobs: &[Job],
+    threads: usize,
+    model: &(dyn Fn(&Machine) -> Result<Report, RunError> + Sync),
+) -> Vec<Result<Report, RunError>> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].cost));
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Report, RunError>>>> =
+        jobs.iter().map(|_| Mutex::new(None)).collect();
+    let bar = console::steps(jobs.len() as u64);
+    let work = || {
+        while let Some(&job) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            bar.set_message(jobs[job].name.clone());
+            let result = model(&alone(&jobs[job].machine));
+            if let Ok(mut place) = results[job].lock() {
+                *place = Some(result);
+            }
+            bar.inc(1);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    bar.finish_and_clear();
+    let lost = || Err(RunError::Stuck("the run has ended without a result".to_owned()));
+    let result = |place: Mutex<Option<_>>| place.into_inner().ok().flatten().unwrap_or_else(lost);
+    results.into_iter().map(result).collect()
+}
+
+/// The same machine on one thread: the others are taken by other runs.
+fn alone(machine: &Machine) -> Machine {
+    let mut machine = machine.clone();
+    machine.run.threads = 1;
+    machine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs_whatever_runs_first() {
+        let job = |number: u64| Job {
+            name: String::new(),
+            machine: Machine { seed: number, ..Machine::default() },
+            cost: number % 7,
+        };
+        let jobs: Vec<Job> = (0..50).map(job).collect();
+        let started = Mutex::new(Vec::new());
+        let model = |machine: &Machine| {
+            started.lock().unwrap().push(machine.seed % 7);
+            Ok(Report { cycles: machine.seed, ..Report::default() })
+        };
+        for threads in [1, 4, 100] {
+            started.lock().unwrap().clear();
+            let results = run_with(&jobs, threads, &model);
+            let cycles: Vec<u64> =
+                results.into_iter().map(|report| report.unwrap().cycles).collect();
+            assert_eq!(cycles, (0..50).collect::<Vec<_>>());
+            if threads == 1 {
+                assert!(started.lock().unwrap().is_sorted_by(|a, b| a >= b));
+            }
+        }
+    }
+}

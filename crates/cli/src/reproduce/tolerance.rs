@@ -1,0 +1,149 @@
+//! How near is near enough: one table for all claims, each row with its reason.
+
+/// How a claim is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A parameter that the machine or a run has or has not.
+    Exact,
+    /// End-to-end latency.
+    Total,
+    /// A part of a latency.
+    Component,
+    /// A latency overhead in per cent.
+    Overhead,
+    /// Bandwidth.
+    Bandwidth,
+    /// A ratio of two measured values.
+    Ratio,
+    /// A limit.
+    Bound,
+    /// "Up to": the extreme of a range.
+    UpTo,
+    /// One side against the other.
+    Order,
+    /// "Efficiently uses", "utilises": the left side comes up to the right one.
+    Reaches,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance {
+    /// Relative deviation that is allowed.
+    pub relative: f64,
+    /// The same for claims that the paper itself marks as approximate (`~`).
+    pub relative_if_about: f64,
+    /// Deviation that is allowed however small the value is, in its unit.
+    pub absolute: f64,
+    /// What is allowed, in words.
+    pub words: &'static str,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl Class {
+    /// All.
+    pub const ALL: [Class; 10] = [
+        Class::Exact,
+        Class::Total,
+        Class::Component,
+        Class::Overhead,
+        Class::Bandwidth,
+        Class::Ratio,
+        Class::Bound,
+        Class::UpTo,
+        Class::Order,
+        Class::Reaches,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Exact => "parameter",
+            Class::Total => "end-to-end latency",
+            Class::Component => "part of a latency",
+            Class::Overhead => "overhead in per cent",
+            Class::Bandwidth => "bandwidth",
+            Class::Ratio => "ratio",
+            Class::Bound => "limit",
+            Class::UpTo => "\"up to\"",
+            Class::Order => "ordering",
+            Class::Reaches => "\"full bisection\"",
+        }
+    }
+
+    /// The table.
+    pub fn tolerance(self) -> Tolerance {
+        let row = |relative, relative_if_about, absolute, words, reason| Tolerance {
+            relative,
+            relative_if_about,
+            absolute,
+            words,
+            reason,
+        };
+        match self {
+            Class::Exact => row(1e-9, 1e-9, 0.0, "no deviation", "it is set, not measured"),
+            Class::Total => row(
+                0.05,
+                0.05,
+                0.0,
+                "5 %",
+                "errors of components partly cancel, and designs differ by much more than 5 %",
+            ),
+            Class::Component => row(
+                0.15,
+                0.15,
+                4.0,
+                "15 % or 4 cycles",
+                "where one component ends and the next begins is not published; a cycle or two at \
+                 each end of a part of ten cycles says nothing",
+            ),
+            Class::Overhead => row(
+                0.0,
+                0.0,
+                3.0,
+                "3 percentage points",
+                "the difference of two totals; a relative limit would be meaningless near zero",
+            ),
+            Class::Bandwidth => row(
+                0.10,
+                0.15,
+                0.0,
+                "10 % (15 % if the paper says ~)",
+                "depends on arbitration and buffers, of which nothing is published",
+            ),
+            Class::Ratio => row(
+                0.10,
+                0.15,
+                0.0,
+                "10 % (15 % if the paper says ~)",
+                "as bandwidth; what is common to both values cancels",
+            ),
+            Class::Bound => row(0.0, 0.0, 0.0, "none", "a limit is a limit"),
+            Class::UpTo => row(
+                0.10,
+                0.10,
+                0.0,
+                "10 % above, and at least half of it",
+                "the paper rounds the extreme of what it measured (its own 80 % is 80.3 %); a range \
+                 that does not come up to half of it is another result",
+            ),
+            Class::Order => row(
+                0.0,
+                0.10,
+                0.0,
+                "strict; 10 % where the paper says that both are alike",
+                "an ordering is what the paper concludes from its figures",
+            ),
+            Class::Reaches => row(
+                0.10,
+                0.10,
+                0.0,
+                "at least 90 % of the right side",
+                "the paper's own figure is 16 % above it, as not all traffic crosses the bisection",
+            ),
+        }
+    }
+}
+
+/// Part of its value that an "up to" has to come up to.
+pub const UP_TO_LEAST: f64 = 0.5;

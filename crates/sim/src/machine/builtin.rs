@@ -1,0 +1,31 @@
+//! The machine files that are part of the program.
+
+/// A machine file of the program itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// Its name, without `.toml`.
+    pub name: &'static str,
+    /// Its content.
+    pub text: &'static str,
+}
+
+/// All of them.
+pub const BUILT_IN: [BuiltIn; 3] = [
+    BuiltIn { name: "manycore-ni", text: include_str!("../../../../machines/manycore-ni.toml") },
+    BuiltIn {
+        name: "manycore-ni-noc-out",
+        text: include_str!("../../../../machines/manycore-ni-noc-out.toml"),
+    },
+    BuiltIn {
+        name: "manycore-ni-numa",
+        text: include_str!("../../../../machines/manycore-ni-numa.toml"),
+    },
+];
+
+impl BuiltIn {
+    /// The machine of this name; `.toml` at its end is fine.
+    pub fn find(name: &str) -> Option<BuiltIn> {
+        let name = name.strip_suffix(".toml").unwrap_or(name);
+        BUILT_IN.into_iter().find(|machine| machine.name == name)
+    }
+}

@@ -1,0 +1,198 @@
+//! A machine file and the files that it is based on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use toml::{Spanned, Table, Value};
+
+use super::builtin::{BUILT_IN, BuiltIn};
+use super::error::{MachineError, Origin};
+
+/// Key of a file that names the one it is based on.
+const BASE: &str = "base";
+
+/// A value that a file sets.
+pub(super) struct Setting {
+    pub path: String,
+    pub value: Value,
+    pub origin: Origin,
+}
+
+/// Where a machine file is.
+#[derive(Clone, PartialEq)]
+enum Place {
+    BuiltIn(BuiltIn),
+    Disk(PathBuf),
+}
+
+/// All settings of a machine, those of the files it is based on first.
+pub(super) fn settings(machine: &str) -> Result<Vec<Setting>, MachineError> {
+    let mut place = find(machine)?;
+    let mut seen: Vec<Place> = Vec::new();
+    let mut layers = Vec::new();
+    loop {
+        let layer = Layer::read(&place)?;
+        seen.push(place.identity());
+        let base = layer.base.clone();
+        let above = layer.name.clone();
+        layers.push(layer.settings);
+        let Some((base, line)) = base else { break };
+        place = place.neighbour(&base);
+        if seen.contains(&place.identity()) {
+            return Err(about_base(
+                &above,
+                line,
+                format!("'{base}' is based on this file again; remove one of the two"),
+            ));
+        }
+        if let Place::Disk(path) = &place
+            && !path.is_file()
+        {
+            return Err(about_base(&above, line, format!("there is no file '{}'", path.display())));
+        }
+    }
+    Ok(layers.into_iter().rev().flatten().collect())
+}
+
+fn about_base(name: &str, line: Option<usize>, problem: String) -> MachineError {
+    MachineError { key: BASE.to_owned(), ..MachineError::of_file(name, line, problem) }
+}
+
+/// A name of a built-in machine or a path.
+fn find(machine: &str) -> Result<Place, MachineError> {
+    let path = Path::new(machine);
+    // A name always means the built-in machine, whatever files there are; with `.toml` it is a path
+    // first.
+    if let Some(built_in) = BUILT_IN.into_iter().find(|known| known.name == machine) {
+        return Ok(Place::BuiltIn(built_in));
+    }
+    if path.is_file() {
+        return Ok(Place::Disk(path.to_owned()));
+    }
+    if let Some(built_in) = BuiltIn::find(machine) {
+        return Ok(Place::BuiltIn(built_in));
+    }
+    let likeness = |known: &BuiltIn| strsim::jaro_winkler(machine, known.name);
+    let nearest = BUILT_IN.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let names: Vec<&str> = BUILT_IN.iter().map(|known| known.name).collect();
+    let hint = match nearest {
+        Some(known) if likeness(known) > 0.8 => format!("did you mean {}?", known.name),
+        _ => format!("built in are {}", names.join(", ")),
+    };
+    Err(MachineError {
+        origin: Origin::Unknown,
+        key: String::new(),
+        problem: format!("there is no machine and no file '{machine}'; {hint}"),
+    })
+}
+
+impl Place {
+    /// What a `base` in the file at this place names.
+    fn neighbour(&self, base: &str) -> Place {
+        let beside = match self {
+            Place::BuiltIn(_) => PathBuf::from(base),
+            Place::Disk(path) => path.parent().unwrap_or(Path::new("")).join(base),
+        };
+        let built_in = BuiltIn::find(base).map(Place::BuiltIn);
+        match self {
+            Place::BuiltIn(_) => built_in.unwrap_or(Place::Disk(beside)),
+            Place::Disk(_) if beside.is_file() => Place::Disk(beside),
+            Place::Disk(_) => built_in.unwrap_or(Place::Disk(beside)),
+        }
+    }
+
+    /// Equal for two ways to the same file.
+    fn identity(&self) -> Place {
+        match self {
+            Place::BuiltIn(_) => self.clone(),
+            Place::Disk(path) => Place::Disk(fs::canonicalize(path).unwrap_or(path.clone())),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Place::BuiltIn(built_in) => format!("{}.toml", built_in.name),
+            Place::Disk(path) => path.display().to_string(),
+        }
+    }
+
+    fn text(&self) -> Result<String, MachineError> {
+        match self {
+            Place::BuiltIn(built_in) => Ok(built_in.text.to_owned()),
+            Place::Disk(path) => fs::read_to_string(path).map_err(|error| {
+                MachineError::of_file(&self.name(), None, format!("cannot be read: {error}"))
+            }),
+        }
+    }
+}
+
+/// What one file says.
+struct Layer {
+    name: String,
+    /// With the line in which it stands.
+    base: Option<(String, Option<usize>)>,
+    settings: Vec<Setting>,
+}
+
+impl Layer {
+    fn read(place: &Place) -> Result<Layer, MachineError> {
+        let (name, text) = (place.name(), place.text()?);
+        let line_of = |offset: usize| {
+            text.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count() + 1
+        };
+        let not_toml = |error: toml::de::Error| {
+            let line = error.span().map(|span| line_of(span.start));
+            MachineError::of_file(
+                &name,
+                line,
+                format!("is not TOML: {}", error.message().trim().replace('\n', ", ")),
+            )
+        };
+        let lines = DeTable::parse(&text).map_err(not_toml)?;
+        let values: Table = text.parse().map_err(not_toml)?;
+        let mut settings = Vec::new();
+        let visit = &mut |path: String, value: &Value, offset: usize| {
+            let origin = Origin::File { name: name.clone(), line: Some(line_of(offset)) };
+            settings.push(Setting { path, value: value.clone(), origin });
+        };
+        walk("", &values, lines.get_ref(), visit);
+        let base = match settings.iter().position(|setting| setting.path == BASE) {
+            None => None,
+            Some(at) => Some(base_of(settings.remove(at))?),
+        };
+        Ok(Layer { name, base, settings })
+    }
+}
+
+fn base_of(setting: Setting) -> Result<(String, Option<usize>), MachineError> {
+    match (setting.value, setting.origin) {
+        (Value::String(base), Origin::File { line, .. }) => Ok((base, line)),
+        (_, origin) => Err(MachineError {
+            origin,
+            key: BASE.to_owned(),
+            problem: "expected the name of a machine file, in quotes".to_owned(),
+        }),
+    }
+}
+
+/// Visits every value with its path and its place in the text. Tables of values and of places have
+/// the same keys, as they were read from the same text.
+fn walk(
+    prefix: &str,
+    values: &Table,
+    places: &DeTable<'_>,
+    visit: &mut impl FnMut(String, &Value, usize),
+) {
+    for (key, place) in places {
+        let name: &str = key.get_ref();
+        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        match (values.get(name), Spanned::get_ref(place).as_table()) {
+            (Some(Value::Table(inner)), Some(inner_places)) if !inner.is_empty() => {
+                walk(&path, inner, inner_places, visit);
+            }
+            (Some(value), _) => visit(path, value, key.span().start),
+            (None, _) => {}
+        }
+    }
+}

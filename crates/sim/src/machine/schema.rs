@@ -1,0 +1,161 @@
+//! The settings that there are, and what their values may be: both follow from [`Machine`] itself.
+
+use std::str::FromStr;
+
+use toml::{Table, Value};
+
+use super::error::{MachineError, Origin};
+use super::spec::Machine;
+
+/// A setting of the command line: `path=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Which setting, such as `noc.link_bytes`.
+    pub path: String,
+    /// As TOML; what is not TOML is taken as a string without quotes.
+    pub value: String,
+}
+
+impl FromStr for Override {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Override, String> {
+        match text.split_once('=') {
+            Some((path, value)) if !path.trim().is_empty() && !value.trim().is_empty() => {
+                Ok(Override { path: path.trim().to_owned(), value: value.trim().to_owned() })
+            }
+            _ => Err(format!("'{text}': expected path=value, such as noc.link_bytes=32")),
+        }
+    }
+}
+
+impl Override {
+    /// A setting.
+    pub fn new(path: impl Into<String>, value: impl ToString) -> Override {
+        Override { path: path.into(), value: value.to_string() }
+    }
+
+    /// Its value as TOML.
+    pub(super) fn parsed(&self) -> Value {
+        let document = format!("value = {}", self.value);
+        let parsed = document.parse::<Table>().ok().filter(|table| table.len() == 1);
+        let value = parsed.and_then(|mut table| table.remove("value"));
+        value.unwrap_or_else(|| Value::String(self.value.clone()))
+    }
+}
+
+/// All settings with their default values.
+pub(super) struct Schema {
+    defaults: Table,
+    paths: Vec<String>,
+}
+
+impl Schema {
+    pub(super) fn new() -> Schema {
+        let defaults = Table::try_from(Machine::default()).unwrap_or_default();
+        let mut paths = Vec::new();
+        for (key, value) in &defaults {
+            match value {
+                Value::Table(section) => {
+                    paths.extend(section.keys().map(|inner| format!("{key}.{inner}")));
+                }
+                _ => paths.push(key.clone()),
+            }
+        }
+        Schema { defaults, paths }
+    }
+
+    pub(super) fn defaults(&self) -> &Table {
+        &self.defaults
+    }
+
+    /// The value in the form in which a machine takes it.
+    pub(super) fn checked(
+        &self,
+        path: &str,
+        value: Value,
+        origin: &Origin,
+    ) -> Result<Value, MachineError> {
+        let wrong = |problem: String| MachineError {
+            origin: origin.clone(),
+            key: path.to_owned(),
+            problem,
+        };
+        if !self.paths.iter().any(|known| known == path) {
+            return Err(wrong(self.unknown(path)));
+        }
+        let value = match value {
+            Value::String(text) if path.ends_with("_bytes") => {
+                Value::Integer(size(&text).map_err(&wrong)?)
+            }
+            value => value,
+        };
+        let mut table = self.defaults.clone();
+        set(&mut table, path, value.clone());
+        match table.try_into::<Machine>() {
+            Ok(_) => Ok(value),
+            Err(error) => Err(wrong(error.message().trim().to_owned())),
+        }
+    }
+
+    /// What to say of a setting that does not exist.
+    fn unknown(&self, path: &str) -> String {
+        let inside = |known: &&String| known.starts_with(&format!("{path}."));
+        if let Some(example) = self.paths.iter().find(inside) {
+            return format!("is a section; set one of its keys, such as {example}");
+        }
+        let outside = |known: &&String| path.starts_with(&format!("{known}."));
+        if let Some(value) = self.paths.iter().find(outside) {
+            return format!("no such key: {value} is a value, not a section");
+        }
+        match self.nearest(path) {
+            Some(known) => format!("no such key; did you mean {known}?"),
+            None => "no such key; `rackmem sim show MACHINE` prints all keys".to_owned(),
+        }
+    }
+
+    fn nearest(&self, path: &str) -> Option<&str> {
+        let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+        let likeness = |known: &String| {
+            let whole = strsim::normalized_damerau_levenshtein(path, known);
+            // The right key in the wrong section, or in none.
+            let key = strsim::normalized_damerau_levenshtein(&last(path), &last(known)) - 0.05;
+            whole.max(key)
+        };
+        let rated = self.paths.iter().map(|known| (likeness(known), known.as_str()));
+        rated
+            .filter(|&(likeness, _)| likeness > 0.5)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, known)| known)
+    }
+}
+
+/// Sets a value; the path has one or two components.
+pub(super) fn set(table: &mut Table, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            table.insert(path.to_owned(), value);
+        }
+        Some((section, key)) => {
+            let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(section) = section {
+                section.insert(key.to_owned(), value);
+            }
+        }
+    }
+}
+
+/// A number of bytes as people write it: `16M`.
+fn size(text: &str) -> Result<i64, String> {
+    let problem = || format!("'{text}' is no size; write a number of bytes, or such as \"16M\"");
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(problem()),
+    };
+    let number: i64 = digits.parse().map_err(|_| problem())?;
+    number.checked_mul(1 << shift).ok_or_else(problem)
+}

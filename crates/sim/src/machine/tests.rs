@@ -1,0 +1,220 @@
+//! What is loaded, and what is said of what cannot be.
+
+use std::fs;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::spec::{NocRouting, NocTopology, Placement};
+use super::*;
+
+fn with(settings: &[&str]) -> Result<Machine, MachineError> {
+    let overrides: Vec<Override> = settings.iter().map(|text| text.parse().unwrap()).collect();
+    load("manycore-ni", &overrides)
+}
+
+fn complaint(settings: &[&str]) -> String {
+    with(settings).unwrap_err().to_string()
+}
+
+/// Loads the last one of these files; the complaint has the directory's name removed.
+fn files(files: &[(&str, &str)]) -> Result<Machine, String> {
+    let dir = TempDir::new().unwrap();
+    for (name, text) in files {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let path = dir.path().join(files.last().unwrap().0);
+    let prefix = format!("{}/", fs::canonicalize(dir.path()).unwrap().display());
+    let error = |error: MachineError| error.to_string().replace(&prefix, "");
+    load(fs::canonicalize(path).unwrap().to_str().unwrap(), &[]).map_err(error)
+}
+
+#[test]
+fn built_in_machines_say_all_and_differ_where_they_should() {
+    let mesh = load("manycore-ni", &[]).unwrap();
+    assert_eq!((mesh.cores(), mesh.llc_banks(), mesh.edge_places()), (64, 64, 8));
+    let noc_out = load("manycore-ni-noc-out", &[]).unwrap();
+    assert_eq!((noc_out.noc.topology, noc_out.llc_banks()), (NocTopology::NocOut, 8));
+    let numa = load("manycore-ni-numa.toml", &[]).unwrap();
+    assert_eq!(numa.ni.placement, Placement::Numa);
+    assert_eq!(numa.memory, mesh.memory);
+}
+
+#[test]
+fn the_first_machine_file_names_every_key() {
+    let text = BuiltIn::find("manycore-ni").unwrap().text;
+    let schema = toml::Table::try_from(Machine::default()).unwrap();
+    for (section, value) in &schema {
+        let toml::Value::Table(keys) = value else { continue };
+        for key in keys.keys() {
+            let path = format!("\n{section}.{key} ");
+            assert!(text.contains(&path), "{section}.{key} is not in the file");
+        }
+    }
+}
+
+#[test]
+fn settings_override_files() {
+    let machine = with(&["noc.routing=xy", "l1.size_bytes=64K", "memory.latency_ns=60"]).unwrap();
+    assert_eq!(machine.noc.routing, NocRouting::Xy);
+    assert_eq!(machine.l1.size_bytes, 64 << 10);
+    assert_eq!(machine.memory.latency_ns, 60.0);
+    assert_eq!(with(&["name=\"a = b\""]).unwrap().name, "a = b");
+}
+
+#[test]
+fn files_inherit_from_files_beside_them_and_from_built_in_ones() {
+    let machine = files(&[
+        ("a.toml", "base = \"manycore-ni\"\nnoc.hop_cycles = 5\nnoc.vcs = 4\n"),
+        ("b.toml", "base = \"a.toml\"\nname = \"b\"\n[noc]\nvcs = 3\n"),
+    ])
+    .unwrap();
+    assert_eq!((machine.name.as_str(), machine.noc.hop_cycles, machine.noc.vcs), ("b", 5, 3));
+    assert_eq!(machine.description, load("manycore-ni", &[]).unwrap().description);
+}
+
+#[test]
+fn wrong_files_are_refused_with_line_and_key() {
+    for (text, expected) in [
+        (
+            "\nnoc.link_byts = 3\n",
+            "m.toml:2: noc.link_byts: no such key; did you mean noc.link_bytes?",
+        ),
+        (
+            "[l1]\nrouting = \"xy\"\n",
+            "m.toml:2: l1.routing: no such key; did you mean noc.routing?",
+        ),
+        (
+            "[qqqqq]\nzzzzz = 1\n",
+            "m.toml:2: qqqqq.zzzzz: no such key; `rackmem sim show MACHINE` prints all keys",
+        ),
+        ("noc = 3\n", "m.toml:1: noc: is a section; set one of its keys, such as noc.buffer_flits"),
+        ("seed.x = 3\n", "m.toml:1: seed.x: no such key: seed is a value, not a section"),
+        ("noc.vcs = \"two\"\n", "m.toml:1: noc.vcs: invalid type: string \"two\", expected u32"),
+        ("noc.vcs = -1\n", "m.toml:1: noc.vcs: invalid value: integer `-1`, expected u32"),
+        (
+            "\n\nnoc.routing = \"yxy\"\n",
+            "m.toml:3: noc.routing: unknown variant `yxy`, expected one of `xy`, `yx`, `o1turn`, `cdr`, `cdr-directory`",
+        ),
+        (
+            "l1.size_bytes = \"32X\"\n",
+            "m.toml:1: l1.size_bytes: '32X' is no size; write a number of bytes, or such as \"16M\"",
+        ),
+        ("base = \"other.toml\"\n", "m.toml:1: base: there is no file 'other.toml'"),
+        ("base = 3\n", "m.toml:1: base: expected the name of a machine file, in quotes"),
+        (
+            "base = \"m.toml\"\n",
+            "m.toml:1: base: 'm.toml' is based on this file again; remove one of the two",
+        ),
+        ("noc.vcs = 0\n", "m.toml:1: noc.vcs: is 0, must be at least 1"),
+    ] {
+        assert_eq!(files(&[("m.toml", text)]).unwrap_err(), expected);
+    }
+    let error = files(&[("m.toml", "name = \"x\"\nseed = \n")]).unwrap_err();
+    assert!(error.starts_with("m.toml:2: is not TOML: "), "{error}");
+    let cycle = files(&[("a.toml", "base = \"b.toml\""), ("b.toml", "base = \"a.toml\"")]);
+    assert!(cycle.unwrap_err().starts_with("a.toml:1: base: 'b.toml' is based on this file again"));
+}
+
+#[test]
+fn unknown_machines_are_refused_with_the_nearest_name() {
+    let error = |name| load(name, &[]).unwrap_err().to_string();
+    assert_eq!(
+        error("manycore-in"),
+        "there is no machine and no file 'manycore-in'; did you mean manycore-ni?"
+    );
+    assert!(
+        error("q").ends_with("built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa")
+    );
+}
+
+#[test]
+fn overrides_need_path_and_value() {
+    for text in ["noc.vcs", "=3", "noc.vcs=", " = "] {
+        let error = text.parse::<Override>().unwrap_err();
+        assert!(error.contains("expected path=value"), "{error}");
+    }
+    assert_eq!(complaint(&["noc.vcz=3"]), "--set: noc.vcz: no such key; did you mean noc.vcs?");
+    assert!(complaint(&["noc.vcs=many"]).starts_with("--set: noc.vcs: invalid type: string"));
+}
+
+#[test]
+fn machines_that_cannot_be_built_are_refused() {
+    for (settings, key, part) in [
+        (&["clock_ghz=0"][..], "clock_ghz", "must be positive"),
+        (&["tiles.columns=6"], "tiles.columns", "power of two"),
+        (&["tiles.rows=0"], "tiles.rows", "power of two"),
+        (&["tiles.rows=16", "ni.placement=edge"], "tiles.rows", "144 private caches"),
+        (&["tiles.rows=16", "ni.cache=separate"], "tiles.rows", "256 private caches"),
+        (&["core.posts_per_poll=0"], "core.posts_per_poll", "at least 1"),
+        (&["l1.size_bytes=33000"], "l1.size_bytes", "power of two"),
+        (&["l1.ways=3"], "l1.ways", "3 ways"),
+        (&["l1.ways=0"], "l1.ways", "at least 1"),
+        (&["llc.size_bytes=32K"], "llc.ways", "in 64 bank(s)"),
+        (&["llc.size_bytes=0"], "llc.size_bytes", "power of two"),
+        (&["llc.transactions=0"], "llc.transactions", "at least 1"),
+        (&["directory.provisioning=0"], "directory.provisioning", "must be positive"),
+        (&["memory.controllers=9"], "memory.controllers", "must be 1 to 8: one per row"),
+        (&["memory.controllers=0"], "memory.controllers", "must be 1 to 8"),
+        (&["memory.interleave_bytes=96"], "memory.interleave_bytes", "power of two"),
+        (&["memory.interleave_bytes=32"], "memory.interleave_bytes", "at least 64"),
+        (&["memory.bytes_per_cycle=-1"], "memory.bytes_per_cycle", "not be negative"),
+        (&["noc.link_bytes=24"], "noc.link_bytes", "power of two"),
+        (&["noc.hop_cycles=0"], "noc.hop_cycles", "at least 1"),
+        (&["noc.vcs=1"], "noc.vcs", "must be at least 2"),
+        (&["noc.vcs=1", "noc.routing=o1turn"], "noc.vcs", "must be at least 2"),
+        (&["noc.buffer_flits=0"], "noc.buffer_flits", "at least 1"),
+        (&["noc.topology=noc-out", "tiles.rows=1"], "tiles.rows", "both sides"),
+        (&["ni.wq_entries=100"], "ni.wq_entries", "power of two"),
+        (&["ni.wq_entries=256"], "ni.wq_entries", "at most 128"),
+        (&["ni.unroll_per_cycle=0"], "ni.unroll_per_cycle", "at least 1"),
+        (&["network.hops=0"], "network.hops", "at least 1"),
+        (&["network.remote=nodes", "network.nodes=65"], "network.nodes", "must be 2 to 64"),
+        (&["workload.transfer_bytes=0"], "workload.transfer_bytes", "must be 1 to 16777215"),
+        (&["workload.transfer_bytes=16M"], "workload.transfer_bytes", "must be 1 to 16777215"),
+        (&["workload.cores=65"], "workload.cores", "more than the 64 cores"),
+        (&["workload.cores=60", "workload.first_core=5"], "workload.cores", "from core 5 on"),
+        (&["workload.first_core=64"], "workload.first_core", "last core is 63"),
+        (&["workload.footprint_bytes=64"], "workload.footprint_bytes", "at least 512"),
+        (&["run.max_windows=1"], "run.max_windows", "at least 2"),
+        (&["run.watchdog_cycles=0"], "run.watchdog_cycles", "at least 1"),
+    ] {
+        let error = with(settings).unwrap_err();
+        assert_eq!(error.key, key, "{settings:?}: {error}");
+        assert!(error.problem.contains(part), "{settings:?}: {error}");
+    }
+    // The complaint is about the last place that has set the key, if any has.
+    assert_eq!(with(&["noc.vcs=1"]).unwrap_err().origin, Origin::Override);
+}
+
+#[test]
+fn one_virtual_channel_is_enough_for_one_order() {
+    assert!(with(&["noc.vcs=1", "noc.routing=xy"]).is_ok());
+    assert!(with(&["noc.vcs=1", "noc.topology=noc-out"]).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn a_resolved_machine_loads_to_itself(
+        seed in 0..=i64::MAX as u64,
+        clock in 0.1..10.0_f64,
+        hops in 1_u32..100,
+        bytes in 1_u32..100_000,
+        routing in prop::sample::select(vec!["xy", "yx", "o1turn", "cdr", "cdr-directory"]),
+        placement in prop::sample::select(vec!["edge", "per-tile", "split", "numa"]),
+    ) {
+        let settings = [
+            format!("seed={seed}"),
+            format!("clock_ghz={clock}"),
+            format!("network.hops={hops}"),
+            format!("workload.transfer_bytes={bytes}"),
+            format!("noc.routing={routing}"),
+            format!("ni.placement={placement}"),
+            "description=it's \"odd\"".to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let machine = with(&settings).unwrap();
+        let again = files(&[("m.toml", &resolved(&machine))]).unwrap();
+        prop_assert_eq!(again, machine);
+    }
+}

@@ -1,0 +1,209 @@
+//! Which machines can be built.
+
+use super::geometry::BLOCK_BYTES;
+use super::spec::{Machine, NocRouting, NocTopology, Remote};
+use crate::coherence::message::MAX_CACHES;
+
+/// Longest read, as the queue entry's length field has it.
+const MAX_TRANSFER_BYTES: u32 = (16 << 20) - 1;
+
+/// A setting with which a machine cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Which, such as `noc.link_bytes`.
+    pub key: &'static str,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+type Checked = Result<(), Invalid>;
+
+/// Checks that a machine can be built.
+///
+/// # Errors
+/// The first setting with which it cannot.
+pub fn validate(machine: &Machine) -> Checked {
+    chip(machine)?;
+    caches(machine)?;
+    memory(machine)?;
+    noc(machine)?;
+    interfaces(machine)?;
+    network(machine)?;
+    workload(machine)?;
+    run(machine)
+}
+
+fn require(holds: bool, key: &'static str, problem: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(Invalid { key, problem: problem() }) }
+}
+
+fn power_of_two(key: &'static str, value: u64) -> Checked {
+    require(value.is_power_of_two(), key, || {
+        format!("is {value}, must be a power of two, as addresses are split by bits")
+    })
+}
+
+fn at_least(key: &'static str, value: u64, least: u64) -> Checked {
+    require(value >= least, key, || format!("is {value}, must be at least {least}"))
+}
+
+fn positive(key: &'static str, value: f64) -> Checked {
+    require(value.is_finite() && value > 0.0, key, || format!("is {value}, must be positive"))
+}
+
+fn not_negative(key: &'static str, value: f64) -> Checked {
+    require(value.is_finite() && value >= 0.0, key, || format!("is {value}, must not be negative"))
+}
+
+fn chip(machine: &Machine) -> Checked {
+    let (tiles, core) = (&machine.tiles, &machine.core);
+    require(i64::try_from(machine.seed).is_ok(), "seed", || "must be less than 2^63".to_owned())?;
+    positive("clock_ghz", machine.clock_ghz)?;
+    power_of_two("tiles.columns", tiles.columns.into())?;
+    power_of_two("tiles.rows", tiles.rows.into())?;
+    at_least("core.wq_instructions", core.wq_instructions.into(), 1)?;
+    at_least("core.wq_stores", core.wq_stores.into(), 1)?;
+    at_least("core.cq_instructions", core.cq_instructions.into(), 1)?;
+    at_least("core.posts_per_poll", core.posts_per_poll.into(), 1)?;
+    let caches = machine.private_caches();
+    require(caches as usize <= MAX_CACHES, "tiles.rows", || {
+        format!(
+            "{} x {} tiles make {caches} private caches with those of the network interfaces; \
+             directories can tell {MAX_CACHES} apart",
+            tiles.columns, tiles.rows
+        )
+    })
+}
+
+fn sets(
+    size_key: &'static str,
+    ways_key: &'static str,
+    size: u64,
+    ways: u32,
+    banks: u32,
+) -> Checked {
+    at_least(ways_key, ways.into(), 1)?;
+    power_of_two(size_key, size)?;
+    let row_bytes = BLOCK_BYTES * u64::from(ways) * u64::from(banks);
+    let sets = size / row_bytes;
+    require(size % row_bytes == 0 && sets.is_power_of_two(), ways_key, || {
+        format!(
+            "{ways} ways of {BLOCK_BYTES}-byte blocks in {banks} bank(s) of {size} bytes in all do \
+             not make a power of two of sets; choose a power of two that fits"
+        )
+    })
+}
+
+fn caches(machine: &Machine) -> Checked {
+    let (l1, llc) = (&machine.l1, &machine.llc);
+    sets("l1.size_bytes", "l1.ways", l1.size_bytes, l1.ways, 1)?;
+    at_least("l1.latency_cycles", l1.latency_cycles.into(), 1)?;
+    at_least("l1.ports", l1.ports.into(), 1)?;
+    at_least("l1.mshrs", l1.mshrs.into(), 1)?;
+    sets("llc.size_bytes", "llc.ways", llc.size_bytes, llc.ways, machine.llc_banks())?;
+    at_least("llc.latency_cycles", llc.latency_cycles.into(), 1)?;
+    at_least("llc.occupancy_cycles", llc.occupancy_cycles.into(), 1)?;
+    at_least("llc.transactions", llc.transactions.into(), 1)?;
+    positive("directory.provisioning", machine.directory.provisioning)?;
+    at_least("directory.ways", machine.directory.ways.into(), 1)
+}
+
+fn memory(machine: &Machine) -> Checked {
+    let memory = &machine.memory;
+    positive("memory.latency_ns", memory.latency_ns)?;
+    let (most, place) = match machine.noc.topology {
+        NocTopology::NocOut => (machine.tiles.columns, "column"),
+        NocTopology::Mesh | NocTopology::Crossbar => (machine.tiles.rows, "row"),
+    };
+    require((1..=most).contains(&memory.controllers), "memory.controllers", || {
+        format!("is {}, must be 1 to {most}: one per {place} at most", memory.controllers)
+    })?;
+    power_of_two("memory.interleave_bytes", memory.interleave_bytes)?;
+    at_least("memory.interleave_bytes", memory.interleave_bytes, BLOCK_BYTES)?;
+    not_negative("memory.bytes_per_cycle", memory.bytes_per_cycle)
+}
+
+fn noc(machine: &Machine) -> Checked {
+    let noc = &machine.noc;
+    power_of_two("noc.link_bytes", noc.link_bytes.into())?;
+    for (key, value) in [
+        ("noc.header_bytes", noc.header_bytes),
+        ("noc.hop_cycles", noc.hop_cycles),
+        ("noc.tree_hop_cycles", noc.tree_hop_cycles),
+        ("noc.tiles_per_cycle", noc.tiles_per_cycle),
+        ("noc.butterfly_router_cycles", noc.butterfly_router_cycles),
+        ("noc.injection_cycles", noc.injection_cycles),
+        ("noc.ejection_cycles", noc.ejection_cycles),
+        ("noc.local_cycles", noc.local_cycles),
+        ("noc.vcs", noc.vcs),
+        ("noc.buffer_flits", noc.buffer_flits),
+    ] {
+        at_least(key, value.into(), 1)?;
+    }
+    let both_orders =
+        matches!(noc.routing, NocRouting::O1turn | NocRouting::Cdr | NocRouting::CdrDirectory);
+    let mesh = noc.topology == NocTopology::Mesh;
+    require(!(mesh && both_orders && noc.vcs < 2), "noc.vcs", || {
+        "is 1, must be at least 2: with this noc.routing, packets go XY and YX, and each kind \
+         needs a virtual channel of its own against deadlock"
+            .to_owned()
+    })?;
+    let one_side = noc.topology == NocTopology::NocOut && machine.tiles.rows < 2;
+    require(!one_side, "tiles.rows", || {
+        "is 1, must be at least 2: on NOC-Out, cores lie on both sides of the LLC".to_owned()
+    })
+}
+
+fn interfaces(machine: &Machine) -> Checked {
+    let ni = &machine.ni;
+    for (key, value) in [
+        ("ni.cache_blocks", ni.cache_blocks),
+        ("ni.cache_latency_cycles", ni.cache_latency_cycles),
+        ("ni.back_side_cycles", ni.back_side_cycles),
+        ("ni.rrpp_transactions", ni.rrpp_transactions),
+        ("ni.unroll_per_cycle", ni.unroll_per_cycle),
+    ] {
+        at_least(key, value.into(), 1)?;
+    }
+    power_of_two("ni.wq_entries", ni.wq_entries.into())?;
+    require(ni.wq_entries <= 128, "ni.wq_entries", || {
+        format!("is {}, must be at most 128, the longest queue that there is", ni.wq_entries)
+    })
+}
+
+fn network(machine: &Machine) -> Checked {
+    let network = &machine.network;
+    positive("network.hop_latency_ns", network.hop_latency_ns)?;
+    at_least("network.hops", network.hops.into(), 1)?;
+    let simulated = network.remote == Remote::Nodes;
+    require(!simulated || (2..=64).contains(&network.nodes), "network.nodes", || {
+        format!("is {}, must be 2 to 64 with network.remote = \"nodes\"", network.nodes)
+    })
+}
+
+fn workload(machine: &Machine) -> Checked {
+    let workload = &machine.workload;
+    let bytes = workload.transfer_bytes;
+    require((1..=MAX_TRANSFER_BYTES).contains(&bytes), "workload.transfer_bytes", || {
+        format!("is {bytes}, must be 1 to {MAX_TRANSFER_BYTES}")
+    })?;
+    let cores = machine.cores();
+    let (first, issuing) = (u32::from(workload.first_core), u32::from(workload.cores));
+    require(first < cores, "workload.first_core", || {
+        format!("is {first}, but the last core is {}", cores - 1)
+    })?;
+    require(first + issuing <= cores, "workload.cores", || {
+        format!("{issuing} from core {first} on are more than the {cores} cores of the chip")
+    })?;
+    at_least("workload.footprint_bytes", workload.footprint_bytes, bytes.into())
+}
+
+fn run(machine: &Machine) -> Checked {
+    let run = &machine.run;
+    at_least("run.window_cycles", run.window_cycles, 1)?;
+    not_negative("run.stable_percent", run.stable_percent)?;
+    at_least("run.min_windows", run.min_windows.into(), 1)?;
+    at_least("run.max_windows", run.max_windows.into(), run.min_windows.into())?;
+    at_least("run.reads", run.reads.into(), 1)?;
+    at_least("run.watchdog_cycles", run.watchdog_cycles, 1)
+}
