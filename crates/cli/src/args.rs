@@ -143,8 +143,7 @@ pub enum Command {
     Noc(NocArgs),
     /// Simulate a chip: run a machine file, vary it, show it
     #[command(
-        disable_help_subcommand = true,
-        arg_required_else_help = true,
+        disable_help_subcommand = true, arg_required_else_help = true,
         long_about = crate::commands::sim::args::ABOUT,
         after_long_help = crate::commands::sim::args::EXAMPLES
     )]

@@ -42,6 +42,10 @@ fn wrong_machines_are_wrong_usage() {
             &["sim", "sweep", "manycore-ni", "--vary", "noc.vcs=2", "--csv", "--json"],
             "cannot be used with",
         ),
+        (
+            &["sim", "sweep", "manycore-ni", "--vary", "noc.vcs=2", "--vary", "noc.vcs=3"],
+            "noc.vcs is varied twice",
+        ),
         (&["sim", "fly"], "unrecognized subcommand"),
     ] {
         let found = host.fails(2, args);

@@ -103,7 +103,8 @@ fn scale(svg: &mut Svg, x: f64) {
 
 fn hottest(svg: &mut Svg, links: &[LinkLoad], height: f64) {
     let mut columns: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
-    for link in links.iter().filter(|link| link.from.0 == link.to.0) {
+    let along = |link: &&LinkLoad| link.from.0 == link.to.0 && link.from.1 != link.to.1;
+    for link in links.iter().filter(along) {
         columns.entry(link.from.0).or_default().push(link.utilisation);
     }
     let means: Vec<String> = columns

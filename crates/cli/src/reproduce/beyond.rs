@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::checks::columns;
 use super::experiment::{Design, Experiment, Routing};
 use super::figure::Figure;
 use super::results::{Known, Results};
@@ -81,5 +82,29 @@ fn routings(results: &Results) -> Vec<Row> {
             rows.push((format!("{}, {}: peak", design.title(), routing.name()), peak, "GB/s"));
         }
     }
+    for routing in Routing::ALL {
+        rows.extend(columns_of(results, routing));
+    }
     rows
+}
+
+/// How busy the links along the columns at the two edges are, and those between.
+fn columns_of(results: &Results, routing: Routing) -> Vec<Row> {
+    let run = Experiment::bandwidth(Design::Split, 8192).routed(routing);
+    let Ok(report) = results.report(run) else { return vec![] };
+    let mut columns = columns(&report.links);
+    let (first, last) = (columns.pop_first(), columns.pop_last());
+    let inner = columns.len() as f64;
+    let between = (inner > 0.0).then(|| columns.into_values().sum::<f64>() / inner);
+    let load = |column: Option<(u16, f64)>| column.map(|(_, load)| load);
+    let all = [
+        ("network interfaces", load(first)),
+        ("inner columns", between),
+        ("memory controllers", load(last)),
+    ];
+    let row = |(which, load): (&str, Option<f64>)| {
+        let name = format!("NI_split, {}, 8 KB: load along {which}", routing.name());
+        (name, load.ok_or_else(String::new), "flits/cycle")
+    };
+    all.into_iter().map(row).collect()
 }

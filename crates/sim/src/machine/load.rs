@@ -25,6 +25,9 @@ pub fn load(machine: &str, overrides: &[Override]) -> Result<Machine, MachineErr
     let mut table = schema.defaults().clone();
     let mut origins = BTreeMap::new();
     for Setting { path, value, origin } in settings {
+        if schema.is_empty_section(&path, &value) {
+            continue;
+        }
         let value = schema.checked(&path, value, &origin)?;
         set(&mut table, &path, value);
         origins.insert(path, origin);

@@ -69,6 +69,12 @@ impl Schema {
         &self.defaults
     }
 
+    /// Whether this is a section in which a file sets nothing.
+    pub(super) fn is_empty_section(&self, path: &str, value: &Value) -> bool {
+        let empty = value.as_table().is_some_and(Table::is_empty);
+        empty && self.defaults.get(path).is_some_and(Value::is_table)
+    }
+
     /// The value in the form in which a machine takes it.
     pub(super) fn checked(
         &self,

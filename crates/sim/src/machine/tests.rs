@@ -74,6 +74,13 @@ fn files_inherit_from_files_beside_them_and_from_built_in_ones() {
 }
 
 #[test]
+fn a_section_may_be_empty_if_it_is_one() {
+    assert_eq!(files(&[("m.toml", "[noc]\n# vcs = 3\n[l1]\nways = 4\n")]).unwrap().l1.ways, 4);
+    let error = files(&[("m.toml", "[nox]\n")]).unwrap_err();
+    assert!(error.starts_with("m.toml:1: nox: no such key"), "{error}");
+}
+
+#[test]
 fn wrong_files_are_refused_with_line_and_key() {
     for (text, expected) in [
         (

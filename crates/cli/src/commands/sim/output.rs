@@ -47,3 +47,27 @@ pub(crate) fn json(dir: &Path, name: &str, value: &impl Serialize) -> Result<()>
         .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
     text(dir, name, &(json + "\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_written_into_a_directory_that_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("a/b");
+        let machine = machine::load("manycore-ni", &[]).unwrap();
+        write(&dir, &machine, &Report::default()).unwrap();
+        for name in ["stats.json", "report.json", "trace.json"] {
+            let text = fs::read_to_string(dir.join(name)).unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{name}");
+        }
+        let again = dir.join("machine.toml");
+        assert_eq!(machine::load(again.to_str().unwrap(), &[]).unwrap(), machine);
+        assert!(fs::read_to_string(dir.join("links.svg")).unwrap().ends_with("</svg>\n"));
+        assert!(files(&dir).starts_with("5 files into "));
+        let blocked = dir.join("stats.json");
+        let failure = write(&blocked, &machine, &Report::default()).unwrap_err();
+        assert!(failure.message.unwrap().starts_with("cannot make "));
+    }
+}

@@ -41,6 +41,11 @@ struct Row {
 
 /// Runs the sweep.
 pub(super) fn run(args: &SweepArgs) -> Result<()> {
+    let twice = |(i, one): (usize, &Override)| args.vary[..i].iter().any(|o| o.path == one.path);
+    if let Some(at) = args.vary.iter().enumerate().position(twice) {
+        let path = &args.vary[at].path;
+        return Err(Failure::usage(format!("{path} is varied twice; give all values at once")));
+    }
     let points = product(&args.vary);
     let machines = points.iter().map(|point| load_with(&args.machine, point));
     let machines: Vec<Machine> = machines.collect::<Result<_>>()?;

@@ -17,6 +17,7 @@ use super::tolerance::Class;
 use super::verdict::Finding;
 
 pub(super) use hops::HOPS;
+pub(super) use routing::columns;
 
 /// How a claim is measured and judged.
 #[derive(Clone, Copy)]

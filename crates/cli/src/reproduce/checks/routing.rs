@@ -30,10 +30,11 @@ fn with_classes(results: &Results) -> Known<f64> {
     Ok(results.routed_peak(Routing::CdrDirectory)?.0)
 }
 
-/// Mean load of the links of each column.
-fn columns(links: &[LinkLoad]) -> BTreeMap<u16, f64> {
+/// Mean load of the links along each column.
+pub(crate) fn columns(links: &[LinkLoad]) -> BTreeMap<u16, f64> {
     let mut loads: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
-    for link in links.iter().filter(|link| link.from.0 == link.to.0) {
+    let along = |link: &&LinkLoad| link.from.0 == link.to.0 && link.from.1 != link.to.1;
+    for link in links.iter().filter(along) {
         loads.entry(link.from.0).or_default().push(link.utilisation);
     }
     let mean = |loads: Vec<f64>| loads.iter().sum::<f64>() / loads.len() as f64;
