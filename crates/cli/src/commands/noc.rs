@@ -219,8 +219,8 @@ fn render(reports: &[Report]) -> String {
     let Some(first) = reports.first() else { return String::new() };
     let Report { topology, routing, router, vcs, buffer_flits, packet_flits, pattern, .. } = first;
     let head = format!(
-        "{topology}, {routing}, {router}, {vcs} VCs of {buffer_flits} flits, packets of \
-         {packet_flits} flits, {pattern} traffic\n\n"
+        "{topology}, {routing}, {router}, {vcs} VCs of {buffer_flits} flits, {packet_flits} flits a packet, \
+         {pattern} traffic\n\n"
     );
     let mut table = Table::new(&[
         ("offered", Align::Right),

@@ -49,8 +49,8 @@ impl Dependencies {
             let mut router = endpoint.inject.router;
             let mut held: Option<(usize, VcRange)> = None;
             while router != end {
-                let (port, class) = tables.hop(order, router, dst);
-                let asked = (router * self.ports + port, tables.allowed(vnet, order, class));
+                let hop = tables.hop(order, router, dst);
+                let asked = (router * self.ports + hop.port(), tables.range(vnet, order, hop));
                 if let Some(held) = held {
                     self.add(held, asked, tables.whole(vnet));
                 }
@@ -58,7 +58,7 @@ impl Dependencies {
                     break;
                 }
                 held = Some(asked);
-                let Some(next) = links[router * self.ports + port] else { break };
+                let Some(next) = links[router * self.ports + hop.port()] else { break };
                 router = next.router;
             }
         }

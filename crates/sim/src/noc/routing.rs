@@ -55,6 +55,8 @@ pub enum VcClass {
     Second,
     /// All, or those of the packet's order where both orders share a virtual network.
     Any,
+    /// All: links from and to endpoints have no cyclic dependency, so they need no classes.
+    Whole,
 }
 
 impl Routing {
@@ -146,12 +148,41 @@ impl From<Routing> for String {
 pub struct Tables {
     endpoints: usize,
     routers: usize,
-    /// By order, router, destination: output port, and class in the upper byte.
-    hops: Vec<u16>,
+    /// By order, router, destination.
+    hops: Vec<Hop>,
     /// By virtual network, order and class.
     vcs: Vec<VcRange>,
+    /// The same as masks.
+    masks: Vec<u32>,
     /// By virtual network.
-    whole: Vec<VcRange>,
+    ordered: Vec<bool>,
+}
+
+/// Classes of [`VcClass`].
+const CLASSES: usize = 4;
+
+/// Output port in the lower byte, class of VCs in the upper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop(u16);
+
+impl Hop {
+    /// Output port.
+    #[inline]
+    pub fn port(self) -> usize {
+        usize::from(self.0 & 0xff)
+    }
+
+    /// Whether the output leads to an endpoint.
+    #[inline]
+    pub fn ejects(self) -> bool {
+        self.class() == VcClass::Whole as usize
+    }
+
+    /// Number of the class of VCs.
+    #[inline]
+    fn class(self) -> usize {
+        usize::from(self.0 >> 8)
+    }
 }
 
 /// Consecutive VCs.
@@ -168,6 +199,13 @@ impl VcRange {
     #[inline]
     pub fn mask(self) -> u32 {
         (((1u64 << self.count) - 1) << self.first) as u32
+    }
+
+    /// The bit of the VC that a flow with this hash uses.
+    #[inline]
+    fn of_flow(self, hash: u16) -> u32 {
+        let nth = (u32::from(hash) * u32::from(self.count)) >> 16;
+        1 << (u32::from(self.first) + nth)
     }
 }
 
@@ -187,45 +225,52 @@ impl Tables {
             for router in 0..routers {
                 hops.extend((0..endpoints).map(|dst| {
                     let (port, class) = topology.next_hop(order, router, dst);
-                    port as u16 | (class as u16) << 8
+                    Hop(port as u16 | (class as u16) << 8)
                 }));
             }
         }
-        let (vcs, whole) = vc_ranges(spec)?;
-        Ok(Tables { endpoints, routers, hops, vcs, whole })
+        let vcs = vc_ranges(spec)?;
+        let masks = vcs.iter().map(|range| range.mask()).collect();
+        let ordered = spec.vnets.iter().map(|vnet| vnet.ordered).collect();
+        Ok(Tables { endpoints, routers, hops, vcs, masks, ordered })
     }
 
-    /// Output port and class of VCs at this router.
+    /// The next hop at this router.
     #[inline]
-    pub fn hop(&self, order: Order, router: usize, dst: usize) -> (usize, VcClass) {
-        let entry = self.hops[(order as usize * self.routers + router) * self.endpoints + dst];
-        let class = match entry >> 8 {
-            0 => VcClass::First,
-            1 => VcClass::Second,
-            _ => VcClass::Any,
-        };
-        (usize::from(entry & 0xff), class)
+    pub fn hop(&self, order: Order, router: usize, dst: usize) -> Hop {
+        self.hops[(order as usize * self.routers + router) * self.endpoints + dst]
     }
 
-    /// VCs that a packet of this virtual network and order may use on a link of this class.
-    #[inline]
-    pub fn allowed(&self, vnet: usize, order: Order, class: VcClass) -> VcRange {
-        self.vcs[vnet * 6 + order as usize * 3 + class as usize]
+    /// VCs that packets of this virtual network and order may use for this hop.
+    pub fn range(&self, vnet: usize, order: Order, hop: Hop) -> VcRange {
+        self.vcs[(vnet * 2 + order as usize) * CLASSES + hop.class()]
     }
 
     /// All VCs of a virtual network.
-    #[inline]
     pub fn whole(&self, vnet: usize) -> VcRange {
-        // The endpoint's links have no cyclic dependency, so they need no classes.
-        self.whole[vnet]
+        self.vcs[vnet * 2 * CLASSES + VcClass::Whole as usize]
+    }
+
+    /// One bit per VC that a packet may get: any of its range, or the one of its flow.
+    #[inline]
+    pub(super) fn allowed(&self, vnet: usize, order: Order, hop: Hop, hash: u16) -> u32 {
+        let i = (vnet * 2 + order as usize) * CLASSES + hop.class();
+        if self.ordered[vnet] { self.vcs[i].of_flow(hash) } else { self.masks[i] }
+    }
+
+    /// As [`allowed`](Tables::allowed), for the link from the source.
+    #[inline]
+    pub(super) fn at_source(&self, vnet: usize, hash: u16) -> u32 {
+        let whole = self.whole(vnet);
+        if self.ordered[vnet] { whole.of_flow(hash) } else { whole.mask() }
     }
 }
 
-/// VCs by virtual network, order and class; and all of each virtual network.
-fn vc_ranges(spec: &Spec) -> Result<(Vec<VcRange>, Vec<VcRange>), SpecError> {
+/// VCs by virtual network, order and class.
+fn vc_ranges(spec: &Spec) -> Result<Vec<VcRange>, SpecError> {
     let ring = matches!(spec.topology, Shape::Torus { .. });
     let mut first = 0;
-    let (mut ranges, mut whole) = (Vec::new(), Vec::new());
+    let mut ranges = Vec::new();
     for (vnet, &super::spec::VnetSpec { vcs, .. }) in spec.vnets.iter().enumerate() {
         let both = spec.routing.orders(vnet).len() == 2;
         let (needed, why) = match (ring, both) {
@@ -243,10 +288,9 @@ fn vc_ranges(spec: &Spec) -> Result<(Vec<VcRange>, Vec<VcRange>), SpecError> {
         let (low, high, all) = (range(0, vcs / 2), range(vcs / 2, vcs), range(0, vcs));
         let by_order = if both { [low, high] } else { [all, all] };
         for any in by_order {
-            ranges.extend([low, high, any]);
+            ranges.extend([low, high, any, all]);
         }
-        whole.push(all);
         first += vcs;
     }
-    Ok((ranges, whole))
+    Ok(ranges)
 }

@@ -140,7 +140,7 @@ impl Spec {
             link_latency_cycles: 1,
             injection_latency_cycles: 2,
             ejection_latency_cycles: 1,
-            delivery_capacity_packets: usize::MAX,
+            delivery_capacity_packets: u32::MAX as usize,
         }
     }
 

@@ -4,7 +4,9 @@
 //! for each. A router with look-ahead is speculative: heads that have just got a VC compete for the
 //! inputs and outputs that the others have left.
 
-use super::state::{Flit, InPort, InVc, NONE, OutPort, OutVc, Route, rotate, rotate64};
+use super::state::{
+    Flit, InPort, InVc, NONE, OutPort, OutVc, Route, RouterState, rotate, rotate64,
+};
 use super::wheel::Wheel;
 use super::{Bits, Network};
 use crate::engine::Cycle;
@@ -21,30 +23,22 @@ impl Network {
     }
 
     /// A router's cycle; whether it still has something to allocate.
-    fn allocate_router(&mut self, router: usize) -> bool {
+    pub(super) fn allocate_router(&mut self, router: usize) -> bool {
         let (ports, vcs, shift) = (self.ports, self.vcs, self.buffer_shift);
         let base = router * ports;
         let (first, end) = (base * vcs, (base + ports) * vcs);
-        let pairs = base * ports..(base + ports) * ports;
         let mut part = Part {
             now: self.now,
-            ports,
             vcs,
             shift,
-            lookahead: self.lookahead[router],
             first_vc: first,
+            router: &mut self.routers[router],
             in_ports: &mut self.in_ports[base..base + ports],
             out_ports: &mut self.out_ports[base..base + ports],
             in_vcs: &mut self.in_vcs[first..end],
             out_vcs: &mut self.out_vcs[first..end],
             buffers: &self.buffers[first << shift..end << shift],
-            ready: &mut self.ready[pairs.clone()],
-            waiting: &mut self.waiting[pairs],
             flits_by_output: &mut self.stats.flits_by_output[base..base + ports],
-            ready_outputs: self.ready_outputs[router],
-            waiting_outputs: self.waiting_outputs[router],
-            taken_inputs: 0,
-            taken_outputs: 0,
         };
         let mut outbox = Outbox {
             flits: &mut self.flits,
@@ -52,19 +46,25 @@ impl Network {
             heads: &mut self.heads,
             tails: &mut self.tails,
         };
-        let mut room =
-            Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
-        if part.ready_outputs != 0 {
-            part.allocate_switch(&mut outbox);
+        let mut taken = Taken { inputs: 0, outputs: 0 };
+        if part.router.ready != 0 {
+            part.allocate_switch(&mut taken, &mut outbox);
         }
-        if part.waiting_outputs != 0 && part.allocate_vcs(&mut room) && part.lookahead {
-            part.allocate_switch(&mut outbox);
+        if part.router.waiting != 0 {
+            let mut room =
+                Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
+            if part.allocate_vcs(&mut room) && part.router.lookahead {
+                part.allocate_switch(&mut taken, &mut outbox);
+            }
         }
-        let (ready, waiting) = (part.ready_outputs, part.waiting_outputs);
-        self.ready_outputs[router] = ready;
-        self.waiting_outputs[router] = waiting;
-        ready | waiting != 0
+        part.router.ready | part.router.waiting != 0
     }
+}
+
+/// Inputs and outputs that have sent in this cycle.
+struct Taken {
+    inputs: u64,
+    outputs: u64,
 }
 
 /// Where effects in later cycles go.
@@ -82,61 +82,52 @@ struct Room<'a> {
     vnets: usize,
 }
 
-/// The arrays' part that belongs to one router, so that indices are short and checked once.
+/// The arrays' part that belongs to one router, so that indices are short.
 struct Part<'a> {
     now: Cycle,
-    ports: usize,
     vcs: usize,
     shift: u32,
-    lookahead: bool,
     /// Number of its first VC among all.
     first_vc: usize,
+    router: &'a mut RouterState,
     in_ports: &'a mut [InPort],
     out_ports: &'a mut [OutPort],
     in_vcs: &'a mut [InVc],
     out_vcs: &'a mut [OutVc],
     buffers: &'a [Flit],
-    ready: &'a mut [u32],
-    waiting: &'a mut [u32],
     flits_by_output: &'a mut [u64],
-    ready_outputs: u64,
-    waiting_outputs: u64,
-    /// Inputs and outputs that have sent in this cycle.
-    taken_inputs: u64,
-    taken_outputs: u64,
 }
 
 impl Part<'_> {
-    /// Every output grants to an input, every input accepts an output: iSLIP with one iteration.
+    /// Every input asks for one of its ready VCs, every output grants to one of the inputs that ask.
     #[inline(always)]
-    fn allocate_switch(&mut self, outbox: &mut Outbox) {
-        let mut granted = 0u64;
-        for out in Bits(self.ready_outputs & !self.taken_outputs) {
-            let port = &self.out_ports[out];
-            let requests = port.ready & !self.taken_inputs;
-            if requests != 0 {
-                let input = rotate64(requests, port.next_input);
-                self.in_ports[input].grants |= 1 << out;
-                granted |= 1 << input;
+    fn allocate_switch(&mut self, taken: &mut Taken, outbox: &mut Outbox) {
+        let mut asked = 0u64;
+        for input in Bits(self.router.ready & !taken.inputs) {
+            let port = &mut self.in_ports[input];
+            let Some(vc) = rotate(port.ready, port.next_vc) else { continue };
+            let out = self.in_vcs[input * self.vcs + usize::from(vc)].out;
+            if taken.outputs & 1 << out == 0 {
+                port.asks = vc;
+                self.out_ports[usize::from(out)].asked |= 1 << input;
+                asked |= 1 << out;
             }
         }
-        for input in Bits(granted) {
-            let port = &mut self.in_ports[input];
-            let out = rotate64(std::mem::take(&mut port.grants), port.next_output);
-            port.next_output = after(out, self.ports);
-            self.out_ports[out].next_input = after(input, self.ports);
-            self.taken_inputs |= 1 << input;
-            self.taken_outputs |= 1 << out;
+        taken.outputs |= asked;
+        for out in Bits(asked) {
+            let port = &mut self.out_ports[out];
+            let input = rotate64(std::mem::take(&mut port.asked), port.next_input);
+            port.next_input = (input as u8 + 1) & 63;
+            taken.inputs |= 1 << input;
             self.traverse(input, out, outbox);
         }
     }
 
-    /// Sends the front flit of one of the ready VCs of this input to this output.
+    /// Sends the front flit of the VC for which this input has asked.
     #[inline(always)]
     fn traverse(&mut self, input: usize, out: usize, outbox: &mut Outbox) {
-        let request = &mut self.ready[out * self.ports + input];
         let in_port = &mut self.in_ports[input];
-        let Some(vc) = rotate(*request, in_port.next_vc) else { return };
+        let vc = in_port.asks;
         in_port.next_vc = vc + 1;
         let index = input * self.vcs + usize::from(vc);
         let in_vc = &mut self.in_vcs[index];
@@ -169,17 +160,14 @@ impl Part<'_> {
             out_vc.owner = NONE;
             port.free |= bit;
             if more {
-                let routing = if self.lookahead { 1 } else { 2 };
+                let routing = if self.router.lookahead { 1 } else { 2 };
                 outbox.heads.push(self.now + routing, (self.first_vc + index) as u32);
             }
         }
         if !ready {
-            *request &= !(1 << vc);
-            if *request == 0 {
-                port.ready &= !(1 << input);
-                if port.ready == 0 {
-                    self.ready_outputs &= !(1 << out);
-                }
+            in_port.ready &= !(1 << vc);
+            if in_port.ready == 0 {
+                self.router.ready &= !(1 << input);
             }
         }
     }
@@ -188,38 +176,30 @@ impl Part<'_> {
     #[inline(always)]
     fn allocate_vcs(&mut self, room: &mut Room) -> bool {
         let mut any = false;
-        for out in Bits(self.waiting_outputs) {
-            let port = &self.out_ports[out];
-            if port.free == 0 {
-                continue;
+        let mut inputs = self.router.waiting;
+        // Those from the pointer on come first, then the others; it moves on in every cycle.
+        let mut input = rotate64(inputs, self.router.next_waiting);
+        self.router.next_waiting = (input as u8 + 1) & 63;
+        loop {
+            inputs &= !(1 << input);
+            any |= self.allocate_vcs_of(input, room);
+            if inputs == 0 {
+                return any;
             }
-            // Those from the pointer on come first, then the others.
-            let start = rotate64(port.waiting, port.next_waiting);
-            let mut inputs = port.waiting;
-            let mut input = start;
-            while inputs != 0 {
-                inputs &= !(1 << input);
-                any |= self.allocate_vcs_to(out, input, room);
-                if inputs != 0 {
-                    input = rotate64(inputs, input as u8);
-                }
-            }
-            if self.out_ports[out].waiting == 0 {
-                self.waiting_outputs &= !(1 << out);
-            }
+            input = rotate64(inputs, input as u8);
         }
-        any
     }
 
-    /// Gives free VCs of an output to the waiting heads of an input.
+    /// Gives free output VCs to the waiting heads of an input.
     #[inline(always)]
-    fn allocate_vcs_to(&mut self, out: usize, input: usize, room: &mut Room) -> bool {
-        let request = &mut self.waiting[out * self.ports + input];
-        let port = &mut self.out_ports[out];
+    fn allocate_vcs_of(&mut self, input: usize, room: &mut Room) -> bool {
+        let in_port = &mut self.in_ports[input];
         let mut any = false;
-        for vc in Bits((*request).into()) {
+        for vc in Bits(in_port.waiting.into()) {
             let index = input * self.vcs + vc;
             let in_vc = &mut self.in_vcs[index];
+            let out = usize::from(in_vc.out);
+            let port = &mut self.out_ports[out];
             let Some(out_vc) = port.choose_vc(in_vc.allowed) else { continue };
             if port.endpoint != NONE {
                 let flit = self.buffers[(index << self.shift) + usize::from(in_vc.head)];
@@ -228,22 +208,20 @@ impl Part<'_> {
                 }
             }
             port.next_vc = out_vc + 1;
-            port.next_waiting = after(input, self.ports);
             port.free &= !(1 << out_vc);
-            *request &= !(1 << vc);
+            in_port.waiting &= !(1 << vc);
             let held = out * self.vcs + usize::from(out_vc);
             self.out_vcs[held].owner = (self.first_vc + index) as u32;
             in_vc.active = true;
             in_vc.out_vc = (self.first_vc + held) as u32;
             if port.credit & 1 << out_vc != 0 {
-                self.ready[out * self.ports + input] |= 1 << vc;
-                port.ready |= 1 << input;
-                self.ready_outputs |= 1 << out;
+                in_port.ready |= 1 << vc;
+                self.router.ready |= 1 << input;
                 any = true;
             }
         }
-        if *request == 0 {
-            port.waiting &= !(1 << input);
+        if in_port.waiting == 0 {
+            self.router.waiting &= !(1 << input);
         }
         any
     }
@@ -260,10 +238,4 @@ impl Room<'_> {
         *slots -= 1;
         true
     }
-}
-
-/// The port after this one, round robin.
-#[inline]
-fn after(port: usize, ports: usize) -> u8 {
-    if port + 1 < ports { port as u8 + 1 } else { 0 }
 }

@@ -1,6 +1,6 @@
 //! The first phase of a cycle: what has been under way arrives.
 
-use super::super::routing::{Order, VcRange};
+use super::super::routing::Order;
 use super::super::topology::Axis;
 use super::Network;
 use super::state::{Flit, NONE};
@@ -65,7 +65,7 @@ impl Network {
             return;
         }
         if !in_vc.active {
-            let lookahead = self.lookahead[in_vc.router as usize];
+            let lookahead = self.routers[in_vc.router as usize].lookahead;
             self.head_at_front(index, lookahead);
         } else if self.out_vcs[in_vc.out_vc as usize].credits > 0 {
             self.request_switch(index);
@@ -83,43 +83,38 @@ impl Network {
     }
 
     /// Looks up where the packet at the front of an input VC goes, and asks for an output VC.
+    #[inline(always)]
     fn route(&mut self, index: usize) {
         let in_vc = &mut self.in_vcs[index];
         let flit = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
         let route = &mut self.slab.routes[(flit >> 1) as usize];
+        let (number, port) = (in_vc.router as usize, usize::from(in_vc.port));
         let order = if route.yx { Order::Yx } else { Order::Xy };
-        let (router, vnet) = (in_vc.router as usize, usize::from(route.vnet));
-        let (out, class) = self.tables.hop(order, router, usize::from(route.dst));
-        let ports = router * self.ports;
-        let range = if self.out_ports[ports + out].endpoint == NONE {
+        let hop = self.tables.hop(order, number, route.dst.into());
+        let router = &mut self.routers[number];
+        if !hop.ejects() {
             route.hops = route.hops.saturating_add(1);
-            self.tables.allowed(vnet, order, class)
-        } else {
-            self.tables.whole(vnet)
-        };
-        if route.from_directory && self.edge[router] {
-            let axes = (self.axes[ports + usize::from(in_vc.port)], self.axes[ports + out]);
-            let turn = matches!(axes, (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
+        }
+        if router.edge && route.from_directory {
+            let axis = |port| self.axes[number * self.ports + port];
+            let turn =
+                matches!((axis(port), axis(hop.port())), (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
             self.stats.directory_turns_at_edge += u64::from(turn);
         }
-        in_vc.allowed = choice(range, self.ordered[vnet], route.hash);
-        in_vc.out = out as u8;
-        let (port, bit) = (usize::from(in_vc.port), 1 << in_vc.vc);
-        self.waiting[(ports + out) * self.ports + port] |= bit;
-        self.out_ports[ports + out].waiting |= 1 << port;
-        self.waiting_outputs[router] |= 1 << out;
-        self.active[router / 64] |= 1 << (router % 64);
+        in_vc.allowed = self.tables.allowed(route.vnet.into(), order, hop, route.hash);
+        in_vc.out = hop.port() as u8;
+        self.in_ports[in_vc.port_index as usize].waiting |= 1 << in_vc.vc;
+        router.waiting |= 1 << port;
+        self.active[number / 64] |= 1 << (number % 64);
     }
 
     /// Marks an input VC, which has a flit, an output VC and a credit, as ready for the switch.
     #[inline]
-    pub(super) fn request_switch(&mut self, index: usize) {
+    fn request_switch(&mut self, index: usize) {
         let in_vc = &self.in_vcs[index];
-        let (router, port) = (in_vc.router as usize, usize::from(in_vc.port));
-        let output = router * self.ports + usize::from(in_vc.out);
-        self.ready[output * self.ports + port] |= 1 << in_vc.vc;
-        self.out_ports[output].ready |= 1 << port;
-        self.ready_outputs[router] |= 1 << in_vc.out;
+        let router = in_vc.router as usize;
+        self.in_ports[in_vc.port_index as usize].ready |= 1 << in_vc.vc;
+        self.routers[router].ready |= 1 << in_vc.port;
         self.active[router / 64] |= 1 << (router % 64);
     }
 
@@ -135,16 +130,5 @@ impl Network {
         self.slab.push(&mut self.deliveries[queue], id);
         self.arrived[dst / 64] |= 1 << (dst % 64);
         self.live -= 1;
-    }
-}
-
-/// The VCs that a packet may get: all of the range, or the one of its flow.
-#[inline]
-pub(super) fn choice(range: VcRange, ordered: bool, hash: u16) -> u32 {
-    if ordered {
-        let nth = (u32::from(hash) * u32::from(range.count)) >> 16;
-        1 << (u32::from(range.first) + nth)
-    } else {
-        range.mask()
     }
 }

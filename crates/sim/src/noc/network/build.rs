@@ -3,8 +3,8 @@
 use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
-use super::super::topology::{Axis, MAX_PORTS, Port, Topology};
-use super::state::{InPort, InVc, NONE, OutPort, OutVc, Queue, Sending, Slab};
+use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
+use super::state::{InPort, InVc, NONE, OutPort, OutVc, Queue, RouterState, Sending, Slab};
 use super::wheel::Wheel;
 use super::{Network, Stats};
 
@@ -40,7 +40,10 @@ impl Network {
             credits: spec.buffer_flits as u8,
             vc: (i % vcs) as u8,
         };
-        let in_vc = |i: usize| InVc::unused(i / vcs / ports, i / vcs % ports, i % vcs);
+        let in_vc = |i: usize| InVc {
+            port_index: (i / vcs) as u32,
+            ..InVc::unused(i / vcs / ports, i / vcs % ports, i % vcs)
+        };
         let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
         Network {
             now: 0,
@@ -52,24 +55,14 @@ impl Network {
             vnets,
             buffer_flits: spec.buffer_flits as u8,
             buffer_shift,
-            ordered: spec.vnets.iter().map(|vnet| vnet.ordered).collect(),
-            lookahead: topology
-                .routers
-                .iter()
-                .map(|router| router.pipeline.cycles_before_switch() == 0)
-                .collect(),
             axes: vec![Axis::Local; inputs],
-            edge: topology.routers.iter().map(|router| router.edge).collect(),
             slab: Slab::new(),
             in_vcs: (0..inputs * vcs).map(in_vc).collect(),
             buffers: vec![0; (inputs * vcs) << buffer_shift],
+            routers: topology.routers.iter().map(RouterState::new).collect(),
             in_ports: vec![InPort::default(); inputs],
             out_ports: vec![OutPort::unused(vcs); outputs],
             out_vcs: (0..outputs * vcs).map(out_vc).collect(),
-            ready: vec![0; inputs * ports],
-            waiting: vec![0; inputs * ports],
-            ready_outputs: vec![0; routers],
-            waiting_outputs: vec![0; routers],
             active: vec![0; routers.div_ceil(64)],
             flits: Wheel::new(horizon),
             credits: Wheel::new(horizon),
@@ -172,10 +165,18 @@ fn horizon(spec: &Spec, topology: &Topology) -> u64 {
     longest_link.max(spec.injection_latency_cycles).max(spec.ejection_latency_cycles) + 3
 }
 
+impl RouterState {
+    fn new(router: &Router) -> RouterState {
+        let lookahead = router.pipeline.cycles_before_switch() == 0;
+        RouterState { ready: 0, waiting: 0, next_waiting: 0, lookahead, edge: router.edge }
+    }
+}
+
 impl InVc {
     fn unused(router: usize, port: usize, vc: usize) -> InVc {
         InVc {
             router: router as u32,
+            port_index: 0,
             upstream: NONE,
             allowed: 0,
             out_vc: NONE,
@@ -194,8 +195,7 @@ impl OutPort {
     fn unused(vcs: usize) -> OutPort {
         let all = ((1u64 << vcs) - 1) as u32;
         OutPort {
-            ready: 0,
-            waiting: 0,
+            asked: 0,
             free: all,
             credit: all,
             empty: all,
@@ -203,7 +203,6 @@ impl OutPort {
             endpoint: NONE,
             delay: 0,
             next_input: 0,
-            next_waiting: 0,
             next_vc: 0,
         }
     }

@@ -10,6 +10,8 @@ mod source;
 mod state;
 mod stats;
 mod stuck;
+#[cfg(test)]
+mod tests;
 mod wheel;
 
 pub use stats::{LinkLoad, Stats, VnetStats};
@@ -19,7 +21,7 @@ use super::routing::{Order, Routing, Tables};
 use super::spec::Packet;
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
-use state::{Flit, InPort, InVc, NONE, OutPort, OutVc, Queue, Route, Sending, Slab};
+use state::{Flit, InPort, InVc, NONE, OutPort, OutVc, Queue, Route, RouterState, Sending, Slab};
 use wheel::Wheel;
 
 /// A network with the packets in it.
@@ -37,25 +39,15 @@ pub struct Network {
     buffer_flits: u8,
     /// Buffers are this long, as a shift, so that a ring wraps by a mask.
     buffer_shift: u32,
-    ordered: Vec<bool>,
-    lookahead: Vec<bool>,
     axes: Vec<Axis>,
-    edge: Vec<bool>,
 
     slab: Slab,
     in_vcs: Vec<InVc>,
     buffers: Vec<Flit>,
+    routers: Vec<RouterState>,
     in_ports: Vec<InPort>,
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
-    /// VCs ready for the switch, by router, output port, input port.
-    ready: Vec<u32>,
-    /// VCs that wait for an output VC, by router, output port, input port.
-    waiting: Vec<u32>,
-    /// Output ports of a router with a flit ready for the switch.
-    ready_outputs: Vec<u64>,
-    /// Output ports of a router for which a head flit waits.
-    waiting_outputs: Vec<u64>,
     /// One bit per router with something to allocate.
     active: Vec<u64>,
 

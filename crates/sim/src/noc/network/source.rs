@@ -1,6 +1,5 @@
 //! The second phase of a cycle: endpoints send, each at most one flit.
 
-use super::arrive::choice;
 use super::{Bits, Network};
 
 impl Network {
@@ -65,7 +64,7 @@ impl Network {
     fn start_packet(&mut self, queue: usize, output: usize, vnet: usize) -> bool {
         let id = self.sources[queue].first;
         let hash = self.slab.routes[id as usize].hash;
-        let allowed = choice(self.tables.whole(vnet), self.ordered[vnet], hash);
+        let allowed = self.tables.at_source(vnet, hash);
         let port = &mut self.out_ports[output];
         let Some(vc) = port.choose_vc(allowed & port.credit) else { return false };
         port.next_vc = vc + 1;

@@ -13,6 +13,8 @@ pub(super) type Flit = u32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InVc {
     pub router: u32,
+    /// Input port, counted over all routers.
+    pub port_index: u32,
     /// Output VC upstream, where credits go; [`NONE`] at an unused input.
     pub upstream: u32,
     /// VCs that the packet at the front may use at its output.
@@ -35,24 +37,39 @@ pub(super) struct InVc {
     pub credit_delay: u8,
 }
 
+/// What a router needs for allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RouterState {
+    /// Input ports with a VC that is ready for the switch.
+    pub ready: u64,
+    /// Input ports with a head flit that waits for an output VC.
+    pub waiting: u64,
+    /// Input port that VC allocation serves first.
+    pub next_waiting: u8,
+    /// Heads are routed upstream, and compete for the switch in the cycle in which they get a VC.
+    pub lookahead: bool,
+    /// Turns of directories' packets are counted here.
+    pub edge: bool,
+}
+
 /// What an input port needs for allocation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InPort {
-    /// Outputs that grant to it, in the middle of an allocation; zero otherwise.
-    pub grants: u64,
-    /// Output that it accepts first.
-    pub next_output: u8,
-    /// VC that it sends from first.
+    /// VCs with a flit, an output VC and a credit.
+    pub ready: u32,
+    /// VCs whose head flit waits for an output VC.
+    pub waiting: u32,
+    /// VC for which the switch is asked first.
     pub next_vc: u8,
+    /// VC for which it is asked in this cycle.
+    pub asks: u8,
 }
 
 /// What an output port needs for allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutPort {
-    /// Input ports with a flit that is ready for the switch.
-    pub ready: u64,
-    /// Input ports with a head flit that waits for a VC.
-    pub waiting: u64,
+    /// Input ports that ask for it, in the middle of an allocation; zero otherwise.
+    pub asked: u64,
     /// VCs that no packet holds.
     pub free: u32,
     /// VCs with a credit.
@@ -67,9 +84,7 @@ pub(super) struct OutPort {
     pub delay: u8,
     /// Input port that the switch serves first.
     pub next_input: u8,
-    /// Input port that VC allocation serves first.
-    pub next_waiting: u8,
-    /// VC that VC allocation gives first.
+    /// VC that VC allocation gives first if none is empty.
     pub next_vc: u8,
 }
 

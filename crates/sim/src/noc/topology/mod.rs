@@ -107,7 +107,7 @@ impl Topology {
     pub fn next_hop(&self, order: Order, router: usize, dst: usize) -> (usize, VcClass) {
         let eject = self.endpoints[dst].eject;
         if eject.router == router {
-            return (eject.port, VcClass::Any);
+            return (eject.port, VcClass::Whole);
         }
         match self.shape {
             Shape::Mesh { .. } | Shape::ChipMesh { .. } => {

@@ -1,0 +1,70 @@
+//! What only the inside of the network shows.
+
+use super::super::spec::{Packet, Pipeline, Spec, VnetSpec};
+use super::{Delivered, Network};
+use crate::engine::Random;
+
+impl Network {
+    /// A cycle in which routers are visited from the last to the first.
+    fn tick_backwards(&mut self) {
+        self.arrive();
+        self.inject();
+        for router in (0..self.routers.len()).rev() {
+            let (word, bit) = (router / 64, 1 << (router % 64));
+            if self.active[word] & bit != 0 && !self.allocate_router(router) {
+                self.active[word] &= !bit;
+            }
+        }
+        self.now += 1;
+    }
+}
+
+fn storm(spec: &Spec, tick: fn(&mut Network)) -> Vec<Delivered> {
+    let mut network = Network::new(spec, 3).unwrap();
+    let mut random = Random::new(3, 0);
+    let endpoints = network.endpoints() as u64;
+    let mut log = Vec::new();
+    for tag in 0..4000 {
+        network.send(Packet {
+            src: random.below(endpoints) as u16,
+            dst: random.below(endpoints) as u16,
+            vnet: random.below(2) as u8,
+            flits: 1 + random.below(5) as u8,
+            from_directory: random.below(2) == 0,
+            flow: 0,
+            tag,
+        });
+        if tag % 8 == 0 {
+            tick(&mut network);
+        }
+    }
+    while !network.is_idle() {
+        tick(&mut network);
+        let arrived: Vec<u16> = network.arrived().collect();
+        for (endpoint, vnet) in arrived.into_iter().flat_map(|e| [(e, 0), (e, 1)]) {
+            log.extend(network.take_timed(endpoint, vnet));
+        }
+    }
+    log
+}
+
+#[test]
+fn the_order_in_which_routers_are_visited_does_not_matter() {
+    for (topology, routing) in [
+        ("mesh:5x5", "o1turn"),
+        ("chip-mesh:4x4", "cdr-directory"),
+        ("torus:4x4", "minimal"),
+        ("noc-out:4x4", "minimal"),
+    ] {
+        for router in [Pipeline::One, Pipeline::Three, Pipeline::Five] {
+            let (topology, routing) = (topology.parse().unwrap(), routing.parse().unwrap());
+            let mut spec = Spec::standalone(topology, routing, router);
+            spec.vnets =
+                vec![VnetSpec { vcs: 2, ordered: true }, VnetSpec { vcs: 3, ordered: false }];
+            spec.buffer_flits = 3;
+            spec.delivery_capacity_packets = 3;
+            let forwards = storm(&spec, Network::tick);
+            assert_eq!(forwards, storm(&spec, Network::tick_backwards), "{topology} {router}");
+        }
+    }
+}
