@@ -136,10 +136,10 @@ impl PrivateCache {
             return None;
         }
         let entry = self.tags.victim(line, |_, block| block.is_stable())?;
-        if let Some(victim) = self.tags.line(entry) {
-            if self.step(entry, victim, wires, l1::Block::evict) != Eviction::Gone {
-                return None;
-            }
+        if let Some(victim) = self.tags.line(entry)
+            && self.step(entry, victim, wires, l1::Block::evict) != Eviction::Gone
+        {
+            return None;
         }
         self.tags.fill(entry, line, l1::Block::new());
         Some(entry)

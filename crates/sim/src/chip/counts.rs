@@ -34,6 +34,8 @@ counts! {
     rrpp_lines => "rrpp.lines",
     /// Requests that RRPPs got.
     rrpp_requests => "rrpp.requests",
+    /// Accesses to memory that RRPPs began.
+    rrpp_accesses => "rrpp.accesses",
     /// Requests that RRPPs answered.
     rrpp_replies => "rrpp.replies",
     /// Time from a request's arrival to its reply, summed.
@@ -62,6 +64,4 @@ counts! {
     memory_reads => "memory.reads",
     /// Blocks written to memory.
     memory_writes => "memory.writes",
-    /// Completions that software could see before their data had reached its home.
-    early_completions => "rcp.early_completions",
 }

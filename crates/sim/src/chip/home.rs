@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use super::block::Block;
-use super::layout::{Line, Part, SEGMENT_LINE};
+use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
 use super::message::{Letter, Payload, UNTRACED};
 use super::tags::Tags;
 use super::values::Values;
 use super::wires::{Event, Wires};
 use crate::coherence::home::{self, Action, Actions, Directory};
 use crate::coherence::{Forward, Message, Party, Request};
+use crate::engine::Random;
 use crate::machine::Machine;
 
 /// A block for which something is under way.
@@ -62,6 +63,26 @@ impl Home {
         }
     }
 
+    /// Fills the bank with blocks of the workload's footprint, as it would be after a long run: one
+    /// half read for other nodes, the other half written for this one.
+    pub fn warm(&mut self, footprint_lines: u64, random: &mut Random, wires: &Wires) {
+        let homes = u64::from(wires.layout.homes);
+        let share = footprint_lines / homes;
+        if share == 0 {
+            return;
+        }
+        for _ in 0..self.llc.capacity() {
+            let dirty = random.below(2) == 0;
+            let base = if dirty { BUFFER_LINE } else { SEGMENT_LINE };
+            let line = base + random.below(share) * homes + u64::from(self.number);
+            let index = wires.layout.index_at_home(line);
+            if self.llc.find(index, line).is_none() {
+                let entry = self.llc.victim(index, |_, _| true).expect("a set has a way");
+                self.llc.fill(entry, line, dirty);
+            }
+        }
+    }
+
     /// Whether another request may come in.
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -92,11 +113,11 @@ impl Home {
         else {
             panic!("home[{}] looked up {payload:?}", self.number);
         };
-        if let Some(active) = self.active.iter_mut().find(|active| active.line == line) {
-            if active.block.is_busy() {
-                active.waiting.push_back((from, request));
-                return;
-            }
+        if let Some(active) = self.active.iter_mut().find(|active| active.line == line)
+            && active.block.is_busy()
+        {
+            active.waiting.push_back((from, request));
+            return;
         }
         self.serve(line, from, request, wires);
     }

@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 use rackmem_abi::Packet;
 use rackmem_rmc::{Bounds, ContextTable};
 
-use crate::engine::Cycle;
+use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
 use crate::noc;
@@ -50,6 +50,9 @@ use rrpp::Rrpp;
 use tile::{NiCache, Tile};
 use values::Values;
 use wires::{Event, Wires};
+
+/// First stream of random numbers for the contents of LLC banks; cores have those below.
+const WARM_STREAM: u64 = 1 << 62;
 
 /// A chip.
 pub struct Chip {
@@ -145,6 +148,15 @@ impl Chip {
         }
     }
 
+    /// Fills the LLC as a long run would.
+    pub fn warm(&mut self, machine: &Machine) {
+        let lines = machine.workload.footprint_bytes / BLOCK_BYTES;
+        for (number, home) in self.homes.iter_mut().enumerate() {
+            let mut random = Random::new(machine.seed, WARM_STREAM + number as u64);
+            home.warm(lines, &mut random, &self.wires);
+        }
+    }
+
     /// The next cycle in which something happens, if anything will.
     #[inline]
     pub fn next_cycle(&self) -> Option<Cycle> {
@@ -206,10 +218,10 @@ impl Chip {
     fn deliver_from(&mut self, endpoint: u16, vnet: u8) {
         while let Some(packet) = self.wires.net.peek(endpoint, vnet) {
             let to = self.wires.letters.get(packet.tag).to;
-            if let (Part::Home(n), VNET_REQUEST) = (to, vnet) {
-                if !self.inboxes[usize::from(n)].letters.is_empty() {
-                    return self.admit(n);
-                }
+            if let (Part::Home(n), VNET_REQUEST) = (to, vnet)
+                && !self.inboxes[usize::from(n)].letters.is_empty()
+            {
+                return self.admit(n);
             }
             let tag = packet.tag;
             if !self.has_room(self.wires.letters.get(tag)) {
@@ -281,13 +293,13 @@ impl Chip {
             Part::NiCache(n) => self.ni_caches[usize::from(n)].receive(letter.payload, wires),
             Part::Home(n) => self.homes[usize::from(n)].receive(letter, wires),
             Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
-            Part::Engine(n) => self.to_engine(n, letter.payload),
-            Part::Rrpp(n) => self.to_rrpp(n, letter.payload),
-            Part::Port(n) => self.to_port(n, letter.payload),
+            Part::Engine(n) => self.engine_receives(n, letter.payload),
+            Part::Rrpp(n) => self.rrpp_receives(n, letter.payload),
+            Part::Port(n) => self.port_receives(n, letter.payload),
         }
     }
 
-    fn to_engine(&mut self, number: u16, payload: Payload) {
+    fn engine_receives(&mut self, number: u16, payload: Payload) {
         use crate::coherence::Message;
         let Chip { wires, rmcs, tiles, .. } = self;
         let rmc = &mut rmcs[usize::from(number)];
@@ -310,7 +322,7 @@ impl Chip {
         }
     }
 
-    fn to_rrpp(&mut self, number: u16, payload: Payload) {
+    fn rrpp_receives(&mut self, number: u16, payload: Payload) {
         use crate::coherence::Message;
         let rrpp = &mut self.rrpps[usize::from(number)];
         match payload {
@@ -324,7 +336,7 @@ impl Chip {
         }
     }
 
-    fn to_port(&mut self, number: u16, payload: Payload) {
+    fn port_receives(&mut self, number: u16, payload: Payload) {
         let Payload::Net(packet) = payload else { panic!("port[{number}] got {payload:?}") };
         match packet.packet {
             Packet::Request(_) => {

@@ -353,12 +353,12 @@ impl Rmc {
     ) {
         let offset = (buffer % BLOCK_BYTES) as usize;
         let line = buffer / BLOCK_BYTES;
-        if let Ok(whole) = <&[u8; 64]>::try_from(bytes) {
-            if offset == 0 {
-                let update = Update::Replace(Block::from_bytes(whole));
-                let store = Store { ready_at, line, update, tid, completion: finished };
-                return self.stores.push_back(store);
-            }
+        if let Ok(whole) = <&[u8; 64]>::try_from(bytes)
+            && offset == 0
+        {
+            let update = Update::Replace(Block::from_bytes(whole));
+            let store = Store { ready_at, line, update, tid, completion: finished };
+            return self.stores.push_back(store);
         }
         let (here, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES as usize - offset));
         let update = Update::Modify(Block::write(offset, here));

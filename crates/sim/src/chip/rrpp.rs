@@ -95,6 +95,7 @@ impl Rrpp {
         let line = SEGMENT_LINE + header.offset / BLOCK_BYTES;
         self.accesses.push(Access { at, line, header, engine });
         let home = wires.layout.home_of(line);
+        wires.counts.rrpp_accesses += 1;
         wires.counts.rrpp_hops += wires.hops(self.part(), Part::Home(home));
         self.send_home(line, Message::Request(memory_request(&request)), wires);
         true

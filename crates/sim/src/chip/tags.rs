@@ -35,6 +35,11 @@ impl<T: Clone + Default> Tags<T> {
         }
     }
 
+    /// Lines that it can hold.
+    pub fn capacity(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Where a line is, if it is there. `index` chooses the set; it is the line's number or, in a
     /// bank, its number within the bank.
     #[inline]

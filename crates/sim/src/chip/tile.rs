@@ -72,12 +72,14 @@ impl Tile {
     /// Takes a message.
     pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
         match (payload, &mut self.ni) {
-            (Payload::Coherence { line, message, .. }, None) => self.to_l1(line, message, wires),
+            (Payload::Coherence { line, message, .. }, None) => {
+                self.l1_receives(line, message, wires)
+            }
             (Payload::Coherence { line, message, .. }, Some(ni)) => {
                 let complete = ni.cache.from_network(line, message, wires);
                 ni.changed(line, complete, wires);
             }
-            (Payload::ToL1 { line, message }, _) => self.to_l1(line, message, wires),
+            (Payload::ToL1 { line, message }, _) => self.l1_receives(line, message, wires),
             (Payload::ToBackSide { line, to, message }, Some(ni)) => {
                 let complete = ni.cache.from_l1(line, to, message, wires);
                 ni.changed(line, complete, wires);
@@ -100,7 +102,7 @@ impl Tile {
         self.core.drain(&mut self.l1, wires);
     }
 
-    fn to_l1(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
+    fn l1_receives(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
         let complete = self.l1.deliver(line, message, wires);
         self.core.changed(line, complete, &mut self.l1, wires);
     }

@@ -87,6 +87,8 @@ pub struct Wires {
     header_bytes: u32,
     local_cycles: u64,
     separate_ni_caches: bool,
+    /// Links between endpoints, by source and destination.
+    hops: Vec<u8>,
 }
 
 impl Wires {
@@ -95,12 +97,15 @@ impl Wires {
     /// # Errors
     /// What [`Network::new`] says.
     pub fn new(machine: &Machine, nid: u16, seed: u64) -> Result<Wires, noc::SpecError> {
+        let net = Network::new(&super::noc_spec::of(machine), seed)?;
+        let hops = all_hops(&net);
         Ok(Wires {
             now: 0,
             nid,
             segment_bytes: machine.workload.footprint_bytes,
             layout: Layout::new(machine),
-            net: Network::new(&super::noc_spec::of(machine), seed)?,
+            net,
+            hops,
             wheel: Wheel::default(),
             letters: Slab::default(),
             departures: VecDeque::new(),
@@ -187,10 +192,10 @@ impl Wires {
     }
 
     /// Links between two parts.
+    #[inline]
     pub fn hops(&self, from: Part, to: Part) -> u64 {
         let (src, dst) = (self.layout.endpoint(from), self.layout.endpoint(to));
-        let xy = noc::Order::Xy;
-        self.net.topology().hops(xy, usize::from(src), usize::from(dst)).len() as u64
+        u64::from(self.hops[usize::from(src) * self.net.endpoints() + usize::from(dst)])
     }
 
     /// A packet leaves the chip.
@@ -205,6 +210,13 @@ impl Wires {
         }
         self.departures.push_back(Departure { cycle: self.now + delay, packet });
     }
+}
+
+fn all_hops(net: &Network) -> Vec<u8> {
+    let endpoints = 0..net.endpoints();
+    let pairs = endpoints.clone().flat_map(|src| endpoints.clone().map(move |dst| (src, dst)));
+    let hops = |(src, dst)| net.topology().hops(noc::Order::Xy, src, dst).len() as u8;
+    pairs.map(hops).collect()
 }
 
 /// Messages of one flow stay in order where the network is asked for it: those about one block.

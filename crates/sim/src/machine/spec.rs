@@ -478,7 +478,7 @@ impl Default for WorkloadSpec {
             cores: 0,
             first_core: 0,
             footprint_bytes: 1 << 30,
-            warmup_reads: 40,
+            warmup_reads: 136,
         }
     }
 }
@@ -490,7 +490,7 @@ impl Default for RunSpec {
             stable_percent: 1.0,
             min_windows: 2,
             max_windows: 40,
-            reads: 100,
+            reads: 128,
             watchdog_cycles: 200_000,
             threads: 0,
         }

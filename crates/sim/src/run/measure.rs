@@ -160,8 +160,8 @@ fn stats(chip: &Chip) -> Stats {
     let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
     let replies = counts.rrpp_replies;
     put("rrpp.latency_mean_cycles".into(), mean(counts.rrpp_latency_cycles, replies));
-    put("rrpp.hops_mean".into(), mean(counts.rrpp_hops, counts.rrpp_requests));
-    put("rrpp.dram_share".into(), mean(counts.rrpp_from_memory, counts.rrpp_requests));
+    put("rrpp.hops_mean".into(), mean(counts.rrpp_hops, counts.rrpp_accesses));
+    put("rrpp.dram_share".into(), mean(counts.rrpp_from_memory, counts.rrpp_accesses));
     let network = chip.wires.net.stats();
     for (name, vnet) in NAMES.iter().zip(&network.vnets) {
         put(format!("noc.flits.{name}"), vnet.flits_injected as f64);

@@ -32,6 +32,7 @@ impl Mirror {
     pub fn new(machine: &Machine) -> Result<Mirror, RunError> {
         let chip = Chip::new(machine, 0, NODES);
         let mut chip = chip.map_err(|error| RunError::Impossible(format!("noc: {error}")))?;
+        chip.warm(machine);
         chip.start();
         let hops = u64::from(machine.network.hops);
         let network_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
