@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use rackmem_abi::{CQ_ENTRY_BYTES, CqEntry, Op, Packet, Reply, Status, WQ_ENTRY_BYTES, WqEntry};
+use rackmem_abi::{CQ_ENTRY_BYTES, CqEntry, Op, Reply, Status, WQ_ENTRY_BYTES, WqEntry};
 use rackmem_rmc::qp::Cursor;
 
 use super::cache::PrivateCache;
@@ -430,7 +430,7 @@ fn remote_load(core: &Core, offset: u64, nid: u16) -> NetPacket {
         tid: 0,
     };
     let request = rackmem_abi::Request { header, payload: [0; rackmem_abi::LINE_BYTES] };
-    NetPacket { packet: Packet::Request(request), engine: core.number }
+    NetPacket::request(request, core.number)
 }
 
 // The part of a buffer's address that a core computes must fit the entry.

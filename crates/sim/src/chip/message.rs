@@ -1,11 +1,12 @@
 //! What travels on the chip.
 
-use rackmem_abi::{Packet, Status};
+use rackmem_abi::{Packet, Request, Status};
 use rackmem_rmc::Work;
 
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line, Part};
 use crate::coherence::{Message, Party};
+use crate::engine::Cycle;
 
 /// Virtual networks: each waits for later ones only, the last one for the first, so there is no
 /// cycle. Requests wait for forwards and responses, forwards for responses, responses for nothing;
@@ -27,6 +28,23 @@ pub struct NetPacket {
     pub packet: Packet,
     /// Which RGP of the source sent the request: its reply goes there.
     pub engine: u16,
+    /// Of a reply: when the RRPP got the request, and when it had done with it.
+    pub served: (Cycle, Cycle),
+}
+
+impl NetPacket {
+    /// A request of this RGP.
+    pub const fn request(request: Request, engine: u16) -> NetPacket {
+        NetPacket { packet: Packet::Request(request), engine, served: (0, 0) }
+    }
+
+    /// Number of the node that it goes to.
+    pub const fn destination(&self) -> u16 {
+        match &self.packet {
+            Packet::Request(request) => request.header.dst_nid,
+            Packet::Reply(reply) => reply.header.dst_nid,
+        }
+    }
 }
 
 /// Content of a message.

@@ -305,12 +305,12 @@ impl Chip {
         let rmc = &mut rmcs[usize::from(number)];
         match payload {
             Payload::Work { qp, slot, work } => rmc.accept(qp, slot, work, wires),
-            Payload::Net(NetPacket { packet: Packet::Reply(reply), .. }) => {
+            Payload::Net(NetPacket { packet: Packet::Reply(reply), served, .. }) => {
                 match wires.layout.placement {
                     Placement::Numa => tiles[usize::from(number)].core.loaded(&reply, wires),
                     Placement::PerTile => rmc.reply(reply, wires),
                     Placement::Edge | Placement::Split => {
-                        wires.probe.mark(Mark::Back, wires.now);
+                        wires.probe.back(served, wires.now);
                         rmc.reply(reply, wires);
                     }
                 }
@@ -326,7 +326,7 @@ impl Chip {
         use crate::coherence::Message;
         let rrpp = &mut self.rrpps[usize::from(number)];
         match payload {
-            Payload::Net(NetPacket { packet: Packet::Request(request), engine }) => {
+            Payload::Net(NetPacket { packet: Packet::Request(request), engine, .. }) => {
                 rrpp.receive(request, engine, &mut self.wires);
             }
             Payload::Coherence { line, message: Message::Response(response), .. } => {
@@ -344,7 +344,7 @@ impl Chip {
                 self.wires.depart(packet);
             }
             Packet::Reply(_) => {
-                self.wires.probe.mark(Mark::Back, self.wires.now);
+                self.wires.probe.back(packet.served, self.wires.now);
                 self.ports[usize::from(number)].replies.push_back(packet);
                 self.pump_port(number);
             }

@@ -68,6 +68,13 @@ impl Probe {
         }
     }
 
+    /// A reply is back at the chip; the RRPP had its request from the one cycle to the other.
+    pub fn back(&mut self, served: (Cycle, Cycle), now: Cycle) {
+        self.mark(Mark::AtRrpp, served.0);
+        self.mark(Mark::RrppDone, served.1);
+        self.mark(Mark::Back, now);
+    }
+
     /// The core's look at the CQ missed its L1 at `since` and is answered now. The CQ entry has
     /// been on its way since it was written, or since it was asked for.
     pub fn cq_transfer(&mut self, since: Cycle, now: Cycle) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rackmem_abi::{Packet, Reply, Request as NetRequest, Status};
+use rackmem_abi::{Reply, Request as NetRequest, Status};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
 
@@ -264,7 +264,7 @@ impl Rmc {
     }
 
     fn transmit(&mut self, request: NetRequest, wires: &mut Wires) {
-        let packet = NetPacket { packet: Packet::Request(request), engine: self.number };
+        let packet = NetPacket::request(request, self.number);
         if wires.layout.engines_in_tiles() {
             wires.probe.mark(Mark::FrontendDone, wires.now);
             let port = Part::Port(wires.layout.unit_of_tile(self.number));

@@ -9,7 +9,6 @@ use rackmem_rmc::{ContextTable, rrpp};
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use super::message::{NetPacket, Payload, VNET_REQUEST};
-use super::probe::Mark;
 use super::rmc::PORT_QUEUE;
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
@@ -68,7 +67,6 @@ impl Rrpp {
 
     /// A request has come from the network.
     pub fn receive(&mut self, request: NetRequest, engine: u16, wires: &mut Wires) {
-        wires.probe.mark(Mark::AtRrpp, wires.now);
         wires.counts.rrpp_requests += 1;
         self.arrived.push_back(Arrived { at: wires.now, request, engine });
         let ready = wires.now + self.request_cycles.max(1);
@@ -151,11 +149,12 @@ impl Rrpp {
         let from = (request.offset % BLOCK_BYTES) as usize;
         reply.payload[..bytes].copy_from_slice(&block.to_bytes()[from..from + bytes]);
         let done = wires.now + self.reply_cycles;
-        wires.probe.mark(Mark::RrppDone, done);
         wires.counts.rrpp_replies += 1;
         wires.counts.rrpp_lines += u64::from(bytes > 0);
         wires.counts.rrpp_latency_cycles += done - arrived_at;
-        wires.depart_after(self.reply_cycles, NetPacket { packet: Packet::Reply(reply), engine });
+        let packet = Packet::Reply(reply);
+        let served = (arrived_at, done);
+        wires.depart_after(self.reply_cycles, NetPacket { packet, engine, served });
     }
 
     fn send_home(&self, line: Line, message: Message<Block>, wires: &mut Wires) {

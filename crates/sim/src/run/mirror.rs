@@ -5,10 +5,12 @@
 //! This is the traffic generator of Manycore NI §5: incoming requests at the rate of the outgoing
 //! ones, and RRPP latency plus network latency for each round trip, without a mean in between.
 
+use std::slice;
+
 use rackmem_abi::{Header, Packet};
 
-use super::RunError;
 use super::watchdog::Watchdog;
+use super::{RunError, World};
 use crate::chip::Chip;
 use crate::chip::message::NetPacket;
 use crate::engine::Cycle;
@@ -39,40 +41,35 @@ impl Mirror {
         Ok(Mirror { chip, network_cycles })
     }
 
-    /// Simulates the next cycle in which something happens.
-    pub(super) fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
-        match self.chip.next_cycle() {
-            Some(next) => self.cycle(next),
-            None => return Err(watchdog.deadlock(&self.chip)),
-        }
-        watchdog.check(&self.chip)
-    }
-
-    /// Simulates up to and including cycle `end`.
-    pub(super) fn run_until(
-        &mut self,
-        end: Cycle,
-        watchdog: &mut Watchdog,
-    ) -> Result<(), RunError> {
-        loop {
-            match self.chip.next_cycle() {
-                Some(next) if next <= end => self.cycle(next),
-                Some(_) => break,
-                None => return Err(watchdog.deadlock(&self.chip)),
-            }
-            watchdog.check(&self.chip)?;
-        }
-        // The window ends even if nothing happens in its last cycle.
-        self.chip.wires.now = self.chip.wires.now.max(end);
-        Ok(())
-    }
-
     fn cycle(&mut self, now: Cycle) {
         self.chip.cycle(now);
         while let Some(departure) = self.chip.wires.departures.pop_front() {
             let delay = departure.cycle - now + self.network_cycles;
             self.chip.receive(delay, reflect(departure.packet));
         }
+    }
+}
+
+impl World for Mirror {
+    fn chips(&mut self) -> &mut [Chip] {
+        slice::from_mut(&mut self.chip)
+    }
+
+    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        match self.chip.next_cycle() {
+            Some(next) => self.cycle(next),
+            None => return Err(watchdog.deadlock(slice::from_ref(&self.chip))),
+        }
+        watchdog.check(slice::from_ref(&self.chip))
+    }
+
+    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        while self.chip.next_cycle().is_none_or(|next| next <= end) {
+            self.step(watchdog)?;
+        }
+        // The window ends even if nothing happens in its last cycle.
+        self.chip.wires.now = self.chip.wires.now.max(end);
+        Ok(())
     }
 }
 

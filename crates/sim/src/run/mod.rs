@@ -3,21 +3,25 @@
 //! | file | what |
 //! |---|---|
 //! | [`mirror`] | one chip; the remote ends are its mirror image (Manycore NI §5) |
-//! | [`measure`] | windows, and what is reported |
+//! | [`rack`] | several chips and the fabric between them, in parallel |
+//! | [`meter`] | windows, and what is reported |
 //! | [`watchdog`] | a machine that does not get on is given up, with what is stuck |
 
-mod measure;
+mod meter;
 mod mirror;
+mod rack;
 mod watchdog;
 
 use std::fmt;
 
 use crate::chip::Chip;
+use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
 use crate::report::Report;
-use measure::Meter;
+use meter::Meter;
 pub use mirror::Mirror;
+pub use rack::Rack;
 use watchdog::Watchdog;
 
 /// What to do besides simulating.
@@ -48,79 +52,99 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+/// One or more chips and what is between them.
+trait World {
+    /// The chips; the first one is measured.
+    fn chips(&mut self) -> &mut [Chip];
+
+    /// Simulates the next stretch in which something happens.
+    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError>;
+
+    /// Simulates up to and including cycle `end`.
+    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError>;
+}
+
 /// Runs a machine until its workload is measured.
 ///
 /// # Errors
 /// [`RunError`]
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
     match machine.network.remote {
-        Remote::Generator => {
-            let mut mirror = Mirror::new(machine)?;
-            mirror.chip.wires.trace.record(options.traced_reads);
-            match machine.workload.kind {
-                WorkloadKind::SyncRead => latency(machine, options, mirror),
-                WorkloadKind::AsyncRead => bandwidth(machine, options, mirror),
-            }
-        }
-        Remote::Nodes => Err(RunError::Impossible("not yet".to_owned())),
+        Remote::Generator => measure(machine, options, Mirror::new(machine)?),
+        Remote::Nodes => measure(machine, options, Rack::new(machine)?),
     }
 }
 
-/// The cores that take part.
-fn cores(machine: &Machine, chip: &Chip) -> std::ops::Range<u16> {
-    let tiles = chip.wires.layout.tiles;
+fn measure(
+    machine: &Machine,
+    options: &Options<'_>,
+    mut world: impl World,
+) -> Result<Report, RunError> {
+    world.chips()[0].wires.trace.record(options.traced_reads);
+    match machine.workload.kind {
+        WorkloadKind::SyncRead => latency(machine, options, &mut world),
+        WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),
+    }
+}
+
+/// The cores of a chip that take part.
+fn cores(machine: &Machine) -> std::ops::Range<u16> {
+    let tiles = machine.tiles.columns * machine.tiles.rows;
     let first = machine.workload.first_core.min(tiles - 1);
     match machine.workload.cores {
         0 => first..tiles,
-        cores => first..(first + cores).min(tiles),
+        cores => first..first.saturating_add(cores).min(tiles),
     }
 }
 
-/// Synchronous reads of one core after the other, on a chip that does nothing else.
+/// Synchronous reads of one core of the first chip after the other, while nothing else happens.
 fn latency(
     machine: &Machine,
     options: &Options<'_>,
-    mut mirror: Mirror,
+    world: &mut impl World,
 ) -> Result<Report, RunError> {
     let meter = Meter::start(machine);
     let mut latencies = Vec::new();
-    for core in cores(machine, &mirror.chip) {
-        let mut watchdog = Watchdog::new(machine, &mirror.chip);
-        let Chip { tiles, wires, .. } = &mut mirror.chip;
-        let core = &mut tiles[usize::from(core)].core;
-        core.start(machine.workload.warmup_reads, machine.run.reads, wires);
-        let number = usize::from(core.number());
-        while !mirror.chip.tiles[number].core.is_done() {
-            mirror.step(&mut watchdog)?;
+    for core in cores(machine) {
+        let core = usize::from(core);
+        let Chip { tiles, wires, .. } = &mut world.chips()[0];
+        let mut watchdog = Watchdog::new(machine, wires.now);
+        tiles[core].core.start(machine.workload.warmup_reads, machine.run.reads, wires);
+        while !world.chips()[0].tiles[core].core.is_done() {
+            world.step(&mut watchdog)?;
         }
-        latencies.extend(mirror.chip.tiles[number].core.take_latencies());
+        let chip = &mut world.chips()[0];
+        latencies.extend(chip.tiles[core].core.take_latencies());
         if let Some(progress) = options.progress {
-            progress(mirror.chip.wires.now);
+            progress(chip.wires.now);
         }
     }
-    Ok(meter.latency_report(&mut mirror.chip, latencies))
+    Ok(meter.latency_report(&mut world.chips()[0], latencies))
 }
 
 /// Asynchronous reads of all cores, window by window, until the bandwidth is stable.
 fn bandwidth(
     machine: &Machine,
     options: &Options<'_>,
-    mut mirror: Mirror,
+    world: &mut impl World,
 ) -> Result<Report, RunError> {
     let mut meter = Meter::start(machine);
-    let mut watchdog = Watchdog::new(machine, &mirror.chip);
-    for core in cores(machine, &mirror.chip) {
-        let Chip { tiles, wires, .. } = &mut mirror.chip;
-        tiles[usize::from(core)].core.start(0, 0, wires);
-    }
-    loop {
-        let end = mirror.chip.wires.now + machine.run.window_cycles;
-        mirror.run_until(end, &mut watchdog)?;
-        if let Some(progress) = options.progress {
-            progress(mirror.chip.wires.now);
+    let mut watchdog = Watchdog::new(machine, 0);
+    for Chip { tiles, wires, .. } in world.chips() {
+        for core in cores(machine) {
+            tiles[usize::from(core)].core.start(0, 0, wires);
         }
-        if meter.window(&mirror.chip) {
-            return Ok(meter.bandwidth_report(&mut mirror.chip));
+    }
+    let mut end = 0;
+    loop {
+        end += machine.run.window_cycles;
+        world.run_until(end, &mut watchdog)?;
+        if let Some(progress) = options.progress {
+            progress(end);
+        }
+        let chip = &mut world.chips()[0];
+        if meter.window(chip) {
+            return Ok(meter.bandwidth_report(chip));
         }
     }
 }

@@ -21,8 +21,8 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// A watchdog as patient as the machine says.
-    pub fn new(machine: &Machine, chip: &Chip) -> Watchdog {
-        let since = chip.wires.now;
+    pub fn new(machine: &Machine, now: Cycle) -> Watchdog {
+        let since = now;
         Watchdog { patience_cycles: machine.run.watchdog_cycles, steps: 0, progress: 0, since }
     }
 
@@ -31,33 +31,41 @@ impl Watchdog {
     /// # Errors
     /// [`RunError::Stuck`] if nothing has got on for too long.
     #[inline]
-    pub fn check(&mut self, chip: &Chip) -> Result<(), RunError> {
+    pub fn check(&mut self, chips: &[Chip]) -> Result<(), RunError> {
         self.steps += 1;
-        if self.steps < STEPS { Ok(()) } else { self.look(chip) }
+        if self.steps < STEPS { Ok(()) } else { self.look(chips) }
     }
 
-    fn look(&mut self, chip: &Chip) -> Result<(), RunError> {
+    fn look(&mut self, chips: &[Chip]) -> Result<(), RunError> {
         self.steps = 0;
-        let counts = &chip.wires.counts;
-        let progress = counts.reads + counts.rcp_lines + counts.rrpp_lines;
+        let done = |chip: &Chip| {
+            let counts = &chip.wires.counts;
+            counts.reads + counts.rcp_lines + counts.rrpp_lines
+        };
+        let progress = chips.iter().map(done).sum();
+        let now = chips.iter().map(|chip| chip.wires.now).max().unwrap_or(0);
         if progress != self.progress {
-            (self.progress, self.since) = (progress, chip.wires.now);
-        } else if chip.wires.now - self.since > self.patience_cycles {
-            let waited = chip.wires.now - self.since;
+            (self.progress, self.since) = (progress, now);
+        } else if now - self.since > self.patience_cycles {
+            let waited = now - self.since;
             return Err(RunError::Stuck(format!(
                 "no progress for {waited} cycles (run.watchdog_cycles = {})\n{}",
                 self.patience_cycles,
-                describe(chip)
+                describe_all(chips)
             )));
         }
         Ok(())
     }
 
     /// Nothing will ever happen again, and the workload is not done.
-    pub fn deadlock(&self, chip: &Chip) -> RunError {
-        let now = chip.wires.now;
-        RunError::Stuck(format!("everything waits since cycle {now}\n{}", describe(chip)))
+    pub fn deadlock(&self, chips: &[Chip]) -> RunError {
+        RunError::Stuck(format!("everything waits for something\n{}", describe_all(chips)))
     }
+}
+
+fn describe_all(chips: &[Chip]) -> String {
+    let node = |chip: &Chip| format!("node {} {}", chip.wires.nid, describe(chip));
+    chips.iter().map(node).collect::<Vec<_>>().join("\n")
 }
 
 /// What is under way, by part.

@@ -1,0 +1,115 @@
+//! Several chips in full detail, and the fabric between them: every two are equally far apart.
+//!
+//! What leaves a chip reaches another one a fabric latency later, so for that long the chips do not
+//! see each other: they are simulated side by side, an epoch of one latency at a time, and exchange
+//! packets in between, in the order of their numbers. The result does not depend on the threads.
+
+use super::watchdog::Watchdog;
+use super::{RunError, World};
+use crate::chip::Chip;
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::machine::spec::WorkloadKind;
+
+/// Chips and fabric.
+pub struct Rack {
+    chips: Vec<Chip>,
+    network_cycles: u64,
+    threads: usize,
+}
+
+impl Rack {
+    /// The rack of a machine, started.
+    ///
+    /// # Errors
+    /// [`RunError::Impossible`] for a network that cannot be built.
+    pub fn new(machine: &Machine) -> Result<Rack, RunError> {
+        let nodes = machine.network.nodes;
+        let chip = |nid| {
+            let mut chip = Chip::new(machine, nid, nodes)?;
+            chip.warm(machine);
+            chip.start();
+            Ok(chip)
+        };
+        let chips: Result<Vec<Chip>, crate::noc::SpecError> = (0..nodes).map(chip).collect();
+        let chips = chips.map_err(|error| RunError::Impossible(format!("noc: {error}")))?;
+        let hops = u64::from(machine.network.hops);
+        let threads = match (machine.workload.kind, machine.run.threads) {
+            // A single read keeps one chip busy at a time.
+            (WorkloadKind::SyncRead, _) => 1,
+            (_, 0) => std::thread::available_parallelism().map_or(1, usize::from),
+            (_, threads) => threads as usize,
+        };
+        let network_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
+        Ok(Rack { threads: threads.min(chips.len()), chips, network_cycles })
+    }
+
+    /// The cycle in which the next thing happens anywhere.
+    fn next_cycle(&self) -> Option<Cycle> {
+        self.chips.iter().filter_map(Chip::next_cycle).min()
+    }
+
+    /// Simulates all chips up to and including cycle `last`, which is less than a fabric latency
+    /// away, then lets their packets travel.
+    fn epoch(&mut self, last: Cycle) {
+        let per_thread = self.chips.len().div_ceil(self.threads);
+        if self.threads == 1 {
+            self.chips.iter_mut().for_each(|chip| simulate(chip, last));
+        } else {
+            std::thread::scope(|scope| {
+                let mut shares = self.chips.chunks_mut(per_thread);
+                let mine = shares.next();
+                for share in shares {
+                    scope.spawn(move || share.iter_mut().for_each(|chip| simulate(chip, last)));
+                }
+                mine.into_iter().flatten().for_each(|chip| simulate(chip, last));
+            });
+        }
+        self.exchange();
+    }
+
+    fn exchange(&mut self) {
+        for from in 0..self.chips.len() {
+            let departures = std::mem::take(&mut self.chips[from].wires.departures);
+            for departure in &departures {
+                let to = &mut self.chips[usize::from(departure.packet.destination())];
+                let arrival = departure.cycle + self.network_cycles;
+                to.receive(arrival - to.wires.now, departure.packet);
+            }
+        }
+    }
+}
+
+/// Simulates a chip up to and including cycle `last`.
+fn simulate(chip: &mut Chip, last: Cycle) {
+    while let Some(next) = chip.next_cycle().filter(|&next| next <= last) {
+        chip.cycle(next);
+    }
+}
+
+impl World for Rack {
+    fn chips(&mut self) -> &mut [Chip] {
+        &mut self.chips
+    }
+
+    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        match self.next_cycle() {
+            Some(next) => self.epoch(next + self.network_cycles - 1),
+            None => return Err(watchdog.deadlock(&self.chips)),
+        }
+        watchdog.check(&self.chips)
+    }
+
+    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        loop {
+            match self.next_cycle() {
+                Some(next) if next <= end => self.epoch(end.min(next + self.network_cycles - 1)),
+                Some(_) => break,
+                None => return Err(watchdog.deadlock(&self.chips)),
+            }
+            watchdog.check(&self.chips)?;
+        }
+        self.chips.iter_mut().for_each(|chip| chip.wires.now = chip.wires.now.max(end));
+        Ok(())
+    }
+}
