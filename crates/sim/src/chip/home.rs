@@ -9,9 +9,10 @@ use super::tags::Tags;
 use super::values::Values;
 use super::wires::{Event, Wires};
 use crate::coherence::home::{self, Action, Actions, Directory};
-use crate::coherence::{Forward, Message, Party, Request};
+use crate::coherence::{Forward, Message, Party, Request, Response};
 use crate::engine::Random;
 use crate::machine::Machine;
+use crate::machine::spec::Completion;
 
 /// A block for which something is under way.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Home {
     capacity: usize,
     /// Requests inside, from their arrival to their end.
     inside: usize,
+    /// Nobody waits for the stores of RCPs.
+    posted: bool,
     /// A request is in the bank just now, so that a write for it is part of the same access.
     in_access: bool,
 }
@@ -59,6 +62,7 @@ impl Home {
             bank_free_at: 0,
             capacity: llc.transactions as usize,
             inside: 0,
+            posted: machine.ni.completion == Completion::Posted,
             in_access: false,
         }
     }
@@ -273,6 +277,9 @@ impl Home {
             match action {
                 Action::Send(party, message) => {
                     let to = wires.layout.part_of(party);
+                    if self.posted && is_store_done(to, &message) {
+                        continue;
+                    }
                     wires.count_message(line);
                     wires.send(me, to, Payload::Coherence { line, from: None, message });
                 }
@@ -329,4 +336,10 @@ impl Home {
         }
         self.llc.fill(entry, line, dirty);
     }
+}
+
+/// Whether a message says no more than that an RCP's store is done.
+fn is_store_done(to: Part, message: &Message<Block>) -> bool {
+    let done = matches!(message, Message::Response(Response::Updated(_)));
+    done && matches!(to, Part::Engine(_))
 }

@@ -214,7 +214,8 @@ pub enum NiCacheKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
-    /// When the RCP has sent it to its home: nothing orders the data before the CQ entry.
+    /// When the RCP has sent it to its home, which does not answer: nothing orders the data before
+    /// the CQ entry.
     Posted,
     /// When its home has acknowledged it.
     Acknowledged,
@@ -434,7 +435,7 @@ impl Default for NocSpec {
             ejection_cycles: 2,
             local_cycles: 1,
             vcs: 2,
-            buffer_flits: 6,
+            buffer_flits: 10,
         }
     }
 }
@@ -455,7 +456,7 @@ impl Default for NiSpec {
             interface_cycles: 1,
             rrpp_request_cycles: 4,
             rrpp_reply_cycles: 1,
-            rrpp_transactions: 64,
+            rrpp_transactions: 256,
             unroll_per_cycle: 1,
             max_outstanding_lines: 0,
             completion: Completion::Posted,
