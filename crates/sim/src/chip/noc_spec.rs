@@ -41,6 +41,8 @@ pub fn of(machine: &Machine) -> Spec {
         vnets: (0..VNETS).map(vnet).collect(),
         buffer_flits: noc.buffer_flits as usize,
         link_latency_cycles,
+        tree_hop_cycles: u64::from(noc.tree_hop_cycles),
+        tiles_per_cycle: u64::from(noc.tiles_per_cycle),
         // A packet that is sent in a cycle can enter its router in the next one.
         injection_latency_cycles: u64::from(noc.injection_cycles.max(2) - 1),
         ejection_latency_cycles: u64::from(noc.ejection_cycles),

@@ -120,6 +120,10 @@ pub struct Spec {
     pub buffer_flits: usize,
     /// Latency of a link between neighbours; the topologies say what they make of it.
     pub link_latency_cycles: u64,
+    /// NOC-Out: latency of a link of its trees, which is all that a hop takes there.
+    pub tree_hop_cycles: u64,
+    /// NOC-Out: tiles that a flit passes in a cycle on a link of the butterfly.
+    pub tiles_per_cycle: u64,
     /// Cycles from the source queue to the router's input buffer.
     pub injection_latency_cycles: u64,
     /// Latency of the link from a router to an endpoint.
@@ -138,6 +142,8 @@ impl Spec {
             vnets: vec![VnetSpec { vcs: 8, ordered: false }],
             buffer_flits: 8,
             link_latency_cycles: 1,
+            tree_hop_cycles: 1,
+            tiles_per_cycle: 2,
             injection_latency_cycles: 2,
             ejection_latency_cycles: 1,
             delivery_capacity_packets: u32::MAX as usize,

@@ -101,8 +101,8 @@ pub(super) fn build(spec: &Spec, columns: usize, rows: usize) -> Topology {
         routers: routers(spec, plan),
         ports: spec.topology.ports(),
         links: (0..plan.cores())
-            .flat_map(|core| trees(plan, core))
-            .chain(butterfly(plan))
+            .flat_map(|core| trees(spec, plan, core))
+            .chain(butterfly(spec, plan))
             .collect(),
         endpoints: endpoints(plan),
     }
@@ -127,7 +127,7 @@ fn routers(spec: &Spec, plan: Plan) -> Vec<Router> {
     nodes.chain((0..plan.hubs()).map(hub)).collect()
 }
 
-fn trees(plan: Plan, core: usize) -> [Link; 2] {
+fn trees(spec: &Spec, plan: Plan, core: usize) -> [Link; 2] {
     let (inwards, outwards) = match plan.nearer(core) {
         Some(next) => (
             Port { router: plan.reduction(next), port: FAR },
@@ -138,19 +138,21 @@ fn trees(plan: Plan, core: usize) -> [Link; 2] {
             (llc, llc)
         }
     };
-    let link = |from, to| Link { from, to, latency_cycles: 1, axis: Axis::Y };
+    let latency_cycles = spec.tree_hop_cycles;
+    let link = |from, to| Link { from, to, latency_cycles, axis: Axis::Y };
     [
         link(Port { router: plan.reduction(core), port: NEAR }, inwards),
         link(outwards, Port { router: plan.dispersion(core), port: NEAR }),
     ]
 }
 
-fn butterfly(plan: Plan) -> impl Iterator<Item = Link> {
+fn butterfly(spec: &Spec, plan: Plan) -> impl Iterator<Item = Link> {
+    let speed = spec.tiles_per_cycle;
     let pairs = move |a| (0..plan.hubs()).filter(move |&b| b != a).map(move |b| (a, b));
     (0..plan.hubs()).flat_map(pairs).map(move |(a, b)| Link {
         from: Port { router: plan.hub(a), port: plan.butterfly_port(a, b) },
         to: Port { router: plan.hub(b), port: plan.butterfly_port(b, a) },
-        latency_cycles: plan.position(a).abs_diff(plan.position(b)).div_ceil(2),
+        latency_cycles: plan.position(a).abs_diff(plan.position(b)).div_ceil(speed),
         axis: Axis::X,
     })
 }
