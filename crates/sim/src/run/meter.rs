@@ -109,7 +109,9 @@ impl<'a> Meter<'a> {
     fn links(&self, chip: &Chip) -> Vec<LinkLoad> {
         let cycles = (self.last.cycle - self.before.cycle).max(1) as f64;
         let flits = self.last.link_flits.iter().zip(&self.before.link_flits);
-        let place = |(x, y): (i16, i16)| ((x + 1) as u16, y as u16);
+        // Some networks have routers to the left of column 0; a drawing begins at 0.
+        let left = chip.wires.net.link_loads().map(|load| load.from.0).min().unwrap_or(0);
+        let place = |(x, y): (i16, i16)| ((x - left) as u16, y as u16);
         chip.wires
             .net
             .link_loads()
