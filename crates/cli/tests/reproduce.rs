@@ -35,3 +35,15 @@ fn unknown_papers_and_parts_are_wrong_usage() {
         assert!(found.contains(complaint), "{args:?}: {found}");
     }
 }
+
+#[test]
+fn a_table_is_reproduced() {
+    let host = Host::new();
+    let text = host.ok(&["reproduce", "manycore-ni/table3", "--quick", "--json"]);
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let claims = result["claims"].as_array().unwrap();
+    let total = claims.iter().find(|claim| claim["id"] == "manycore-ni/table3/ni-split/total");
+    let total = total.unwrap();
+    assert_eq!((&total["verdict"], &total["published"]), (&"holds".into(), &447.0.into()));
+    assert!(claims.iter().all(|claim| claim["verdict"] == "holds" || claim["why"].is_string()));
+}

@@ -5,16 +5,12 @@ use crate::chip::Chip;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 
-/// Steps between two looks.
-const STEPS: u32 = 4096;
-
 /// Stuck packets that are named.
 const NAMED: usize = 5;
 
 /// Looks whether reads are completed and lines are moved.
 pub struct Watchdog {
     patience_cycles: u64,
-    steps: u32,
     progress: u64,
     since: Cycle,
 }
@@ -23,7 +19,7 @@ impl Watchdog {
     /// A watchdog as patient as the machine says.
     pub fn new(machine: &Machine, now: Cycle) -> Watchdog {
         let since = now;
-        Watchdog { patience_cycles: machine.run.watchdog_cycles, steps: 0, progress: 0, since }
+        Watchdog { patience_cycles: machine.run.watchdog_cycles, progress: 0, since }
     }
 
     /// To be called after every step.
@@ -32,21 +28,19 @@ impl Watchdog {
     /// [`RunError::Stuck`] if nothing has got on for too long.
     #[inline]
     pub fn check(&mut self, chips: &[Chip]) -> Result<(), RunError> {
-        self.steps += 1;
-        if self.steps < STEPS { Ok(()) } else { self.look(chips) }
+        let now = chips.iter().map(|chip| chip.wires.now).max().unwrap_or(0);
+        if now - self.since <= self.patience_cycles { Ok(()) } else { self.look(now, chips) }
     }
 
-    fn look(&mut self, chips: &[Chip]) -> Result<(), RunError> {
-        self.steps = 0;
+    fn look(&mut self, now: Cycle, chips: &[Chip]) -> Result<(), RunError> {
         let done = |chip: &Chip| {
             let counts = &chip.wires.counts;
             counts.reads + counts.rcp_lines + counts.rrpp_lines
         };
         let progress = chips.iter().map(done).sum();
-        let now = chips.iter().map(|chip| chip.wires.now).max().unwrap_or(0);
         if progress != self.progress {
             (self.progress, self.since) = (progress, now);
-        } else if now - self.since > self.patience_cycles {
+        } else {
             let waited = now - self.since;
             return Err(RunError::Stuck(format!(
                 "no progress for {waited} cycles (run.watchdog_cycles = {})\n{}",
