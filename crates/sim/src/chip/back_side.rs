@@ -1,16 +1,19 @@
 //! The NI cache at the back side of an L1 (Manycore NI §3.4).
 
+use std::collections::VecDeque;
+
 use super::block::Block;
 use super::cache::send_coherence;
-use super::layout::{Line, Part};
+use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
 use super::tags::Tags;
 use super::wires::Wires;
 use crate::coherence::pair::{self, Action, Actions, Config};
 use crate::coherence::{Access, Eviction, Message, Party, l1};
+use crate::machine::spec::{L1Spec, NiSpec};
 
-/// Sets of the table: what the NI cache and the L1 in front own is spread over them.
-const SETS: u64 = 256;
+/// Sets of the table at least: the NI cache's own blocks are spread over them.
+const MIN_SETS: u64 = 256;
 
 /// The NI cache of a tile. Besides its own blocks it knows which ones the L1 owns.
 #[derive(Clone, Debug)]
@@ -25,23 +28,24 @@ pub struct BackSide {
     /// When the last message to the L1 arrives there: the wire keeps the order.
     wire_busy_until: u64,
     /// Blocks of which the NI cache has a copy, oldest first.
-    held: std::collections::VecDeque<Line>,
+    held: VecDeque<Line>,
 }
 
 impl BackSide {
     /// An empty NI cache behind the L1 of a tile.
-    pub fn new(tile: u16, l1_ways: u32, spec: &crate::machine::spec::NiSpec) -> Self {
+    pub fn new(tile: u16, l1: &L1Spec, spec: &NiSpec) -> Self {
+        let l1_sets = l1.size_bytes / BLOCK_BYTES / u64::from(l1.ways);
         Self {
             part: Part::Tile(tile),
             config: Config { party: Party::from(tile), owned: spec.owned_state },
             // Room for what both may hold, and for blocks that are leaving.
-            tags: Tags::new(SETS, 2 * l1_ways + 8),
+            tags: Tags::new(l1_sets.max(MIN_SETS), 2 * l1.ways + 8),
             capacity_blocks: spec.cache_blocks,
             held_blocks: 0,
             latency_cycles: u64::from(spec.cache_latency_cycles),
             wire_cycles: u64::from(spec.back_side_cycles),
             wire_busy_until: 0,
-            held: std::collections::VecDeque::new(),
+            held: VecDeque::new(),
         }
     }
 

@@ -63,7 +63,7 @@ impl Tile {
             core: Core::new(number, nid, nodes, machine),
             l1: PrivateCache::new(&l1),
             ni: in_tile.then(|| BehindL1 {
-                cache: BackSide::new(number, machine.l1.ways, &machine.ni),
+                cache: BackSide::new(number, &machine.l1, &machine.ni),
                 front: Front::new(part, [number].into_iter(), machine, nodes),
             }),
         }

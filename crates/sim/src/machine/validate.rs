@@ -62,7 +62,10 @@ fn chip(machine: &Machine) -> Checked {
     power_of_two("tiles.columns", tiles.columns.into())?;
     power_of_two("tiles.rows", tiles.rows.into())?;
     at_least("core.wq_instructions", core.wq_instructions.into(), 1)?;
-    at_least("core.wq_stores", core.wq_stores.into(), 1)?;
+    require(core.wq_stores == 2, "core.wq_stores", || {
+        format!("is {}, must be 2: a WQ entry has two words", core.wq_stores)
+    })?;
+    at_least("core.store_buffer", core.store_buffer.into(), core.wq_stores.into())?;
     at_least("core.cq_instructions", core.cq_instructions.into(), 1)?;
     at_least("core.posts_per_poll", core.posts_per_poll.into(), 1)?;
     let caches = machine.private_caches();
