@@ -250,6 +250,14 @@ impl Front {
         index.expect("a completion for a queue pair of this frontend")
     }
 
+    /// Operations that are not complete, and completions that are not written.
+    pub fn under_way(&self) -> usize {
+        let of_pair = |pair: &Pair| {
+            pair.state.in_flight() as usize + pair.done.len() + usize::from(pair.writing.is_some())
+        };
+        self.pairs.iter().map(of_pair).sum()
+    }
+
     /// Entries of each queue.
     pub fn entries(&self) -> u32 {
         self.entries

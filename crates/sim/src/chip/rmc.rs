@@ -209,6 +209,14 @@ impl Rmc {
         self.itt.in_use()
     }
 
+    /// Whatever is not done.
+    pub fn under_way(&self) -> usize {
+        let work = self.arrived.len() + usize::from(self.transfer.is_some()) + self.loading.len();
+        let done = self.replies.len() + self.stores.len();
+        let waits = self.unacknowledged.len() + self.held.len() + self.lines_out as usize;
+        work + done + waits + self.itt.in_use() as usize
+    }
+
     fn unroll_at(&mut self, cycle: Cycle, wires: &mut Wires) {
         if !self.unrolling {
             self.unrolling = true;

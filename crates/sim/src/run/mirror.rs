@@ -5,12 +5,9 @@
 //! This is the traffic generator of Manycore NI §5: incoming requests at the rate of the outgoing
 //! ones, and RRPP latency plus network latency for each round trip, without a mean in between.
 
-use rackmem_abi::{Header, Packet};
-
 use super::RunError;
 use super::watchdog::Watchdog;
 use crate::chip::Chip;
-use crate::chip::message::NetPacket;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 
@@ -67,26 +64,12 @@ impl Mirror {
         Ok(())
     }
 
-    fn cycle(&mut self, now: Cycle) {
+    /// Simulates one cycle, as [`Chip::cycle`] does.
+    pub fn cycle(&mut self, now: Cycle) {
         self.chip.cycle(now);
         while let Some(departure) = self.chip.wires.departures.pop_front() {
             let delay = departure.cycle - now + self.network_cycles;
-            self.chip.receive(delay, reflect(departure.packet));
+            self.chip.receive(delay, departure.packet.reflected());
         }
     }
-}
-
-/// The packet as it comes back from the other side of the mirror.
-fn reflect(packet: NetPacket) -> NetPacket {
-    let turn =
-        |header: Header| Header { dst_nid: header.src_nid, src_nid: header.dst_nid, ..header };
-    let reflected = match packet.packet {
-        Packet::Request(request) => {
-            Packet::Request(rackmem_abi::Request { header: turn(request.header), ..request })
-        }
-        Packet::Reply(reply) => {
-            Packet::Reply(rackmem_abi::Reply { header: turn(reply.header), ..reply })
-        }
-    };
-    NetPacket { packet: reflected, ..packet }
 }
