@@ -37,7 +37,10 @@ impl Mirror {
     }
 
     /// Simulates the next cycle in which something happens.
-    pub(super) fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
+    ///
+    /// # Errors
+    /// [`RunError::Stuck`] if nothing ever happens again, or nothing has got on for too long.
+    pub fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
         match self.chip.next_cycle() {
             Some(next) => self.cycle(next),
             None => return Err(watchdog.deadlock(&self.chip)),

@@ -18,7 +18,7 @@ use crate::machine::spec::{Remote, WorkloadKind};
 use crate::report::Report;
 use measure::Meter;
 pub use mirror::Mirror;
-use watchdog::Watchdog;
+pub use watchdog::Watchdog;
 
 /// What to do besides simulating.
 #[derive(Clone, Copy, Default)]

@@ -190,9 +190,11 @@ impl Bench {
     /// Operations under way at an RGP, with buffer address and start, that a packet belongs to.
     fn places(&self, engine: u16, op: Op, offset: u64, length: u64) -> Vec<(u64, u64)> {
         let layout = &self.chip.wires.layout;
-        let here = self.software.iter().zip(0..).filter(|&(_, tile)| {
-            layout.engine_of_tile(tile) == engine
-        });
+        let here = self
+            .software
+            .iter()
+            .zip(0..)
+            .filter(|&(_, tile)| layout.engine_of_tile(tile) == engine);
         let posted = here.flat_map(|(software, _)| software.posted.iter().flatten());
         let fits = |of: &Operation| {
             let end = of.offset + u64::from(of.length);

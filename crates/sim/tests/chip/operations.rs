@@ -172,7 +172,11 @@ impl Cores {
         let mut unseen: Vec<u16> = (0..self.cores).collect();
         while !unseen.is_empty() {
             self.bench.cycle();
-            assert!(self.bench.now() < end, "{steps:x?} are not done: {:#?}", self.bench.chip.left());
+            assert!(
+                self.bench.now() < end,
+                "{steps:x?} are not done: {:#?}",
+                self.bench.chip.left()
+            );
             (0..self.cores).for_each(|tile| self.bench.go_on(tile));
             unseen.retain(|&tile| {
                 let software = &mut self.bench.software[usize::from(tile)];

@@ -50,7 +50,11 @@ fn all_is_done_once_and_nothing_is_left() {
     for placement in ["edge", "per-tile", "split", "numa"] {
         let placement = format!("ni.placement={placement}");
         for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {
-            drained(&[&placement, &format!("noc.routing={routing}"), "workload.transfer_bytes=128"]);
+            drained(&[
+                &placement,
+                &format!("noc.routing={routing}"),
+                "workload.transfer_bytes=128",
+            ]);
         }
         for topology in ["noc-out", "crossbar"] {
             let tiles = "tiles.columns=4 tiles.rows=4 memory.controllers=4";
