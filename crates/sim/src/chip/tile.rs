@@ -67,7 +67,7 @@ impl Tile {
             l1: PrivateCache::new(&l1),
             driver: Driver::default(),
             ni: in_tile.then(|| BehindL1 {
-                cache: BackSide::new(number, machine.l1.ways, &machine.ni),
+                cache: BackSide::new(number, machine),
                 front: Front::new(part, [number].into_iter(), machine, nodes),
             }),
         }

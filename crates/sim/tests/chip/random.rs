@@ -303,3 +303,17 @@ fn tiny_parts() {
     run(&[SMALL, "l1.size_bytes=256 l1.ways=1 ni.cache_blocks=2"], 8..16, CYCLES);
     run(&[SMALL, "l1.size_bytes=256 ni.cache_blocks=5 ni.placement=edge"], 16..24, CYCLES);
 }
+
+#[test]
+fn an_l1_larger_than_the_table_behind_it() {
+    let machine = machine(&["l1.size_bytes=256K memory.contents=all workload.footprint_bytes=4M"]);
+    let mut bench = Bench::new(&machine);
+    for n in 0..40 {
+        let access = Access::Store(n + 1);
+        bench.ask(3, Asked { id: n, line: SEGMENT_LINE + n * 256, word: 1, access });
+    }
+    while !bench.is_at_rest() {
+        bench.cycle();
+    }
+    rest::at_rest(&bench);
+}
