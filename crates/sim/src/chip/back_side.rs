@@ -10,10 +10,10 @@ use super::tags::Tags;
 use super::wires::Wires;
 use crate::coherence::pair::{self, Action, Actions, Config};
 use crate::coherence::{Access, Eviction, Message, Party, l1};
-use crate::machine::spec::{L1Spec, NiSpec};
+use crate::machine::Machine;
 
-/// Sets of the table at least: the NI cache's own blocks are spread over them.
-const MIN_SETS: u64 = 256;
+/// Sets of the table at least: what the NI cache and the L1 in front own is spread over them.
+const SETS: u64 = 256;
 
 /// The NI cache of a tile. Besides its own blocks it knows which ones the L1 owns.
 #[derive(Clone, Debug)]
@@ -33,13 +33,15 @@ pub struct BackSide {
 
 impl BackSide {
     /// An empty NI cache behind the L1 of a tile.
-    pub fn new(tile: u16, l1: &L1Spec, spec: &NiSpec) -> Self {
-        let l1_sets = l1.size_bytes / BLOCK_BYTES / u64::from(l1.ways);
+    pub fn new(tile: u16, machine: &Machine) -> Self {
+        let (l1, spec) = (&machine.l1, &machine.ni);
+        // Blocks of a set lie in one set of the L1.
+        let sets = SETS.max(l1.size_bytes / BLOCK_BYTES / u64::from(l1.ways));
         Self {
             part: Part::Tile(tile),
             config: Config { party: Party::from(tile), owned: spec.owned_state },
             // Room for what both may hold, and for blocks that are leaving.
-            tags: Tags::new(l1_sets.max(MIN_SETS), 2 * l1.ways + 8),
+            tags: Tags::new(sets, 2 * l1.ways + 8),
             capacity_blocks: spec.cache_blocks,
             held_blocks: 0,
             latency_cycles: u64::from(spec.cache_latency_cycles),

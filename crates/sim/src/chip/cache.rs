@@ -126,6 +126,11 @@ impl PrivateCache {
         }
     }
 
+    /// Blocks in transition.
+    pub fn in_transition(&self) -> usize {
+        self.in_transition as usize
+    }
+
     /// The entry of a line, made if it is not there; `None` if there is no room yet.
     fn entry(&mut self, line: Line, wires: &mut Wires) -> Option<usize> {
         if let Some(entry) = self.tags.find(line, line) {

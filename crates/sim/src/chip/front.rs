@@ -64,6 +64,14 @@ struct Pair {
     writer_waits: bool,
 }
 
+impl Pair {
+    /// Whether the completion that is being written waits for this block.
+    fn writes_to(&self, line: Line, wires: &Wires) -> bool {
+        let here = |(position, _)| wires.layout.cq_line(self.number, position) == line;
+        self.writer_waits && self.writing.is_some_and(here)
+    }
+}
+
 /// The frontends of some queue pairs.
 #[derive(Clone, Debug)]
 pub struct Front {
@@ -189,7 +197,8 @@ impl Front {
     }
 
     /// Something about a block has changed, and something may be `complete`: those who waited try
-    /// again at once, and those who slept on the block wake if it has been taken away.
+    /// again at once, and those who slept on the block wake if it has been taken away. Who waited
+    /// for this block is first: in a small cache the others may drive it out again.
     pub fn changed(
         &mut self,
         line: Line,
@@ -197,6 +206,22 @@ impl Front {
         cache: &mut impl QueueCache,
         wires: &mut Wires,
     ) {
+        if complete {
+            for index in 0..self.pairs.len() {
+                if self.pairs[index].watch == Watch::Waiting(line) {
+                    self.poll(index as u16, cache, wires);
+                }
+                if self.pairs[index].writes_to(line, wires) {
+                    self.write_completion(index as u16, cache, wires);
+                }
+            }
+            // Completions before new work, of which there may always be more.
+            for index in 0..self.pairs.len() {
+                if self.pairs[index].writer_waits {
+                    self.write_completion(index as u16, cache, wires);
+                }
+            }
+        }
         for index in 0..self.pairs.len() {
             match self.pairs[index].watch {
                 Watch::Waiting(_) if complete => self.poll(index as u16, cache, wires),
@@ -204,9 +229,6 @@ impl Front {
                     self.look_at_next_turn(index, wires);
                 }
                 _ => {}
-            }
-            if complete && self.pairs[index].writer_waits {
-                self.write_completion(index as u16, cache, wires);
             }
         }
     }
@@ -248,6 +270,14 @@ impl Front {
     fn index_of(&self, qp: u16) -> usize {
         let index = self.pairs.iter().position(|pair| pair.number == qp);
         index.expect("a completion for a queue pair of this frontend")
+    }
+
+    /// Operations that are not complete, and completions that are not written.
+    pub fn under_way(&self) -> usize {
+        let of_pair = |pair: &Pair| {
+            pair.state.in_flight() as usize + pair.done.len() + usize::from(pair.writing.is_some())
+        };
+        self.pairs.iter().map(of_pair).sum()
     }
 
     /// Entries of each queue.

@@ -7,7 +7,7 @@ use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
 use super::message::{Letter, Payload, UNTRACED};
 use super::tags::Tags;
 use super::values::Values;
-use super::wires::{Event, Wires};
+use super::wires::{Event, Updated, Wires};
 use crate::coherence::home::{self, Action, Actions, Directory};
 use crate::coherence::{Forward, Message, Party, Request, Response};
 use crate::engine::Random;
@@ -132,6 +132,15 @@ impl Home {
         Some((*self.llc.value(entry), self.values.get(line)))
     }
 
+    /// Who has copies of a block as far as its home knows, for checks.
+    pub fn directory(&self, line: Line, wires: &Wires) -> Directory {
+        if let Some(active) = self.active.iter().find(|active| active.line == line) {
+            return active.block.directory();
+        }
+        let entry = self.directory.find(wires.layout.index_at_home(line), line);
+        entry.and_then(|entry| *self.directory.value(entry)).unwrap_or(Directory::Uncached)
+    }
+
     /// What is under way here, for the watchdog.
     pub fn under_way(&self) -> impl Iterator<Item = (Line, usize, String)> + '_ {
         self.active
@@ -139,9 +148,10 @@ impl Home {
             .map(|active| (active.line, active.waiting.len(), format!("{:?}", active.block)))
     }
 
-    /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.inside == 0 && self.active.is_empty()
+    /// Requests and recalls that are not finished.
+    pub fn inside(&self) -> usize {
+        let busy = |active: &&Active| active.block.is_busy() || !active.waiting.is_empty();
+        self.inside.max(self.active.iter().filter(busy).count())
     }
 
     /// Sends a request through the bank.
@@ -277,6 +287,11 @@ impl Home {
             match action {
                 Action::Send(party, message) => {
                     let to = wires.layout.part_of(party);
+                    if let (Message::Response(Response::Updated(_)), Some(updates)) =
+                        (message, &mut wires.updates)
+                    {
+                        updates.push(Updated { line, party, block: self.values.get(line) });
+                    }
                     if self.posted && is_store_done(to, &message) {
                         continue;
                     }

@@ -3,7 +3,7 @@
 
 use crate::coherence::Party;
 use crate::machine::Machine;
-use crate::machine::spec::{NocTopology, Placement};
+use crate::machine::spec::{Contents, NocTopology, Placement};
 
 /// Number of a block of 64 bytes: physical address / 64.
 pub type Line = u64;
@@ -217,6 +217,21 @@ impl Layout {
     /// Blocks of all queues together; they begin at block 0.
     pub fn queue_lines(&self) -> u64 {
         self.queue_lines * u64::from(self.tiles)
+    }
+
+    /// The regions whose contents are kept: first block and number of blocks of each.
+    pub fn kept(machine: &Machine) -> Vec<(Line, u64)> {
+        let queues = (0, Layout::new(machine).queue_lines());
+        match machine.memory.contents {
+            Contents::Queues => vec![queues],
+            Contents::All => {
+                let footprint = machine.workload.footprint_bytes.div_ceil(BLOCK_BYTES);
+                let transfer = u64::from(machine.workload.transfer_bytes).div_ceil(BLOCK_BYTES);
+                // A core has one buffer at least; the last one may not begin at a block.
+                let buffers = footprint.max(transfer * u64::from(machine.cores())) + 1;
+                vec![queues, (BUFFER_LINE, buffers), (SEGMENT_LINE, footprint)]
+            }
+        }
     }
 
     /// What a block of the queues is for.

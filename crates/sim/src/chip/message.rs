@@ -1,6 +1,6 @@
 //! What travels on the chip.
 
-use rackmem_abi::{Packet, Request, Status};
+use rackmem_abi::{Header, Packet, Reply, Request, Status};
 use rackmem_rmc::Work;
 
 use super::block::Block;
@@ -116,6 +116,23 @@ pub enum Payload {
         /// Bytes of the transfer.
         bytes: u32,
     },
+}
+
+impl NetPacket {
+    /// The packet as it comes back from a mirror at the other end of the cable: for each request
+    /// that leaves, the same one arrives from there.
+    #[must_use]
+    pub fn reflected(self) -> NetPacket {
+        let turn =
+            |header: Header| Header { dst_nid: header.src_nid, src_nid: header.dst_nid, ..header };
+        let packet = match self.packet {
+            Packet::Request(request) => {
+                Packet::Request(Request { header: turn(request.header), ..request })
+            }
+            Packet::Reply(reply) => Packet::Reply(Reply { header: turn(reply.header), ..reply }),
+        };
+        NetPacket { packet, ..self }
+    }
 }
 
 impl Payload {

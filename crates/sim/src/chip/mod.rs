@@ -4,6 +4,7 @@
 //! | file | part |
 //! |---|---|
 //! | [`core`] | what stands for a core: the microbenchmarks |
+//! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
 //! | [`home`], [`memory`] | LLC banks with directory slices; memory |
@@ -15,6 +16,7 @@ pub mod block;
 pub mod cache;
 pub mod core;
 pub mod counts;
+pub mod driver;
 pub mod front;
 pub mod home;
 pub mod layout;
@@ -41,7 +43,7 @@ use crate::machine::spec::{NiCacheKind, Placement};
 use crate::noc;
 use front::CONTEXT;
 use home::Home;
-use layout::{BLOCK_BYTES, Part, SEGMENT_LINE};
+use layout::{BLOCK_BYTES, Layout, Part, SEGMENT_LINE};
 use memory::Memory;
 use message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, VNETS};
 use probe::Mark;
@@ -112,7 +114,9 @@ impl Chip {
         };
         let values = || {
             let mut values = Values::default();
-            values.keep(0, layout.queue_lines());
+            for (start, lines) in Layout::kept(machine) {
+                values.keep(start, lines);
+            }
             values
         };
         let mut contexts = ContextTable::new();
@@ -183,6 +187,46 @@ impl Chip {
             self.happen(event);
         }
         self.due = due;
+    }
+
+    /// What is still under way, by part; nothing once a chip has come to rest.
+    pub fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        let mut note = |what: String, count: usize| {
+            if count > 0 {
+                left.push(format!("{what}: {count}"));
+            }
+        };
+        note("letters".to_owned(), self.wires.letters.len());
+        note("network".to_owned(), usize::from(!self.wires.net.is_idle()));
+        note("departures".to_owned(), self.wires.departures.len());
+        for (n, inbox) in self.inboxes.iter().enumerate() {
+            note(format!("inbox of home[{n}]"), inbox.letters.len());
+        }
+        for (n, port) in self.ports.iter().enumerate() {
+            note(format!("port[{n}]"), port.replies.len());
+        }
+        for (n, home) in self.homes.iter().enumerate() {
+            note(format!("home[{n}]"), home.inside());
+        }
+        for (n, rrpp) in self.rrpps.iter().enumerate() {
+            let (waiting, accesses) = rrpp.under_way();
+            note(format!("rrpp[{n}]"), waiting + accesses);
+        }
+        for (n, rmc) in self.rmcs.iter().enumerate() {
+            note(format!("rmc[{n}]"), rmc.under_way());
+        }
+        for (n, tile) in self.tiles.iter().enumerate() {
+            note(format!("accesses to the L1 of tile[{n}]"), tile.driver.waiting());
+            note(format!("L1 of tile[{n}]"), tile.l1.in_transition());
+            let front = tile.ni.as_ref().map_or(0, |ni| ni.front.under_way());
+            note(format!("frontend of tile[{n}]"), front);
+        }
+        for (n, ni) in self.ni_caches.iter().enumerate() {
+            note(format!("ni_cache[{n}]"), ni.cache.in_transition());
+            note(format!("frontend of ni_cache[{n}]"), ni.front.under_way());
+        }
+        left
     }
 
     /// A packet of the fabric reaches this chip in `delay` cycles.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use arrayvec::ArrayVec;
 use rackmem_abi::{Reply, Request as NetRequest, Status};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
@@ -41,12 +42,12 @@ struct Transfer {
 }
 
 /// A request whose operands are being read from the local buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Loading {
     request: NetRequest,
     buffer: u64,
     /// Blocks that have not come.
-    missing: u32,
+    missing: ArrayVec<Line, 2>,
 }
 
 /// Data on their way to their home, and what is complete once they are sent.
@@ -181,7 +182,7 @@ impl Rmc {
     /// Stores the next line's data if the port has room; whether there was something to store.
     pub fn store(&mut self, wires: &mut Wires) -> bool {
         match self.stores.front() {
-            Some(store) if store.ready_at <= wires.now => {}
+            Some(store) if store.ready_at <= wires.now && !self.would_mix(store) => {}
             _ => return false,
         }
         let Some(Store { line, update, tid, completion, .. }) = self.stores.pop_front() else {
@@ -199,6 +200,13 @@ impl Rmc {
         true
     }
 
+    /// Whether another transfer waits for the acknowledgement of a store to the same block: it
+    /// could not be told from this one's.
+    fn would_mix(&self, store: &Store) -> bool {
+        let mixes = |other: &Unacknowledged| other.line == store.line && other.tid != store.tid;
+        self.unacknowledged.iter().any(mixes)
+    }
+
     /// When a store will want the port, if any will.
     pub fn wants_port(&self) -> Option<Cycle> {
         self.stores.front().map(|store| store.ready_at)
@@ -207,6 +215,14 @@ impl Rmc {
     /// Transfers under way, for the watchdog.
     pub fn in_flight(&self) -> u32 {
         self.itt.in_use()
+    }
+
+    /// Whatever is not done.
+    pub fn under_way(&self) -> usize {
+        let work = self.arrived.len() + usize::from(self.transfer.is_some()) + self.loading.len();
+        let done = self.replies.len() + self.stores.len();
+        let waits = self.unacknowledged.len() + self.held.len() + self.lines_out as usize;
+        work + done + waits + self.itt.in_use() as usize
     }
 
     fn unroll_at(&mut self, cycle: Cycle, wires: &mut Wires) {
@@ -228,8 +244,16 @@ impl Rmc {
             return false;
         }
         let Some(Transfer { work, tid, unroll }) = &mut self.transfer else { return false };
-        let Some(piece) = unroll.next() else { return false };
+        let Some(piece) = unroll.peek() else { return false };
         let request = rgp::request(work, &piece, self.nid, CONTEXT, *tid);
+        let operands = operand_lines(piece.buffer, request.payload_bytes() as u64);
+        // Answers name their block only, so what another transfer reads has to come first: it may
+        // have been asked for before this transfer's operands were there.
+        let mut others = self.loading.iter().filter(|loading| loading.request.header.tid != *tid);
+        if others.any(|other| operands.clone().any(|line| other.missing.contains(&line))) {
+            return false;
+        }
+        unroll.advance();
         if unroll.lines() == 0 {
             self.transfer = None;
         }
@@ -277,21 +301,16 @@ impl Rmc {
 
     /// Asks for the blocks in which the operands of a request are.
     fn load_operands(&mut self, request: NetRequest, buffer: u64, bytes: u64, wires: &mut Wires) {
-        let (first, last) = (buffer / BLOCK_BYTES, (buffer + bytes - 1) / BLOCK_BYTES);
-        self.loading.push(Loading { request, buffer, missing: (last - first + 1) as u32 });
-        for line in first..=last {
+        let lines = operand_lines(buffer, bytes);
+        self.loading.push(Loading { request, buffer, missing: lines.clone().collect() });
+        for line in lines {
             self.send_home(line, Message::Request(Request::ReadOnce), wires);
         }
     }
 
     /// A block of operands has come.
     fn operand(&mut self, line: Line, data: Block, wires: &mut Wires) {
-        let wanted = |loading: &Loading| {
-            let bytes = loading.request.payload_bytes() as u64;
-            let (first, last) =
-                (loading.buffer / BLOCK_BYTES, (loading.buffer + bytes - 1) / BLOCK_BYTES);
-            (first..=last).contains(&line)
-        };
+        let wanted = |loading: &Loading| loading.missing.contains(&line);
         let at = self.loading.iter().position(wanted).expect("operands that were asked for");
         let loading = &mut self.loading[at];
         let bytes = data.to_bytes();
@@ -302,10 +321,14 @@ impl Rmc {
                 loading.request.payload[index as usize] = bytes[(address % BLOCK_BYTES) as usize];
             }
         }
-        loading.missing -= 1;
-        if loading.missing == 0 {
+        loading.missing.retain(|missing| *missing != line);
+        if loading.missing.is_empty() {
             let loading = self.loading.remove(at);
             self.transmit(loading.request, wires);
+        }
+        // The next transfer may have waited for this.
+        if self.transfer.is_some() {
+            self.unroll_at(wires.now + 1, wires);
         }
     }
 
@@ -329,8 +352,11 @@ impl Rmc {
         let ready_at = wires.now + self.rcp_cycles;
         let bytes = reply.payload_bytes();
         if bytes == 0 {
-            if let Some(entry) = finished {
-                self.finish_after(self.rcp_cycles, tid, entry, wires);
+            match finished {
+                // An error; other lines may have brought data.
+                Some(entry) if self.stores_left(tid) => self.held.push((tid, entry)),
+                Some(entry) => self.finish_after(self.rcp_cycles, entry, wires),
+                None => {}
             }
         } else {
             let buffer = entry.buffer + (reply.header.offset - entry.base);
@@ -382,25 +408,32 @@ impl Rmc {
         }
         let at = self.unacknowledged.iter().position(|store| store.line == line);
         let tid = self.unacknowledged.swap_remove(at.expect("an acknowledged store")).tid;
-        if self.unacknowledged.iter().any(|store| store.tid == tid) {
+        if self.stores_left(tid) {
             return;
         }
         if let Some(at) = self.held.iter().position(|&(held, _)| held == tid) {
             let (_, entry) = self.held.swap_remove(at);
-            self.finish_after(0, tid, entry, wires);
+            self.finish_after(0, entry, wires);
         }
+    }
+
+    /// Whether a transfer has stores that its completion has to wait for.
+    fn stores_left(&self, tid: u32) -> bool {
+        self.completion == Completion::Acknowledged
+            && (self.unacknowledged.iter().any(|store| store.tid == tid)
+                || self.stores.iter().any(|store| store.tid == tid))
     }
 
     /// All lines of a transfer are stored, or sent to their homes.
     fn finish(&mut self, tid: u32, entry: Entry, wires: &mut Wires) {
         match self.completion {
-            Completion::Posted => self.finish_after(0, tid, entry, wires),
+            Completion::Posted => self.finish_after(0, entry, wires),
             Completion::Acknowledged => self.held.push((tid, entry)),
         }
     }
 
     /// Tells the frontend.
-    fn finish_after(&mut self, delay: u64, _tid: u32, entry: Entry, wires: &mut Wires) {
+    fn finish_after(&mut self, delay: u64, entry: Entry, wires: &mut Wires) {
         let qp = entry.qp.expect("queue pairs of the model stay").index() as u16;
         let (slot, status) = (entry.slot, entry.status);
         let bytes = if status == Status::Ok { entry.length } else { 0 };
@@ -422,5 +455,13 @@ impl Rmc {
     /// Whether its port has room for a store.
     pub fn port_has_room(&self, wires: &Wires) -> bool {
         wires.queued(self.part(), VNET_REQUEST) < PORT_QUEUE
+    }
+}
+
+/// The blocks in which so many bytes of a local buffer are.
+fn operand_lines(buffer: u64, bytes: u64) -> std::ops::Range<Line> {
+    match bytes {
+        0 => 0..0,
+        _ => buffer / BLOCK_BYTES..(buffer + bytes - 1) / BLOCK_BYTES + 1,
     }
 }

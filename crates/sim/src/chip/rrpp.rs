@@ -79,6 +79,7 @@ impl Rrpp {
             return false;
         }
         match self.arrived.front() {
+            Some(next) if self.is_under_way(next) => return false,
             Some(next) if next.at + self.request_cycles <= wires.now => {}
             _ => return false,
         }
@@ -101,7 +102,7 @@ impl Rrpp {
 
     /// When the next request will want the port, if any will and may.
     pub fn wants_port(&self) -> Option<Cycle> {
-        let next = self.arrived.front()?;
+        let next = self.arrived.front().filter(|next| !self.is_under_way(next))?;
         (self.accesses.len() < self.capacity).then_some(next.at + self.request_cycles)
     }
 
@@ -115,10 +116,10 @@ impl Rrpp {
             Response::Updated(old) => (false, old.unwrap_or(Block::ZERO)),
             other => panic!("rrpp[{}] got {other:?}", self.number),
         };
-        let matches =
-            |access: &Access| access.line == line && (access.header.op == Op::Read) == is_data;
-        let at = self.accesses.iter().position(matches).expect("an access that was begun");
+        let at = self.accesses.iter().position(|access| access.line == line);
+        let at = at.expect("an access that was begun");
         let Access { at, header, engine, .. } = self.accesses.remove(at);
+        debug_assert_eq!(header.op == Op::Read, is_data, "an answer to another access");
         self.reply(at, &header, engine, Status::Ok, block, wires);
         if !self.arrived.is_empty() {
             wires.wheel.at(wires.now + 1, Event::Pump(Part::Port(self.number)));
@@ -133,6 +134,13 @@ impl Rrpp {
     /// Requests that wait and accesses under way, for the watchdog.
     pub fn under_way(&self) -> (usize, usize) {
         (self.arrived.len(), self.accesses.len())
+    }
+
+    /// Whether the block that a request is about is being accessed. Answers name their block only,
+    /// and may overtake each other, so the request has to wait: it would get another's answer.
+    fn is_under_way(&self, next: &Arrived) -> bool {
+        let line = SEGMENT_LINE + next.request.header.offset / BLOCK_BYTES;
+        self.accesses.iter().any(|access| access.line == line)
     }
 
     fn reply(

@@ -5,6 +5,7 @@ use super::back_side::BackSide;
 use super::block::Block;
 use super::cache::{Back, CacheSpec, PrivateCache};
 use super::core::Core;
+use super::driver::{Asked, Driver};
 use super::front::{Front, QueueCache};
 use super::layout::{Layout, Line, Part};
 use super::message::Payload;
@@ -20,6 +21,8 @@ pub struct Tile {
     pub core: Core,
     /// Its data cache.
     pub l1: PrivateCache,
+    /// What else uses the L1.
+    pub driver: Driver,
     /// What is behind the L1, if the queue pair is served there.
     pub ni: Option<BehindL1>,
 }
@@ -62,8 +65,9 @@ impl Tile {
         Tile {
             core: Core::new(number, nid, nodes, machine),
             l1: PrivateCache::new(&l1),
+            driver: Driver::default(),
             ni: in_tile.then(|| BehindL1 {
-                cache: BackSide::new(number, &machine.l1, &machine.ni),
+                cache: BackSide::new(number, machine),
                 front: Front::new(part, [number].into_iter(), machine, nodes),
             }),
         }
@@ -97,6 +101,11 @@ impl Tile {
         self.core.step(&mut self.l1, wires);
     }
 
+    /// An access by somebody else than the core.
+    pub fn ask(&mut self, asked: Asked, wires: &mut Wires) {
+        self.driver.ask(asked, &mut self.l1, wires);
+    }
+
     /// The store buffer's next event.
     pub fn drain(&mut self, wires: &mut Wires) {
         self.core.drain(&mut self.l1, wires);
@@ -105,6 +114,9 @@ impl Tile {
     fn l1_receives(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
         let complete = self.l1.deliver(line, message, wires);
         self.core.changed(line, complete, &mut self.l1, wires);
+        if complete {
+            self.driver.resume(&mut self.l1, wires);
+        }
     }
 }
 

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 
 use rackmem_abi::Packet;
 
+use super::block::Block;
 use super::counts::Counts;
 use super::layout::{Layout, Line, Part, Queue};
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::probe::Probe;
 use super::trace::Trace;
+use crate::coherence::Party;
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
@@ -59,6 +61,17 @@ pub struct Departure {
     pub packet: NetPacket,
 }
 
+/// A change of a block that its home has made for a network interface.
+#[derive(Clone, Copy, Debug)]
+pub struct Updated {
+    /// The block.
+    pub line: Line,
+    /// For whom.
+    pub party: Party,
+    /// What it holds now.
+    pub block: Block,
+}
+
 /// What joins the parts of a chip.
 pub struct Wires {
     /// The current cycle.
@@ -83,6 +96,8 @@ pub struct Wires {
     pub probe: Probe,
     /// Events of chosen reads.
     pub trace: Trace,
+    /// What homes have changed for network interfaces, in order, if somebody wants to know.
+    pub updates: Option<Vec<Updated>>,
     link_bytes: u32,
     header_bytes: u32,
     local_cycles: u64,
@@ -112,6 +127,7 @@ impl Wires {
             counts: Counts::default(),
             probe: Probe::default(),
             trace: Trace::default(),
+            updates: None,
             link_bytes: machine.noc.link_bytes,
             header_bytes: machine.noc.header_bytes,
             local_cycles: u64::from(machine.noc.local_cycles),

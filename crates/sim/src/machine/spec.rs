@@ -112,6 +112,16 @@ pub struct DirectorySpec {
     pub ways: u32,
 }
 
+/// Whose contents are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contents {
+    /// Those of the queues; the rest moves, but is always zero.
+    Queues,
+    /// Those of queues, context segment and local buffers: takes memory in proportion.
+    All,
+}
+
 /// Memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -124,6 +134,8 @@ pub struct MemorySpec {
     pub interleave_bytes: u64,
     /// Bandwidth of a controller; 0 = not limited.
     pub bytes_per_cycle: f64,
+    /// Whose contents are kept. The time that anything takes does not depend on it.
+    pub contents: Contents,
 }
 
 /// How the parts of a chip are joined.
@@ -416,7 +428,13 @@ impl Default for DirectorySpec {
 
 impl Default for MemorySpec {
     fn default() -> Self {
-        Self { latency_ns: 50.0, controllers: 8, interleave_bytes: 4096, bytes_per_cycle: 0.0 }
+        Self {
+            latency_ns: 50.0,
+            controllers: 8,
+            interleave_bytes: 4096,
+            bytes_per_cycle: 0.0,
+            contents: Contents::Queues,
+        }
     }
 }
 

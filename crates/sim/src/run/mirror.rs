@@ -7,12 +7,9 @@
 
 use std::slice;
 
-use rackmem_abi::{Header, Packet};
-
 use super::watchdog::Watchdog;
 use super::{RunError, World};
 use crate::chip::Chip;
-use crate::chip::message::NetPacket;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 
@@ -41,11 +38,12 @@ impl Mirror {
         Ok(Mirror { chip, network_cycles })
     }
 
-    fn cycle(&mut self, now: Cycle) {
+    /// Simulates one cycle, as [`Chip::cycle`] does.
+    pub fn cycle(&mut self, now: Cycle) {
         self.chip.cycle(now);
         while let Some(departure) = self.chip.wires.departures.pop_front() {
             let delay = departure.cycle - now + self.network_cycles;
-            self.chip.receive(delay, reflect(departure.packet));
+            self.chip.receive(delay, departure.packet.reflected());
         }
     }
 }
@@ -71,19 +69,4 @@ impl World for Mirror {
         self.chip.wires.now = self.chip.wires.now.max(end);
         Ok(())
     }
-}
-
-/// The packet as it comes back from the other side of the mirror.
-fn reflect(packet: NetPacket) -> NetPacket {
-    let turn =
-        |header: Header| Header { dst_nid: header.src_nid, src_nid: header.dst_nid, ..header };
-    let reflected = match packet.packet {
-        Packet::Request(request) => {
-            Packet::Request(rackmem_abi::Request { header: turn(request.header), ..request })
-        }
-        Packet::Reply(reply) => {
-            Packet::Reply(rackmem_abi::Reply { header: turn(reply.header), ..reply })
-        }
-    };
-    NetPacket { packet: reflected, ..packet }
 }

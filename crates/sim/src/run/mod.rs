@@ -22,7 +22,7 @@ use crate::report::Report;
 use meter::Meter;
 pub use mirror::Mirror;
 pub use rack::Rack;
-use watchdog::Watchdog;
+pub use watchdog::Watchdog;
 
 /// What to do besides simulating.
 #[derive(Clone, Copy, Default)]
@@ -53,14 +53,20 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// One or more chips and what is between them.
-trait World {
+pub trait World {
     /// The chips; the first one is measured.
     fn chips(&mut self) -> &mut [Chip];
 
     /// Simulates the next stretch in which something happens.
+    ///
+    /// # Errors
+    /// [`RunError::Stuck`] if nothing ever happens again, or nothing has got on for too long.
     fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError>;
 
     /// Simulates up to and including cycle `end`.
+    ///
+    /// # Errors
+    /// As [`World::step`].
     fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError>;
 }
 

@@ -1,0 +1,71 @@
+//! The same machine does the same again, however time is stepped through.
+
+use rackmem_sim::machine::Machine;
+use rackmem_sim::machine::spec::WorkloadKind;
+use rackmem_sim::run::{Mirror, Options, run};
+
+use super::machines::machine;
+
+const TINY: &str = "tiles.columns=4 tiles.rows=4 memory.controllers=4 llc.size_bytes=1M \
+    workload.footprint_bytes=16M run.window_cycles=3000 run.max_windows=3 run.reads=4 \
+    workload.warmup_reads=2";
+
+/// The report but for the time that it took.
+fn report(machine: &Machine) -> String {
+    let options = Options { traced_reads: 2, progress: None };
+    let mut report = run(machine, &options).expect("a run");
+    report.seconds = 0.0;
+    serde_json::to_string(&report).expect("a report")
+}
+
+#[test]
+fn same_seed_same_report() {
+    for workload in ["workload.kind=sync-read", "workload.kind=async-read"] {
+        for placement in ["edge", "per-tile", "split", "numa"] {
+            for routing in ["o1turn", "cdr-directory"] {
+                let placement = format!("ni.placement={placement} noc.routing={routing}");
+                let with = |seed| machine(&[TINY, workload, &placement, seed]);
+                let first = report(&with("seed=5"));
+                assert_eq!(first, report(&with("seed=5")), "{workload} {placement}");
+                assert_ne!(first, report(&with("seed=6")), "{workload} {placement}");
+            }
+        }
+    }
+}
+
+/// All that can be seen of a chip after so many cycles.
+fn state(machine: &Machine, cycles: u64, every_cycle: bool) -> String {
+    let mut mirror = Mirror::new(machine).expect("a chip");
+    let chip = &mut mirror.chip;
+    for tile in &mut chip.tiles {
+        let reads = if machine.workload.kind == WorkloadKind::SyncRead { 1000 } else { 0 };
+        tile.core.start(0, reads, &mut chip.wires);
+    }
+    loop {
+        let next = mirror.chip.next_cycle().expect("something to do");
+        if next > cycles {
+            break;
+        }
+        mirror.cycle(if every_cycle { mirror.chip.wires.now + 1 } else { next });
+    }
+    let chip = &mut mirror.chip;
+    let latencies: Vec<_> = chip.tiles.iter_mut().map(|tile| tile.core.take_latencies()).collect();
+    let loads: Vec<_> = chip.wires.net.link_loads().collect();
+    let cores: Vec<_> = chip.tiles.iter().map(|tile| tile.core.describe()).collect();
+    let (counts, net) = (&chip.wires.counts, chip.wires.net.stats());
+    format!("{counts:?} {net:?} {latencies:?} {loads:?} {cores:?} {:?}", chip.left())
+}
+
+#[test]
+fn idle_cycles_may_be_skipped() {
+    for settings in [
+        "workload.kind=sync-read ni.placement=edge workload.footprint_bytes=4K",
+        "workload.kind=sync-read ni.placement=split memory.latency_ns=2000",
+        "workload.kind=async-read ni.placement=per-tile network.hop_latency_ns=3000",
+        "workload.kind=async-read ni.placement=edge noc.topology=noc-out",
+        "workload.kind=sync-read ni.placement=numa noc.topology=crossbar",
+    ] {
+        let machine = machine(&[TINY, settings]);
+        assert_eq!(state(&machine, 12_000, true), state(&machine, 12_000, false), "{settings}");
+    }
+}

@@ -1,0 +1,15 @@
+//! What a whole chip promises: data, queues, message sequences, times.
+
+mod bench;
+mod determinism;
+mod figures;
+mod machines;
+mod operations;
+mod oracle;
+mod physics;
+mod random;
+mod remote;
+mod rest;
+mod software;
+mod stuck;
+mod workloads;

@@ -1,0 +1,79 @@
+//! What holds of the microbenchmarks (soNUMA and Manycore NI, invariants).
+
+use rackmem_sim::run::{Mirror, Options, run};
+
+use super::machines::machine;
+
+const READS: u32 = 20;
+
+/// All cores make some reads at the same time, and all comes to rest.
+fn drained(settings: &[&str]) {
+    let machine = machine(&[settings, &["workload.kind=sync-read"]].concat());
+    let mut mirror = Mirror::new(&machine).expect("a chip");
+    let chip = &mut mirror.chip;
+    for tile in &mut chip.tiles {
+        tile.core.start(0, READS, &mut chip.wires);
+    }
+    while let Some(next) = mirror.chip.next_cycle() {
+        assert!(next < 1_000_000, "{settings:?}: {:#?}", mirror.chip.left());
+        mirror.cycle(next);
+    }
+    let chip = &mut mirror.chip;
+    assert_eq!(chip.left(), Vec::<String>::new(), "{settings:?}");
+    let counts = &chip.wires.counts;
+    let reads = u64::from(READS) * u64::from(chip.wires.layout.tiles);
+    let lines = reads * u64::from(machine.workload.transfer_bytes).div_ceil(64);
+    assert_eq!(counts.reads, reads, "one CQ entry per WQ entry: {settings:?}");
+    for count in [
+        counts.requests_out,
+        counts.rrpp_requests,
+        counts.rrpp_replies,
+        counts.rrpp_accesses,
+        counts.rrpp_lines,
+        counts.rcp_lines,
+    ] {
+        assert_eq!(count, lines, "one reply per request: {settings:?}");
+    }
+    let turns = chip.wires.net.stats().directory_turns_at_edge;
+    if settings.iter().any(|text| text.contains("noc.routing=cdr-directory")) {
+        assert_eq!(turns, 0, "{settings:?}");
+    } else if settings.iter().any(|text| text.contains("noc.routing=xy")) {
+        assert!(turns > 0, "the test of the others tests nothing");
+    }
+    for tile in &mut chip.tiles {
+        assert_eq!(tile.core.take_latencies().len(), READS as usize);
+    }
+}
+
+#[test]
+fn all_is_done_once_and_nothing_is_left() {
+    for placement in ["edge", "per-tile", "split", "numa"] {
+        let placement = format!("ni.placement={placement}");
+        for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {
+            drained(&[
+                &placement,
+                &format!("noc.routing={routing}"),
+                "workload.transfer_bytes=128",
+            ]);
+        }
+        for topology in ["noc-out", "crossbar"] {
+            let tiles = "tiles.columns=4 tiles.rows=4 memory.controllers=4";
+            drained(&[&placement, &format!("noc.topology={topology}"), tiles]);
+        }
+        drained(&[&placement, "ni.completion=acknowledged ni.max_outstanding_lines=3"]);
+        drained(&[&placement, "ni.cache=separate tiles.rows=4 memory.controllers=4"]);
+    }
+}
+
+#[test]
+fn what_rcps_store_is_what_rrpps_send() {
+    for placement in ["edge", "per-tile", "split", "numa"] {
+        let placement = format!("ni.placement={placement}");
+        let small = "run.window_cycles=15000 run.max_windows=2 tiles.columns=4 tiles.rows=4 \
+            memory.controllers=4 llc.size_bytes=1M workload.footprint_bytes=16M";
+        let machine = machine(&[small, &placement]);
+        let report = run(&machine, &Options::default()).expect("a run");
+        let (rcp, rrpp) = (report.rcp_gbps, report.rrpp_gbps);
+        assert!(rcp > 5.0 && (rcp / rrpp - 1.0).abs() < 0.03, "{placement}: {rcp} and {rrpp} GB/s");
+    }
+}
