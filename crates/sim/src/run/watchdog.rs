@@ -28,7 +28,7 @@ impl Watchdog {
     /// [`RunError::Stuck`] if nothing has got on for too long.
     #[inline]
     pub fn check(&mut self, chips: &[Chip]) -> Result<(), RunError> {
-        let now = chips.iter().map(|chip| chip.wires.now).max().unwrap_or(0);
+        let now = latest(chips);
         if now - self.since <= self.patience_cycles { Ok(()) } else { self.look(now, chips) }
     }
 
@@ -53,8 +53,14 @@ impl Watchdog {
 
     /// Nothing will ever happen again, and the workload is not done.
     pub fn deadlock(&self, chips: &[Chip]) -> RunError {
-        RunError::Stuck(format!("everything waits for something\n{}", describe_all(chips)))
+        let now = latest(chips);
+        RunError::Stuck(format!("everything waits since cycle {now}\n{}", describe_all(chips)))
     }
+}
+
+/// The cycle that the chip which is furthest on has come to.
+fn latest(chips: &[Chip]) -> Cycle {
+    chips.iter().map(|chip| chip.wires.now).max().unwrap_or(0)
 }
 
 fn describe_all(chips: &[Chip]) -> String {

@@ -181,7 +181,7 @@ fn banks_let_through_what_they_can() {
         let (lines, report) = bandwidth(&[&settings]);
         // Each line is an access to one of 16 banks: read for others, or stored for this node.
         let most = 16.0 / f64::from(occupancy);
-        assert!(lines <= most * 1.01 && lines > most * 0.9, "{settings}: {lines} of {most}");
+        assert!(lines <= most * 1.01 && lines > most * 0.85, "{settings}: {lines} of {most}");
         let (hits, misses) = (report.stat("home.llc_hits"), report.stat("home.llc_misses"));
         assert!(misses.unwrap() < 0.5 * hits.unwrap(), "{misses:?} misses, {hits:?} hits");
     }
