@@ -3,7 +3,7 @@
 use super::super::routing::Order;
 use super::super::topology::Axis;
 use super::Network;
-use super::state::{Flit, NONE};
+use super::state::{Flit, NONE, PORTS};
 
 impl Network {
     /// Flits enter buffers, credits are counted, tails reach endpoints, heads are routed.
@@ -39,16 +39,12 @@ impl Network {
         let out_vc = &mut self.out_vcs[index];
         debug_assert!(out_vc.credits < self.buffer_flits);
         out_vc.credits += 1;
-        let (credits, owner, vc) = (out_vc.credits, out_vc.owner, out_vc.vc);
-        let port = out_vc.port as usize;
-        if credits == self.buffer_flits {
-            self.out_ports[port].empty |= 1 << vc;
-        }
-        if credits > 1 {
-            return;
-        }
-        self.out_ports[port].credit |= 1 << vc;
-        if owner != NONE && self.in_vcs[owner as usize].len > 0 {
+        let (credits, owner) = (out_vc.credits, out_vc.owner);
+        let bit = 1 << (index & self.vc_mask());
+        let port = &mut self.out_ports[index >> self.vc_shift];
+        port.credit |= bit;
+        port.empty |= if credits == self.buffer_flits { bit } else { 0 };
+        if credits == 1 && owner != NONE && self.in_vcs[owner as usize].len > 0 {
             self.request_switch(owner as usize);
         }
     }
@@ -65,7 +61,7 @@ impl Network {
             return;
         }
         if !in_vc.active {
-            let lookahead = self.routers[in_vc.router as usize].lookahead;
+            let lookahead = in_vc.lookahead;
             self.head_at_front(index, lookahead);
         } else if self.out_vcs[in_vc.out_vc as usize].credits > 0 {
             self.request_switch(index);
@@ -88,34 +84,29 @@ impl Network {
         let in_vc = &mut self.in_vcs[index];
         let flit = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
         let route = &mut self.slab.routes[(flit >> 1) as usize];
-        let (number, port) = (in_vc.router as usize, usize::from(in_vc.port));
+        let port = index >> self.vc_shift;
+        let number = port >> self.port_shift;
         let order = if route.yx { Order::Yx } else { Order::Xy };
         let hop = self.tables.hop(order, number, route.dst.into());
-        let router = &mut self.routers[number];
-        if !hop.ejects() {
-            route.hops = route.hops.saturating_add(1);
-        }
-        if router.edge && route.from_directory {
-            let axis = |port| self.axes[number * self.ports + port];
-            let turn =
-                matches!((axis(port), axis(hop.port())), (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
+        let out = (number << self.port_shift) + hop.port();
+        route.hops = route.hops.saturating_add(u8::from(!hop.ejects()));
+        if self.routers[number].edge && route.from_directory {
+            let axes = (self.axes[port], self.axes[out]);
+            let turn = matches!(axes, (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
             self.stats.directory_turns_at_edge += u64::from(turn);
         }
         in_vc.allowed = self.tables.allowed(route.vnet.into(), order, hop, route.hash);
-        in_vc.out = hop.port() as u8;
-        self.in_ports[in_vc.port_index as usize].waiting |= 1 << in_vc.vc;
-        router.waiting |= 1 << port;
-        self.active[number / 64] |= 1 << (number % 64);
+        in_vc.out = (out % PORTS) as u8;
+        self.in_ports[port].waiting |= 1 << (index & self.vc_mask());
+        self.waiting[port / PORTS] |= 1 << (port % PORTS);
     }
 
     /// Marks an input VC, which has a flit, an output VC and a credit, as ready for the switch.
     #[inline]
     fn request_switch(&mut self, index: usize) {
-        let in_vc = &self.in_vcs[index];
-        let router = in_vc.router as usize;
-        self.in_ports[in_vc.port_index as usize].ready |= 1 << in_vc.vc;
-        self.routers[router].ready |= 1 << in_vc.port;
-        self.active[router / 64] |= 1 << (router % 64);
+        let port = index >> self.vc_shift;
+        self.in_ports[port].ready |= 1 << (index & self.vc_mask());
+        self.ready[port / PORTS] |= 1 << (port % PORTS);
     }
 
     fn deliver(&mut self, id: u32) {

@@ -32,9 +32,9 @@ pub struct Network {
     routing: Routing,
     topology: Topology,
     tables: Tables,
-    /// Ports of each router and VCs of each port: strides of the arrays.
-    ports: usize,
-    vcs: usize,
+    /// Ports of a router and VCs of a port lie so far apart in the arrays, as shifts.
+    port_shift: u32,
+    vc_shift: u32,
     vnets: usize,
     buffer_flits: u8,
     /// Buffers are this long, as a shift, so that a ring wraps by a mask.
@@ -48,8 +48,10 @@ pub struct Network {
     in_ports: Vec<InPort>,
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
-    /// One bit per router with something to allocate.
-    active: Vec<u64>,
+    /// One bit per input port with a VC that is ready for the switch.
+    ready: Vec<u64>,
+    /// One bit per input port with a head flit that waits for an output VC.
+    waiting: Vec<u64>,
 
     flits: Wheel<(u32, Flit)>,
     credits: Wheel<u32>,
@@ -149,6 +151,15 @@ impl Network {
         usize::from(endpoint) * self.vnets + usize::from(vnet)
     }
 
+    /// Number of the port with which an endpoint sends; they come after those of the routers.
+    fn source_port(&self, endpoint: usize) -> usize {
+        self.in_ports.len() + endpoint
+    }
+
+    fn vc_mask(&self) -> usize {
+        (1 << self.vc_shift) - 1
+    }
+
     /// Packets that wait at a source, including one that has left in part.
     pub fn queued(&self, src: u16, vnet: u8) -> usize {
         let queue = self.queue(src, vnet);
@@ -175,7 +186,7 @@ impl Network {
             return None;
         }
         let busy = |words: &[u64]| words.iter().any(|&word| word != 0);
-        if busy(&self.active_sources) || busy(&self.active) {
+        if busy(&self.active_sources) || busy(&self.ready) || busy(&self.waiting) {
             return Some(self.now);
         }
         let nexts = [
@@ -262,7 +273,7 @@ impl Network {
             LinkLoad {
                 from: place(link.from.router),
                 to: place(link.to.router),
-                flits: self.stats.flits_by_output[link.from.router * self.ports + link.from.port],
+                flits: self.out_ports[self.port_index(link.from)].flits,
             }
         })
     }
