@@ -11,26 +11,25 @@ use super::state::{
     Flit, InPort, InVc, NONE, OutPort, OutVc, PORTS, Route, RouterState, first_from,
 };
 use super::wheel::Wheel;
-use super::{Bits, Network};
+use super::{Bits, Network, with_vcs};
 use crate::engine::Cycle;
 
 impl Network {
-    pub(super) fn allocate(&mut self) {
-        for block in 0..self.ready.len() {
+    /// A cycle of these blocks of routers.
+    pub(super) fn allocate(&mut self, blocks: impl Iterator<Item = usize>) {
+        for block in blocks {
             if self.ready[block] | self.waiting[block] != 0 {
-                self.allocate_block(block);
+                with_vcs!(self, allocate_block(block));
             }
         }
     }
 
-    /// A cycle of the routers of a block.
-    pub(super) fn allocate_block(&mut self, number: usize) {
-        let (port_shift, vc_shift, buffer_shift) =
-            (self.port_shift, self.vc_shift, self.buffer_shift);
-        let vcs = number * PORTS << vc_shift..(number + 1) * PORTS << vc_shift;
-        let mut block = Block {
+    /// A cycle of the routers of a block, with a port every `V` VCs.
+    fn allocate_block<const V: usize>(&mut self, number: usize) {
+        let (port_shift, buffer_shift) = (self.port_shift, self.buffer_shift);
+        let vcs = number * PORTS * V..(number + 1) * PORTS * V;
+        let mut block: Block<'_, V> = Block {
             now: self.now,
-            vc_shift,
             buffer_mask: ((1u32 << buffer_shift) - 1) as u8,
             buffer_shift,
             first_vc: vcs.start,
@@ -38,8 +37,8 @@ impl Network {
             waiting: self.waiting[number],
             in_ports: &mut self.in_ports.as_chunks_mut().0[number],
             out_ports: &mut self.out_ports.as_chunks_mut().0[number],
-            in_vcs: &mut self.in_vcs[vcs.clone()],
-            out_vcs: &mut self.out_vcs[vcs.clone()],
+            in_vcs: &mut self.in_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
+            out_vcs: &mut self.out_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
             buffers: &self.buffers[vcs.start << buffer_shift..vcs.end << buffer_shift],
         };
         let mut outbox = Outbox {
@@ -85,9 +84,8 @@ struct Room<'a> {
 }
 
 /// The arrays' part that belongs to the routers of a block.
-struct Block<'a> {
+struct Block<'a, const V: usize> {
     now: Cycle,
-    vc_shift: u32,
     buffer_shift: u32,
     buffer_mask: u8,
     /// Number of its first VC among all.
@@ -98,12 +96,12 @@ struct Block<'a> {
     waiting: u64,
     in_ports: &'a mut [InPort; PORTS],
     out_ports: &'a mut [OutPort; PORTS],
-    in_vcs: &'a mut [InVc],
-    out_vcs: &'a mut [OutVc],
+    in_vcs: &'a mut [[InVc; V]; PORTS],
+    out_vcs: &'a mut [[OutVc; V]; PORTS],
     buffers: &'a [Flit],
 }
 
-impl Block<'_> {
+impl<const V: usize> Block<'_, V> {
     /// Each of these inputs asks for one of its ready VCs, every output grants to one of the inputs
     /// that ask.
     #[inline(always)]
@@ -112,7 +110,7 @@ impl Block<'_> {
         for input in Bits(inputs) {
             let port = &mut self.in_ports[input % PORTS];
             let vc = first_from(port.ready.into(), port.next_vc);
-            let out = u32::from(self.in_vcs[input << self.vc_shift | vc].out);
+            let out = u32::from(self.in_vcs[input % PORTS][vc % V].out);
             let free = !(taken.outputs >> (out % 64)) & 1;
             port.asks = vc as u8;
             self.out_ports[out as usize % PORTS].asked |= free << (input % 64);
@@ -134,8 +132,8 @@ impl Block<'_> {
         let in_port = &mut self.in_ports[input % PORTS];
         let vc = in_port.asks;
         in_port.next_vc = vc + 1;
-        let index = input << self.vc_shift | usize::from(vc);
-        let in_vc = &mut self.in_vcs[index];
+        let index = input * V + usize::from(vc);
+        let in_vc = &mut self.in_vcs[input % PORTS][usize::from(vc) % V];
         let flit = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
         in_vc.len -= 1;
         let (more, tail) = (in_vc.len > 0, flit & 1 != 0);
@@ -145,9 +143,8 @@ impl Block<'_> {
 
         let port = &mut self.out_ports[out % PORTS];
         port.flits += 1;
-        let held = in_vc.out_vc as usize - self.first_vc;
-        let out_vc = &mut self.out_vcs[held];
-        let held_vc = (held & ((1 << self.vc_shift) - 1)) as u32;
+        let held_vc = in_vc.out_vc % V as u32;
+        let out_vc = &mut self.out_vcs[out % PORTS][held_vc as usize];
         let (at, bit) = (self.now + u64::from(port.delay), 1u32 << (held_vc % 32));
         let mut ready = more && !tail;
         if port.endpoint == NONE {
@@ -220,8 +217,8 @@ impl Block<'_> {
         let in_port = &mut self.in_ports[input % PORTS];
         let before = in_port.ready;
         for vc in Bits(in_port.waiting.into()) {
-            let index = input << self.vc_shift | vc;
-            let in_vc = &mut self.in_vcs[index];
+            let index = input * V + vc;
+            let in_vc = &mut self.in_vcs[input % PORTS][vc % V];
             let out = usize::from(in_vc.out) % PORTS;
             let port = &mut self.out_ports[out];
             let Some(out_vc) = port.choose_vc(in_vc.allowed) else { continue };
@@ -235,10 +232,9 @@ impl Block<'_> {
             port.free &= !(1 << out_vc);
             in_port.waiting &= !(1 << vc);
             in_port.ready |= (port.credit >> out_vc & 1) << vc;
-            let held = out << self.vc_shift | usize::from(out_vc);
-            self.out_vcs[held].owner = (self.first_vc + index) as u32;
+            self.out_vcs[out][usize::from(out_vc) % V].owner = (self.first_vc + index) as u32;
             in_vc.active = true;
-            in_vc.out_vc = (self.first_vc + held) as u32;
+            in_vc.out_vc = (self.first_vc + out * V + usize::from(out_vc)) as u32;
         }
         in_port.ready != before
     }

@@ -17,7 +17,7 @@ mod wheel;
 pub use stats::{LinkLoad, Stats, VnetStats};
 pub use stuck::Stuck;
 
-use super::routing::{Order, Routing, Tables};
+use super::routing::{Routing, Tables};
 use super::spec::Packet;
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
@@ -120,11 +120,12 @@ impl Network {
         assert!(usize::from(packet.vnet) < self.vnets, "packet in virtual network {}", packet.vnet);
         assert!(packet.flits > 0, "packet without flits");
         let hash = self.hash(&packet);
+        let order = self.routing.order(&packet, hash);
         let route = Route {
-            dst: packet.dst,
+            column: self.tables.column(order, packet.dst.into()),
             hash: hash as u16,
             vnet: packet.vnet,
-            yx: self.routing.order(&packet, hash) == Order::Yx,
+            order,
             from_directory: packet.from_directory,
             hops: 0,
         };
@@ -170,7 +171,7 @@ impl Network {
     pub fn tick(&mut self) {
         self.arrive();
         self.inject();
-        self.allocate();
+        self.allocate(0..self.ready.len());
         self.now += 1;
     }
 
@@ -278,6 +279,21 @@ impl Network {
         })
     }
 }
+
+/// Calls a method of which there is one for each stride of VCs, so that the compiler knows it.
+macro_rules! with_vcs {
+    ($network:ident, $method:ident($($argument:expr),*)) => {
+        match $network.vc_shift {
+            0 => $network.$method::<1>($($argument),*),
+            1 => $network.$method::<2>($($argument),*),
+            2 => $network.$method::<4>($($argument),*),
+            3 => $network.$method::<8>($($argument),*),
+            4 => $network.$method::<16>($($argument),*),
+            _ => $network.$method::<32>($($argument),*),
+        }
+    };
+}
+use with_vcs;
 
 /// The numbers of the bits that are set.
 struct Bits(u64);

@@ -1,5 +1,6 @@
 //! The state of routers, packets and endpoints, in flat arrays.
 
+use super::super::routing::Order;
 use super::super::spec::Packet;
 use crate::engine::Cycle;
 
@@ -121,11 +122,12 @@ pub(super) struct OutVc {
 /// What routing needs of a packet, apart so that it stays in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
-    pub dst: u16,
+    /// Where the table of hops has those to its destination.
+    pub column: u32,
     /// Chooses the VC in ordered virtual networks.
     pub hash: u16,
     pub vnet: u8,
-    pub yx: bool,
+    pub order: Order,
     pub from_directory: bool,
     pub hops: u8,
 }

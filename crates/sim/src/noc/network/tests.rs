@@ -9,7 +9,7 @@ impl Network {
     fn tick_backwards(&mut self) {
         self.arrive();
         self.inject();
-        (0..self.ready.len()).rev().for_each(|block| self.allocate_block(block));
+        self.allocate((0..self.ready.len()).rev());
         self.now += 1;
     }
 }
