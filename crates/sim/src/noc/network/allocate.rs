@@ -134,11 +134,13 @@ impl<const V: usize> Block<'_, V> {
         in_port.next_vc = vc + 1;
         let index = input * V + usize::from(vc);
         let in_vc = &mut self.in_vcs[input % PORTS][usize::from(vc) % V];
-        let flit = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
+        let flit = in_vc.front;
         in_vc.len -= 1;
         let (more, tail) = (in_vc.len > 0, flit & 1 != 0);
-        // An empty ring starts anew, so that few flits need few cache lines.
-        in_vc.head = if more { (in_vc.head + 1) & self.buffer_mask } else { 0 };
+        if more {
+            in_vc.front = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
+            in_vc.head = (in_vc.head + 1) & self.buffer_mask;
+        }
         outbox.credits.push(self.now + u64::from(in_vc.credit_delay), in_vc.upstream);
 
         let port = &mut self.out_ports[out % PORTS];
@@ -222,11 +224,8 @@ impl<const V: usize> Block<'_, V> {
             let out = usize::from(in_vc.out) % PORTS;
             let port = &mut self.out_ports[out];
             let Some(out_vc) = port.choose_vc(in_vc.allowed) else { continue };
-            if port.endpoint != NONE {
-                let flit = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
-                if !room.reserve(port.endpoint, flit >> 1) {
-                    continue;
-                }
+            if port.endpoint != NONE && !room.reserve(port.endpoint, in_vc.front >> 1) {
+                continue;
             }
             port.next_vc = out_vc + 1;
             port.free &= !(1 << out_vc);

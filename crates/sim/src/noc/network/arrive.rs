@@ -61,12 +61,13 @@ impl Network {
             let index = in_vc as usize;
             let in_vc = &mut in_vcs[index];
             debug_assert!(in_vc.len < self.buffer_flits, "a flit came without a credit");
-            let place = (usize::from(in_vc.head) + usize::from(in_vc.len)) & mask;
-            buffers[(index << shift) + place] = flit;
             in_vc.len += 1;
             if in_vc.len > 1 {
+                let place = (usize::from(in_vc.head) + usize::from(in_vc.len) - 2) & mask;
+                buffers[(index << shift) + place] = flit;
                 continue;
             }
+            in_vc.front = flit;
             if !in_vc.active {
                 // A head takes a cycle for RC, unless that was done upstream.
                 self.heads.push(self.now + u64::from(!in_vc.lookahead), index as u32);
@@ -78,15 +79,13 @@ impl Network {
 
     /// Looks up where the packets at the front of input VCs go, and asks for output VCs.
     fn route<const V: usize>(&mut self, heads: &[u32]) {
-        let (buffer_shift, port_shift) = (self.buffer_shift, self.port_shift);
+        let (port_shift, routes) = (self.port_shift, &mut self.slab.routes[..]);
         let (in_vcs, in_ports) = (&mut self.in_vcs[..], &mut self.in_ports[..]);
-        let (buffers, routes) = (&self.buffers[..], &mut self.slab.routes[..]);
         let (routers, waiting) = (&self.routers[..], &mut self.waiting[..]);
         for &index in heads {
             let index = index as usize;
             let in_vc = &mut in_vcs[index];
-            let flit = buffers[(index << buffer_shift) + usize::from(in_vc.head)];
-            let route = &mut routes[(flit >> 1) as usize];
+            let route = &mut routes[(in_vc.front >> 1) as usize];
             let (port, number) = (index / V, index / V >> port_shift);
             let hop = self.tables.hop_of(route.column, number);
             let out = (number << port_shift) + hop.port();

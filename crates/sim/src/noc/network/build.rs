@@ -177,6 +177,7 @@ fn has_lookahead(router: &Router) -> bool {
 impl InVc {
     fn unused(lookahead: bool) -> InVc {
         InVc {
+            front: 0,
             upstream: NONE,
             allowed: 0,
             out_vc: NONE,

@@ -13,9 +13,12 @@ pub(super) type Flit = u32;
 /// Input or output ports of a block of routers: a set of them is a word.
 pub(super) const PORTS: usize = 64;
 
-/// An input VC. Its flits lie in the buffer array; a head flit is one that finds no packet active.
+/// An input VC. The flit at the front is here, those behind it lie in the buffer array; a head flit
+/// is one that finds no packet active.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InVc {
+    /// The flit at the front, if there is one.
+    pub front: Flit,
     /// Output VC upstream, where credits go; [`NONE`] at an unused input.
     pub upstream: u32,
     /// VCs that the packet at the front may use at its output.
@@ -24,9 +27,9 @@ pub(super) struct InVc {
     pub out_vc: u32,
     /// Output port of the packet at the front, counted in the block.
     pub out: u8,
-    /// Position of the front flit in the ring.
+    /// Position of the second flit in the ring.
     pub head: u8,
-    /// Flits in the ring.
+    /// Flits, with the one at the front.
     pub len: u8,
     /// The packet at the front holds an output VC.
     pub active: bool,

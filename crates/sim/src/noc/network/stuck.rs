@@ -58,11 +58,12 @@ impl Network {
         let mut places: Vec<String> = Vec::new();
         for (index, in_vc) in self.in_vcs.iter().enumerate() {
             let mask = (1usize << self.buffer_shift) - 1;
-            let held = (0..usize::from(in_vc.len)).filter(|&i| {
-                let place = (usize::from(in_vc.head) + i) & mask;
-                self.buffers[(index << self.buffer_shift) + place] >> 1 == id
+            let behind = (1..usize::from(in_vc.len)).map(|i| {
+                let place = (usize::from(in_vc.head) + i - 1) & mask;
+                self.buffers[(index << self.buffer_shift) + place]
             });
-            let count = held.count();
+            let front = (in_vc.len > 0).then_some(in_vc.front);
+            let count = front.into_iter().chain(behind).filter(|flit| flit >> 1 == id).count();
             if count > 0 {
                 places.push(self.buffer_place(index, count));
             }
