@@ -222,8 +222,8 @@ impl Tables {
             if spec.topology.is_mesh() { &[Order::Xy, yx] } else { &[Order::Xy] };
         let mut hops = Vec::with_capacity(orders.len() * endpoints * routers);
         for &order in orders {
-            for router in 0..routers {
-                hops.extend((0..endpoints).map(|dst| {
+            for dst in 0..endpoints {
+                hops.extend((0..routers).map(|router| {
                     let (port, class) = topology.next_hop(order, router, dst);
                     Hop(port as u16 | (class as u16) << 8)
                 }));
@@ -238,7 +238,19 @@ impl Tables {
     /// The next hop at this router.
     #[inline]
     pub fn hop(&self, order: Order, router: usize, dst: usize) -> Hop {
-        self.hops[(order as usize * self.routers + router) * self.endpoints + dst]
+        self.hop_of(self.column(order, dst), router)
+    }
+
+    /// Where the hops to an endpoint are, for [`hop_of`](Tables::hop_of).
+    #[inline]
+    pub(super) fn column(&self, order: Order, dst: usize) -> u32 {
+        ((order as usize * self.endpoints + dst) * self.routers) as u32
+    }
+
+    /// As [`hop`](Tables::hop), for packets of a column.
+    #[inline]
+    pub(super) fn hop_of(&self, column: u32, router: usize) -> Hop {
+        self.hops[column as usize + router]
     }
 
     /// VCs that packets of this virtual network and order may use for this hop.

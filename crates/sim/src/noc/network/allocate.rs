@@ -3,42 +3,43 @@
 //! A router without look-ahead serves the switch first and VCs after it, so that a head needs a cycle
 //! for each. A router with look-ahead is speculative: heads that have just got a VC compete for the
 //! inputs and outputs that the others have left.
+//!
+//! Routers are served a block at a time: as many as have 64 ports, so that a set of ports is a word,
+//! and one loop goes over all requests of the block. Requests never meet those of another router.
 
 use super::state::{
-    Flit, InPort, InVc, NONE, OutPort, OutVc, Route, RouterState, rotate, rotate64,
+    Flit, InPort, InVc, NONE, OutPort, OutVc, PORTS, Route, RouterState, first_from,
 };
 use super::wheel::Wheel;
-use super::{Bits, Network};
+use super::{Bits, Network, with_vcs};
 use crate::engine::Cycle;
 
 impl Network {
-    pub(super) fn allocate(&mut self) {
-        for word in 0..self.active.len() {
-            for bit in Bits(self.active[word]) {
-                if !self.allocate_router(word * 64 + bit) {
-                    self.active[word] &= !(1 << bit);
-                }
+    /// A cycle of these blocks of routers.
+    pub(super) fn allocate(&mut self, blocks: impl Iterator<Item = usize>) {
+        for block in blocks {
+            if self.ready[block] | self.waiting[block] != 0 {
+                with_vcs!(self, allocate_block(block));
             }
         }
     }
 
-    /// A router's cycle; whether it still has something to allocate.
-    pub(super) fn allocate_router(&mut self, router: usize) -> bool {
-        let (ports, vcs, shift) = (self.ports, self.vcs, self.buffer_shift);
-        let base = router * ports;
-        let (first, end) = (base * vcs, (base + ports) * vcs);
-        let mut part = Part {
+    /// A cycle of the routers of a block, with a port every `V` VCs.
+    fn allocate_block<const V: usize>(&mut self, number: usize) {
+        let (port_shift, buffer_shift) = (self.port_shift, self.buffer_shift);
+        let vcs = number * PORTS * V..(number + 1) * PORTS * V;
+        let mut block: Block<'_, V> = Block {
             now: self.now,
-            vcs,
-            shift,
-            first_vc: first,
-            router: &mut self.routers[router],
-            in_ports: &mut self.in_ports[base..base + ports],
-            out_ports: &mut self.out_ports[base..base + ports],
-            in_vcs: &mut self.in_vcs[first..end],
-            out_vcs: &mut self.out_vcs[first..end],
-            buffers: &self.buffers[first << shift..end << shift],
-            flits_by_output: &mut self.stats.flits_by_output[base..base + ports],
+            buffer_mask: ((1u32 << buffer_shift) - 1) as u8,
+            buffer_shift,
+            first_vc: vcs.start,
+            ready: self.ready[number],
+            waiting: self.waiting[number],
+            in_ports: &mut self.in_ports.as_chunks_mut().0[number],
+            out_ports: &mut self.out_ports.as_chunks_mut().0[number],
+            in_vcs: &mut self.in_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
+            out_vcs: &mut self.out_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
+            buffers: &self.buffers[vcs.start << buffer_shift..vcs.end << buffer_shift],
         };
         let mut outbox = Outbox {
             flits: &mut self.flits,
@@ -47,17 +48,17 @@ impl Network {
             tails: &mut self.tails,
         };
         let mut taken = Taken { inputs: 0, outputs: 0 };
-        if part.router.ready != 0 {
-            part.allocate_switch(&mut taken, &mut outbox);
-        }
-        if part.router.waiting != 0 {
+        block.allocate_switch(block.ready, &mut taken, &mut outbox);
+        if block.waiting != 0 {
             let mut room =
                 Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
-            if part.allocate_vcs(&mut room) && part.router.lookahead {
-                part.allocate_switch(&mut taken, &mut outbox);
+            let first = number * PORTS >> port_shift;
+            let fresh = block.allocate_vcs(&mut self.routers[first..], port_shift, &mut room);
+            if fresh & !taken.inputs != 0 {
+                block.allocate_switch(fresh & !taken.inputs, &mut taken, &mut outbox);
             }
         }
-        part.router.ready | part.router.waiting != 0
+        (self.ready[number], self.waiting[number]) = (block.ready, block.waiting);
     }
 }
 
@@ -82,41 +83,43 @@ struct Room<'a> {
     vnets: usize,
 }
 
-/// The arrays' part that belongs to one router, so that indices are short.
-struct Part<'a> {
+/// The arrays' part that belongs to the routers of a block.
+struct Block<'a, const V: usize> {
     now: Cycle,
-    vcs: usize,
-    shift: u32,
+    buffer_shift: u32,
+    buffer_mask: u8,
     /// Number of its first VC among all.
     first_vc: usize,
-    router: &'a mut RouterState,
-    in_ports: &'a mut [InPort],
-    out_ports: &'a mut [OutPort],
-    in_vcs: &'a mut [InVc],
-    out_vcs: &'a mut [OutVc],
+    /// Inputs with a VC that is ready for the switch.
+    ready: u64,
+    /// Inputs with a head that waits for a VC.
+    waiting: u64,
+    in_ports: &'a mut [InPort; PORTS],
+    out_ports: &'a mut [OutPort; PORTS],
+    in_vcs: &'a mut [[InVc; V]; PORTS],
+    out_vcs: &'a mut [[OutVc; V]; PORTS],
     buffers: &'a [Flit],
-    flits_by_output: &'a mut [u64],
 }
 
-impl Part<'_> {
-    /// Every input asks for one of its ready VCs, every output grants to one of the inputs that ask.
+impl<const V: usize> Block<'_, V> {
+    /// Each of these inputs asks for one of its ready VCs, every output grants to one of the inputs
+    /// that ask.
     #[inline(always)]
-    fn allocate_switch(&mut self, taken: &mut Taken, outbox: &mut Outbox) {
+    fn allocate_switch(&mut self, inputs: u64, taken: &mut Taken, outbox: &mut Outbox) {
         let mut asked = 0u64;
-        for input in Bits(self.router.ready & !taken.inputs) {
-            let port = &mut self.in_ports[input];
-            let Some(vc) = rotate(port.ready, port.next_vc) else { continue };
-            let out = self.in_vcs[input * self.vcs + usize::from(vc)].out;
-            if taken.outputs & 1 << out == 0 {
-                port.asks = vc;
-                self.out_ports[usize::from(out)].asked |= 1 << input;
-                asked |= 1 << out;
-            }
+        for input in Bits(inputs) {
+            let port = &mut self.in_ports[input % PORTS];
+            let vc = first_from(port.ready.into(), port.next_vc);
+            let out = u32::from(self.in_vcs[input % PORTS][vc % V].out);
+            let free = !(taken.outputs >> (out % 64)) & 1;
+            port.asks = vc as u8;
+            self.out_ports[out as usize % PORTS].asked |= free << (input % 64);
+            asked |= free << (out % 64);
         }
         taken.outputs |= asked;
         for out in Bits(asked) {
-            let port = &mut self.out_ports[out];
-            let input = rotate64(std::mem::take(&mut port.asked), port.next_input);
+            let port = &mut self.out_ports[out % PORTS];
+            let input = first_from(std::mem::take(&mut port.asked), port.next_input);
             port.next_input = (input as u8 + 1) & 63;
             taken.inputs |= 1 << input;
             self.traverse(input, out, outbox);
@@ -126,23 +129,25 @@ impl Part<'_> {
     /// Sends the front flit of the VC for which this input has asked.
     #[inline(always)]
     fn traverse(&mut self, input: usize, out: usize, outbox: &mut Outbox) {
-        let in_port = &mut self.in_ports[input];
+        let in_port = &mut self.in_ports[input % PORTS];
         let vc = in_port.asks;
         in_port.next_vc = vc + 1;
-        let index = input * self.vcs + usize::from(vc);
-        let in_vc = &mut self.in_vcs[index];
-        let flit = self.buffers[(index << self.shift) + usize::from(in_vc.head)];
+        let index = input * V + usize::from(vc);
+        let in_vc = &mut self.in_vcs[input % PORTS][usize::from(vc) % V];
+        let flit = in_vc.front;
         in_vc.len -= 1;
         let (more, tail) = (in_vc.len > 0, flit & 1 != 0);
-        // An empty ring starts anew, so that few flits need few cache lines.
-        let next = (in_vc.head + 1) & ((1u32 << self.shift) - 1) as u8;
-        in_vc.head = if more { next } else { 0 };
+        if more {
+            in_vc.front = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
+            in_vc.head = (in_vc.head + 1) & self.buffer_mask;
+        }
         outbox.credits.push(self.now + u64::from(in_vc.credit_delay), in_vc.upstream);
-        self.flits_by_output[out] += 1;
 
-        let port = &mut self.out_ports[out];
-        let out_vc = &mut self.out_vcs[in_vc.out_vc as usize - self.first_vc];
-        let (at, bit) = (self.now + u64::from(port.delay), 1u32 << out_vc.vc);
+        let port = &mut self.out_ports[out % PORTS];
+        port.flits += 1;
+        let held_vc = in_vc.out_vc % V as u32;
+        let out_vc = &mut self.out_vcs[out % PORTS][held_vc as usize];
+        let (at, bit) = (self.now + u64::from(port.delay), 1u32 << (held_vc % 32));
         let mut ready = more && !tail;
         if port.endpoint == NONE {
             out_vc.credits -= 1;
@@ -151,7 +156,7 @@ impl Part<'_> {
                 port.credit &= !bit;
                 ready = false;
             }
-            outbox.flits.push(at, (port.downstream + u32::from(out_vc.vc), flit));
+            outbox.flits.push(at, (port.downstream + held_vc, flit));
         } else if tail {
             outbox.tails.push(at, flit >> 1);
         }
@@ -160,70 +165,77 @@ impl Part<'_> {
             out_vc.owner = NONE;
             port.free |= bit;
             if more {
-                let routing = if self.router.lookahead { 1 } else { 2 };
+                let routing = if in_vc.lookahead { 1 } else { 2 };
                 outbox.heads.push(self.now + routing, (self.first_vc + index) as u32);
             }
         }
-        if !ready {
-            in_port.ready &= !(1 << vc);
-            if in_port.ready == 0 {
-                self.router.ready &= !(1 << input);
-            }
-        }
+        in_port.ready &= !(u32::from(!ready) << (vc % 32));
+        self.ready &= !(u64::from(in_port.ready == 0) << (input % 64));
     }
 
-    /// Gives free output VCs to waiting heads; whether any got one that has a credit.
+    /// Gives free output VCs to waiting heads; the inputs that may send at once.
     #[inline(always)]
-    fn allocate_vcs(&mut self, room: &mut Room) -> bool {
-        let mut any = false;
-        let mut inputs = self.router.waiting;
-        // Those from the pointer on come first, then the others; it moves on in every cycle.
-        let mut input = rotate64(inputs, self.router.next_waiting);
-        self.router.next_waiting = (input as u8 + 1) & 63;
-        loop {
-            inputs &= !(1 << input);
-            any |= self.allocate_vcs_of(input, room);
-            if inputs == 0 {
-                return any;
-            }
-            input = rotate64(inputs, input as u8);
+    fn allocate_vcs(
+        &mut self,
+        routers: &mut [RouterState],
+        port_shift: u32,
+        room: &mut Room,
+    ) -> u64 {
+        let ports = u64::MAX >> (PORTS as u32 - (1 << port_shift));
+        let (mut left, mut fresh) = (self.waiting, 0);
+        while left != 0 {
+            let number = left.trailing_zeros() >> port_shift;
+            let inputs = left & ports << (number << port_shift);
+            left &= !inputs;
+            let router = &mut routers[number as usize];
+            let granted = self.allocate_vcs_of(inputs, router, room);
+            fresh |= if router.lookahead { granted } else { 0 };
         }
+        fresh
     }
 
-    /// Gives free output VCs to the waiting heads of an input.
+    /// The same for one router: inputs from its pointer on come first, then the others. The pointer
+    /// moves on in every cycle.
     #[inline(always)]
-    fn allocate_vcs_of(&mut self, input: usize, room: &mut Room) -> bool {
-        let in_port = &mut self.in_ports[input];
-        let mut any = false;
+    fn allocate_vcs_of(&mut self, inputs: u64, router: &mut RouterState, room: &mut Room) -> u64 {
+        let from = u32::from(router.next_waiting);
+        let mut left = inputs.rotate_right(from);
+        router.next_waiting = ((left.trailing_zeros() + from + 1) & 63) as u8;
+        let mut granted = 0;
+        while left != 0 {
+            let input = (left.trailing_zeros() + from) as usize % PORTS;
+            left &= left - 1;
+            let ready = self.allocate_vcs_to(input, room);
+            granted |= u64::from(ready) << input;
+            self.waiting &= !(u64::from(self.in_ports[input].waiting == 0) << input);
+        }
+        self.ready |= granted;
+        granted
+    }
+
+    /// Gives free output VCs to the waiting heads of an input; whether any got one with a credit.
+    #[inline(always)]
+    fn allocate_vcs_to(&mut self, input: usize, room: &mut Room) -> bool {
+        let in_port = &mut self.in_ports[input % PORTS];
+        let before = in_port.ready;
         for vc in Bits(in_port.waiting.into()) {
-            let index = input * self.vcs + vc;
-            let in_vc = &mut self.in_vcs[index];
-            let out = usize::from(in_vc.out);
+            let index = input * V + vc;
+            let in_vc = &mut self.in_vcs[input % PORTS][vc % V];
+            let out = usize::from(in_vc.out) % PORTS;
             let port = &mut self.out_ports[out];
             let Some(out_vc) = port.choose_vc(in_vc.allowed) else { continue };
-            if port.endpoint != NONE {
-                let flit = self.buffers[(index << self.shift) + usize::from(in_vc.head)];
-                if !room.reserve(port.endpoint, flit >> 1) {
-                    continue;
-                }
+            if port.endpoint != NONE && !room.reserve(port.endpoint, in_vc.front >> 1) {
+                continue;
             }
             port.next_vc = out_vc + 1;
             port.free &= !(1 << out_vc);
             in_port.waiting &= !(1 << vc);
-            let held = out * self.vcs + usize::from(out_vc);
-            self.out_vcs[held].owner = (self.first_vc + index) as u32;
+            in_port.ready |= (port.credit >> out_vc & 1) << vc;
+            self.out_vcs[out][usize::from(out_vc) % V].owner = (self.first_vc + index) as u32;
             in_vc.active = true;
-            in_vc.out_vc = (self.first_vc + held) as u32;
-            if port.credit & 1 << out_vc != 0 {
-                in_port.ready |= 1 << vc;
-                self.router.ready |= 1 << input;
-                any = true;
-            }
+            in_vc.out_vc = (self.first_vc + out * V + usize::from(out_vc)) as u32;
         }
-        if in_port.waiting == 0 {
-            self.router.waiting &= !(1 << input);
-        }
-        any
+        in_port.ready != before
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
 use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
-use super::state::{InPort, InVc, NONE, OutPort, OutVc, Queue, RouterState, Sending, Slab};
+use super::state::{InPort, InVc, NONE, OutPort, OutVc, PORTS, Queue, RouterState, Sending, Slab};
 use super::wheel::Wheel;
 use super::{Network, Stats};
 
@@ -30,19 +30,16 @@ impl Network {
     fn empty(spec: &Spec, seed: u64, topology: Topology, tables: Tables) -> Network {
         let (routers, endpoints) = (topology.routers.len(), topology.endpoints.len());
         let (ports, vcs, vnets) = (topology.ports, spec.vcs(), spec.vnets.len());
-        let inputs = routers * ports;
+        let shift = |count: usize| count.next_power_of_two().trailing_zeros();
+        let (port_shift, vc_shift) = (shift(ports), shift(vcs));
+        let buffer_shift = shift(spec.buffer_flits);
+        let inputs = (routers << port_shift).next_multiple_of(PORTS);
         let outputs = inputs + endpoints;
-        let buffer_shift = spec.buffer_flits.next_power_of_two().trailing_zeros();
         let horizon = horizon(spec, &topology);
-        let out_vc = |i: usize| OutVc {
-            owner: NONE,
-            port: (i / vcs) as u32,
-            credits: spec.buffer_flits as u8,
-            vc: (i % vcs) as u8,
-        };
-        let in_vc = |i: usize| InVc {
-            port_index: (i / vcs) as u32,
-            ..InVc::unused(i / vcs / ports, i / vcs % ports, i % vcs)
+        let out_vc = OutVc { owner: NONE, credits: spec.buffer_flits as u8 };
+        let in_vc = |i: usize| {
+            let router = topology.routers.get(i >> vc_shift >> port_shift);
+            InVc::unused(router.is_some_and(has_lookahead))
         };
         let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
         Network {
@@ -50,20 +47,21 @@ impl Network {
             salt: seed.wrapping_mul(0xA24B_AED4_963E_E407),
             routing: spec.routing,
             tables,
-            ports,
-            vcs,
+            port_shift,
+            vc_shift,
             vnets,
             buffer_flits: spec.buffer_flits as u8,
             buffer_shift,
             axes: vec![Axis::Local; inputs],
             slab: Slab::new(),
-            in_vcs: (0..inputs * vcs).map(in_vc).collect(),
-            buffers: vec![0; (inputs * vcs) << buffer_shift],
+            in_vcs: (0..inputs << vc_shift).map(in_vc).collect(),
+            buffers: vec![0; inputs << vc_shift << buffer_shift],
             routers: topology.routers.iter().map(RouterState::new).collect(),
             in_ports: vec![InPort::default(); inputs],
             out_ports: vec![OutPort::unused(vcs); outputs],
-            out_vcs: (0..outputs * vcs).map(out_vc).collect(),
-            active: vec![0; routers.div_ceil(64)],
+            out_vcs: vec![out_vc; outputs << vc_shift],
+            ready: vec![0; inputs / PORTS],
+            waiting: vec![0; inputs / PORTS],
             flits: Wheel::new(horizon),
             credits: Wheel::new(horizon),
             heads: Wheel::new(horizon),
@@ -79,7 +77,7 @@ impl Network {
             slots: vec![capacity; endpoints * vnets],
             arrived: vec![0; endpoints.div_ceil(64)],
             live: 0,
-            stats: Stats::new(vnets, inputs),
+            stats: Stats::new(vnets),
             topology,
         }
     }
@@ -92,7 +90,7 @@ impl Network {
             let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
             let delay = pipeline(link.from).cycles_after_switch() + link.latency_cycles;
             let credit_delay = pipeline(link.to).cycles_to_credit() + link.latency_cycles;
-            self.out_ports[from].downstream = (to * self.vcs) as u32;
+            self.out_ports[from].downstream = (to << self.vc_shift) as u32;
             self.out_ports[from].delay = delay as u8;
             self.set_upstream(to, from, credit_delay);
             self.axes[from] = link.axis;
@@ -105,22 +103,22 @@ impl Network {
             let delay = pipeline(at.eject).cycles_after_switch() + spec.ejection_latency_cycles;
             // The credit has the latency of a link, whatever the way in takes besides.
             let credit_delay = pipeline(at.inject).cycles_to_credit() + 1;
-            let source = self.topology.routers.len() * self.ports + endpoint;
+            let source = self.source_port(endpoint);
             self.out_ports[eject].endpoint = endpoint as u32;
             self.out_ports[eject].delay = delay as u8;
             self.set_upstream(inject, source, credit_delay);
-            self.entrances[endpoint] = (inject * self.vcs) as u32;
+            self.entrances[endpoint] = (inject << self.vc_shift) as u32;
         }
     }
 
-    fn port_index(&self, port: Port) -> usize {
-        port.router * self.ports + port.port
+    pub(super) fn port_index(&self, port: Port) -> usize {
+        (port.router << self.port_shift) + port.port
     }
 
     fn set_upstream(&mut self, input: usize, output: usize, credit_delay: u64) {
-        for vc in 0..self.vcs {
-            let in_vc = &mut self.in_vcs[input * self.vcs + vc];
-            in_vc.upstream = (output * self.vcs + vc) as u32;
+        for vc in 0..1 << self.vc_shift {
+            let in_vc = &mut self.in_vcs[input << self.vc_shift | vc];
+            in_vc.upstream = (output << self.vc_shift | vc) as u32;
             in_vc.credit_delay = credit_delay as u8;
         }
     }
@@ -167,26 +165,28 @@ fn horizon(spec: &Spec, topology: &Topology) -> u64 {
 
 impl RouterState {
     fn new(router: &Router) -> RouterState {
-        let lookahead = router.pipeline.cycles_before_switch() == 0;
-        RouterState { ready: 0, waiting: 0, next_waiting: 0, lookahead, edge: router.edge }
+        RouterState { next_waiting: 0, lookahead: has_lookahead(router), edge: router.edge }
     }
 }
 
+/// Whether heads are routed before they arrive.
+fn has_lookahead(router: &Router) -> bool {
+    router.pipeline.cycles_before_switch() == 0
+}
+
 impl InVc {
-    fn unused(router: usize, port: usize, vc: usize) -> InVc {
+    fn unused(lookahead: bool) -> InVc {
         InVc {
-            router: router as u32,
-            port_index: 0,
+            front: 0,
             upstream: NONE,
             allowed: 0,
             out_vc: NONE,
-            port: port as u8,
-            vc: vc as u8,
             out: 0,
             head: 0,
             len: 0,
             active: false,
             credit_delay: 0,
+            lookahead,
         }
     }
 }
@@ -196,6 +196,7 @@ impl OutPort {
         let all = ((1u64 << vcs) - 1) as u32;
         OutPort {
             asked: 0,
+            flits: 0,
             free: all,
             credit: all,
             empty: all,
@@ -208,4 +209,4 @@ impl OutPort {
     }
 }
 
-const _: () = assert!(MAX_PORTS <= 64 && MAX_VCS <= 32 && MAX_BYTE < 250);
+const _: () = assert!(MAX_PORTS <= PORTS && MAX_VCS <= 32 && MAX_BYTE < 250);

@@ -17,7 +17,7 @@ mod wheel;
 pub use stats::{LinkLoad, Stats, VnetStats};
 pub use stuck::Stuck;
 
-use super::routing::{Order, Routing, Tables};
+use super::routing::{Routing, Tables};
 use super::spec::Packet;
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
@@ -32,9 +32,9 @@ pub struct Network {
     routing: Routing,
     topology: Topology,
     tables: Tables,
-    /// Ports of each router and VCs of each port: strides of the arrays.
-    ports: usize,
-    vcs: usize,
+    /// Ports of a router and VCs of a port lie so far apart in the arrays, as shifts.
+    port_shift: u32,
+    vc_shift: u32,
     vnets: usize,
     buffer_flits: u8,
     /// Buffers are this long, as a shift, so that a ring wraps by a mask.
@@ -48,8 +48,10 @@ pub struct Network {
     in_ports: Vec<InPort>,
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
-    /// One bit per router with something to allocate.
-    active: Vec<u64>,
+    /// One bit per input port with a VC that is ready for the switch.
+    ready: Vec<u64>,
+    /// One bit per input port with a head flit that waits for an output VC.
+    waiting: Vec<u64>,
 
     flits: Wheel<(u32, Flit)>,
     credits: Wheel<u32>,
@@ -118,11 +120,12 @@ impl Network {
         assert!(usize::from(packet.vnet) < self.vnets, "packet in virtual network {}", packet.vnet);
         assert!(packet.flits > 0, "packet without flits");
         let hash = self.hash(&packet);
+        let order = self.routing.order(&packet, hash);
         let route = Route {
-            dst: packet.dst,
+            column: self.tables.column(order, packet.dst.into()),
             hash: hash as u16,
             vnet: packet.vnet,
-            yx: self.routing.order(&packet, hash) == Order::Yx,
+            order,
             from_directory: packet.from_directory,
             hops: 0,
         };
@@ -149,6 +152,15 @@ impl Network {
         usize::from(endpoint) * self.vnets + usize::from(vnet)
     }
 
+    /// Number of the port with which an endpoint sends; they come after those of the routers.
+    fn source_port(&self, endpoint: usize) -> usize {
+        self.in_ports.len() + endpoint
+    }
+
+    fn vc_mask(&self) -> usize {
+        (1 << self.vc_shift) - 1
+    }
+
     /// Packets that wait at a source, including one that has left in part.
     pub fn queued(&self, src: u16, vnet: u8) -> usize {
         let queue = self.queue(src, vnet);
@@ -159,7 +171,7 @@ impl Network {
     pub fn tick(&mut self) {
         self.arrive();
         self.inject();
-        self.allocate();
+        self.allocate(0..self.ready.len());
         self.now += 1;
     }
 
@@ -175,7 +187,7 @@ impl Network {
             return None;
         }
         let busy = |words: &[u64]| words.iter().any(|&word| word != 0);
-        if busy(&self.active_sources) || busy(&self.active) {
+        if busy(&self.active_sources) || busy(&self.ready) || busy(&self.waiting) {
             return Some(self.now);
         }
         let nexts = [
@@ -262,11 +274,26 @@ impl Network {
             LinkLoad {
                 from: place(link.from.router),
                 to: place(link.to.router),
-                flits: self.stats.flits_by_output[link.from.router * self.ports + link.from.port],
+                flits: self.out_ports[self.port_index(link.from)].flits,
             }
         })
     }
 }
+
+/// Calls a method of which there is one for each stride of VCs, so that the compiler knows it.
+macro_rules! with_vcs {
+    ($network:ident, $method:ident($($argument:expr),*)) => {
+        match $network.vc_shift {
+            0 => $network.$method::<1>($($argument),*),
+            1 => $network.$method::<2>($($argument),*),
+            2 => $network.$method::<4>($($argument),*),
+            3 => $network.$method::<8>($($argument),*),
+            4 => $network.$method::<16>($($argument),*),
+            _ => $network.$method::<32>($($argument),*),
+        }
+    };
+}
+use with_vcs;
 
 /// The numbers of the bits that are set.
 struct Bits(u64);

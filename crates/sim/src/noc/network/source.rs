@@ -32,13 +32,13 @@ impl Network {
 
     fn inject_from(&mut self, endpoint: usize, vnet: usize) -> bool {
         let queue = endpoint * self.vnets + vnet;
-        let output = self.topology.routers.len() * self.ports + endpoint;
+        let output = self.source_port(endpoint);
         let starts = self.sending[queue].flits_left == 0;
         if starts && !self.start_packet(queue, output, vnet) {
             return false;
         }
         let sending = &mut self.sending[queue];
-        let out_vc = &mut self.out_vcs[output * self.vcs + usize::from(sending.vc)];
+        let out_vc = &mut self.out_vcs[output << self.vc_shift | usize::from(sending.vc)];
         if out_vc.credits == 0 {
             return false;
         }

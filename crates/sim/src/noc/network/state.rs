@@ -1,5 +1,6 @@
 //! The state of routers, packets and endpoints, in flat arrays.
 
+use super::super::routing::Order;
 use super::super::spec::Packet;
 use crate::engine::Cycle;
 
@@ -9,42 +10,39 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A flit: the packet's place in the slab, and in the lowest bit whether it is the tail.
 pub(super) type Flit = u32;
 
-/// An input VC. Its flits lie in the buffer array; a head flit is one that finds no packet active.
+/// Input or output ports of a block of routers: a set of them is a word.
+pub(super) const PORTS: usize = 64;
+
+/// An input VC. The flit at the front is here, those behind it lie in the buffer array; a head flit
+/// is one that finds no packet active.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InVc {
-    pub router: u32,
-    /// Input port, counted over all routers.
-    pub port_index: u32,
+    /// The flit at the front, if there is one.
+    pub front: Flit,
     /// Output VC upstream, where credits go; [`NONE`] at an unused input.
     pub upstream: u32,
     /// VCs that the packet at the front may use at its output.
     pub allowed: u32,
     /// Output VC that the packet at the front holds, counted over all ports.
     pub out_vc: u32,
-    /// Input port at this router.
-    pub port: u8,
-    /// VC at this port.
-    pub vc: u8,
-    /// Output port of the packet at the front.
+    /// Output port of the packet at the front, counted in the block.
     pub out: u8,
-    /// Position of the front flit in the ring.
+    /// Position of the second flit in the ring.
     pub head: u8,
-    /// Flits in the ring.
+    /// Flits, with the one at the front.
     pub len: u8,
     /// The packet at the front holds an output VC.
     pub active: bool,
     /// Cycles until a credit is upstream.
     pub credit_delay: u8,
+    /// Heads are routed upstream.
+    pub lookahead: bool,
 }
 
-/// What a router needs for allocation.
+/// What VC allocation and routing know of a router.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouterState {
-    /// Input ports with a VC that is ready for the switch.
-    pub ready: u64,
-    /// Input ports with a head flit that waits for an output VC.
-    pub waiting: u64,
-    /// Input port that VC allocation serves first.
+    /// Input port that VC allocation serves first, counted in the block.
     pub next_waiting: u8,
     /// Heads are routed upstream, and compete for the switch in the cycle in which they get a VC.
     pub lookahead: bool,
@@ -70,6 +68,8 @@ pub(super) struct InPort {
 pub(super) struct OutPort {
     /// Input ports that ask for it, in the middle of an allocation; zero otherwise.
     pub asked: u64,
+    /// Flits that it has sent.
+    pub flits: u64,
     /// VCs that no packet holds.
     pub free: u32,
     /// VCs with a credit.
@@ -82,7 +82,7 @@ pub(super) struct OutPort {
     pub endpoint: u32,
     /// Cycles from switch allocation to the arrival downstream.
     pub delay: u8,
-    /// Input port that the switch serves first.
+    /// Input port that the switch serves first, counted in the block.
     pub next_input: u8,
     /// VC that VC allocation gives first if none is empty.
     pub next_vc: u8,
@@ -97,30 +97,18 @@ impl OutPort {
     #[inline]
     pub fn choose_vc(&self, allowed: u32) -> Option<u8> {
         let free = allowed & self.free;
-        let empty = free & self.empty;
-        if empty != 0 {
-            return Some(empty.trailing_zeros() as u8);
-        }
-        let credit = free & self.credit;
-        rotate(if credit != 0 { credit } else { free }, self.next_vc)
+        let (empty, credit) = (free & self.empty, free & self.credit);
+        let (best, from) = if credit != 0 { (credit, self.next_vc) } else { (free, self.next_vc) };
+        let (best, from) = if empty != 0 { (empty, 0) } else { (best, from) };
+        (free != 0).then(|| first_from(best.into(), from) as u8)
     }
 }
 
-/// The first bit that is set at `from` or after it, else the first of all.
+/// The first bit that is set at `from` or after it, else the first of all; one is set, and `from`
+/// is less than 64.
 #[inline]
-pub(super) fn rotate(bits: u32, from: u8) -> Option<u8> {
-    if bits == 0 {
-        return None;
-    }
-    let later = (u64::from(bits) >> from << from) as u32;
-    let chosen = if later == 0 { bits } else { later };
-    Some(chosen.trailing_zeros() as u8)
-}
-
-/// As [`rotate`], of 64 bits of which one is set; `from` is less than 64.
-#[inline]
-pub(super) fn rotate64(bits: u64, from: u8) -> usize {
-    let later = bits >> from << from;
+pub(super) fn first_from(bits: u64, from: u8) -> usize {
+    let later = bits & u64::MAX << (from % 64);
     let chosen = if later == 0 { bits } else { later };
     chosen.trailing_zeros() as usize
 }
@@ -130,22 +118,19 @@ pub(super) fn rotate64(bits: u64, from: u8) -> usize {
 pub(super) struct OutVc {
     /// Input VC of this router whose packet holds it, or [`NONE`].
     pub owner: u32,
-    /// Its output port, counted over all routers, then all sources.
-    pub port: u32,
     /// Free places downstream.
     pub credits: u8,
-    /// VC at this port.
-    pub vc: u8,
 }
 
 /// What routing needs of a packet, apart so that it stays in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
-    pub dst: u16,
+    /// Where the table of hops has those to its destination.
+    pub column: u32,
     /// Chooses the VC in ordered virtual networks.
     pub hash: u16,
     pub vnet: u8,
-    pub yx: bool,
+    pub order: Order,
     pub from_directory: bool,
     pub hops: u8,
 }

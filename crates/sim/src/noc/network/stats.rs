@@ -22,20 +22,14 @@ pub struct VnetStats {
 pub struct Stats {
     /// By virtual network.
     pub vnets: Vec<VnetStats>,
-    /// Flits per output, by router and port: links between routers and those to endpoints.
-    pub flits_by_output: Vec<u64>,
     /// Turns between row and column that packets of directories made in an edge column of the chip;
     /// with the routing `cdr-directory` there are none.
     pub directory_turns_at_edge: u64,
 }
 
 impl Stats {
-    pub(super) fn new(vnets: usize, outputs: usize) -> Stats {
-        Stats {
-            vnets: vec![VnetStats::default(); vnets],
-            flits_by_output: vec![0; outputs],
-            directory_turns_at_edge: 0,
-        }
+    pub(super) fn new(vnets: usize) -> Stats {
+        Stats { vnets: vec![VnetStats::default(); vnets], directory_turns_at_edge: 0 }
     }
 
     /// Flits that have left source queues, over all virtual networks.

@@ -58,11 +58,12 @@ impl Network {
         let mut places: Vec<String> = Vec::new();
         for (index, in_vc) in self.in_vcs.iter().enumerate() {
             let mask = (1usize << self.buffer_shift) - 1;
-            let held = (0..usize::from(in_vc.len)).filter(|&i| {
-                let place = (usize::from(in_vc.head) + i) & mask;
-                self.buffers[(index << self.buffer_shift) + place] >> 1 == id
+            let behind = (1..usize::from(in_vc.len)).map(|i| {
+                let place = (usize::from(in_vc.head) + i - 1) & mask;
+                self.buffers[(index << self.buffer_shift) + place]
             });
-            let count = held.count();
+            let front = (in_vc.len > 0).then_some(in_vc.front);
+            let count = front.into_iter().chain(behind).filter(|flit| flit >> 1 == id).count();
             if count > 0 {
                 places.push(self.buffer_place(index, count));
             }
@@ -76,20 +77,23 @@ impl Network {
 
     fn buffer_place(&self, index: usize, flits: usize) -> String {
         let in_vc = &self.in_vcs[index];
-        let router = self.topology.routers[in_vc.router as usize];
+        let (port, vc) = (index >> self.vc_shift, index & self.vc_mask());
+        let (number, ports) = (port >> self.port_shift, (1 << self.port_shift) - 1);
+        let router = self.topology.routers[number];
+        let out = usize::from(in_vc.out) & ports;
         let state = match (in_vc.active, in_vc.out_vc) {
             (true, held) if held != NONE => {
-                let out_vc = &self.out_vcs[held as usize];
-                format!(
-                    "holds VC {} of output {} with {} credits",
-                    out_vc.vc, in_vc.out, out_vc.credits
-                )
+                let credits = self.out_vcs[held as usize].credits;
+                let held = held as usize & self.vc_mask();
+                format!("holds VC {held} of output {out} with {credits} credits")
             }
-            _ => format!("waits for a VC of output {}", in_vc.out),
+            _ => format!("waits for a VC of output {out}"),
         };
         format!(
-            "{flits} flits at router {} ({}, {}) input {} VC {}, which {state}",
-            in_vc.router, router.x, router.y, in_vc.port, in_vc.vc
+            "{flits} flits at router {number} ({}, {}) input {} VC {vc}, which {state}",
+            router.x,
+            router.y,
+            port & ports
         )
     }
 

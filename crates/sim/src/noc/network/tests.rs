@@ -5,16 +5,11 @@ use super::{Delivered, Network};
 use crate::engine::Random;
 
 impl Network {
-    /// A cycle in which routers are visited from the last to the first.
+    /// A cycle in which blocks of routers are visited from the last to the first.
     fn tick_backwards(&mut self) {
         self.arrive();
         self.inject();
-        for router in (0..self.routers.len()).rev() {
-            let (word, bit) = (router / 64, 1 << (router % 64));
-            if self.active[word] & bit != 0 && !self.allocate_router(router) {
-                self.active[word] &= !bit;
-            }
-        }
+        self.allocate((0..self.ready.len()).rev());
         self.now += 1;
     }
 }
