@@ -1,7 +1,6 @@
 //! A home: a bank of the LLC and its directory slice (Manycore NI §3.1, Table 2).
 
-use std::collections::VecDeque;
-
+use super::active::ActiveSet;
 use super::block::Block;
 use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
 use super::message::{Letter, Payload, UNTRACED};
@@ -14,15 +13,6 @@ use crate::engine::Random;
 use crate::machine::Machine;
 use crate::machine::spec::Completion;
 
-/// A block for which something is under way.
-#[derive(Clone, Debug)]
-struct Active {
-    line: Line,
-    block: home::Block<Block>,
-    /// Requests that wait for their turn.
-    waiting: VecDeque<(Party, Request<Block>)>,
-}
-
 /// A home.
 #[derive(Clone, Debug)]
 pub struct Home {
@@ -30,7 +20,7 @@ pub struct Home {
     llc: Tags<bool>,
     values: Values,
     directory: Tags<Option<Directory>>,
-    active: Vec<Active>,
+    active: ActiveSet,
     latency_cycles: u64,
     occupancy_cycles: u64,
     bank_free_at: u64,
@@ -56,7 +46,7 @@ impl Home {
             llc: Tags::new(blocks / u64::from(llc.ways), llc.ways),
             values,
             directory: Tags::new(sets.next_power_of_two(), machine.directory.ways),
-            active: Vec::new(),
+            active: ActiveSet::default(),
             latency_cycles: u64::from(llc.latency_cycles),
             occupancy_cycles: u64::from(llc.occupancy_cycles),
             bank_free_at: 0,
@@ -117,7 +107,7 @@ impl Home {
         else {
             panic!("home[{}] looked up {payload:?}", self.number);
         };
-        if let Some(active) = self.active.iter_mut().find(|active| active.line == line)
+        if let Some(active) = self.active.get_mut(line)
             && active.block.is_busy()
         {
             active.waiting.push_back((from, request));
@@ -134,7 +124,7 @@ impl Home {
 
     /// Who has copies of a block as far as its home knows, for checks.
     pub fn directory(&self, line: Line, wires: &Wires) -> Directory {
-        if let Some(active) = self.active.iter().find(|active| active.line == line) {
+        if let Some(active) = self.active.get(line) {
             return active.block.directory();
         }
         let entry = self.directory.find(wires.layout.index_at_home(line), line);
@@ -145,13 +135,14 @@ impl Home {
     pub fn under_way(&self) -> impl Iterator<Item = (Line, usize, String)> + '_ {
         self.active
             .iter()
-            .map(|active| (active.line, active.waiting.len(), format!("{:?}", active.block)))
+            .map(|(line, active)| (line, active.waiting.len(), format!("{:?}", active.block)))
     }
 
     /// Requests and recalls that are not finished.
     pub fn inside(&self) -> usize {
-        let busy = |active: &&Active| active.block.is_busy() || !active.waiting.is_empty();
-        self.inside.max(self.active.iter().filter(busy).count())
+        let active = self.active.iter().map(|(_, active)| active);
+        let busy = active.filter(|active| active.block.is_busy() || !active.waiting.is_empty());
+        self.inside.max(busy.count())
     }
 
     /// Sends a request through the bank.
@@ -197,30 +188,25 @@ impl Home {
     ) {
         let mut actions = Actions::new();
         let index = wires.layout.index_at_home(line);
-        let active = self.active.iter().position(|active| active.line == line);
+        let active = self.active.position(line);
+        let known = match active {
+            Some(_) => None,
+            None => self.directory.find(index, line).and_then(|at| *self.directory.value(at)),
+        };
         let mut block = match active {
-            Some(at) => self.active[at].block,
-            None => {
-                let entry = self.directory.find(index, line);
-                let known = entry.and_then(|entry| *self.directory.value(entry));
-                known.map_or_else(home::Block::new, home::Block::with)
-            }
+            Some(at) => self.active.at_mut(at).block,
+            None => known.map_or_else(home::Block::new, home::Block::with),
         };
         step(&mut block, &mut actions);
         let finished = actions.contains(&Action::Finished);
-        match (active, block.is_busy()) {
-            (Some(at), true) => self.active[at].block = block,
-            (Some(at), false) => {
-                self.active[at].block = block;
-                self.settle(at, wires);
-            }
-            (None, true) => {
-                self.active.push(Active { line, block, waiting: VecDeque::new() });
-            }
-            (None, false) => {
-                self.active.push(Active { line, block, waiting: VecDeque::new() });
-                self.settle(self.active.len() - 1, wires);
-            }
+        match active {
+            Some(at) => self.active.at_mut(at).block = block,
+            // Nothing was known of it, and nothing is.
+            None if known.is_none() && block.is_idle() => {}
+            None => self.active.push(line, block),
+        }
+        if !block.is_busy() && (active.is_some() || known.is_some() || !block.is_idle()) {
+            self.settle(line, block, wires);
         }
         self.act(line, actions, wires);
         if finished {
@@ -229,8 +215,7 @@ impl Home {
     }
 
     /// A block at rest goes back to the directory, unless requests wait for it.
-    fn settle(&mut self, at: usize, wires: &mut Wires) {
-        let Active { line, block, .. } = self.active[at];
+    fn settle(&mut self, line: Line, block: home::Block<Block>, wires: &mut Wires) {
         let index = wires.layout.index_at_home(line);
         let entry = self.directory.find(index, line);
         if block.is_idle() {
@@ -244,14 +229,14 @@ impl Home {
             // All entries of the set are in use just now: the block stays here for the time.
             return;
         }
-        self.active.retain(|active| active.line != line || !active.waiting.is_empty());
+        self.active.forget(line);
     }
 
     /// Gives a block an entry of the directory, taking back another block's copies if need be.
     fn allocate(&mut self, line: Line, directory: Directory, wires: &mut Wires) -> bool {
         let index = wires.layout.index_at_home(line);
-        let busy = |line: Line| self.active.iter().any(|active| active.line == line);
-        let Some(entry) = self.directory.victim(index, |line, _| !busy(line)) else {
+        let active = &self.active;
+        let Some(entry) = self.directory.victim(index, |line, _| !active.contains(line)) else {
             return false;
         };
         let victim = self.directory.line(entry).zip(*self.directory.value(entry));
@@ -261,7 +246,7 @@ impl Home {
             // It ends like a request.
             self.inside += 1;
             let block = home::Block::with(directory);
-            self.active.push(Active { line: victim, block, waiting: VecDeque::new() });
+            self.active.push(victim, block);
             self.step(victim, wires, home::Block::recall);
         }
         true
@@ -270,13 +255,14 @@ impl Home {
     /// The block's transaction is over: the next request's turn.
     fn next_request(&mut self, line: Line, wires: &mut Wires) {
         self.inside -= 1;
-        let Some(at) = self.active.iter().position(|active| active.line == line) else { return };
-        match self.active[at].waiting.pop_front() {
+        let Some(active) = self.active.get_mut(line) else { return };
+        let block = active.block;
+        match active.waiting.pop_front() {
             Some((from, request)) => {
                 let message = Message::Request(request);
                 self.look_up(Payload::Coherence { line, from: Some(from), message }, wires);
             }
-            None if !self.active[at].block.is_busy() => self.settle(at, wires),
+            None if !block.is_busy() => self.settle(line, block, wires),
             None => {}
         }
     }
@@ -332,10 +318,10 @@ impl Home {
             self.llc.touch(entry);
             return;
         }
-        let busy = |line: Line| self.active.iter().any(|active| active.line == line);
+        let active = &self.active;
         // With all ways in transition the least recently used one goes all the same: its content
         // is in memory, or on its way there ahead of any later read.
-        let entry = self.llc.victim(index, |line, _| !busy(line));
+        let entry = self.llc.victim(index, |line, _| !active.contains(line));
         let entry = entry.or_else(|| self.llc.victim(index, |_, _| true));
         let entry = entry.expect("a set has at least one way");
         if let Some(victim) = self.llc.line(entry).filter(|_| *self.llc.value(entry)) {

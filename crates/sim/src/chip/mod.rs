@@ -7,10 +7,11 @@
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
-//! | [`home`], [`memory`] | LLC banks with directory slices; memory |
+//! | [`home`], [`active`], [`memory`] | LLC banks with directory slices; memory |
 //! | [`layout`], [`message`], [`wires`] | where things are, what travels, how |
 //! | [`probe`], [`trace`], [`counts`] | what is measured |
 
+pub mod active;
 pub mod back_side;
 pub mod block;
 pub mod cache;

@@ -27,7 +27,6 @@ struct Arrived {
 #[derive(Clone, Copy, Debug)]
 struct Access {
     at: Cycle,
-    line: Line,
     header: Header,
     engine: u16,
 }
@@ -40,6 +39,10 @@ pub struct Rrpp {
     contexts: ContextTable,
     arrived: VecDeque<Arrived>,
     accesses: Vec<Access>,
+    /// Their blocks, which are looked through for each request.
+    lines: Vec<Line>,
+    /// The next request is for this block, which is being accessed.
+    blocked_by: Option<Line>,
     capacity: usize,
     request_cycles: u64,
     reply_cycles: u64,
@@ -54,6 +57,8 @@ impl Rrpp {
             contexts,
             arrived: VecDeque::new(),
             accesses: Vec::new(),
+            lines: Vec::new(),
+            blocked_by: None,
             capacity: machine.ni.rrpp_transactions as usize,
             request_cycles: u64::from(machine.ni.rrpp_request_cycles),
             reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
@@ -79,8 +84,15 @@ impl Rrpp {
             return false;
         }
         match self.arrived.front() {
-            Some(next) if self.is_under_way(next) => return false,
-            Some(next) if next.at + self.request_cycles <= wires.now => {}
+            Some(next) if next.at + self.request_cycles <= wires.now => {
+                let line = block_of(&next.request.header);
+                // Answers name their block only, and may overtake each other: the request would
+                // get another one's answer.
+                if self.blocked_by.is_some() || self.lines.contains(&line) {
+                    self.blocked_by = Some(line);
+                    return false;
+                }
+            }
             _ => return false,
         }
         let Some(Arrived { at, request, engine }) = self.arrived.pop_front() else { return false };
@@ -91,8 +103,9 @@ impl Rrpp {
             self.reply(at, &header, engine, status, Block::ZERO, wires);
             return true;
         }
-        let line = SEGMENT_LINE + header.offset / BLOCK_BYTES;
-        self.accesses.push(Access { at, line, header, engine });
+        let line = block_of(&header);
+        self.accesses.push(Access { at, header, engine });
+        self.lines.push(line);
         let home = wires.layout.home_of(line);
         wires.counts.rrpp_accesses += 1;
         wires.counts.rrpp_hops += wires.hops(self.part(), Part::Home(home));
@@ -102,8 +115,9 @@ impl Rrpp {
 
     /// When the next request will want the port, if any will and may.
     pub fn wants_port(&self) -> Option<Cycle> {
-        let next = self.arrived.front().filter(|next| !self.is_under_way(next))?;
-        (self.accesses.len() < self.capacity).then_some(next.at + self.request_cycles)
+        let next = self.arrived.front()?;
+        let may = self.accesses.len() < self.capacity && self.blocked_by.is_none();
+        may.then_some(next.at + self.request_cycles)
     }
 
     /// A home answers.
@@ -116,9 +130,11 @@ impl Rrpp {
             Response::Updated(old) => (false, old.unwrap_or(Block::ZERO)),
             other => panic!("rrpp[{}] got {other:?}", self.number),
         };
-        let at = self.accesses.iter().position(|access| access.line == line);
+        let at = self.lines.iter().position(|&begun| begun == line);
         let at = at.expect("an access that was begun");
-        let Access { at, header, engine, .. } = self.accesses.remove(at);
+        self.lines.swap_remove(at);
+        self.blocked_by = self.blocked_by.filter(|&blocked| blocked != line);
+        let Access { at, header, engine } = self.accesses.swap_remove(at);
         debug_assert_eq!(header.op == Op::Read, is_data, "an answer to another access");
         self.reply(at, &header, engine, Status::Ok, block, wires);
         if !self.arrived.is_empty() {
@@ -134,13 +150,6 @@ impl Rrpp {
     /// Requests that wait and accesses under way, for the watchdog.
     pub fn under_way(&self) -> (usize, usize) {
         (self.arrived.len(), self.accesses.len())
-    }
-
-    /// Whether the block that a request is about is being accessed. Answers name their block only,
-    /// and may overtake each other, so the request has to wait: it would get another's answer.
-    fn is_under_way(&self, next: &Arrived) -> bool {
-        let line = SEGMENT_LINE + next.request.header.offset / BLOCK_BYTES;
-        self.accesses.iter().any(|access| access.line == line)
     }
 
     fn reply(
@@ -170,6 +179,11 @@ impl Rrpp {
         let home = Part::Home(wires.layout.home_of(line));
         wires.send(self.part(), home, Payload::Coherence { line, from, message });
     }
+}
+
+/// The block that a request is about.
+fn block_of(header: &Header) -> Line {
+    SEGMENT_LINE + header.offset / BLOCK_BYTES
 }
 
 /// What the home is asked for.
