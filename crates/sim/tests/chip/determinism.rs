@@ -33,6 +33,21 @@ fn same_seed_same_report() {
     }
 }
 
+/// Offsets of the reads that have been traced.
+fn offsets(seed: &str) -> Vec<String> {
+    let machine = machine(&[TINY, "workload.kind=sync-read ni.placement=per-tile", seed]);
+    let options = Options { traced_reads: 4, progress: None };
+    let report = run(&machine, &options).expect("a run");
+    let sent = report.trace.into_iter().map(|event| event.what);
+    sent.filter(|what| what.starts_with("request Read")).collect()
+}
+
+#[test]
+fn another_seed_reads_something_else() {
+    assert_eq!(offsets("seed=5"), offsets("seed=5"));
+    assert_ne!(offsets("seed=5"), offsets("seed=6"));
+}
+
 /// All that can be seen of a chip after so many cycles.
 fn state(machine: &Machine, cycles: u64, every_cycle: bool) -> String {
     let mut mirror = Mirror::new(machine).expect("a chip");
@@ -63,6 +78,8 @@ fn idle_cycles_may_be_skipped() {
         "workload.kind=sync-read ni.placement=split memory.latency_ns=2000",
         "workload.kind=async-read ni.placement=per-tile network.hop_latency_ns=3000",
         "workload.kind=async-read ni.placement=edge noc.topology=noc-out",
+        "workload.kind=async-read ni.placement=per-tile ni.wq_entries=2 llc.transactions=1",
+        "workload.kind=sync-read ni.placement=edge llc.transactions=1 llc.latency_cycles=40",
         "workload.kind=sync-read ni.placement=numa noc.topology=crossbar",
     ] {
         let machine = machine(&[TINY, settings]);

@@ -201,9 +201,14 @@ impl Tester {
     }
 }
 
+/// How many times as many seeds: `RACKMEM_TEST_SEEDS=20` for a long test.
+fn factor() -> u64 {
+    std::env::var("RACKMEM_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// Runs a machine with some seeds.
 fn run(settings: &[&str], seeds: std::ops::Range<u64>, cycles: u64) {
-    for seed in seeds {
+    for seed in seeds.start * factor()..seeds.end * factor() {
         let seed_is = format!("seed={seed}");
         let all: Vec<&str> = settings.iter().copied().chain([seed_is.as_str()]).collect();
         let failing = Named(format!("{all:?}"));
