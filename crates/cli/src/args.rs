@@ -122,7 +122,8 @@ pub enum Command {
         after_long_help = "Examples:\n  \
             rackmem bench\n  \
             rackmem bench --quick --progress inline\n  \
-            rackmem bench --json > figures.json"
+            rackmem bench --json > figures.json\n  \
+            rackmem bench sim"
     )]
     Bench(BenchArgs),
     /// PageRank on a rack of its own, in three variants, checked and timed
@@ -314,7 +315,11 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// Arguments of `rackmem bench`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct BenchArgs {
+    /// What to measure instead
+    #[command(subcommand)]
+    pub instead: Option<BenchCommand>,
     /// Print JSON: a list of rows
     #[arg(long)]
     pub json: bool,
@@ -324,6 +329,32 @@ pub struct BenchArgs {
     /// Measure only this way; may be repeated
     #[arg(long, value_name = "WHO")]
     pub progress: Vec<ProgressArg>,
+}
+
+/// What `rackmem bench` measures besides a rack.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Measure how many cycles the simulator gets through per second
+    #[command(
+        long_about = "Simulates, on one core, networks on chip under uniform traffic and the \
+            64-core chip - saturated, for each placement of its network interfaces, and unloaded - \
+            and prints the simulated cycles per second.",
+        after_long_help = "Examples:\n  \
+            rackmem bench sim\n  \
+            rackmem bench sim --quick --json"
+    )]
+    Sim(BenchSimArgs),
+}
+
+/// Arguments of `rackmem bench sim`.
+#[derive(Debug, Args)]
+pub struct BenchSimArgs {
+    /// Print JSON: an object with a list of rows for networks and one for chips
+    #[arg(long)]
+    pub json: bool,
+    /// Simulate fewer loads and cycles
+    #[arg(long)]
+    pub quick: bool,
 }
 
 /// Arguments of `rackmem demo`.

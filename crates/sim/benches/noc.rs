@@ -11,7 +11,7 @@ fn main() {
         return;
     }
     let seconds = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(1.0);
-    let rows = match bench(Duration::from_secs_f64(seconds)) {
+    let rows = match bench(Duration::from_secs_f64(seconds), false) {
         Ok(rows) => rows,
         Err(error) => panic!("{error}"),
     };

@@ -1,13 +1,15 @@
 //! `rackmem bench`: places two processes and their daemons, and makes a table of what the program
 //! `bench` prints.
 
+mod sim;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use rackmem::protocol::Progress;
 use serde::{Deserialize, Serialize};
 
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, BenchCommand};
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -74,6 +76,9 @@ fn place(cores: &[usize], progress: Progress) -> Placement {
 /// # Errors
 /// The rack does not come up, or the program fails.
 pub fn run(args: &BenchArgs) -> Result<()> {
+    if let Some(BenchCommand::Sim(args)) = &args.instead {
+        return sim::run(args);
+    }
     let interrupt = Interrupt::catch()?;
     let cores = placement::cores();
     let mut ways: Vec<Progress> = args.progress.iter().map(|&arg| arg.into()).collect();

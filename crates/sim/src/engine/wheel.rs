@@ -3,8 +3,9 @@ use std::collections::BinaryHeap;
 
 use super::Cycle;
 
-/// Slots of the wheel: events less than so many cycles ahead cost no comparison.
-const SLOTS: usize = 2048;
+/// Slots of the wheel: events less than so many cycles ahead cost no comparison. More than most delays
+/// on a chip, and few enough to stay in the nearest cache.
+const SLOTS: usize = 256;
 
 /// Events in the order of their cycles; within a cycle in the order in which they were made.
 ///

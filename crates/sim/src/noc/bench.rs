@@ -52,14 +52,19 @@ fn configurations() -> Vec<Configuration> {
     vec![mesh(8, 8, 1), mesh(8, 8, 5), mesh(2, 5, 1), mesh(2, 5, 5), lookahead, torus]
 }
 
-/// Measures all configurations, each load for about this time, on one core.
+/// Measures all configurations, each load for about this time, on one core; the lowest load of each
+/// alone if the others are not asked for.
 ///
 /// # Errors
 /// None that a release should have: the configurations are fixed.
-pub fn bench(time_per_row: Duration) -> Result<Vec<BenchRow>, ExperimentError> {
+pub fn bench(
+    time_per_row: Duration,
+    lowest_load_only: bool,
+) -> Result<Vec<BenchRow>, ExperimentError> {
     let mut rows = Vec::new();
     for configuration in configurations() {
-        for &rate in configuration.rates {
+        let count = if lowest_load_only { 1 } else { configuration.rates.len() };
+        for &rate in &configuration.rates[..count] {
             rows.push(measure(&configuration, rate, time_per_row)?);
         }
     }

@@ -52,7 +52,7 @@ impl Network {
         if block.waiting != 0 {
             let mut room =
                 Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
-            let first = number * PORTS >> port_shift;
+            let first = (number * PORTS) >> port_shift;
             let fresh = block.allocate_vcs(&mut self.routers[first..], port_shift, &mut room);
             if fresh & !taken.inputs != 0 {
                 block.allocate_switch(fresh & !taken.inputs, &mut taken, &mut outbox);

@@ -86,7 +86,8 @@ impl Network {
             let index = index as usize;
             let in_vc = &mut in_vcs[index];
             let route = &mut routes[(in_vc.front >> 1) as usize];
-            let (port, number) = (index / V, index / V >> port_shift);
+            let port = index / V;
+            let number = port >> port_shift;
             let hop = self.tables.hop_of(route.column, number);
             let out = (number << port_shift) + hop.port();
             route.hops = route.hops.saturating_add(u8::from(!hop.ejects()));

@@ -1,0 +1,40 @@
+//! `rackmem bench sim` as its user sees it.
+
+use std::process::{Command, Output};
+
+fn bench_sim(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    command.args(["bench", "sim", "--quick"]).args(arguments);
+    command.output().expect("rackmem runs")
+}
+
+#[test]
+fn json_has_the_host_the_networks_and_the_chips() {
+    let output = bench_sim(&["--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(figures["host"].as_str().unwrap().contains("core"), "{figures}");
+    let (noc, chip) = (figures["noc"].as_array().unwrap(), figures["chip"].as_array().unwrap());
+    assert_eq!(noc.len(), 6);
+    let placements: Vec<&str> = chip.iter().map(|row| row["placement"].as_str().unwrap()).collect();
+    assert_eq!(placements, ["split", "edge", "per-tile", "split"]);
+    assert_eq!(chip[3]["workload"], "sync-read");
+    for row in noc.iter().chain(chip) {
+        assert!(row["cycles_per_second"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+#[test]
+fn the_table_begins_with_the_host() {
+    let output = bench_sim(&[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("rackmem "), "{text}");
+    assert!(text.contains("cycles/s") && text.contains("torus:8x8x8"), "{text}");
+}
+
+#[test]
+fn what_bench_takes_does_not_go_with_sim() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    let output = command.args(["bench", "--progress", "inline", "sim"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
