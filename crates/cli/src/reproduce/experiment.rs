@@ -274,7 +274,7 @@ impl Effort {
     pub fn peak_sizes(self) -> &'static [u32] {
         match self {
             Effort::Quick => &[8192],
-            Effort::Full => &[512, 2048, 8192],
+            Effort::Full => &[2048, 8192],
         }
     }
 
@@ -282,7 +282,7 @@ impl Effort {
     pub fn shape_sizes(self) -> &'static [u32] {
         match self {
             Effort::Quick => &[64, 8192],
-            Effort::Full => &ALL_SIZES,
+            Effort::Full => &[64, 512, 2048, 8192],
         }
     }
 

@@ -12,6 +12,7 @@ use crate::coherence::{Forward, Message, Party, Request, Response};
 use crate::engine::Random;
 use crate::machine::Machine;
 use crate::machine::spec::Completion;
+use crate::report::Stats;
 
 /// A home.
 #[derive(Clone, Debug)]
@@ -29,6 +30,9 @@ pub struct Home {
     inside: usize,
     /// Nobody waits for the stores of RCPs.
     posted: bool,
+    hits: u64,
+    misses: u64,
+    writebacks: u64,
     /// A request is in the bank just now, so that a write for it is part of the same access.
     in_access: bool,
 }
@@ -53,6 +57,9 @@ impl Home {
             capacity: llc.transactions as usize,
             inside: 0,
             posted: machine.ni.completion == Completion::Posted,
+            hits: 0,
+            misses: 0,
+            writebacks: 0,
             in_access: false,
         }
     }
@@ -131,6 +138,16 @@ impl Home {
         entry.and_then(|entry| *self.directory.value(entry)).unwrap_or(Directory::Uncached)
     }
 
+    /// Adds what has been counted here under the home's path.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        let mut put = |name: &str, value: u64| {
+            stats.insert(format!("home[{}].{name}", self.number), value as f64);
+        };
+        put("llc_hits", self.hits);
+        put("llc_misses", self.misses);
+        put("llc_writebacks", self.writebacks);
+    }
+
     /// What is under way here, for the watchdog.
     pub fn under_way(&self) -> impl Iterator<Item = (Line, usize, String)> + '_ {
         self.active
@@ -165,8 +182,10 @@ impl Home {
         if let Some(entry) = entry {
             self.llc.touch(entry);
             wires.counts.llc_hits += 1;
+            self.hits += 1;
         } else {
             wires.counts.llc_misses += 1;
+            self.misses += 1;
         }
         let llc = entry.map(|_| self.values.get(line));
         if wires.layout.queue_of(line).is_some() {
@@ -327,6 +346,7 @@ impl Home {
         if let Some(victim) = self.llc.line(entry).filter(|_| *self.llc.value(entry)) {
             self.use_bank(wires.now);
             wires.counts.llc_writebacks += 1;
+            self.writebacks += 1;
             let memory = Part::Memory(wires.layout.controller_of(victim));
             let data = self.values.get(victim);
             wires.send(

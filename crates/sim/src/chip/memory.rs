@@ -7,6 +7,7 @@ use super::values::Values;
 use super::wires::Wires;
 use crate::engine::Cycle;
 use crate::machine::Machine;
+use crate::report::Stats;
 
 /// A memory controller with its memory.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Memory {
     /// When the channel is free again, in 1/256 cycles.
     free_at: u64,
     values: Values,
+    reads: u64,
+    writes: u64,
 }
 
 impl Memory {
@@ -33,6 +36,8 @@ impl Memory {
             block_time,
             free_at: 0,
             values,
+            reads: 0,
+            writes: 0,
         }
     }
 
@@ -41,6 +46,7 @@ impl Memory {
         match payload {
             Payload::MemoryRead { line } => {
                 wires.counts.memory_reads += 1;
+                self.reads += 1;
                 let home = Part::Home(wires.layout.home_of(line));
                 let data = self.values.get(line);
                 let delay = self.wait(wires.now) + self.latency_cycles;
@@ -49,6 +55,7 @@ impl Memory {
             }
             Payload::MemoryWrite { line, data } => {
                 wires.counts.memory_writes += 1;
+                self.writes += 1;
                 self.wait(wires.now);
                 self.values.set(line, data);
             }
@@ -56,9 +63,20 @@ impl Memory {
         }
     }
 
+    /// Adds what has been counted here under the controller's path.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        stats.insert(format!("memory[{}].reads", self.number), self.reads as f64);
+        stats.insert(format!("memory[{}].writes", self.number), self.writes as f64);
+    }
+
     /// The content of a block, as memory has it.
     pub fn peek(&self, line: Line) -> Block {
         self.values.get(line)
+    }
+
+    /// Gives a block its content.
+    pub fn poke(&mut self, line: Line, block: Block) {
+        self.values.set(line, block);
     }
 
     /// Takes the channel for a block; how long that is ahead, in cycles.

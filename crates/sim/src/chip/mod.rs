@@ -40,11 +40,12 @@ use rackmem_rmc::{Bounds, ContextTable};
 
 use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
-use crate::machine::spec::{NiCacheKind, Placement};
+use crate::machine::spec::{Contents, NiCacheKind, Placement};
 use crate::noc;
+use block::Block;
 use front::CONTEXT;
 use home::Home;
-use layout::{BLOCK_BYTES, Layout, Part, SEGMENT_LINE};
+use layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use memory::Memory;
 use message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, VNETS};
 use probe::Mark;
@@ -153,13 +154,22 @@ impl Chip {
         }
     }
 
-    /// Fills the LLC as a long run would.
+    /// Fills the LLC as a long run would, unless contents are kept, of which it has none to show.
     pub fn warm(&mut self, machine: &Machine) {
+        if machine.memory.contents == Contents::All {
+            return;
+        }
         let lines = machine.workload.footprint_bytes / BLOCK_BYTES;
         for (number, home) in self.homes.iter_mut().enumerate() {
             let mut random = Random::new(machine.seed, WARM_STREAM + number as u64);
             home.warm(lines, &mut random, &self.wires);
         }
+    }
+
+    /// Puts a block into memory, before anything has a copy of it.
+    pub fn poke(&mut self, line: Line, block: Block) {
+        let controller = self.wires.layout.controller_of(line);
+        self.memories[usize::from(controller)].poke(line, block);
     }
 
     /// The next cycle in which something happens, if anything will.

@@ -17,6 +17,7 @@ use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement};
+use crate::report::Stats;
 
 /// Packets that a part lets wait for its port before it stalls.
 pub const PORT_QUEUE: usize = 2;
@@ -89,6 +90,8 @@ pub struct Rmc {
     per_cycle: u32,
     max_lines: u32,
     lines_out: u32,
+    requests: u64,
+    lines_stored: u64,
 }
 
 impl Rmc {
@@ -120,6 +123,8 @@ impl Rmc {
                 lines => lines,
             },
             lines_out: 0,
+            requests: 0,
+            lines_stored: 0,
         }
     }
 
@@ -189,6 +194,7 @@ impl Rmc {
             return false;
         };
         wires.counts.rcp_lines += 1;
+        self.lines_stored += 1;
         self.send_home(line, Message::Request(Request::Update(update)), wires);
         if self.completion == Completion::Acknowledged {
             self.unacknowledged.push(Unacknowledged { line, tid });
@@ -205,6 +211,12 @@ impl Rmc {
     fn would_mix(&self, store: &Store) -> bool {
         let mixes = |other: &Unacknowledged| other.line == store.line && other.tid != store.tid;
         self.unacknowledged.iter().any(mixes)
+    }
+
+    /// Adds what has been counted here under the RMC's path.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        stats.insert(format!("rmc[{}].requests", self.number), self.requests as f64);
+        stats.insert(format!("rmc[{}].lines_stored", self.number), self.lines_stored as f64);
     }
 
     /// When a store will want the port, if any will.
@@ -258,6 +270,7 @@ impl Rmc {
             self.transfer = None;
         }
         self.lines_out += 1;
+        self.requests += 1;
         match request.payload_bytes() {
             0 => self.transmit(request, wires),
             bytes => self.load_operands(request, piece.buffer, bytes as u64, wires),

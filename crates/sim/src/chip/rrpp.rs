@@ -14,6 +14,7 @@ use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
 use crate::machine::Machine;
+use crate::report::Stats;
 
 /// A request that has arrived.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,8 @@ pub struct Rrpp {
     capacity: usize,
     request_cycles: u64,
     reply_cycles: u64,
+    replies: u64,
+    latency_cycles: u64,
 }
 
 impl Rrpp {
@@ -62,6 +65,8 @@ impl Rrpp {
             capacity: machine.ni.rrpp_transactions as usize,
             request_cycles: u64::from(machine.ni.rrpp_request_cycles),
             reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
+            replies: 0,
+            latency_cycles: 0,
         }
     }
 
@@ -142,6 +147,13 @@ impl Rrpp {
         }
     }
 
+    /// Adds what has been counted here under the RRPP's path.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        let mean = self.latency_cycles as f64 / self.replies.max(1) as f64;
+        stats.insert(format!("rrpp[{}].replies", self.number), self.replies as f64);
+        stats.insert(format!("rrpp[{}].latency_mean_cycles", self.number), mean);
+    }
+
     /// Whether the port has room for another access.
     pub fn port_has_room(&self, wires: &Wires) -> bool {
         wires.queued(self.part(), VNET_REQUEST) < PORT_QUEUE
@@ -166,6 +178,8 @@ impl Rrpp {
         let from = (request.offset % BLOCK_BYTES) as usize;
         reply.payload[..bytes].copy_from_slice(&block.to_bytes()[from..from + bytes]);
         let done = wires.now + self.reply_cycles;
+        self.replies += 1;
+        self.latency_cycles += done - arrived_at;
         wires.counts.rrpp_replies += 1;
         wires.counts.rrpp_lines += u64::from(bytes > 0);
         wires.counts.rrpp_latency_cycles += done - arrived_at;

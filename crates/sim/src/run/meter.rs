@@ -171,8 +171,12 @@ fn stats(chip: &Chip) -> Stats {
         put(format!("noc.hops_mean.{name}"), mean(vnet.hops, vnet.packets_delivered));
     }
     put("noc.edge_turns_directory".into(), network.directory_turns_at_edge as f64);
+    chip.homes.iter().for_each(|home| home.write_stats(&mut stats));
+    chip.memories.iter().for_each(|memory| memory.write_stats(&mut stats));
+    chip.rrpps.iter().for_each(|rrpp| rrpp.write_stats(&mut stats));
+    chip.rmcs.iter().for_each(|rmc| rmc.write_stats(&mut stats));
     for (number, tile) in chip.tiles.iter().enumerate() {
-        put(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
+        stats.insert(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
     }
     stats
 }

@@ -7,6 +7,7 @@ mod machines;
 mod operations;
 mod oracle;
 mod physics;
+mod rack;
 mod random;
 mod remote;
 mod rest;
