@@ -174,9 +174,9 @@ fn on_chip(run: Experiment, stage: &str, cycles: f64) -> f64 {
         return cycles;
     }
     match stage {
-        "rrpp" => 100.0 + (cycles - 100.0) * 0.63,
+        "rrpp" => cycles * 0.63,
         _ if run.design == Design::Edge => cycles * 0.57,
-        _ => cycles * 0.9,
+        _ => cycles * 0.95,
     }
 }
 
