@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`mirror`] | one chip; the remote ends are its mirror image (Manycore NI §5) |
-//! | [`rack`] | several chips and the fabric between them, in parallel |
-//! | [`meter`] | windows, and what is reported |
-//! | [`watchdog`] | a machine that does not get on is given up, with what is stuck |
+//! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
+//! | `rack` | several chips and the fabric between them, in parallel |
+//! | `meter` | windows, and what is reported |
+//! | `watchdog` | a machine that does not get on is given up, with what is stuck |
 
 mod meter;
 mod mirror;
