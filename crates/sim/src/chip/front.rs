@@ -82,7 +82,6 @@ pub struct Front {
     frontend_cycles: u64,
     interface_cycles: u64,
     completion_cycles: u64,
-    entries: u32,
 }
 
 impl Front {
@@ -112,7 +111,6 @@ impl Front {
             frontend_cycles: u64::from(machine.ni.rgp_frontend_cycles),
             interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
             completion_cycles: u64::from(machine.ni.rcp_frontend_cycles),
-            entries,
         }
     }
 
@@ -278,10 +276,5 @@ impl Front {
             pair.state.in_flight() as usize + pair.done.len() + usize::from(pair.writing.is_some())
         };
         self.pairs.iter().map(of_pair).sum()
-    }
-
-    /// Entries of each queue.
-    pub fn entries(&self) -> u32 {
-        self.entries
     }
 }
