@@ -1,0 +1,86 @@
+//! Decoded code, page by page.
+
+use std::collections::HashMap;
+
+use crate::Inst;
+use crate::decode::{decode, length};
+use crate::space::{AddressSpace, Fault, PAGE};
+
+/// A page has a place for an instruction at every even address.
+const PLACES: usize = (PAGE / 2) as usize;
+
+/// The instructions of a page, by half the offset of their first byte.
+pub(super) type Page = [Inst; PLACES];
+
+/// A place where nothing has been decoded yet: executing it traps, and its length is 0.
+const UNDECODED: Inst = Inst::illegal(0, 0);
+
+/// Entries of the cache in front of the map of pages; a power of two.
+const CACHED: usize = 256;
+
+/// Everything that was executed so far, decoded.
+pub(super) struct Code {
+    pages: Vec<Box<Page>>,
+    index: HashMap<u64, u32>,
+    /// Page number and index of pages, direct-mapped.
+    cache: Box<[(u64, u32); CACHED]>,
+}
+
+impl Code {
+    pub(super) fn new() -> Code {
+        Code { pages: Vec::new(), index: HashMap::new(), cache: Box::new([(u64::MAX, 0); CACHED]) }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Code::new();
+    }
+
+    /// The page with this number. Its places need not be decoded.
+    #[inline]
+    pub(super) fn page(&mut self, number: u64) -> &Page {
+        let (cached, index) = self.cache[number as usize % CACHED];
+        let index = if cached == number { index } else { self.find(number) };
+        &self.pages[index as usize]
+    }
+
+    #[inline(never)]
+    fn find(&mut self, number: u64) -> u32 {
+        let next = self.pages.len() as u32;
+        let index = *self.index.entry(number).or_insert(next);
+        if index == next {
+            self.pages.push(Box::new([UNDECODED; PLACES]));
+        }
+        self.cache[number as usize % CACHED] = (number, index);
+        index
+    }
+
+    /// Decodes the instruction at `pc`.
+    pub(super) fn fill(&mut self, pc: u64, space: &AddressSpace) -> Result<(), Fault> {
+        let inst = fetch(pc, space)?;
+        let index = self.find(pc / PAGE) as usize;
+        self.pages[index][place(pc)] = inst;
+        Ok(())
+    }
+}
+
+/// The place of the instruction at `pc` in its page.
+#[inline(always)]
+pub(super) fn place(pc: u64) -> usize {
+    (pc % PAGE / 2) as usize
+}
+
+/// Whether a trap came from a place that was not decoded.
+pub(super) fn is_undecoded(inst: &Inst) -> bool {
+    inst.len == 0
+}
+
+/// Fetches and decodes the instruction at `pc`, which may lie in two pages.
+pub(super) fn fetch(pc: u64, space: &AddressSpace) -> Result<Inst, Fault> {
+    let first = space.fetch(pc)?;
+    if length(first) == 2 {
+        return Ok(decode(first.into()));
+    }
+    let second = space.fetch(pc.wrapping_add(2))?;
+    Ok(decode(u32::from(second) << 16 | u32::from(first)))
+}

@@ -1,0 +1,281 @@
+//! Harts in turn, and between them the kernel.
+
+use super::bus::{Bus, Stop};
+use super::code::{Code, fetch, is_undecoded, place};
+use super::error::{Failure, RunError, Why};
+use super::host::LocalHost;
+use super::{End, Options, Outcome};
+use crate::disassemble;
+use crate::elf::Image;
+use crate::exec::{Exit, Trap, execute};
+use crate::hart::{Hart, abi};
+use crate::kernel::{Effect, Kernel};
+use crate::space::{AddressSpace, PAGE};
+use crate::stack::STACK_TOP;
+
+/// What a hart is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It has no thread.
+    Idle,
+    Running,
+    /// Until it is woken, or until this time in nanoseconds.
+    Asleep(Option<u64>),
+}
+
+struct Thread {
+    hart: Hart,
+    state: State,
+}
+
+/// Why a slice ended.
+enum Pause {
+    /// It is used up.
+    Used,
+    Ecall,
+    /// Let the next one have its turn, with everything as it is.
+    Refresh,
+    Failed(Why),
+}
+
+/// One program and everything around it.
+pub(super) struct Engine<'a> {
+    space: AddressSpace,
+    image: Image,
+    code: Code,
+    code_version: u64,
+    kernel: Kernel,
+    host: LocalHost,
+    threads: Vec<Thread>,
+    options: &'a Options,
+    instructions: u64,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(
+        space: AddressSpace,
+        image: Image,
+        sp: u64,
+        host: LocalHost,
+        options: &'a Options,
+    ) -> Engine<'a> {
+        let mut hart = Hart::new(image.entry & !1);
+        hart.x[abi::SP] = sp;
+        Engine {
+            code: Code::new(),
+            code_version: space.code_version(),
+            kernel: Kernel::new(image.end, options.seed),
+            space,
+            image,
+            host,
+            threads: vec![Thread { hart, state: State::Running }],
+            options,
+            instructions: 0,
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) fn run(mut self) -> Result<Outcome, RunError> {
+        loop {
+            let mut ran = false;
+            for number in 0..self.threads.len() {
+                self.wake_if_due(number);
+                if self.threads[number].state != State::Running {
+                    continue;
+                }
+                ran = true;
+                if let Some(end) = self.slice(number)? {
+                    return Ok(self.outcome(end));
+                }
+            }
+            if !ran {
+                self.skip_to_next_deadline()?;
+            }
+        }
+    }
+
+    /// One turn of a hart; what it returns is the end of the program.
+    fn slice(&mut self, number: usize) -> Result<Option<End>, RunError> {
+        let mut left = self.options.slice.max(1);
+        while left > 0 {
+            let limit = self.limit(number, left)?;
+            let (done, pause) = self.step(number, limit);
+            left -= done;
+            self.instructions += done;
+            self.host.now_ns += done;
+            match pause {
+                Pause::Used | Pause::Refresh => {}
+                Pause::Failed(why) => return Err(self.failure(number, why)),
+                Pause::Ecall => {
+                    left = left.saturating_sub(1);
+                    match self.system_call(number) {
+                        Effect::Exit(code) => return Ok(Some(End::Exit(code))),
+                        Effect::Killed(signal) => return Ok(Some(End::Killed(signal))),
+                        Effect::Return | Effect::Spawn { .. } => {}
+                        Effect::Yield | Effect::Sleep { .. } | Effect::ExitThread => break,
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Instructions that may be executed now without passing the limit of the run.
+    fn limit(&self, number: usize, left: u64) -> Result<u64, RunError> {
+        let Some(limit) = self.options.max_instructions else { return Ok(left) };
+        match limit.saturating_sub(self.instructions) {
+            0 => Err(self.failure(number, Why::TooLong(limit))),
+            rest => Ok(left.min(rest)),
+        }
+    }
+
+    /// Executes up to `limit` instructions of one hart; returns how many it was.
+    fn step(&mut self, number: usize, limit: u64) -> (u64, Pause) {
+        let hart = &mut self.threads[number].hart;
+        let mut bus = Bus::new(&mut self.space);
+        let (done, exit) = run_decoded(hart, &mut self.code, &mut bus, limit);
+        let Some(exit) = exit else { return (done, Pause::Used) };
+        let pc = hart.pc;
+        match exit {
+            Exit::Trap(Trap::Illegal) if is_undecoded(&self.code.page(pc / PAGE)[place(pc)]) => {
+                match self.code.fill(pc, &self.space) {
+                    Ok(()) => (done, Pause::Refresh),
+                    Err(fault) => (done, Pause::Failed(Why::Fault(fault))),
+                }
+            }
+            Exit::Trap(Trap::Illegal) => (done, Pause::Failed(Why::Illegal)),
+            Exit::Trap(Trap::Ebreak) => (done, Pause::Failed(Why::Breakpoint)),
+            Exit::Trap(Trap::Ecall) => (done, Pause::Ecall),
+            Exit::Stop(Stop::Fault(fault)) => (done, Pause::Failed(self.explain(number, fault))),
+            Exit::Stop(Stop::FenceI) => {
+                hart.pc += u64::from(self.code.page(pc / PAGE)[place(pc)].len);
+                self.code.clear();
+                (done + 1, Pause::Refresh)
+            }
+            Exit::Stop(Stop::Counter) => {
+                bus.count = Some(self.host.now_ns + done);
+                let inst = self.code.page(pc / PAGE)[place(pc)];
+                let read = execute(hart, &inst, &mut bus);
+                debug_assert!(read.is_ok(), "counters can always be read");
+                (done + 1, Pause::Refresh)
+            }
+        }
+    }
+
+    fn system_call(&mut self, number: usize) -> Effect {
+        self.instructions += 1;
+        self.host.now_ns += 1;
+        let thread = &mut self.threads[number];
+        let reply = self.kernel.call(number, &mut thread.hart, &mut self.space, &mut self.host);
+        match &reply.effect {
+            Effect::Sleep { until_ns } => thread.state = State::Asleep(*until_ns),
+            Effect::ExitThread => thread.state = State::Idle,
+            Effect::Spawn { hart, state } => self.start(*hart, Hart::clone(state)),
+            _ => {}
+        }
+        for hart in reply.woken {
+            self.threads[hart].state = State::Running;
+        }
+        if self.code_version != self.space.code_version() {
+            self.code_version = self.space.code_version();
+            self.code.clear();
+        }
+        reply.effect
+    }
+
+    fn start(&mut self, number: usize, hart: Hart) {
+        let idle = || Thread { hart: Hart::new(0), state: State::Idle };
+        if number >= self.threads.len() {
+            self.threads.resize_with(number + 1, idle);
+        }
+        self.threads[number] = Thread { hart, state: State::Running };
+    }
+
+    fn wake_if_due(&mut self, number: usize) {
+        let thread = &mut self.threads[number];
+        if matches!(thread.state, State::Asleep(Some(until)) if until <= self.host.now_ns) {
+            self.kernel.time_out(number, &mut thread.hart);
+            thread.state = State::Running;
+        }
+    }
+
+    /// Nobody runs: time passes until somebody does.
+    fn skip_to_next_deadline(&mut self) -> Result<(), RunError> {
+        let deadlines = self.threads.iter().filter_map(|thread| match thread.state {
+            State::Asleep(until) => until,
+            _ => None,
+        });
+        match deadlines.min() {
+            Some(deadline) => {
+                self.host.now_ns = self.host.now_ns.max(deadline);
+                Ok(())
+            }
+            None => {
+                let asleep = |thread: &Thread| thread.state != State::Idle;
+                let first = self.threads.iter().position(asleep).unwrap_or(0);
+                Err(self.failure(first, Why::Deadlock))
+            }
+        }
+    }
+
+    /// Faults that look like a stack that was too small are called so.
+    fn explain(&self, number: usize, fault: crate::space::Fault) -> Why {
+        /// How far below its stack pointer a function may reach first.
+        const NEAR: u64 = 1 << 20;
+        let sp = self.threads[number].hart.x[abi::SP];
+        let bottom = STACK_TOP - self.options.stack_size;
+        let below_main_stack = (bottom - NEAR..bottom).contains(&fault.address);
+        let in_guard = self.space.permissions(fault.address).is_some_and(|p| !p.read && !p.write);
+        if (below_main_stack || in_guard) && fault.address.abs_diff(sp) < NEAR {
+            return Why::StackOverflow(fault);
+        }
+        Why::Fault(fault)
+    }
+
+    fn failure(&self, number: usize, why: Why) -> RunError {
+        let pc = self.threads[number].hart.pc;
+        let instruction = fetch(pc, &self.space).ok();
+        RunError::Failure(Box::new(Failure {
+            hart: number,
+            pc,
+            location: self.image.symbols.describe(pc).to_string(),
+            instruction: instruction.map(|inst| disassemble(&inst, pc).to_string()),
+            instructions: self.instructions,
+            why,
+        }))
+    }
+
+    fn outcome(self, end: End) -> Outcome {
+        Outcome {
+            end,
+            instructions: self.instructions,
+            time_ns: self.host.now_ns,
+            stdout: self.host.stdout,
+            stderr: self.host.stderr,
+            warnings: self.host.warnings,
+        }
+    }
+}
+
+/// The hot loop: decoded instructions until `limit`, or until one does not complete.
+#[inline(never)]
+fn run_decoded(
+    hart: &mut Hart,
+    code: &mut Code,
+    bus: &mut Bus<'_>,
+    limit: u64,
+) -> (u64, Option<Exit<Stop>>) {
+    let mut left = limit;
+    while left > 0 {
+        let number = hart.pc / PAGE;
+        let page = code.page(number);
+        while hart.pc / PAGE == number && left > 0 {
+            let inst = &page[place(hart.pc)];
+            if let Err(exit) = execute(hart, inst, bus) {
+                return (limit - left, Some(exit));
+            }
+            left -= 1;
+        }
+    }
+    (limit, None)
+}

@@ -1,0 +1,89 @@
+//! Why a program could not be run to its end, said so that one finds the place.
+
+use core::fmt;
+
+use crate::elf::LoadError;
+use crate::space::Fault;
+
+/// Why there is no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The file is not a program that can be run.
+    Load(LoadError),
+    /// The program did something that ends it.
+    Failure(Box<Failure>),
+}
+
+/// Where and how a program failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Number of the hart.
+    pub hart: usize,
+    /// Address of the instruction.
+    pub pc: u64,
+    /// The same with the function that holds it.
+    pub location: String,
+    /// The instruction, if there is one at that address.
+    pub instruction: Option<String>,
+    /// Instructions that all harts had executed.
+    pub instructions: u64,
+    /// What happened.
+    pub why: Why,
+}
+
+/// What ends a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// An access that is not allowed.
+    Fault(Fault),
+    /// One just below a stack.
+    StackOverflow(Fault),
+    /// No instruction of RV64GC user mode.
+    Illegal,
+    /// `ebreak`.
+    Breakpoint,
+    /// It executed as many instructions as it may.
+    TooLong(u64),
+    /// All threads wait, and nobody is left to wake them.
+    Deadlock,
+}
+
+impl From<LoadError> for RunError {
+    fn from(error: LoadError) -> Self {
+        RunError::Load(error)
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Load(error) => error.fmt(f),
+            RunError::Failure(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hart {} at {}", self.hart, self.location)?;
+        if let Some(instruction) = &self.instruction {
+            write!(f, " ({instruction})")?;
+        }
+        write!(f, ": {}", self.why)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Fault(fault) => fault.fmt(f),
+            Why::StackOverflow(fault) => write!(f, "the stack has overflowed: {fault}"),
+            Why::Illegal => f.write_str("no instruction of RV64GC in user mode"),
+            Why::Breakpoint => f.write_str("a breakpoint, and no debugger"),
+            Why::TooLong(limit) => write!(f, "not at its end after {limit} instructions"),
+            Why::Deadlock => f.write_str("all threads wait for each other"),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}

@@ -1,0 +1,116 @@
+//! The machine at hand as the world around a program.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use super::Options;
+use crate::kernel::{Host, OpenMode, Stream};
+
+/// Where a program's output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// To the standard streams of this process; warnings to its standard error.
+    #[default]
+    PassOn,
+    /// Into the outcome. Standard input is empty then.
+    Capture,
+}
+
+/// Standard streams and files of the process; time as the engine counts it.
+pub(super) struct LocalHost {
+    pub(super) now_ns: u64,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    pub(super) warnings: Vec<String>,
+    harts: usize,
+    output: Output,
+    folder: Option<PathBuf>,
+}
+
+impl LocalHost {
+    pub(super) fn new(options: &Options) -> LocalHost {
+        LocalHost {
+            now_ns: 0,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            warnings: Vec::new(),
+            harts: options.harts.max(1),
+            output: options.output,
+            folder: options.folder.clone(),
+        }
+    }
+
+    /// Whether a file may be written: only under the folder of the run.
+    fn may_write(&self, path: &Path) -> bool {
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        match &self.folder {
+            Some(folder) => !climbs && (path.is_relative() || path.starts_with(folder)),
+            None => false,
+        }
+    }
+}
+
+impl Host for LocalHost {
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns
+    }
+
+    fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        match (self.output, stream) {
+            (Output::Capture, Stream::Out) => self.stdout.extend_from_slice(bytes),
+            (Output::Capture, Stream::Err) => self.stderr.extend_from_slice(bytes),
+            (Output::PassOn, Stream::Out) => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes)?;
+                stdout.flush()?;
+            }
+            (Output::PassOn, Stream::Err) => io::stderr().write_all(bytes)?,
+        }
+        Ok(())
+    }
+
+    fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.output {
+            Output::Capture => Ok(0),
+            Output::PassOn => io::stdin().read(buffer),
+        }
+    }
+
+    fn open(&mut self, path: &str, mode: OpenMode) -> io::Result<File> {
+        let path = Path::new(path);
+        if mode.write && !self.may_write(path) {
+            self.warn(&format!(
+                "{} is outside of the run's folder: it may not be written",
+                path.display()
+            ));
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        let path = match &self.folder {
+            Some(folder) => folder.join(path),
+            None => path.to_owned(),
+        };
+        OpenOptions::new()
+            .read(mode.read)
+            .write(mode.write && !mode.append)
+            .append(mode.write && mode.append)
+            .truncate(mode.write && mode.truncate && !mode.append)
+            .create(mode.write && mode.create)
+            .create_new(mode.write && mode.create_new)
+            .open(path)
+    }
+
+    fn harts(&self) -> usize {
+        self.harts
+    }
+
+    fn warn(&mut self, message: &str) {
+        if self.warnings.iter().any(|earlier| earlier == message) {
+            return;
+        }
+        if self.output == Output::PassOn {
+            eprintln!("warning: {message}");
+        }
+        self.warnings.push(message.to_owned());
+    }
+}

@@ -1,0 +1,107 @@
+//! Programs run to their end, without timing: every instruction takes a nanosecond.
+//!
+//! [`run`] is all it takes. Harts run in turn, for slices of a fixed number of instructions, so a
+//! run repeats exactly. Code is decoded once per page (`code.rs`); data accesses go through the
+//! cached translations of the [`AddressSpace`].
+
+mod bus;
+mod code;
+mod engine;
+mod error;
+mod host;
+
+use std::path::PathBuf;
+
+use crate::elf;
+use crate::space::AddressSpace;
+use crate::stack;
+use engine::Engine;
+pub use error::{Failure, RunError, Why};
+use host::LocalHost;
+pub use host::Output;
+
+/// How a program is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Harts, and so threads at a time.
+    pub harts: usize,
+    /// Instructions of all harts after which a run is given up; `None` for no limit.
+    pub max_instructions: Option<u64>,
+    /// Instructions that a hart executes before the next one has its turn.
+    pub slice: u64,
+    /// Bytes of the first thread's stack.
+    pub stack_size: u64,
+    /// Decides what the program gets for random numbers.
+    pub seed: u64,
+    /// Where the program's output goes.
+    pub output: Output,
+    /// The folder in which relative names of files begin, and the only one in which files may be
+    /// written. `None`: relative names begin in the current folder, and nothing may be written.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            harts: 64,
+            max_instructions: None,
+            slice: 10_000,
+            stack_size: 8 << 20,
+            seed: 0,
+            output: Output::PassOn,
+            folder: None,
+        }
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// With this exit code.
+    Exit(i32),
+    /// By this signal, sent to itself.
+    Killed(i32),
+}
+
+impl End {
+    /// The exit status that a shell reports.
+    pub const fn status(self) -> i32 {
+        match self {
+            End::Exit(code) => code & 0xff,
+            End::Killed(signal) => 128 + signal,
+        }
+    }
+}
+
+/// What a run leaves behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How the program ended.
+    pub end: End,
+    /// Instructions that all harts executed together.
+    pub instructions: u64,
+    /// Nanoseconds that the program believes to have run: instructions, and times of sleep.
+    pub time_ns: u64,
+    /// Standard output, if it was captured.
+    pub stdout: Vec<u8>,
+    /// Standard error, if output was captured.
+    pub stderr: Vec<u8>,
+    /// What the program asked for and did not get, once each.
+    pub warnings: Vec<String>,
+}
+
+/// Runs `program`, the bytes of a static ELF file, to its end. `args` begins with its name.
+pub fn run(
+    program: &[u8],
+    args: &[String],
+    env: &[String],
+    options: &Options,
+) -> Result<Outcome, RunError> {
+    let mut space = AddressSpace::new();
+    let image = elf::load(program, &mut space)?;
+    // Any bytes do, as long as they are the same every time.
+    let random = core::array::from_fn(|index| (options.seed as u8) ^ (index as u8 * 37 + 1));
+    let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
+    let host = LocalHost::new(options);
+    Engine::new(space, image, sp, host, options).run()
+}

@@ -1,0 +1,188 @@
+//! The pre-decoded form of an instruction and what a timing model asks about it.
+
+use crate::op::{Class, Format, Op};
+
+/// One instruction, decoded once and executed many times: 16 bytes.
+///
+/// A compressed instruction is held as what it expands to; only [`Inst::len`] and [`Inst::raw`]
+/// tell it from the full one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inst {
+    /// The operation.
+    pub op: Op,
+    /// Number of the destination register, 0 if there is none.
+    pub rd: u8,
+    /// Number of the first source register, or the immediate of `csrrwi` and its like.
+    pub rs1: u8,
+    /// Number of the second source register.
+    pub rs2: u8,
+    /// Number of the third source register (fused multiply-add).
+    pub rs3: u8,
+    /// Floating point: the rounding mode as encoded. Atomics: [`Inst::ACQUIRE`] and
+    /// [`Inst::RELEASE`].
+    pub rm: u8,
+    /// Length in bytes: 2 or 4.
+    pub len: u8,
+    /// Fills the gap, so that instructions compare bytewise.
+    pub(crate) spare: u8,
+    /// Immediate, sign-extended. The register number for Zicsr; `fm`, `pred` and `succ` for fences.
+    pub imm: i32,
+    /// The instruction as it stands in memory; 16 bits of it if it is compressed.
+    pub raw: u32,
+}
+
+const _: () = assert!(size_of::<Inst>() == 16);
+
+/// A register that an instruction reads or writes: `x0..x31` are 0 to 31, `f0..f31` are 32 to 63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reg(pub u8);
+
+impl Reg {
+    /// How many registers there are, both files together.
+    pub const COUNT: usize = 64;
+
+    /// Integer register `number`.
+    pub const fn x(number: u8) -> Reg {
+        Reg(number)
+    }
+
+    /// Floating-point register `number`.
+    pub const fn f(number: u8) -> Reg {
+        Reg(32 + number)
+    }
+
+    /// Whether it is a floating-point register.
+    pub const fn is_float(self) -> bool {
+        self.0 >= 32
+    }
+
+    /// The index in an array of [`Reg::COUNT`] entries.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a jump tells the return address stack (unprivileged specification, table "Return-address
+/// stack prediction hints").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JumpHint {
+    /// Nothing.
+    None,
+    /// Push the address after the jump.
+    Call,
+    /// Pop the target.
+    Return,
+    /// Pop the target, then push the address after the jump.
+    ReturnAndCall,
+}
+
+impl Inst {
+    /// Bit of [`Inst::rm`]: no later access may be seen before this atomic.
+    pub const ACQUIRE: u8 = 2;
+    /// Bit of [`Inst::rm`]: no earlier access may be seen after this atomic.
+    pub const RELEASE: u8 = 1;
+
+    /// What does not decode to anything; executing it is an illegal-instruction trap.
+    pub const fn illegal(raw: u32, len: u8) -> Inst {
+        Inst { op: Op::Illegal, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, len, spare: 0, imm: 0, raw }
+    }
+
+    /// The functional unit it needs.
+    #[inline]
+    pub fn class(&self) -> Class {
+        self.op.class()
+    }
+
+    /// Bytes that it moves to or from memory, 0 if none.
+    #[inline]
+    pub fn access_size(&self) -> u8 {
+        self.op.access_size()
+    }
+
+    /// The register that it writes. `x0` is none.
+    pub fn dest(&self) -> Option<Reg> {
+        let operands = self.op.format().operands();
+        match operands.rd {
+            Kind::Int if self.rd != 0 => Some(Reg::x(self.rd)),
+            Kind::Float => Some(Reg::f(self.rd)),
+            _ => None,
+        }
+    }
+
+    /// The registers that it reads. `x0` is none.
+    pub fn sources(&self) -> [Option<Reg>; 3] {
+        let operands = self.op.format().operands();
+        let register = |kind, number| match kind {
+            Kind::Int if number != 0 => Some(Reg::x(number)),
+            Kind::Float => Some(Reg::f(number)),
+            _ => None,
+        };
+        [
+            register(operands.rs1, self.rs1),
+            register(operands.rs2, self.rs2),
+            register(operands.rs3, self.rs3),
+        ]
+    }
+
+    /// What it tells the return address stack.
+    pub fn jump_hint(&self) -> JumpHint {
+        let is_link = |register: u8| register == 1 || register == 5;
+        match self.op {
+            Op::Jal if is_link(self.rd) => JumpHint::Call,
+            Op::Jalr => match (is_link(self.rd), is_link(self.rs1)) {
+                (false, false) => JumpHint::None,
+                (false, true) => JumpHint::Return,
+                (true, true) if self.rd != self.rs1 => JumpHint::ReturnAndCall,
+                (true, _) => JumpHint::Call,
+            },
+            _ => JumpHint::None,
+        }
+    }
+
+    /// Where a branch or `jal` at `pc` goes if it is taken; `None` for everything else.
+    pub fn target(&self, pc: u64) -> Option<u64> {
+        match self.op.format() {
+            Format::Branch | Format::Jal => Some(pc.wrapping_add_signed(self.imm.into())),
+            _ => None,
+        }
+    }
+}
+
+/// Which register file an operand names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    None,
+    Int,
+    Float,
+}
+
+/// The register files of the four operand fields.
+struct Operands {
+    rd: Kind,
+    rs1: Kind,
+    rs2: Kind,
+    rs3: Kind,
+}
+
+impl Format {
+    fn operands(self) -> Operands {
+        use Kind::{Float as F, Int as X, None as N};
+        let (rd, rs1, rs2, rs3) = match self {
+            Format::None | Format::Fence => (N, N, N, N),
+            Format::Upper | Format::Jal | Format::CsrImm => (X, N, N, N),
+            Format::Jalr | Format::Imm | Format::Load | Format::LoadReserved | Format::Csr => {
+                (X, X, N, N)
+            }
+            Format::Branch | Format::Store => (N, X, X, N),
+            Format::Reg | Format::Amo => (X, X, X, N),
+            Format::FpLoad | Format::FpFromInt | Format::FpFromIntRounded => (F, X, N, N),
+            Format::FpStore => (N, X, F, N),
+            Format::Fp1 => (F, F, N, N),
+            Format::Fp2 | Format::Fp2Rounded => (F, F, F, N),
+            Format::Fp3 => (F, F, F, F),
+            Format::FpCompare => (X, F, F, N),
+            Format::FpToInt | Format::FpToIntRounded => (X, F, N, N),
+        };
+        Operands { rd, rs1, rs2, rs3 }
+    }
+}

@@ -1,0 +1,58 @@
+//! Error numbers of Linux.
+
+use std::io;
+
+use crate::space::Fault;
+
+/// An error number, positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Errno(pub u16);
+
+#[allow(missing_docs)] // The names are those of `errno.h`.
+impl Errno {
+    pub const PERM: Errno = Errno(1);
+    pub const NOENT: Errno = Errno(2);
+    pub const SRCH: Errno = Errno(3);
+    pub const IO: Errno = Errno(5);
+    pub const BADF: Errno = Errno(9);
+    pub const AGAIN: Errno = Errno(11);
+    pub const NOMEM: Errno = Errno(12);
+    pub const ACCES: Errno = Errno(13);
+    pub const FAULT: Errno = Errno(14);
+    pub const EXIST: Errno = Errno(17);
+    pub const NODEV: Errno = Errno(19);
+    pub const ISDIR: Errno = Errno(21);
+    pub const INVAL: Errno = Errno(22);
+    pub const MFILE: Errno = Errno(24);
+    pub const NOTTY: Errno = Errno(25);
+    pub const SPIPE: Errno = Errno(29);
+    pub const ROFS: Errno = Errno(30);
+    pub const NAMETOOLONG: Errno = Errno(36);
+    pub const NOSYS: Errno = Errno(38);
+    pub const TIMEDOUT: Errno = Errno(110);
+
+    /// What a system call returns.
+    pub const fn result(self) -> u64 {
+        (self.0 as u64).wrapping_neg()
+    }
+}
+
+impl From<Fault> for Errno {
+    fn from(_: Fault) -> Errno {
+        Errno::FAULT
+    }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Errno {
+        match error.kind() {
+            io::ErrorKind::NotFound => Errno::NOENT,
+            io::ErrorKind::PermissionDenied => Errno::ACCES,
+            io::ErrorKind::AlreadyExists => Errno::EXIST,
+            io::ErrorKind::IsADirectory => Errno::ISDIR,
+            io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
+            io::ErrorKind::InvalidInput => Errno::INVAL,
+            _ => Errno::IO,
+        }
+    }
+}

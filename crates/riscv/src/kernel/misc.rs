@@ -1,0 +1,112 @@
+//! Time, random numbers, and what is the same for every program.
+
+use super::{Context, Effect, Errno, Result, number};
+
+/// When every program begins by the calendar: 2020-01-01 00:00 UTC, in nanoseconds since 1970. A
+/// fixed one, so that runs repeat.
+pub(super) const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
+
+/// `TIMER_ABSTIME` of `clock_nanosleep`.
+pub(super) const TIMER_ABSTIME: u64 = 1;
+
+const NS: u64 = 1_000_000_000;
+const CLOCK_REALTIME: u64 = 0;
+const CLOCK_REALTIME_COARSE: u64 = 5;
+
+pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> Option<Result> {
+    let [a0, a1, a2, a3, ..] = context.args();
+    Some(match number {
+        number::CLOCK_GETTIME => {
+            let time = clock(context, a0);
+            context.write_words(a1, &[time / NS, time % NS]).map(|()| 0)
+        }
+        number::CLOCK_GETRES if a1 == 0 => Ok(0),
+        number::CLOCK_GETRES => context.write_words(a1, &[0, 1]).map(|()| 0),
+        number::GETTIMEOFDAY => {
+            let time = clock(context, CLOCK_REALTIME);
+            context.write_words(a0, &[time / NS, time % NS / 1000]).map(|()| 0)
+        }
+        number::GETRANDOM => get_random(context, a0, a1, random),
+        number::UNAME => uname(context, a0),
+        number::PRLIMIT64 => limits(context, a1, a3),
+        number::RT_SIGACTION if a2 != 0 => {
+            // handler, flags, mask: the default ones.
+            context.write_words(a2, &[0, 0, 0]).map(|()| 0)
+        }
+        number::RT_SIGPROCMASK if a2 != 0 => context.write_words(a2, &[0]).map(|()| 0),
+        number::RT_SIGACTION | number::RT_SIGPROCMASK | number::SIGALTSTACK => Ok(0),
+        number::KILL | number::TKILL | number::TGKILL => Ok(0),
+        number::GETUID | number::GETEUID | number::GETGID | number::GETEGID => {
+            Ok(crate::stack::USER)
+        }
+        _ => return None,
+    })
+}
+
+fn clock(context: &mut Context<'_>, clock: u64) -> u64 {
+    let now = context.host.now_ns();
+    match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE => EPOCH_NS.saturating_add(now),
+        _ => now,
+    }
+}
+
+pub(super) fn nanosleep(
+    context: &mut Context<'_>,
+    request: u64,
+    is_absolute: bool,
+) -> Result<(u64, Effect)> {
+    let time = context.read_time(request)?;
+    let now = context.host.now_ns();
+    let until = match is_absolute {
+        true if context.args()[0] == CLOCK_REALTIME => time.saturating_sub(EPOCH_NS),
+        true => time,
+        false => now.saturating_add(time),
+    };
+    Ok((0, Effect::Sleep { until_ns: Some(until) }))
+}
+
+/// Numbers of a SplitMix64 generator: for programs that want any, and the same in every run.
+fn get_random(context: &mut Context<'_>, to: u64, length: u64, state: &mut u64) -> Result {
+    const MOST: u64 = 1 << 20;
+    let length = length.min(MOST);
+    let mut bytes = Vec::with_capacity(length as usize + 8);
+    while (bytes.len() as u64) < length {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = *state;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bytes.extend((word ^ word >> 31).to_le_bytes());
+    }
+    bytes.truncate(length as usize);
+    context.memory.write(to, &bytes)?;
+    Ok(length)
+}
+
+/// `struct utsname`: six fields of 65 bytes. The release is one that no C library finds too old.
+fn uname(context: &mut Context<'_>, to: u64) -> Result {
+    const FIELD: usize = 65;
+    let fields = ["Linux", "rackmem", "6.1.0", "#1", "riscv64", ""];
+    let mut bytes = vec![0; FIELD * fields.len()];
+    for (field, text) in bytes.chunks_mut(FIELD).zip(fields) {
+        field[..text.len()].copy_from_slice(text.as_bytes());
+    }
+    context.memory.write(to, &bytes)?;
+    Ok(0)
+}
+
+/// `prlimit64`: asks for limits; setting them does nothing.
+fn limits(context: &mut Context<'_>, resource: u64, to: u64) -> Result {
+    const STACK: u64 = 3;
+    const FILES: u64 = 7;
+    let limit = match resource {
+        STACK => 8 << 20,
+        FILES => 1024,
+        0..16 => u64::MAX,
+        _ => return Err(Errno::INVAL),
+    };
+    if to != 0 {
+        context.write_words(to, &[limit, limit])?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,299 @@
+//! The system calls that a static program needs, as a state machine.
+//!
+//! [`Kernel::call`] looks at the registers of a hart that executed `ecall`, does what the call asks
+//! for, leaves the result in `a0` and says in a [`Reply`] what the hart does next and which others
+//! wake up. It has no clock and no thread: time, output, files and free harts come from the
+//! [`Host`], user memory through [`UserMemory`], and a hart that sleeps is put to sleep by whoever
+//! drives it. So a driver with simulated time can charge what it likes for each call.
+//!
+//! One kernel is one process; its threads share everything. There are no signals: what would send
+//! one to itself ends the program.
+
+mod errno;
+mod files;
+mod futex;
+mod memory;
+mod misc;
+mod number;
+mod ranges;
+mod threads;
+
+use std::fs::File;
+use std::io;
+
+pub use errno::Errno;
+pub use number::name as call_name;
+
+use crate::hart::{Hart, abi};
+use crate::space::{Fault, Permissions};
+use files::Files;
+use futex::Futexes;
+use memory::Memory;
+use threads::Threads;
+
+/// What the world around a program provides.
+pub trait Host {
+    /// Nanoseconds since the program began; never goes back.
+    fn now_ns(&mut self) -> u64;
+
+    /// Takes what the program writes to its standard output or standard error.
+    fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills `buffer` from standard input; returns how many bytes there were, 0 at the end.
+    fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Opens a file. Where names lead and which of them may be written is up to the host.
+    fn open(&mut self, path: &str, mode: OpenMode) -> io::Result<File>;
+
+    /// How many harts the program may use.
+    fn harts(&self) -> usize;
+
+    /// Says something to the people who run the program.
+    fn warn(&mut self, message: &str);
+}
+
+/// A standard stream that a program writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// How a file is to be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // As in `std::fs::OpenOptions`.
+pub struct OpenMode {
+    pub read: bool,
+    pub write: bool,
+    pub append: bool,
+    pub truncate: bool,
+    pub create: bool,
+    pub create_new: bool,
+}
+
+/// User memory as the kernel needs it.
+pub trait UserMemory {
+    /// Copies user memory to `bytes`.
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault>;
+
+    /// Copies `bytes` to user memory: all of them, or none.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// Maps zeroed pages over whatever was there.
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions);
+
+    /// Takes pages away.
+    fn unmap(&mut self, address: u64, length: u64);
+
+    /// Changes permissions; `false` if not all of it is mapped.
+    fn protect(&mut self, address: u64, length: u64, permissions: Permissions) -> bool;
+
+    /// Makes mapped pages read as zeros.
+    fn discard(&mut self, address: u64, length: u64);
+}
+
+/// What a hart does after a system call. Its `pc` is behind the `ecall` already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It runs on.
+    Return,
+    /// It lets others run first.
+    Yield,
+    /// It runs on, and another hart begins.
+    Spawn {
+        /// Which hart.
+        hart: usize,
+        /// The registers that it begins with.
+        state: Box<Hart>,
+    },
+    /// It sleeps until it is named in [`Reply::woken`], or until this time if there is one; then
+    /// [`Kernel::time_out`] has to be called.
+    Sleep {
+        /// As [`Host::now_ns`].
+        until_ns: Option<u64>,
+    },
+    /// Its thread is over; the hart is free.
+    ExitThread,
+    /// The program ends with this exit code.
+    Exit(i32),
+    /// The program ends by this signal, sent to itself: 6 for `abort()`.
+    Killed(i32),
+}
+
+/// The outcome of a system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// What the calling hart does next.
+    pub effect: Effect,
+    /// Harts that were asleep and run again, in the order in which they were woken.
+    pub woken: Vec<usize>,
+}
+
+/// What most calls come to: a result for `a0`, or an error.
+type Result<T = u64, E = Errno> = core::result::Result<T, E>;
+
+/// What a call works with.
+struct Context<'a> {
+    /// The number of the calling hart.
+    hart: usize,
+    /// Its registers, `pc` behind the `ecall`.
+    state: &'a Hart,
+    memory: &'a mut dyn UserMemory,
+    host: &'a mut dyn Host,
+    woken: Vec<usize>,
+}
+
+/// The process as the kernel sees it.
+pub struct Kernel {
+    memory: Memory,
+    files: Files,
+    threads: Threads,
+    futexes: Futexes,
+    random: u64,
+    warned: Vec<u64>,
+}
+
+impl Kernel {
+    /// A process whose heap begins at `heap`, with one thread, on hart 0. `seed` decides what
+    /// `getrandom` gives.
+    pub fn new(heap: u64, seed: u64) -> Kernel {
+        Kernel {
+            memory: Memory::new(heap),
+            files: Files::default(),
+            threads: Threads::new(),
+            futexes: Futexes::default(),
+            random: seed,
+            warned: Vec::new(),
+        }
+    }
+
+    /// The number that a driver's error messages call the thread on this hart.
+    pub fn thread_id(&self, hart: usize) -> Option<u64> {
+        self.threads.id_on(hart)
+    }
+
+    /// Carries out the system call that hart number `hart` asks for, with its `pc` at the `ecall`.
+    pub fn call(
+        &mut self,
+        hart: usize,
+        state: &mut Hart,
+        memory: &mut dyn UserMemory,
+        host: &mut dyn Host,
+    ) -> Reply {
+        const ECALL_BYTES: u64 = 4;
+        state.pc = state.pc.wrapping_add(ECALL_BYTES);
+        let number = state.x[abi::A7];
+        let mut context = Context { hart, state, memory, host, woken: Vec::new() };
+        let outcome = match self.control(number, &mut context) {
+            Some(outcome) => outcome,
+            None => self.service(number, &mut context).map(|value| (value, Effect::Return)),
+        };
+        let woken = context.woken;
+        let (value, effect) = outcome.unwrap_or_else(|errno| (errno.result(), Effect::Return));
+        state.x[abi::A0] = value;
+        Reply { effect, woken }
+    }
+
+    /// Ends the sleep of a hart whose time has come.
+    pub fn time_out(&mut self, hart: usize, state: &mut Hart) {
+        if self.futexes.remove(hart) {
+            state.x[abi::A0] = Errno::TIMEDOUT.result();
+        }
+    }
+
+    /// Calls that do more than return a value; `None` for the others.
+    fn control(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result<(u64, Effect)>> {
+        let [a0, a1, ..] = context.args();
+        Some(match number {
+            number::EXIT => self.exit_thread(context),
+            number::EXIT_GROUP => Ok((0, Effect::Exit(a0 as i32))),
+            number::CLONE => self.clone_thread(context),
+            number::FUTEX => self.futex(context),
+            number::SCHED_YIELD => Ok((0, Effect::Yield)),
+            number::NANOSLEEP => misc::nanosleep(context, a0, false),
+            number::CLOCK_NANOSLEEP => {
+                let [_, flags, request, ..] = context.args();
+                misc::nanosleep(context, request, flags & misc::TIMER_ABSTIME != 0)
+            }
+            number::KILL | number::TKILL if a1 != 0 => Ok((0, Effect::Killed(a1 as i32))),
+            number::TGKILL if context.args()[2] != 0 => {
+                Ok((0, Effect::Killed(context.args()[2] as i32)))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Calls that return a value.
+    fn service(&mut self, number: u64, context: &mut Context<'_>) -> Result {
+        if let Some(result) = self.memory.call(number, context) {
+            return result;
+        }
+        if let Some(result) = self.files.call(number, context) {
+            return result;
+        }
+        if let Some(result) = self.threads.call(number, context) {
+            return result;
+        }
+        if let Some(result) = misc::call(number, context, &mut self.random) {
+            return result;
+        }
+        if !number::is_optional(number) && !self.warned.contains(&number) {
+            self.warned.push(number);
+            let name = number::name(number).map_or(String::new(), |name| format!(" ({name})"));
+            context.host.warn(&format!(
+                "system call {number}{name} is not implemented; the program gets ENOSYS"
+            ));
+        }
+        Err(Errno::NOSYS)
+    }
+}
+
+impl Context<'_> {
+    /// The six arguments.
+    fn args(&self) -> [u64; 6] {
+        core::array::from_fn(|index| self.state.x[abi::A0 + index])
+    }
+
+    fn read_u32(&mut self, address: u64) -> Result<u32> {
+        let mut bytes = [0; 4];
+        self.memory.read(address, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn read_u64(&mut self, address: u64) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.memory.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn write_words(&mut self, address: u64, words: &[u64]) -> Result<()> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Ok(self.memory.write(address, &bytes)?)
+    }
+
+    /// A string that ends with a zero, of at most 4 KiB.
+    fn read_string(&mut self, address: u64) -> Result<String> {
+        const LONGEST: u64 = 4096;
+        let mut bytes = Vec::new();
+        for offset in 0..LONGEST {
+            let mut byte = [0];
+            self.memory.read(address.wrapping_add(offset), &mut byte)?;
+            if byte[0] == 0 {
+                return String::from_utf8(bytes).map_err(|_| Errno::INVAL);
+            }
+            bytes.push(byte[0]);
+        }
+        Err(Errno::NAMETOOLONG)
+    }
+
+    /// A `struct timespec` in nanoseconds.
+    fn read_time(&mut self, address: u64) -> Result<u64> {
+        let (seconds, nanoseconds) = (self.read_u64(address)?, self.read_u64(address + 8)?);
+        if nanoseconds >= 1_000_000_000 || seconds > i64::MAX as u64 {
+            return Err(Errno::INVAL);
+        }
+        Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
+    }
+}

@@ -1,0 +1,84 @@
+//! Which parts of the address space are taken.
+
+use std::collections::BTreeMap;
+
+/// Taken ranges that do not overlap, by where they start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges {
+    /// Start to end.
+    taken: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// Takes a range. What was taken of it stays taken.
+    pub(super) fn insert(&mut self, start: u64, end: u64) {
+        self.remove(start, end);
+        self.taken.insert(start, end);
+    }
+
+    /// Gives a range back, whatever was taken of it.
+    pub(super) fn remove(&mut self, start: u64, end: u64) {
+        let touched: Vec<(u64, u64)> = self
+            .taken
+            .range(..end)
+            .rev()
+            .take_while(|(_, range_end)| **range_end > start)
+            .map(|(&range_start, &range_end)| (range_start, range_end))
+            .collect();
+        for (range_start, range_end) in touched {
+            self.taken.remove(&range_start);
+            if range_start < start {
+                self.taken.insert(range_start, start);
+            }
+            if range_end > end {
+                self.taken.insert(end, range_end);
+            }
+        }
+    }
+
+    /// Whether nothing of a range is taken.
+    pub(super) fn is_free(&self, start: u64, end: u64) -> bool {
+        self.taken.range(..end).next_back().is_none_or(|(_, &range_end)| range_end <= start)
+    }
+
+    /// Where the highest free range of `length` bytes between `bottom` and `top` starts.
+    pub(super) fn highest_gap(&self, length: u64, bottom: u64, top: u64) -> Option<u64> {
+        let mut end = top;
+        for (&range_start, &range_end) in self.taken.range(..top).rev() {
+            if range_end < end && end - range_end >= length {
+                break;
+            }
+            end = end.min(range_start);
+        }
+        let start = end.checked_sub(length)?;
+        (start >= bottom && self.is_free(start, end)).then_some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ranges;
+
+    #[test]
+    fn gaps_are_found_from_the_top() {
+        let mut ranges = Ranges::default();
+        ranges.insert(80, 90);
+        assert_eq!(ranges.highest_gap(10, 0, 100), Some(90));
+        assert_eq!(ranges.highest_gap(20, 0, 100), Some(60));
+        ranges.insert(90, 100);
+        assert_eq!(ranges.highest_gap(10, 0, 100), Some(70));
+        assert_eq!(ranges.highest_gap(10, 75, 100), None);
+        assert_eq!(ranges.highest_gap(200, 0, 100), None);
+    }
+
+    #[test]
+    fn a_hole_splits_a_range() {
+        let mut ranges = Ranges::default();
+        ranges.insert(10, 50);
+        ranges.remove(20, 30);
+        assert!(ranges.is_free(20, 30));
+        assert!(!ranges.is_free(19, 30));
+        assert!(!ranges.is_free(20, 31));
+        assert_eq!(ranges.highest_gap(10, 0, 50), Some(20));
+    }
+}

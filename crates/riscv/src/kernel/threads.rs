@@ -1,0 +1,146 @@
+//! Threads: which hart runs which, how they begin and end.
+
+use super::{Context, Effect, Errno, Kernel, Result, number};
+use crate::hart::abi;
+
+/// The process, and its first thread.
+const PROCESS: u64 = 1000;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+
+/// A thread that runs or sleeps on a hart.
+struct Thread {
+    id: u64,
+    /// Where a zero is written, and whoever waits there woken, when it ends; 0 if nowhere.
+    clear_at_exit: u64,
+}
+
+/// The threads of a process by hart.
+pub(super) struct Threads {
+    on: Vec<Option<Thread>>,
+    last_id: u64,
+}
+
+impl Threads {
+    pub(super) fn new() -> Threads {
+        Threads { on: vec![Some(Thread { id: PROCESS, clear_at_exit: 0 })], last_id: PROCESS }
+    }
+
+    pub(super) fn id_on(&self, hart: usize) -> Option<u64> {
+        Some(self.on.get(hart)?.as_ref()?.id)
+    }
+
+    pub(super) fn call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
+        let [a0, a1, a2, ..] = context.args();
+        Some(match number {
+            number::SET_TID_ADDRESS => {
+                if let Some(Some(thread)) = self.on.get_mut(context.hart) {
+                    thread.clear_at_exit = a0;
+                }
+                Ok(self.id_on(context.hart).unwrap_or(PROCESS))
+            }
+            number::GETTID => Ok(self.id_on(context.hart).unwrap_or(PROCESS)),
+            number::GETPID => Ok(PROCESS),
+            number::GETPPID => Ok(1),
+            number::SET_ROBUST_LIST => Ok(0),
+            number::SCHED_SETAFFINITY => Ok(0),
+            number::SCHED_GETAFFINITY => affinity(context, a1, a2),
+            number::GETCPU => {
+                let hart = (context.hart as u32).to_le_bytes();
+                let write = |memory: &mut dyn super::UserMemory, to, bytes: &[u8]| {
+                    if to == 0 { Ok(()) } else { memory.write(to, bytes) }
+                };
+                write(context.memory, a0, &hart)
+                    .and_then(|()| write(context.memory, a1, &[0; 4]))
+                    .map(|()| 0)
+                    .map_err(Errno::from)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The lowest hart without a thread.
+    fn free_hart(&self, harts: usize) -> Option<usize> {
+        let gap = self.on.iter().position(Option::is_none).unwrap_or(self.on.len());
+        (gap < harts).then_some(gap)
+    }
+
+    fn start(&mut self, hart: usize, clear_at_exit: u64) -> u64 {
+        self.last_id += 1;
+        if hart >= self.on.len() {
+            self.on.resize_with(hart + 1, || None);
+        }
+        self.on[hart] = Some(Thread { id: self.last_id, clear_at_exit });
+        self.last_id
+    }
+}
+
+/// One bit per hart; returns the bytes that were written.
+fn affinity(context: &mut Context<'_>, size: u64, to: u64) -> Result {
+    let harts = context.host.harts();
+    let words: Vec<u64> = (0..harts.div_ceil(64))
+        .map(|word| match harts - word * 64 {
+            64.. => u64::MAX,
+            rest => (1 << rest) - 1,
+        })
+        .collect();
+    let bytes = words.len() as u64 * 8;
+    if size < bytes || size % 8 != 0 {
+        return Err(Errno::INVAL);
+    }
+    context.write_words(to, &words)?;
+    Ok(bytes)
+}
+
+impl Kernel {
+    /// A new thread, on the lowest hart without one.
+    pub(super) fn clone_thread(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
+        // The order of arguments of RISC-V: flags, stack, parent's tid, tls, child's tid.
+        let [flags, stack, parent_tid, tls, child_tid, _] = context.args();
+        if flags & (CLONE_VM | CLONE_THREAD) != CLONE_VM | CLONE_THREAD {
+            context.host.warn("clone() without CLONE_VM and CLONE_THREAD: no processes here");
+            return Err(Errno::NOSYS);
+        }
+        let harts = context.host.harts();
+        let Some(hart) = self.threads.free_hart(harts) else {
+            context.host.warn(&format!(
+                "no hart left for another thread: all {harts} have one; the program gets EAGAIN"
+            ));
+            return Err(Errno::AGAIN);
+        };
+        let clear_at_exit = if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 };
+        let id = self.threads.start(hart, clear_at_exit);
+        for (flag, to) in [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)] {
+            if flags & flag != 0 {
+                context.memory.write(to, &(id as u32).to_le_bytes())?;
+            }
+        }
+        let mut state = Box::new(context.state.clone());
+        state.x[abi::A0] = 0;
+        if stack != 0 {
+            state.x[abi::SP] = stack;
+        }
+        if flags & CLONE_SETTLS != 0 {
+            state.x[abi::TP] = tls;
+        }
+        Ok((id, Effect::Spawn { hart, state }))
+    }
+
+    /// Ends a thread, and with the last one the program.
+    pub(super) fn exit_thread(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
+        let code = context.args()[0];
+        let thread = self.threads.on.get_mut(context.hart).and_then(Option::take);
+        let address = thread.map_or(0, |thread| thread.clear_at_exit);
+        // As in Linux it does not matter if the address is bad by now.
+        if address != 0 && context.memory.write(address, &[0; 4]).is_ok() {
+            context.woken.extend(self.futexes.wake(address, 1, u32::MAX));
+        }
+        let is_last = self.threads.on.iter().all(Option::is_none);
+        Ok((code, if is_last { Effect::Exit(code as i32) } else { Effect::ExitThread }))
+    }
+}

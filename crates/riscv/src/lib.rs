@@ -1,0 +1,53 @@
+//! RV64GC programs: decoding, executing, loading, and the kernel that they call. Function only;
+//! what takes how long is the business of whoever drives it.
+//!
+//! ```text
+//!              decode            execute / issue, complete
+//!   words ───────────────▶ Inst ───────────────────────────▶ Hart ◀──▶ Port
+//!                           │                                 │     (memory, counters)
+//!                           ▼                                 ▼ ecall
+//!                    class, registers,                     Kernel ◀──▶ Host
+//!                    size, jump hint                          │     (time, files, harts)
+//!                                                             ▼
+//!   ELF file ────▶ elf, stack ─────────────────────────▶ UserMemory
+//! ```
+//!
+//! - [`decode()`] makes an [`Inst`] of 16 bytes, once per instruction of the program. It also knows
+//!   what a timing model asks: [`Inst::class`], [`Inst::sources`], [`Inst::dest`],
+//!   [`Inst::access_size`], [`Inst::jump_hint`].
+//! - [`exec::execute`] says what instructions do, once, for any [`Port`] behind the [`Hart`].
+//! - [`exec::split`] cuts instructions in two, so that a driver with simulated time decides when an
+//!   access completes and which value a load gets.
+//! - [`float`] is IEEE 754 with every rounding mode and exact flags.
+//! - [`elf`] and [`stack`] put a static program into memory, an [`AddressSpace`](space::AddressSpace)
+//!   or whatever the driver has.
+//! - [`kernel`] carries out system calls. It has neither clock nor threads: harts that sleep are
+//!   put to sleep by the driver.
+//! - [`functional`] is the simplest driver: it runs a program to its end, fast.
+//!
+//! What is not here: privileged modes, signals, processes, dynamic linking, the vector extension.
+
+pub mod csr;
+mod decode;
+mod disasm;
+pub mod elf;
+pub mod encode;
+pub mod exec;
+pub mod float;
+pub mod functional;
+mod hart;
+mod inst;
+pub mod kernel;
+mod op;
+mod port;
+pub mod space;
+pub mod stack;
+mod symbols;
+
+pub use decode::{decode, expand, length};
+pub use disasm::{disassemble, f_name, x_name};
+pub use hart::{Hart, abi};
+pub use inst::{Inst, JumpHint, Reg};
+pub use op::{Class, Format, Op};
+pub use port::{AmoOp, Port};
+pub use symbols::Symbols;

@@ -1,0 +1,97 @@
+//! The page table: three levels of 12, 12 and 11 bits for the 35 bits of a page number.
+
+use super::{PAGE, Permissions, TOP};
+
+const LEAF_BITS: u32 = 12;
+const MIDDLE_BITS: u32 = 12;
+const ROOT_BITS: u32 = 11;
+
+const _: () = assert!(TOP / PAGE == 1 << (LEAF_BITS + MIDDLE_BITS + ROOT_BITS));
+
+/// A mapped page: its frame and what it permits.
+#[derive(Clone, Copy)]
+pub(super) struct Entry(u64);
+
+impl Entry {
+    const MAPPED: u64 = 1;
+    const READ: u64 = 2;
+    const WRITE: u64 = 4;
+    const EXECUTE: u64 = 8;
+    const UNMAPPED: Entry = Entry(0);
+
+    pub(super) fn new(frame: u32, permissions: Permissions) -> Entry {
+        let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
+        Entry(
+            u64::from(frame) << 32
+                | Self::MAPPED
+                | bit(permissions.read, Self::READ)
+                | bit(permissions.write, Self::WRITE)
+                | bit(permissions.execute, Self::EXECUTE),
+        )
+    }
+
+    pub(super) fn frame(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(super) fn permissions(self) -> Permissions {
+        Permissions {
+            read: self.0 & Self::READ != 0,
+            write: self.0 & Self::WRITE != 0,
+            execute: self.0 & Self::EXECUTE != 0,
+        }
+    }
+}
+
+type Leaf = Box<[Entry]>;
+type Middle = Box<[Option<Leaf>]>;
+
+/// Pages by number. Levels come into being with the first page below them.
+#[derive(Default)]
+pub(super) struct PageTable {
+    root: Vec<Option<Middle>>,
+}
+
+/// The index at each level, `None` beyond the top.
+fn indices(page: u64) -> Option<[usize; 3]> {
+    let part = |shift: u32, bits: u32| (page >> shift & ((1 << bits) - 1)) as usize;
+    (page < TOP / PAGE).then(|| {
+        [part(LEAF_BITS + MIDDLE_BITS, ROOT_BITS), part(LEAF_BITS, MIDDLE_BITS), part(0, LEAF_BITS)]
+    })
+}
+
+impl PageTable {
+    pub(super) fn get(&self, page: u64) -> Option<Entry> {
+        let [root, middle, leaf] = indices(page)?;
+        let entry = self.root.get(root)?.as_ref()?[middle].as_ref()?[leaf];
+        (entry.0 & Entry::MAPPED != 0).then_some(entry)
+    }
+
+    /// Maps a page.
+    ///
+    /// # Panics
+    /// If it is beyond the top.
+    pub(super) fn set(&mut self, page: u64, entry: Entry) {
+        let [root, middle, leaf] = indices(page).expect("pages end below the top");
+        if self.root.is_empty() {
+            self.root.resize_with(1 << ROOT_BITS, || None);
+        }
+        let middles = self.root[root].get_or_insert_with(empty_middle);
+        let leaves = middles[middle].get_or_insert_with(empty_leaf);
+        leaves[leaf] = entry;
+    }
+
+    pub(super) fn clear(&mut self, page: u64) {
+        if self.get(page).is_some() {
+            self.set(page, Entry::UNMAPPED);
+        }
+    }
+}
+
+fn empty_middle() -> Middle {
+    (0..1 << MIDDLE_BITS).map(|_| None).collect()
+}
+
+fn empty_leaf() -> Leaf {
+    vec![Entry::UNMAPPED; 1 << LEAF_BITS].into_boxed_slice()
+}

@@ -1,0 +1,54 @@
+//! From addresses to names.
+
+use core::fmt;
+
+/// The functions of a program, by address.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    /// Address, size in bytes (0 if unknown), name; ascending.
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Symbols {
+    /// Functions given by address, size in bytes and name. A size of 0 reaches to the next one.
+    pub fn new(mut functions: Vec<(u64, u64, String)>) -> Symbols {
+        // Of several names for one address the sized ones are the functions.
+        functions.sort_by(|a, b| (a.0, b.1, &a.2).cmp(&(b.0, a.1, &b.2)));
+        functions.dedup_by_key(|(address, ..)| *address);
+        Symbols { functions }
+    }
+
+    /// The function that holds `address`, and the offset in it in bytes.
+    pub fn find(&self, address: u64) -> Option<(&str, u64)> {
+        let after = self.functions.partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
+        let offset = address - start;
+        (*size == 0 || offset < *size).then_some((name, offset))
+    }
+
+    /// The address of the function with this name.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.functions.iter().find(|(.., n)| n == name).map(|(address, ..)| *address)
+    }
+
+    /// `address` with the function that holds it, if there is one: `0x10444 <main+0x1c>`.
+    pub fn describe(&self, address: u64) -> impl fmt::Display {
+        Described { address, function: self.find(address).map(|(n, o)| (n.to_owned(), o)) }
+    }
+}
+
+struct Described {
+    address: u64,
+    function: Option<(String, u64)>,
+}
+
+impl fmt::Display for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.address)?;
+        match &self.function {
+            Some((name, 0)) => write!(f, " <{name}>"),
+            Some((name, offset)) => write!(f, " <{name}+{offset:#x}>"),
+            None => Ok(()),
+        }
+    }
+}
