@@ -23,8 +23,6 @@ pub struct Inst {
     pub rm: u8,
     /// Length in bytes: 2 or 4.
     pub len: u8,
-    /// Fills the gap, so that instructions compare bytewise.
-    pub(crate) spare: u8,
     /// Immediate, sign-extended. The register number for Zicsr; `fm`, `pred` and `succ` for fences.
     pub imm: i32,
     /// The instruction as it stands in memory; 16 bits of it if it is compressed.
@@ -84,7 +82,7 @@ impl Inst {
 
     /// What does not decode to anything; executing it is an illegal-instruction trap.
     pub const fn illegal(raw: u32, len: u8) -> Inst {
-        Inst { op: Op::Illegal, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, len, spare: 0, imm: 0, raw }
+        Inst { op: Op::Illegal, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, len, imm: 0, raw }
     }
 
     /// The functional unit it needs.

@@ -77,7 +77,6 @@ impl Fields {
             rs3: self.bits(27, 5) as u8,
             rm: 0,
             len: 4,
-            spare: 0,
             imm,
             raw: self.0,
         }

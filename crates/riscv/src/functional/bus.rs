@@ -24,15 +24,15 @@ pub(super) enum Stop {
 /// is lost to others by being forgotten between slices.
 pub(super) struct Bus<'a> {
     pub(super) space: &'a mut AddressSpace,
-    /// The reserved line.
-    reservation: Option<u64>,
+    /// The reserved line; it outlives the bus if the slice goes on.
+    reservation: &'a mut Option<u64>,
     /// The value of all counters, if the engine has put it here.
     pub(super) count: Option<u64>,
 }
 
 impl<'a> Bus<'a> {
-    pub(super) fn new(space: &'a mut AddressSpace) -> Bus<'a> {
-        Bus { space, reservation: None, count: None }
+    pub(super) fn new(space: &'a mut AddressSpace, reservation: &'a mut Option<u64>) -> Bus<'a> {
+        Bus { space, reservation, count: None }
     }
 }
 
@@ -66,7 +66,7 @@ impl Port for Bus<'_> {
     fn load_reserved(&mut self, address: u64, size: u8) -> Result<u64, Stop> {
         aligned(address, size, Wanted::Read)?;
         let value = self.load(address, size)?;
-        self.reservation = Some(address >> LINE_SHIFT);
+        *self.reservation = Some(address >> LINE_SHIFT);
         Ok(value)
     }
 

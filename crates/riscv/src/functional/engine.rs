@@ -49,6 +49,8 @@ pub(super) struct Engine<'a> {
     threads: Vec<Thread>,
     options: &'a Options,
     instructions: u64,
+    /// The line that the running hart has reserved.
+    reservation: Option<u64>,
 }
 
 impl<'a> Engine<'a> {
@@ -71,6 +73,7 @@ impl<'a> Engine<'a> {
             threads: vec![Thread { hart, state: State::Running }],
             options,
             instructions: 0,
+            reservation: None,
         }
     }
 
@@ -96,6 +99,8 @@ impl<'a> Engine<'a> {
 
     /// One turn of a hart; what it returns is the end of the program.
     fn slice(&mut self, number: usize) -> Result<Option<End>, RunError> {
+        // Others may have stored to the line since this hart's last turn.
+        self.reservation = None;
         let mut left = self.options.slice.max(1);
         while left > 0 {
             let limit = self.limit(number, left)?;
@@ -132,7 +137,7 @@ impl<'a> Engine<'a> {
     /// Executes up to `limit` instructions of one hart; returns how many it was.
     fn step(&mut self, number: usize, limit: u64) -> (u64, Pause) {
         let hart = &mut self.threads[number].hart;
-        let mut bus = Bus::new(&mut self.space);
+        let mut bus = Bus::new(&mut self.space, &mut self.reservation);
         let (done, exit) = run_decoded(hart, &mut self.code, &mut bus, limit);
         let Some(exit) = exit else { return (done, Pause::Used) };
         let pc = hart.pc;

@@ -100,7 +100,8 @@ pub fn run(
     let mut space = AddressSpace::new();
     let image = elf::load(program, &mut space)?;
     // Any bytes do, as long as they are the same every time.
-    let random = core::array::from_fn(|index| (options.seed as u8) ^ (index as u8 * 37 + 1));
+    let random =
+        core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
     let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
     let host = LocalHost::new(options);
     Engine::new(space, image, sp, host, options).run()

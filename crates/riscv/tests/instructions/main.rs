@@ -1,0 +1,9 @@
+//! Are instructions decoded right, and do they do what they should?
+
+mod decode;
+mod float;
+mod random_floats;
+mod random_programs;
+mod split;
+#[path = "../support/mod.rs"]
+mod support;

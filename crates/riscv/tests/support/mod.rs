@@ -1,0 +1,6 @@
+//! What the tests share: generated programs, and QEMU to compare with.
+#![allow(dead_code)] // Each test uses a part.
+
+pub mod asm;
+pub mod qemu;
+pub mod rng;

@@ -1,0 +1,62 @@
+//! Programs run by QEMU and by us.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rackmem_riscv::functional::{Options, Output, run};
+
+/// What a run shows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub status: i32,
+    pub stdout: Vec<u8>,
+}
+
+/// Whether all `tools` are there. If not, says so: the test has nothing to do then. With
+/// `RACKMEM_REQUIRE_QEMU=1` that is a failure.
+pub fn have(tools: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |tool: &&&str| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
+    let missing: Vec<_> = tools.iter().filter(|tool| !is_there(tool)).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let required = std::env::var("RACKMEM_REQUIRE_QEMU").is_ok_and(|value| value == "1");
+    assert!(!required, "RACKMEM_REQUIRE_QEMU=1, but these are missing: {missing:?}");
+    eprintln!("skipped: needs {missing:?}");
+    false
+}
+
+pub const QEMU: &str = "qemu-riscv64";
+
+/// Runs a program file in QEMU.
+pub fn by_qemu(program: &Path, args: &[&str]) -> Shown {
+    let output = Command::new(QEMU).arg(program).args(args).output().expect("QEMU starts");
+    Shown { status: output.status.code().unwrap_or(-1), stdout: output.stdout }
+}
+
+/// Runs a program file here.
+pub fn by_us(program: &Path, args: &[&str]) -> Shown {
+    let file = fs::read(program).expect("the program is there");
+    let name = program.display().to_string();
+    let args: Vec<String> = [name.as_str()].iter().chain(args).map(|a| a.to_string()).collect();
+    let options = Options {
+        output: Output::Capture,
+        max_instructions: Some(200_000_000),
+        ..Options::default()
+    };
+    match run(&file, &args, &[], &options) {
+        Ok(outcome) => Shown { status: outcome.end.status(), stdout: outcome.stdout },
+        Err(error) => panic!("{}: {error}", program.display()),
+    }
+}
+
+/// Writes a program into `folder`.
+pub fn write(folder: &Path, name: &str, elf: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, elf).expect("the folder can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    path
+}
