@@ -1,0 +1,82 @@
+//! Programs in C, compiled for RISC-V: they print here what they print in QEMU.
+//!
+//! With Debian's cross compiler they are linked with glibc. If `RACKMEM_ZIG` names a command that
+//! runs Zig (`zig`, or `python -m ziglang`), also with musl, once as position-independent programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::qemu::{QEMU, by_qemu, by_us, have};
+
+const GCC: &str = "riscv64-linux-gnu-gcc";
+
+/// Compiles with `command`, split at spaces, and `flags`.
+fn compile(folder: &Path, command: &str, flags: &[&str], name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/c").join(name);
+    let program = folder.join(name).with_extension(flags.concat().len().to_string());
+    let mut words = command.split(' ');
+    let output = Command::new(words.next().expect("a command has a word"))
+        .args(words)
+        .args(flags)
+        .arg(source.with_extension("c"))
+        .arg("-o")
+        .arg(&program)
+        .args(["-lm", "-lpthread"])
+        .output()
+        .expect("the compiler starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command} {name}: {message}");
+    program
+}
+
+/// Every compiler that is here, with its flags.
+fn compilers() -> Vec<(String, Vec<&'static str>)> {
+    let mut compilers = Vec::new();
+    if have(&[GCC, QEMU]) {
+        compilers.push((GCC.to_owned(), vec!["-O2", "-static"]));
+        compilers.push((GCC.to_owned(), vec!["-O0", "-static", "-march=rv64g"]));
+    }
+    if let Ok(zig) = std::env::var("RACKMEM_ZIG")
+        && have(&[QEMU])
+    {
+        let zig = format!("{zig} cc -target riscv64-linux-musl");
+        compilers.push((zig.clone(), vec!["-static", "-O2"]));
+        compilers.push((zig, vec!["-static-pie", "-fPIE", "-O1", "-s"]));
+    }
+    compilers
+}
+
+fn prints_the_same(name: &str, args: &[&str]) {
+    let folder = TempDir::new().expect("there is room for temporary files");
+    for (command, flags) in compilers() {
+        let program = compile(folder.path(), &command, &flags, name);
+        let theirs = by_qemu(&program, args);
+        assert!(!theirs.stdout.is_empty());
+        assert_eq!(theirs, by_us(&program, args), "{command} {flags:?}");
+    }
+}
+
+#[test]
+fn hello() {
+    prints_the_same("hello", &["world"]);
+}
+
+#[test]
+fn threads() {
+    prints_the_same("threads", &[]);
+}
+
+#[test]
+fn kernels() {
+    prints_the_same("kernels", &[]);
+}
+
+#[test]
+fn files() {
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let path = folder.path().join("text");
+    std::fs::write(&path, "one\ntwo, and a longer line\n\nlast\n").expect("the file is ours");
+    prints_the_same("files", &[&path.display().to_string()]);
+}

@@ -1,0 +1,237 @@
+//! System calls, with a world in which time is a number.
+
+use std::fs::File;
+use std::io;
+
+use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, OpenMode, Reply, Stream};
+use rackmem_riscv::space::{AddressSpace, PAGE, Permissions};
+use rackmem_riscv::{Hart, abi};
+
+const DATA: u64 = 0x40_0000;
+const HEAP: u64 = 0x50_0000;
+
+const FUTEX: u64 = 98;
+const FUTEX_WAIT: u64 = 128;
+const FUTEX_WAKE: u64 = 129;
+const CLONE: u64 = 220;
+const CLONE_FLAGS: u64 = 0x100 | 0x1_0000 | 0x8_0000 | 0x10_0000 | 0x20_0000;
+const BRK: u64 = 214;
+const MMAP: u64 = 222;
+const MUNMAP: u64 = 215;
+
+#[derive(Default)]
+struct World {
+    now_ns: u64,
+    said: Vec<String>,
+}
+
+impl Host for World {
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns
+    }
+
+    fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        self.said.push(format!("{stream:?}: {}", String::from_utf8_lossy(bytes)));
+        Ok(())
+    }
+
+    fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        buffer[..3].copy_from_slice(b"in\n");
+        Ok(3)
+    }
+
+    fn open(&mut self, _: &str, _: OpenMode) -> io::Result<File> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn harts(&self) -> usize {
+        2
+    }
+
+    fn warn(&mut self, message: &str) {
+        self.said.push(message.to_owned());
+    }
+}
+
+struct Process {
+    kernel: Kernel,
+    space: AddressSpace,
+    world: World,
+}
+
+impl Process {
+    fn new() -> Process {
+        let mut space = AddressSpace::new();
+        space.map(DATA, PAGE, Permissions::READ_WRITE);
+        Process { kernel: Kernel::new(HEAP, 1), space, world: World::default() }
+    }
+
+    /// A call of one hart; returns what is in `a0` then, too.
+    fn call(&mut self, hart: usize, number: u64, args: &[u64]) -> (u64, Reply) {
+        let mut state = Hart::new(0x1000);
+        state.x[abi::A7] = number;
+        state.x[abi::A0..abi::A0 + args.len()].copy_from_slice(args);
+        let reply = self.kernel.call(hart, &mut state, &mut self.space, &mut self.world);
+        assert_eq!(state.pc, 0x1004, "the ecall is over");
+        (state.x[abi::A0], reply)
+    }
+
+    /// A call that does nothing but return a value.
+    fn value(&mut self, number: u64, args: &[u64]) -> u64 {
+        let (value, reply) = self.call(0, number, args);
+        assert_eq!(reply, Reply { effect: Effect::Return, woken: vec![] });
+        value
+    }
+
+    fn word(&mut self, address: u64) -> u64 {
+        self.space.load(address, 8).expect("it is mapped")
+    }
+}
+
+fn spawn(process: &mut Process) -> (u64, Box<Hart>) {
+    let (id, reply) = process.call(0, CLONE, &[CLONE_FLAGS, 0x9000, DATA, 0x7777, DATA + 8]);
+    match reply.effect {
+        Effect::Spawn { hart: 1, state } => (id, state),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn threads_begin_on_free_harts() {
+    let mut process = Process::new();
+    let (id, state) = spawn(&mut process);
+    assert_eq!((state.pc, state.x[abi::A0]), (0x1004, 0), "the child returns 0");
+    assert_eq!((state.x[abi::SP], state.x[abi::TP]), (0x9000, 0x7777));
+    assert_eq!(process.word(DATA) as u32, id as u32, "the parent knows its number");
+    let (value, _) = process.call(0, CLONE, &[CLONE_FLAGS, 0x9000, DATA, 0, DATA]);
+    assert_eq!(value, Errno::AGAIN.result());
+    assert_eq!(
+        process.world.said,
+        ["no hart left for another thread: all 2 have one; the program gets EAGAIN"]
+    );
+}
+
+#[test]
+fn a_thread_that_ends_wakes_who_joins_it() {
+    let mut process = Process::new();
+    spawn(&mut process);
+    process.space.store(DATA + 8, 4, 5).expect("it is mapped");
+    let (_, reply) = process.call(0, FUTEX, &[DATA + 8, FUTEX_WAIT, 5, 0]);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
+    let (_, reply) = process.call(1, 93, &[0]);
+    assert_eq!(reply, Reply { effect: Effect::ExitThread, woken: vec![0] });
+    assert_eq!(process.space.load(DATA + 8, 4), Ok(0));
+    spawn(&mut process); // The hart is free again.
+    let (_, reply) = process.call(1, 93, &[0]);
+    assert_eq!(reply.effect, Effect::ExitThread);
+    let (_, reply) = process.call(0, 93, &[4]);
+    assert_eq!(reply.effect, Effect::Exit(4), "the last thread ends the program");
+}
+
+#[test]
+fn futexes_look_before_they_sleep() {
+    let mut process = Process::new();
+    assert_eq!(process.value(FUTEX, &[DATA, FUTEX_WAIT, 1, 0]), Errno::AGAIN.result());
+    assert_eq!(process.value(FUTEX, &[DATA, FUTEX_WAKE, 1]), 0);
+    assert_eq!(process.value(FUTEX, &[DATA + 2, FUTEX_WAKE, 1]), Errno::INVAL.result());
+    assert_eq!(process.value(FUTEX, &[0, FUTEX_WAIT, 1, 0]), Errno::FAULT.result());
+}
+
+#[test]
+fn futexes_wake_in_order_and_time_out() {
+    let mut process = Process::new();
+    process.world.now_ns = 100;
+    process.space.store(DATA + 64, 8, 1).expect("it is mapped");
+    process.space.store(DATA + 72, 8, 50).expect("it is mapped");
+    let (_, reply) = process.call(1, FUTEX, &[DATA, FUTEX_WAIT, 0, DATA + 64]);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: Some(1_000_000_150) });
+    process.call(0, FUTEX, &[DATA, FUTEX_WAIT, 0, 0]);
+    let mut hart = Hart::new(0);
+    process.kernel.time_out(1, &mut hart);
+    assert_eq!(hart.x[abi::A0], Errno::TIMEDOUT.result());
+    process.call(1, FUTEX, &[DATA, FUTEX_WAIT, 0, 0]);
+    let (value, reply) = process.call(2, FUTEX, &[DATA, FUTEX_WAKE, 1]);
+    assert_eq!((value, reply.woken), (1, vec![0]), "the longest waiting one");
+    let (value, reply) = process.call(2, FUTEX, &[DATA, FUTEX_WAKE, i32::MAX as u64]);
+    assert_eq!((value, reply.woken), (1, vec![1]));
+}
+
+#[test]
+fn waiters_move_to_another_futex() {
+    const CMP_REQUEUE: u64 = 4;
+    let mut process = Process::new();
+    for hart in 0..3 {
+        process.call(hart, FUTEX, &[DATA, FUTEX_WAIT, 0, 0]);
+    }
+    let (value, reply) = process.call(3, FUTEX, &[DATA, CMP_REQUEUE, 1, 9, DATA + 4, 0]);
+    assert_eq!((value, reply.woken), (3, vec![0]), "one woken, two moved");
+    assert_eq!(process.value(FUTEX, &[DATA, FUTEX_WAKE, 9]), 0);
+    assert_eq!(process.call(3, FUTEX, &[DATA + 4, FUTEX_WAKE, 9]).1.woken, [1, 2]);
+}
+
+#[test]
+fn the_heap_grows_and_shrinks() {
+    let mut process = Process::new();
+    assert_eq!(process.value(BRK, &[0]), HEAP);
+    assert_eq!(process.value(BRK, &[HEAP + 5000]), HEAP + 5000);
+    assert!(process.space.store(HEAP + 8191, 1, 1).is_ok());
+    assert_eq!(process.value(BRK, &[HEAP + 100]), HEAP + 100);
+    assert!(process.space.load(HEAP + 4096, 1).is_err());
+    assert_eq!(process.value(BRK, &[u64::MAX]), HEAP + 100, "no such place");
+}
+
+#[test]
+fn mappings_do_not_overlap_and_come_back() {
+    let mut process = Process::new();
+    let map =
+        |process: &mut Process, length| process.value(MMAP, &[0, length, 3, 0x22, u64::MAX, 0]);
+    let (a, b) = (map(&mut process, 5000), map(&mut process, 1 << 20));
+    assert!(b + (1 << 20) <= a, "top down");
+    assert!(process.space.store(a + 8191, 1, 1).is_ok());
+    assert_eq!(process.value(MUNMAP, &[a, 8192]), 0);
+    assert!(process.space.load(a, 1).is_err());
+    assert_eq!(map(&mut process, 8192), a, "the gap is used again");
+    assert_eq!(process.space.load(a + 8191, 1), Ok(0), "and zeroed");
+    assert_eq!(process.value(MUNMAP, &[a + 1, 8192]), Errno::INVAL.result());
+    assert_eq!(map(&mut process, 0), Errno::INVAL.result());
+    assert_eq!(map(&mut process, 1 << 60), Errno::NOMEM.result());
+}
+
+#[test]
+fn time_is_what_the_world_says() {
+    let mut process = Process::new();
+    process.world.now_ns = 5_000_000_007;
+    assert_eq!(process.value(113, &[1, DATA]), 0);
+    assert_eq!((process.word(DATA), process.word(DATA + 8)), (5, 7));
+    let (_, reply) = process.call(0, 101, &[DATA, 0]);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: Some(10_000_000_014) });
+}
+
+#[test]
+fn pieces_are_written_one_after_the_other() {
+    let mut process = Process::new();
+    process.space.write(DATA + 100, b"onetwo").expect("it is mapped");
+    for (at, word) in [(0, DATA + 100), (8, 3), (16, DATA + 103), (24, 3)] {
+        process.space.store(DATA + at, 8, word).expect("it is mapped");
+    }
+    assert_eq!(process.value(66, &[1, DATA, 2]), 6);
+    assert_eq!(process.world.said, ["Out: one", "Out: two"]);
+    assert_eq!(process.value(64, &[9, DATA, 1]), Errno::BADF.result());
+    assert_eq!(process.value(64, &[1, 0x10, 1]), Errno::FAULT.result());
+    assert_eq!(process.value(63, &[0, DATA, 10]), 3);
+}
+
+#[test]
+fn harts_are_what_affinity_shows() {
+    let mut process = Process::new();
+    assert_eq!(process.value(123, &[0, 128, DATA]), 8);
+    assert_eq!(process.word(DATA), 0b11);
+}
+
+#[test]
+fn abort_ends_the_program() {
+    let mut process = Process::new();
+    assert_eq!(process.call(0, 131, &[1000, 1000, 6]).1.effect, Effect::Killed(6));
+    assert_eq!(process.call(0, 94, &[3]).1.effect, Effect::Exit(3));
+    assert_eq!(process.call(0, 124, &[]).1.effect, Effect::Yield);
+}

@@ -1,0 +1,9 @@
+//! Do whole programs run as they should, and do wrong ones end with one clear error?
+
+mod compiled;
+mod errors;
+mod kernel;
+mod space;
+mod start;
+#[path = "../support/mod.rs"]
+mod support;
