@@ -29,7 +29,7 @@ pub enum LoadError {
     NotExecutable,
     /// Has nothing to load.
     Empty,
-    /// A segment lies outside of the address space, or wraps around it.
+    /// A segment is too large, lies outside of the address space, or wraps around it.
     BadSegment(u64),
 }
 
@@ -51,7 +51,10 @@ impl fmt::Display for LoadError {
             LoadError::NotExecutable => f.write_str("no executable: link it first"),
             LoadError::Empty => f.write_str("has no segment to load"),
             LoadError::BadSegment(address) => {
-                write!(f, "has a segment outside of the address space, at {address:#x}")
+                write!(
+                    f,
+                    "has a segment that is too large or outside of the address space, at {address:#x}"
+                )
             }
         }
     }
@@ -155,13 +158,16 @@ fn machine_name(machine: elf::Machine) -> &'static str {
 /// permissions of both.
 fn map(segments: &[&Segment], base: u64, space: &mut AddressSpace) -> Result<u64, LoadError> {
     let endian = Endianness::Little;
+    /// Larger ones are damage, and would only cost page tables.
+    const LARGEST: u64 = 1 << 36;
     let mut end = 0;
     for segment in segments {
         let start = segment.p_vaddr(endian);
         let bad = LoadError::BadSegment(start);
         let start = start.checked_add(base).ok_or(bad.clone())?;
         let last = start.checked_add(segment.p_memsz(endian)).ok_or(bad.clone())?;
-        if last > TOP / 2 || segment.p_filesz(endian) > segment.p_memsz(endian) {
+        let size = segment.p_memsz(endian);
+        if last > TOP / 2 || size > LARGEST || segment.p_filesz(endian) > size {
             return Err(bad);
         }
         let flags = segment.p_flags(endian);
@@ -191,7 +197,7 @@ fn headers_in_memory(header: &Header, segments: &[&Segment], base: u64) -> u64 {
     let offset = header.e_phoff(endian);
     let holds = |segment: &&&Segment| {
         let start = segment.p_offset(endian);
-        (start..start + segment.p_filesz(endian)).contains(&offset)
+        (start..start.saturating_add(segment.p_filesz(endian))).contains(&offset)
     };
     let address = |s: &&Segment| base + s.p_vaddr(endian) + (offset - s.p_offset(endian));
     segments.iter().find(holds).map_or(0, address)
@@ -214,7 +220,11 @@ fn symbols(header: &Header, file: &[u8], base: u64) -> Symbols {
             let name = String::from_utf8_lossy(symbol.name(endian, strings)?).into_owned();
             // Mapping symbols of the assembler, and local labels.
             if !name.is_empty() && !name.starts_with(['$', '.']) {
-                symbols.push((symbol.st_value(endian) + base, symbol.st_size(endian), name));
+                symbols.push((
+                    symbol.st_value(endian).wrapping_add(base),
+                    symbol.st_size(endian),
+                    name,
+                ));
             }
         }
         Ok(Symbols::new(symbols))

@@ -15,6 +15,7 @@
 //! - [`decode()`] makes an [`Inst`] of 16 bytes, once per instruction of the program. It also knows
 //!   what a timing model asks: [`Inst::class`], [`Inst::sources`], [`Inst::dest`],
 //!   [`Inst::access_size`], [`Inst::jump_hint`].
+//! - [`code`] keeps what was decoded, page by page.
 //! - [`exec::execute`] says what instructions do, once, for any [`Port`] behind the [`Hart`].
 //! - [`exec::split`] cuts instructions in two, so that a driver with simulated time decides when an
 //!   access completes and which value a load gets.
@@ -27,6 +28,7 @@
 //!
 //! What is not here: privileged modes, signals, processes, dynamic linking, the vector extension.
 
+pub mod code;
 pub mod csr;
 mod decode;
 mod disasm;

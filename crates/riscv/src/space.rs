@@ -139,6 +139,14 @@ impl AddressSpace {
         (self.frames.len() - 1 - self.free.len()) as u64 * PAGE
     }
 
+    /// The pages that have been written to, in ascending order: addresses, permissions, contents.
+    /// For drivers that keep memory elsewhere and load programs through here.
+    pub fn written_pages(&self) -> impl Iterator<Item = (u64, Permissions, &[u8; PAGE as usize])> {
+        self.table.iter().filter(|(_, entry)| entry.frame() != ZERO_FRAME).map(|(page, entry)| {
+            (page * PAGE, entry.permissions(), &self.frames[entry.frame() as usize])
+        })
+    }
+
     /// A number that changes whenever pages with code come, go or change, except by stores: then
     /// what was decoded from them is void.
     pub fn code_version(&self) -> u64 {

@@ -1,10 +1,10 @@
 //! Harts in turn, and between them the kernel.
 
 use super::bus::{Bus, Stop};
-use super::code::{Code, fetch, is_undecoded, place};
 use super::error::{Failure, RunError, Why};
 use super::host::LocalHost;
 use super::{End, Options, Outcome};
+use crate::code::{Code, fetch, is_undecoded, place};
 use crate::disassemble;
 use crate::elf::Image;
 use crate::exec::{Exit, Trap, execute};
@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
         match exit {
             Exit::Trap(Trap::Illegal) if is_undecoded(&self.code.page(pc / PAGE)[place(pc)]) => {
                 match self.code.fill(pc, &self.space) {
-                    Ok(()) => (done, Pause::Refresh),
+                    Ok(_) => (done, Pause::Refresh),
                     Err(fault) => (done, Pause::Failed(Why::Fault(fault))),
                 }
             }

@@ -1,11 +1,10 @@
 //! Programs run to their end, without timing: every instruction takes a nanosecond.
 //!
 //! [`run`] is all it takes. Harts run in turn, for slices of a fixed number of instructions, so a
-//! run repeats exactly. Code is decoded once per page (`code.rs`); data accesses go through the
+//! run repeats exactly. Code is decoded once ([`crate::code`]); data accesses go through the
 //! cached translations of the [`AddressSpace`].
 
 mod bus;
-mod code;
 mod engine;
 mod error;
 mod host;

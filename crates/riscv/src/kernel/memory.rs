@@ -12,7 +12,7 @@ const MAPPINGS_TOP: u64 = STACK_TOP - (1 << 40);
 const MAPPINGS_BOTTOM: u64 = 1 << 44;
 
 /// The largest mapping: every page of it costs a word of the page table.
-const LARGEST: u64 = 1 << 38;
+const LARGEST: u64 = 1 << 36;
 
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;

@@ -290,7 +290,8 @@ impl Context<'_> {
 
     /// A `struct timespec` in nanoseconds.
     fn read_time(&mut self, address: u64) -> Result<u64> {
-        let (seconds, nanoseconds) = (self.read_u64(address)?, self.read_u64(address + 8)?);
+        let seconds = self.read_u64(address)?;
+        let nanoseconds = self.read_u64(address.wrapping_add(8))?;
         if nanoseconds >= 1_000_000_000 || seconds > i64::MAX as u64 {
             return Err(Errno::INVAL);
         }

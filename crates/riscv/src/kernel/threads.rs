@@ -70,13 +70,12 @@ impl Threads {
         (gap < harts).then_some(gap)
     }
 
-    fn start(&mut self, hart: usize, clear_at_exit: u64) -> u64 {
-        self.last_id += 1;
+    fn start(&mut self, hart: usize, thread: Thread) {
+        self.last_id = thread.id;
         if hart >= self.on.len() {
             self.on.resize_with(hart + 1, || None);
         }
-        self.on[hart] = Some(Thread { id: self.last_id, clear_at_exit });
-        self.last_id
+        self.on[hart] = Some(thread);
     }
 }
 
@@ -113,13 +112,14 @@ impl Kernel {
             ));
             return Err(Errno::AGAIN);
         };
-        let clear_at_exit = if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 };
-        let id = self.threads.start(hart, clear_at_exit);
+        let id = self.threads.last_id + 1;
         for (flag, to) in [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)] {
             if flags & flag != 0 {
                 context.memory.write(to, &(id as u32).to_le_bytes())?;
             }
         }
+        let clear_at_exit = if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 };
+        self.threads.start(hart, Thread { id, clear_at_exit });
         let mut state = Box::new(context.state.clone());
         state.x[abi::A0] = 0;
         if stack != 0 {

@@ -81,6 +81,22 @@ impl PageTable {
         leaves[leaf] = entry;
     }
 
+    /// Mapped pages in ascending order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Entry)> {
+        self.root.iter().enumerate().flat_map(|(root, middles)| {
+            let middles = middles.iter().flat_map(|middles| middles.iter().enumerate());
+            middles.flat_map(move |(middle, leaves)| {
+                let leaves = leaves.iter().flat_map(|leaves| leaves.iter().enumerate());
+                leaves.filter(|(_, entry)| entry.0 & Entry::MAPPED != 0).map(
+                    move |(leaf, &entry)| {
+                        let high = (root << MIDDLE_BITS | middle) << LEAF_BITS;
+                        ((high | leaf) as u64, entry)
+                    },
+                )
+            })
+        })
+    }
+
     pub(super) fn clear(&mut self, page: u64) {
         if self.get(page).is_some() {
             self.set(page, Entry::UNMAPPED);

@@ -1,5 +1,6 @@
 //! What goes wrong is said once, with place and reason.
 
+use proptest::prelude::*;
 use rackmem_riscv::elf::LoadError;
 use rackmem_riscv::encode::{b, i, j, opcode, r, s, u};
 use rackmem_riscv::functional::{Options, Output, RunError, run};
@@ -155,4 +156,18 @@ fn symbols_tell_where() {
     assert_eq!(symbols.describe(CODE + 20).to_string(), "0x10014 <helper+0x4>");
     assert_eq!(symbols.describe(0x10).to_string(), "0x10");
     assert_eq!(symbols.address("helper"), Some(CODE + 16));
+}
+
+proptest! {
+    /// Damaged headers are refused, or do not matter; nothing panics.
+    #[test]
+    fn damaged_files_do_no_harm(changes in prop::collection::vec((0usize..176, any::<u8>()), 1..8)) {
+        let mut program = Program { data: vec![0; 16], ..Program::default() };
+        program.exit(0);
+        let mut file = program.elf();
+        for (at, byte) in changes {
+            file[at] = byte;
+        }
+        let _ = run(&file, &[], &[], &quiet());
+    }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use proptest::prelude::*;
 use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, OpenMode, Reply, Stream};
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions};
 use rackmem_riscv::{Hart, abi};
@@ -234,4 +235,34 @@ fn abort_ends_the_program() {
     assert_eq!(process.call(0, 131, &[1000, 1000, 6]).1.effect, Effect::Killed(6));
     assert_eq!(process.call(0, 94, &[3]).1.effect, Effect::Exit(3));
     assert_eq!(process.call(0, 124, &[]).1.effect, Effect::Yield);
+}
+
+/// Arguments that calls trip over: small numbers, addresses that are mapped and not, edges.
+fn argument() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..16u64,
+        DATA..DATA + 2 * PAGE,
+        Just(u64::MAX),
+        Just(u64::MAX - 7),
+        Just(1 << 47),
+        Just((1 << 47) - PAGE),
+        any::<u64>(),
+        any::<u64>().prop_map(|value| value & !(PAGE - 1)),
+        any::<u16>().prop_map(u64::from),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_arguments_upset_the_kernel(
+        calls in prop::collection::vec((0u64..450, prop::array::uniform6(argument())), 1..40)
+    ) {
+        let mut process = Process::new();
+        for (number, args) in calls {
+            let (_, reply) = process.call(0, number, &args);
+            for hart in reply.woken {
+                prop_assert!(hart < 2);
+            }
+        }
+    }
 }

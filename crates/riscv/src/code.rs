@@ -1,4 +1,4 @@
-//! Decoded code, page by page.
+//! Decoded code, page by page: what keeps decoding out of the way of drivers.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,20 @@ use crate::space::{AddressSpace, Fault, PAGE};
 /// A page has a place for an instruction at every even address.
 const PLACES: usize = (PAGE / 2) as usize;
 
+/// Where instructions are fetched from.
+pub trait Fetch {
+    /// The two bytes at an even address.
+    fn fetch(&self, address: u64) -> Result<u16, Fault>;
+}
+
+impl Fetch for AddressSpace {
+    fn fetch(&self, address: u64) -> Result<u16, Fault> {
+        AddressSpace::fetch(self, address)
+    }
+}
+
 /// The instructions of a page, by half the offset of their first byte.
-pub(super) type Page = [Inst; PLACES];
+pub(crate) type Page = [Inst; PLACES];
 
 /// A place where nothing has been decoded yet: executing it traps, and its length is 0.
 const UNDECODED: Inst = Inst::illegal(0, 0);
@@ -19,7 +31,10 @@ const UNDECODED: Inst = Inst::illegal(0, 0);
 const CACHED: usize = 256;
 
 /// Everything that was executed so far, decoded.
-pub(super) struct Code {
+///
+/// It knows nothing of stores: after `fence.i`, and when pages with code change, call
+/// [`Code::clear`].
+pub struct Code {
     pages: Vec<Box<Page>>,
     index: HashMap<u64, u32>,
     /// Page number and index of pages, direct-mapped.
@@ -27,18 +42,18 @@ pub(super) struct Code {
 }
 
 impl Code {
-    pub(super) fn new() -> Code {
+    pub(crate) fn new() -> Code {
         Code { pages: Vec::new(), index: HashMap::new(), cache: Box::new([(u64::MAX, 0); CACHED]) }
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Code::new();
     }
 
     /// The page with this number. Its places need not be decoded.
     #[inline]
-    pub(super) fn page(&mut self, number: u64) -> &Page {
+    pub(crate) fn page(&mut self, number: u64) -> &Page {
         let (cached, index) = self.cache[number as usize % CACHED];
         let index = if cached == number { index } else { self.find(number) };
         &self.pages[index as usize]
@@ -56,31 +71,31 @@ impl Code {
     }
 
     /// Decodes the instruction at `pc`.
-    pub(super) fn fill(&mut self, pc: u64, space: &AddressSpace) -> Result<(), Fault> {
-        let inst = fetch(pc, space)?;
+    pub(crate) fn fill(&mut self, pc: u64, memory: &impl Fetch) -> Result<Inst, Fault> {
+        let inst = fetch(pc, memory)?;
         let index = self.find(pc / PAGE) as usize;
         self.pages[index][place(pc)] = inst;
-        Ok(())
+        Ok(inst)
     }
 }
 
 /// The place of the instruction at `pc` in its page.
 #[inline(always)]
-pub(super) fn place(pc: u64) -> usize {
+pub(crate) fn place(pc: u64) -> usize {
     (pc % PAGE / 2) as usize
 }
 
 /// Whether a trap came from a place that was not decoded.
-pub(super) fn is_undecoded(inst: &Inst) -> bool {
+pub(crate) fn is_undecoded(inst: &Inst) -> bool {
     inst.len == 0
 }
 
 /// Fetches and decodes the instruction at `pc`, which may lie in two pages.
-pub(super) fn fetch(pc: u64, space: &AddressSpace) -> Result<Inst, Fault> {
-    let first = space.fetch(pc)?;
+pub fn fetch(pc: u64, memory: &impl Fetch) -> Result<Inst, Fault> {
+    let first = memory.fetch(pc)?;
     if length(first) == 2 {
         return Ok(decode(first.into()));
     }
-    let second = space.fetch(pc.wrapping_add(2))?;
+    let second = memory.fetch(pc.wrapping_add(2))?;
     Ok(decode(u32::from(second) << 16 | u32::from(first)))
 }
