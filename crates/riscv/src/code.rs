@@ -47,7 +47,7 @@ impl Code {
     }
 
     /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Code::new();
     }
 

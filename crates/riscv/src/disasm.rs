@@ -82,6 +82,7 @@ impl Text {
             (Op::Jalr, 0, ..) => write!(f, "jr {imm}({rs1})")?,
             (Op::Jalr, 1, ..) if imm == 0 => write!(f, "jalr {rs1}")?,
             (Op::Jalr, 1, ..) => write!(f, "jalr {imm}({rs1})")?,
+            (Op::Jalr, ..) if imm == 0 => write!(f, "jalr {rd},{rs1}")?,
             _ => return self.pseudo_float(f),
         }
         Ok(true)

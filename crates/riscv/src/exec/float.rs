@@ -132,6 +132,9 @@ impl Unit<'_> {
             Op::FmvXD => hart.set_x(inst.rd, a),
             Op::FmvWX => hart.set_f(inst.rd, integer | BOX),
             Op::FmvDX => hart.set_f(inst.rd, integer),
+            // Always exact, so neither mode nor flags matter.
+            Op::FcvtDW => hart.set_f(inst.rd, f64::from(integer as i32).to_bits()),
+            Op::FcvtDWu => hart.set_f(inst.rd, f64::from(integer as u32).to_bits()),
             Op::FcvtDS => {
                 let result =
                     self.softly(hart, |e| convert::between::<Single, Double>(unboxed(a), e));
@@ -237,8 +240,6 @@ fn either_format(op: Op) -> Option<Both> {
         Op::FcvtSWu => (Kind::FromInteger(Integer::WU), false),
         Op::FcvtSL => (Kind::FromInteger(Integer::L), false),
         Op::FcvtSLu => (Kind::FromInteger(Integer::LU), false),
-        Op::FcvtDW => (Kind::FromInteger(Integer::W), true),
-        Op::FcvtDWu => (Kind::FromInteger(Integer::WU), true),
         Op::FcvtDL => (Kind::FromInteger(Integer::L), true),
         Op::FcvtDLu => (Kind::FromInteger(Integer::LU), true),
         _ => return None,

@@ -28,6 +28,7 @@ pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> 
         }
         number::GETRANDOM => get_random(context, a0, a1, random),
         number::UNAME => uname(context, a0),
+        number::SYSINFO => sysinfo(context, a0),
         number::PRLIMIT64 => limits(context, a1, a3),
         number::RT_SIGACTION if a2 != 0 => {
             // handler, flags, mask: the default ones.
@@ -92,6 +93,34 @@ fn uname(context: &mut Context<'_>, to: u64) -> Result {
         field[..text.len()].copy_from_slice(text.as_bytes());
     }
     context.memory.write(to, &bytes)?;
+    Ok(0)
+}
+
+/// `struct sysinfo` of a machine with 16 GiB, most of them free: enough for libraries that choose
+/// their buffers by it.
+fn sysinfo(context: &mut Context<'_>, to: u64) -> Result {
+    const MEMORY: u64 = 16 << 30;
+    let uptime = context.host.now_ns() / NS;
+    let (one_process, bytes_per_unit) = (1, 1);
+    context.write_words(
+        to,
+        &[
+            uptime,
+            0, // loads
+            0,
+            0,
+            MEMORY,
+            MEMORY / 8 * 7,
+            0, // shared, buffers, swap
+            0,
+            0,
+            0,
+            one_process,
+            0, // high memory
+            0,
+            bytes_per_unit,
+        ],
+    )?;
     Ok(0)
 }
 

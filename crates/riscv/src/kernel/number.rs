@@ -55,6 +55,7 @@ calls! {
     GETGID = 176, "getgid";
     GETEGID = 177, "getegid";
     GETTID = 178, "gettid";
+    SYSINFO = 179, "sysinfo";
     BRK = 214, "brk";
     MUNMAP = 215, "munmap";
     MREMAP = 216, "mremap";

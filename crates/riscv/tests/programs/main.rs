@@ -3,6 +3,7 @@
 mod compiled;
 mod errors;
 mod kernel;
+mod official;
 mod space;
 mod start;
 #[path = "../support/mod.rs"]
