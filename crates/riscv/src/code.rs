@@ -41,9 +41,23 @@ pub struct Code {
     cache: Box<[(u64, u32); CACHED]>,
 }
 
+impl Default for Code {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Code {
-    pub(crate) fn new() -> Code {
+    /// Nothing decoded yet.
+    pub fn new() -> Code {
         Code { pages: Vec::new(), index: HashMap::new(), cache: Box::new([(u64::MAX, 0); CACHED]) }
+    }
+
+    /// The instruction at `pc`, decoded now or earlier.
+    #[inline]
+    pub fn get(&mut self, pc: u64, memory: &impl Fetch) -> Result<Inst, Fault> {
+        let inst = self.page(pc / PAGE)[place(pc)];
+        if is_undecoded(&inst) { self.fill(pc, memory) } else { Ok(inst) }
     }
 
     /// Forgets everything.

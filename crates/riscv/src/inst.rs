@@ -1,6 +1,6 @@
 //! The pre-decoded form of an instruction and what a timing model asks about it.
 
-use crate::op::{Class, Format, Op};
+use crate::op::{Class, Format, Kind, Op};
 
 /// One instruction, decoded once and executed many times: 16 bytes.
 ///
@@ -143,44 +143,5 @@ impl Inst {
             Format::Branch | Format::Jal => Some(pc.wrapping_add_signed(self.imm.into())),
             _ => None,
         }
-    }
-}
-
-/// Which register file an operand names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    None,
-    Int,
-    Float,
-}
-
-/// The register files of the four operand fields.
-struct Operands {
-    rd: Kind,
-    rs1: Kind,
-    rs2: Kind,
-    rs3: Kind,
-}
-
-impl Format {
-    fn operands(self) -> Operands {
-        use Kind::{Float as F, Int as X, None as N};
-        let (rd, rs1, rs2, rs3) = match self {
-            Format::None | Format::Fence => (N, N, N, N),
-            Format::Upper | Format::Jal | Format::CsrImm => (X, N, N, N),
-            Format::Jalr | Format::Imm | Format::Load | Format::LoadReserved | Format::Csr => {
-                (X, X, N, N)
-            }
-            Format::Branch | Format::Store => (N, X, X, N),
-            Format::Reg | Format::Amo => (X, X, X, N),
-            Format::FpLoad | Format::FpFromInt | Format::FpFromIntRounded => (F, X, N, N),
-            Format::FpStore => (N, X, F, N),
-            Format::Fp1 => (F, F, N, N),
-            Format::Fp2 | Format::Fp2Rounded => (F, F, F, N),
-            Format::Fp3 => (F, F, F, F),
-            Format::FpCompare => (X, F, F, N),
-            Format::FpToInt | Format::FpToIntRounded => (X, F, N, N),
-        };
-        Operands { rd, rs1, rs2, rs3 }
     }
 }

@@ -28,6 +28,8 @@
 //!
 //! What is not here: privileged modes, signals, processes, dynamic linking, the vector extension.
 
+#![forbid(unsafe_code)]
+
 pub mod code;
 pub mod csr;
 mod decode;

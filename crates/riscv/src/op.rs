@@ -100,7 +100,50 @@ pub enum Format {
     FpFromIntRounded,
 }
 
+/// What the field of an operand holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing.
+    None,
+    /// The number of an integer register.
+    Int,
+    /// The number of a floating-point register.
+    Float,
+    /// A number that is no register's.
+    Number,
+}
+
+/// What the four operand fields hold.
+pub(crate) struct Operands {
+    pub(crate) rd: Kind,
+    pub(crate) rs1: Kind,
+    pub(crate) rs2: Kind,
+    pub(crate) rs3: Kind,
+}
+
 impl Format {
+    pub(crate) fn operands(self) -> Operands {
+        use Kind::{Float as F, Int as X, None as N};
+        let (rd, rs1, rs2, rs3) = match self {
+            Format::None | Format::Fence => (N, N, N, N),
+            Format::Upper | Format::Jal => (X, N, N, N),
+            Format::CsrImm => (X, Kind::Number, N, N),
+            Format::Jalr | Format::Imm | Format::Load | Format::LoadReserved | Format::Csr => {
+                (X, X, N, N)
+            }
+            Format::Branch | Format::Store => (N, X, X, N),
+            Format::Reg | Format::Amo => (X, X, X, N),
+            Format::FpLoad | Format::FpFromInt | Format::FpFromIntRounded => (F, X, N, N),
+            Format::FpStore => (N, X, F, N),
+            Format::Fp1 => (F, F, N, N),
+            Format::Fp2 | Format::Fp2Rounded => (F, F, F, N),
+            Format::Fp3 => (F, F, F, F),
+            Format::FpCompare => (X, F, F, N),
+            Format::FpToInt | Format::FpToIntRounded => (X, F, N, N),
+        };
+        Operands { rd, rs1, rs2, rs3 }
+    }
+
     /// Whether [`Inst::rm`](crate::Inst::rm) holds a rounding mode.
     pub const fn is_rounded(self) -> bool {
         matches!(

@@ -6,6 +6,7 @@ pub use compressed::expand;
 
 use crate::csr;
 use crate::encode::opcode;
+use crate::op::{Kind, Operands};
 use crate::{Inst, Op};
 
 /// Bytes of the instruction that begins with these 16 bits: 2 or 4. The longer encodings that the
@@ -116,21 +117,8 @@ fn full(word: u32) -> Inst {
 /// Zeroes the register fields that the format does not use, so that equal instructions are equal
 /// values whichever encoding they come from.
 fn without_unused(inst: Inst) -> Inst {
-    use crate::op::Format as F;
-    let (rd, rs1, rs2, rs3) = match inst.op.format() {
-        F::None | F::Fence => (false, false, false, false),
-        F::Upper | F::Jal => (true, false, false, false),
-        F::Jalr | F::Load | F::Imm | F::Csr | F::CsrImm | F::LoadReserved | F::FpLoad => {
-            (true, true, false, false)
-        }
-        F::Fp1 | F::FpToInt | F::FpToIntRounded | F::FpFromInt | F::FpFromIntRounded => {
-            (true, true, false, false)
-        }
-        F::Branch | F::Store | F::FpStore => (false, true, true, false),
-        F::Reg | F::Amo | F::Fp2 | F::Fp2Rounded | F::FpCompare => (true, true, true, false),
-        F::Fp3 => (true, true, true, true),
-    };
-    let keep = |used: bool, number: u8| if used { number } else { 0 };
+    let Operands { rd, rs1, rs2, rs3 } = inst.op.format().operands();
+    let keep = |kind, number| if kind == Kind::None { 0 } else { number };
     Inst {
         rd: keep(rd, inst.rd),
         rs1: keep(rs1, inst.rs1),

@@ -32,7 +32,7 @@ pub enum Exit<S> {
     Stop(S),
 }
 
-/// The width that an immediate and a register add up to an address with.
+/// The address that a load, a store or `jalr` names.
 #[inline(always)]
 fn address(hart: &Hart, inst: &Inst) -> u64 {
     hart.x(inst.rs1).wrapping_add_signed(inst.imm.into())

@@ -24,7 +24,7 @@ fn objdump(code: &[u8]) -> Vec<(u64, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// `  1a:	8082      	ret` as address and `ret`; comments and names of targets left out.
+/// A line has address, bytes and text between tabs. Comments and names of targets are left out.
 fn line(line: &str) -> Option<(u64, String)> {
     let mut columns = line.split('\t');
     let address = columns.next()?.trim().strip_suffix(':')?;

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::support::qemu::{QEMU, by_qemu, by_us, have};
 
-const GCC: &str = "riscv64-linux-gnu-gcc";
+pub const GCC: &str = "riscv64-linux-gnu-gcc";
 
 /// Compiles with `command`, split at spaces, and `flags`.
-fn compile(folder: &Path, command: &str, flags: &[&str], name: &str) -> PathBuf {
+pub fn compile(folder: &Path, command: &str, flags: &[&str], name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/c").join(name);
     let program = folder.join(name).with_extension(flags.concat().len().to_string());
     let mut words = command.split(' ');

@@ -8,3 +8,4 @@ mod space;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod timed;

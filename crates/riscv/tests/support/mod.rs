@@ -4,3 +4,4 @@
 pub mod asm;
 pub mod qemu;
 pub mod rng;
+pub mod timed;
