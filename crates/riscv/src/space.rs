@@ -224,8 +224,7 @@ impl AddressSpace {
         let (page, offset) = (address / PAGE, (address % PAGE) as usize);
         let cached = self.loads[page as usize % TLB_ENTRIES];
         if cached.page == page && offset <= PAGE as usize - size as usize {
-            let bytes = &self.frames[cached.frame as usize][offset..offset + size as usize];
-            return Ok(number(bytes));
+            return Ok(number(&self.frames[cached.frame as usize][offset..], size));
         }
         self.load_slowly(address, size)
     }
@@ -243,9 +242,7 @@ impl AddressSpace {
         let (page, offset) = (address / PAGE, (address % PAGE) as usize);
         let cached = self.stores[page as usize % TLB_ENTRIES];
         if cached.page == page && offset <= PAGE as usize - size as usize {
-            let end = offset + size as usize;
-            self.frames[cached.frame as usize][offset..end]
-                .copy_from_slice(&data.to_le_bytes()[..size as usize]);
+            put(&mut self.frames[cached.frame as usize][offset..], size, data);
             return Ok(());
         }
         self.store_slowly(address, size, data)
@@ -364,11 +361,31 @@ impl AddressSpace {
     }
 }
 
+/// The first `size` bytes as a number. Sizes are told apart here, so that none of them costs a call
+/// to copy a few bytes.
 #[inline(always)]
-fn number(bytes: &[u8]) -> u64 {
-    let mut value = [0; 8];
-    value[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(value)
+fn number(bytes: &[u8], size: u8) -> u64 {
+    #[inline(always)]
+    fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        *bytes.first_chunk().expect("the access ends in the page")
+    }
+    match size {
+        1 => first::<1>(bytes)[0].into(),
+        2 => u16::from_le_bytes(first(bytes)).into(),
+        4 => u32::from_le_bytes(first(bytes)).into(),
+        _ => u64::from_le_bytes(first(bytes)),
+    }
+}
+
+/// Puts the low `size` bytes of a number first.
+#[inline(always)]
+fn put(bytes: &mut [u8], size: u8, data: u64) {
+    match size {
+        1 => bytes[0] = data as u8,
+        2 => bytes[..2].copy_from_slice(&(data as u16).to_le_bytes()),
+        4 => bytes[..4].copy_from_slice(&(data as u32).to_le_bytes()),
+        _ => bytes[..8].copy_from_slice(&data.to_le_bytes()),
+    }
 }
 
 /// The numbers of the pages that a range touches.

@@ -10,7 +10,7 @@ mod float;
 pub mod split;
 
 use crate::port::{AmoOp, Port};
-use crate::{Hart, Inst, Op};
+use crate::{Class, Hart, Inst, Op};
 
 /// What user mode can not deal with itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,30 +164,30 @@ pub fn execute<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<()
 /// Everything that is not worth a place in the hot loop. The caller moves the `pc` on.
 #[inline(never)]
 fn rare<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<(), Exit<P::Stop>> {
-    match inst.op {
-        Op::Fence => {
+    match inst.class() {
+        Class::Mul | Class::Div => {
+            let value = arith::execute(inst.op, hart.x(inst.rs1), hart.x(inst.rs2));
+            hart.set_x(inst.rd, value);
+            Ok(())
+        }
+        Class::Amo => atomic(hart, inst, port).map_err(Exit::Stop),
+        Class::LoadReserved | Class::StoreConditional => {
+            reserved(hart, inst, port).map_err(Exit::Stop)
+        }
+        Class::Csr => csr::execute(hart, inst, port).map_err(Exit::Stop),
+        Class::Fence if inst.op == Op::FenceI => port.fence_i().map_err(Exit::Stop),
+        Class::Fence => {
             let [predecessors, successors] = fence_sets(inst);
             port.fence(predecessors, successors).map_err(Exit::Stop)
         }
-        Op::FenceI => port.fence_i().map_err(Exit::Stop),
-        Op::Pause => Ok(()),
-        Op::Ecall => Err(Exit::Trap(Trap::Ecall)),
-        Op::Ebreak => Err(Exit::Trap(Trap::Ebreak)),
-        Op::Illegal => Err(Exit::Trap(Trap::Illegal)),
-        Op::Csrrw | Op::Csrrs | Op::Csrrc | Op::Csrrwi | Op::Csrrsi | Op::Csrrci => {
-            csr::execute(hart, inst, port).map_err(Exit::Stop)
-        }
-        Op::LrW | Op::LrD | Op::ScW | Op::ScD => reserved(hart, inst, port).map_err(Exit::Stop),
-        op => {
-            if let Some(amo) = amo_op(op) {
-                return atomic(hart, inst, port, amo).map_err(Exit::Stop);
-            }
-            match arith::execute(op, hart.x(inst.rs1), hart.x(inst.rs2)) {
-                Some(value) => hart.set_x(inst.rd, value),
-                None => float::execute(hart, inst).map_err(Exit::Trap)?,
-            }
-            Ok(())
-        }
+        Class::System => Err(Exit::Trap(match inst.op {
+            Op::Ecall => Trap::Ecall,
+            Op::Ebreak => Trap::Ebreak,
+            _ => Trap::Illegal,
+        })),
+        // `pause`: all others are done by now.
+        Class::Alu => Ok(()),
+        _ => float::execute(hart, inst).map_err(Exit::Trap),
     }
 }
 
@@ -209,10 +209,10 @@ fn reserved<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<(), P
     Ok(())
 }
 
-fn atomic<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P, amo: AmoOp) -> Result<(), P::Stop> {
+fn atomic<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<(), P::Stop> {
     let size = inst.access_size();
     let operand = truncated(size, hart.x(inst.rs2));
-    let old = port.amo(amo, hart.x(inst.rs1), size, operand)?;
+    let old = port.amo(amo_op(inst.op), hart.x(inst.rs1), size, operand)?;
     hart.set_x(inst.rd, loaded(inst, old));
     Ok(())
 }
@@ -233,9 +233,9 @@ pub(crate) fn loaded(inst: &Inst, raw: u64) -> u64 {
     }
 }
 
-/// The operation of an atomic, `None` for everything else.
-pub(crate) fn amo_op(op: Op) -> Option<AmoOp> {
-    Some(match op {
+/// What an atomic does to memory.
+fn amo_op(op: Op) -> AmoOp {
+    match op {
         Op::AmoswapW | Op::AmoswapD => AmoOp::Swap,
         Op::AmoaddW | Op::AmoaddD => AmoOp::Add,
         Op::AmoxorW | Op::AmoxorD => AmoOp::Xor,
@@ -245,6 +245,6 @@ pub(crate) fn amo_op(op: Op) -> Option<AmoOp> {
         Op::AmomaxW | Op::AmomaxD => AmoOp::Max,
         Op::AmominuW | Op::AmominuD => AmoOp::MinUnsigned,
         Op::AmomaxuW | Op::AmomaxuD => AmoOp::MaxUnsigned,
-        _ => return None,
-    })
+        _ => unreachable!("{op:?} is no atomic"),
+    }
 }

@@ -7,10 +7,10 @@
 //! they may complete in any order, as long as the driver issues nothing that reads or writes a
 //! register that is still missing ([`Inst::sources`], [`Inst::dest`]).
 
-use super::{Exit, Trap, amo_op, execute, loaded};
+use super::{Exit, Trap, execute, loaded};
 use crate::csr::Counter;
 use crate::port::{AmoOp, Port};
-use crate::{Hart, Inst, Op};
+use crate::{Class, Hart, Inst, Op};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +109,7 @@ pub fn complete(hart: &mut Hart, inst: &Inst, raw: u64) {
 
 fn with_ordering(access: Access, inst: &Inst) -> Access {
     let is_atomic =
-        amo_op(inst.op).is_some() || matches!(inst.op, Op::LrW | Op::LrD | Op::ScW | Op::ScD);
+        matches!(inst.class(), Class::Amo | Class::LoadReserved | Class::StoreConditional);
     Access {
         acquire: is_atomic && inst.rm & Inst::ACQUIRE != 0,
         release: is_atomic && inst.rm & Inst::RELEASE != 0,

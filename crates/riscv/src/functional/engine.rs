@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
         match exit {
             Exit::Trap(Trap::Illegal) if is_undecoded(&self.code.page(pc / PAGE)[place(pc)]) => {
                 match self.code.fill(pc, &self.space) {
-                    Ok(_) => (done, Pause::Refresh),
+                    Ok(()) => (done, Pause::Refresh),
                     Err(fault) => (done, Pause::Failed(Why::Fault(fault))),
                 }
             }

@@ -118,7 +118,7 @@ impl<H: Host, L: FnMut(u64) -> u64> Timed<H, L> {
     /// One instruction of one hart.
     fn step(&mut self, number: usize) -> Result<Option<i32>, Fault> {
         let core = &mut self.cores[number];
-        let inst = self.code.get(core.hart.pc, &self.space)?;
+        let inst = *self.code.get(core.hart.pc, &self.space)?;
         core.clock = (core.clock + 1).max(core.ready(&inst));
         core.complete_until(core.clock, &mut self.space)?;
         self.instructions += 1;
