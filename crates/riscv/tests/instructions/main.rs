@@ -2,6 +2,7 @@
 
 mod decode;
 mod float;
+mod integer;
 mod objdump;
 mod random_floats;
 mod random_programs;

@@ -5,7 +5,7 @@ use rackmem_riscv::encode::{b, i, j, opcode, r, s, u};
 use rackmem_riscv::{Op, decode, disassemble, expand};
 
 use crate::support::asm::{DATA, Program};
-use crate::support::qemu::{QEMU, by_qemu, by_us, have, write};
+use crate::support::qemu::{QEMU, by_qemu, by_us, fingerprint, have, write};
 use crate::support::rng::Rng;
 
 /// Steps of one program, of one to three instructions.
@@ -23,12 +23,38 @@ const POINTER: u32 = 31;
 /// Points to the word of an atomic.
 const SCRATCH: u32 = 30;
 
+/// Fingerprints of what the programs write in QEMU 7.2, by seed.
+const PINNED: [u64; 12] = [
+    0x03b6_8f31_8dc4_c884,
+    0x6a66_3f52_f92c_afd6,
+    0x6dda_99a5_9a21_097f,
+    0xfafe_306d_209d_21a7,
+    0x6e74_c8b0_b66d_1d98,
+    0xa0f9_1501_11a6_a016,
+    0xd52f_3735_53d6_4b20,
+    0xe312_65bb_92d9_7bfb,
+    0x7eb7_7a70_248f_8756,
+    0xe469_1952_a47a_f5fe,
+    0xf3e4_a88c_962a_f843,
+    0x8f12_246f_df00_c891,
+];
+
+#[test]
+fn random_programs_end_as_they_did_in_qemu() {
+    let folder = tempfile::tempdir().expect("there is room for temporary files");
+    let ours = std::array::from_fn(|seed| {
+        let program = generate(seed as u64, LENGTH).0;
+        fingerprint(&by_us(&write(folder.path(), "random", &program.elf()), &[]))
+    });
+    assert_eq!(ours, PINNED, "{ours:#x?}");
+}
+
 #[test]
 fn random_programs_end_as_in_qemu() {
     if !have(&[QEMU]) {
         return;
     }
-    for seed in 0..12 {
+    for seed in 0..PINNED.len() as u64 {
         if agree(seed, LENGTH) {
             continue;
         }

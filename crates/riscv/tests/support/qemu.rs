@@ -53,6 +53,13 @@ pub fn by_us(program: &Path, args: &[&str]) -> Shown {
     }
 }
 
+/// FNV-1a of what a run wrote: stands for it where QEMU is missing.
+pub fn fingerprint(shown: &Shown) -> u64 {
+    shown.stdout.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// Writes a program into `folder`.
 pub fn write(folder: &Path, name: &str, elf: &[u8]) -> PathBuf {
     let path = folder.join(name);

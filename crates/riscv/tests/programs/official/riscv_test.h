@@ -20,6 +20,6 @@
     li a7, 93;                                                                                     \
     ecall
 
-#define RVTEST_DATA_BEGIN
+#define RVTEST_DATA_BEGIN .align 6
 /* A test reserves a word that is far from the one it stores to. */
 #define RVTEST_DATA_END .skip 4096
