@@ -143,18 +143,6 @@ impl Format {
         };
         Operands { rd, rs1, rs2, rs3 }
     }
-
-    /// Whether [`Inst::rm`](crate::Inst::rm) holds a rounding mode.
-    pub const fn is_rounded(self) -> bool {
-        matches!(
-            self,
-            Format::Fp1
-                | Format::Fp2Rounded
-                | Format::Fp3
-                | Format::FpToIntRounded
-                | Format::FpFromIntRounded
-        )
-    }
 }
 
 macro_rules! operations {

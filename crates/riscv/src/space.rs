@@ -231,6 +231,11 @@ impl AddressSpace {
 
     #[inline(never)]
     fn load_slowly(&mut self, address: u64, size: u8) -> Result<u64, Fault> {
+        let offset = (address % PAGE) as usize;
+        if offset <= PAGE as usize - size as usize {
+            let frame = self.frame_to_read(address)?;
+            return Ok(number(&self.frames[frame as usize][offset..], size));
+        }
         let mut bytes = [0; 8];
         self.read(address, &mut bytes[..size as usize])?;
         Ok(u64::from_le_bytes(bytes))
@@ -250,6 +255,12 @@ impl AddressSpace {
 
     #[inline(never)]
     fn store_slowly(&mut self, address: u64, size: u8, data: u64) -> Result<(), Fault> {
+        let offset = (address % PAGE) as usize;
+        if offset <= PAGE as usize - size as usize {
+            let frame = self.frame_to_write(address)?;
+            put(&mut self.frames[frame as usize][offset..], size, data);
+            return Ok(());
+        }
         self.write(address, &data.to_le_bytes()[..size as usize])
     }
 

@@ -102,6 +102,14 @@ impl Memory {
         Ok(start)
     }
 
+    /// Takes a range of whole pages out of what programs get.
+    pub(super) fn reserve(&mut self, length: u64) -> Option<u64> {
+        let length = length.checked_next_multiple_of(PAGE).filter(|&length| length > 0)?;
+        let start = self.mappings.highest_gap(length, MAPPINGS_BOTTOM, MAPPINGS_TOP)?;
+        self.mappings.insert(start, start + length);
+        Some(start)
+    }
+
     fn place(&self, hint: u64, length: u64, flags: u64) -> Result {
         if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
             let (start, end) = page_range(hint, length)?;

@@ -8,6 +8,9 @@
 //!
 //! One kernel is one process; its threads share everything. There are no signals: what would send
 //! one to itself ends the program.
+//!
+//! A driver may have calls of its own: it looks at `a7` before it asks the kernel, and gets
+//! addresses for what such calls map from [`Kernel::reserve`].
 
 mod errno;
 mod files;
@@ -172,6 +175,13 @@ impl Kernel {
     /// The number that a driver's error messages call the thread on this hart.
     pub fn thread_id(&self, hart: usize) -> Option<u64> {
         self.threads.id_on(hart)
+    }
+
+    /// Takes `length` bytes of addresses, in whole pages, for what a driver maps into the program:
+    /// device memory, shared segments. Mapping them is the driver's business. `None` if there is
+    /// no room.
+    pub fn reserve(&mut self, length: u64) -> Option<u64> {
+        self.memory.reserve(length)
     }
 
     /// Carries out the system call that hart number `hart` asks for, with its `pc` at the `ecall`.

@@ -199,6 +199,16 @@ fn mappings_do_not_overlap_and_come_back() {
 }
 
 #[test]
+fn drivers_get_addresses_that_programs_do_not_get() {
+    let mut process = Process::new();
+    let ours = process.kernel.reserve(100).expect("there is room");
+    let theirs = process.value(MMAP, &[0, PAGE, 3, 0x22, u64::MAX, 0]);
+    assert_eq!(theirs, ours - PAGE);
+    assert_eq!(process.kernel.reserve(0), None);
+    assert_eq!(process.kernel.reserve(u64::MAX), None);
+}
+
+#[test]
 fn time_is_what_the_world_says() {
     let mut process = Process::new();
     process.world.now_ns = 5_000_000_007;

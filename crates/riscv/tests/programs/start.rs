@@ -123,3 +123,41 @@ fn unknown_calls_warn_once() {
     let warnings = outcome(&program, &[], &[], &captured()).warnings;
     assert_eq!(warnings, ["system call 17 is not implemented; the program gets ENOSYS"]);
 }
+
+/// Creates the file whose name is in its data, writes the name to it; exits with what `openat`
+/// returned, or 0 if that was a descriptor.
+fn writer(name: &str) -> Program {
+    const AT_FDCWD: i32 = -100;
+    const CREATE_AND_WRITE: i32 = 0o101;
+    let mut program = Program::default();
+    program.data.extend(name.as_bytes());
+    program.data.resize(4096, 0);
+    program.li(A0, AT_FDCWD);
+    program.li(A1, DATA as i32);
+    program.li(A2, CREATE_AND_WRITE);
+    program.ecall(56);
+    // A descriptor is not negative: then the jump to the exit is skipped.
+    program.word(rackmem_riscv::encode::b(5, A0, 0, 16));
+    program.li(17, 94);
+    program.word(0x73);
+    program.li(A1, DATA as i32);
+    program.li(A2, name.len() as i32);
+    program.ecall(64);
+    program.exit(0);
+    program
+}
+
+#[test]
+fn files_are_written_in_the_folder_of_the_run_only() {
+    const EROFS: i32 = 30;
+    let folder = tempfile::tempdir().expect("there is room for temporary files");
+    let inside = Options { folder: Some(folder.path().to_owned()), ..captured() };
+    assert_eq!(outcome(&writer("result"), &[], &[], &inside).end, End::Exit(0));
+    let written = std::fs::read(folder.path().join("result")).expect("it was written");
+    assert_eq!(written, b"result");
+    for (name, options) in [("../result", &inside), ("/result", &inside), ("result", &captured())] {
+        let outcome = outcome(&writer(name), &[], &[], options);
+        assert_eq!(outcome.end, End::Exit(-EROFS), "{name}");
+        assert_eq!(outcome.warnings.len(), 1);
+    }
+}
