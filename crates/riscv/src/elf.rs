@@ -53,7 +53,7 @@ impl fmt::Display for LoadError {
             LoadError::BadSegment(address) => {
                 write!(
                     f,
-                    "has a segment that is too large or outside of the address space, at {address:#x}"
+                    "its segment at {address:#x} is too large or outside of the address space"
                 )
             }
         }

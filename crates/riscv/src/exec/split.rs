@@ -6,6 +6,23 @@
 //! fit, and hands the value to [`complete`]. Many accesses of a hart may be under way at once, and
 //! they may complete in any order, as long as the driver issues nothing that reads or writes a
 //! register that is still missing ([`Inst::sources`], [`Inst::dest`]).
+//!
+//! ```
+//! use rackmem_riscv::exec::split::{Issued, complete, issue};
+//! use rackmem_riscv::{Hart, abi, decode};
+//!
+//! let inst = decode(0x0081_3083); // ld ra,8(sp)
+//! let mut hart = Hart::new(0x1000);
+//! hart.x[abi::SP] = 0x8000;
+//! let Ok(Issued::Access(access)) = issue(&mut hart, &inst, |_counter| 0) else {
+//!     panic!("it loads");
+//! };
+//! assert_eq!((access.address, access.size), (0x8008, 8));
+//! assert_eq!(hart.pc, 0x1004);
+//! // Any number of cycles later:
+//! complete(&mut hart, &inst, 42);
+//! assert_eq!(hart.x[abi::RA], 42);
+//! ```
 
 use super::{Exit, Trap, execute, loaded};
 use crate::csr::Counter;

@@ -13,6 +13,10 @@ use crate::kernel::{Effect, Kernel};
 use crate::space::{AddressSpace, PAGE};
 use crate::stack::STACK_TOP;
 
+/// A reservation does not outlive a slice, so a slice has to be longer than the loops that the
+/// specification promises to end: 16 instructions from load reserved to the branch back.
+const SHORTEST_SLICE: u64 = 64;
+
 /// What a hart is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -101,7 +105,7 @@ impl<'a> Engine<'a> {
     fn slice(&mut self, number: usize) -> Result<Option<End>, RunError> {
         // Others may have stored to the line since this hart's last turn.
         self.reservation = None;
-        let mut left = self.options.slice.max(1);
+        let mut left = self.options.slice.max(SHORTEST_SLICE);
         while left > 0 {
             let limit = self.limit(number, left)?;
             let (done, pause) = self.step(number, limit);

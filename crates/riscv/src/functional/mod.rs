@@ -26,7 +26,7 @@ pub struct Options {
     pub harts: usize,
     /// Instructions of all harts after which a run is given up; `None` for no limit.
     pub max_instructions: Option<u64>,
-    /// Instructions that a hart executes before the next one has its turn.
+    /// Instructions that a hart executes before the next one has its turn, 64 at least.
     pub slice: u64,
     /// Bytes of the first thread's stack.
     pub stack_size: u64,

@@ -36,13 +36,14 @@ fn permissions(protection: u64) -> Permissions {
     }
 }
 
-/// A range of whole pages below the top of the address space.
+/// A range of whole pages below the top of the address space, not larger than any mapping.
 fn page_range(address: u64, length: u64) -> Result<(u64, u64)> {
-    let end = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE));
-    match end {
-        Some(end) if address % PAGE == 0 && length > 0 && end <= STACK_TOP => Ok((address, end)),
-        _ => Err(Errno::INVAL),
+    if address % PAGE != 0 || length == 0 || length > LARGEST {
+        return Err(Errno::INVAL);
     }
+    let end = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE));
+    let end = end.filter(|&end| end <= STACK_TOP).ok_or(Errno::INVAL)?;
+    Ok((address, end))
 }
 
 impl Memory {

@@ -88,7 +88,9 @@ proptest! {
 
     /// Where the host is asked, result and flags are those of the software.
     #[test]
-    fn the_fast_way_is_the_slow_way(a in doubles(), b in doubles(), c in doubles(), before in 0u8..32) {
+    fn the_fast_way_is_the_slow_way(
+        a in doubles(), b in doubles(), c in doubles(), before in 0u8..32
+    ) {
         check(before, host::double::add(a, b, before), |env| soft::add::<Double>(a, b, env))?;
         check(before, host::double::sub(a, b, before), |env| soft::sub::<Double>(a, b, env))?;
         check(before, host::double::mul(a, b, before), |env| soft::mul::<Double>(a, b, env))?;
@@ -124,8 +126,10 @@ proptest! {
 
     #[test]
     fn integers_as_the_host_has_them(a in doubles(), integer: u64) {
-        let truncated = |to| convert::to_integer::<Double>(a, to, &mut Env::new(Rounding::TowardZero));
         let value = of(a);
+        let truncated = |to| {
+            convert::to_integer::<Double>(a, to, &mut Env::new(Rounding::TowardZero))
+        };
         if !value.is_nan() {
             prop_assert_eq!(truncated(Integer::W), value as i32 as u64);
             prop_assert_eq!(truncated(Integer::WU), value as u32 as i32 as u64);
@@ -133,11 +137,13 @@ proptest! {
             prop_assert_eq!(truncated(Integer::LU), value as u64);
         }
         let env = &mut nearest();
-        prop_assert_eq!(convert::from_integer::<Double>(integer, Integer::LU, env), d(integer as f64));
+        let wide = convert::from_integer::<Double>(integer, Integer::LU, env);
+        prop_assert_eq!(wide, d(integer as f64));
         let signed = integer as i64;
-        prop_assert_eq!(convert::from_integer::<Double>(integer, Integer::L, env), d(signed as f64));
-        let narrow = u64::from((signed as f32).to_bits());
-        prop_assert_eq!(convert::from_integer::<Single>(integer, Integer::L, env), narrow);
+        let wide = convert::from_integer::<Double>(integer, Integer::L, env);
+        prop_assert_eq!(wide, d(signed as f64));
+        let narrow = convert::from_integer::<Single>(integer, Integer::L, env);
+        prop_assert_eq!(narrow, u64::from((signed as f32).to_bits()));
     }
 
     #[test]

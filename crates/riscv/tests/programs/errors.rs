@@ -161,7 +161,9 @@ fn symbols_tell_where() {
 proptest! {
     /// Damaged headers are refused, or do not matter; nothing panics.
     #[test]
-    fn damaged_files_do_no_harm(changes in prop::collection::vec((0usize..176, any::<u8>()), 1..8)) {
+    fn damaged_files_do_no_harm(
+        changes in prop::collection::vec((0usize..176, any::<u8>()), 1..8)
+    ) {
         let mut program = Program { data: vec![0; 16], ..Program::default() };
         program.exit(0);
         let mut file = program.elf();

@@ -194,6 +194,9 @@ fn mappings_do_not_overlap_and_come_back() {
     assert_eq!(map(&mut process, 8192), a, "the gap is used again");
     assert_eq!(process.space.load(a + 8191, 1), Ok(0), "and zeroed");
     assert_eq!(process.value(MUNMAP, &[a + 1, 8192]), Errno::INVAL.result());
+    let last_page = u64::MAX - (PAGE - 1);
+    assert_eq!(process.value(MUNMAP, &[last_page, PAGE - 1]), Errno::INVAL.result());
+    assert_eq!(process.value(MUNMAP, &[0, 1 << 46]), Errno::INVAL.result());
     assert_eq!(map(&mut process, 0), Errno::INVAL.result());
     assert_eq!(map(&mut process, 1 << 60), Errno::NOMEM.result());
 }
@@ -255,6 +258,7 @@ fn argument() -> impl Strategy<Value = u64> {
         Just(u64::MAX),
         Just(u64::MAX - 7),
         Just(1 << 47),
+        Just(1 << 46),
         Just((1 << 47) - PAGE),
         any::<u64>(),
         any::<u64>().prop_map(|value| value & !(PAGE - 1)),
