@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::checks::columns;
-use super::experiment::{Design, Experiment, Routing};
+use super::experiment::{Design, Experiment, LARGE, Routing};
 use super::figure::Figure;
 use super::results::{Known, Results};
 use crate::console;
@@ -78,8 +78,8 @@ fn routings(results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for routing in Routing::ALL {
         for design in Design::MESSAGING {
-            let peak = results.routed_peak_of(design, routing).map(|(gbps, _)| gbps);
-            rows.push((format!("{}, {}: peak", design.title(), routing.name()), peak, "GB/s"));
+            let peak = results.app(Experiment::bandwidth(design, LARGE).routed(routing));
+            rows.push((format!("{}, {}, 8 KB", design.title(), routing.name()), peak, "GB/s"));
         }
     }
     for routing in Routing::ALL {
@@ -90,7 +90,7 @@ fn routings(results: &Results) -> Vec<Row> {
 
 /// How busy the links along the columns at the two edges are, and those between.
 fn columns_of(results: &Results, routing: Routing) -> Vec<Row> {
-    let run = Experiment::bandwidth(Design::Split, 8192).routed(routing);
+    let run = Experiment::bandwidth(Design::Split, LARGE).routed(routing);
     let Ok(report) = results.report(run) else { return vec![] };
     let mut columns = columns(&report.links);
     let (first, last) = (columns.pop_first(), columns.pop_last());

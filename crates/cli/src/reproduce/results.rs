@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::{Latency, LinkLoad, Report};
 
-use super::experiment::{Chip, Design, Effort, Experiment, Routing};
+use super::experiment::{Chip, Design, Effort, Experiment, LARGE, Routing};
 
 /// Why something is not known.
 pub type Missing = String;
@@ -136,56 +136,35 @@ impl Results {
         Ok(self.report(experiment)?.app_gbps)
     }
 
-    /// The largest bandwidth of a design at these sizes, and the run that gave it.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn peak_at(
-        &self,
-        sizes: &[u32],
-        run: impl Fn(u32) -> Experiment,
-    ) -> Known<(f64, Experiment)> {
+    /// The largest bandwidth of these runs, and the run that gave it.
+    fn best(&self, runs: impl IntoIterator<Item = Experiment>) -> Known<(f64, Experiment)> {
         let mut best: Option<(f64, Experiment)> = None;
-        for &bytes in sizes {
-            let gbps = self.app(run(bytes))?;
+        for run in runs {
+            let gbps = self.app(run)?;
             if best.is_none_or(|(most, _)| gbps > most) {
-                best = Some((gbps, run(bytes)));
+                best = Some((gbps, run));
             }
         }
-        best.ok_or_else(|| "no sizes to look for a peak".to_owned())
+        best.ok_or_else(|| "no runs to look for a peak".to_owned())
     }
 
     /// The peak of a design over all sizes.
     ///
     /// # Errors
-    /// As [`Results::peak_at`].
+    /// A run is missing.
     pub fn peak(&self, design: Design, chip: Chip) -> Known<(f64, Experiment)> {
-        let run = |bytes| Experiment::bandwidth(design, bytes).on(chip);
-        self.peak_at(self.effort.bandwidth_sizes(), run)
+        let run = |&bytes| Experiment::bandwidth(design, bytes).on(chip);
+        self.best(self.effort.bandwidth_sizes().iter().map(run))
     }
 
-    /// The largest bandwidth that any design reaches with this routing, and the run.
+    /// The largest bandwidth that any design reaches with this routing for large objects, and the
+    /// run.
     ///
     /// # Errors
-    /// As [`Results::peak_at`].
+    /// A run is missing.
     pub fn routed_peak(&self, routing: Routing) -> Known<(f64, Experiment)> {
-        let mut best = self.routed_peak_of(Design::Edge, routing)?;
-        for design in [Design::PerTile, Design::Split] {
-            let other = self.routed_peak_of(design, routing)?;
-            if other.0 > best.0 {
-                best = other;
-            }
-        }
-        Ok(best)
-    }
-
-    /// The same of one design.
-    ///
-    /// # Errors
-    /// As [`Results::peak_at`].
-    pub fn routed_peak_of(&self, design: Design, routing: Routing) -> Known<(f64, Experiment)> {
-        let run = |bytes| Experiment::bandwidth(design, bytes).routed(routing);
-        self.peak_at(self.effort.peak_sizes(), run)
+        let run = |design| Experiment::bandwidth(design, LARGE).routed(routing);
+        self.best(Design::MESSAGING.map(run))
     }
 
     /// The NUMA machine at one hop, projected as the paper does (section 6.1.1): a load of one

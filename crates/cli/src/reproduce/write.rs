@@ -4,15 +4,12 @@ use std::path::Path;
 
 use rackmem_sim::machine::{self, Machine};
 
-use super::experiment::{Design, Experiment, Routing};
+use super::experiment::{Design, Experiment, LARGE, Routing};
 use super::outcome::Outcome;
 use super::results::Results;
 use crate::commands::sim::output;
 use crate::failure::Result;
 use crate::plot::heat;
-
-/// Size at which loads of links are drawn.
-const DRAWN_BYTES: u32 = 8192;
 
 /// Writes results, plots, heat maps and the machine of each run.
 ///
@@ -30,7 +27,7 @@ pub fn all(
         output::text(dir, &format!("{name}.svg"), &plot.svg())?;
     }
     for routing in [Routing::Xy, Routing::CdrDirectory] {
-        let run = Experiment::bandwidth(Design::Split, DRAWN_BYTES).routed(routing);
+        let run = Experiment::bandwidth(Design::Split, LARGE).routed(routing);
         if let Ok(report) = results.report(run) {
             let name = format!("links-{}.svg", routing.name());
             let title = format!("Loads of links, {}, split design, 8 KB", routing.name());

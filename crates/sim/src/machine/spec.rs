@@ -453,7 +453,7 @@ impl Default for NocSpec {
             ejection_cycles: 2,
             local_cycles: 1,
             vcs: 2,
-            buffer_flits: 10,
+            buffer_flits: 6,
         }
     }
 }

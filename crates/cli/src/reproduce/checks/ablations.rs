@@ -1,7 +1,7 @@
 //! What the paper states and does not measure: something left out or added.
 
 use super::{Check, check};
-use crate::reproduce::experiment::{Design, Experiment, Twist};
+use crate::reproduce::experiment::{Design, Experiment, LARGE, Twist};
 use crate::reproduce::results::{Known, Results};
 use crate::reproduce::tolerance::Class::Order;
 use crate::reproduce::verdict::Finding;
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
             .remark("latency of a 16 KB read, links of 32 against 16 bytes"))
     }),
     check("fig7/flow-control-not-enough", Order, |r| {
-        let per_tile = Experiment::bandwidth(Design::PerTile, 8192);
+        let per_tile = Experiment::bandwidth(Design::PerTile, LARGE);
         let mut best = (app(r, per_tile)?, "no limit".to_owned());
         for &lines in r.effort.flow_limits() {
             let gbps = app(r, per_tile.with(Twist::FlowControl(lines)))?;
@@ -48,12 +48,12 @@ pub(super) const CHECKS: &[Check] = &[
                 best = (gbps, format!("{lines} lines under way per tile"));
             }
         }
-        let other = |design| app(r, Experiment::bandwidth(design, 8192));
+        let other = |design| app(r, Experiment::bandwidth(design, LARGE));
         Ok(Finding::sides(best.0, other(Design::Edge)?.min(other(Design::Split)?))
             .remark(format!("8 KB; best with {}", best.1)))
     }),
     check("sec5/noc-is-bottleneck", Order, |r| {
-        let run = Experiment::bandwidth(Design::Split, 8192);
+        let run = Experiment::bandwidth(Design::Split, LARGE);
         Ok(Finding::sides(app(r, run)?, app(r, run.with(Twist::WideNoc))?)
             .remark("split design, 8 KB: with links of twice the width, memory and network let more through"))
     }),

@@ -1,13 +1,11 @@
 //! Figure 7 and section 6.2: bandwidth on the mesh.
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Chip, Design, Experiment};
+use crate::reproduce::experiment::{Chip, Design, Experiment, LARGE};
 use crate::reproduce::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order, Ratio, Reaches};
 use crate::reproduce::verdict::Finding;
 
-/// The size that the paper names when it speaks of large objects.
-const LARGE: u32 = 8192;
 /// The size at which queue pairs matter most.
 const SMALL: u32 = 64;
 

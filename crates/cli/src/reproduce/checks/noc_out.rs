@@ -1,15 +1,13 @@
 //! Figures 9 and 10 and section 6.3: the same on NOC-Out.
 
 use super::{Check, EDGE_QP, check, number};
-use crate::reproduce::experiment::{Chip, Design, Experiment};
+use crate::reproduce::experiment::{Chip, Design, Experiment, LARGE};
 use crate::reproduce::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Exact, Order, Ratio, UpTo};
 use crate::reproduce::verdict::Finding;
 
 /// Transfers that count as small: up to the largest of the paper's typical objects.
 const SMALL: u32 = 512;
-/// Transfers that count as large.
-const LARGE: u32 = 8192;
 /// Share of a latency, in per cent, below which it would be negligible.
 const NEGLIGIBLE: f64 = 10.0;
 

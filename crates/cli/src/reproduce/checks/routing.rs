@@ -6,13 +6,10 @@ use rackmem_sim::machine::spec::NocRouting;
 use rackmem_sim::report::LinkLoad;
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Design, Experiment, Routing};
+use crate::reproduce::experiment::{Design, Experiment, LARGE, Routing};
 use crate::reproduce::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order};
 use crate::reproduce::verdict::Finding;
-
-/// Size at which loads of links are looked at.
-const LARGE: u32 = 8192;
 
 /// The peak of the best of XY, YX and O1Turn, and what each of them reaches.
 fn without_classes(results: &Results) -> Known<(f64, String)> {

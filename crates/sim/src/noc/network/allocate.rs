@@ -8,7 +8,7 @@
 //! and one loop goes over all requests of the block. Requests never meet those of another router.
 
 use super::state::{
-    Flit, InPort, InVc, NONE, OutPort, OutVc, PORTS, Route, RouterState, first_from,
+    Flit, InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Route, RouterState, first_from,
 };
 use super::wheel::Wheel;
 use super::{Bits, Network, with_vcs};
@@ -37,6 +37,9 @@ impl Network {
             waiting: self.waiting[number],
             in_ports: &mut self.in_ports.as_chunks_mut().0[number],
             out_ports: &mut self.out_ports.as_chunks_mut().0[number],
+            link_flits: &mut self.link_flits.as_chunks_mut().0[number],
+            parked_vcs: &mut self.parked.vcs.as_chunks_mut().0[number],
+            parked_inputs: &mut self.parked.inputs.as_chunks_mut().0[number],
             in_vcs: &mut self.in_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
             out_vcs: &mut self.out_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
             buffers: &self.buffers[vcs.start << buffer_shift..vcs.end << buffer_shift],
@@ -96,6 +99,9 @@ struct Block<'a, const V: usize> {
     waiting: u64,
     in_ports: &'a mut [InPort; PORTS],
     out_ports: &'a mut [OutPort; PORTS],
+    link_flits: &'a mut [u64; PORTS],
+    parked_vcs: &'a mut [u32; PORTS],
+    parked_inputs: &'a mut [u64; PORTS],
     in_vcs: &'a mut [[InVc; V]; PORTS],
     out_vcs: &'a mut [[OutVc; V]; PORTS],
     buffers: &'a [Flit],
@@ -126,51 +132,60 @@ impl<const V: usize> Block<'_, V> {
         }
     }
 
-    /// Sends the front flit of the VC for which this input has asked.
+    /// Sends the front flit of the VC for which this input has asked. What changes from flit to
+    /// flit is written without branches, which the processor could not foresee.
     #[inline(always)]
     fn traverse(&mut self, input: usize, out: usize, outbox: &mut Outbox) {
         let in_port = &mut self.in_ports[input % PORTS];
         let vc = in_port.asks;
         in_port.next_vc = vc + 1;
-        let index = input * V + usize::from(vc);
         let in_vc = &mut self.in_vcs[input % PORTS][usize::from(vc) % V];
+        let index = input * V + usize::from(vc);
         let flit = in_vc.front;
         in_vc.len -= 1;
-        let (more, tail) = (in_vc.len > 0, flit & 1 != 0);
-        if more {
-            in_vc.front = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
-            in_vc.head = (in_vc.head + 1) & self.buffer_mask;
-        }
-        outbox.credits.push(self.now + u64::from(in_vc.credit_delay), in_vc.upstream);
+        let more = in_vc.len > 0;
+        in_vc.front = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
+        in_vc.head = (in_vc.head + u8::from(more)) & self.buffer_mask;
+        let credit_at = self.now + u64::from(in_port.credit_delay);
+        outbox.credits.push(credit_at, in_port.upstream + u32::from(vc));
 
         let port = &mut self.out_ports[out % PORTS];
-        port.flits += 1;
-        let held_vc = in_vc.out_vc % V as u32;
-        let out_vc = &mut self.out_vcs[out % PORTS][held_vc as usize];
+        let held_vc = usize::from(in_vc.out_vc) % V;
+        let out_vc = &mut self.out_vcs[out % PORTS][held_vc];
         let (at, bit) = (self.now + u64::from(port.delay), 1u32 << (held_vc % 32));
-        let mut ready = more && !tail;
-        if port.endpoint == NONE {
+        let (tail, is_link) = (flit & 1 != 0, port.endpoint == NONE);
+        if is_link {
             out_vc.credits -= 1;
             port.empty &= !bit;
-            if out_vc.credits == 0 {
-                port.credit &= !bit;
-                ready = false;
-            }
-            outbox.flits.push(at, (port.downstream + held_vc, flit));
-        } else if tail {
-            outbox.tails.push(at, flit >> 1);
+            port.credit &= !(u32::from(out_vc.credits == 0) << (held_vc % 32));
+            outbox.flits.push(at, (port.downstream + held_vc as u32, flit));
         }
-        if tail {
-            in_vc.active = false;
-            out_vc.owner = NONE;
-            port.free |= bit;
-            if more {
-                let routing = if in_vc.lookahead { 1 } else { 2 };
-                outbox.heads.push(self.now + routing, (self.first_vc + index) as u32);
-            }
-        }
+        let ready = more & (out_vc.credits > 0) & !tail;
         in_port.ready &= !(u32::from(!ready) << (vc % 32));
         self.ready &= !(u64::from(in_port.ready == 0) << (input % 64));
+        self.link_flits[out % PORTS] += 1;
+        if !tail {
+            return;
+        }
+        in_vc.active = false;
+        out_vc.owner = NOBODY;
+        port.free |= bit;
+        let head_at = self.now + 1 + u64::from(in_port.routing_delay);
+        outbox.heads.push_if(more, head_at, (self.first_vc + index) as u32);
+        outbox.tails.push_if(!is_link, at, flit >> 1);
+        if self.parked_inputs[out % PORTS] != 0 {
+            self.unpark(out);
+        }
+    }
+
+    /// Lets heads that wait for an output try again.
+    fn unpark(&mut self, out: usize) {
+        let inputs = std::mem::take(&mut self.parked_inputs[out % PORTS]);
+        self.waiting |= inputs;
+        for input in Bits(inputs) {
+            self.in_ports[input % PORTS].waiting |=
+                std::mem::take(&mut self.parked_vcs[input % PORTS]);
+        }
     }
 
     /// Gives free output VCs to waiting heads; the inputs that may send at once.
@@ -223,17 +238,22 @@ impl<const V: usize> Block<'_, V> {
             let in_vc = &mut self.in_vcs[input % PORTS][vc % V];
             let out = usize::from(in_vc.out) % PORTS;
             let port = &mut self.out_ports[out];
-            let Some(out_vc) = port.choose_vc(in_vc.allowed) else { continue };
-            if port.endpoint != NONE && !room.reserve(port.endpoint, in_vc.front >> 1) {
+            let chosen = port
+                .choose_vc(in_vc.allowed)
+                .filter(|_| port.endpoint == NONE || room.reserve(port.endpoint, in_vc.front >> 1));
+            let Some(out_vc) = chosen else {
+                in_port.waiting &= !(1 << vc);
+                self.parked_vcs[input % PORTS] |= 1 << vc;
+                self.parked_inputs[out] |= 1 << input;
                 continue;
-            }
+            };
             port.next_vc = out_vc + 1;
             port.free &= !(1 << out_vc);
             in_port.waiting &= !(1 << vc);
             in_port.ready |= (port.credit >> out_vc & 1) << vc;
-            self.out_vcs[out][usize::from(out_vc) % V].owner = (self.first_vc + index) as u32;
+            self.out_vcs[out][usize::from(out_vc) % V].owner = index as u16;
             in_vc.active = true;
-            in_vc.out_vc = (self.first_vc + out * V + usize::from(out_vc)) as u32;
+            in_vc.out_vc = (out * V + usize::from(out_vc)) as u16;
         }
         in_port.ready != before
     }

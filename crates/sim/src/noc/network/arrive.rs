@@ -1,7 +1,9 @@
 //! The first phase of a cycle: what has been under way arrives.
 
+use std::hint::select_unpredictable;
+
 use super::super::topology::Axis;
-use super::state::{Flit, InPort, NONE, PORTS};
+use super::state::{InPort, NOBODY, PORTS};
 use super::{Network, with_vcs};
 
 impl Network {
@@ -12,77 +14,67 @@ impl Network {
 
     /// The same with a port every `V` VCs.
     fn arrive_with<const V: usize>(&mut self) {
-        let now = self.now;
-        let credits = self.credits.take(now);
-        self.credits_arrive::<V>(&credits);
-        self.credits.put_back(now, credits);
-
-        let flits = self.flits.take(now);
-        self.flits_arrive::<V>(&flits);
-        self.flits.put_back(now, flits);
-
-        let heads = self.heads.take(now);
-        self.route::<V>(&heads);
-        self.heads.put_back(now, heads);
-
-        let tails = self.tails.take(now);
-        for &packet in &tails {
-            self.deliver(packet);
+        self.credits_arrive::<V>();
+        self.flits_arrive::<V>();
+        self.route::<V>();
+        for at in 0..self.tails.events(self.now).len() {
+            self.deliver(self.tails.events(self.now)[at]);
         }
-        self.tails.put_back(now, tails);
+        self.tails.clear(self.now);
     }
 
-    fn credits_arrive<const V: usize>(&mut self, credits: &[u32]) {
-        let full = self.buffer_flits;
-        let (in_vcs, out_vcs) = (&self.in_vcs[..], &mut self.out_vcs[..]);
-        let (in_ports, out_ports) = (&mut self.in_ports[..], &mut self.out_ports[..]);
-        let ready = &mut self.ready[..];
-        for &index in credits {
-            let index = index as usize;
+    fn credits_arrive<const V: usize>(&mut self) {
+        let Network { in_vcs, out_vcs, in_ports, out_ports, ready, active_sources, .. } = self;
+        let (pending, full, sources) = (&self.pending, self.buffer_flits, in_ports.len());
+        for &index in self.credits.events(self.now) {
+            let (index, port) = (index as usize, index as usize / V);
             let out_vc = &mut out_vcs[index];
             debug_assert!(out_vc.credits < full);
             out_vc.credits += 1;
-            let (port, bit) = (&mut out_ports[index / V], 1 << (index % V));
-            port.credit |= bit;
-            port.empty |= if out_vc.credits == full { bit } else { 0 };
-            let owner = out_vc.owner;
-            if out_vc.credits == 1 && owner != NONE && in_vcs[owner as usize].len > 0 {
-                request_switch::<V>(in_ports, ready, owner as usize);
-            }
-        }
-    }
-
-    fn flits_arrive<const V: usize>(&mut self, flits: &[(u32, Flit)]) {
-        let (shift, mask) = (self.buffer_shift, (1usize << self.buffer_shift) - 1);
-        let (in_vcs, out_vcs) = (&mut self.in_vcs[..], &self.out_vcs[..]);
-        let (in_ports, ready) = (&mut self.in_ports[..], &mut self.ready[..]);
-        let buffers = &mut self.buffers[..];
-        for &(in_vc, flit) in flits {
-            let index = in_vc as usize;
-            let in_vc = &mut in_vcs[index];
-            debug_assert!(in_vc.len < self.buffer_flits, "a flit came without a credit");
-            in_vc.len += 1;
-            if in_vc.len > 1 {
-                let place = (usize::from(in_vc.head) + usize::from(in_vc.len) - 2) & mask;
-                buffers[(index << shift) + place] = flit;
+            let bit = 1u32 << (index % V);
+            out_ports[port].credit |= bit;
+            out_ports[port].empty |= bit * u32::from(out_vc.credits == full);
+            if port >= sources {
+                let source = port - sources;
+                active_sources[source / 64] |= u64::from(pending[source] != 0) << (source % 64);
                 continue;
             }
-            in_vc.front = flit;
-            if !in_vc.active {
-                // A head takes a cycle for RC, unless that was done upstream.
-                self.heads.push(self.now + u64::from(!in_vc.lookahead), index as u32);
-            } else if out_vcs[in_vc.out_vc as usize].credits > 0 {
-                request_switch::<V>(in_ports, ready, index);
-            }
+            let owner = first_of_block::<V>(index) + usize::from(out_vc.owner) % (PORTS * V);
+            let owned = out_vc.owner != NOBODY;
+            let goes_on = (out_vc.credits == 1) & owned & (in_vcs[owner].len > 0);
+            request_switch::<V>(goes_on, in_ports, ready, owner);
         }
+        self.credits.clear(self.now);
+    }
+
+    fn flits_arrive<const V: usize>(&mut self) {
+        let Network { in_vcs, out_vcs, in_ports, ready, buffers, heads, .. } = self;
+        let (shift, mask) = (self.buffer_shift, (1u8 << self.buffer_shift) - 1);
+        for &(index, flit) in self.flits.events(self.now) {
+            let index = index as usize;
+            let in_vc = &mut in_vcs[index];
+            debug_assert!(in_vc.len < self.buffer_flits, "a flit came without a credit");
+            // If it is the first, its place in the ring is free all the same.
+            let place = in_vc.head.wrapping_add(in_vc.len).wrapping_sub(1) & mask;
+            buffers[(index << shift) + usize::from(place)] = flit;
+            in_vc.len += 1;
+            let first = in_vc.len == 1;
+            in_vc.front = select_unpredictable(first, flit, in_vc.front);
+            let at = self.now + u64::from(in_ports[index / V].routing_delay);
+            heads.push_if(first & !in_vc.active, at, index as u32);
+            let out_vc = &out_vcs[first_of_block::<V>(index) + usize::from(in_vc.out_vc)];
+            let goes_on = first & in_vc.active & (out_vc.credits > 0);
+            request_switch::<V>(goes_on, in_ports, ready, index);
+        }
+        self.flits.clear(self.now);
     }
 
     /// Looks up where the packets at the front of input VCs go, and asks for output VCs.
-    fn route<const V: usize>(&mut self, heads: &[u32]) {
+    fn route<const V: usize>(&mut self) {
         let (port_shift, routes) = (self.port_shift, &mut self.slab.routes[..]);
         let (in_vcs, in_ports) = (&mut self.in_vcs[..], &mut self.in_ports[..]);
         let (routers, waiting) = (&self.routers[..], &mut self.waiting[..]);
-        for &index in heads {
+        for &index in self.heads.events(self.now) {
             let index = index as usize;
             let in_vc = &mut in_vcs[index];
             let route = &mut routes[(in_vc.front >> 1) as usize];
@@ -101,6 +93,7 @@ impl Network {
             in_ports[port].waiting |= 1 << (index % V);
             waiting[port / PORTS] |= 1 << (port % PORTS);
         }
+        self.heads.clear(self.now);
     }
 
     fn deliver(&mut self, id: u32) {
@@ -118,10 +111,21 @@ impl Network {
     }
 }
 
-/// Marks an input VC, which has a flit, an output VC and a credit, as ready for the switch.
+/// Number of the first VC of a block.
 #[inline]
-fn request_switch<const V: usize>(in_ports: &mut [InPort], ready: &mut [u64], index: usize) {
+fn first_of_block<const V: usize>(index: usize) -> usize {
+    index & !(PORTS * V - 1)
+}
+
+/// Marks an input VC as ready for the switch if it has a flit, an output VC and a credit.
+#[inline]
+fn request_switch<const V: usize>(
+    condition: bool,
+    in_ports: &mut [InPort],
+    ready: &mut [u64],
+    index: usize,
+) {
     let port = index / V;
-    in_ports[port].ready |= 1 << (index % V);
-    ready[port / PORTS] |= 1 << (port % PORTS);
+    in_ports[port].ready |= u32::from(condition) << (index % V);
+    ready[port / PORTS] |= u64::from(condition) << (port % PORTS);
 }

@@ -4,7 +4,9 @@ use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
 use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
-use super::state::{InPort, InVc, NONE, OutPort, OutVc, PORTS, Queue, RouterState, Sending, Slab};
+use super::state::{
+    InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Parked, Queue, RouterState, Sending, Slab,
+};
 use super::wheel::Wheel;
 use super::{Network, Stats};
 
@@ -36,10 +38,10 @@ impl Network {
         let inputs = (routers << port_shift).next_multiple_of(PORTS);
         let outputs = inputs + endpoints;
         let horizon = horizon(spec, &topology);
-        let out_vc = OutVc { owner: NONE, credits: spec.buffer_flits as u8 };
-        let in_vc = |i: usize| {
-            let router = topology.routers.get(i >> vc_shift >> port_shift);
-            InVc::unused(router.is_some_and(has_lookahead))
+        let out_vc = OutVc { owner: NOBODY, credits: spec.buffer_flits as u8 };
+        let in_port = |i: usize| {
+            let router = topology.routers.get(i >> port_shift);
+            InPort::unused(router.is_some_and(has_lookahead))
         };
         let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
         Network {
@@ -54,24 +56,29 @@ impl Network {
             buffer_shift,
             axes: vec![Axis::Local; inputs],
             slab: Slab::new(),
-            in_vcs: (0..inputs << vc_shift).map(in_vc).collect(),
+            in_vcs: vec![InVc::default(); inputs << vc_shift],
             buffers: vec![0; inputs << vc_shift << buffer_shift],
             routers: topology.routers.iter().map(RouterState::new).collect(),
-            in_ports: vec![InPort::default(); inputs],
+            in_ports: (0..inputs).map(in_port).collect(),
             out_ports: vec![OutPort::unused(vcs); outputs],
+            link_flits: vec![0; inputs],
+            parked: Parked { vcs: vec![0; inputs], inputs: vec![0; inputs] },
             out_vcs: vec![out_vc; outputs << vc_shift],
             ready: vec![0; inputs / PORTS],
             waiting: vec![0; inputs / PORTS],
-            flits: Wheel::new(horizon),
-            credits: Wheel::new(horizon),
-            heads: Wheel::new(horizon),
-            tails: Wheel::new(horizon),
+            // A port sends and receives a flit a cycle, with a delay of its own; heads come to the
+            // front as they arrive or as a tail leaves.
+            flits: Wheel::new(horizon, outputs),
+            credits: Wheel::new(horizon, inputs),
+            heads: Wheel::new(horizon, 2 * inputs),
+            tails: Wheel::new(horizon, inputs),
             sources: vec![Queue::EMPTY; endpoints * vnets],
             sending: vec![Sending { packet: NONE, flits_left: 0, vc: 0 }; endpoints * vnets],
             pending: vec![0; endpoints],
             next_vnet: vec![0; endpoints],
             active_sources: vec![0; endpoints.div_ceil(64)],
             entrances: vec![NONE; endpoints],
+            exits: vec![NONE; endpoints],
             injection_delay: spec.injection_latency_cycles,
             deliveries: vec![Queue::EMPTY; endpoints * vnets],
             slots: vec![capacity; endpoints * vnets],
@@ -107,6 +114,7 @@ impl Network {
             self.out_ports[eject].endpoint = endpoint as u32;
             self.out_ports[eject].delay = delay as u8;
             self.set_upstream(inject, source, credit_delay);
+            self.exits[endpoint] = eject as u32;
             self.entrances[endpoint] = (inject << self.vc_shift) as u32;
         }
     }
@@ -116,11 +124,9 @@ impl Network {
     }
 
     fn set_upstream(&mut self, input: usize, output: usize, credit_delay: u64) {
-        for vc in 0..1 << self.vc_shift {
-            let in_vc = &mut self.in_vcs[input << self.vc_shift | vc];
-            in_vc.upstream = (output << self.vc_shift | vc) as u32;
-            in_vc.credit_delay = credit_delay as u8;
-        }
+        let in_port = &mut self.in_ports[input];
+        in_port.upstream = (output << self.vc_shift) as u32;
+        in_port.credit_delay = credit_delay as u8;
     }
 }
 
@@ -174,19 +180,16 @@ fn has_lookahead(router: &Router) -> bool {
     router.pipeline.cycles_before_switch() == 0
 }
 
-impl InVc {
-    fn unused(lookahead: bool) -> InVc {
-        InVc {
-            front: 0,
+impl InPort {
+    fn unused(lookahead: bool) -> InPort {
+        InPort {
+            ready: 0,
+            waiting: 0,
             upstream: NONE,
-            allowed: 0,
-            out_vc: NONE,
-            out: 0,
-            head: 0,
-            len: 0,
-            active: false,
+            next_vc: 0,
+            asks: 0,
             credit_delay: 0,
-            lookahead,
+            routing_delay: u8::from(!lookahead),
         }
     }
 }
@@ -196,7 +199,6 @@ impl OutPort {
         let all = ((1u64 << vcs) - 1) as u32;
         OutPort {
             asked: 0,
-            flits: 0,
             free: all,
             credit: all,
             empty: all,

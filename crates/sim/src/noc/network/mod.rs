@@ -21,7 +21,10 @@ use super::routing::{Routing, Tables};
 use super::spec::Packet;
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
-use state::{Flit, InPort, InVc, NONE, OutPort, OutVc, Queue, Route, RouterState, Sending, Slab};
+use state::{
+    Flit, InPort, InVc, NONE, OutPort, OutVc, PORTS, Parked, Queue, Route, RouterState, Sending,
+    Slab,
+};
 use wheel::Wheel;
 
 /// A network with the packets in it.
@@ -48,6 +51,9 @@ pub struct Network {
     in_ports: Vec<InPort>,
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
+    /// Flits that each output port has sent.
+    link_flits: Vec<u64>,
+    parked: Parked,
     /// One bit per input port with a VC that is ready for the switch.
     ready: Vec<u64>,
     /// One bit per input port with a head flit that waits for an output VC.
@@ -67,6 +73,8 @@ pub struct Network {
     active_sources: Vec<u64>,
     /// Input VC 0 of the port that an endpoint sends into.
     entrances: Vec<u32>,
+    /// The output that leads to an endpoint.
+    exits: Vec<u32>,
     injection_delay: u64,
 
     deliveries: Vec<Queue>,
@@ -249,6 +257,7 @@ impl Network {
         let id = self.slab.pop(&mut self.deliveries[queue]);
         self.slab.remove(id);
         self.slots[queue] += 1;
+        self.unpark(self.exits[usize::from(endpoint)] as usize);
         let first = usize::from(endpoint) * self.vnets;
         if self.deliveries[first..first + self.vnets].iter().all(|queue| queue.len == 0) {
             self.arrived[usize::from(endpoint) / 64] &= !(1 << (endpoint % 64));
@@ -257,6 +266,17 @@ impl Network {
         let (packet, created, injected) = (entry.packet, entry.created, entry.injected);
         let hops = self.slab.routes[id as usize].hops;
         Some(Delivered { packet, created, injected, arrived: entry.arrived, hops })
+    }
+
+    /// Heads that wait for this output try again.
+    fn unpark(&mut self, output: usize) {
+        let block = output / PORTS;
+        let inputs = std::mem::take(&mut self.parked.inputs[output]);
+        self.waiting[block] |= inputs;
+        for input in Bits(inputs) {
+            let input = block * PORTS + input;
+            self.in_ports[input].waiting |= std::mem::take(&mut self.parked.vcs[input]);
+        }
     }
 
     /// What has been counted.
@@ -274,7 +294,7 @@ impl Network {
             LinkLoad {
                 from: place(link.from.router),
                 to: place(link.to.router),
-                flits: self.out_ports[self.port_index(link.from)].flits,
+                flits: self.link_flits[self.port_index(link.from)],
             }
         })
     }

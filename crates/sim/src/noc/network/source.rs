@@ -7,16 +7,16 @@ impl Network {
         for word in 0..self.active_sources.len() {
             for bit in Bits(self.active_sources[word]) {
                 let endpoint = word * 64 + bit;
-                self.inject_flit(endpoint);
-                if self.pending[endpoint] == 0 {
+                // Without a credit it rests until one arrives.
+                if !self.inject_flit(endpoint) || self.pending[endpoint] == 0 {
                     self.active_sources[word] &= !(1 << bit);
                 }
             }
         }
     }
 
-    /// Sends a flit of the next virtual network that can send one.
-    fn inject_flit(&mut self, endpoint: usize) {
+    /// Sends a flit of the next virtual network that can send one, if there is any.
+    fn inject_flit(&mut self, endpoint: usize) -> bool {
         let pending = self.pending[endpoint];
         let later = pending & (u32::MAX << self.next_vnet[endpoint]);
         for vnets in [later, pending & !later] {
@@ -24,10 +24,11 @@ impl Network {
                 if self.inject_from(endpoint, vnet) {
                     self.next_vnet[endpoint] =
                         if vnet + 1 < self.vnets { vnet as u8 + 1 } else { 0 };
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
     fn inject_from(&mut self, endpoint: usize, vnet: usize) -> bool {

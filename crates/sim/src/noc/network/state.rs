@@ -7,6 +7,9 @@ use crate::engine::Cycle;
 /// No such thing, where a number is expected.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// No input VC.
+pub(super) const NOBODY: u16 = u16::MAX;
+
 /// A flit: the packet's place in the slab, and in the lowest bit whether it is the tail.
 pub(super) type Flit = u32;
 
@@ -15,16 +18,14 @@ pub(super) const PORTS: usize = 64;
 
 /// An input VC. The flit at the front is here, those behind it lie in the buffer array; a head flit
 /// is one that finds no packet active.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InVc {
     /// The flit at the front, if there is one.
     pub front: Flit,
-    /// Output VC upstream, where credits go; [`NONE`] at an unused input.
-    pub upstream: u32,
     /// VCs that the packet at the front may use at its output.
     pub allowed: u32,
-    /// Output VC that the packet at the front holds, counted over all ports.
-    pub out_vc: u32,
+    /// Output VC that the packet at the front holds, counted in the block.
+    pub out_vc: u16,
     /// Output port of the packet at the front, counted in the block.
     pub out: u8,
     /// Position of the second flit in the ring.
@@ -33,10 +34,6 @@ pub(super) struct InVc {
     pub len: u8,
     /// The packet at the front holds an output VC.
     pub active: bool,
-    /// Cycles until a credit is upstream.
-    pub credit_delay: u8,
-    /// Heads are routed upstream.
-    pub lookahead: bool,
 }
 
 /// What VC allocation and routing know of a router.
@@ -51,16 +48,32 @@ pub(super) struct RouterState {
 }
 
 /// What an input port needs for allocation.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct InPort {
     /// VCs with a flit, an output VC and a credit.
     pub ready: u32,
-    /// VCs whose head flit waits for an output VC.
+    /// VCs whose head flit waits for an output VC and may get one.
     pub waiting: u32,
+    /// Output VC 0 upstream, where credits go; [`NONE`] at an unused input.
+    pub upstream: u32,
     /// VC for which the switch is asked first.
     pub next_vc: u8,
     /// VC for which it is asked in this cycle.
     pub asks: u8,
+    /// Cycles until a credit is upstream.
+    pub credit_delay: u8,
+    /// Cycles from the arrival of a head to VC allocation: for RC, unless that was done upstream.
+    pub routing_delay: u8,
+}
+
+/// Heads that wait for an output VC in vain. They are left alone until something changes at an
+/// output for which they wait.
+#[derive(Clone, Debug)]
+pub(super) struct Parked {
+    /// By input port, its VCs with such a head.
+    pub vcs: Vec<u32>,
+    /// By output port, inputs of its block with such a head for it.
+    pub inputs: Vec<u64>,
 }
 
 /// What an output port needs for allocation.
@@ -68,8 +81,6 @@ pub(super) struct InPort {
 pub(super) struct OutPort {
     /// Input ports that ask for it, in the middle of an allocation; zero otherwise.
     pub asked: u64,
-    /// Flits that it has sent.
-    pub flits: u64,
     /// VCs that no packet holds.
     pub free: u32,
     /// VCs with a credit.
@@ -116,8 +127,8 @@ pub(super) fn first_from(bits: u64, from: u8) -> usize {
 /// An output VC: the buffer downstream as seen from here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutVc {
-    /// Input VC of this router whose packet holds it, or [`NONE`].
-    pub owner: u32,
+    /// Input VC whose packet holds it, counted in the block, or [`NOBODY`].
+    pub owner: u16,
     /// Free places downstream.
     pub credits: u8,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::spec::Packet;
 use super::Network;
-use super::state::NONE;
+use super::state::{NONE, PORTS};
 use crate::engine::Cycle;
 
 /// A packet that has not been delivered, and where it is.
@@ -81,13 +81,14 @@ impl Network {
         let (number, ports) = (port >> self.port_shift, (1 << self.port_shift) - 1);
         let router = self.topology.routers[number];
         let out = usize::from(in_vc.out) & ports;
-        let state = match (in_vc.active, in_vc.out_vc) {
-            (true, held) if held != NONE => {
-                let credits = self.out_vcs[held as usize].credits;
-                let held = held as usize & self.vc_mask();
+        let state = match in_vc.active {
+            true => {
+                let first = (port - port % PORTS) << self.vc_shift;
+                let credits = self.out_vcs[first + usize::from(in_vc.out_vc)].credits;
+                let held = usize::from(in_vc.out_vc) & self.vc_mask();
                 format!("holds VC {held} of output {out} with {credits} credits")
             }
-            _ => format!("waits for a VC of output {out}"),
+            false => format!("waits for a VC of output {out}"),
         };
         format!(
             "{flits} flits at router {number} ({}, {}) input {} VC {vc}, which {state}",

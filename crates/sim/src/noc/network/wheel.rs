@@ -5,46 +5,55 @@ use crate::engine::Cycle;
 /// Events by the cycle in which they happen; none is further away than the wheel has slots.
 #[derive(Clone, Debug)]
 pub(super) struct Wheel<T> {
-    slots: Vec<Vec<T>>,
+    slots: Vec<Slot<T>>,
     mask: usize,
-    /// Events in all slots.
+}
+
+/// The events of a cycle, in an array that is long enough from the start.
+#[derive(Clone, Debug)]
+struct Slot<T> {
+    events: Box<[T]>,
     len: usize,
 }
 
-impl<T: Copy> Wheel<T> {
-    /// A wheel for events up to `horizon` cycles ahead.
-    pub fn new(horizon: u64) -> Wheel<T> {
+impl<T: Copy + Default> Wheel<T> {
+    /// A wheel for events up to `horizon` cycles ahead, at most `capacity` of them in a cycle.
+    pub fn new(horizon: u64, capacity: usize) -> Wheel<T> {
         let size = (horizon as usize + 1).next_power_of_two();
-        Wheel { slots: (0..size).map(|_| Vec::new()).collect(), mask: size - 1, len: 0 }
+        // One place more, for what does not happen.
+        let events = vec![T::default(); capacity + 1].into_boxed_slice();
+        Wheel { slots: vec![Slot { events, len: 0 }; size], mask: size - 1 }
     }
 
     /// Lets an event happen in this cycle, which must not be further ahead than the horizon.
     #[inline]
     pub fn push(&mut self, cycle: Cycle, event: T) {
-        self.slots[cycle as usize & self.mask].push(event);
-        self.len += 1;
+        self.push_if(true, cycle, event);
     }
 
-    /// The events of this cycle. Give the vector back with [`put_back`](Wheel::put_back).
+    /// The same on a condition, without a branch that the processor might foresee wrongly.
     #[inline]
-    pub fn take(&mut self, cycle: Cycle) -> Vec<T> {
-        let events = std::mem::take(&mut self.slots[cycle as usize & self.mask]);
-        self.len -= events.len();
-        events
+    pub fn push_if(&mut self, condition: bool, cycle: Cycle, event: T) {
+        let slot = &mut self.slots[cycle as usize & self.mask];
+        slot.events[slot.len] = event;
+        slot.len += usize::from(condition);
     }
 
-    /// Returns the empty vector of a cycle, so that its memory is used again.
+    /// The events of this cycle.
     #[inline]
-    pub fn put_back(&mut self, cycle: Cycle, mut events: Vec<T>) {
-        events.clear();
-        self.slots[cycle as usize & self.mask] = events;
+    pub fn events(&self, cycle: Cycle) -> &[T] {
+        let slot = &self.slots[cycle as usize & self.mask];
+        &slot.events[..slot.len]
+    }
+
+    /// Forgets the events of this cycle.
+    #[inline]
+    pub fn clear(&mut self, cycle: Cycle) {
+        self.slots[cycle as usize & self.mask].len = 0;
     }
 
     /// The first cycle from `now` on in which something happens.
     pub fn next(&self, now: Cycle) -> Option<Cycle> {
-        if self.len == 0 {
-            return None;
-        }
-        (now..=now + self.mask as u64).find(|&at| !self.slots[at as usize & self.mask].is_empty())
+        (now..=now + self.mask as u64).find(|&at| !self.events(at).is_empty())
     }
 }
