@@ -37,7 +37,6 @@ impl Network {
             waiting: self.waiting[number],
             in_ports: &mut self.in_ports.as_chunks_mut().0[number],
             out_ports: &mut self.out_ports.as_chunks_mut().0[number],
-            link_flits: &mut self.link_flits.as_chunks_mut().0[number],
             parked_vcs: &mut self.parked.vcs.as_chunks_mut().0[number],
             parked_inputs: &mut self.parked.inputs.as_chunks_mut().0[number],
             in_vcs: &mut self.in_vcs.as_chunks_mut().0.as_chunks_mut().0[number],
@@ -99,7 +98,6 @@ struct Block<'a, const V: usize> {
     waiting: u64,
     in_ports: &'a mut [InPort; PORTS],
     out_ports: &'a mut [OutPort; PORTS],
-    link_flits: &'a mut [u64; PORTS],
     parked_vcs: &'a mut [u32; PORTS],
     parked_inputs: &'a mut [u64; PORTS],
     in_vcs: &'a mut [[InVc; V]; PORTS],
@@ -112,20 +110,21 @@ impl<const V: usize> Block<'_, V> {
     /// that ask.
     #[inline(always)]
     fn allocate_switch(&mut self, inputs: u64, taken: &mut Taken, outbox: &mut Outbox) {
-        let mut asked = 0u64;
+        // By output: the inputs that ask for it, and which outputs anybody asks for.
+        let (mut asking, mut asked) = ([0u64; PORTS], 0u64);
         for input in Bits(inputs) {
             let port = &mut self.in_ports[input % PORTS];
             let vc = first_from(port.ready.into(), port.next_vc);
             let out = u32::from(self.in_vcs[input % PORTS][vc % V].out);
             let free = !(taken.outputs >> (out % 64)) & 1;
             port.asks = vc as u8;
-            self.out_ports[out as usize % PORTS].asked |= free << (input % 64);
+            asking[out as usize % PORTS] |= free << (input % 64);
             asked |= free << (out % 64);
         }
         taken.outputs |= asked;
         for out in Bits(asked) {
             let port = &mut self.out_ports[out % PORTS];
-            let input = first_from(std::mem::take(&mut port.asked), port.next_input);
+            let input = first_from(asking[out % PORTS], port.next_input);
             port.next_input = (input as u8 + 1) & 63;
             taken.inputs |= 1 << input;
             self.traverse(input, out, outbox);
@@ -150,6 +149,7 @@ impl<const V: usize> Block<'_, V> {
         outbox.credits.push(credit_at, in_port.upstream + u32::from(vc));
 
         let port = &mut self.out_ports[out % PORTS];
+        port.flits += 1;
         let held_vc = usize::from(in_vc.out_vc) % V;
         let out_vc = &mut self.out_vcs[out % PORTS][held_vc];
         let (at, bit) = (self.now + u64::from(port.delay), 1u32 << (held_vc % 32));
@@ -163,7 +163,6 @@ impl<const V: usize> Block<'_, V> {
         let ready = more & (out_vc.credits > 0) & !tail;
         in_port.ready &= !(u32::from(!ready) << (vc % 32));
         self.ready &= !(u64::from(in_port.ready == 0) << (input % 64));
-        self.link_flits[out % PORTS] += 1;
         if !tail {
             return;
         }

@@ -61,7 +61,6 @@ impl Network {
             routers: topology.routers.iter().map(RouterState::new).collect(),
             in_ports: (0..inputs).map(in_port).collect(),
             out_ports: vec![OutPort::unused(vcs); outputs],
-            link_flits: vec![0; inputs],
             parked: Parked { vcs: vec![0; inputs], inputs: vec![0; inputs] },
             out_vcs: vec![out_vc; outputs << vc_shift],
             ready: vec![0; inputs / PORTS],
@@ -198,7 +197,7 @@ impl OutPort {
     fn unused(vcs: usize) -> OutPort {
         let all = ((1u64 << vcs) - 1) as u32;
         OutPort {
-            asked: 0,
+            flits: 0,
             free: all,
             credit: all,
             empty: all,

@@ -51,8 +51,6 @@ pub struct Network {
     in_ports: Vec<InPort>,
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
-    /// Flits that each output port has sent.
-    link_flits: Vec<u64>,
     parked: Parked,
     /// One bit per input port with a VC that is ready for the switch.
     ready: Vec<u64>,
@@ -294,7 +292,7 @@ impl Network {
             LinkLoad {
                 from: place(link.from.router),
                 to: place(link.to.router),
-                flits: self.link_flits[self.port_index(link.from)],
+                flits: self.out_ports[self.port_index(link.from)].flits,
             }
         })
     }

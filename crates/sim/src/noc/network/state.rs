@@ -79,8 +79,8 @@ pub(super) struct Parked {
 /// What an output port needs for allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutPort {
-    /// Input ports that ask for it, in the middle of an allocation; zero otherwise.
-    pub asked: u64,
+    /// Flits that it has sent.
+    pub flits: u64,
     /// VCs that no packet holds.
     pub free: u32,
     /// VCs with a credit.
