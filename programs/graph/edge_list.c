@@ -1,11 +1,10 @@
 /* Reads edge lists as published by SNAP (https://snap.stanford.edu/data). */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "graph.h"
+#include "input.h"
 #include "random.h"
 
 enum {
@@ -228,29 +227,21 @@ static int parse_lines(reader *r, const char *p, const char *end)
     return 0;
 }
 
-static int read_failed(reader *r, gzFile file)
+static int read_failed(reader *r, const char *why)
 {
-    int code;
-    int system_error = errno;
-    const char *why = gzerror(file, &code);
-    if (code == Z_BUF_ERROR)
-        why = "the gzip file is truncated";
-    else if (code == Z_ERRNO)
-        why = strerror(system_error);
     snprintf(r->error->text, sizeof r->error->text, "%s: %s", r->path, why);
     return -1;
 }
 
 /* Reads the file block by block and parses the lines that are complete. */
-static int read_lines(reader *r, gzFile file, char *buffer)
+static int read_lines(reader *r, input *file, char *buffer)
 {
     size_t kept = 0; /* bytes of a line that is not complete yet */
     for (;;) {
-        int got = gzread(file, buffer + kept, (unsigned)(BUFFER_BYTES - kept));
-        int code;
-        gzerror(file, &code); /* a file that ends too early says so only with its last bytes */
-        if (got < 0 || code != Z_OK)
-            return read_failed(r, file);
+        const char *why;
+        int got = input_read(file, buffer + kept, (unsigned)(BUFFER_BYTES - kept), &why);
+        if (got < 0)
+            return read_failed(r, why);
         if (got == 0)
             break;
 
@@ -280,13 +271,10 @@ int graph_read_edge_list(graph *g, const char *path, bool undirected, graph_erro
     reader r = {.path = path, .error = error, .g = g, .undirected = undirected};
     *g = (graph){0};
 
-    gzFile file = gzopen(path, "rb");
-    if (!file) {
-        snprintf(error->text, sizeof error->text, "%s: %s", path,
-                 errno ? strerror(errno) : "not enough memory to open it");
-        return -1;
-    }
-    gzbuffer(file, BUFFER_BYTES);
+    const char *why;
+    input *file = input_open(path, BUFFER_BYTES, &why);
+    if (!file)
+        return read_failed(&r, why);
     int status = -1;
     char *buffer = malloc(BUFFER_BYTES);
     if (!buffer || !grow_edges(&r) || !grow_ids(&r) || !grow_table(&r))
@@ -295,7 +283,7 @@ int graph_read_edge_list(graph *g, const char *path, bool undirected, graph_erro
         status = read_lines(&r, file, buffer);
     free(buffer);
     free(r.table);
-    gzclose_r(file); /* whatever it can find wrong, gzerror has told already */
+    input_close(file);
 
     if (status == 0 && g->edges == 0) {
         snprintf(error->text, sizeof error->text, "%s: the graph is empty: no 'from to' line",
