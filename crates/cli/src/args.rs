@@ -149,6 +149,12 @@ pub enum Command {
         after_long_help = crate::commands::sim::args::EXAMPLES
     )]
     Sim(crate::commands::sim::args::SimArgs),
+    /// Compile C programs for the model
+    #[command(
+        long_about = crate::commands::cc::ABOUT,
+        after_long_help = crate::commands::cc::EXAMPLES
+    )]
+    Cc(crate::commands::cc::CcArgs),
     /// Run a paper's experiments and compare every claim with what the model gives
     #[command(
         long_about = crate::commands::reproduce::ABOUT,

@@ -45,6 +45,7 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Noc(args) => commands::noc::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Completion(args) => commands::manual::completion(&args),
         Command::Man => commands::manual::man(),

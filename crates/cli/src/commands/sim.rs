@@ -1,6 +1,7 @@
 //! `rackmem sim`: runs machine files on the model.
 
 pub mod args;
+mod exec;
 pub(crate) mod output;
 mod render;
 mod sweep;
@@ -26,6 +27,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::Machines => machines(),
         SimCommand::Show(args) => console::print(&machine::resolved(&load(args)?)),
+        SimCommand::Exec(args) => exec::run(args),
     }
 }
 

@@ -43,6 +43,21 @@ Examples:
 The last --vary changes fastest; the order of the output does not depend on the number of runs at
 the same time.";
 
+const EXEC_ABOUT: &str = "\
+Executes a static RV64GC program for Linux, as `rackmem cc` makes them: its output, input and exit
+status are passed through, files are read and written below the current folder, and threads run in
+turn, so that the same program does the same every time. Time, as the program sees it, is a
+nanosecond per instruction.";
+
+const EXEC_EXAMPLES: &str = "\
+Examples:
+  rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
+  rackmem sim exec --functional --stats --max-instructions 2000000000 prog.rv64 input.txt
+
+Exit status: that of the program; 128 and the number of the signal if it ended itself by one;
+125 if it cannot be run to its end, for which one line on standard error gives the reason, with
+hart, function and instruction; 126 if it is no program for this command, 127 if there is none.";
+
 /// Arguments of `rackmem sim`.
 #[derive(Debug, Args)]
 pub struct SimArgs {
@@ -64,6 +79,9 @@ pub enum SimCommand {
     Machines,
     /// Print a machine with all its keys, as a file that can be changed and run
     Show(MachineArgs),
+    /// Execute a RISC-V program
+    #[command(after_long_help = EXEC_EXAMPLES, long_about = EXEC_ABOUT)]
+    Exec(ExecArgs),
 }
 
 /// Which machine.
@@ -114,4 +132,46 @@ pub struct SweepArgs {
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+}
+
+/// Arguments of `rackmem sim exec`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// Without timing: as fast as it goes
+    #[arg(long, required = true)]
+    pub functional: bool,
+    /// Harts, and so threads of the program at a time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
+    pub harts: u16,
+    /// Give up after so many instructions
+    #[arg(long, value_name = "N")]
+    pub max_instructions: Option<u64>,
+    /// Add a variable to the program's environment, which is empty otherwise; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<String>,
+    /// Start of the random numbers that the program gets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Say at the end how many instructions it was, and how fast
+    #[arg(long)]
+    pub stats: bool,
+    /// Write that as JSON into this file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub command: Vec<String>,
+}
+
+/// A variable of an environment.
+fn variable(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("a variable has the form NAME=VALUE".to_owned()),
+    }
 }

@@ -1,0 +1,195 @@
+//! `rackmem cc` and `rackmem sim exec` as their user sees them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rackmem_riscv::encode::{i, opcode, u};
+use tempfile::TempDir;
+
+const ENTRY: u32 = 0x1_0000;
+const TEXT: &[u8] = b"hi\n";
+
+fn rackmem(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    command.current_dir(dir).args(args).output().expect("rackmem runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A program of these instructions and a text, as a static ELF file.
+fn elf(code: &[u32]) -> Vec<u8> {
+    let header_bytes = 64 + 56;
+    let length = (header_bytes + 4 * code.len() + TEXT.len()) as u64;
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend([2u16, 243].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend(1u32.to_le_bytes());
+    let entry = u64::from(ENTRY) + header_bytes as u64;
+    file.extend([entry, 64, 0].iter().flat_map(|word: &u64| word.to_le_bytes()));
+    file.extend(5u32.to_le_bytes());
+    file.extend([64u16, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+    let at = u64::from(ENTRY);
+    file.extend([0, at, at, length, length, 0x1000].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(code.iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(TEXT);
+    file
+}
+
+fn li(rd: u32, value: i32) -> u32 {
+    i(opcode::OP_IMM, 0, rd, 0, value)
+}
+
+/// Says "hi" and ends with this status.
+fn greeting(status: i32) -> Vec<u8> {
+    let (a0, a1, a2, a7) = (10, 11, 12, 17);
+    let code_bytes = 4 * 9;
+    let text = 64 + 56 + code_bytes;
+    let code = [
+        li(a0, 1),
+        u(opcode::LUI, a1, ENTRY as i32),
+        i(opcode::OP_IMM, 0, a1, a1, text),
+        li(a2, TEXT.len() as i32),
+        li(a7, 64),
+        0x73,
+        li(a0, status),
+        li(a7, 94),
+        0x73,
+    ];
+    elf(&code)
+}
+
+fn write(dir: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn output_and_exit_status_are_passed_through() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "prog.rv64", &greeting(7));
+    let done = rackmem(dir.path(), &["sim", "exec", "--functional", "prog.rv64", "--its", "own"]);
+    assert_eq!(done.status.code(), Some(7));
+    assert_eq!((done.stdout, text(&done.stderr)), (TEXT.to_vec(), String::new()));
+}
+
+#[test]
+fn a_report_says_what_it_was() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "prog.rv64", &greeting(0));
+    let args = ["sim", "exec", "--functional", "--stats", "--report", "report.json", "prog.rv64"];
+    let done = rackmem(dir.path(), &args);
+    assert_eq!(done.status.code(), Some(0));
+    assert!(text(&done.stderr).starts_with("rackmem: 9 instructions in "), "{done:?}");
+    let report = fs::read_to_string(dir.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["instructions"], &report["exit_status"]), (&9.into(), &0.into()));
+}
+
+#[test]
+fn what_cannot_be_run_says_why_and_where() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "text.rv64", b"no program");
+    write(&dir, "wild.rv64", &elf(&[i(opcode::LOAD, 3, 10, 0, 8)]));
+    write(&dir, "loop.rv64", &elf(&[0x6f]));
+    for (args, status, said) in [
+        (&["missing.rv64"][..], 127, "missing.rv64: No such file"),
+        (&["text.rv64"], 126, "text.rv64: no ELF file"),
+        (&["wild.rv64"], 125, "hart 0 at 0x10078 (ld a0,8(zero)): load from 0x8"),
+        (&["--max-instructions", "1000", "loop.rv64"], 125, "not at its end after 1000 instr"),
+        (&["--env", "NOTHING", "loop.rv64"], 2, "NAME=VALUE"),
+        (&[], 2, "<PROGRAM>"),
+    ] {
+        let mut all = vec!["sim", "exec", "--functional"];
+        all.extend(args);
+        let done = rackmem(dir.path(), &all);
+        assert_eq!(done.status.code(), Some(status), "{done:?}");
+        assert!(text(&done.stderr).contains(said), "{}", text(&done.stderr));
+        assert!(done.stdout.is_empty());
+    }
+    let done = rackmem(dir.path(), &["sim", "exec", "loop.rv64"]);
+    assert_eq!(done.status.code(), Some(2), "without timing is the only way so far");
+}
+
+/// Whether the tests of compiled programs can be made here; with `RACKMEM_REQUIRE_QEMU` they must.
+fn has_compiler() -> bool {
+    let found = Command::new("riscv64-linux-gnu-gcc").arg("--version").output().is_ok();
+    assert!(found || std::env::var_os("RACKMEM_REQUIRE_QEMU").is_none(), "no cross compiler");
+    if !found {
+        println!("not tested: riscv64-linux-gnu-gcc is not installed");
+    }
+    found
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs")
+}
+
+#[test]
+fn a_program_on_the_header_runs_alone() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let source = programs().join("hello.c");
+    let done = rackmem(dir.path(), &["cc", "-Wall", "-o", "hello.rv64", source.to_str().unwrap()]);
+    assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), String::new()));
+    let done = rackmem(dir.path(), &["sim", "exec", "--functional", "hello.rv64"]);
+    assert_eq!(text(&done.stdout), "node 0 of 1: node 0 has 100\n", "{}", text(&done.stderr));
+}
+
+/// The ranks of PageRank, as a checksum of all their bits.
+fn checksums(json: &[u8]) -> Vec<String> {
+    let report: serde_json::Value = serde_json::from_slice(json).unwrap();
+    let variants = report["variants"].as_array().unwrap();
+    variants.iter().map(|variant| variant["checksum"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn pagerank_gives_the_same_ranks_as_here() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let make = Command::new("make")
+        .args(["-s", "-C", programs().to_str().unwrap(), "rv64"])
+        .arg(format!("BUILD={}", dir.path().display()))
+        .arg(format!("RACKMEM={}", env!("CARGO_BIN_EXE_rackmem")))
+        .output()
+        .unwrap();
+    assert!(make.status.success(), "{}", text(&make.stderr));
+    let model = ["sim", "exec", "--functional", "rv64/pagerank", "--kronecker", "10:8", "--json"];
+    let there = rackmem(dir.path(), &model);
+    assert!(there.status.success(), "{}", text(&there.stderr));
+
+    let racks = dir.path().join("racks");
+    let here = Command::new(env!("CARGO_BIN_EXE_rackmem"))
+        .env("RACKMEM_DIR", &racks)
+        .args(["run", "-n", "1", "--", ":pagerank", "--kronecker", "10:8", "--json"])
+        .output()
+        .unwrap();
+    assert!(here.status.success(), "{}", text(&here.stderr));
+    let json = text(&here.stdout);
+    let json = json.trim_start_matches(|c| c != '{');
+    assert_eq!(checksums(&there.stdout), checksums(json.as_bytes()));
+}
+
+#[test]
+fn a_compiler_that_is_not_there_is_named() {
+    let dir = TempDir::new().unwrap();
+    let run = |name: &str, value: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+        command.current_dir(dir.path()).args(["cc", "-o", "a", "a.c"]).env(name, value);
+        command.output().unwrap()
+    };
+    let done = run("RACKMEM_CC", "no-such-compiler -x");
+    assert_eq!(done.status.code(), Some(1));
+    assert!(text(&done.stderr).contains("no-such-compiler: "), "{}", text(&done.stderr));
+    let done = run("PATH", "/nowhere");
+    assert_eq!(done.status.code(), Some(1));
+    assert!(text(&done.stderr).contains("pip install ziglang"), "{}", text(&done.stderr));
+    assert_eq!(run("RACKMEM_CC", " ").status.code(), Some(2));
+}
