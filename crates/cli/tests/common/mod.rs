@@ -122,9 +122,13 @@ impl From<Output> for Done {
 
 /// Whether there is such a process that has not ended; one that nobody has waited for has.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    // While another thread ends, the first one is a zombie and files are still open.
+    threads.map(|thread| thread.path().join("stat")).any(|stat| {
+        let stat = fs::read_to_string(stat).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        !matches!(state, None | Some('Z' | 'X'))
+    })
 }
 
 pub fn kill(pid: u32, signal: &str) {
