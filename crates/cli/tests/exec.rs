@@ -114,6 +114,18 @@ fn what_cannot_be_run_says_why_and_where() {
     assert_eq!(done.status.code(), Some(2), "without timing is the only way so far");
 }
 
+#[test]
+fn ready_built_programs_run() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/prebuilt");
+    let done = rackmem(&here, &["sim", "exec", "--functional", "hello.rv64"]);
+    assert_eq!(text(&done.stdout), "node 0 of 1: node 0 has 100\n", "{}", text(&done.stderr));
+    let pagerank = ["sim", "exec", "--functional", "pagerank.rv64", "--kronecker", "8", "--json"];
+    let done = rackmem(&here, &pagerank);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let checksums = checksums(&done.stdout);
+    assert_eq!((checksums.len(), &checksums[0]), (4, &checksums[2]));
+}
+
 /// Whether the tests of compiled programs can be made here; with `RACKMEM_REQUIRE_QEMU` they must.
 fn has_compiler() -> bool {
     let found = Command::new("riscv64-linux-gnu-gcc").arg("--version").output().is_ok();
