@@ -172,9 +172,8 @@ impl Mmu {
     }
 
     fn walk_of(&self, space: Space, virt: u64, page: u64) -> Option<u8> {
-        let same = |walk: &Walk| {
-            walk.space == space && walk.virt / page == virt / page && !walk.again
-        };
+        let same =
+            |walk: &Walk| walk.space == space && walk.virt / page == virt / page && !walk.again;
         (0..self.walks.len())
             .filter_map(|age| self.walks.at(age))
             .find(|&slot| self.walks.get(slot).is_some_and(same))

@@ -153,7 +153,13 @@ impl Queues {
 
     /// RCP stage 4: physical address and word of the completion queue entry for a slot. `None` if
     /// the queue pair is gone.
-    pub fn complete(&mut self, qp: QpId, slot: u16, status: Status, bytes: u32) -> Option<(u64, u32)> {
+    pub fn complete(
+        &mut self,
+        qp: QpId,
+        slot: u16,
+        status: Status,
+        bytes: u32,
+    ) -> Option<(u64, u32)> {
         self.get(qp)?;
         let pair = &mut self.pairs[qp.index()];
         let (position, word) = pair.state.complete(slot, status, bytes);

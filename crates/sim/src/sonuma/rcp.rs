@@ -7,8 +7,8 @@
 //! | translate | reads and atomics: TLB, else a walk | a cycle, else three memory accesses more |
 //! | store | reads and atomics: payload to the local buffer | a memory access |
 //! | lock | progress of the transfer, when no other reply is at it | a memory access |
-//! | count | one line less; the entry's first word | a cycle, and until the MAQ has it |
-//! | complete | the last line: CQ entry | a cycle, and until the MAQ has it |
+//! | count | one line less; the entry's first word | a cycle, until the MAQ has it |
+//! | complete | the last line: CQ entry | a cycle, until the MAQ has it |
 //!
 //! A line counts when its data are stored, so the CQ entry comes after all of them. Two replies of
 //! one transfer change its entry one after the other; the second finds what the first has left in
@@ -281,7 +281,8 @@ impl Transaction {
     /// Stages 1 and 3: whether the reply answers a line, and where its bytes go.
     fn check(&mut self, now: Cycle, tag: Tag, common: &mut Common) -> bool {
         let Some(reply) = &self.reply else { return true };
-        let answers = |entry: &&Entry| entry.is_of(self.tid) && rcp::answers(reply, common.nid, entry);
+        let answers =
+            |entry: &&Entry| entry.is_of(self.tid) && rcp::answers(reply, common.nid, entry);
         let Some(entry) = self.entry.as_ref().filter(answers) else {
             common.stats.stale_replies += 1;
             return true;
@@ -361,7 +362,12 @@ impl Transaction {
         };
         let address = common.itt_address(self.tid);
         let data = words_at(address as usize % 64, &word.to_le_bytes());
-        common.arbiters.ask(now, Access::store(address, 8, data, Interface::Word), tag, Wait::Taken);
+        common.arbiters.ask(
+            now,
+            Access::store(address, 8, data, Interface::Word),
+            tag,
+            Wait::Taken,
+        );
         self.state = State::Taken;
         self.ready_at = ASLEEP;
     }
@@ -387,7 +393,12 @@ impl Transaction {
         common.stats.completed += 1;
         common.stats.errors += u64::from(status != Status::Ok);
         let data = words_at(address as usize % 64, &word.to_le_bytes());
-        common.arbiters.ask(now, Access::store(address, 4, data, Interface::Word), tag, Wait::Taken);
+        common.arbiters.ask(
+            now,
+            Access::store(address, 4, data, Interface::Word),
+            tag,
+            Wait::Taken,
+        );
         self.ready_at = ASLEEP;
         false
     }

@@ -3,7 +3,7 @@
 //!
 //! | state | what it does | cost |
 //! |---|---|---|
-//! | begin | tid, ITT entry; the context's address space | a cycle, and until the MAQ has the entry |
+//! | begin | tid, ITT entry; the context's address space | a cycle, until the MAQ has the entry |
 //! | unroll | the next line | a cycle |
 //! | translate | writes and atomics: TLB, else a walk | a cycle, else three memory accesses more |
 //! | load | writes and atomics: the operands | a memory access |
@@ -178,8 +178,7 @@ impl Rgp {
         common.queues.pop();
         let unroll = Unroll::new(&work);
         let entry = Entry::new(qp, slot, &work, unroll.lines(), tid);
-        let transfer =
-            Transfer { qp, ctx_id, work, tid, unroll, is_in_itt: false, space: None };
+        let transfer = Transfer { qp, ctx_id, work, tid, unroll, is_in_itt: false, space: None };
         let Some(place) = self.transfers.put(transfer) else { return };
         self.store_entry(now, place, &entry, common);
         let reads = work.op.operand_bytes(work.length as usize) > 0;
@@ -226,8 +225,7 @@ impl Rgp {
             _ => State::Translate,
         };
         let piece = Piece::new(piece.buffer, bytes);
-        let line =
-            Line { state, ready_at: now + 1, request, space, piece, missing: 0, failed: 0 };
+        let line = Line { state, ready_at: now + 1, request, space, piece, missing: 0, failed: 0 };
         self.lines.put(line);
         transfer.unroll.advance();
         if transfer.unroll.lines() == 0 {
@@ -236,7 +234,8 @@ impl Rgp {
     }
 
     fn remove_transfer(&mut self, slot: u8) {
-        if let Some(age) = (0..self.transfers.len()).find(|&age| self.transfers.at(age) == Some(slot))
+        if let Some(age) =
+            (0..self.transfers.len()).find(|&age| self.transfers.at(age) == Some(slot))
         {
             self.transfers.remove_at(age);
         }
@@ -279,8 +278,8 @@ impl Rgp {
         let Some(line) = self.lines.get_mut(slot) else { return false };
         let tid = line.request.header.tid;
         let unsent = |transfer: &Transfer| transfer.tid == tid;
-        let transfer = (0..self.capacity)
-            .find(|&slot| self.transfers.get(slot).is_some_and(unsent));
+        let transfer =
+            (0..self.capacity).find(|&slot| self.transfers.get(slot).is_some_and(unsent));
         if let Some(place) = transfer {
             line.failed += self.transfers.get(place).map_or(0, |transfer| transfer.unroll.lines());
             self.remove_transfer(place);

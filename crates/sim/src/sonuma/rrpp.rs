@@ -78,8 +78,7 @@ impl Rrpp {
         let mut age = 0;
         while let Some(slot) = self.transactions.at(age) {
             let Some(transaction) = self.transactions.get_mut(slot) else { break };
-            let runs =
-                transaction.ready_at <= now && stages.take(transaction.state as u32);
+            let runs = transaction.ready_at <= now && stages.take(transaction.state as u32);
             if runs && transaction.advance(now, slot, common, fabric) {
                 self.transactions.remove_at(age);
             } else {

@@ -82,10 +82,11 @@ impl Default for RmcSpec {
             rgp_entries: 4,
             // Enough that a short request need not wait for the end of a long one.
             rgp_transfers: 4,
-            // As many as there are MAQ entries: more could not be reading.
-            rgp_lines: 32,
-            rrpp_requests: 32,
-            rcp_replies: 32,
+            // As many as the MAQ has entries, and half as many before and behind it: the paper's
+            // limit is to be the limit.
+            rgp_lines: 48,
+            rrpp_requests: 48,
+            rcp_replies: 48,
             // More than the cycles from a packet to its credit, so that one packet a cycle flows.
             lane_credits: 16,
         }
