@@ -147,7 +147,9 @@ impl Common {
         Common {
             nid,
             registers,
-            arbiters: Arbiters::new(accesses + spec.queue_pairs as usize),
+            arbiters: Arbiters::new(
+                accesses + spec.queue_pairs as usize + spec.rgp_transfers as usize * 2,
+            ),
             mmu: Mmu::new(spec),
             contexts: CtCache::new(spec.ct_cache_entries),
             queues: Queues::new(spec, nodes),

@@ -2,7 +2,8 @@
 //! heads and tails, and the first stages of the RGP (soNUMA §4.2, §4.3).
 //!
 //! The polls have their turns: one every few cycles, of one queue pair after the other, whether or
-//! not there is anything to see. A poll comes before all other accesses to the L1 and takes one
+//! not there is anything to see, but only while the RGP could take an entry: a full RGP holds the
+//! turn, so nobody loses his. A poll comes before all other accesses to the L1 and takes one
 //! port for one cycle. So its time depends on nothing but the cycle, and a poll that would see what
 //! it saw before can be left out: the queue pair sleeps until its block is taken away or written,
 //! and the next of its turns is just the one that would have noticed. What is left out of a poll is
@@ -75,6 +76,9 @@ pub struct Queues {
     waiting: usize,
     asleep: usize,
     sleeps: bool,
+    /// Turns so far, and the first cycle whose turn is not among them.
+    turns: u64,
+    counted: Cycle,
 }
 
 impl Queues {
@@ -92,6 +96,8 @@ impl Queues {
             waiting: 0,
             asleep: 0,
             sleeps: true,
+            turns: 0,
+            counted: 0,
         }
     }
 
@@ -171,11 +177,7 @@ impl Queues {
 
     /// The queue pair whose turn it is looks at its next entry (RGP stages 1 to 4).
     pub fn poll<M: L1>(&mut self, now: Cycle, l1: &M, maq: &mut Maq, arbiters: &mut Arbiters) {
-        let count = self.pairs.len() as u64;
-        if count == 0 || now % self.interval != 0 || !self.has_room() {
-            return;
-        }
-        let index = (now / self.interval % count) as usize;
+        let Some(index) = self.turn(now) else { return };
         let pair = &mut self.pairs[index];
         if !pair.is_present {
             return;
@@ -272,10 +274,28 @@ impl Queues {
         self.found.len() + self.waiting < self.capacity
     }
 
+    /// Whose turn it is in this cycle. Counts the turns of the cycles since the last call: nothing
+    /// but a call changes whether there is room.
+    fn turn(&mut self, now: Cycle) -> Option<usize> {
+        let (first, here) = (self.counted.div_ceil(self.interval), now.div_ceil(self.interval));
+        self.counted = now + 1;
+        if !self.has_room() {
+            return None;
+        }
+        self.turns += here - first;
+        if now % self.interval != 0 || self.pairs.is_empty() {
+            return None;
+        }
+        let turn = self.turns;
+        self.turns += 1;
+        Some((turn % self.pairs.len() as u64) as usize)
+    }
+
     fn next_poll(&self, from: Cycle) -> Option<Cycle> {
         let count = self.pairs.len() as u64;
-        let first = from.div_ceil(self.interval);
-        let turn = |index: u64| (first + (index + count - first % count) % count) * self.interval;
+        let (counted, first) = (self.counted.div_ceil(self.interval), from.div_ceil(self.interval));
+        let turns = self.turns + (first - counted);
+        let turn = |index: u64| (first + (index + count - turns % count) % count) * self.interval;
         let due = |(_, pair): &(usize, &Pair)| pair.is_present && pair.watch == Watch::Due;
         self.pairs.iter().enumerate().filter(due).map(|(index, _)| turn(index as u64)).min()
     }
