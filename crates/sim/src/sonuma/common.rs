@@ -42,7 +42,7 @@ impl Lane {
 
 /// The fabric interface: a queue of packets for each lane and direction.
 pub trait Fabric {
-    /// Whether a node takes part.
+    /// Whether a node takes part. What is sent to one that does not vanishes.
     fn is_up(&self, nid: u16) -> bool;
 
     /// Takes a packet. The RMC has a credit for it, which comes back by
@@ -97,6 +97,8 @@ pub struct RmcStats {
     pub served: u64,
     /// Answers with an error (RRPP).
     pub refused: u64,
+    /// Requests of lost nodes, which were not done (RRPP).
+    pub dropped: u64,
     /// Notifications (RRPP).
     pub notified: u64,
     /// Replies that answered a line (RCP).
@@ -136,6 +138,8 @@ pub struct Common {
     pub local: VecDeque<Local>,
     /// Packets that may be sent, by lane.
     pub credits: [u32; 2],
+    /// Transfers to lost nodes that the RGP has not given up yet.
+    pub losing: u32,
     /// Counters.
     pub stats: RmcStats,
 }
@@ -156,6 +160,7 @@ impl Common {
             tids: Tids::new(spec.itt_entries),
             local: VecDeque::with_capacity(LOCAL_ANSWERS),
             credits: [spec.lane_credits; 2],
+            losing: 0,
             stats: RmcStats::default(),
         }
     }
@@ -240,6 +245,11 @@ impl Tids {
     /// Index of the entry.
     pub const fn index_of(&self, tid: u32) -> u32 {
         tid & (self.capacity - 1)
+    }
+
+    /// Entries, free or not.
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
     }
 
     /// Entries in use.

@@ -13,7 +13,8 @@ pub type Words = [u64; 8];
 ///
 /// Whoever owns cache and RMC tells the RMC by [`Rmc::filled`](super::Rmc::filled) when something
 /// that was waited for is complete, and by [`Rmc::changed`](super::Rmc::changed) when a block has
-/// stopped being readable, for whatever reason: taken away or driven out.
+/// stopped being readable, for whatever reason: taken away, or driven out by another one that the RMC
+/// itself has asked for.
 pub trait L1 {
     /// Reads a block; `None` if it has to be waited for, until something is complete.
     fn load(&mut self, line: Line) -> Option<Words>;

@@ -24,8 +24,7 @@
 //!   has it, after one cycle.
 //!
 //! What it leaves out: the queue part of the CT$ never misses, as there are registers for all queue
-//! pairs that the RMC polls ([`queues`]); and the loss of a node is not acted on ([`Fabric::is_up`]
-//! is asked for new work only), for which the paper has the driver reset the RMC (§5.1).
+//! pairs that the RMC polls ([`queues`]), and the driver writes them.
 //!
 //! The simulated time between two ticks may be left out: [`Rmc::next`] says when there is something
 //! to do.

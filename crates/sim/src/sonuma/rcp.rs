@@ -64,6 +64,8 @@ struct Transaction {
     piece: Piece,
     /// Blocks that are not stored.
     missing: u8,
+    /// The transaction looks whether an ITT entry waits for this node, which is lost.
+    lost: Option<u16>,
 }
 
 /// The pipeline.
@@ -76,6 +78,10 @@ pub struct Rcp {
     counting: u64,
     /// Whose turn it is to enter: replies, or answers from within the node.
     local_first: bool,
+    /// Nodes that are lost and may be waited for.
+    lost: VecDeque<u16>,
+    /// The next entry of the ITT to be looked at for the first of them.
+    next_entry: u32,
 }
 
 impl Rcp {
@@ -86,6 +92,8 @@ impl Rcp {
             transactions: Slots::new(spec.rcp_replies),
             counting: 0,
             local_first: true,
+            lost: VecDeque::new(),
+            next_entry: 0,
         }
     }
 
@@ -95,7 +103,7 @@ impl Rcp {
         let mut stages = Stages::default();
         let mut age = 0;
         while let Some(slot) = self.transactions.at(age) {
-            if self.runs(slot, now, &mut stages) && self.advance(now, slot, common) {
+            if self.runs(slot, now, common, &mut stages) && self.advance(now, slot, common) {
                 self.transactions.remove_at(age);
             } else {
                 age += 1;
@@ -128,6 +136,10 @@ impl Rcp {
             State::Lock => {
                 transaction.take_progress(common, response);
                 transaction.state = State::Count;
+                if transaction.entry.is_none() {
+                    self.counting &= !(1 << slot);
+                    transaction.state = State::Written;
+                }
             }
             State::Taken => {
                 self.counting &= !(1 << slot);
@@ -148,7 +160,8 @@ impl Rcp {
 
     /// When there is something to do, from cycle `from` on.
     pub fn next(&self, from: Cycle, common: &Common) -> Option<Cycle> {
-        let arrives = !self.input.is_empty() || !common.local.is_empty();
+        let local = !common.local.is_empty() || !self.lost.is_empty();
+        let arrives = !self.input.is_empty() || local;
         if arrives && !self.transactions.is_full() {
             return Some(from);
         }
@@ -158,11 +171,27 @@ impl Rcp {
 
     /// Replies that are not done.
     pub fn under_way(&self) -> usize {
-        self.input.len() + self.transactions.len()
+        self.input.len() + self.transactions.len() + self.lost.len()
+    }
+
+    /// Looks for entries of the ITT that wait for a node, and completes them.
+    pub fn fail_node(&mut self, nid: u16) {
+        self.lost.push_back(nid);
     }
 
     fn receive<F: Fabric>(&mut self, now: Cycle, common: &mut Common, fabric: &mut F) {
         if self.transactions.is_full() {
+            return;
+        }
+        if common.losing == 0
+            && let Some(&nid) = self.lost.front()
+        {
+            self.transactions.put(Transaction::of_entry(self.next_entry, nid, now));
+            self.next_entry += 1;
+            if self.next_entry == common.tids.capacity() {
+                self.next_entry = 0;
+                self.lost.pop_front();
+            }
             return;
         }
         let has_local = !common.local.is_empty();
@@ -179,16 +208,17 @@ impl Rcp {
     }
 
     /// Whether a transaction is ready and its stage free, and nobody counts lines of its transfer.
-    fn runs(&mut self, slot: u8, now: Cycle, stages: &mut Stages) -> bool {
+    fn runs(&self, slot: u8, now: Cycle, common: &Common, stages: &mut Stages) -> bool {
         let Some(transaction) = self.transactions.get(slot) else { return false };
         if transaction.ready_at > now {
             return false;
         }
         if transaction.state == State::Lock {
-            let (mut rest, tid) = (self.counting, transaction.tid);
+            let index = |of: &Transaction| common.tids.index_of(of.tid);
+            let (mut rest, here) = (self.counting, index(transaction));
             while rest != 0 {
                 let other = rest.trailing_zeros() as u8;
-                if self.transactions.get(other).is_some_and(|other| other.tid == tid) {
+                if self.transactions.get(other).is_some_and(|other| index(other) == here) {
                     return false;
                 }
                 rest &= rest - 1;
@@ -236,7 +266,15 @@ impl Transaction {
             space: Space::default(),
             piece: Piece::new(0, 0),
             missing: 0,
+            lost: None,
         }
+    }
+
+    /// Looks at an entry of the ITT.
+    fn of_entry(index: u32, nid: u16, now: Cycle) -> Transaction {
+        let status = Status::NodeLost;
+        let nothing = Local::Answer { tid: index, lines: 0, status };
+        Transaction { lost: Some(nid), ..Transaction::of_local(&nothing, now) }
     }
 
     fn of_local(local: &Local, now: Cycle) -> Transaction {
@@ -252,6 +290,7 @@ impl Transaction {
             space: Space::default(),
             piece: Piece::new(0, 0),
             missing: 0,
+            lost: None,
         };
         match *local {
             Local::Answer { tid, lines, status } => Transaction { tid, lines, status, ..blank },
@@ -338,8 +377,9 @@ impl Transaction {
         self.ready_at = ASLEEP;
     }
 
-    /// Stage 2: how many lines the transfer waits for now.
-    fn take_progress(&mut self, common: &Common, response: &Response) {
+    /// Stage 2: how many lines the transfer waits for now. None if its node was lost meanwhile, or
+    /// if the entry does not wait for the lost node that this is about.
+    fn take_progress(&mut self, common: &mut Common, response: &Response) {
         let now = match &self.entry {
             None => entry_in(common, self.tid, response),
             Some(entry) => {
@@ -349,8 +389,16 @@ impl Transaction {
                 Entry::from_words(words)
             }
         };
-        self.entry = now.filter(|entry| entry.is_of(self.tid));
-        debug_assert!(self.entry.is_some(), "a transfer stays until its lines are answered");
+        if let Some(nid) = self.lost {
+            self.entry = now.filter(|entry| entry.remaining() > 0 && entry.dst_nid == nid);
+            if let Some(entry) = &mut self.entry {
+                (self.tid, self.lines) = (entry.tid(), entry.remaining());
+                entry.status = Status::NodeLost;
+            }
+        } else {
+            self.entry = now.filter(|entry| entry.is_of(self.tid));
+            common.stats.stale_replies += u64::from(self.entry.is_none());
+        }
     }
 
     /// Stage 2: these lines are answered.

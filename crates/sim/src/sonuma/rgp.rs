@@ -45,6 +45,8 @@ struct Transfer {
     is_in_itt: bool,
     /// Where its local buffer is; known from the start if nothing is read from it.
     space: Option<Space>,
+    /// Its node is lost: nothing more is sent.
+    is_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +150,17 @@ impl Rgp {
         ready.filter(|&at| at != ASLEEP).min().map(|at| at.max(from))
     }
 
+    /// Gives up the transfers to a lost node. Each goes when nothing of it is under way in the MAQ;
+    /// only then is it certain that the ITT has its entry.
+    pub fn fail_node(&mut self, nid: u16, common: &mut Common) {
+        for transfer in self.transfers.iter_mut() {
+            if transfer.work.dst_nid == nid && !transfer.is_lost {
+                transfer.is_lost = true;
+                common.losing += 1;
+            }
+        }
+    }
+
     /// Transfers and lines that are not sent.
     pub fn under_way(&self) -> usize {
         self.transfers.len() + self.lines.len()
@@ -178,7 +191,16 @@ impl Rgp {
         common.queues.pop();
         let unroll = Unroll::new(&work);
         let entry = Entry::new(qp, slot, &work, unroll.lines(), tid);
-        let transfer = Transfer { qp, ctx_id, work, tid, unroll, is_in_itt: false, space: None };
+        let transfer = Transfer {
+            qp,
+            ctx_id,
+            work,
+            tid,
+            unroll,
+            is_in_itt: false,
+            space: None,
+            is_lost: false,
+        };
         let Some(place) = self.transfers.put(transfer) else { return };
         self.store_entry(now, place, &entry, common);
         let reads = work.op.operand_bytes(work.length as usize) > 0;
@@ -204,7 +226,7 @@ impl Rgp {
     }
 
     /// Stage 6: the next line of the next transfer.
-    fn unroll(&mut self, now: Cycle, common: &Common) {
+    fn unroll(&mut self, now: Cycle, common: &mut Common) {
         if self.lines.is_full() {
             return;
         }
@@ -213,6 +235,9 @@ impl Rgp {
         let Some(slot) = after.clone().find(ready) else { return };
         self.turn = slot;
         let Some(transfer) = self.transfers.get_mut(slot) else { return };
+        if transfer.is_lost {
+            return self.remove_transfer(slot, common);
+        }
         let (Some(piece), Some(space)) = (transfer.unroll.peek(), transfer.space) else { return };
         let Transfer { work, tid, ctx_id, .. } = transfer;
         let request = rgp::request(work, &piece, common.nid, *ctx_id, *tid);
@@ -229,16 +254,14 @@ impl Rgp {
         self.lines.put(line);
         transfer.unroll.advance();
         if transfer.unroll.lines() == 0 {
-            self.remove_transfer(slot);
+            self.remove_transfer(slot, common);
         }
     }
 
-    fn remove_transfer(&mut self, slot: u8) {
-        if let Some(age) =
-            (0..self.transfers.len()).find(|&age| self.transfers.at(age) == Some(slot))
-        {
-            self.transfers.remove_at(age);
-        }
+    fn remove_transfer(&mut self, slot: u8, common: &mut Common) {
+        let age = (0..self.transfers.len()).find(|&age| self.transfers.at(age) == Some(slot));
+        let transfer = age.and_then(|age| self.transfers.remove_at(age));
+        common.losing -= u32::from(transfer.is_some_and(|transfer| transfer.is_lost));
     }
 
     /// One state of a line; whether it has left.
@@ -282,7 +305,7 @@ impl Rgp {
             (0..self.capacity).find(|&slot| self.transfers.get(slot).is_some_and(unsent));
         if let Some(place) = transfer {
             line.failed += self.transfers.get(place).map_or(0, |transfer| transfer.unroll.lines());
-            self.remove_transfer(place);
+            self.remove_transfer(place, common);
         }
         let Some(line) = self.lines.get(slot) else { return false };
         let lines = line.failed + 1;

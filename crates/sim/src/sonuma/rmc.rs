@@ -83,6 +83,13 @@ impl Rmc {
         self.common.contexts.invalidate(ctx_id);
     }
 
+    /// Completes everything that waits for a node with `node lost`; replies that come later find
+    /// nothing. To be called after [`Fabric::is_up`] has turned `false` for the node.
+    pub fn fail_node(&mut self, nid: u16) {
+        self.rgp.fail_node(nid, &mut self.common);
+        self.rcp.fail_node(nid);
+    }
+
     /// A block has come to the L1, or the right to change it.
     pub fn filled<M: L1>(&mut self, now: Cycle, line: Line, l1: &mut M) {
         self.maq.filled(now, line, l1, &mut self.written);

@@ -73,7 +73,7 @@ impl Rrpp {
 
     /// One cycle.
     pub fn step<F: Fabric>(&mut self, now: Cycle, common: &mut Common, fabric: &mut F) {
-        self.receive(now, fabric);
+        self.receive(now, common, fabric);
         let mut stages = Stages::default();
         let mut age = 0;
         while let Some(slot) = self.transactions.at(age) {
@@ -127,13 +127,17 @@ impl Rrpp {
         self.input.len() + self.transactions.len()
     }
 
-    fn receive<F: Fabric>(&mut self, now: Cycle, fabric: &mut F) {
+    fn receive<F: Fabric>(&mut self, now: Cycle, common: &mut Common, fabric: &mut F) {
         if self.transactions.is_full() {
             return;
         }
         if let Some(request) = self.input.pop_front() {
             fabric.taken(Lane::Request);
-            self.transactions.put(Transaction::new(request, now));
+            if fabric.is_up(request.header.src_nid) {
+                self.transactions.put(Transaction::new(request, now));
+            } else {
+                common.stats.dropped += 1;
+            }
         }
     }
 }

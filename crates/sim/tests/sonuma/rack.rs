@@ -71,6 +71,8 @@ pub struct Rack {
     pub skips: bool,
     pub ticks: u64,
     pub log: Log,
+    /// A node that neither sends nor receives.
+    lost: Option<usize>,
 }
 
 pub const LOCAL: FabricSpec = FabricSpec { latency: 20, jitter: 0, window: usize::MAX };
@@ -110,13 +112,17 @@ impl Rack {
             skips: true,
             ticks: 0,
             log: Vec::new(),
+            lost: None,
         }
     }
 
     /// A new cycle: what comes from memory and fabric.
     pub fn begin(&mut self) {
         self.now += 1;
-        for node in &mut self.nodes {
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            if self.lost == Some(index) {
+                continue;
+            }
             node.begin(self.now, self.fabric.window);
         }
     }
@@ -124,6 +130,9 @@ impl Rack {
     /// The RMCs have their cycle.
     pub fn end(&mut self) {
         for index in 0..self.nodes.len() {
+            if self.lost == Some(index) {
+                continue;
+            }
             let Node { rmc, fake, port, room, returning, .. } = &mut self.nodes[index];
             if self.skips && rmc.next(self.now).is_none_or(|next| next > self.now) {
                 continue;
@@ -148,9 +157,23 @@ impl Rack {
             Packet::Request(request) => request.header.dst_nid,
             Packet::Reply(reply) => reply.header.dst_nid,
         };
+        if self.lost == Some(usize::from(dst)) {
+            return;
+        }
         let FabricSpec { latency, jitter, .. } = self.fabric;
         let at = self.now + latency + self.random.below(jitter + 1);
         self.nodes[usize::from(dst)].arriving[Lane::of(&packet) as usize].push_back((at, packet));
+    }
+
+    /// A node is gone; the other ones learn of it.
+    pub fn lose(&mut self, lost: usize) {
+        self.lost = Some(lost);
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            if index != lost {
+                node.port.lost.push(lost as u16);
+                node.rmc.fail_node(lost as u16);
+            }
+        }
     }
 
     pub fn core_write(&mut self, node: usize, address: u64, value: u64) {
@@ -161,13 +184,16 @@ impl Rack {
     }
 
     pub fn is_idle(&self) -> bool {
-        let idle = |node: &Node| {
+        let idle = |(index, node): (usize, &Node)| {
+            if self.lost == Some(index) {
+                return true;
+            }
             node.rmc.is_idle()
                 && node.fake.is_quiet()
                 && node.returning.is_empty()
                 && node.arriving.iter().all(VecDeque::is_empty)
         };
-        self.nodes.iter().all(idle)
+        self.nodes.iter().enumerate().all(idle)
     }
 }
 

@@ -411,6 +411,51 @@ fn queue_pairs_may_go_at_any_time() {
     }
 }
 
+/// A node goes while operations are under way: all of them end, those that wait for it with its
+/// loss; the ITT is free again, and serves what is done next.
+#[test]
+fn what_waits_for_a_lost_node_ends() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let mut run = Run::new(&Setting { pairs: 0, ..setting(seed) });
+        let mut qp = CoreQp::new(&mut run.rack, 0, 0, 8, Rights::ReadWrite);
+        let post = |run: &mut Run, qp: &mut CoreQp, slot: u64, dst_nid: u16| {
+            let op_code = [Op::Read, Op::Write, Op::FetchAdd][slot as usize % 3] as u8;
+            let length = if slot % 3 == 2 { 8 } else { 1280 };
+            let (offset, buffer) = (slot * 1280, BUFFERS_AT + slot * 1280);
+            qp.post(
+                &mut run.rack,
+                WqEntry { phase: false, op_code, dst_nid, offset, length, buffer },
+            );
+            qp.publish(&mut run.rack);
+        };
+        (0..8).for_each(|slot| post(&mut run, &mut qp, slot, 1));
+        let mut ended = Vec::new();
+        let mut goes_at = Some(seed * 30 + 1);
+        while ended.len() < 9 || !run.rack.is_idle() {
+            run.rack.begin();
+            assert!(run.rack.now < 300_000, "seed {seed}: hangs after {ended:?}");
+            if goes_at.take_if(|at| *at == run.rack.now).is_some() {
+                run.rack.lose(1);
+            }
+            if let Some((_, code)) = qp.poll(&mut run.rack) {
+                ended.push(code);
+                if ended.len() == 8 {
+                    run.rack.nodes[0].fake.make_calm();
+                    post(&mut run, &mut qp, 0, 0);
+                }
+            }
+            run.rack.end();
+        }
+        // Buffers of some of them cross the page that is not there.
+        let all = [Status::Ok, Status::NodeLost, Status::BadLocalBuffer].map(|status| status as u8);
+        assert!(ended.iter().all(|code| all.contains(code)), "seed {seed}: {ended:?}");
+        assert_eq!(ended[8], Status::Ok as u8);
+        lost += ended.iter().filter(|&&code| code == Status::NodeLost as u8).count();
+    }
+    assert!(lost > 60, "only {lost} operations were lost");
+}
+
 /// New work for a node that is lost ends at once.
 #[test]
 fn lost_nodes_are_not_asked() {
