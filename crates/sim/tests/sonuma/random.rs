@@ -525,3 +525,52 @@ fn the_rmc_keeps_what_it_is_not_told_to_forget() {
     run.rack.nodes[1].rmc.invalidate_context(0);
     assert_eq!(read(&mut run).0, Status::NodeLost);
 }
+
+/// A work queue that another node writes, through this RMC's own L1: the poll that sleeps on the
+/// block wakes in the cycle in which polling would have seen the entry.
+#[test]
+fn stores_of_the_rmc_itself_wake_its_polls() {
+    for is_warm in [true, false] {
+        for start in 900..906 {
+            let asleep = completed_by_remote(is_warm, start, false);
+            assert_eq!(asleep, completed_by_remote(is_warm, start, true), "warm: {is_warm}");
+        }
+    }
+}
+
+/// The cycle in which an entry that node 0 has written into a work queue of node 1 is complete; the
+/// write is posted in cycle `start`.
+fn completed_by_remote(is_warm: bool, start: u64, is_awake: bool) -> u64 {
+    let setting = Setting { pairs: 0, hostile: false, awake: is_awake, ..setting(0) };
+    let mut run = Run::new(&Setting { skips: !is_awake, ..setting });
+    let mut writer = CoreQp::new(&mut run.rack, 0, 0, 8, Rights::ReadWrite);
+    // The first one's queue is where no offset of the segment reaches.
+    CoreQp::new(&mut run.rack, 1, 0, 8, Rights::ReadWrite);
+    let target = CoreQp::new(&mut run.rack, 1, 0, 8, Rights::ReadWrite);
+    let (space, page) = (run.spaces[1][0], SEGMENT_AT / 8192 * 8192);
+    let node = &mut run.rack.nodes[1];
+    let (wq, cq) = (target.place.wq, target.place.cq);
+    node.driver.map(space, page, wq / 8192 * 8192, 0, Rights::ReadWrite, &mut node.fake);
+    if is_warm {
+        node.fake.warm();
+    }
+    let nothing = WqEntry { phase: true, op_code: 0, dst_nid: 0, offset: 0, length: 0, buffer: 0 };
+    let bytes: Vec<u8> = nothing.encode().into_iter().flat_map(u64::to_le_bytes).collect();
+    run.rack.nodes[0].write(run.spaces[0][0], BUFFERS_AT, &bytes);
+    let offset = page + wq % 8192 - SEGMENT_AT;
+    loop {
+        run.rack.begin();
+        assert!(run.rack.now < 10_000, "nobody has seen the entry");
+        if run.rack.now == start {
+            let (op_code, dst_nid) = (Op::Write as u8, 1);
+            let entry =
+                WqEntry { phase: false, op_code, dst_nid, offset, length: 16, buffer: BUFFERS_AT };
+            writer.post(&mut run.rack, entry);
+            writer.publish(&mut run.rack);
+        }
+        run.rack.end();
+        if run.rack.nodes[1].fake.words[cq as usize / 8] != 0 {
+            return run.rack.now;
+        }
+    }
+}
