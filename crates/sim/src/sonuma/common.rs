@@ -356,3 +356,54 @@ impl Piece {
         waited
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rackmem_abi::{MAX_LENGTH, MAX_OFFSET, MAX_TID, Op};
+    use rackmem_rmc::itt::Entry;
+    use rackmem_rmc::{Unroll, Work};
+
+    use super::*;
+    use crate::engine::Random;
+
+    /// What the RCP reads out of memory is what the RGP has put there.
+    #[test]
+    fn itt_entries_round_trip() {
+        let mut random = Random::new(1, 0);
+        for _ in 0..10_000 {
+            let mut below = |n: u64| random.below(n);
+            let work = Work {
+                op: Op::ALL[below(6) as usize],
+                dst_nid: below(4096) as u16,
+                offset: below(MAX_OFFSET + 1),
+                length: below(u64::from(MAX_LENGTH) + 1) as u32,
+                buffer: below(1 << 48),
+            };
+            let qp = QpId::new(below(4096) as u16, below(1 << 16) as u16);
+            let tid = below(u64::from(MAX_TID) + 1) as u32;
+            let lines = Unroll::new(&work).lines();
+            let mut entry = Entry::new(qp, below(128) as u16, &work, lines, tid);
+            assert_eq!(Entry::from_words(entry.words()), Some(entry));
+            let before = entry.words();
+            entry.answer(1 + below(u64::from(lines)) as u32, Status::ALL[below(9) as usize]);
+            assert_eq!(Entry::from_words(entry.words()), Some(entry));
+            assert_eq!(entry.words()[1..], before[1..], "an answer changes the first word only");
+            assert_eq!(Entry::from_words(Entry::free(tid).words()), Some(Entry::free(tid)));
+        }
+        assert_eq!(Entry::from_words([u64::MAX; 4]), None);
+    }
+
+    /// A piece of a buffer lies in as many blocks as its bytes say, and they make it up.
+    #[test]
+    fn pieces_are_made_of_their_parts() {
+        for offset in 0..64 {
+            for bytes in 1..=64 {
+                let piece = Piece::new(0x1000 + offset, bytes);
+                let parts: Vec<_> = (0..piece.parts()).map(|part| piece.part(part).1).collect();
+                assert_eq!(parts.iter().map(|range| range.len()).sum::<usize>(), bytes);
+                assert!(parts.iter().all(|range| !range.is_empty()));
+                assert_eq!(parts.len() as u64, (offset + bytes as u64).div_ceil(64));
+            }
+        }
+    }
+}
