@@ -81,7 +81,6 @@ pub struct Rgp {
     turn: u8,
     capacity: u8,
     lines: Slots<Line>,
-    per_cycle: u32,
 }
 
 impl Rgp {
@@ -92,7 +91,6 @@ impl Rgp {
             turn: 0,
             capacity: spec.rgp_transfers as u8,
             lines: Slots::new(spec.rgp_lines),
-            per_cycle: spec.unroll_per_cycle,
         }
     }
 
@@ -109,9 +107,8 @@ impl Rgp {
                 age += 1;
             }
         }
-        for _ in 0..self.per_cycle {
-            self.unroll(now, common);
-        }
+        // One line a cycle (Manycore NI §6.1.3).
+        self.unroll(now, common);
         self.begin(now, common, fabric);
     }
 

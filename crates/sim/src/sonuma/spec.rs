@@ -1,6 +1,7 @@
 //! What an RMC is made of.
 
 use rackmem_rmc::MAX_ITT_CAPACITY;
+use rackmem_rmc::qp::MAX_QPS;
 use serde::{Deserialize, Serialize};
 
 use super::page::Format;
@@ -23,8 +24,6 @@ pub struct RmcSpec {
     pub tlb_entries: u32,
     /// Size of a page: 4096 or 8192 (Table 1).
     pub page_bytes: u64,
-    /// Requests that an RGP unrolls a cycle (Manycore NI §6.1.3).
-    pub unroll_per_cycle: u32,
 
     /// Time in which a load gets the data of a store that is in the MAQ.
     pub forward_cycles: u32,
@@ -63,7 +62,6 @@ impl Default for RmcSpec {
             l1_latency_cycles: 3,
             tlb_entries: 32,
             page_bytes: 8192,
-            unroll_per_cycle: 1,
             // A comparison of addresses and a multiplexer.
             forward_cycles: 1,
             // The word of a 64-bit core: "a conventional word-wide interface" (§4.3).
@@ -126,7 +124,6 @@ impl RmcSpec {
             ("tlb_entries", self.tlb_entries),
             ("ct_cache_entries", self.ct_cache_entries),
             ("poll_interval_cycles", self.poll_interval_cycles),
-            ("unroll_per_cycle", self.unroll_per_cycle),
             ("lane_credits", self.lane_credits),
         ];
         for (name, value) in positive {
@@ -137,9 +134,12 @@ impl RmcSpec {
         if self.maq_entries < 2 {
             return Err("maq_entries is 1, but polling keeps one for itself".to_owned());
         }
+        if self.queue_pairs as usize > MAX_QPS {
+            return Err(format!("queue_pairs is {}, but may be {MAX_QPS}", self.queue_pairs));
+        }
         if !self.itt_entries.is_power_of_two() || self.itt_entries > MAX_ITT_CAPACITY {
-            let entries = self.itt_entries;
-            return Err(format!("itt_entries is {entries}, not a power of two up to 4096"));
+            let (entries, most) = (self.itt_entries, MAX_ITT_CAPACITY);
+            return Err(format!("itt_entries is {entries}, not a power of two up to {most}"));
         }
         if self.page_bytes != 4096 && self.page_bytes != 8192 {
             return Err(format!("page_bytes is {}, but may be 4096 or 8192", self.page_bytes));
@@ -148,5 +148,35 @@ impl RmcSpec {
             return Err(format!("word_bytes is {}, but may be 8 to 64", self.word_bytes));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_made_is_named() {
+        assert_eq!(RmcSpec::default().check(), Ok(()));
+        let wrong = [
+            ("maq_entries", RmcSpec { maq_entries: 1, ..RmcSpec::default() }),
+            ("rgp_lines", RmcSpec { rgp_lines: 65, ..RmcSpec::default() }),
+            ("l1_ports", RmcSpec { l1_ports: 0, ..RmcSpec::default() }),
+            ("itt_entries", RmcSpec { itt_entries: 96, ..RmcSpec::default() }),
+            ("page_bytes", RmcSpec { page_bytes: 16384, ..RmcSpec::default() }),
+            ("word_bytes", RmcSpec { word_bytes: 4, ..RmcSpec::default() }),
+            ("queue_pairs", RmcSpec { queue_pairs: 5000, ..RmcSpec::default() }),
+        ];
+        for (field, spec) in wrong {
+            let error = spec.check().unwrap_err();
+            assert!(error.starts_with(field), "{field}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_name_what_they_change() {
+        let spec: RmcSpec = toml::from_str("maq_entries = 16").unwrap();
+        assert_eq!(spec, RmcSpec { maq_entries: 16, ..RmcSpec::default() });
+        assert!(toml::from_str::<RmcSpec>("maq = 16").is_err());
     }
 }

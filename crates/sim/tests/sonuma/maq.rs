@@ -2,6 +2,7 @@
 
 use rackmem_sim::engine::Random;
 use rackmem_sim::sonuma::RmcSpec;
+use rackmem_sim::sonuma::arbiter::{Arbiters, Wait};
 use rackmem_sim::sonuma::maq::{Access, Action, Interface, Maq, Response, Source, Tag};
 use rackmem_sim::sonuma::memory::{bytes_of, mask};
 
@@ -150,4 +151,36 @@ fn ports_limit_what_is_issued() {
         assert_eq!(now, issued + u64::from(spec.l1_latency_cycles) + cycles - 1, "{interface:?}");
     }
     assert_eq!(mask(0, 64), u64::MAX);
+}
+
+/// A MAQ that is always full: all four arbiters get as much of it, each in the order of asking.
+#[test]
+fn arbiters_have_their_turns() {
+    let spec = RmcSpec { maq_entries: 2, ..RmcSpec::default() };
+    let mut fake = Fake::new(64 * 64, (1, 1), 0, &spec);
+    fake.warm();
+    let (mut maq, mut arbiters) = (Maq::new(&spec), Arbiters::new(8));
+    let sources = [Source::Rcp, Source::Rrpp, Source::Rgp, Source::Walker];
+    let (mut out, mut asked, mut answered) = (Vec::new(), [0u16; 4], [0u16; 4]);
+    for now in 1..1000 {
+        maq.begin(now);
+        maq.collect(now, &mut out);
+        for response in out.drain(..) {
+            let Response { tag: Tag { source, slot, .. }, .. } = response;
+            assert_eq!(slot, answered[source as usize], "{source:?} out of order");
+            answered[source as usize] += 1;
+        }
+        arbiters.forward(now, &mut maq, &mut out);
+        maq.issue(now, &mut fake, &mut Vec::new());
+        for source in sources {
+            while arbiters.waiting(source) < 4 {
+                let slot = asked[source as usize];
+                let access = Access::load(u64::from(slot) % 64 * 64, 8, Interface::Word);
+                arbiters.ask(now, access, Tag { source, stage: 0, slot }, Wait::Done);
+                asked[source as usize] += 1;
+            }
+        }
+    }
+    let (least, most) = (answered.iter().min().unwrap(), answered.iter().max().unwrap());
+    assert!(most - least <= 1 && *least > 50, "{answered:?}");
 }

@@ -225,6 +225,11 @@ impl Run {
     }
 
     fn check_all(&self) {
+        // A stage serves one transaction a cycle, so each lane gets one packet.
+        let of = |sent: &(u64, usize, _)| (sent.0, sent.1, Lane::of(&sent.2) as usize);
+        let mut sent: Vec<_> = self.rack.log.iter().map(of).collect();
+        sent.sort_unstable();
+        assert!(sent.is_sorted_by(|one, other| one < other), "two packets in a cycle");
         for node in 0..2 {
             for ctx in 0..JOINED.len() {
                 for is_segment in [false, true] {
