@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use rackmem_abi::{MAX_TID, Op, Status};
+use rackmem_abi::{MAX_ADDRESS, MAX_OFFSET, MAX_TID, Op, Status};
 
 use crate::{QpId, Work};
 
@@ -112,18 +112,7 @@ impl Itt {
         self.in_use += 1;
         let entry = &mut self.entries[index];
         let tid = entry.tid;
-        *entry = Entry {
-            buffer: work.buffer,
-            base: work.offset,
-            length: work.length,
-            remaining: lines,
-            tid,
-            qp: Some(qp),
-            dst_nid: work.dst_nid,
-            slot,
-            op: work.op,
-            status: Status::Ok,
-        };
+        *entry = Entry::new(qp, slot, work, lines, tid);
         Some(tid)
     }
 
@@ -131,7 +120,7 @@ impl Itt {
     #[inline]
     pub fn get(&self, tid: u32) -> Option<&Entry> {
         let entry = &self.entries[self.index_of(tid)];
-        (entry.tid == tid && entry.remaining > 0).then_some(entry)
+        entry.is_of(tid).then_some(entry)
     }
 
     /// Counts `lines` lines as answered with `status`; the first error stays. Returns the transfer
@@ -143,14 +132,10 @@ impl Itt {
     pub fn answer(&mut self, tid: u32, lines: u32, status: Status) -> Option<Entry> {
         let index = self.index_of(tid);
         let entry = &mut self.entries[index];
-        if entry.tid != tid || entry.remaining == 0 {
+        if !entry.is_of(tid) {
             return None;
         }
-        if entry.status == Status::Ok {
-            entry.status = status;
-        }
-        entry.remaining = entry.remaining.saturating_sub(lines);
-        (entry.remaining == 0).then(|| self.release(index))
+        entry.answer(lines, status).then(|| self.release(index))
     }
 
     /// Takes out the next transfer, from index `from` on, that waits for a node; its index too.
@@ -193,6 +178,95 @@ impl Itt {
 }
 
 impl Entry {
+    /// RGP stage 5: the entry of a transfer whose `lines` lines are not answered.
+    #[inline]
+    pub const fn new(qp: QpId, slot: u16, work: &Work, lines: u32, tid: u32) -> Self {
+        Self {
+            buffer: work.buffer,
+            base: work.offset,
+            length: work.length,
+            remaining: lines,
+            tid,
+            qp: Some(qp),
+            dst_nid: work.dst_nid,
+            slot,
+            op: work.op,
+            status: Status::Ok,
+        }
+    }
+
+    /// Whether the transfer with this tid is the one that the entry is in use for.
+    #[inline]
+    pub const fn is_of(&self, tid: u32) -> bool {
+        self.tid == tid && self.remaining > 0
+    }
+
+    /// RCP stage 2: counts `lines` lines as answered with `status`; whether they were the last.
+    #[inline]
+    pub fn answer(&mut self, lines: u32, status: Status) -> bool {
+        if self.status == Status::Ok {
+            self.status = status;
+        }
+        self.remaining = self.remaining.saturating_sub(lines);
+        self.remaining == 0
+    }
+
+    /// The entry as four words, for those who keep the table in memory (soNUMA §4.2).
+    ///
+    /// | word | bits | field |
+    /// |---|---|---|
+    /// | 0 | 0..24 | tid |
+    /// | 0 | 24..48 | lines without an answer; 0 = the entry is free |
+    /// | 0 | 48..56 | status |
+    /// | 0 | 56..64 | operation |
+    /// | 1 | 0..48 | address of the local buffer |
+    /// | 1 | 48..64 | slot |
+    /// | 2 | 0..40 | offset in the destination's segment |
+    /// | 2 | 40..64 | length in bytes |
+    /// | 3 | 0..16 | destination node |
+    /// | 3 | 16..32 | queue pair: index |
+    /// | 3 | 32..48 | queue pair: generation |
+    /// | 3 | 48 | the queue pair is there |
+    ///
+    /// All that [`Entry::answer`] changes is in word 0.
+    #[inline]
+    pub const fn words(&self) -> [u64; 4] {
+        let qp = match self.qp {
+            Some(QpId { index, generation }) => {
+                (index as u64) << 16 | (generation as u64) << 32 | 1 << 48
+            }
+            None => 0,
+        };
+        [
+            self.tid as u64
+                | (self.remaining as u64) << 24
+                | (self.status as u64) << 48
+                | (self.op as u64) << 56,
+            (self.buffer & MAX_ADDRESS) | (self.slot as u64) << 48,
+            (self.base & MAX_OFFSET) | (self.length as u64) << 40,
+            self.dst_nid as u64 | qp,
+        ]
+    }
+
+    /// The entry in these words; `None` if no [`Entry::words`] gives them.
+    #[inline]
+    pub fn from_words(words: [u64; 4]) -> Option<Self> {
+        let index = (words[3] >> 16) as u16;
+        let qp = QpId { index, generation: (words[3] >> 32) as u16 };
+        Some(Self {
+            buffer: words[1] & MAX_ADDRESS,
+            base: words[2] & MAX_OFFSET,
+            length: (words[2] >> 40) as u32,
+            remaining: (words[0] >> 24) as u32 & MAX_TID,
+            tid: words[0] as u32 & MAX_TID,
+            qp: (words[3] >> 48 & 1 != 0).then_some(qp),
+            dst_nid: words[3] as u16,
+            slot: (words[1] >> 48) as u16,
+            op: Op::from_code((words[0] >> 56) as u8)?,
+            status: Status::from_code((words[0] >> 48) as u8)?,
+        })
+    }
+
     /// Lines without an answer, sent or not.
     #[inline]
     pub const fn remaining(&self) -> u32 {
@@ -205,7 +279,8 @@ impl Entry {
         self.tid
     }
 
-    const fn free(tid: u32) -> Self {
+    /// A free entry, whose next transfer will have this tid.
+    pub const fn free(tid: u32) -> Self {
         Self {
             buffer: 0,
             base: 0,

@@ -34,6 +34,12 @@ pub const fn answers(reply: &Reply, nid: u16, entry: &Entry) -> bool {
     }
 }
 
+/// Stage 3: where in the local buffer the bytes of a reply that [`answers`] belong.
+#[inline]
+pub const fn target(reply: &Reply, entry: &Entry) -> u64 {
+    entry.buffer + (reply.header.offset - entry.base)
+}
+
 /// Stage 3: stores what the reply brings; returns how the line ended.
 #[inline]
 pub fn store<M: Memory>(reply: &Reply, entry: &Entry, mem: &mut M) -> Status {
@@ -42,8 +48,7 @@ pub fn store<M: Memory>(reply: &Reply, entry: &Entry, mem: &mut M) -> Status {
     let (Some(qp), 1..) = (entry.qp, bytes) else {
         return reply.status;
     };
-    let address = entry.buffer + (reply.header.offset - entry.base);
-    match mem.store(qp, address, &reply.payload[..bytes]) {
+    match mem.store(qp, target(reply, entry), &reply.payload[..bytes]) {
         Ok(()) => Status::Ok,
         Err(status) => status,
     }

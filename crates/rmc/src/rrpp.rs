@@ -3,8 +3,8 @@
 //!
 //! | stage | here |
 //! |---|---|
-//! | 1: decode | [`check`] |
-//! | 2, 3: context table, bounds | [`check`] |
+//! | 1: decode | [`decode`] |
+//! | 2, 3: context table, bounds | [`check`], [`Bounds::check`](crate::Bounds::check) |
 //! | 4: translate | [`Memory`] |
 //! | 5: access | [`execute`] |
 //! | 6: reply | [`reply`] |
@@ -21,6 +21,16 @@ use crate::{ContextTable, Memory};
 /// what [`ContextTable::lookup`] and [`Bounds::check`](crate::Bounds::check) say.
 #[inline]
 pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), Status> {
+    decode(header, nid)?;
+    contexts.lookup(header.ctx_id)?.check(header.offset, u64::from(header.length))
+}
+
+/// Stage 1: whether node `nid` is meant and some RGP may have written the header.
+///
+/// # Errors
+/// [`Status::NoNode`], [`Status::MisalignedAtomic`] or [`Status::BadOperation`].
+#[inline]
+pub const fn decode(header: &Header, nid: u16) -> Result<(), Status> {
     if header.dst_nid != nid {
         return Err(Status::NoNode);
     }
@@ -28,7 +38,7 @@ pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), S
         let atomic = header.op.is_atomic();
         return Err(if atomic { Status::MisalignedAtomic } else { Status::BadOperation });
     }
-    contexts.lookup(header.ctx_id)?.check(header.offset, u64::from(header.length))
+    Ok(())
 }
 
 /// Stage 5: does what a checked request says and leaves the bytes for the reply in `result`.
@@ -85,8 +95,9 @@ pub fn process<M: Memory>(
     }
 }
 
+/// The `index`-th operand of an atomic: `{addend}` or `{expected, desired}`.
 #[inline]
-fn operand(payload: &[u8; LINE_BYTES], index: usize) -> u64 {
+pub fn operand(payload: &[u8; LINE_BYTES], index: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&payload[index * 8..index * 8 + 8]);
     u64::from_le_bytes(bytes)

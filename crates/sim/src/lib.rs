@@ -12,6 +12,7 @@
 //! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
 //! | [`coherence`] | the protocol as pure state machines |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
+//! | [`sonuma`] | the remote memory controller of Scale-Out NUMA, stage by stage |
 //! | [`machine`] | machine files |
 //! | [`report`] | what a run found out |
 
@@ -22,3 +23,4 @@ pub mod machine;
 pub mod noc;
 pub mod report;
 pub mod run;
+pub mod sonuma;

@@ -1,0 +1,232 @@
+//! What the device driver does before an RMC runs (soNUMA §5.1): it lays out context table, inflight
+//! transaction table, page tables, segments, local buffers and queues in the node's memory. All
+//! pages are pinned; nothing of this takes simulated time.
+
+use rackmem_abi::{CQ_ENTRY_BYTES, LINE_BYTES, Status, WQ_ENTRY_BYTES};
+use rackmem_rmc::itt::Entry;
+use rackmem_rmc::{Bounds, Rights};
+
+use super::common::{ITT_ENTRY_BYTES, Registers};
+use super::ct::{CT_ENTRY_BYTES, Context, QP_ENTRY_BYTES, QueuePair, Segment};
+use super::memory::{Image, LINE};
+use super::mmu::Space;
+use super::page::{
+    self, ACCESSED, DIRTY, Fault, Format, LEVELS, Mapping, READ, Step, USER, VALID, WRITE,
+    leaf_entry, table_entry,
+};
+use super::spec::RmcSpec;
+
+/// The driver of one node. Memory is zero where it has not written.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    format: Format,
+    /// The next free byte of physical memory, and the end.
+    next: u64,
+    end: u64,
+    registers: Registers,
+    spaces: u16,
+}
+
+impl Driver {
+    /// Puts an empty context table of `contexts` entries and a free inflight transaction table into
+    /// memory, which has these physical addresses.
+    ///
+    /// # Panics
+    /// This and the other functions: if memory is too small.
+    pub fn new(
+        spec: &RmcSpec,
+        memory: std::ops::Range<u64>,
+        contexts: u16,
+        image: &mut impl Image,
+    ) -> Driver {
+        let (next, end) = (memory.start.next_multiple_of(spec.page_bytes), memory.end);
+        let registers = Registers { ct_base: 0, ct_entries: contexts, itt_base: 0 };
+        let mut driver = Driver { format: spec.format(), next, end, registers, spaces: 0 };
+        driver.registers.ct_base = driver.allocate(u64::from(contexts) * CT_ENTRY_BYTES, LINE);
+        let entries = u64::from(spec.itt_entries);
+        driver.registers.itt_base = driver.allocate(entries * ITT_ENTRY_BYTES, LINE);
+        for ctx_id in 0..contexts {
+            driver.write_context(ctx_id, &Context::NONE, image);
+        }
+        for tid in 0..spec.itt_entries {
+            let address = driver.registers.itt_base + u64::from(tid) * ITT_ENTRY_BYTES;
+            write_words(image, address, &Entry::free(tid).words());
+        }
+        driver
+    }
+
+    /// What the RMC's base registers are to hold.
+    pub const fn registers(&self) -> Registers {
+        self.registers
+    }
+
+    /// A new address space, with nothing in it.
+    pub fn new_space(&mut self) -> Space {
+        self.spaces += 1;
+        let page = self.format.page_bytes();
+        Space { asid: self.spaces, root: self.allocate(page, page) }
+    }
+
+    /// Physical memory of so many bytes, aligned.
+    pub fn allocate(&mut self, bytes: u64, align: u64) -> u64 {
+        let at = self.next.next_multiple_of(align);
+        self.next = at + bytes;
+        assert!(self.next <= self.end, "{bytes} bytes do not fit into the node's memory");
+        at
+    }
+
+    /// Maps pages of new memory at a range of virtual addresses; whole pages of the lowest level.
+    pub fn map_new(
+        &mut self,
+        space: Space,
+        virt: std::ops::Range<u64>,
+        rights: Rights,
+        image: &mut impl Image,
+    ) {
+        let page = self.format.page_bytes();
+        let (mut at, end) = (virt.start / page * page, virt.end.next_multiple_of(page));
+        while at < end {
+            let phys = self.allocate(page, page);
+            self.map(space, at, phys, 0, rights, image);
+            at += page;
+        }
+    }
+
+    /// Maps a page of `level` (0 = the lowest) and makes the tables above it.
+    ///
+    /// # Panics
+    /// If an address is not aligned to the page's size or a larger page is in the way.
+    pub fn map(
+        &mut self,
+        space: Space,
+        virt: u64,
+        phys: u64,
+        level: u32,
+        rights: Rights,
+        image: &mut impl Image,
+    ) {
+        let bytes = self.format.leaf_bytes(level);
+        assert!(virt % bytes == 0 && phys % bytes == 0, "pages are aligned to their size");
+        assert!(self.format.is_user(virt), "no application has address {virt:#x}");
+        let writes = if rights == Rights::ReadWrite { WRITE | DIRTY } else { 0 };
+        let entry = leaf_entry(phys, READ | USER | ACCESSED | writes);
+        let address = self.table(space.root, virt, level, image);
+        image.write(address, entry);
+    }
+
+    /// Takes a page of `level` away. The RMC has to be told: `Rmc::invalidate_translations`.
+    pub fn unmap(&mut self, space: Space, virt: u64, level: u32, image: &mut impl Image) {
+        let address = self.table(space.root, virt, level, image);
+        image.write(address, 0);
+    }
+
+    /// The translation of an address, by a walk in software.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is none.
+    pub fn walk(&self, space: Space, virt: u64, image: &impl Image) -> Result<Mapping, Fault> {
+        page::walk(self.format, space.root, virt, |address| image.read(address))
+    }
+
+    /// Opens this node's segment of a context: `bytes` bytes from `base` on, which are mapped.
+    ///
+    /// # Panics
+    /// If `base` is not a multiple of 64, so that lines of the segment would not be blocks of
+    /// memory, or the table has no such context.
+    pub fn open(
+        &mut self,
+        ctx_id: u16,
+        space: Space,
+        base: u64,
+        bytes: u64,
+        image: &mut impl Image,
+    ) {
+        assert!(base % LINE_BYTES as u64 == 0, "a segment begins at a line");
+        let segment = Segment { base, bounds: Bounds { size_bytes: bytes } };
+        self.join(ctx_id, space, Ok(segment), image);
+    }
+
+    /// Joins a context without a segment on this node; requests for it end with `status`.
+    pub fn join(
+        &mut self,
+        ctx_id: u16,
+        space: Space,
+        segment: Result<Segment, Status>,
+        image: &mut impl Image,
+    ) {
+        let old = self.read_context(ctx_id, image);
+        self.write_context(ctx_id, &Context { segment, space, ..old }, image);
+    }
+
+    /// Makes the queues of a queue pair and enters it into the list of its context, which has room
+    /// for a page of them. What it returns goes into the RMC's registers.
+    ///
+    /// # Panics
+    /// If the list is full.
+    pub fn add_queues(
+        &mut self,
+        ctx_id: u16,
+        size: u16,
+        rights: Rights,
+        image: &mut impl Image,
+    ) -> QueuePair {
+        let page = self.format.page_bytes();
+        let mut context = self.read_context(ctx_id, image);
+        if context.list == 0 {
+            context.list = self.allocate(page, page);
+        }
+        let at = u64::from(context.queue_pairs) * QP_ENTRY_BYTES;
+        assert!(at < page, "the list of queue pairs is full");
+        // Aligned to their size, so that they are within a page; no block is in two queues.
+        let entries = u64::from(size).next_power_of_two();
+        let ring = |entry: usize| (entries * entry as u64).max(LINE);
+        let wq = self.allocate(ring(WQ_ENTRY_BYTES), ring(WQ_ENTRY_BYTES));
+        let cq = self.allocate(ring(CQ_ENTRY_BYTES), ring(CQ_ENTRY_BYTES));
+        let queues = QueuePair { wq, cq, size, rights };
+        write_words(image, context.list + at, &queues.encode());
+        context.queue_pairs += 1;
+        self.write_context(ctx_id, &context, image);
+        queues
+    }
+
+    /// Physical address of the entry for `virt` in its table of `level`, with the tables above.
+    fn table(&mut self, root: u64, virt: u64, level: u32, image: &mut impl Image) -> u64 {
+        let page = self.format.page_bytes();
+        let mut table = root;
+        for above in ((level + 1)..LEVELS).rev() {
+            let address = self.format.entry_address(table, above, virt);
+            let entry = image.read(address);
+            table = if entry & VALID == 0 {
+                let next = self.allocate(page, page);
+                image.write(address, table_entry(next));
+                next
+            } else {
+                match self.format.step(entry, above, virt) {
+                    Ok(Step::Table(next)) => next,
+                    _ => panic!("a larger page is at {virt:#x}"),
+                }
+            };
+        }
+        self.format.entry_address(table, level, virt)
+    }
+
+    fn read_context(&self, ctx_id: u16, image: &impl Image) -> Context {
+        let address = self.context_address(ctx_id);
+        Context::decode(&std::array::from_fn(|word| image.read(address + word as u64 * 8)))
+    }
+
+    fn write_context(&self, ctx_id: u16, context: &Context, image: &mut impl Image) {
+        write_words(image, self.context_address(ctx_id), &context.encode());
+    }
+
+    fn context_address(&self, ctx_id: u16) -> u64 {
+        assert!(ctx_id < self.registers.ct_entries, "the table has no context {ctx_id}");
+        self.registers.ct_base + u64::from(ctx_id) * CT_ENTRY_BYTES
+    }
+}
+
+fn write_words(image: &mut impl Image, address: u64, words: &[u64]) {
+    for (address, word) in (address..).step_by(8).zip(words) {
+        image.write(address, *word);
+    }
+}

@@ -1,0 +1,182 @@
+//! What an RMC is made of.
+
+use rackmem_rmc::MAX_ITT_CAPACITY;
+use rackmem_rmc::qp::MAX_QPS;
+use serde::{Deserialize, Serialize};
+
+use super::page::Format;
+use super::slots::MAX_SLOTS;
+
+/// Sizes and times of an RMC. What soNUMA gives (Table 1, §4.3) comes first; the rest has its
+/// reason beside its default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RmcSpec {
+    /// Memory accesses in the memory access queue (Table 1).
+    pub maq_entries: u32,
+    /// Blocks that the RMC's L1 has asked for and not got (Table 1; §7.1: 32 in flight).
+    pub l1_mshrs: u32,
+    /// Accesses that the L1 takes a cycle (Table 1).
+    pub l1_ports: u32,
+    /// Time of an L1 hit, tag and data (Table 1).
+    pub l1_latency_cycles: u32,
+    /// Translations in the TLB (Table 1).
+    pub tlb_entries: u32,
+    /// Size of a page: 4096 or 8192 (Table 1).
+    pub page_bytes: u64,
+
+    /// Time in which a load gets the data of a store that is in the MAQ.
+    pub forward_cycles: u32,
+    /// Width of the word-wide L1 interface; longer accesses take a port for several cycles.
+    pub word_bytes: u32,
+    /// Page walks under way.
+    pub walks: u32,
+    /// Contexts in the CT$.
+    pub ct_cache_entries: u32,
+    /// Queue pairs that the RMC can poll: the queue part of the CT$.
+    pub queue_pairs: u32,
+    /// Work queue entries in flight.
+    pub itt_entries: u32,
+    /// Between two polls of the RGP.
+    pub poll_interval_cycles: u32,
+    /// Work queue entries that the RGP has taken and not begun.
+    pub rgp_entries: u32,
+    /// Work queue entries that the RGP unrolls in turn.
+    pub rgp_transfers: u32,
+    /// Lines on their way through the RGP.
+    pub rgp_lines: u32,
+    /// Requests on their way through the RRPP.
+    pub rrpp_requests: u32,
+    /// Replies on their way through the RCP.
+    pub rcp_replies: u32,
+    /// Packets of each virtual lane for which there is room on either side of the fabric interface.
+    pub lane_credits: u32,
+}
+
+impl Default for RmcSpec {
+    fn default() -> Self {
+        Self {
+            maq_entries: 32,
+            l1_mshrs: 32,
+            l1_ports: 2,
+            l1_latency_cycles: 3,
+            tlb_entries: 32,
+            page_bytes: 8192,
+            // A comparison of addresses and a multiplexer.
+            forward_cycles: 1,
+            // The word of a 64-bit core: "a conventional word-wide interface" (§4.3).
+            word_bytes: 8,
+            // As many as there are pipelines, and one more: misses are rare and far apart.
+            walks: 4,
+            // "Small" (§4.3). Contexts are applications; a node runs few at a time.
+            ct_cache_entries: 8,
+            // One for each thread of a socket of the time, with room.
+            queue_pairs: 64,
+            // One work queue of 128 entries. 10 M operations/s of 300 ns (§7.2) are 3 at a time.
+            itt_entries: 128,
+            // The time of the load, so that one register holds the poll that is under way.
+            poll_interval_cycles: 3,
+            // A block of the work queue holds four.
+            rgp_entries: 4,
+            // Enough that a short request need not wait for the end of a long one.
+            rgp_transfers: 4,
+            // As many as the MAQ has entries, and half as many before and behind it: the paper's
+            // limit is to be the limit.
+            rgp_lines: 48,
+            rrpp_requests: 48,
+            rcp_replies: 48,
+            // More than the cycles from a packet to its credit, so that one packet a cycle flows.
+            lane_credits: 16,
+        }
+    }
+}
+
+impl RmcSpec {
+    /// Format of the page tables.
+    pub const fn format(&self) -> Format {
+        Format::new(self.page_bytes)
+    }
+
+    /// Whether an RMC can be made of this.
+    ///
+    /// # Errors
+    /// The name of the first field that cannot be, and why.
+    pub fn check(&self) -> Result<(), String> {
+        let small = [
+            ("maq_entries", self.maq_entries),
+            ("rgp_entries", self.rgp_entries),
+            ("rgp_transfers", self.rgp_transfers),
+            ("rgp_lines", self.rgp_lines),
+            ("rrpp_requests", self.rrpp_requests),
+            ("rcp_replies", self.rcp_replies),
+            ("walks", self.walks),
+        ];
+        for (name, value) in small {
+            if !(1..=MAX_SLOTS as u32).contains(&value) {
+                return Err(format!("{name} is {value}, but may be 1 to {MAX_SLOTS}"));
+            }
+        }
+        let positive = [
+            ("l1_mshrs", self.l1_mshrs),
+            ("l1_ports", self.l1_ports),
+            ("l1_latency_cycles", self.l1_latency_cycles),
+            ("forward_cycles", self.forward_cycles),
+            ("tlb_entries", self.tlb_entries),
+            ("ct_cache_entries", self.ct_cache_entries),
+            ("poll_interval_cycles", self.poll_interval_cycles),
+            ("lane_credits", self.lane_credits),
+        ];
+        for (name, value) in positive {
+            if value == 0 {
+                return Err(format!("{name} is 0"));
+            }
+        }
+        if self.maq_entries < 2 {
+            return Err("maq_entries is 1, but polling keeps one for itself".to_owned());
+        }
+        if self.queue_pairs as usize > MAX_QPS {
+            return Err(format!("queue_pairs is {}, but may be {MAX_QPS}", self.queue_pairs));
+        }
+        if !self.itt_entries.is_power_of_two() || self.itt_entries > MAX_ITT_CAPACITY {
+            let (entries, most) = (self.itt_entries, MAX_ITT_CAPACITY);
+            return Err(format!("itt_entries is {entries}, not a power of two up to {most}"));
+        }
+        if self.page_bytes != 4096 && self.page_bytes != 8192 {
+            return Err(format!("page_bytes is {}, but may be 4096 or 8192", self.page_bytes));
+        }
+        if !self.word_bytes.is_power_of_two() || !(8..=64).contains(&self.word_bytes) {
+            return Err(format!("word_bytes is {}, but may be 8 to 64", self.word_bytes));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_made_is_named() {
+        assert_eq!(RmcSpec::default().check(), Ok(()));
+        let wrong = [
+            ("maq_entries", RmcSpec { maq_entries: 1, ..RmcSpec::default() }),
+            ("rgp_lines", RmcSpec { rgp_lines: 65, ..RmcSpec::default() }),
+            ("l1_ports", RmcSpec { l1_ports: 0, ..RmcSpec::default() }),
+            ("itt_entries", RmcSpec { itt_entries: 96, ..RmcSpec::default() }),
+            ("page_bytes", RmcSpec { page_bytes: 16384, ..RmcSpec::default() }),
+            ("word_bytes", RmcSpec { word_bytes: 4, ..RmcSpec::default() }),
+            ("queue_pairs", RmcSpec { queue_pairs: 5000, ..RmcSpec::default() }),
+        ];
+        for (field, spec) in wrong {
+            let error = spec.check().unwrap_err();
+            assert!(error.starts_with(field), "{field}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_name_what_they_change() {
+        let spec: RmcSpec = toml::from_str("maq_entries = 16").unwrap();
+        assert_eq!(spec, RmcSpec { maq_entries: 16, ..RmcSpec::default() });
+        assert!(toml::from_str::<RmcSpec>("maq = 16").is_err());
+    }
+}
