@@ -201,6 +201,7 @@ impl Channel {
         let auto = self.closes_rows && !Kind::ALL.into_iter().any(waits);
         self.devices.access(at, bank, kind, auto);
         self.schedule.changed(bank);
+        self.schedule.ranks_changed();
         let stats = &mut self.stats;
         match (entry.precharged, entry.activated) {
             (true, _) => stats.row_conflicts += 1,
@@ -234,6 +235,7 @@ impl Channel {
         for bank in self.devices.banks_of(rank) {
             self.schedule.changed(bank);
         }
+        self.schedule.rank_changed(rank);
     }
 
     fn note_rank(&mut self, at: Tick, rank: usize, command: Command) {

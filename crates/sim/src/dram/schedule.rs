@@ -100,6 +100,10 @@ pub(super) struct Schedule {
     proposing: [u64; 2],
     /// Banks whose proposals have to be made again.
     stale: [u64; 2],
+    /// The first command of each rank for what is served now, where a bit says so: most commands change
+    /// nothing for other ranks.
+    firsts: Vec<u128>,
+    fresh: u64,
 }
 
 impl Schedule {
@@ -116,12 +120,36 @@ impl Schedule {
             proposals: [vec![NONE; banks], vec![NONE; banks]],
             proposing: [0; 2],
             stale: [0; 2],
+            firsts: vec![u128::MAX; spec.ranks as usize],
+            fresh: 0,
         }
     }
 
     /// Any bank's row or requests may have changed.
     pub fn all_changed(&mut self) {
         (0..self.proposals[0].len()).for_each(|bank| self.changed(bank));
+        self.fresh = 0;
+    }
+
+    /// From when on a rank may have which command has changed.
+    #[inline]
+    pub fn rank_changed(&mut self, rank: usize) {
+        self.fresh &= !(1 << rank);
+    }
+
+    /// The same of all ranks.
+    #[inline]
+    pub fn ranks_changed(&mut self) {
+        self.fresh = 0;
+    }
+
+    /// Serves this now.
+    #[inline]
+    fn serve(&mut self, kind: Kind) {
+        if self.kind != kind {
+            self.kind = kind;
+            self.fresh = 0;
+        }
     }
 
     /// A bank's row or its requests have changed.
@@ -144,7 +172,7 @@ impl Channel {
         let urgent = self.choose(starved);
         let served = match urgent {
             Some(urgent) => self.best_beside(urgent, from),
-            None => self.best(from, |_| true),
+            None => self.best(from),
         };
         let mut next = served;
         if next.is_none_or(|next| next.at >= self.devices.next_refresh_due) {
@@ -255,11 +283,11 @@ impl Channel {
             Some(at) => self.queues.get(at).kind == Kind::Write,
             None => writes > 0 && (reads == 0 || schedule.draining),
         };
-        schedule.kind = if write { Kind::Write } else { Kind::Read };
+        schedule.serve(if write { Kind::Write } else { Kind::Read });
         self.propose();
         if starved.is_none() && self.schedule.proposing[self.schedule.kind.index()] == 0 {
             // All writes wait for reads of their blocks.
-            self.schedule.kind = Kind::Read;
+            self.schedule.serve(Kind::Read);
             self.propose();
         }
         let urgent =
@@ -287,6 +315,7 @@ impl Channel {
             let bank = stale.trailing_zeros() as usize;
             stale &= stale - 1;
             let proposal = self.proposal_of(kind, bank);
+            self.schedule.rank_changed(self.devices.rank_of(bank));
             let bit = u64::from(proposal.is_some()) << bank;
             self.schedule.proposals[index][bank] = proposal.unwrap_or(NONE);
             self.schedule.proposing[index] = self.schedule.proposing[index] & !(1 << bank) | bit;
@@ -300,6 +329,7 @@ impl Channel {
         let (kind, bank) = (entry.kind.index(), usize::from(entry.bank));
         self.schedule.proposals[kind][bank] = self.proposal(at, &entry);
         self.schedule.stale[1 - kind] |= 1 << bank;
+        self.schedule.rank_changed(self.devices.rank_of(bank));
     }
 
     /// The oldest request of the open row, or the oldest one.
@@ -341,40 +371,55 @@ impl Channel {
         entry.held && self.queues.find(Kind::Read, usize::from(entry.bank), same).is_some()
     }
 
-    /// The first command for a request, and of several at the same tick the one that matters most; only
-    /// what is `allowed`.
+    /// The first command for a request, and of several at the same tick the one that matters most.
     #[inline]
-    fn best(&self, from: Tick, allowed: impl Fn(Want) -> bool) -> Option<Planned> {
-        let kind = self.schedule.kind.index();
-        let proposals = &self.schedule.proposals[kind];
-        let gate = |want, at: Tick| if allowed(want) { at.max(from) } else { Tick::MAX };
+    fn best(&mut self, from: Tick) -> Option<Planned> {
         let mut best = u128::MAX;
-        let banks = proposals.chunks_exact(self.devices.banks_of(0).len());
-        for (rank, proposals) in self.devices.ranks.iter().zip(banks) {
-            let gates = [
-                gate(Want::Access, rank.access[kind]),
-                gate(Want::Activate, rank.activate),
-                gate(Want::Precharge, 0),
-            ];
-            // Without branches: which bank is next cannot be predicted. Four at a time, as each
-            // minimum has to wait for the one before.
-            let key = |proposal: &Proposal| {
-                let at = proposal.ready.max(gates[proposal.want as usize]);
-                u128::from(at) << 64 | u128::from(proposal.rank)
-            };
-            let (fours, rest) = proposals.as_chunks::<4>();
-            let of_four = |[a, b, c, d]: &[Proposal; 4]| key(a).min(key(b)).min(key(c).min(key(d)));
-            let first = fours.iter().map(of_four).fold(u128::MAX, u128::min);
-            let first = rest.iter().map(key).fold(first, u128::min);
-            // What would come after a refresh is not looked at before it.
-            if ((first >> 64) as Tick) < rank.refresh_due {
-                best = best.min(first);
-            }
+        for rank in 0..self.devices.ranks.len() {
+            let known = self.schedule.firsts[rank];
+            let fresh = self.schedule.fresh >> rank & 1 != 0 && (known >> 64) as Tick >= from;
+            let first = if fresh { known } else { self.first_of(rank, from, |_| true) };
+            self.schedule.firsts[rank] = first;
+            best = best.min(first);
         }
-        let (at, rank) = ((best >> 64) as Tick, best as u64);
+        self.schedule.fresh = u64::MAX;
+        self.planned(best)
+    }
+
+    /// The same in one rank, of what is `allowed`: tick and rank of the proposal.
+    #[inline]
+    fn first_of(&self, rank: usize, from: Tick, allowed: impl Fn(Want) -> bool) -> u128 {
+        let kind = self.schedule.kind.index();
+        let proposals = &self.schedule.proposals[kind][self.devices.banks_of(rank)];
+        let rank = &self.devices.ranks[rank];
+        let gate = |want, at: Tick| if allowed(want) { at.max(from) } else { Tick::MAX };
+        let gates = [
+            gate(Want::Access, rank.access[kind]),
+            gate(Want::Activate, rank.activate),
+            gate(Want::Precharge, 0),
+        ];
+        // Without branches: which bank is next cannot be predicted. Four at a time, as each minimum
+        // has to wait for the one before.
+        let key = |proposal: &Proposal| {
+            let at = proposal.ready.max(gates[proposal.want as usize]);
+            u128::from(at) << 64 | u128::from(proposal.rank)
+        };
+        let (fours, rest) = proposals.as_chunks::<4>();
+        let of_four = |[a, b, c, d]: &[Proposal; 4]| key(a).min(key(b)).min(key(c).min(key(d)));
+        let first = fours.iter().map(of_four).fold(u128::MAX, u128::min);
+        let first = rest.iter().map(key).fold(first, u128::min);
+        // What would come after a refresh is not looked at before it.
+        if ((first >> 64) as Tick) < rank.refresh_due { first } else { u128::MAX }
+    }
+
+    /// The proposal that is first.
+    #[inline]
+    fn planned(&self, first: u128) -> Option<Planned> {
+        let (at, rank) = ((first >> 64) as Tick, first as u64);
         if at == Tick::MAX {
             return None;
         }
+        let proposals = &self.schedule.proposals[self.schedule.kind.index()];
         let Proposal { want, entry, .. } = proposals[(rank % (1 << BANK_BITS)) as usize];
         Some(Planned { at, rank, deed: Deed::Serve(want, entry) })
     }
@@ -396,7 +441,9 @@ impl Channel {
         };
         // Its bank is for it alone.
         let theirs = std::mem::replace(&mut self.schedule.proposals[kind][bank], NONE);
-        let others = self.best(from, allowed);
+        let ranks = 0..self.devices.ranks.len();
+        let others = ranks.map(|rank| self.first_of(rank, from, allowed)).min();
+        let others = self.planned(others.unwrap_or(u128::MAX));
         self.schedule.proposals[kind][bank] = theirs;
         match (mine, others) {
             (Some(mine), Some(others)) if others.key() < mine.key() => Some(others),
