@@ -11,6 +11,7 @@
 //! | `channel` | the channel as its controller sees it: time goes by, requests come and go |
 //! | `schedule` | which command is next |
 //! | `command` | commands, and their record |
+//! | `stats` | what is counted |
 //!
 //! Times are ticks of the channel's clock. The command wires take a command a tick. Nothing is done in
 //! a tick without one: after each command and each arrival the channel knows which command is next, and

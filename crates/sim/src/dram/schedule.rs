@@ -8,7 +8,8 @@
 //!
 //! A request that has waited for the age limit goes first: its bank serves nothing else, and no command
 //! of the kind that it needs is given to another bank, which could push it back again and again. A
-//! refresh that is due goes before everything in its rank.
+//! refresh that is due goes before everything in its rank. FCFS is the same with the oldest request as
+//! the one that goes first, always.
 
 use super::Tick;
 use super::channel::Channel;

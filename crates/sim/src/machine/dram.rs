@@ -85,7 +85,8 @@ pub struct DramSpec {
     pub write_high: u32,
     /// Writes that still wait when reads go first again.
     pub write_low: u32,
-    /// A request that has waited so long goes before all others.
+    /// A request that has waited so long goes before all others. If full queues take longer than that,
+    /// requests are served in order and open rows are of little use.
     pub age_limit_ns: f64,
     /// What a read takes besides the DRAM: controller and wires, to the memory and back.
     pub controller_ns: f64,
