@@ -13,11 +13,13 @@
 //! | [`coherence`] | the protocol as pure state machines |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
 //! | [`sonuma`] | the remote memory controller of Scale-Out NUMA, stage by stage |
+//! | [`dram`] | DDR3 channels, command by command |
 //! | [`machine`] | machine files |
 //! | [`report`] | what a run found out |
 
 pub mod chip;
 pub mod coherence;
+pub mod dram;
 pub mod engine;
 pub mod machine;
 pub mod noc;

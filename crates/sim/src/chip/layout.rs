@@ -118,6 +118,13 @@ impl Layout {
         (line / self.lines_per_turn % u64::from(self.controllers)) as u16
     }
 
+    /// Which of its controller's blocks it is; they are numbered without gaps.
+    #[inline]
+    pub fn index_at_controller(&self, line: Line) -> u64 {
+        let turn = line / self.lines_per_turn / u64::from(self.controllers);
+        turn * self.lines_per_turn + line % self.lines_per_turn
+    }
+
     /// The RRPP nearest to a block's home (Manycore NI §4.3): its row's, or that of its LLC tile.
     #[inline]
     pub fn rrpp_of(&self, line: Line) -> u16 {

@@ -1,72 +1,120 @@
-//! A memory controller: fixed latency, and a bandwidth if the machine limits it (Manycore NI §5).
+//! A memory controller with its memory: a fixed latency (Manycore NI §5), or a DDR3 channel
+//! ([`ddr3`](super::ddr3)).
 
 use super::block::Block;
+use super::ddr3::Ddr3;
 use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
 use super::values::Values;
 use super::wires::Wires;
+use crate::dram::Kind;
 use crate::engine::Cycle;
 use crate::machine::Machine;
+use crate::machine::spec::MemoryModel;
 use crate::report::Stats;
 
 /// A memory controller with its memory.
 #[derive(Clone, Debug)]
 pub struct Memory {
     number: u16,
-    latency_cycles: u64,
-    /// Time that a block keeps the channel busy, in 1/256 cycles; 0 = none.
-    block_time: u64,
-    /// When the channel is free again, in 1/256 cycles.
-    free_at: u64,
+    model: Model,
     values: Values,
     reads: u64,
     writes: u64,
 }
 
+/// When data come.
+#[derive(Clone, Debug)]
+enum Model {
+    Fixed(Fixed),
+    Ddr3(Box<Ddr3>),
+}
+
+/// Always the same latency, and a bandwidth if the machine limits it.
+#[derive(Clone, Debug)]
+struct Fixed {
+    latency_cycles: u64,
+    /// Time that a block keeps the channel busy, in 1/256 cycles; 0 = none.
+    block_time: u64,
+    /// When the channel is free again, in 1/256 cycles.
+    free_at: u64,
+}
+
 impl Memory {
     /// Controller `number` of a chip.
     pub fn new(number: u16, machine: &Machine, values: Values) -> Memory {
-        let block_time = match machine.memory.bytes_per_cycle {
-            0.0 => 0,
-            bytes => (BLOCK_BYTES as f64 / bytes * 256.0).round() as u64,
+        let model = match machine.memory.model {
+            MemoryModel::Fixed => Model::Fixed(Fixed::new(machine)),
+            MemoryModel::Ddr3 => Model::Ddr3(Box::new(Ddr3::new(number, machine))),
         };
-        Memory {
-            number,
-            latency_cycles: machine.cycles(machine.memory.latency_ns),
-            block_time,
-            free_at: 0,
-            values,
-            reads: 0,
-            writes: 0,
+        Memory { number, model, values, reads: 0, writes: 0 }
+    }
+
+    /// Whether a message can be taken; with a DDR3 channel its queues are limited.
+    #[inline]
+    pub fn has_room(&self, payload: &Payload) -> bool {
+        match (&self.model, payload) {
+            (Model::Fixed(_), _) => true,
+            (Model::Ddr3(ddr3), Payload::MemoryWrite { .. }) => ddr3.has_room(Kind::Write),
+            (Model::Ddr3(ddr3), _) => ddr3.has_room(Kind::Read),
         }
     }
 
-    /// Takes a message.
+    /// Takes a message. Reads and writes of a block take effect in the order in which they come,
+    /// whatever the order in which they are carried out.
     pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
         match payload {
             Payload::MemoryRead { line } => {
                 wires.counts.memory_reads += 1;
                 self.reads += 1;
-                let home = Part::Home(wires.layout.home_of(line));
                 let data = self.values.get(line);
-                let delay = self.wait(wires.now) + self.latency_cycles;
-                let reply = Payload::MemoryData { line, data };
-                wires.send_after(delay, Part::Memory(self.number), home, reply);
+                match &mut self.model {
+                    Model::Fixed(fixed) => {
+                        let home = Part::Home(wires.layout.home_of(line));
+                        let delay = fixed.wait(wires.now) + fixed.latency_cycles;
+                        let reply = Payload::MemoryData { line, data };
+                        wires.send_after(delay, Part::Memory(self.number), home, reply);
+                    }
+                    Model::Ddr3(ddr3) => ddr3.read(line, data, wires),
+                }
             }
             Payload::MemoryWrite { line, data } => {
                 wires.counts.memory_writes += 1;
                 self.writes += 1;
-                self.wait(wires.now);
                 self.values.set(line, data);
+                match &mut self.model {
+                    Model::Fixed(fixed) => {
+                        fixed.wait(wires.now);
+                    }
+                    Model::Ddr3(ddr3) => ddr3.write(line, wires),
+                }
             }
             other => panic!("memory[{}] got {other:?}", self.number),
         }
     }
 
-    /// Adds what has been counted here under the controller's path.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    /// A command may be due.
+    pub fn go_on(&mut self, wires: &mut Wires) {
+        if let Model::Ddr3(ddr3) = &mut self.model {
+            ddr3.go_on(wires);
+        }
+    }
+
+    /// Requests that wait here for their commands.
+    pub fn waiting(&self) -> usize {
+        match &self.model {
+            Model::Fixed(_) => 0,
+            Model::Ddr3(ddr3) => ddr3.waiting(),
+        }
+    }
+
+    /// Adds what has been counted here up to cycle `now` under the controller's path.
+    pub fn write_stats(&self, now: Cycle, stats: &mut Stats) {
         stats.insert(format!("memory[{}].reads", self.number), self.reads as f64);
         stats.insert(format!("memory[{}].writes", self.number), self.writes as f64);
+        if let Model::Ddr3(ddr3) = &self.model {
+            ddr3.write_stats(now, stats);
+        }
     }
 
     /// The content of a block, as memory has it.
@@ -77,6 +125,17 @@ impl Memory {
     /// Gives a block its content.
     pub fn poke(&mut self, line: Line, block: Block) {
         self.values.set(line, block);
+    }
+}
+
+impl Fixed {
+    fn new(machine: &Machine) -> Fixed {
+        let block_time = match machine.memory.bytes_per_cycle {
+            0.0 => 0,
+            bytes => (BLOCK_BYTES as f64 / bytes * 256.0).round() as u64,
+        };
+        let latency_cycles = machine.cycles(machine.memory.latency_ns);
+        Fixed { latency_cycles, block_time, free_at: 0 }
     }
 
     /// Takes the channel for a block; how long that is ahead, in cycles.

@@ -7,7 +7,8 @@
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
-//! | [`home`], [`active`], [`memory`] | LLC banks with directory slices; memory |
+//! | [`home`], [`active`] | LLC banks with directory slices |
+//! | [`memory`], [`ddr3`] | memory controllers |
 //! | [`layout`], [`message`], [`wires`] | where things are, what travels, how |
 //! | [`probe`], [`trace`], [`counts`] | what is measured |
 
@@ -17,6 +18,7 @@ pub mod block;
 pub mod cache;
 pub mod core;
 pub mod counts;
+pub mod ddr3;
 pub mod driver;
 pub mod front;
 pub mod home;
@@ -220,6 +222,9 @@ impl Chip {
         for (n, home) in self.homes.iter().enumerate() {
             note(format!("home[{n}]"), home.inside());
         }
+        for (n, memory) in self.memories.iter().enumerate() {
+            note(format!("memory[{n}]"), memory.waiting());
+        }
         for (n, rrpp) in self.rrpps.iter().enumerate() {
             let (waiting, accesses) = rrpp.under_way();
             note(format!("rrpp[{n}]"), waiting + accesses);
@@ -335,6 +340,7 @@ impl Chip {
                 self.wires.layout.placement != Placement::PerTile
                     || self.rmcs[usize::from(n)].has_room()
             }
+            (Part::Memory(n), _) => self.memories[usize::from(n)].has_room(&letter.payload),
             _ => true,
         }
     }
@@ -407,7 +413,7 @@ impl Chip {
     }
 
     fn happen(&mut self, event: Event) {
-        let Chip { wires, tiles, ni_caches, rmcs, homes, .. } = self;
+        let Chip { wires, tiles, ni_caches, rmcs, homes, memories, .. } = self;
         match event {
             Event::Arrive(tag) => self.arrive_locally(tag),
             Event::Admit(n) => self.admit(n),
@@ -439,6 +445,7 @@ impl Chip {
                 ni.front.write_completion(index, &mut ni.cache, wires);
             }
             Event::Unroll(n) => rmcs[usize::from(n)].unroll(wires),
+            Event::Memory(n) => memories[usize::from(n)].go_on(wires),
             Event::Pump(Part::Port(n)) => self.pump_port(n),
             Event::Pump(part) => self.pump_tile(number_of(part)),
         }

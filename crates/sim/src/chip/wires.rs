@@ -50,6 +50,8 @@ pub enum Event {
     Unroll(u16),
     /// A unit at the edge, or a tile, looks whether its network port has room again.
     Pump(Part),
+    /// A memory controller gives a command.
+    Memory(u16),
 }
 
 /// A packet that has left the chip.

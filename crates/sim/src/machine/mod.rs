@@ -5,6 +5,7 @@
 //! types and machines that cannot be built ([`validate`]).
 
 mod builtin;
+mod dram;
 mod error;
 mod geometry;
 mod layer;

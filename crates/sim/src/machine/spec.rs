@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+
 /// A machine: chips, what joins them, and what they do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -29,6 +31,8 @@ pub struct Machine {
     pub directory: DirectorySpec,
     /// Memory controllers and memory.
     pub memory: MemorySpec,
+    /// The DRAM behind a controller, with `memory.model = "ddr3"`.
+    pub dram: DramSpec,
     /// Network on chip.
     pub noc: NocSpec,
     /// Network interfaces.
@@ -122,17 +126,29 @@ pub enum Contents {
     All,
 }
 
+/// What is behind a memory controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryModel {
+    /// Always the same latency, and a bandwidth if the machine limits it.
+    Fixed,
+    /// A DDR3 channel, command by command, as [`DramSpec`] has it.
+    Ddr3,
+}
+
 /// Memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemorySpec {
-    /// Time from a controller's request to its data.
+    /// What is behind a controller.
+    pub model: MemoryModel,
+    /// Fixed latency: time from a controller's request to its data.
     pub latency_ns: f64,
     /// Controllers.
     pub controllers: u16,
     /// Neighbouring addresses that one controller serves before the next one's turn.
     pub interleave_bytes: u64,
-    /// Bandwidth of a controller; 0 = not limited.
+    /// Fixed latency: bandwidth of a controller; 0 = not limited.
     pub bytes_per_cycle: f64,
     /// Whose contents are kept. The time that anything takes does not depend on it.
     pub contents: Contents,
@@ -368,6 +384,7 @@ impl Default for Machine {
             llc: LlcSpec::default(),
             directory: DirectorySpec::default(),
             memory: MemorySpec::default(),
+            dram: DramSpec::default(),
             noc: NocSpec::default(),
             ni: NiSpec::default(),
             network: NetworkSpec::default(),
@@ -429,6 +446,7 @@ impl Default for DirectorySpec {
 impl Default for MemorySpec {
     fn default() -> Self {
         Self {
+            model: MemoryModel::Fixed,
             latency_ns: 50.0,
             controllers: 8,
             interleave_bytes: 4096,

@@ -114,6 +114,16 @@ fn wrong_files_are_refused_with_line_and_key() {
             "m.toml:1: base: 'm.toml' is based on this file again; remove one of the two",
         ),
         ("noc.vcs = 0\n", "m.toml:1: noc.vcs: is 0, must be at least 1"),
+        (
+            "memory.model = \"ddr4\"\n",
+            "m.toml:1: memory.model: unknown variant `ddr4`, expected `fixed` or `ddr3`",
+        ),
+        (
+            "dram.grade = \"ddr3-1800\"\n",
+            "m.toml:1: dram.grade: unknown variant `ddr3-1800`, expected one of `ddr3-1066`, `ddr3-1333`, `ddr3-1600`",
+        ),
+        ("dram.trc_nk = 11\n", "m.toml:1: dram.trc_nk: no such key; did you mean dram.trc_nck?"),
+        ("dram.tck_ps = -1\n", "m.toml:1: dram.tck_ps: invalid value: integer `-1`, expected u64"),
     ] {
         assert_eq!(files(&[("m.toml", text)]).unwrap_err(), expected);
     }
@@ -166,6 +176,19 @@ fn machines_that_cannot_be_built_are_refused() {
         (&["memory.interleave_bytes=96"], "memory.interleave_bytes", "power of two"),
         (&["memory.interleave_bytes=32"], "memory.interleave_bytes", "at least 64"),
         (&["memory.bytes_per_cycle=-1"], "memory.bytes_per_cycle", "not be negative"),
+        (&["dram.device_gbit=3"], "dram.device_gbit", "1, 2, 4 or 8"),
+        (&["dram.ranks=3"], "dram.ranks", "power of two"),
+        (&["dram.ranks=16"], "dram.banks", "128 in all ranks"),
+        (&["dram.row_bytes=32"], "dram.row_bytes", "at least 64"),
+        (&["dram.read_queue=0"], "dram.read_queue", "1 to 4096"),
+        (&["dram.write_queue=16"], "dram.write_high", "1 to 16 (dram.write_queue)"),
+        (&["dram.write_low=24"], "dram.write_low", "less than dram.write_high"),
+        (&["dram.age_limit_ns=0"], "dram.age_limit_ns", "must be positive"),
+        (&["dram.controller_ns=-1"], "dram.controller_ns", "not be negative"),
+        (&["dram.tck_ps=2000000"], "dram.tck_ps", "at most 1000000"),
+        (&["dram.tccd_nck=3"], "dram.tccd_nck", "at least 4"),
+        (&["dram.trrd_nck=30"], "dram.tfaw_nck", "at least dram.trrd_nck"),
+        (&["dram.trfc_nck=6200"], "dram.trefi_nck", "is 6240, must be more than"),
         (&["noc.link_bytes=24"], "noc.link_bytes", "power of two"),
         (&["noc.hop_cycles=0"], "noc.hop_cycles", "at least 1"),
         (&["noc.vcs=1"], "noc.vcs", "must be at least 2"),

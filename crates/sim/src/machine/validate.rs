@@ -3,9 +3,16 @@
 use super::geometry::BLOCK_BYTES;
 use super::spec::{Machine, NocRouting, NocTopology, Remote};
 use crate::coherence::message::MAX_CACHES;
+use crate::dram::{BURST, Timing};
 
 /// Longest read, as the queue entry's length field has it.
 const MAX_TRANSFER_BYTES: u32 = (16 << 20) - 1;
+
+/// Banks of a DRAM channel, ranks and all: a bit each.
+const MAX_BANKS: u32 = 64;
+
+/// Requests that wait at a DRAM channel, of either kind.
+const MAX_QUEUE: u32 = 4096;
 
 /// A setting with which a machine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub fn validate(machine: &Machine) -> Checked {
     chip(machine)?;
     caches(machine)?;
     memory(machine)?;
+    dram(machine)?;
+    dram_timing(machine)?;
     noc(machine)?;
     interfaces(machine)?;
     network(machine)?;
@@ -124,6 +133,59 @@ fn memory(machine: &Machine) -> Checked {
     power_of_two("memory.interleave_bytes", memory.interleave_bytes)?;
     at_least("memory.interleave_bytes", memory.interleave_bytes, BLOCK_BYTES)?;
     not_negative("memory.bytes_per_cycle", memory.bytes_per_cycle)
+}
+
+fn dram(machine: &Machine) -> Checked {
+    let dram = &machine.dram;
+    require([1, 2, 4, 8].contains(&dram.device_gbit), "dram.device_gbit", || {
+        format!("is {}, must be 1, 2, 4 or 8: the parts that JESD79-3 knows", dram.device_gbit)
+    })?;
+    power_of_two("dram.ranks", dram.ranks.into())?;
+    power_of_two("dram.banks", dram.banks.into())?;
+    let banks = u64::from(dram.ranks) * u64::from(dram.banks);
+    require(banks <= MAX_BANKS.into(), "dram.banks", || {
+        format!("{banks} in all ranks together, must be at most {MAX_BANKS}")
+    })?;
+    power_of_two("dram.row_bytes", dram.row_bytes)?;
+    at_least("dram.row_bytes", dram.row_bytes, BLOCK_BYTES)?;
+    for (key, value) in
+        [("dram.read_queue", dram.read_queue), ("dram.write_queue", dram.write_queue)]
+    {
+        require((1..=MAX_QUEUE).contains(&value), key, || {
+            format!("is {value}, must be 1 to {MAX_QUEUE}")
+        })?;
+    }
+    let (low, high, most) = (dram.write_low, dram.write_high, dram.write_queue);
+    require((1..=most).contains(&high), "dram.write_high", || {
+        format!("is {high}, must be 1 to {most} (dram.write_queue), or writes would never go")
+    })?;
+    require(low < high, "dram.write_low", || {
+        format!("is {low}, must be less than dram.write_high, which is {high}")
+    })?;
+    positive("dram.age_limit_ns", dram.age_limit_ns)?;
+    not_negative("dram.controller_ns", dram.controller_ns)
+}
+
+fn dram_timing(machine: &Machine) -> Checked {
+    let timing = Timing::of(&machine.dram);
+    require((1..=1_000_000).contains(&timing.tck_ps), "dram.tck_ps", || {
+        format!("is {}, must be at most 1000000: a clock of 1 MHz", timing.tck_ps)
+    })?;
+    require(timing.tccd >= BURST, "dram.tccd_nck", || {
+        format!("is {}, must be at least {BURST}, the data of a burst of 8", timing.tccd)
+    })?;
+    require(timing.tfaw >= timing.trrd, "dram.tfaw_nck", || {
+        format!("is {}, must be at least dram.trrd_nck, which is {}", timing.tfaw, timing.trrd)
+    })?;
+    // All rows of a rank have to be closed before a refresh, and something has to be done after it.
+    let around = timing.trc + timing.cwl + BURST + timing.twr + timing.trp;
+    require(timing.trefi > timing.trfc + around, "dram.trefi_nck", || {
+        format!(
+            "is {}, must be more than {}: a refresh (dram.trfc_nck) and an access beside it",
+            timing.trefi,
+            timing.trfc + around
+        )
+    })
 }
 
 fn noc(machine: &Machine) -> Checked {

@@ -172,7 +172,8 @@ fn stats(chip: &Chip) -> Stats {
     }
     put("noc.edge_turns_directory".into(), network.directory_turns_at_edge as f64);
     chip.homes.iter().for_each(|home| home.write_stats(&mut stats));
-    chip.memories.iter().for_each(|memory| memory.write_stats(&mut stats));
+    let now = chip.wires.now;
+    chip.memories.iter().for_each(|memory| memory.write_stats(now, &mut stats));
     chip.rrpps.iter().for_each(|rrpp| rrpp.write_stats(&mut stats));
     chip.rmcs.iter().for_each(|rmc| rmc.write_stats(&mut stats));
     for (number, tile) in chip.tiles.iter().enumerate() {

@@ -88,6 +88,11 @@ fn describe(chip: &Chip) -> String {
             lines.push(format!("  rrpp[{number}]: {waiting} requests, {accesses} accesses"));
         }
     }
+    for (number, memory) in chip.memories.iter().enumerate() {
+        if memory.waiting() > 0 {
+            lines.push(format!("  memory[{number}]: {} requests", memory.waiting()));
+        }
+    }
     for (number, rmc) in chip.rmcs.iter().enumerate().filter(|(_, rmc)| rmc.in_flight() > 0) {
         lines.push(format!("  rmc[{number}]: {} transfers", rmc.in_flight()));
     }

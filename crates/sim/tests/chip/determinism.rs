@@ -81,6 +81,8 @@ fn idle_cycles_may_be_skipped() {
         "workload.kind=async-read ni.placement=per-tile ni.wq_entries=2 llc.transactions=1",
         "workload.kind=sync-read ni.placement=edge llc.transactions=1 llc.latency_cycles=40",
         "workload.kind=sync-read ni.placement=numa noc.topology=crossbar",
+        "workload.kind=async-read memory.model=ddr3 dram.read_queue=4",
+        "workload.kind=sync-read memory.model=ddr3 clock_ghz=1.7 dram.trefi_nck=500",
     ] {
         let machine = machine(&[TINY, settings]);
         assert_eq!(state(&machine, 12_000, true), state(&machine, 12_000, false), "{settings}");

@@ -118,6 +118,33 @@ fn a_remote_load_is_the_sum_of_its_parts() {
     }
 }
 
+/// The latency of memory is that of its commands and its controller. Crossing to the channel's clock
+/// and back costs less than a period of each.
+#[test]
+fn ddr3_takes_what_its_commands_take() {
+    let ddr3 = |settings: &str| cycles(&[NUMA, "memory.model=ddr3", settings], false);
+    let fixed = |ns: f64| cycles(&[NUMA, &format!("memory.latency_ns={ns}")], false);
+    // tRCD + CL + burst = 26 ticks of 1.25 ns = 32.5 ns. With 27.5 ns for the controller and its wires
+    // these are the 60 ns of soNUMA's Table 1.
+    let row_ns = 26.0 * 1.25;
+    for (controller_ns, total_ns) in [(27.5, 60.0), (20.0, row_ns + 20.0), (0.0, row_ns)] {
+        let found = ddr3(&format!("dram.controller_ns={controller_ns}"));
+        let expected = fixed(total_ns);
+        assert!((expected..=expected + 3).contains(&found), "{total_ns} ns: {found}, {expected}");
+    }
+    // 10 ticks are 25 cycles.
+    let before = ddr3("seed=1");
+    for (setting, more) in [
+        ("dram.trcd_nck=21", 25),
+        ("dram.cl_nck=31", 50),
+        ("dram.trp_nck=21", 0),
+        ("dram.controller_ns=45", 50),
+        ("dram.page_policy=closed", 0),
+    ] {
+        assert_eq!(ddr3(setting) - before, more, "{setting}");
+    }
+}
+
 /// Software looks at the CQ every so many cycles.
 fn look(machine: &Machine) -> u64 {
     u64::from(machine.l1.latency_cycles + machine.core.cq_instructions) - 1
@@ -204,4 +231,33 @@ fn memory_lets_through_what_it_can() {
         // A line that is read for others comes from memory; one that is stored goes there in the end.
         assert!(lines <= most * 1.1 && lines > most * 0.85, "{lines} lines of {most}");
     }
+}
+
+#[test]
+fn ddr3_lets_through_what_its_wires_do() {
+    let settings = "memory.model=ddr3 workload.footprint_bytes=64M workload.transfer_bytes=4096 \
+        run.window_cycles=40000";
+    let (lines, report) = bandwidth(&[settings]);
+    let of = |stat: &str| report.stat(stat).unwrap();
+    let (mut all, mut served) = (0.0, 0.0);
+    for n in 0..4 {
+        let of = |stat: &str| of(&format!("memory[{n}].{stat}"));
+        let rows = of("row_hits") + of("row_misses") + of("row_conflicts");
+        // A burst takes 4 ticks, which are 10 cycles.
+        let busy = rows * 10.0 / report.cycles as f64;
+        assert!((of("bus_utilisation") - busy).abs() < 0.001 && busy < 1.0, "{busy}");
+        assert!(busy > 0.3, "memory is not the bottleneck: {busy}");
+        // Objects are longer than a block; write-backs of the LLC are single ones.
+        assert!(of("row_hits") > 0.3 * rows && of("row_conflicts") > 0.3 * rows);
+        // Two ranks, each every 6240 ticks.
+        let refreshes = report.cycles as f64 * 0.4 / 6240.0 * 2.0;
+        assert!((of("refreshes") - refreshes).abs() <= 2.0, "{refreshes}");
+        assert!(of("queueing_mean_ns") > 50.0, "queues are full");
+        all += of("reads") + of("writes");
+        served += rows + of("forwarded_reads");
+    }
+    // Some wait, at most as many as there is room for.
+    assert!(served <= all && all - served <= 4.0 * 64.0, "{served} of {all}");
+    assert_eq!(all, of("memory.reads") + of("memory.writes"));
+    assert!(lines > 0.0);
 }

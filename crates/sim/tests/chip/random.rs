@@ -309,6 +309,22 @@ fn tiny_parts() {
     run(&[SMALL, "l1.size_bytes=256 ni.cache_blocks=5 ni.placement=edge"], 16..24, CYCLES);
 }
 
+/// Memory answers in another order than it was asked in.
+#[test]
+fn ddr3() {
+    let ddr3 = "memory.model=ddr3";
+    run(&[SMALL, ddr3], 0..6, CYCLES);
+    run(&[SMALL, ddr3, "ni.placement=edge dram.ranks=1 dram.page_policy=closed"], 6..10, CYCLES);
+    // Requests wait in the network, writes often go before reads, refreshes are always due.
+    let tiny = "dram.read_queue=1 dram.write_queue=1 dram.write_high=1 dram.write_low=0 \
+        dram.trefi_nck=400 dram.controller_ns=0 memory.controllers=2";
+    run(&[SMALL, ddr3, tiny, "ni.placement=per-tile"], 10..14, 3 * CYCLES);
+    run(&[SMALL, ddr3, tiny, "dram.scheduler=fcfs noc.routing=o1turn"], 14..18, 3 * CYCLES);
+    // Blocks of each bank are spread over many rows.
+    let rows = "dram.row_bytes=64 dram.mapping=row-column-bank-rank dram.age_limit_ns=100";
+    run(&[SMALL, ddr3, rows], 18..22, CYCLES);
+}
+
 #[test]
 fn an_l1_larger_than_the_table_behind_it() {
     let machine = machine(&["l1.size_bytes=256K memory.contents=all workload.footprint_bytes=4M"]);

@@ -1,0 +1,119 @@
+//! A memory controller's DDR3 channel on the chip: between the chip's clock and the channel's, between
+//! messages and requests.
+
+use super::block::Block;
+use super::layout::{Line, Part};
+use super::message::Payload;
+use super::wires::{Event, Wires};
+use crate::dram::{Channel, Clocks, Done, Kind, Request};
+use crate::engine::{Cycle, Slab};
+use crate::machine::Machine;
+use crate::report::Stats;
+
+/// A channel behind a controller.
+///
+/// A request crosses to the channel's clock at the first tick that is not before its arrival, its data
+/// cross back at the first cycle that is not before the last of them. What the controller itself takes,
+/// both ways, is added to the way back: a read takes as long as if it were spread, since the delay is
+/// the same for all.
+#[derive(Clone, Debug)]
+pub struct Ddr3 {
+    number: u16,
+    clocks: Clocks,
+    channel: Channel,
+    controller_cycles: u64,
+    /// Reads in the channel, and what they will return: the content at their arrival.
+    reads: Slab<(Line, Block)>,
+    /// When the channel will be looked at again.
+    next_look: Cycle,
+    done: Vec<Done>,
+}
+
+impl Ddr3 {
+    /// The channel of controller `number`.
+    pub fn new(number: u16, machine: &Machine) -> Ddr3 {
+        let channel = Channel::new(&machine.dram);
+        Ddr3 {
+            number,
+            clocks: Clocks::new(machine.clock_ghz, channel.timing().tck_ps),
+            channel,
+            controller_cycles: machine.cycles(machine.dram.controller_ns),
+            reads: Slab::default(),
+            next_look: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// Whether another request of this kind can be taken.
+    #[inline]
+    pub fn has_room(&self, kind: Kind) -> bool {
+        self.channel.has_room(kind)
+    }
+
+    /// Requests that wait for their commands.
+    pub fn waiting(&self) -> usize {
+        self.channel.waiting()
+    }
+
+    /// A read arrives; `data` is what it is to return.
+    pub fn read(&mut self, line: Line, data: Block, wires: &mut Wires) {
+        let id = self.reads.put((line, data));
+        self.push(id, line, Kind::Read, wires);
+    }
+
+    /// A write arrives.
+    pub fn write(&mut self, line: Line, wires: &mut Wires) {
+        self.push(0, line, Kind::Write, wires);
+    }
+
+    /// Gives the commands that are due.
+    pub fn go_on(&mut self, wires: &mut Wires) {
+        self.channel.advance(self.clocks.tick_by(wires.now), &mut self.done);
+        self.settle(wires);
+    }
+
+    /// Adds what has been counted here up to cycle `now`.
+    pub fn write_stats(&self, now: Cycle, stats: &mut Stats) {
+        let ticks = self.clocks.tick_by(now);
+        let counted = self.channel.stats(ticks);
+        let mut put = |name: &str, value: f64| {
+            stats.insert(format!("memory[{}].{name}", self.number), value);
+        };
+        put("row_hits", counted.row_hits as f64);
+        put("row_misses", counted.row_misses as f64);
+        put("row_conflicts", counted.row_conflicts as f64);
+        put("refreshes", counted.refreshes as f64);
+        put("forwarded_reads", counted.forwarded as f64);
+        let tick_ns = self.channel.timing().tck_ps as f64 / 1000.0;
+        let wait_ticks = counted.read_wait_ticks as f64 / counted.reads.max(1) as f64;
+        put("queueing_mean_ns", wait_ticks * tick_ns);
+        put("bus_utilisation", counted.data_ticks as f64 / ticks.max(1) as f64);
+    }
+
+    fn push(&mut self, id: u32, line: Line, kind: Kind, wires: &mut Wires) {
+        let line = wires.layout.index_at_controller(line);
+        let now = self.clocks.tick_from(wires.now);
+        self.channel.push(now, Request { id, line, kind }, &mut self.done);
+        self.settle(wires);
+    }
+
+    /// Answers the reads whose time is known, and looks again when the next command is due.
+    fn settle(&mut self, wires: &mut Wires) {
+        for Done { id, kind, at } in self.done.drain(..) {
+            if kind == Kind::Write {
+                continue;
+            }
+            let (line, data) = self.reads.take(id);
+            let home = Part::Home(wires.layout.home_of(line));
+            let delay = self.clocks.cycle_from(at) + self.controller_cycles - wires.now;
+            let reply = Payload::MemoryData { line, data };
+            wires.send_after(delay, Part::Memory(self.number), home, reply);
+        }
+        let Some(next) = self.channel.next() else { return };
+        let next = self.clocks.cycle_from(next).max(wires.now + 1);
+        if self.next_look <= wires.now || self.next_look > next {
+            self.next_look = next;
+            wires.wheel.at(next, Event::Memory(self.number));
+        }
+    }
+}

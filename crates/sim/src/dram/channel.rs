@@ -1,0 +1,251 @@
+use super::Tick;
+use super::command::{Command, Issued};
+use super::devices::Devices;
+use super::mapping::Mapping;
+use super::queues::{At, Queues};
+use super::schedule::{Deed, Planned, Schedule, Want};
+use super::stats::ChannelStats;
+use super::timing::{BURST, Kind, Timing};
+use crate::machine::spec::{DramPagePolicy, DramSpec};
+
+/// A block to read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its name in [`Done`].
+    pub id: u32,
+    /// Number of the block among those of the channel.
+    pub line: u64,
+    /// What to do.
+    pub kind: Kind,
+}
+
+/// A request whose data have a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Its name.
+    pub id: u32,
+    /// What was asked for.
+    pub kind: Kind,
+    /// When the last of the data has been on the wires. It is known as soon as the command is given, so
+    /// it lies ahead.
+    pub at: Tick,
+}
+
+/// A channel: its parts, the requests that wait, and which command is next.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    mapping: Mapping,
+    closes_rows: bool,
+    pub(super) devices: Devices,
+    pub(super) queues: Queues,
+    pub(super) schedule: Schedule,
+    next: Option<Planned>,
+    stats: ChannelStats,
+    record: Option<Vec<Issued>>,
+}
+
+impl Channel {
+    /// A channel as a machine has it, at time 0: all banks closed, nothing waiting.
+    pub fn new(spec: &DramSpec) -> Channel {
+        let timing = Timing::of(spec);
+        let (ranks, banks) = (spec.ranks as usize, spec.banks as usize);
+        let (reads, writes) = (spec.read_queue as usize, spec.write_queue as usize);
+        let mut channel = Channel {
+            mapping: Mapping::new(spec),
+            closes_rows: spec.page_policy == DramPagePolicy::Closed,
+            devices: Devices::new(timing, ranks, banks, spec.refresh),
+            queues: Queues::new(reads, writes, ranks * banks),
+            schedule: Schedule::new(spec, timing.ticks(spec.age_limit_ns)),
+            next: None,
+            stats: ChannelStats::default(),
+            record: None,
+        };
+        channel.next = channel.plan(0);
+        channel
+    }
+
+    /// Its times.
+    pub fn timing(&self) -> &Timing {
+        &self.devices.timing
+    }
+
+    /// Keeps all commands from now on, those of idle times too.
+    pub fn record(&mut self) {
+        self.record = Some(Vec::new());
+    }
+
+    /// The commands since then, in the order of their times.
+    pub fn recorded(&self) -> &[Issued] {
+        self.record.as_deref().unwrap_or_default()
+    }
+
+    /// Whether another request of this kind may come.
+    #[inline]
+    pub fn has_room(&self, kind: Kind) -> bool {
+        self.queues.has_room(kind)
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.queues.len(Kind::Read) + self.queues.len(Kind::Write)
+    }
+
+    /// A request arrives at tick `now`, at which all has happened that belongs before it. A read of a
+    /// block that waits to be written is answered at once.
+    ///
+    /// # Panics
+    /// If there is no room for it.
+    pub fn push(&mut self, now: Tick, request: Request, done: &mut Vec<Done>) {
+        if now > 0 {
+            self.advance(now - 1, done);
+        }
+        let Request { id, line, kind } = request;
+        let place = self.mapping.place(line);
+        let same = |entry: &super::queues::Entry| entry.line == line;
+        if kind == Kind::Read && self.queues.find(Kind::Write, place.bank, same).is_some() {
+            self.stats.forwarded += 1;
+            done.push(Done { id, kind, at: now });
+            return;
+        }
+        self.queues.push(id, line, kind, place, now);
+        self.next = self.plan_arrival(self.next, now, kind, place.bank, place.row);
+        if cfg!(debug_assertions) {
+            self.schedule.all_changed();
+            let (short, long) = (self.next, self.plan(now));
+            assert_eq!(short, long, "a short cut that leads somewhere else");
+        }
+    }
+
+    /// The next tick in which anything happens for a request, if one waits.
+    #[inline]
+    pub fn next(&self) -> Option<Tick> {
+        self.next.filter(|_| !self.queues.is_empty()).map(|next| next.at)
+    }
+
+    /// Gives all commands up to and including tick `to`; adds the requests that are done with them.
+    pub fn advance(&mut self, to: Tick, done: &mut Vec<Done>) {
+        while let Some(next) = self.next
+            && next.at <= to
+        {
+            if self.queues.is_empty() && self.record.is_none() && self.skip(to) {
+                continue;
+            }
+            self.happen(next, done);
+        }
+    }
+
+    /// What has been counted up to tick `now`.
+    pub fn stats(&self, now: Tick) -> ChannelStats {
+        let mut later = self.clone();
+        later.record = None;
+        later.advance(now, &mut Vec::new());
+        later.stats
+    }
+
+    /// Refreshes of an idle stretch at once.
+    fn skip(&mut self, to: Tick) -> bool {
+        let refreshes = self.devices.refresh_idle(to);
+        self.stats.refreshes += refreshes;
+        if refreshes > 0 {
+            self.next = self.plan(self.devices.command);
+        }
+        refreshes > 0
+    }
+
+    fn happen(&mut self, Planned { at, deed, .. }: Planned, done: &mut Vec<Done>) {
+        match deed {
+            Deed::Look => {}
+            Deed::PrechargeAll(rank) => {
+                self.devices.precharge_all(at, rank);
+                self.rank_changed(rank);
+                self.note_rank(at, rank, Command::PrechargeAll);
+            }
+            Deed::Refresh(rank) => {
+                self.devices.refresh(at, rank);
+                self.rank_changed(rank);
+                self.stats.refreshes += 1;
+                self.note_rank(at, rank, Command::Refresh);
+            }
+            Deed::Serve(Want::Precharge, entry) => self.precharge(at, entry),
+            Deed::Serve(Want::Activate, entry) => self.activate(at, entry),
+            Deed::Serve(Want::Access, entry) => self.access(at, entry, done),
+        }
+        self.next = self.plan(at);
+    }
+
+    fn precharge(&mut self, at: Tick, number: At) {
+        self.begin(at, number);
+        let entry = self.queues.get_mut(number);
+        entry.precharged = true;
+        let (bank, id) = (usize::from(entry.bank), entry.id);
+        self.devices.precharge(at, bank);
+        self.go_on_with(number);
+        self.note(at, bank, Command::Precharge, Some(id));
+    }
+
+    fn activate(&mut self, at: Tick, number: At) {
+        self.begin(at, number);
+        let entry = self.queues.get_mut(number);
+        entry.activated = true;
+        let (bank, row, id) = (usize::from(entry.bank), entry.row, entry.id);
+        self.devices.activate(at, bank, row);
+        self.go_on_with(number);
+        self.note(at, bank, Command::Activate { row }, Some(id));
+    }
+
+    fn access(&mut self, at: Tick, number: At, done: &mut Vec<Done>) {
+        self.begin(at, number);
+        let entry = self.queues.remove(number);
+        let (kind, bank, row) = (entry.kind, usize::from(entry.bank), entry.row);
+        let waits = |kind| self.queues.find(kind, bank, |other| other.row == row).is_some();
+        let auto = self.closes_rows && !Kind::ALL.into_iter().any(waits);
+        self.devices.access(at, bank, kind, auto);
+        self.schedule.changed(bank);
+        self.schedule.ranks_changed();
+        let stats = &mut self.stats;
+        match (entry.precharged, entry.activated) {
+            (true, _) => stats.row_conflicts += 1,
+            (false, true) => stats.row_misses += 1,
+            (false, false) => stats.row_hits += 1,
+        }
+        match kind {
+            Kind::Read => stats.reads += 1,
+            Kind::Write => stats.writes += 1,
+        }
+        stats.data_ticks += BURST;
+        stats.longest_ticks = stats.longest_ticks.max(at - entry.arrival);
+        done.push(Done { id: entry.id, kind, at: at + self.devices.timing.until_data_end(kind) });
+        let command = match kind {
+            Kind::Read => Command::Read { auto },
+            Kind::Write => Command::Write { auto },
+        };
+        self.note(at, bank, command, Some(entry.id));
+    }
+
+    /// A command is given for a request: with the first one its wait is over.
+    fn begin(&mut self, at: Tick, number: At) {
+        let entry = self.queues.get(number);
+        let first = !entry.precharged && !entry.activated;
+        if first && entry.kind == Kind::Read {
+            self.stats.read_wait_ticks += at - entry.arrival;
+        }
+    }
+
+    fn rank_changed(&mut self, rank: usize) {
+        for bank in self.devices.banks_of(rank) {
+            self.schedule.changed(bank);
+        }
+        self.schedule.rank_changed(rank);
+    }
+
+    fn note_rank(&mut self, at: Tick, rank: usize, command: Command) {
+        self.note(at, self.devices.banks_of(rank).start, command, None);
+    }
+
+    fn note(&mut self, at: Tick, bank: usize, command: Command, id: Option<u32>) {
+        let rank = self.devices.rank_of(bank);
+        if let Some(record) = &mut self.record {
+            record.push(Issued { at, rank, bank, command, id });
+        }
+    }
+}

@@ -1,0 +1,42 @@
+use super::Tick;
+
+/// A command to a channel's parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// ACT: opens a row.
+    Activate {
+        /// The row.
+        row: u64,
+    },
+    /// PRE: closes a bank's row.
+    Precharge,
+    /// PREA: closes the rows of all banks of a rank.
+    PrechargeAll,
+    /// RD, or RDA if the row is closed with it.
+    Read {
+        /// Auto-precharge.
+        auto: bool,
+    },
+    /// WR, or WRA if the row is closed with it.
+    Write {
+        /// Auto-precharge.
+        auto: bool,
+    },
+    /// REF: refreshes some rows of all banks of a rank.
+    Refresh,
+}
+
+/// A command that has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// When.
+    pub at: Tick,
+    /// To which rank.
+    pub rank: usize,
+    /// To which bank, counted over all ranks; the first one of its rank for commands to all of them.
+    pub bank: usize,
+    /// What.
+    pub command: Command,
+    /// The request for which it was given.
+    pub id: Option<u32>,
+}

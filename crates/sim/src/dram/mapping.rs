@@ -1,0 +1,72 @@
+use crate::machine::spec::{DramMapping, DramSpec};
+
+/// Bytes of a burst, and of a block.
+const BLOCK_BYTES: u64 = 64;
+
+/// Where a block is in a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Rank.
+    pub rank: usize,
+    /// Bank, counted over all ranks.
+    pub bank: usize,
+    /// Row of the bank. Not limited: a chip's address space has gaps, and only what is used is there.
+    pub row: u64,
+}
+
+/// Which bits of a block's number select what.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping {
+    bank: Field,
+    rank: Field,
+    row_shift: u32,
+    bank_bits: u32,
+    hashed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    shift: u32,
+    mask: u64,
+}
+
+impl Field {
+    #[inline]
+    fn of(self, line: u64) -> u64 {
+        line >> self.shift & self.mask
+    }
+}
+
+impl Mapping {
+    /// The mapping of a machine's channels.
+    pub fn new(spec: &DramSpec) -> Mapping {
+        let columns = (spec.row_bytes / BLOCK_BYTES).trailing_zeros();
+        let (ranks, banks) = (spec.ranks.trailing_zeros(), spec.banks.trailing_zeros());
+        // First bits of bank and rank.
+        let (bank, rank) = match spec.mapping {
+            DramMapping::RowRankBankColumn => (columns, columns + banks),
+            DramMapping::RowBankRankColumn => (columns + ranks, columns),
+            DramMapping::RowColumnRankBank => (0, banks),
+            DramMapping::RowColumnBankRank => (ranks, 0),
+        };
+        Mapping {
+            bank: Field { shift: bank, mask: u64::from(spec.banks) - 1 },
+            rank: Field { shift: rank, mask: u64::from(spec.ranks) - 1 },
+            row_shift: columns + ranks + banks,
+            bank_bits: banks,
+            hashed: spec.bank_hash,
+        }
+    }
+
+    /// Where a block is; blocks of a channel are numbered without gaps.
+    #[inline]
+    pub fn place(&self, line: u64) -> Place {
+        let row = line >> self.row_shift;
+        let mut bank = self.bank.of(line);
+        if self.hashed {
+            bank ^= row & self.bank.mask;
+        }
+        let rank = self.rank.of(line);
+        Place { rank: rank as usize, bank: (rank << self.bank_bits | bank) as usize, row }
+    }
+}

@@ -1,0 +1,166 @@
+//! DDR3 channels as a machine file describes them.
+
+use serde::{Deserialize, Serialize};
+
+/// A speed grade of JESD79-3: clock and the least times of its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DramGrade {
+    /// 533 MHz, 7-7-7 (speed bin F).
+    #[serde(rename = "ddr3-1066")]
+    Ddr3_1066,
+    /// 667 MHz, 9-9-9 (speed bin H).
+    #[serde(rename = "ddr3-1333")]
+    Ddr3_1333,
+    /// 800 MHz, 11-11-11 (speed bin K).
+    #[serde(rename = "ddr3-1600")]
+    Ddr3_1600,
+}
+
+/// Which bits of an address select what, from the most significant ones down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DramMapping {
+    /// Neighbours fill a row, then the same row of the next bank: streams hit open rows.
+    RowRankBankColumn,
+    /// Neighbours fill a row, then one of the next rank.
+    RowBankRankColumn,
+    /// Neighbours are in different banks: streams use all banks at once.
+    RowColumnRankBank,
+    /// Neighbours are in different ranks.
+    RowColumnBankRank,
+}
+
+/// What becomes of a row after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DramPagePolicy {
+    /// It stays open until another one is needed, or for a refresh.
+    Open,
+    /// It is closed with its last access (auto-precharge), unless another one waits for it.
+    Closed,
+}
+
+/// Which of the requests that wait is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DramScheduler {
+    /// First ready, first come: those that find their row open before older ones.
+    FrFcfs,
+    /// In the order of arrival; rows for later ones are opened in the meantime.
+    Fcfs,
+}
+
+/// A DDR3 channel per memory controller: 64 data wires, bursts of 8, so a block is a burst. Used with
+/// `memory.model = "ddr3"`.
+///
+/// Times that end in `_nck` count periods of the channel's clock, as JESD79-3 does; 0 = what the speed
+/// grade and the parts say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DramSpec {
+    /// Speed grade.
+    pub grade: DramGrade,
+    /// Capacity of a part: 1, 2, 4 or 8 Gbit. It decides how long a refresh takes.
+    pub device_gbit: u32,
+    /// Ranks of the channel.
+    pub ranks: u32,
+    /// Banks of a rank.
+    pub banks: u32,
+    /// A row of a bank, over all parts of its rank.
+    pub row_bytes: u64,
+    /// Which bits of an address select what.
+    pub mapping: DramMapping,
+    /// Whether the number of the bank is mixed with the lowest bits of the row's, so that strides meet
+    /// all banks.
+    pub bank_hash: bool,
+    /// What becomes of a row after an access.
+    pub page_policy: DramPagePolicy,
+    /// Which of the requests that wait is served.
+    pub scheduler: DramScheduler,
+    /// Reads that wait at a controller; more wait in the network.
+    pub read_queue: u32,
+    /// Writes that wait at a controller; more wait in the network.
+    pub write_queue: u32,
+    /// Writes that wait when they begin to go before reads.
+    pub write_high: u32,
+    /// Writes that still wait when reads go first again.
+    pub write_low: u32,
+    /// A request that has waited so long goes before all others. If full queues take longer than that,
+    /// requests are served in order and open rows are of little use.
+    pub age_limit_ns: f64,
+    /// What a read takes besides the DRAM: controller and wires, to the memory and back.
+    pub controller_ns: f64,
+    /// Whether rows are refreshed.
+    pub refresh: bool,
+    /// tCK: period of the clock; 0 = the grade's.
+    pub tck_ps: u64,
+    /// CL: read to its data.
+    pub cl_nck: u32,
+    /// CWL: write to its data.
+    pub cwl_nck: u32,
+    /// tRCD: activation to read or write.
+    pub trcd_nck: u32,
+    /// tRP: precharge to activation.
+    pub trp_nck: u32,
+    /// tRAS: activation to precharge.
+    pub tras_nck: u32,
+    /// tRC: activation to activation, same bank.
+    pub trc_nck: u32,
+    /// tRRD: activation to activation, other bank of the rank.
+    pub trrd_nck: u32,
+    /// tFAW: window with four activations of a rank at most.
+    pub tfaw_nck: u32,
+    /// tWR: end of written data to precharge.
+    pub twr_nck: u32,
+    /// tWTR: end of written data to read, same rank.
+    pub twtr_nck: u32,
+    /// tRTP: read to precharge.
+    pub trtp_nck: u32,
+    /// tCCD: read to read, or write to write, same rank.
+    pub tccd_nck: u32,
+    /// tRTRS: pause of the data wires between two ranks.
+    pub trtrs_nck: u32,
+    /// tREFI: from refresh to refresh.
+    pub trefi_nck: u32,
+    /// tRFC: time of a refresh.
+    pub trfc_nck: u32,
+}
+
+impl Default for DramSpec {
+    fn default() -> Self {
+        Self {
+            grade: DramGrade::Ddr3_1600,
+            device_gbit: 2,
+            ranks: 2,
+            banks: 8,
+            row_bytes: 8 << 10,
+            mapping: DramMapping::RowRankBankColumn,
+            bank_hash: false,
+            page_policy: DramPagePolicy::Open,
+            scheduler: DramScheduler::FrFcfs,
+            read_queue: 32,
+            write_queue: 32,
+            write_high: 24,
+            write_low: 8,
+            age_limit_ns: 1000.0,
+            controller_ns: 20.0,
+            refresh: true,
+            tck_ps: 0,
+            cl_nck: 0,
+            cwl_nck: 0,
+            trcd_nck: 0,
+            trp_nck: 0,
+            tras_nck: 0,
+            trc_nck: 0,
+            trrd_nck: 0,
+            tfaw_nck: 0,
+            twr_nck: 0,
+            twtr_nck: 0,
+            trtp_nck: 0,
+            tccd_nck: 0,
+            trtrs_nck: 0,
+            trefi_nck: 0,
+            trfc_nck: 0,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What a DDR3 channel promises: legal commands, times and bandwidths from first principles, no
+//! starvation, the same result always.
+
+mod bandwidth;
+mod bench;
+mod checker;
+mod fairness;
+mod latency;
+mod random;
+mod repeat;
+mod tight;

@@ -1,0 +1,72 @@
+//! The same requests have the same result, however time is stepped through.
+
+use proptest::prelude::*;
+use rackmem_sim::dram::Issued;
+use rackmem_sim::machine::spec::DramSpec;
+
+use super::bench::{Bench, Traffic};
+
+const TRAFFIC: Traffic =
+    Traffic { lines: 1 << 20, writes_percent: 30, gap: 8, runs_percent: 60, pause: 3000 };
+
+#[test]
+fn same_requests_same_commands() {
+    let run = |seed| {
+        let mut bench = Bench::recording(&DramSpec::default());
+        bench.run(&TRAFFIC.wishes(3000, seed));
+        format!("{:?}", bench.commands())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+/// What the channel does for these requests is known: whoever changes it sees that he does, and a build
+/// with optimisation, which leaves out the checks of short cuts, does the same.
+#[test]
+fn nothing_has_changed() {
+    let mut bench = Bench::recording(&DramSpec::default());
+    bench.run(&TRAFFIC.wishes(3000, 1));
+    let mix = |sum: u64, issued: &Issued| sum.wrapping_mul(31).wrapping_add(issued.at);
+    let times = bench.commands().iter().fold(0, mix);
+    let stats = bench.stats();
+    assert_eq!((bench.commands().len(), times), (5699, 0xdb0e_c043_fe0f_ea4f), "{stats:?}");
+    assert_eq!((stats.row_hits, stats.row_misses, stats.row_conflicts), (1611, 257, 1132));
+}
+
+#[test]
+fn ticks_may_be_skipped() {
+    let wishes = TRAFFIC.wishes(3000, 4);
+    let mut skipping = Bench::recording(&DramSpec::default());
+    skipping.run(&wishes);
+    let mut stepping = Bench::recording(&DramSpec::default());
+    for wish in wishes {
+        (stepping.now..wish.at).for_each(|tick| stepping.advance(tick));
+        stepping.ask(wish);
+    }
+    stepping.drain();
+    assert_eq!(skipping.commands(), stepping.commands());
+    assert_eq!(skipping.outcomes, stepping.outcomes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Refreshes that are made up for are those that would have been.
+    #[test]
+    fn idle_times_cost_nothing_and_change_nothing(
+        ranks in prop::sample::select(vec![1_u32, 2, 4]),
+        pause in 0_u64..200_000,
+        seed: u64,
+    ) {
+        let spec = DramSpec { ranks, ..DramSpec::default() };
+        let wishes = Traffic { pause, gap: 100, ..TRAFFIC }.wishes(500, seed);
+        let (mut lazy, mut recording) = (Bench::new(&spec), Bench::recording(&spec));
+        for bench in [&mut lazy, &mut recording] {
+            bench.run(&wishes);
+            let end = bench.now + 1_000_000;
+            bench.advance(end);
+        }
+        prop_assert_eq!(lazy.stats(), recording.stats());
+        prop_assert_eq!(lazy.outcomes, recording.outcomes);
+    }
+}
