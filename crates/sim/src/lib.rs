@@ -12,11 +12,13 @@
 //! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
 //! | [`coherence`] | the protocol as pure state machines |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
+//! | [`cpu`] | cores that execute programs, out of order |
 //! | [`machine`] | machine files |
 //! | [`report`] | what a run found out |
 
 pub mod chip;
 pub mod coherence;
+pub mod cpu;
 pub mod engine;
 pub mod machine;
 pub mod noc;
