@@ -1,5 +1,6 @@
 //! Loads, and what stores have to do with them before they leave.
 
+use rackmem_riscv::Class;
 use rackmem_riscv::exec::split::register_value;
 use rackmem_riscv::space::{Cause, Fault, Wanted};
 
@@ -40,7 +41,8 @@ impl Core {
         let entry = &self.slots[usize::from(slot)];
         let size = self.ops[entry.inst.op as usize].size;
         let base = self.registers.value(entry.sources[0]);
-        let wanted = if entry.kind == Kind::Load { Wanted::Read } else { Wanted::Write };
+        let reads = matches!(entry.inst.class(), Class::Load | Class::LoadReserved);
+        let wanted = if reads { Wanted::Read } else { Wanted::Write };
         let address = match entry.kind {
             Kind::Atomic => base,
             _ => base.wrapping_add_signed(entry.inst.imm.into()),

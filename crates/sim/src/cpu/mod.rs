@@ -332,6 +332,9 @@ impl Core {
 
     /// Brings the counts up to the end of cycle `now`, for which there has been a tick if one was
     /// due. A core that slept does not sleep any more; the next tick is in the cycle after.
+    ///
+    /// Also to be called, with the cycle before, when something is about to change that a core that
+    /// sleeps is not told of: mappings, and instructions.
     pub fn settle(&mut self, now: Cycle, outside: &mut impl Outside) {
         if self.sleep.is_asleep() {
             self.wake(now + 1, outside);

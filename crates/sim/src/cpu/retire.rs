@@ -104,8 +104,11 @@ impl Core {
     /// The oldest retired store leaves, if there is a port and the line is there.
     #[inline]
     pub(super) fn drain(&mut self, outside: &mut impl Outside) {
-        if self.stores_wait || self.ports_used >= self.spec.memory_ports {
+        if self.ports_used >= self.spec.memory_ports {
             return;
+        }
+        if self.stores_wait {
+            return self.ask_ahead(outside);
         }
         let Some(store) = self.stores.oldest() else { return };
         let place = store.place;
@@ -118,6 +121,7 @@ impl Core {
             self.stats.store_misses += u64::from(!store.missed);
             store.missed = true;
             self.stores_wait = true;
+            self.active = true;
             return;
         }
         self.active = true;
@@ -129,6 +133,17 @@ impl Core {
         }
         self.stores.pop();
         self.unblock();
+    }
+
+    /// While the oldest store waits, the lines of some behind it are asked for, one a cycle.
+    fn ask_ahead(&mut self, outside: &mut impl Outside) {
+        let Some(store) = self.stores.next_to_ask(self.spec.stores_ahead) else { return };
+        self.active = true;
+        self.ports_used += 1;
+        if !outside.store(store.place.lines[0], |_| ()) {
+            self.stats.store_misses += u64::from(!store.missed);
+            store.missed = true;
+        }
     }
 }
 

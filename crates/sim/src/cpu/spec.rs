@@ -33,6 +33,10 @@ pub struct CpuSpec {
     pub store_queue: u32,
     /// Stores that have retired and wait for their line. 16: the same entries, as in the A57.
     pub store_buffer: u32,
+    /// Stores behind the oldest retired one whose lines are asked for while it waits. 4: without
+    /// any, each line of a stream of stores would cost a whole miss, which no core of this size
+    /// lets happen; with more, a stream would take MSHRs from loads.
+    pub stores_ahead: u32,
     /// Integer units. 3: the papers give widths and no counts of units, so that simple operations
     /// are limited by the width.
     pub alus: u32,
@@ -96,6 +100,7 @@ impl Default for CpuSpec {
             load_queue: 32,
             store_queue: 16,
             store_buffer: 16,
+            stores_ahead: 4,
             alus: 3,
             multipliers: 1,
             fp_units: 2,

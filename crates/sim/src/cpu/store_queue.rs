@@ -41,11 +41,19 @@ pub(super) struct StoreQueue {
     /// The oldest one that has not retired.
     in_flight: u32,
     tail: u32,
+    /// The lines of retired stores before it have been asked for.
+    asked: u32,
 }
 
 impl StoreQueue {
     pub(super) fn new() -> StoreQueue {
-        StoreQueue { entries: [Store::default(); ENTRIES as usize], head: 0, in_flight: 0, tail: 0 }
+        StoreQueue {
+            entries: [Store::default(); ENTRIES as usize],
+            head: 0,
+            in_flight: 0,
+            tail: 0,
+            asked: 0,
+        }
     }
 
     #[inline(always)]
@@ -90,6 +98,20 @@ impl StoreQueue {
     pub(super) fn oldest(&mut self) -> Option<&mut Store> {
         let store = &mut self.entries[(self.head % ENTRIES) as usize];
         (self.head != self.in_flight).then_some(store)
+    }
+
+    /// The next one whose line should be asked for: it has retired, and at most `ahead` are between
+    /// it and the oldest one.
+    pub(super) fn next_to_ask(&mut self, ahead: u32) -> Option<&mut Store> {
+        if !is_older(self.head, self.asked) {
+            self.asked = self.head.wrapping_add(1);
+        }
+        let position = self.asked;
+        if position.wrapping_sub(self.head) > ahead || !is_older(position, self.in_flight) {
+            return None;
+        }
+        self.asked = position.wrapping_add(1);
+        Some(&mut self.entries[(position % ENTRIES) as usize])
     }
 
     /// The oldest one is in the L1.

@@ -15,6 +15,9 @@ const RESULTS: [u32; 2] = [A2, A3];
 /// How far apart the places are that programs name by `a0` and `a1`: in lines of their own.
 const APART: i32 = 256;
 
+/// Where the lines are that only one core uses.
+const OWN: i32 = 512;
+
 /// Outcomes and how often they came: the results of all cores, then both places at the end.
 struct Outcomes(BTreeMap<Vec<u64>, u32>);
 
@@ -68,6 +71,9 @@ fn run(bodies: &[&dyn Fn(&mut Code)]) -> Outcomes {
                     node.memory.warm(core, place, 8, false);
                 }
             }
+        }
+        for core in 0..threads.len() {
+            node.memory.warm(core, DATA + (core as u64 + 1) * OWN as u64, 8, true);
         }
         node.run(100_000);
         let mut outcome: Vec<u64> = (0..threads.len())
@@ -135,19 +141,17 @@ fn stores_leave_in_order_without_fences() {
     run(&[&writer, &reader]).never("MP with one fence", stale);
 }
 
-/// Stores to one place, then a load from the other, with something in between.
+/// Stores to one place, then a load from the other, with something in between. `a5` points to a
+/// line that only this core uses, and has.
 fn store_buffering(between: &dyn Fn(&mut Code)) -> Outcomes {
-    let one = |code: &mut Code| {
-        code.sd(T1, A0, 0);
-        between(code);
-        code.ld(A2, A1, 0);
+    let thread = |from: u32, to: u32, own: i32| {
+        move |code: &mut Code| {
+            code.addi(A5, A0, own).sd(T1, from, 0);
+            between(code);
+            code.ld(A2, to, 0);
+        }
     };
-    let other = |code: &mut Code| {
-        code.sd(T1, A1, 0);
-        between(code);
-        code.ld(A2, A0, 0);
-    };
-    run(&[&one, &other])
+    run(&[&thread(A0, A1, OWN), &thread(A1, A0, 2 * OWN)])
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn store_buffers() {
     };
     store_buffering(&wrong).sometimes("SB with fences of the wrong kind", both_old);
     let swap = |code: &mut Code| {
-        code.addi(A5, A0, 512).atomic(1, 3, ZERO, A5, T1);
+        code.atomic(1, 3, ZERO, A5, T1);
     };
     store_buffering(&swap).never("SB with an atomic in between", both_old);
 }

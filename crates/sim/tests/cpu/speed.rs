@@ -68,17 +68,19 @@ fn measure(name: &str, code: &Code) {
     );
 }
 
-/// Sorts 64 words again and again: loads, stores, branches that are hard to predict.
-fn integer_loop(times: i32) -> Code {
+/// A generator of random numbers, and what they lead to: entries of a table, read and written, and
+/// a branch that is taken or not by a bit that cannot be predicted, if `wild`.
+fn integer_loop(times: i32, wild: bool) -> Code {
     let mut code = Code::default();
-    code.li(A5, times).li(A4, 12345);
+    code.li(A5, times).li(A4, 12345).li(T1, 1_103_515_245);
     let again = code.here();
-    // A step of a linear congruential generator, an entry of a table, a branch on it.
-    code.li(T1, 1_103_515_245 % 2048);
     code.word(r(opcode::OP, 0, 1, A4, A4, T1)).addi(A4, A4, 1023);
     code.word(rackmem_riscv::encode::i(opcode::OP_IMM, 7, T0, A4, 0x7f8));
     code.ld(T2, T0, 0).addi(T2, T2, 1).sd(T2, T0, 0);
     code.ld(A2, T0, 8).add(A1, A1, A2).xor(A3, A3, A1);
+    let shift = if wild { 20 } else { 63 };
+    code.word(r(opcode::OP_IMM, 5, 0, A2, A4, shift));
+    code.word(rackmem_riscv::encode::i(opcode::OP_IMM, 7, A2, A2, i32::from(wild)));
     let over = code.here() + 2;
     code.beq(A2, ZERO, over).addi(A3, A3, 1);
     code.add(A1, A1, A3).add(A2, A1, T0).addi(A0, A0, 3);
@@ -90,7 +92,8 @@ fn integer_loop(times: i32) -> Code {
 #[ignore = "a measurement"]
 fn instructions_per_second() {
     for _ in 0..3 {
-        measure("loads, stores, branches", &integer_loop(300_000));
+        measure("loads, stores, branches", &integer_loop(300_000, false));
+        measure("the same, mispredicted", &integer_loop(300_000, true));
         let mut chain = Code::default();
         chain.li(A5, 200_000);
         let again = chain.here();

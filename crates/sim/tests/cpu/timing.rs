@@ -1,6 +1,9 @@
 //! How long things take, from first principles.
 
-use rackmem_sim::cpu::{CpuSpec, Stop};
+use rackmem_riscv::space::{Fault, Wanted};
+use rackmem_riscv::{Hart, Inst, decode};
+use rackmem_sim::cpu::{Core, CpuSpec, Line, Next, Port, Program, Stop, Translate, Words};
+use rackmem_sim::engine::Cycle;
 
 use crate::code::*;
 use crate::memory::Delays;
@@ -129,6 +132,23 @@ fn independent_misses_overlap() {
 }
 
 #[test]
+fn misses_of_stores_overlap_as_far_as_is_asked_ahead() {
+    let spec = CpuSpec::default();
+    let run = |lines: usize| {
+        cold(|code| {
+            for _ in 0..lines {
+                code.addi(T1, T1, 64).add(T2, T1, A0).sd(T0, T2, 0);
+            }
+            code.fence(RW_RW);
+        })
+    };
+    let together = spec.stores_ahead as usize + 1;
+    assert!(run(together) < run(1) + 30, "{} {}", run(together), run(1));
+    let step = each(run, together, 11 * together) * together as f64;
+    assert!((MISS as f64..MISS as f64 + 20.0).contains(&step), "{step}");
+}
+
+#[test]
 fn a_chase_of_misses_does_not_overlap() {
     let run = |n: usize| {
         let mut node = node(times(n, &[ld(A0, A0, 0)]), Delays::fixed(MISS));
@@ -237,4 +257,70 @@ fn traps_have_exact_places() {
     assert_eq!((fault.address, node.x(0, T2)), (16, 7));
     assert_eq!(node.cores[0].hart().pc, crate::node::CODE + 5 * 4);
     assert_eq!(node.memory.space.load(DATA + 8, 8), Ok(7), "stores before it have left");
+}
+
+/// One load from a line that goes away and comes back with another value.
+struct Script {
+    now: Cycle,
+    lost_at: Cycle,
+    back_at: Cycle,
+    first_read: Option<Cycle>,
+}
+
+impl Port for Script {
+    fn load(&mut self, _: Line) -> Option<Words> {
+        self.first_read.get_or_insert(self.now);
+        let is_gone = (self.lost_at..self.back_at).contains(&self.now);
+        let value = if self.now < self.lost_at { 1 } else { 2 };
+        (!is_gone).then_some([value; 8])
+    }
+
+    fn store(&mut self, _: Line, _: impl FnOnce(&mut Words)) -> bool {
+        unreachable!("the program does not store");
+    }
+
+    fn fetch(&mut self, _: Line) -> bool {
+        true
+    }
+}
+
+impl Translate for Script {
+    fn translate(&mut self, address: u64, _: Wanted) -> Result<u64, Fault> {
+        Ok(address)
+    }
+}
+
+impl Program for Script {
+    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
+        Ok(decode(if pc == 0 { ld(A2, A0, 0) } else { 0x0010_0073 }))
+    }
+
+    fn fence_i(&mut self) {}
+}
+
+#[test]
+fn a_load_has_the_value_of_the_cycle_in_which_it_completes() {
+    let spec = CpuSpec::default();
+    let run = |lost_at| {
+        let mut script = Script { now: 0, lost_at, back_at: lost_at + 100, first_read: None };
+        let mut core = Core::new(&spec, &Hart::new(0), 0);
+        for now in 1.. {
+            script.now = now;
+            if now == lost_at {
+                core.lost(0);
+            }
+            if now == script.back_at {
+                core.complete();
+            }
+            if let Next::Stopped(_) = core.tick(now, &mut script) {
+                break;
+            }
+        }
+        (core.hart().x[A2 as usize], script.first_read.expect("it loads"))
+    };
+    let begins = run(1_000_000).1;
+    let completes = begins + Cycle::from(spec.l1_cycles);
+    for lost_at in begins - 3..completes + 3 {
+        assert_eq!(run(lost_at).0, if lost_at <= completes { 2 } else { 1 }, "{lost_at}");
+    }
 }
