@@ -15,8 +15,10 @@ pub type Words = [u64; 8];
 /// The private cache of a core, as `chip::cache::PrivateCache` is one.
 ///
 /// An access that is refused was asked for: the core tries again after [`Core::complete`], which
-/// the owner calls when any line has arrived. Whenever a line stops being readable, for whatever
-/// reason (evictions are one), the owner calls [`Core::lost`] in the same cycle.
+/// the owner calls when any line has arrived. Whenever a copy goes away, for whatever reason
+/// (evictions are one), the owner calls [`Core::lost`] in the same cycle. A copy that is kept while
+/// the cache asks for the right to write it is not lost, even if it can not be read meanwhile: else
+/// no store conditional would ever succeed.
 ///
 /// [`Core::complete`]: super::Core::complete
 /// [`Core::lost`]: super::Core::lost
