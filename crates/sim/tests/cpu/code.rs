@@ -66,6 +66,10 @@ impl Code {
         self.word(s(opcode::STORE, 3, rs1, rs2, imm))
     }
 
+    pub fn sw(&mut self, rs2: u32, rs1: u32, imm: i32) -> &mut Code {
+        self.word(s(opcode::STORE, 2, rs1, rs2, imm))
+    }
+
     pub fn fence(&mut self, sets: i32) -> &mut Code {
         self.word(i(opcode::MISC_MEM, 0, 0, 0, sets))
     }

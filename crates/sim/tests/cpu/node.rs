@@ -30,11 +30,21 @@ pub struct Node {
     notices: Vec<Notice>,
     /// Cycles of cores that were simulated one by one.
     pub ticks: u64,
+    /// Whether to look at all cores in all cycles.
+    pub is_busy: bool,
 }
 
 impl Node {
     pub fn new(memory: Memory) -> Node {
-        Node { cores: Vec::new(), memory, due: Vec::new(), now: 0, notices: Vec::new(), ticks: 0 }
+        Node {
+            cores: Vec::new(),
+            memory,
+            due: Vec::new(),
+            now: 0,
+            notices: Vec::new(),
+            ticks: 0,
+            is_busy: false,
+        }
     }
 
     /// A node of one core per program, all registers zero but `a0` = [`DATA`]; its instructions are
@@ -69,7 +79,8 @@ impl Node {
     pub fn run_to_stop(&mut self, limit: Cycle) -> Option<(usize, Stop)> {
         loop {
             let cores = self.due.iter().flatten().min().copied();
-            let next = cores.into_iter().chain(self.memory.next()).min()?;
+            let busy = self.is_busy.then_some(self.now + 1);
+            let next = cores.into_iter().chain(self.memory.next()).chain(busy).min()?;
             if next > limit {
                 return None;
             }
@@ -102,7 +113,8 @@ impl Node {
         }
         let mut stopped = None;
         for core in 0..self.cores.len() {
-            if self.due[core].is_some_and(|due| due <= now) {
+            let is_running = self.cores[core].stopped().is_none();
+            if self.due[core].is_some_and(|due| due <= now) || self.is_busy && is_running {
                 self.ticks += 1;
                 let mut view = View { memory: &mut self.memory, core, now };
                 let next = self.cores[core].tick(now, &mut view);

@@ -159,6 +159,26 @@ fn what_polls_in_a_function_sleeps() {
 }
 
 #[test]
+fn cores_need_only_be_looked_at_when_they_say_so() {
+    for seed in 0..30 {
+        let ends = [false, true].map(|is_busy| {
+            let mut rng = Rng::new(seed);
+            let pollers = [random_poller(&mut rng), random_poller(&mut rng)];
+            let lines = [64, 128, 192, 256, 8, 320, 0];
+            let [one, other] = pollers;
+            let programs = [one, other, writer(&lines, 100, &mut rng)];
+            let delays = Delays { evict: 100, ..Delays::wild() };
+            let mut node = Node::short(&programs, &CpuSpec::default(), delays, seed);
+            node.is_busy = is_busy;
+            node.run(1_000_000);
+            let stats: Vec<Stats> = node.cores.iter().map(|core| *core.stats()).collect();
+            (node.now, stats)
+        });
+        assert_eq!(ends[0], ends[1], "seed {seed}");
+    }
+}
+
+#[test]
 fn random_loops() {
     let mut best = 0.0_f64;
     for seed in 0..150 {

@@ -5,12 +5,14 @@ use std::process::Command;
 
 use rackmem_riscv::encode::{b as b_type, i, opcode, r, s};
 use rackmem_riscv::functional::{Options, Output, run};
+use rackmem_riscv::space::Permissions;
 use rackmem_sim::cpu::{CpuSpec, Stats};
 
 use crate::asm::{CODE, DATA, Program};
+use crate::code::{A0, A2, A3, Code, T0, ZERO, addi};
 use crate::generate::generate;
 use crate::memory::Delays;
-use crate::node::System;
+use crate::node::{Node, System};
 use crate::rng::Rng;
 
 fn without_timing(file: &[u8]) -> (i32, Vec<u8>) {
@@ -141,6 +143,23 @@ fn random_programs_in_small_and_large_cores() {
             agrees(&program, seed, delays, &large);
         }
     }
+}
+
+#[test]
+fn instructions_that_were_just_written() {
+    let mut code = Code::default();
+    for result in [7, 9] {
+        code.li(T0, addi(A2, ZERO, result) as i32).sw(T0, A0, 0);
+        code.li(T0, i(opcode::JALR, 0, 0, 1, 0) as i32).sw(T0, A0, 4);
+        code.word(i(opcode::MISC_MEM, 1, 0, 0, 0)).word(i(opcode::JALR, 0, 1, A0, 0));
+        code.add(A3, A3, A3).add(A3, A3, A3).add(A3, A3, A3).add(A3, A3, A3).add(A3, A3, A2);
+    }
+    code.stop();
+    let mut node = Node::short(&[code], &CpuSpec::default(), Delays::wild(), 1);
+    let all = Permissions { read: true, write: true, execute: true };
+    assert!(node.memory.space.protect(DATA, 4096, all));
+    node.run(100_000);
+    assert_eq!(node.x(0, A3), 0x79);
 }
 
 /// Compiles a program of the instruction tests, if the compiler is there.
