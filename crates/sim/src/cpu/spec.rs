@@ -132,14 +132,17 @@ impl CpuSpec {
     pub fn check(&self) -> Result<(), String> {
         let widths = [self.fetch_width, self.dispatch_width, self.issue_width, self.retire_width];
         let units = [self.alus, self.multipliers, self.fp_units, self.memory_ports];
-        let queues = [self.load_queue, self.store_queue, self.store_buffer, self.return_stack];
+        let queues = [self.load_queue, self.store_queue, self.store_buffer, self.icache_ways];
         if widths.iter().chain(&units).chain(&queues).any(|&count| count == 0) {
-            return Err("a core needs at least one of each width, unit and queue".into());
+            return Err("a core needs at least one of each width, unit, queue and way".into());
+        }
+        if widths.iter().any(|&width| width > MAX_WINDOW / 2) {
+            return Err(format!("widths may be {} at most", MAX_WINDOW / 2));
         }
         if !(1..=MAX_WINDOW).contains(&self.rob_entries) {
             return Err(format!("rob_entries has to be 1 to {MAX_WINDOW}"));
         }
-        if self.store_queue + self.store_buffer > super::store_queue::ENTRIES {
+        if self.store_queue.saturating_add(self.store_buffer) > super::store_queue::ENTRIES {
             return Err("store_queue and store_buffer have room for 64 together".into());
         }
         if self.front_end_entries() > super::front::ENTRIES {
@@ -148,7 +151,7 @@ impl CpuSpec {
         if self.latencies().iter().any(|cycles| !(1..=MAX_LATENCY).contains(cycles)) {
             return Err(format!("latencies have to be 1 to {MAX_LATENCY} cycles"));
         }
-        let lines = self.icache_bytes / super::LINE_BYTES / u64::from(self.icache_ways.max(1));
+        let lines = self.icache_bytes / super::LINE_BYTES / u64::from(self.icache_ways);
         let tables = [lines, self.indirect_targets.into(), self.return_stack.into()];
         if !tables.iter().all(|entries| entries.is_power_of_two()) {
             return Err("tables of predictors and caches have powers of two of entries".into());
@@ -161,7 +164,7 @@ impl CpuSpec {
 
     /// Instructions between fetch and dispatch.
     pub(super) fn front_end_entries(&self) -> u32 {
-        self.fetch_width * (self.front_end_cycles + 2)
+        self.fetch_width.saturating_mul(self.front_end_cycles.saturating_add(2))
     }
 
     fn latencies(&self) -> [u32; 13] {
@@ -180,5 +183,43 @@ impl CpuSpec {
             self.convert_cycles,
             self.move_cycles,
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_of_the_papers_can_be_built_and_written_out() {
+        let spec = CpuSpec::default();
+        assert_eq!(spec.check(), Ok(()));
+        let text = toml::to_string(&spec).expect("it has no odd values");
+        assert_eq!(toml::from_str(&text), Ok(spec));
+        assert!(toml::from_str::<CpuSpec>("rob_entires = 60").is_err(), "misspelt");
+    }
+
+    #[test]
+    fn what_can_not_be_built_is_refused() {
+        let default = CpuSpec::default;
+        let wrong = [
+            CpuSpec { rob_entries: MAX_WINDOW + 1, ..default() },
+            CpuSpec { rob_entries: 0, ..default() },
+            CpuSpec { alus: 0, ..default() },
+            CpuSpec { retire_width: 33, ..default() },
+            CpuSpec { store_queue: u32::MAX, ..default() },
+            CpuSpec { front_end_cycles: u32::MAX, ..default() },
+            CpuSpec { div_cycles: MAX_LATENCY + 1, ..default() },
+            CpuSpec { l1_cycles: 0, ..default() },
+            CpuSpec { store_buffer: 60, ..default() },
+            CpuSpec { fetch_width: 10, ..default() },
+            CpuSpec { icache_ways: 3, ..default() },
+            CpuSpec { icache_ways: 0, ..default() },
+            CpuSpec { return_stack: 24, ..default() },
+            CpuSpec { history_bits: 21, ..default() },
+        ];
+        for spec in wrong {
+            assert!(spec.check().is_err(), "{spec:?}");
+        }
     }
 }

@@ -194,6 +194,7 @@ fn in_c(name: &str) {
 }
 
 #[test]
+#[ignore = "copies 50 MB"]
 fn hello_in_c() {
     in_c("hello");
 }
