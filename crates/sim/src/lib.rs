@@ -12,6 +12,7 @@
 //! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
 //! | [`coherence`] | the protocol as pure state machines |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
+//! | [`cpu`] | cores that execute programs, out of order |
 //! | [`sonuma`] | the remote memory controller of Scale-Out NUMA, stage by stage |
 //! | [`dram`] | DDR3 channels, command by command |
 //! | [`machine`] | machine files |
@@ -19,6 +20,7 @@
 
 pub mod chip;
 pub mod coherence;
+pub mod cpu;
 pub mod dram;
 pub mod engine;
 pub mod machine;

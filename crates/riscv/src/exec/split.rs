@@ -117,11 +117,17 @@ pub fn issue(
 /// `raw` is what was read, in the low bytes, the rest zero; 0 or 1 for a store conditional.
 #[inline]
 pub fn complete(hart: &mut Hart, inst: &Inst, raw: u64) {
+    let value = register_value(inst, raw);
     match inst.op {
-        Op::Flw | Op::Fld => hart.set_f(inst.rd, loaded(inst, raw)),
-        Op::ScW | Op::ScD => hart.set_x(inst.rd, raw),
-        _ => hart.set_x(inst.rd, loaded(inst, raw)),
+        Op::Flw | Op::Fld => hart.set_f(inst.rd, value),
+        _ => hart.set_x(inst.rd, value),
     }
+}
+
+/// What [`complete`] brings to the register, for drivers that keep registers elsewhere.
+#[inline]
+pub fn register_value(inst: &Inst, raw: u64) -> u64 {
+    if matches!(inst.op, Op::ScW | Op::ScD) { raw } else { loaded(inst, raw) }
 }
 
 fn with_ordering(access: Access, inst: &Inst) -> Access {

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test uses a part.
 
 pub mod asm;
+pub mod generate;
 pub mod qemu;
 pub mod rng;
 pub mod timed;

@@ -1,0 +1,424 @@
+//! The timing of cores that execute programs: out of order, speculative, cycle by cycle (soNUMA
+//! Table 1, Manycore NI Table 2: "ARM Cortex-A15-like, 64-bit, out of order, 3-wide
+//! dispatch/retirement, 60-entry ROB").
+//!
+//! ```text
+//!             predicted path                       oldest first            in order
+//!   front ───────────────────▶ dispatch ─────────▶ issue, execute ───────▶ retire ──▶ store buffer
+//!   (fetch, L1I,               (rename, ROB,       (units, loads)          │            │
+//!    predictor)   ◀──────────── queues) ◀───────── redirect ───────────────┘            ▼
+//!                                                     ▲  L1: Port::load            Port::store
+//! ```
+//!
+//! Everything that the front end predicts is executed for real, with values in physical registers;
+//! a wrong path is thrown away and has cost what it cost. What an instruction does is defined once,
+//! in [`rackmem_riscv::exec`]; this module decides when, and which value a load gets.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `front` | fetch, L1 of instructions, stages up to dispatch |
+//! | `predict` | gshare, return stack, indirect targets, loads that wait |
+//! | `rename` | physical registers |
+//! | `slot` | the reorder buffer's entries, and masks over them |
+//! | `dispatch`, `issue`, `complete`, `retire` | the stages |
+//! | `loads`, `store_queue`, `head` | memory accesses; `head`: those that wait to be the oldest |
+//! | `squash` | the end of wrong paths |
+//! | `sleep` | cores that repeat themselves |
+//!
+//! # Time
+//!
+//! [`Core::tick`] moves on by a cycle and says when it has to be called again; in between the core
+//! would only wait. The owner tells of lines that arrive ([`Core::complete`]) or go away
+//! ([`Core::lost`]) in the cycle in which that happens, before that cycle's tick.
+//!
+//! A core that repeats itself without writing anything, as one that polls does, sleeps, although
+//! each of its cycles does something: from its state and that of its lines follows what it will do
+//! until one of these lines goes away. It then makes up for the cycles in between. Counts and
+//! cycles are the same as without sleeping, bit for bit (`sleep.rs`).
+//!
+//! # Memory model
+//!
+//! RVWMO, by these rules:
+//!
+//! - Stores leave after they have retired, one after the other, and are visible to all when the L1
+//!   has the line for itself. So they depend on whatever is before them.
+//! - Loads read whenever they can. A load whose line went away between its read and the read of an
+//!   older load of the same line is executed again, and so are loads that read before an older
+//!   store turned out to write there. A load gets the data of the youngest older store that has
+//!   all its bytes, or waits for stores that have some.
+//! - Fences wait until they are the oldest; younger loads wait for fences that name reads or inputs
+//!   as successors. If writes or outputs come before and anything but writes after, the stores have
+//!   to have left.
+//! - Atomics wait until they are the oldest and all stores have left; younger loads wait for them.
+//!   So each is acquire and release, whatever it asks for. A reservation ends when its line goes.
+//!
+//! # What it leaves out
+//!
+//! Translation takes no time: there is no TLB. Targets of direct branches are known when they are
+//! fetched. There are no scheduler entries: an instruction waits for operands in the ROB.
+//! Simultaneous stores to neighbouring bytes are not merged. Accesses that lie in two lines are not
+//! atomic.
+
+mod complete;
+mod dispatch;
+mod front;
+mod head;
+mod issue;
+mod loads;
+mod ops;
+mod outside;
+mod place;
+mod predict;
+mod rename;
+mod retire;
+mod sleep;
+mod slot;
+mod spec;
+mod squash;
+mod stats;
+mod store_queue;
+
+use rackmem_riscv::Hart;
+use rackmem_riscv::space::Fault;
+
+pub use outside::{Line, Outside, Port, Program, Translate, Words};
+pub use spec::{CpuSpec, MAX_LATENCY, MAX_WINDOW};
+pub use stats::Stats;
+
+use crate::engine::Cycle;
+use front::Front;
+use ops::OpTable;
+use predict::Predictor;
+use rename::Registers;
+use sleep::Sleep;
+use slot::{Due, Masks, Slot};
+use store_queue::StoreQueue;
+
+/// Bytes of a line of memory.
+pub const LINE_BYTES: u64 = 64;
+
+/// Why a core has stopped: it has come to an instruction that it does not execute. Everything
+/// before it is done, and its stores have left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A system call; the `pc` is that of the `ecall`.
+    Ecall,
+    /// A breakpoint.
+    Ebreak,
+    /// No instruction, or one with a reserved rounding mode.
+    Illegal,
+    /// An access, or a fetch, that translation does not allow.
+    Fault(Fault),
+}
+
+/// When a core has to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// In this cycle, unless it is told something before.
+    At(Cycle),
+    /// When it is told something.
+    Told,
+    /// After [`Core::resume`].
+    Stopped(Stop),
+}
+
+/// Slots are numbered modulo this.
+const SLOTS: u64 = MAX_WINDOW as u64;
+
+/// An executing core.
+#[derive(Clone, Debug)]
+pub struct Core {
+    spec: CpuSpec,
+    ops: Box<OpTable>,
+    front: Front,
+    predictor: Predictor,
+    registers: Registers,
+    slots: Box<[Slot; MAX_WINDOW as usize]>,
+    /// Numbers of the oldest instruction in flight and of the next one to be dispatched; modulo
+    /// [`SLOTS`] they are slots.
+    head: u64,
+    tail: u64,
+    masks: Masks,
+    due: Due,
+    stores: StoreQueue,
+    /// Loads in flight.
+    loads: u32,
+    /// Where instructions are executed.
+    scratch: Hart,
+    fflags: u8,
+    frm: u8,
+    reservation: Option<Line>,
+    /// When the units that do one thing at a time are free: [`ops::Unit::Div`] and `FpDiv`.
+    free_at: [Cycle; 2],
+    /// An instruction that has to be alone is in flight.
+    alone: bool,
+    /// The oldest instruction waits for a line.
+    head_waits: bool,
+    /// The store buffer waits for a line.
+    stores_wait: bool,
+    /// Something may have arrived.
+    told: bool,
+    /// Something has happened in this cycle.
+    active: bool,
+    /// Accesses that began in this cycle.
+    ports_used: u32,
+    /// The cycle that it has come to.
+    now: Cycle,
+    stall: Stall,
+    stopped: Option<Stop>,
+    stats: Stats,
+    sleep: Sleep,
+}
+
+/// Why nothing was dispatched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stall {
+    None,
+    RobFull,
+    QueueFull,
+    Starved,
+    Other,
+}
+
+impl Core {
+    /// A core that begins with these registers, and fetches its first instruction in the cycle
+    /// after `now`.
+    ///
+    /// # Panics
+    /// If [`CpuSpec::check`] finds something wrong.
+    pub fn new(spec: &CpuSpec, hart: &Hart, now: Cycle) -> Core {
+        if let Err(wrong) = spec.check() {
+            panic!("{wrong}");
+        }
+        let mut core = Core {
+            spec: spec.clone(),
+            ops: ops::table(spec),
+            front: Front::new(hart.pc, now + 1, spec),
+            predictor: Predictor::new(spec),
+            registers: Registers::new(),
+            slots: Box::new([Slot::EMPTY; MAX_WINDOW as usize]),
+            head: 0,
+            tail: 0,
+            masks: Masks::default(),
+            due: Due::new(),
+            stores: StoreQueue::new(),
+            loads: 0,
+            scratch: Hart::new(0),
+            fflags: 0,
+            frm: 0,
+            reservation: None,
+            free_at: [0; 2],
+            alone: false,
+            head_waits: false,
+            stores_wait: false,
+            told: false,
+            active: false,
+            ports_used: 0,
+            now,
+            stall: Stall::Other,
+            stopped: Some(Stop::Ecall),
+            stats: Stats::default(),
+            sleep: Sleep::new(spec.sleeps),
+        };
+        core.resume(hart, now);
+        core
+    }
+
+    /// Fills the tables of the predictors with nonsense; `targets` are where jumps may be said to
+    /// go. What a program computes does not depend on it.
+    pub fn scramble_predictors(&mut self, seed: u64, targets: &[u64]) {
+        self.predictor.scramble(seed, targets);
+    }
+
+    /// The registers of a core that has stopped.
+    pub fn hart(&self) -> Hart {
+        let mut hart = Hart::new(self.slot(self.head).pc);
+        self.registers.save(&mut hart);
+        hart.fflags = self.fflags;
+        hart.frm = self.frm;
+        hart
+    }
+
+    /// Goes on after a stop, with these registers, from the cycle after `now`.
+    ///
+    /// # Panics
+    /// If the core has not stopped.
+    pub fn resume(&mut self, hart: &Hart, now: Cycle) {
+        assert!(self.stopped.take().is_some(), "only a core that has stopped can go on");
+        self.squash(self.head);
+        self.registers.restore(hart);
+        self.fflags = hart.fflags;
+        self.frm = hart.frm;
+        self.front.redirect(hart.pc, now + 1);
+        self.stall = Stall::Other;
+        self.now = now;
+        self.sleep.disturb();
+    }
+
+    /// Instructions of the program have changed, by other means than this core's stores.
+    pub fn forget_instructions(&mut self) {
+        self.front.clear_cache();
+        self.sleep.disturb();
+    }
+
+    /// What it has counted so far. For a core that sleeps, [`Core::settle`] comes first.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Why it has stopped, if it has.
+    pub fn stopped(&self) -> Option<Stop> {
+        self.stopped
+    }
+
+    /// Whether it sleeps because it repeats itself.
+    pub fn is_asleep(&self) -> bool {
+        self.sleep.is_asleep()
+    }
+
+    /// Some line has arrived, or become writable: accesses that were refused are tried again at
+    /// the next tick. Whether that has to be in this cycle.
+    pub fn complete(&mut self) -> bool {
+        if self.stopped.is_some() {
+            return false;
+        }
+        let waits = self.masks.missing != 0
+            || self.stores_wait
+            || self.head_waits
+            || self.front.is_waiting();
+        self.told |= waits;
+        waits
+    }
+
+    /// A line can not be read any more. Whether a tick is needed in this cycle.
+    pub fn lost(&mut self, line: Line) -> bool {
+        let was_reserved = self.reservation == Some(line);
+        if was_reserved {
+            self.reservation = None;
+            self.told |= self.head_waits;
+        }
+        if self.stopped.is_some() {
+            return false;
+        }
+        if self.sleep.is_asleep() {
+            return self.sleep.lost(line);
+        }
+        self.mark_stale(line);
+        self.sleep.watch(line);
+        was_reserved && self.head_waits
+    }
+
+    /// Moves on to cycle `now` and says when to be called again. May be called earlier than that.
+    #[inline]
+    pub fn tick(&mut self, now: Cycle, outside: &mut impl Outside) -> Next {
+        if let Some(stop) = self.stopped {
+            return Next::Stopped(stop);
+        }
+        if self.sleep.is_asleep() {
+            if !self.sleep.must_wake() {
+                return Next::Told;
+            }
+            self.wake(now, outside);
+        }
+        self.cycle(now, outside);
+        if let Some(stop) = self.stopped {
+            return Next::Stopped(stop);
+        }
+        if self.sleep.wants_to_look() && self.repeats_itself() {
+            return Next::Told;
+        }
+        self.next()
+    }
+
+    /// Brings the counts up to the end of cycle `now`, for which there has been a tick if one was
+    /// due. A core that slept does not sleep any more; the next tick is in the cycle after.
+    ///
+    /// Also to be called, with the cycle before, when something is about to change that a core that
+    /// sleeps is not told of: mappings, and instructions.
+    pub fn settle(&mut self, now: Cycle, outside: &mut impl Outside) {
+        if self.sleep.is_asleep() {
+            self.wake(now + 1, outside);
+        }
+        if self.stopped.is_none() && now > self.now {
+            self.account(now - self.now);
+            self.now = now;
+        }
+    }
+
+    /// One cycle.
+    fn cycle(&mut self, now: Cycle, outside: &mut impl Outside) {
+        if now <= self.now {
+            return;
+        }
+        self.account(now - self.now - 1);
+        self.now = now;
+        self.active = false;
+        self.ports_used = 0;
+        self.retry(outside);
+        self.events(outside);
+        self.drain(outside);
+        self.retire(outside);
+        if self.stopped.is_some() {
+            self.account(1);
+            return;
+        }
+        self.issue(outside);
+        self.dispatch();
+        let Core { front, ops, predictor, stats, .. } = self;
+        self.active |= front.fetch(now, ops, predictor, stats, outside);
+        if self.front.is_waiting() {
+            self.sleep.disturb();
+        }
+        self.account(1);
+    }
+
+    /// Counts cycles that are like the latest one.
+    #[inline]
+    fn account(&mut self, cycles: u64) {
+        self.stats.cycles += cycles;
+        match self.stall {
+            Stall::None | Stall::Other => {}
+            Stall::RobFull => self.stats.rob_full += cycles,
+            Stall::QueueFull => self.stats.queue_full += cycles,
+            Stall::Starved => self.stats.starved += cycles,
+        }
+    }
+
+    /// When there is something to do after this cycle: at once if anything has happened, else when
+    /// something comes by itself.
+    #[inline]
+    fn next(&self) -> Next {
+        let now = self.now;
+        if self.active || self.told {
+            return Next::At(now + 1);
+        }
+        let later = |at: Cycle| (at > now).then_some(at);
+        let units = if self.masks.ready == 0 { [None; 2] } else { self.free_at.map(later) };
+        let events = [self.due.next(now), self.front.next(now), units[0], units[1]];
+        events.into_iter().flatten().min().map_or(Next::Told, Next::At)
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u64) -> &Slot {
+        &self.slots[(number % SLOTS) as usize]
+    }
+
+    /// How many instructions are older than the one in a slot.
+    #[inline(always)]
+    fn age(&self, slot: u8) -> u64 {
+        u64::from(slot).wrapping_sub(self.head) % SLOTS
+    }
+
+    /// The slot of the oldest instruction in a mask that is not empty.
+    #[inline(always)]
+    fn oldest(&self, mask: u64) -> u8 {
+        let head = (self.head % SLOTS) as u32;
+        ((mask.rotate_right(head).trailing_zeros() + head) % SLOTS as u32) as u8
+    }
+
+    /// The slots of all instructions older than the one in a slot.
+    #[inline(always)]
+    fn older(&self, slot: u8) -> u64 {
+        ((1u64 << self.age(slot)) - 1).rotate_left((self.head % SLOTS) as u32)
+    }
+}

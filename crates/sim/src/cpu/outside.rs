@@ -1,0 +1,66 @@
+//! What a core reaches beyond itself.
+
+use rackmem_riscv::Inst;
+use rackmem_riscv::csr::Counter;
+use rackmem_riscv::space::{Fault, Wanted};
+
+use crate::engine::Cycle;
+
+/// The number of a line of memory: its physical address divided by [`LINE_BYTES`](super::LINE_BYTES).
+pub type Line = u64;
+
+/// The words of a line.
+pub type Words = [u64; 8];
+
+/// The private cache of a core, as `chip::cache::PrivateCache` is one.
+///
+/// An access that is refused was asked for: the core tries again after [`Core::complete`], which
+/// the owner calls when any line has arrived. Whenever a copy goes away, for whatever reason
+/// (evictions are one), the owner calls [`Core::lost`] in the same cycle. A copy that is kept while
+/// the cache asks for the right to write it is not lost, even if it can not be read meanwhile: else
+/// no store conditional would ever succeed.
+///
+/// [`Core::complete`]: super::Core::complete
+/// [`Core::lost`]: super::Core::lost
+pub trait Port {
+    /// Reads a line; `None` if it has to be waited for.
+    fn load(&mut self, line: Line) -> Option<Words>;
+
+    /// Changes a line that nobody else has a copy of then; `false` if that has to be waited for.
+    fn store(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool;
+
+    /// Brings a line for the L1 of instructions; `false` if it has to be waited for.
+    fn fetch(&mut self, line: Line) -> bool {
+        self.load(line).is_some()
+    }
+}
+
+/// Address translation.
+pub trait Translate {
+    /// The physical address of a virtual one. Also asked for addresses that only a wrong path
+    /// names, so it may not change anything.
+    fn translate(&mut self, address: u64, wanted: Wanted) -> Result<u64, Fault>;
+}
+
+/// Decoded instructions, as [`rackmem_riscv::code`] keeps them, and counters.
+pub trait Program {
+    /// The instruction at a virtual address.
+    fn inst(&mut self, pc: u64) -> Result<Inst, Fault>;
+
+    /// A `fence.i` was executed: instructions have to be decoded again.
+    fn fence_i(&mut self);
+
+    /// What a counter shows in this cycle, after so many instructions. Time is in cycles unless
+    /// the owner says otherwise.
+    fn counter(&mut self, counter: Counter, now: Cycle, retired: u64) -> u64 {
+        match counter {
+            Counter::Cycle | Counter::Time => now,
+            Counter::Instret => retired,
+        }
+    }
+}
+
+/// All that a core needs around it.
+pub trait Outside: Port + Translate + Program {}
+
+impl<T: Port + Translate + Program> Outside for T {}

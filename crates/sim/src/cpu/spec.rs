@@ -1,0 +1,225 @@
+//! What a core is made of.
+
+use serde::{Deserialize, Serialize};
+
+/// The most instructions that can be in flight: the window is kept in masks of as many bits.
+pub const MAX_WINDOW: u32 = 64;
+
+/// The most cycles that a unit may take; less than the slots of the core's event wheel.
+pub const MAX_LATENCY: u32 = 60;
+
+/// An out-of-order core. "ARM Cortex-A15-like, 64-bit, out of order, 3-wide dispatch/retirement,
+/// 60-entry ROB" (soNUMA Table 1, Manycore NI Table 2); the defaults of all that the papers do not
+/// give say where they are from. Latencies are in cycles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CpuSpec {
+    /// Instructions fetched a cycle, up to a taken branch. 4: the A15 fetches 16 bytes a cycle.
+    pub fetch_width: u32,
+    /// Stages from fetch to dispatch: what a misprediction costs, but for its resolution. 12: the
+    /// A15 has 5 of fetch and 7 of decoding, renaming and dispatch.
+    pub front_end_cycles: u32,
+    /// Instructions dispatched a cycle (Table 1, Table 2).
+    pub dispatch_width: u32,
+    /// Operations that begin in a cycle. 8, as the A15 has pipelines: the units are the limit.
+    pub issue_width: u32,
+    /// Instructions retired a cycle (Table 1, Table 2).
+    pub retire_width: u32,
+    /// Entries of the reorder buffer (Table 1, Table 2); at most [`MAX_WINDOW`].
+    pub rob_entries: u32,
+    /// Loads in flight. 32: with as many MSHRs, fewer would leave some of them unused.
+    pub load_queue: u32,
+    /// Stores that have not retired. 16, as in the A15's successor A57.
+    pub store_queue: u32,
+    /// Stores that have retired and wait for their line. 16: the same entries, as in the A57.
+    pub store_buffer: u32,
+    /// Stores behind the oldest retired one whose lines are asked for while it waits. 4: without
+    /// any, each line of a stream of stores would cost a whole miss, which no core of this size
+    /// lets happen; with more, a stream would take MSHRs from loads.
+    pub stores_ahead: u32,
+    /// Integer units. 3: the papers give widths and no counts of units, so that simple operations
+    /// are limited by the width.
+    pub alus: u32,
+    /// Multipliers. 1, as in the A15.
+    pub multipliers: u32,
+    /// Floating-point pipelines. 2, as in the A15.
+    pub fp_units: u32,
+    /// Accesses that begin in a cycle, and stores that leave, together: the L1's ports (Table 2).
+    pub memory_ports: u32,
+    /// Address generation. 1: with the L1 it gives 4 cycles from load to use, as in the A15.
+    pub address_cycles: u32,
+    /// Tag and data of the L1 (Table 1, Table 2).
+    pub l1_cycles: u32,
+    /// From a store in the queue to a load that gets its data. As an L1 hit, so that the loads that
+    /// depend need not know.
+    pub forward_cycles: u32,
+    /// From the arrival of a line to the value of a load that waited for it: it reads the L1 again.
+    pub refill_cycles: u32,
+    /// Multiplication, pipelined. This and all below: 64-bit forms in LLVM's model of the A57.
+    pub mul_cycles: u32,
+    /// Division, one at a time.
+    pub div_cycles: u32,
+    /// Floating-point addition, pipelined.
+    pub fp_add_cycles: u32,
+    /// Floating-point multiplication, pipelined.
+    pub fp_mul_cycles: u32,
+    /// Fused multiply-add, pipelined.
+    pub fma_cycles: u32,
+    /// Floating-point division and square root, one at a time.
+    pub fp_div_cycles: u32,
+    /// Conversions.
+    pub convert_cycles: u32,
+    /// Moves between the register files.
+    pub move_cycles: u32,
+    /// Capacity of the L1 for instructions (32 KB, Table 1, Table 2).
+    pub icache_bytes: u64,
+    /// Its ways (2, Table 1).
+    pub icache_ways: u32,
+    /// Bits of history of the gshare predictor, and of the number of its counters. 12: 1 KB of
+    /// counters, about what cores of this size spend.
+    pub history_bits: u32,
+    /// Entries of the table of targets of indirect jumps; a power of two. 256, as in the A15.
+    pub indirect_targets: u32,
+    /// Entries of the return stack. 48 in the A15; 16 is as good for programs in C and cheaper to
+    /// look at when the core decides whether it repeats itself.
+    pub return_stack: u32,
+    /// Whether a core that repeats itself sleeps until a line that it reads goes away. Changes the
+    /// time that a simulation takes, and nothing else.
+    pub sleeps: bool,
+}
+
+impl Default for CpuSpec {
+    fn default() -> Self {
+        CpuSpec {
+            fetch_width: 4,
+            front_end_cycles: 12,
+            dispatch_width: 3,
+            issue_width: 8,
+            retire_width: 3,
+            rob_entries: 60,
+            load_queue: 32,
+            store_queue: 16,
+            store_buffer: 16,
+            stores_ahead: 4,
+            alus: 3,
+            multipliers: 1,
+            fp_units: 2,
+            memory_ports: 2,
+            address_cycles: 1,
+            l1_cycles: 3,
+            forward_cycles: 3,
+            refill_cycles: 3,
+            mul_cycles: 5,
+            div_cycles: 35,
+            fp_add_cycles: 5,
+            fp_mul_cycles: 5,
+            fma_cycles: 9,
+            fp_div_cycles: 32,
+            convert_cycles: 5,
+            move_cycles: 3,
+            icache_bytes: 32 << 10,
+            icache_ways: 2,
+            history_bits: 12,
+            indirect_targets: 256,
+            return_stack: 16,
+            sleeps: true,
+        }
+    }
+}
+
+impl CpuSpec {
+    /// What is wrong with it, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        let widths = [self.fetch_width, self.dispatch_width, self.issue_width, self.retire_width];
+        let units = [self.alus, self.multipliers, self.fp_units, self.memory_ports];
+        let queues = [self.load_queue, self.store_queue, self.store_buffer, self.icache_ways];
+        if widths.iter().chain(&units).chain(&queues).any(|&count| count == 0) {
+            return Err("a core needs at least one of each width, unit, queue and way".into());
+        }
+        if widths.iter().any(|&width| width > MAX_WINDOW / 2) {
+            return Err(format!("widths may be {} at most", MAX_WINDOW / 2));
+        }
+        if !(1..=MAX_WINDOW).contains(&self.rob_entries) {
+            return Err(format!("rob_entries has to be 1 to {MAX_WINDOW}"));
+        }
+        if self.store_queue.saturating_add(self.store_buffer) > super::store_queue::ENTRIES {
+            return Err("store_queue and store_buffer have room for 64 together".into());
+        }
+        if self.front_end_entries() > super::front::ENTRIES {
+            return Err("fetch_width * (front_end_cycles + 2) may be 128 at most".into());
+        }
+        if self.latencies().iter().any(|cycles| !(1..=MAX_LATENCY).contains(cycles)) {
+            return Err(format!("latencies have to be 1 to {MAX_LATENCY} cycles"));
+        }
+        let lines = self.icache_bytes / super::LINE_BYTES / u64::from(self.icache_ways);
+        let tables = [lines, self.indirect_targets.into(), self.return_stack.into()];
+        if !tables.iter().all(|entries| entries.is_power_of_two()) {
+            return Err("tables of predictors and caches have powers of two of entries".into());
+        }
+        if self.return_stack > 64 || !(1..=20).contains(&self.history_bits) {
+            return Err("return_stack may be 64 at most, history_bits 20".into());
+        }
+        Ok(())
+    }
+
+    /// Instructions between fetch and dispatch.
+    pub(super) fn front_end_entries(&self) -> u32 {
+        self.fetch_width.saturating_mul(self.front_end_cycles.saturating_add(2))
+    }
+
+    fn latencies(&self) -> [u32; 13] {
+        [
+            self.front_end_cycles,
+            self.address_cycles,
+            self.l1_cycles,
+            self.forward_cycles,
+            self.refill_cycles,
+            self.mul_cycles,
+            self.div_cycles,
+            self.fp_add_cycles,
+            self.fp_mul_cycles,
+            self.fma_cycles,
+            self.fp_div_cycles,
+            self.convert_cycles,
+            self.move_cycles,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_of_the_papers_can_be_built_and_written_out() {
+        let spec = CpuSpec::default();
+        assert_eq!(spec.check(), Ok(()));
+        let text = toml::to_string(&spec).expect("it has no odd values");
+        assert_eq!(toml::from_str(&text), Ok(spec));
+        assert!(toml::from_str::<CpuSpec>("rob_entires = 60").is_err(), "misspelt");
+    }
+
+    #[test]
+    fn what_can_not_be_built_is_refused() {
+        let default = CpuSpec::default;
+        let wrong = [
+            CpuSpec { rob_entries: MAX_WINDOW + 1, ..default() },
+            CpuSpec { rob_entries: 0, ..default() },
+            CpuSpec { alus: 0, ..default() },
+            CpuSpec { retire_width: 33, ..default() },
+            CpuSpec { store_queue: u32::MAX, ..default() },
+            CpuSpec { front_end_cycles: u32::MAX, ..default() },
+            CpuSpec { div_cycles: MAX_LATENCY + 1, ..default() },
+            CpuSpec { l1_cycles: 0, ..default() },
+            CpuSpec { store_buffer: 60, ..default() },
+            CpuSpec { fetch_width: 10, ..default() },
+            CpuSpec { icache_ways: 3, ..default() },
+            CpuSpec { icache_ways: 0, ..default() },
+            CpuSpec { return_stack: 24, ..default() },
+            CpuSpec { history_bits: 21, ..default() },
+        ];
+        for spec in wrong {
+            assert!(spec.check().is_err(), "{spec:?}");
+        }
+    }
+}

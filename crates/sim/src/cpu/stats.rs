@@ -1,0 +1,60 @@
+//! What a core counts.
+
+use serde::Serialize;
+
+macro_rules! stats {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What a core has counted.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct Stats { $($(#[$doc])* pub $name: u64),* }
+
+        impl Stats {
+            /// Adds what was counted since `before`, `times` over.
+            pub(super) fn repeat_since(&mut self, before: &Stats, times: u64) {
+                $(self.$name += (self.$name - before.$name) * times;)*
+            }
+        }
+    };
+}
+
+stats! {
+    /// Cycles in which the core was running.
+    cycles,
+    /// Instructions retired.
+    retired,
+    /// Branches and jumps retired.
+    branches,
+    /// Branches and jumps on the right path so far that went elsewhere than predicted.
+    mispredictions,
+    /// Times that loads were undone because an older store turned out to write what they read.
+    store_flushes,
+    /// Times that loads were undone because they had overtaken an older one of the same line, and
+    /// the line changed in between.
+    load_flushes,
+    /// Instructions dispatched and thrown away.
+    squashed,
+    /// Loads retired.
+    loads,
+    /// Stores retired.
+    stores,
+    /// Atomics retired: read-modify-writes, load reserved and store conditional.
+    atomics,
+    /// Store conditionals that failed.
+    failed_conditionals,
+    /// Loads that got their value from a store that had not left.
+    forwarded,
+    /// Loads that did not find their line.
+    load_misses,
+    /// Loads that read again because their line went away in the meantime.
+    replays,
+    /// Stores and atomics that did not find their line writable.
+    store_misses,
+    /// Lines of instructions that were not there.
+    fetch_misses,
+    /// Cycles in which nothing was dispatched because the ROB was full.
+    rob_full,
+    /// Cycles in which nothing was dispatched because a load or store queue was full.
+    queue_full,
+    /// Cycles in which there was nothing to dispatch.
+    starved,
+}

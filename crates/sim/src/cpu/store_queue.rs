@@ -1,0 +1,158 @@
+//! Stores from dispatch until they are in the L1: those in flight and, older, those that have
+//! retired.
+
+use super::place::{Place, truncated};
+
+/// Entries of the ring.
+pub(super) const ENTRIES: u32 = 64;
+
+/// One store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Store {
+    pub(super) place: Place,
+    pub(super) data: u64,
+    /// Whether `place` is known.
+    pub(super) has_place: bool,
+    /// Whether `data` is known.
+    pub(super) has_data: bool,
+    /// Whether the bytes in the first of two lines have left.
+    pub(super) half_done: bool,
+    /// Whether it had to wait for its line.
+    pub(super) missed: bool,
+}
+
+/// What a load finds in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No older store that is known has any of its bytes.
+    Nothing,
+    /// The youngest one that has some of its bytes has them all: these, and its position.
+    All(u64, u32),
+    /// It has to wait for a store: for its address, its data, or to be in the L1.
+    Wait,
+}
+
+/// The stores of a core, in program order, by position.
+#[derive(Clone, Debug)]
+pub(super) struct StoreQueue {
+    entries: [Store; ENTRIES as usize],
+    /// The oldest one.
+    head: u32,
+    /// The oldest one that has not retired.
+    in_flight: u32,
+    tail: u32,
+    /// The lines of retired stores before it have been asked for.
+    asked: u32,
+}
+
+impl StoreQueue {
+    pub(super) fn new() -> StoreQueue {
+        StoreQueue {
+            entries: [Store::default(); ENTRIES as usize],
+            head: 0,
+            in_flight: 0,
+            tail: 0,
+            asked: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// Stores that have not retired.
+    #[inline(always)]
+    pub(super) fn in_flight(&self) -> u32 {
+        self.tail.wrapping_sub(self.in_flight)
+    }
+
+    /// Stores that have retired.
+    #[inline(always)]
+    pub(super) fn retired(&self) -> u32 {
+        self.in_flight.wrapping_sub(self.head)
+    }
+
+    /// The position of the next store.
+    #[inline(always)]
+    pub(super) fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    pub(super) fn push(&mut self) {
+        self.entries[(self.tail % ENTRIES) as usize] = Store::default();
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Takes the stores from this position on back.
+    pub(super) fn truncate(&mut self, position: u32) {
+        self.tail = position;
+    }
+
+    /// The oldest one in flight retires.
+    pub(super) fn retire(&mut self) {
+        self.in_flight = self.in_flight.wrapping_add(1);
+    }
+
+    /// The oldest one that has retired.
+    pub(super) fn oldest(&mut self) -> Option<&mut Store> {
+        let store = &mut self.entries[(self.head % ENTRIES) as usize];
+        (self.head != self.in_flight).then_some(store)
+    }
+
+    /// The next one whose line should be asked for: it has retired, and at most `ahead` are between
+    /// it and the oldest one.
+    pub(super) fn next_to_ask(&mut self, ahead: u32) -> Option<&mut Store> {
+        if !is_older(self.head, self.asked) {
+            self.asked = self.head.wrapping_add(1);
+        }
+        let position = self.asked;
+        if position.wrapping_sub(self.head) > ahead || !is_older(position, self.in_flight) {
+            return None;
+        }
+        self.asked = position.wrapping_add(1);
+        Some(&mut self.entries[(position % ENTRIES) as usize])
+    }
+
+    /// The oldest one is in the L1.
+    pub(super) fn pop(&mut self) {
+        self.head = self.head.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, position: u32) -> &mut Store {
+        &mut self.entries[(position % ENTRIES) as usize]
+    }
+
+    /// Looks for the bytes of a load that is younger than the stores before position `end`.
+    /// `waits` says that it does not overtake stores whose addresses are unknown.
+    #[inline]
+    pub(super) fn find(&self, load: &Place, end: u32, waits: bool) -> Found {
+        let mut at = end;
+        let mut found = Found::Nothing;
+        while at != self.head {
+            at = at.wrapping_sub(1);
+            let store = &self.entries[(at % ENTRIES) as usize];
+            if !store.has_place {
+                if waits {
+                    return Found::Wait;
+                }
+            } else if found == Found::Nothing && store.place.overlaps(load) {
+                if !store.has_data || !store.place.covers(load) {
+                    return Found::Wait;
+                }
+                let shift = 8 * (load.offset - store.place.offset);
+                found = Found::All(truncated(store.data >> shift, load.size), at);
+                if !waits {
+                    break;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Whether position `a` is older than position `b`.
+pub(super) fn is_older(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}

@@ -1,0 +1,18 @@
+//! Executing cores: what they compute, in which order memory sees them, and how long they take.
+
+#[path = "../../../riscv/tests/support/asm.rs"]
+#[allow(dead_code)]
+mod asm;
+mod code;
+#[path = "../../../riscv/tests/support/generate.rs"]
+mod generate;
+mod litmus;
+mod memory;
+mod node;
+mod polling;
+mod programs;
+#[path = "../../../riscv/tests/support/rng.rs"]
+#[allow(dead_code)]
+mod rng;
+mod speed;
+mod timing;
