@@ -14,5 +14,4 @@ mod programs;
 #[path = "../../../riscv/tests/support/rng.rs"]
 #[allow(dead_code)]
 mod rng;
-mod speed;
 mod timing;

@@ -194,7 +194,7 @@ fn in_c(name: &str) {
 }
 
 #[test]
-#[ignore = "copies 50 MB"]
+#[ignore = "long unless optimised"]
 fn hello_in_c() {
     in_c("hello");
 }
@@ -205,7 +205,7 @@ fn threads_in_c() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "long unless optimised"]
 fn kernels_in_c() {
     in_c("kernels");
 }

@@ -187,7 +187,8 @@ impl Network {
     }
 
     /// The next cycle in which something happens if nothing is sent or taken until then: `now` if a
-    /// router or source has work, `None` if the network is idle.
+    /// router or source has work, `None` if the network is idle or all packets in it wait: for full
+    /// delivery queues, or for each other.
     pub fn next_event(&self) -> Option<Cycle> {
         if self.live == 0 {
             return None;

@@ -1,4 +1,9 @@
-//! How fast the model is. Run with `--release --ignored --nocapture`.
+//! How fast a core is simulated whose program and data are in its caches.
+//! `cargo bench -p rackmem-sim --bench cpu`.
+
+#[path = "../tests/cpu/code.rs"]
+#[allow(dead_code)]
+mod code;
 
 use rackmem_riscv::code::Code as Decoded;
 use rackmem_riscv::encode::{opcode, r};
@@ -6,7 +11,7 @@ use rackmem_riscv::space::{AddressSpace, Fault, Permissions, Wanted};
 use rackmem_riscv::{Hart, Inst};
 use rackmem_sim::cpu::{Core, CpuSpec, Line, Next, Port, Program, Translate, Words};
 
-use crate::code::*;
+use code::*;
 
 const CODE: u64 = 0x1_0000;
 const LINES: usize = 512;
@@ -93,9 +98,7 @@ fn integer_loop(times: i32, wild: bool) -> Code {
     code
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn instructions_per_second() {
+fn main() {
     for _ in 0..3 {
         measure("loads, stores, branches", &integer_loop(300_000, false));
         measure("the same, mispredicted", &integer_loop(300_000, true));
