@@ -5,6 +5,9 @@ use proptest::prelude::*;
 use rackmem_sim::engine::Random;
 use rackmem_sim::noc::{Delivered, Network, Packet, Spec, Topology, VnetSpec};
 
+/// Longer than any of these tests takes, in cycles.
+const LONG: u64 = 1_000_000;
+
 fn spec(topology: &str, routing: &str, router: &str) -> Spec {
     let (topology, routing) = (topology.parse().unwrap(), routing.parse().unwrap());
     Spec::standalone(topology, routing, router.parse().unwrap())
@@ -89,6 +92,11 @@ fn storm(spec: &Spec, seed: u64, packets: u32, max_flits: u64) -> Vec<(u64, u16,
     let mut log = Vec::new();
     let mut sent = 0;
     while sent < packets || !network.is_idle() {
+        assert!(
+            network.now() < LONG,
+            "packets that do not move: {:?}",
+            network.stuck(network.now(), 3)
+        );
         for _ in 0..random.below(endpoints) {
             if sent < packets {
                 network.send(Packet {

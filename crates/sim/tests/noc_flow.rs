@@ -3,6 +3,9 @@
 use rackmem_sim::noc::synthetic::{Experiment, PacketSize, Pattern, Report, run};
 use rackmem_sim::noc::{Network, Packet, Pipeline, Routing, Shape, Spec, VnetSpec};
 
+/// Longer than any of these tests takes, in cycles.
+const LONG: u64 = 1_000_000;
+
 fn spec(topology: &str, router: Pipeline, vcs: usize, buffer_flits: usize) -> Spec {
     let shape: Shape = topology.parse().unwrap();
     let vnets = vec![VnetSpec { vcs, ordered: false }];
@@ -178,6 +181,11 @@ fn directories_do_not_turn_at_the_edge_with_their_own_routing() {
             }
         }
         while !network.is_idle() {
+            assert!(
+                network.now() < LONG,
+                "packets that do not move: {:?}",
+                network.stuck(network.now(), 3)
+            );
             network.tick();
         }
         network.stats().directory_turns_at_edge
@@ -191,6 +199,11 @@ fn every_flit_is_counted_on_every_link() {
     let mut network = Network::new(&spec("mesh:4x4", Pipeline::Five, 2, 4), 1).unwrap();
     network.send(packet(0, 15, 5));
     while !network.is_idle() {
+        assert!(
+            network.now() < LONG,
+            "packets that do not move: {:?}",
+            network.stuck(network.now(), 3)
+        );
         network.tick();
     }
     let loaded: Vec<_> = network.link_loads().filter(|load| load.flits > 0).collect();

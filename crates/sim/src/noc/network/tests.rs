@@ -4,6 +4,9 @@ use super::super::spec::{Packet, Pipeline, Spec, VnetSpec};
 use super::{Delivered, Network};
 use crate::engine::Random;
 
+/// Longer than any of these tests takes, in cycles.
+const LONG: u64 = 1_000_000;
+
 impl Network {
     /// A cycle in which blocks of routers are visited from the last to the first.
     fn tick_backwards(&mut self) {
@@ -34,6 +37,11 @@ fn storm(spec: &Spec, tick: fn(&mut Network)) -> Vec<Delivered> {
         }
     }
     while !network.is_idle() {
+        assert!(
+            network.now() < LONG,
+            "packets that do not move: {:?}",
+            network.stuck(network.now(), 3)
+        );
         tick(&mut network);
         let arrived: Vec<u16> = network.arrived().collect();
         for (endpoint, vnet) in arrived.into_iter().flat_map(|e| [(e, 0), (e, 1)]) {
