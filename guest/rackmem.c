@@ -298,50 +298,52 @@ size_t rackmem_segment_bytes(const rackmem_context *ctx)
 
 /* ---- Queue pairs ------------------------------------------------------------------------- */
 
-/* Fetch-and-add or compare-and-swap, in a program that is alone. */
-static uint32_t atomic(uint32_t op, char *at, uint64_t *operands)
+/* What is wrong with an operation of a program that is alone: the checks of the controller. */
+static uint32_t check(const rackmem_context *ctx, uint32_t op, uint32_t nid, uint64_t offset,
+                      uint64_t buffer, uint64_t length)
 {
-    uint64_t old = operands[0];
-    if (op == RACKMEM_OP_FETCH_ADD)
-        old = __atomic_fetch_add((uint64_t *)at, operands[0], __ATOMIC_ACQ_REL);
-    else
-        __atomic_compare_exchange_n((uint64_t *)at, &old, operands[1], 0, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE);
-    operands[0] = old;
-    return RACKMEM_OK;
+    int is_atomic = op == RACKMEM_OP_FETCH_ADD || op == RACKMEM_OP_COMPARE_SWAP;
+    if (op > RACKMEM_OP_NOTIFY)
+        return RACKMEM_BAD_OPERATION;
+    if (nid != 0)
+        return RACKMEM_NO_NODE;
+    if (op == RACKMEM_OP_NOP)
+        return RACKMEM_OK;
+    if (ctx->read_only && op != RACKMEM_OP_READ)
+        return RACKMEM_NO_PERMISSION;
+    if (op == RACKMEM_OP_NOTIFY)
+        return RACKMEM_OK;
+    if (is_atomic && (offset % 8 || length != 8))
+        return RACKMEM_MISALIGNED_ATOMIC;
+    if (length > RACKMEM_MAX_LENGTH || offset > ctx->segment_bytes ||
+        length > ctx->segment_bytes - offset)
+        return RACKMEM_OUT_OF_SEGMENT;
+    return length && buffer < LOWEST_ADDRESS ? RACKMEM_BAD_LOCAL_BUFFER : RACKMEM_OK;
 }
 
-/* One operation on the node's own segment, with the checks of the remote memory controller. */
+/* An operation that the thread performs itself. */
 static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint64_t buffer,
                         uint64_t length)
 {
     rackmem_context *ctx = qp->engine_state;
-    char *local = (char *)(uintptr_t)buffer;
-    int is_atomic = op == RACKMEM_OP_FETCH_ADD || op == RACKMEM_OP_COMPARE_SWAP;
-    if (op > RACKMEM_OP_NOTIFY)
-        return RACKMEM_BAD_OPERATION;
-    if (op == RACKMEM_OP_NOP)
-        return RACKMEM_OK;
-    if (nid != 0)
-        return RACKMEM_NO_NODE;
-    if (ctx->read_only && op != RACKMEM_OP_READ)
-        return RACKMEM_NO_PERMISSION;
-    if (op == RACKMEM_OP_NOTIFY) {
+    uint32_t status = check(ctx, op, nid, offset, buffer, length);
+    if (status != RACKMEM_OK)
+        return status;
+    char *remote = ctx->segment + offset;
+    uint64_t *word = (uint64_t *)(void *)remote;
+    void *local = (void *)(uintptr_t)buffer;
+    uint64_t *operands = local;
+    if (op == RACKMEM_OP_NOTIFY)
         __atomic_fetch_add(&ctx->notifications, 1, __ATOMIC_RELEASE);
-        return RACKMEM_OK;
-    }
-    if (is_atomic && (offset % 8 || length != 8))
-        return RACKMEM_MISALIGNED_ATOMIC;
-    if (offset > ctx->segment_bytes || length > ctx->segment_bytes - offset)
-        return RACKMEM_OUT_OF_SEGMENT;
-    if (length && buffer < LOWEST_ADDRESS)
-        return RACKMEM_BAD_LOCAL_BUFFER;
-    if (is_atomic)
-        return atomic(op, ctx->segment + offset, (uint64_t *)(void *)local);
-    if (op == RACKMEM_OP_READ)
-        memmove(local, ctx->segment + offset, length);
-    else
-        memmove(ctx->segment + offset, local, length);
+    else if (op == RACKMEM_OP_FETCH_ADD)
+        operands[0] = __atomic_fetch_add(word, operands[0], __ATOMIC_ACQ_REL);
+    else if (op == RACKMEM_OP_COMPARE_SWAP)
+        __atomic_compare_exchange_n(word, &operands[0], operands[1], 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE);
+    else if (op == RACKMEM_OP_READ && length > 0)
+        memmove(local, remote, length);
+    else if (op == RACKMEM_OP_WRITE && length > 0)
+        memmove(remote, local, length);
     return RACKMEM_OK;
 }
 
