@@ -169,7 +169,7 @@ static int measure_own(endpoint *e, uint64_t bytes, double seconds, figures *f)
     f->p99 = samples_quantile(samples, plan.samples, 0.99);
 
     status = run_async(e, &p, 2 * e->window, &runs[0]);
-    double wanted = seconds / RUNS / runs[0];
+    double wanted = seconds / (double)RUNS / runs[0];
     uint64_t count = wanted < (double)e->window ? e->window : (uint64_t)wanted;
     for (int i = 0; i < RUNS && status == 0; i++)
         status = run_async(e, &p, count, &runs[i]);

@@ -363,30 +363,28 @@ static void test_queue_pairs(rack *r)
     CHECK(value == 5);
 }
 
-/* A thread with a queue pair of its own. */
-typedef struct helper {
-    rack *rack;
-    QP *qp;
-} helper;
-
+/* A thread's work, with queue pairs of its own. */
 static void *add_from_thread(void *arg)
 {
-    helper *h = arg;
-    int neighbour = (h->rack->nid + 1) % h->rack->nodes;
-    for (int i = 0; i < 50; i++)
-        CHECK(rmc_fetch_and_add(h->qp, neighbour, word_offset(h->rack, 7), 1, NULL) == 0);
+    const rack *r = arg;
+    int neighbour = (r->nid + 1) % r->nodes;
+    for (int i = 0; i < 5; i++) {
+        QP *qp;
+        CHECK(rackmem_qp_create(r->ctx, 4, &qp) == 0);
+        for (int n = 0; n < 10; n++)
+            CHECK(rmc_fetch_and_add(qp, neighbour, word_offset(r, 7), 1, NULL) == 0);
+        rackmem_qp_destroy(qp);
+    }
     return NULL;
 }
 
 static void test_threads(rack *r)
 {
-    helper helpers[2] = {{.rack = r, .qp = r->qp}, {.rack = r}};
     pthread_t thread;
-    CHECK(rackmem_qp_create(r->ctx, ENTRIES, &helpers[1].qp) == 0);
-    bool is_running = pthread_create(&thread, NULL, add_from_thread, &helpers[1]) == 0;
-    add_from_thread(&helpers[0]);
+    bool is_running = pthread_create(&thread, NULL, add_from_thread, r) == 0;
+    add_from_thread(r);
     if (!is_running) /* a node of the model may have one core */
-        add_from_thread(&helpers[1]);
+        add_from_thread(r);
     else
         CHECK(pthread_join(thread, NULL) == 0);
     barrier(r);
