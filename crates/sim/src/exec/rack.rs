@@ -15,7 +15,7 @@ use super::outcome::{NodeOutcome, Outcome};
 use super::{ExecError, Job, Options};
 use crate::engine::Cycle;
 use crate::machine::Machine;
-use crate::machine::spec::Placement;
+use crate::machine::spec::{Completion, Placement, Remote};
 use crate::report::Stats;
 
 /// Epochs between two reports of progress.
@@ -31,6 +31,8 @@ type Share = Mutex<Vec<Node>>;
 pub struct Rack {
     shares: Vec<Share>,
     latency_cycles: Cycle,
+    /// Whether the other ends are the only node's mirror image (Manycore NI §5).
+    mirrored: bool,
 }
 
 /// Why a run is over.
@@ -46,16 +48,8 @@ impl Rack {
     ///
     /// # Errors
     /// The machine cannot execute programs, or this is none.
-    pub fn new(
-        machine: &Machine,
-        job: &Job<'_>,
-        options: &Options<'_>,
-    ) -> Result<Rack, ExecError> {
-        if machine.ni.placement != Placement::Sonuma {
-            return Err(ExecError::Machine(
-                "ni.placement: programs need \"sonuma\", an RMC per node".to_owned(),
-            ));
-        }
+    pub fn new(machine: &Machine, job: &Job<'_>, options: &Options<'_>) -> Result<Rack, ExecError> {
+        check(machine, job)?;
         let threads = match machine.run.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads as usize,
@@ -70,7 +64,9 @@ impl Rack {
         }
         let hops = Cycle::from(machine.network.hops);
         let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        Ok(Rack { shares, latency_cycles: latency_cycles.max(1) })
+        let mirrored = machine.ni.placement != Placement::Sonuma
+            && machine.network.remote == Remote::Generator;
+        Ok(Rack { shares, latency_cycles: latency_cycles.max(1), mirrored })
     }
 
     /// Runs until all processes have ended.
@@ -112,7 +108,7 @@ impl Rack {
             simulate(&mut lock(&self.shares[0]), last);
             gate.wait(workers);
             let mut shares = self.lock();
-            exchange(&mut shares, self.latency_cycles);
+            exchange(&mut shares, self.latency_cycles, self.mirrored);
             pass_output(&mut shares, options);
             if epoch % EPOCHS_PER_REPORT == 0
                 && let Some(progress) = options.progress
@@ -127,7 +123,12 @@ impl Rack {
         self.shares.iter().map(lock).collect()
     }
 
-    fn finish(&self, cut_short: Option<String>, began: Instant, mut options: Options<'_>) -> Outcome {
+    fn finish(
+        &self,
+        cut_short: Option<String>,
+        began: Instant,
+        mut options: Options<'_>,
+    ) -> Outcome {
         let mut shares = self.lock();
         let mut stats = Stats::new();
         each(&mut shares).for_each(Node::stop);
@@ -143,6 +144,24 @@ impl Rack {
             nodes,
             stats,
         }
+    }
+}
+
+/// Whether programs can be executed on such nodes, and on so many of them.
+fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
+    let wrong = |what: &str| Err(ExecError::Machine(what.to_owned()));
+    let mirrored = machine.network.remote == Remote::Generator;
+    match machine.ni.placement {
+        Placement::Sonuma => Ok(()),
+        Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
+        _ if mirrored && job.nodes > 1 => {
+            wrong("network.remote: is \"generator\"; several nodes need \"nodes\"")
+        }
+        _ if !mirrored && machine.ni.completion == Completion::Posted => wrong(
+            "ni.completion: is \"posted\", with which programs may see completions before \
+                 data; choose \"acknowledged\"",
+        ),
+        _ => Ok(()),
     }
 }
 
@@ -190,10 +209,15 @@ fn over(
 }
 
 /// Lets what has left its node travel.
-fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle) {
+fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle, mirrored: bool) {
     let mut packets = Vec::new();
     let mut notices = Vec::new();
+    let mut net_packets = Vec::new();
     for (from, node) in (0..).zip(each(shares)) {
+        net_packets.extend(node.chip.wires.departures.drain(..).map(|departure| {
+            let packet = departure.packet;
+            (departure.cycle, if mirrored { packet.reflected() } else { packet })
+        }));
         packets.extend(node.take_departures().into_iter().map(|departure| (from, departure)));
         notices.extend(node.system.device.outbox.drain(..).map(|(at, notice)| (at, from, notice)));
     }
@@ -203,8 +227,17 @@ fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle) {
             let arrival = departure.cycle + latency;
             node.chip.receive_freight(arrival - now, *from, departure.freight);
         }
-        for &(at, from, notice) in notices.iter().filter(|(_, from, _)| *from != to) {
-            node.system.device.receive(at + latency, from, notice);
+        for (cycle, packet) in &net_packets {
+            if packet.destination() == to {
+                node.chip.receive(cycle + latency - now, *packet);
+            }
+        }
+        for &(at, from, notice) in &notices {
+            // The mirror image is the other one of two.
+            let from = if mirrored { from ^ 1 } else { from };
+            if from != to {
+                node.system.device.receive(at + latency, from, notice);
+            }
         }
     }
 }

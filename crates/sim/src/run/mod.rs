@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
 use crate::report::Report;
 use meter::Meter;
-pub use mirror::Mirror;
+pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
 
