@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
 use crate::report::Report;
 use meter::Meter;
-pub use mirror::Mirror;
+pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
 
@@ -90,6 +90,9 @@ fn measure(
     match machine.workload.kind {
         WorkloadKind::SyncRead => latency(machine, options, &mut world),
         WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),
+        WorkloadKind::Program => Err(RunError::Impossible(
+            "workload.kind is \"program\": `rackmem sim exec` brings one and runs it".to_owned(),
+        )),
     }
 }
 
