@@ -104,7 +104,8 @@ pub fn attach(
     for (queue, (phys, entry_bytes)) in phys.into_iter().zip(entry_bytes).enumerate() {
         let within = phys % PAGE;
         let bytes = within + u64::from(entries) * entry_bytes as u64;
-        let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
+        // A page of the node for itself: the RMC cannot translate one that is a queue in part.
+        let address = reserve(bytes, kernel, user.pages)?;
         Pages::map_physical(user.chip, address, phys - within, bytes, Permissions::READ_WRITE);
         queues.mapped[queue] = (address, bytes);
         queues.addresses[queue] = address + within;
