@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 
 /// A machine: chips, what joins them, and what they do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,12 @@ pub struct Machine {
     pub ni: NiSpec,
     /// Between chips.
     pub network: NetworkSpec,
+    /// Routers between simplified nodes, with `network.remote = "torus"`.
+    pub rack: RackSpec,
+    /// A simplified node.
+    pub node: NodeSpec,
+    /// What simplified nodes ask of each other.
+    pub traffic: TrafficSpec,
     /// What the cores do.
     pub workload: WorkloadSpec,
     /// When a run ends.
@@ -300,6 +307,9 @@ pub enum Remote {
     Generator,
     /// Other chips of the same kind, all simulated.
     Nodes,
+    /// There is no such chip: simplified nodes send to each other over a torus, as [`RackSpec`],
+    /// [`NodeSpec`] and [`TrafficSpec`] say.
+    Torus,
 }
 
 /// Between chips.
@@ -388,6 +398,9 @@ impl Default for Machine {
             noc: NocSpec::default(),
             ni: NiSpec::default(),
             network: NetworkSpec::default(),
+            rack: RackSpec::default(),
+            node: NodeSpec::default(),
+            traffic: TrafficSpec::default(),
             workload: WorkloadSpec::default(),
             run: RunSpec::default(),
         }
