@@ -51,8 +51,10 @@ pub struct Job<'a> {
 /// mirror image for a peer.
 fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
     match (machine.ni.placement, machine.network.remote) {
-        (Placement::Sonuma, _) | (_, Remote::Nodes) => job.nodes,
-        (_, Remote::Generator) => MIRROR_NODES,
+        (Placement::Edge | Placement::PerTile | Placement::Split, Remote::Generator) => {
+            MIRROR_NODES
+        }
+        _ => job.nodes,
     }
 }
 
