@@ -64,12 +64,17 @@ struct Pair {
     /// The CQ entry that is being written: position and word.
     writing: Option<(u32, u32)>,
     writer_waits: bool,
+    /// A program has it.
+    is_owned: bool,
 }
 
 impl Pair {
-    /// Whether nothing is under way.
-    fn is_idle(&self) -> bool {
-        self.state.in_flight() == 0 && self.done.is_empty() && self.writing.is_none()
+    /// Whether a program may have it: nobody does, and nothing is under way.
+    fn is_free(&self) -> bool {
+        !self.is_owned
+            && self.state.in_flight() == 0
+            && self.done.is_empty()
+            && self.writing.is_none()
     }
 
     /// Whether the completion that is being written waits for this block.
@@ -108,6 +113,7 @@ impl Front {
             done: VecDeque::new(),
             writing: None,
             writer_waits: false,
+            is_owned: false,
         };
         let split = machine.ni.placement == Placement::Split;
         Front {
@@ -129,12 +135,13 @@ impl Front {
     }
 
     /// A program has made a queue pair: its queues are empty and zero. `false` if it cannot have
-    /// such a size, or operations of an earlier one are under way.
+    /// such a size, there is one, or operations of an earlier one are under way.
     pub fn attach(&mut self, qp: u16, size: u32, rights: Rights, wires: &mut Wires) -> bool {
         let index = self.index_of(qp);
         let state = Qp::new(QpConfig { ctx_id: CONTEXT, size, rights });
-        let Some(state) = state.filter(|_| self.pairs[index].is_idle()) else { return false };
+        let Some(state) = state.filter(|_| self.pairs[index].is_free()) else { return false };
         self.pairs[index].state = state;
+        self.pairs[index].is_owned = true;
         self.look_at_next_turn(index, wires);
         true
     }
@@ -143,6 +150,7 @@ impl Front {
     pub fn detach(&mut self, qp: u16) {
         let index = self.index_of(qp);
         self.pairs[index].watch = Watch::Detached;
+        self.pairs[index].is_owned = false;
     }
 
     /// It is a queue pair's turn (Fig. 4a: select, compute, load, check).

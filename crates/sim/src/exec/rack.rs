@@ -152,6 +152,9 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
     let wrong = |what: &str| Err(ExecError::Machine(what.to_owned()));
     let mirrored = machine.network.remote == Remote::Generator;
     match machine.ni.placement {
+        _ if machine.network.remote == Remote::Torus => {
+            wrong("network.remote: is \"torus\", whose simplified nodes execute nothing")
+        }
         Placement::Sonuma => Ok(()),
         Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
         _ if mirrored && job.nodes > 1 => {

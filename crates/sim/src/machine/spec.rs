@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 pub use crate::cpu::CpuSpec;
 pub use crate::sonuma::RmcSpec;
-pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 
 /// A machine: chips, what joins them, and what they do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
