@@ -96,4 +96,9 @@ expect '"program":"remote_read"'
 fails 2 2 remote_read --sizes 8K --region 4K
 fails 2 2 remote_read --window 3
 fails 1 1 remote_read
+
+fails 0 2 many_reads --threads 2 --reads 2000 --bytes 4K --region 4M --async
+fails 0 2 many_reads --threads 2 --reads 200 --json
+expect '"program":"many_reads"'
+fails 1 1 many_reads
 echo "rack: ok"
