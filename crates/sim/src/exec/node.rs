@@ -1,7 +1,10 @@
 //! A node: its chip and its operating system.
 
+use std::collections::VecDeque;
+
 use rackmem_abi::Status;
 
+use super::device::Notice;
 use super::outcome::{End, NodeOutcome};
 use super::pages::Pages;
 use super::system::System;
@@ -12,12 +15,23 @@ use crate::chip::image::Image;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::link::Departure;
 use crate::chip::node_rmc::NodeRmc;
+use crate::chip::wires;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::report::Stats;
 use crate::sonuma::Rmc;
 use crate::sonuma::driver::Driver;
+
+/// What has left a node in an epoch.
+pub struct Sent {
+    /// From the fabric interface of an RMC.
+    pub freight: Vec<Departure>,
+    /// From network interfaces as of Manycore NI.
+    pub packets: VecDeque<wires::Departure>,
+    /// From the device driver.
+    pub notices: Vec<(Cycle, Notice)>,
+}
 
 /// A node.
 pub struct Node {
@@ -89,10 +103,32 @@ impl Node {
         }
     }
 
-    /// What has left for other nodes.
-    pub fn take_departures(&mut self) -> Vec<Departure> {
+    /// Whether anything has left for other nodes.
+    pub fn has_sent(&self) -> bool {
+        let link = self.chip.node_rmc.as_ref().map(|rmc| &rmc.link);
+        link.is_some_and(|link| !link.departures.is_empty())
+            || !self.chip.wires.departures.is_empty()
+            || !self.system.device.outbox.is_empty()
+    }
+
+    /// What has left for other nodes; comes back by [`Node::give_back`].
+    pub fn take_sent(&mut self) -> Sent {
         let link = self.chip.node_rmc.as_mut().map(|rmc| &mut rmc.link);
-        link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures))
+        Sent {
+            freight: link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures)),
+            packets: std::mem::take(&mut self.chip.wires.departures),
+            notices: std::mem::take(&mut self.system.device.outbox),
+        }
+    }
+
+    /// Gives the memory of what has been delivered back, for the next time.
+    pub fn give_back(&mut self, mut sent: Sent) {
+        sent.freight.clear();
+        sent.packets.clear();
+        if let Some(rmc) = &mut self.chip.node_rmc {
+            rmc.link.departures = sent.freight;
+        }
+        self.chip.wires.departures = sent.packets;
     }
 
     /// Ends the process from outside.

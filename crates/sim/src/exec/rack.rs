@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use rackmem_riscv::kernel::Stream;
 
-use super::node::Node;
+use super::node::{Node, Sent};
 use super::outcome::{NodeOutcome, Outcome};
 use super::{ExecError, Job, Options};
+use crate::chip::link::Departure;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement, Remote};
@@ -211,33 +212,33 @@ fn over(
     Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
 }
 
-/// Lets what has left its node travel.
+/// Lets what has left its node travel: node by node, so that the order is always the same.
 fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle, mirrored: bool) {
-    let mut packets = Vec::new();
-    let mut notices = Vec::new();
-    let mut net_packets = Vec::new();
-    for (from, node) in (0..).zip(each(shares)) {
-        net_packets.extend(node.chip.wires.departures.drain(..).map(|departure| {
-            let packet = departure.packet;
-            (departure.cycle, if mirrored { packet.reflected() } else { packet })
-        }));
-        packets.extend(node.take_departures().into_iter().map(|departure| (from, departure)));
-        notices.extend(node.system.device.outbox.drain(..).map(|(at, notice)| (at, from, notice)));
+    let mut nodes: Vec<&mut Node> = each(shares).collect();
+    for from in 0..nodes.len() {
+        if nodes[from].has_sent() {
+            let sent = nodes[from].take_sent();
+            deliver(&mut nodes, from as u16, &sent, latency, mirrored);
+            nodes[from].give_back(sent);
+        }
     }
-    for (to, node) in (0u16..).zip(each(shares)) {
-        let now = node.chip.wires.now;
-        for (from, departure) in packets.iter().filter(|(_, departure)| departure.to == to) {
-            let arrival = departure.cycle + latency;
-            node.chip.receive_freight(arrival - now, *from, departure.freight);
-        }
-        for (cycle, packet) in &net_packets {
-            if packet.destination() == to {
-                node.chip.receive(cycle + latency - now, *packet);
-            }
-        }
-        for &(at, from, notice) in &notices {
-            // The mirror image is the other one of two.
-            let from = if mirrored { from ^ 1 } else { from };
+}
+
+fn deliver(nodes: &mut [&mut Node], from: u16, sent: &Sent, latency: Cycle, mirrored: bool) {
+    for Departure { cycle, to, freight } in &sent.freight {
+        let chip = &mut nodes[usize::from(*to)].chip;
+        chip.receive_freight(cycle + latency - chip.wires.now, from, *freight);
+    }
+    for departure in &sent.packets {
+        let packet = departure.packet;
+        let packet = if mirrored { packet.reflected() } else { packet };
+        let chip = &mut nodes[usize::from(packet.destination())].chip;
+        chip.receive(departure.cycle + latency - chip.wires.now, packet);
+    }
+    for &(at, notice) in &sent.notices {
+        // The mirror image is the other one of two.
+        let from = if mirrored { from ^ 1 } else { from };
+        for (to, node) in (0..).zip(nodes.iter_mut()) {
             if from != to {
                 node.system.device.receive(at + latency, from, notice);
             }
