@@ -1,39 +1,72 @@
 /*
- * librackmem for programs that are alone: a rack of one node, whose remote operations the calling
+ * librackmem for RISC-V programs. On the model it reaches the remote memory controller of its node
+ * by the calls of driver.h, and operations go through the queues of access.h. Elsewhere, and
+ * without a rack, the program is alone: a rack of one node, whose remote operations the calling
  * thread performs on the node's own segment. Needs libc and nothing else, so it goes with every
- * static program, for the executor of the model and for QEMU alike.
+ * static program, for the model and for QEMU alike.
  */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
-#endif
+#define _DEFAULT_SOURCE
 #include <rackmem.h>
 
+#include "driver.h"
+
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { PAGE_BYTES = 4096, MAX_BUFFERS = 64, DEFAULT_SEGMENT_BYTES = 1 << 20 };
+enum {
+    PAGE_BYTES = 4096,
+    DEFAULT_SEGMENT_BYTES = 1 << 20,
+    /* Memory below is never a buffer, so that null pointers get an error. */
+    LOWEST_ADDRESS = 4096,
+    /* For rackmem_init. On the model this is an age. */
+    JOIN_TIMEOUT_MS = 1000,
+    /* Between two looks at what nobody wakes us for. A core that sleeps costs the model nothing. */
+    NAP_NS = 1000
+};
 
-/* A queue pair with its memory, in the list of its context. Nothing is ever posted, but programs
- * look at the completion queue. */
+#define NO_DEADLINE UINT64_MAX
+
+/* A queue pair in the list of its context. The queues here are those of a program that is alone:
+ * nothing is ever posted to them, but programs look at the completion queue. */
 typedef struct owned_qp {
-    QP qp;
+    _Alignas(RACKMEM_LINE_BYTES) uint64_t operands[2 * MAX_WQ_SIZE];
     rackmem_wq_entry wq[MAX_WQ_SIZE];
     rackmem_cq_entry cq[MAX_WQ_SIZE];
-    uint64_t operands[2 * MAX_WQ_SIZE];
+    uint64_t handle; /* for the driver */
+    QP qp;
     struct owned_qp *next;
 } owned_qp;
 
+/* What rackmem_alloc gave out. */
+typedef struct owned_buffer {
+    void *memory;
+    size_t size_bytes;
+    struct owned_buffer *next;
+} owned_buffer;
+
+/* Where this process is. */
+typedef struct place {
+    int is_alone; /* no driver answers */
+    int nid;
+    int nodes; /* of the rack */
+} place;
+
 struct rackmem_context {
+    place place;
+    int nodes; /* that take part */
+    int ctx_id;
+    int read_only;
     char *segment;
     size_t segment_bytes;
-    uint64_t notifications;
-    void *buffers[MAX_BUFFERS];
+    uint64_t notifications; /* of a program that is alone */
+    owned_buffer *buffers;
     owned_qp *qps;
-    int read_only;
 };
 
 static _Thread_local char last_error[160];
@@ -47,25 +80,133 @@ __attribute__((format(printf, 2, 3))) static int failed(int error, const char *f
     return -error;
 }
 
-/* Zeroed whole pages. */
-static void *pages(size_t size_bytes)
+/* ---- Time -------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
 {
-    size_t rounded = (size_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
-    if (rounded < size_bytes)
-        return NULL;
-    void *memory = aligned_alloc(PAGE_BYTES, rounded);
-    return memory ? memset(memory, 0, rounded) : NULL;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A number of the environment, or `otherwise`; -1 if it is none. */
-static long from_environment(const char *name, long otherwise)
+static uint64_t deadline_after(int timeout_ms)
+{
+    return timeout_ms < 0 ? NO_DEADLINE : now_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
+/* Rests a little; whether the deadline has not come yet. */
+static int rest(uint64_t deadline)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    if (deadline != NO_DEADLINE && now_ns() >= deadline)
+        return 0;
+    nanosleep(&nap, NULL);
+    return 1;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------ */
+
+static size_t round_up_to_page(size_t size_bytes)
+{
+    return (size_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+}
+
+/* Zeroed pages, which cost no time until they are used; the size is whole pages. */
+static void *map_pages(size_t size_bytes)
+{
+    if (size_bytes == 0)
+        return NULL; /* it was rounded up beyond the largest number */
+    void *memory =
+        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* ---- The environment, as `rackmem run` sets it ------------------------------------------- */
+
+/* Sets *value if there is a variable of this name, and it is a number from 0 to `most`. */
+static int read_variable(const char *name, long most, long *value)
 {
     const char *text = getenv(name);
     if (!text)
-        return otherwise;
+        return 0;
     char *end;
-    long value = strtol(text, &end, 10);
-    return *text && !*end && value >= 0 ? value : -1;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (!*text || *end || errno != 0 || number < 0 || number > most)
+        return failed(EINVAL, "%s='%s' is not a number in range", name, text);
+    *value = number;
+    return 0;
+}
+
+/* Completes what the caller leaves open: the environment, then the driver, have the say. */
+static int complete_args(rackmem_open_args *args, const place *here, int *nodes)
+{
+    long nid = here->nid, taking_part = here->nodes, ctx_id = 0;
+    long size_bytes = DEFAULT_SEGMENT_BYTES;
+    int error = read_variable("RACKMEM_NODE", RACKMEM_MAX_NODES - 1, &nid);
+    if (error == 0)
+        error = read_variable("RACKMEM_NODES", RACKMEM_MAX_NODES, &taking_part);
+    if (error == 0)
+        error = read_variable("RACKMEM_CONTEXT", INT_MAX, &ctx_id);
+    if (error == 0)
+        error = read_variable("RACKMEM_CONTEXT_SIZE", LONG_MAX, &size_bytes);
+    if (args->nid < 0)
+        args->nid = (int)nid;
+    if (args->ctx_id < 0)
+        args->ctx_id = (int)ctx_id;
+    if (args->segment_bytes == 0)
+        args->segment_bytes = (size_t)size_bytes;
+    *nodes = (int)taking_part;
+    return error;
+}
+
+/* ---- Contexts ---------------------------------------------------------------------------- */
+
+static place find_place(void)
+{
+    int64_t answer = rackmem_driver_call(RACKMEM_DRIVER_RACK, 0, 0, 0, 0);
+    if (answer < 0)
+        return (place){.is_alone = 1, .nid = 0, .nodes = 1};
+    return (place){.nid = (int)(answer & 0xffff), .nodes = (int)(answer >> 16)};
+}
+
+/* Whether this process can be node `nid` of so many: the driver knows which one it is. */
+static int check_place(const place *here, int nid, int nodes)
+{
+    if (here->is_alone && (nid != 0 || nodes != 1))
+        return failed(ENOENT, "node %d of %d: there is no rack; this program is alone, node 0 of 1",
+                      nid, nodes);
+    if (nid != here->nid)
+        return failed(ENXIO, "node %d: this process runs on node %d of the rack's %d", nid,
+                      here->nid, here->nodes);
+    if (nodes > here->nodes || nid >= nodes)
+        return failed(EINVAL, "node %d of %d: the rack has %d nodes", nid, nodes, here->nodes);
+    return 0;
+}
+
+static int map_segment_alone(rackmem_context *ctx, size_t size_bytes)
+{
+    ctx->segment_bytes = round_up_to_page(size_bytes);
+    ctx->segment = map_pages(ctx->segment_bytes);
+    return ctx->segment ? 0
+                        : failed(ENOMEM, "a segment of %zu bytes does not fit the machine",
+                                 size_bytes);
+}
+
+static int map_segment(rackmem_context *ctx, size_t size_bytes)
+{
+    rackmem_driver_segment segment = {0};
+    uint64_t flags = ctx->read_only ? RACKMEM_DRIVER_READ_ONLY : 0;
+    int64_t answer = rackmem_driver_call(RACKMEM_DRIVER_OPEN, (uint64_t)ctx->ctx_id, size_bytes,
+                                         flags, (uint64_t)(uintptr_t)&segment);
+    if (answer == -EEXIST)
+        return failed(EEXIST, "this process has joined context %d already", ctx->ctx_id);
+    if (answer < 0)
+        return failed((int)-answer, "cannot join context %d with a segment of %zu bytes: %s",
+                      ctx->ctx_id, size_bytes, strerror((int)-answer));
+    ctx->segment = (char *)(uintptr_t)segment.address;
+    ctx->segment_bytes = (size_t)segment.bytes;
+    return 0;
 }
 
 int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
@@ -73,35 +214,52 @@ int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
     if (!ctx || !args)
         return failed(EINVAL, "rackmem_open: an argument is NULL");
     *ctx = NULL;
-    if (args->nid > 0)
-        return failed(ENXIO, "no such node: %d; this program is alone, its rack has node 0",
-                      args->nid);
-    size_t size_bytes = args->segment_bytes ? args->segment_bytes : DEFAULT_SEGMENT_BYTES;
+    rackmem_open_args wanted = *args;
+    place here = find_place();
+    int nodes;
+    int error = complete_args(&wanted, &here, &nodes);
+    if (error == 0)
+        error = check_place(&here, wanted.nid, nodes);
+    if (error != 0)
+        return error;
     rackmem_context *made = calloc(1, sizeof *made);
-    char *segment = pages(size_bytes);
-    if (!made || !segment) {
-        free(segment);
+    if (!made)
+        return failed(ENOMEM, "no memory for a context");
+    made->place = here;
+    made->nodes = nodes;
+    made->ctx_id = wanted.ctx_id;
+    made->read_only = wanted.read_only != 0;
+    error = here.is_alone ? map_segment_alone(made, wanted.segment_bytes)
+                          : map_segment(made, wanted.segment_bytes);
+    if (error != 0) {
         free(made);
-        return failed(ENOMEM, "a segment of %zu bytes does not fit the machine", size_bytes);
+        return error;
     }
-    made->segment = segment;
-    made->segment_bytes = (size_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
-    made->read_only = args->read_only;
     *ctx = made;
     return 0;
 }
 
 int rackmem_init(rackmem_context **ctx, size_t segment_bytes)
 {
-    long nid = from_environment("RACKMEM_NODE", 0), nodes = from_environment("RACKMEM_NODES", 1);
-    long size_bytes = from_environment("RACKMEM_CONTEXT_SIZE", 0);
-    if (nid != 0 || nodes != 1 || size_bytes < 0)
-        return failed(ENOENT, "no rack: this program is alone, and RACKMEM_NODE, RACKMEM_NODES or "
-                              "RACKMEM_CONTEXT_SIZE says otherwise");
-    rackmem_open_args args = {
-        .segment_bytes = segment_bytes ? segment_bytes : (size_t)size_bytes,
-    };
-    return rackmem_open(ctx, &args);
+    rackmem_open_args args = {.nid = -1, .ctx_id = -1, .segment_bytes = segment_bytes};
+    int error = rackmem_open(ctx, &args);
+    for (int nid = 0; error == 0 && nid < (*ctx)->nodes; nid++)
+        error = rackmem_wait_joined(*ctx, nid, JOIN_TIMEOUT_MS);
+    if (error != 0 && ctx) {
+        rackmem_close(*ctx);
+        *ctx = NULL;
+    }
+    return error;
+}
+
+static void free_buffers(rackmem_context *ctx)
+{
+    while (ctx->buffers) {
+        owned_buffer *buffer = ctx->buffers;
+        ctx->buffers = buffer->next;
+        munmap(buffer->memory, buffer->size_bytes);
+        free(buffer);
+    }
 }
 
 void rackmem_close(rackmem_context *ctx)
@@ -110,22 +268,22 @@ void rackmem_close(rackmem_context *ctx)
         return;
     while (ctx->qps)
         rackmem_qp_destroy(&ctx->qps->qp);
-    for (int i = 0; i < MAX_BUFFERS; i++)
-        free(ctx->buffers[i]);
-    free(ctx->segment);
+    if (ctx->place.is_alone)
+        munmap(ctx->segment, ctx->segment_bytes);
+    else
+        rackmem_driver_call(RACKMEM_DRIVER_CLOSE, (uint64_t)ctx->ctx_id, 0, 0, 0);
+    free_buffers(ctx);
     free(ctx);
 }
 
 int rackmem_nid(const rackmem_context *ctx)
 {
-    (void)ctx;
-    return 0;
+    return ctx->place.nid;
 }
 
 int rackmem_nodes(const rackmem_context *ctx)
 {
-    (void)ctx;
-    return 1;
+    return ctx->nodes;
 }
 
 void *rackmem_segment(const rackmem_context *ctx)
@@ -138,14 +296,9 @@ size_t rackmem_segment_bytes(const rackmem_context *ctx)
     return ctx->segment_bytes;
 }
 
-int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms)
-{
-    (void)ctx;
-    (void)timeout_ms;
-    return nid == 0 ? 0 : failed(ENXIO, "no such node: %d; the rack has node 0", nid);
-}
+/* ---- Queue pairs ------------------------------------------------------------------------- */
 
-/* Fetch-and-add or compare-and-swap. */
+/* Fetch-and-add or compare-and-swap, in a program that is alone. */
 static uint32_t atomic(uint32_t op, char *at, uint64_t *operands)
 {
     uint64_t old = operands[0];
@@ -181,7 +334,7 @@ static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint
         return RACKMEM_MISALIGNED_ATOMIC;
     if (offset > ctx->segment_bytes || length > ctx->segment_bytes - offset)
         return RACKMEM_OUT_OF_SEGMENT;
-    if (length && !local)
+    if (length && buffer < LOWEST_ADDRESS)
         return RACKMEM_BAD_LOCAL_BUFFER;
     if (is_atomic)
         return atomic(op, ctx->segment + offset, (uint64_t *)(void *)local);
@@ -192,28 +345,72 @@ static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint
     return RACKMEM_OK;
 }
 
+/* A program that is alone does its operations itself. */
+static int queues_alone(owned_qp *made)
+{
+    static const rackmem_engine alone = {.execute = execute};
+    made->qp.wq = made->wq;
+    made->qp.cq = made->cq;
+    made->qp.engine = &alone;
+    return 0;
+}
+
+static void ignore(QP *qp)
+{
+    (void)qp;
+}
+
+/* The controller is a device: nothing has to be run, and waiting is polling for as long as it
+ * takes, for a core that polls in vain costs the model nothing. */
+static int queues_of_device(owned_qp *made, const rackmem_context *ctx)
+{
+    static const rackmem_engine device = {.wake = ignore};
+    rackmem_driver_qp queues = {0};
+    uint64_t flags = ctx->read_only ? RACKMEM_DRIVER_READ_ONLY : 0;
+    int64_t answer = rackmem_driver_call(RACKMEM_DRIVER_QP_CREATE, (uint64_t)ctx->ctx_id,
+                                         made->qp.size, flags, (uint64_t)(uintptr_t)&queues);
+    if (answer < 0)
+        return failed((int)-answer, "no queue pair of %u entries: %s", (unsigned)made->qp.size,
+                      strerror((int)-answer));
+    made->qp.wq = (rackmem_wq_entry *)(uintptr_t)queues.wq;
+    made->qp.cq = (rackmem_cq_entry *)(uintptr_t)queues.cq;
+    made->qp.engine = &device;
+    made->qp.spin_limit = RACKMEM_SPIN_FOREVER;
+    made->handle = queues.handle;
+    return 0;
+}
+
+/* Without its queues. */
+static owned_qp *new_qp(rackmem_context *ctx, uint32_t entries)
+{
+    static const uint32_t never_asleep;
+    owned_qp *made = aligned_alloc(RACKMEM_LINE_BYTES, sizeof *made);
+    if (!made)
+        return NULL;
+    memset(made, 0, sizeof *made);
+    made->qp.size = entries;
+    made->qp.operands = made->operands;
+    made->qp.rmc_asleep = &never_asleep;
+    made->qp.engine_state = ctx;
+    return made;
+}
+
 int rackmem_qp_create(rackmem_context *ctx, unsigned entries, QP **qp)
 {
-    static const rackmem_engine engine = {.execute = execute};
-    static const uint32_t never_asleep;
     if (!ctx || !qp)
         return failed(EINVAL, "rackmem_qp_create: an argument is NULL");
     *qp = NULL;
     if (entries < 2 || entries > MAX_WQ_SIZE || (entries & (entries - 1)))
         return failed(EINVAL, "a queue pair of %u entries: a power of two from 2 to %d is needed",
                       entries, MAX_WQ_SIZE);
-    owned_qp *made = calloc(1, sizeof *made);
+    owned_qp *made = new_qp(ctx, entries);
     if (!made)
         return failed(ENOMEM, "no memory for a queue pair");
-    made->qp = (QP){
-        .wq = made->wq,
-        .cq = made->cq,
-        .operands = made->operands,
-        .rmc_asleep = &never_asleep,
-        .engine = &engine,
-        .engine_state = ctx,
-        .size = entries,
-    };
+    int error = ctx->place.is_alone ? queues_alone(made) : queues_of_device(made, ctx);
+    if (error != 0) {
+        free(made);
+        return error;
+    }
     made->next = ctx->qps;
     ctx->qps = made;
     *qp = &made->qp;
@@ -224,83 +421,148 @@ void rackmem_qp_destroy(QP *qp)
 {
     if (!qp)
         return;
-    owned_qp **link = &((rackmem_context *)qp->engine_state)->qps;
+    rackmem_context *ctx = qp->engine_state;
+    owned_qp **link = &ctx->qps;
     while (*link && &(*link)->qp != qp)
         link = &(*link)->next;
     owned_qp *found = *link;
-    if (found) {
-        *link = found->next;
-        free(found);
-    }
+    if (!found)
+        return;
+    if (!ctx->place.is_alone)
+        rackmem_driver_call(RACKMEM_DRIVER_QP_DESTROY, found->handle, 0, 0, 0);
+    *link = found->next;
+    free(found);
 }
+
+/* ---- Local buffers ----------------------------------------------------------------------- */
 
 void *rackmem_alloc(rackmem_context *ctx, size_t size_bytes)
 {
-    for (int i = 0; ctx && size_bytes && i < MAX_BUFFERS; i++) {
-        if (ctx->buffers[i])
-            continue;
-        ctx->buffers[i] = pages(size_bytes);
-        if (!ctx->buffers[i])
-            failed(ENOMEM, "a buffer of %zu bytes does not fit the machine", size_bytes);
-        return ctx->buffers[i];
+    if (!ctx) {
+        failed(EINVAL, "rackmem_alloc: the context is NULL");
+        return NULL;
     }
-    failed(ENOSPC, "rackmem_alloc: no context, no bytes, or %d buffers already", MAX_BUFFERS);
-    return NULL;
+    owned_buffer *made = malloc(sizeof *made);
+    size_t rounded = round_up_to_page(size_bytes ? size_bytes : 1);
+    void *memory = made ? map_pages(rounded) : NULL;
+    if (!memory) {
+        free(made);
+        failed(ENOMEM, "a buffer of %zu bytes does not fit the machine", size_bytes);
+        return NULL;
+    }
+    *made = (owned_buffer){.memory = memory, .size_bytes = rounded, .next = ctx->buffers};
+    ctx->buffers = made;
+    return memory;
 }
 
+/* All memory is reached at full speed. */
 int rackmem_register(rackmem_context *ctx, void *buffer, size_t size_bytes)
 {
-    (void)size_bytes;
-    return ctx && buffer ? 0 : failed(EINVAL, "rackmem_register: an argument is NULL");
+    if (!ctx)
+        return failed(EINVAL, "rackmem_register: the context is NULL");
+    return buffer && size_bytes ? 0 : failed(EINVAL, "nothing to register");
 }
 
-static int is_over(const struct timespec *end)
+/* ---- Waiting ----------------------------------------------------------------------------- */
+
+/* Whether the process of node `nid` has ended; -1: nobody. */
+static int is_gone(const rackmem_context *ctx, int nid)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > end->tv_sec || (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+    if (nid < 0 || ctx->place.is_alone)
+        return 0;
+    int64_t answer = rackmem_driver_call(RACKMEM_DRIVER_JOINED, (uint64_t)ctx->ctx_id,
+                                         (uint64_t)nid, 0, 0);
+    return answer == -EPIPE || answer == -ENXIO;
 }
 
-int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg, int watch_nid,
-                        int timeout_ms)
+/* Looks now and then whether `ready(arg)`. */
+static int look_until(const rackmem_context *ctx, int (*ready)(void *arg), void *arg,
+                      int watch_nid, int timeout_ms)
 {
-    const struct timespec pause = {.tv_nsec = 100 * 1000};
-    struct timespec end;
-    (void)ctx;
-    (void)watch_nid;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += timeout_ms / 1000;
-    end.tv_nsec += timeout_ms % 1000 * 1000000L;
-    if (end.tv_nsec >= 1000000000L) {
-        end.tv_sec++;
-        end.tv_nsec -= 1000000000L;
-    }
+    uint64_t deadline = deadline_after(timeout_ms);
     while (!ready(arg)) {
-        if (timeout_ms >= 0 && is_over(&end))
+        if (is_gone(ctx, watch_nid)) /* what it wrote before still counts */
+            return ready(arg) ? 0
+                              : failed(EHOSTDOWN, "node %d is gone while it was waited for",
+                                       watch_nid);
+        if (!rest(deadline))
             return failed(ETIMEDOUT, "nothing has come within %d ms", timeout_ms);
-        nanosleep(&pause, NULL);
     }
     return 0;
 }
 
+/* On the model, a core that does nothing but poll is woken at the very moment. */
+int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg, int watch_nid,
+                        int timeout_ms)
+{
+    if (!ctx || !ready)
+        return failed(EINVAL, "rackmem_sleep_until: an argument is NULL");
+    if (ctx->place.is_alone || watch_nid >= 0 || timeout_ms >= 0)
+        return look_until(ctx, ready, arg, watch_nid, timeout_ms);
+    while (!ready(arg))
+        ;
+    return 0;
+}
+
+struct membership {
+    const rackmem_context *ctx;
+    int nid;
+};
+
+/* A node that was quick may be gone again. One that never came will be missed by the first
+ * operation on it. */
+static int has_joined(void *arg)
+{
+    const struct membership *wait = arg;
+    int64_t answer = rackmem_driver_call(RACKMEM_DRIVER_JOINED, (uint64_t)wait->ctx->ctx_id,
+                                         (uint64_t)wait->nid, 0, 0);
+    return answer == 1 || answer == -EPIPE;
+}
+
+int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms)
+{
+    if (!ctx)
+        return failed(EINVAL, "rackmem_wait_joined: the context is NULL");
+    if (nid < 0 || nid >= ctx->place.nodes)
+        return failed(ENXIO, "no such node: %d; the rack has nodes 0 to %d", nid,
+                      ctx->place.nodes - 1);
+    struct membership wait = {ctx, nid};
+    if (ctx->place.is_alone || look_until(ctx, has_joined, &wait, -1, timeout_ms) == 0)
+        return 0;
+    return failed(ETIMEDOUT, "node %d did not join context %d in time", nid, ctx->ctx_id);
+}
+
+static uint64_t notifications(const rackmem_context *ctx)
+{
+    if (ctx->place.is_alone)
+        return __atomic_load_n(&ctx->notifications, __ATOMIC_ACQUIRE);
+    return (uint64_t)rackmem_driver_call(RACKMEM_DRIVER_NOTIFIED, (uint64_t)ctx->ctx_id, 0, 0, 0);
+}
+
 struct notified {
-    rackmem_context *ctx;
-    uint64_t *seen;
+    const rackmem_context *ctx;
+    uint64_t seen;
+    uint64_t now;
 };
 
 static int is_notified(void *arg)
 {
     struct notified *wait = arg;
-    return __atomic_load_n(&wait->ctx->notifications, __ATOMIC_ACQUIRE) != *wait->seen;
+    wait->now = notifications(wait->ctx);
+    return wait->now != wait->seen;
 }
 
 int rackmem_wait_notify(rackmem_context *ctx, uint64_t *seen, int timeout_ms)
 {
-    struct notified wait = {ctx, seen};
-    int error = rackmem_sleep_until(ctx, is_notified, &wait, -1, timeout_ms);
-    *seen = __atomic_load_n(&ctx->notifications, __ATOMIC_ACQUIRE);
+    if (!ctx || !seen)
+        return failed(EINVAL, "rackmem_wait_notify: an argument is NULL");
+    struct notified wait = {.ctx = ctx, .seen = *seen};
+    int error = look_until(ctx, is_notified, &wait, -1, timeout_ms);
+    *seen = wait.now;
     return error;
 }
+
+/* ---- Errors ------------------------------------------------------------------------------ */
 
 const char *rackmem_last_error(void)
 {

@@ -98,6 +98,16 @@ RACKMEM_INLINE void rackmem_start_(QP *qp, uint32_t op, int nid, uint64_t offset
         rackmem_post_(qp, op, (uint32_t)nid, offset, buffer, length);
 }
 
+/* A spin_limit: never sleep. For where polling costs others nothing, as on cores of the model. */
+#define RACKMEM_SPIN_FOREVER UINT32_MAX
+
+/* What a poll in vain counts for against spin_limit: nothing if it is RACKMEM_SPIN_FOREVER, so that
+ * a loop that polls changes nothing until what it polls does. */
+RACKMEM_INLINE uint32_t rackmem_poll_step_(const QP *qp)
+{
+    return qp->spin_limit != RACKMEM_SPIN_FOREVER;
+}
+
 /* Takes the next completion off the CQ, if there is one. */
 RACKMEM_INLINE int rackmem_reap_(QP *qp)
 {
@@ -115,12 +125,13 @@ RACKMEM_INLINE int rackmem_reap_(QP *qp)
     return (int)slot;
 }
 
-/* Waits a little for the controller: runs it here, or polls, or sleeps. */
+/* Waits a little for the controller: runs it here, or polls, or sleeps. Where there is nothing to
+ * run and no way to sleep, it changes nothing, so that a core can tell that it only waits. */
 RACKMEM_INLINE void rackmem_relax_(QP *qp, uint32_t *polls)
 {
     if (qp->engine->progress) {
         qp->engine->progress(qp);
-    } else if (++*polls > qp->spin_limit && qp->engine->sleep) {
+    } else if (qp->engine->sleep && ++*polls > qp->spin_limit) {
         qp->engine->sleep(qp);
         *polls = 0;
     }

@@ -258,9 +258,10 @@ static inline int rackmem_barrier_wait(rackmem_barrier *b)
     if (RACKMEM_UNLIKELY(error != 0))
         return error;
     uint32_t polls = 0;
+    const uint32_t step = rackmem_poll_step_(b->qp);
     for (int i = 0; i < b->others; i++) {
         while (RACKMEM_UNLIKELY(!rackmem_barrier_arrived_(b, i))) {
-            if (RACKMEM_UNLIKELY(++polls > b->qp->spin_limit))
+            if (RACKMEM_UNLIKELY((polls += step) > b->qp->spin_limit))
                 return rackmem_barrier_sleep_(b);
         }
     }

@@ -230,7 +230,8 @@ RACKMEM_INLINE void rackmem_poll_(QP *qp)
 /* Spins, then sleeps, until `ready` or until the peer is lost. */
 RACKMEM_INLINE int rackmem_wait_(rackmem_messaging *m, int (*ready)(void *), void *arg, int nid)
 {
-    for (uint32_t polls = 0; polls <= m->qp->spin_limit; polls++)
+    const uint32_t step = rackmem_poll_step_(m->qp);
+    for (uint32_t polls = 0; polls <= m->qp->spin_limit; polls += step)
         if (RACKMEM_LIKELY(ready(arg)))
             return 0;
     rackmem_poll_(m->qp);
@@ -241,11 +242,11 @@ RACKMEM_INLINE int rackmem_wait_(rackmem_messaging *m, int (*ready)(void *), voi
 /* ---- Credits ---------------------------------------------------------------------------- */
 
 /* Takes in the peer's count of freed lines. A count older than the newest is not within what is
- * under way, and changes nothing. */
+ * under way, and changes nothing; nor does one that is known, so that polling writes nothing. */
 RACKMEM_INLINE void rackmem_take_credit_(rackmem_peer_ *peer, uint32_t count)
 {
     uint32_t more = (count - peer->freed) & RACKMEM_CREDIT_MASK_;
-    if (more <= peer->sent - peer->freed)
+    if (more != 0 && more <= peer->sent - peer->freed)
         peer->freed += more;
 }
 
@@ -735,7 +736,8 @@ static inline int rackmem_recv_any(rackmem_messaging *m, int *nid, void *buffer,
                                    size_t *length)
 {
     int sender = rackmem_sender_(m);
-    for (uint32_t polls = 0; RACKMEM_UNLIKELY(sender < 0); polls++) {
+    const uint32_t step = rackmem_poll_step_(m->qp);
+    for (uint32_t polls = 0; RACKMEM_UNLIKELY(sender < 0); polls += step) {
         if (polls > m->qp->spin_limit) {
             rackmem_poll_(m->qp);
             int error = rackmem_sleep_any_(m, nid);

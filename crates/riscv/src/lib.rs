@@ -40,6 +40,7 @@ pub mod exec;
 pub mod float;
 pub mod functional;
 mod hart;
+pub mod host;
 mod inst;
 pub mod kernel;
 mod op;

@@ -139,11 +139,15 @@ impl AddressSpace {
         (self.frames.len() - 1 - self.free.len()) as u64 * PAGE
     }
 
-    /// The pages that have been written to, in ascending order: addresses, permissions, contents.
-    /// For drivers that keep memory elsewhere and load programs through here.
-    pub fn written_pages(&self) -> impl Iterator<Item = (u64, Permissions, &[u8; PAGE as usize])> {
-        self.table.iter().filter(|(_, entry)| entry.frame() != ZERO_FRAME).map(|(page, entry)| {
-            (page * PAGE, entry.permissions(), &self.frames[entry.frame() as usize])
+    /// All pages in ascending order: addresses, permissions, and the contents of those that have been
+    /// written to. For drivers that keep memory elsewhere and load programs through here.
+    pub fn pages(
+        &self,
+    ) -> impl Iterator<Item = (u64, Permissions, Option<&[u8; PAGE as usize]>)> {
+        self.table.iter().map(|(page, entry)| {
+            let is_written = entry.frame() != ZERO_FRAME;
+            let content = is_written.then(|| &self.frames[entry.frame() as usize]);
+            (page * PAGE, entry.permissions(), content)
         })
     }
 

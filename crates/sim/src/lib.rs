@@ -23,6 +23,7 @@ pub mod coherence;
 pub mod cpu;
 pub mod dram;
 pub mod engine;
+pub mod exec;
 pub mod machine;
 pub mod noc;
 pub mod report;

@@ -51,8 +51,11 @@ const HEADERS: [(&str, &str); 6] = [
     ("rackmem/runtime.h", include_str!("../../../../include/rackmem/runtime.h")),
 ];
 
-/// The library behind them.
-const LIBRARY: (&str, &str) = ("rackmem.c", include_str!("../../../../guest/rackmem.c"));
+/// The library behind them, and what it includes.
+const LIBRARY: [(&str, &str); 2] = [
+    ("rackmem.c", include_str!("../../../../guest/rackmem.c")),
+    ("driver.h", include_str!("../../../../guest/driver.h")),
+];
 
 const TARGET: [&str; 2] = ["-target", "riscv64-linux-musl"];
 
@@ -126,15 +129,18 @@ fn unpack() -> std::io::Result<TempDir> {
     for (name, text) in HEADERS {
         fs::write(dir.path().join("include").join(name), text)?;
     }
-    fs::write(dir.path().join(LIBRARY.0), LIBRARY.1)?;
+    for (name, text) in LIBRARY {
+        fs::write(dir.path().join(name), text)?;
+    }
     Ok(dir)
 }
 
 /// Compiles the library, without the flags that are meant for the program.
 fn library(compiler: &Compiler, dir: &Path) -> Result<OsString> {
+    let [(source, _), ..] = LIBRARY;
     let object = dir.join("rackmem.o");
     let mut command = compiler.command(dir);
-    command.args(["-std=c11", "-O2", "-pthread", "-c", "-o"]).arg(&object).arg(dir.join(LIBRARY.0));
+    command.args(["-std=c11", "-O2", "-pthread", "-c", "-o"]).arg(&object).arg(dir.join(source));
     finish(&mut command)?;
     Ok(object.into_os_string())
 }

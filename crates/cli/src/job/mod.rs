@@ -18,7 +18,7 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 
-pub use output::{Captured, Prefixed, Sink, Stream};
+pub use output::{Captured, Lines, Plain, Prefixed, Sink, Stream};
 use process::{Ended, Launch, Process};
 
 /// How long processes may take to end after SIGTERM.

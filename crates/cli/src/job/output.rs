@@ -74,15 +74,30 @@ impl Lines {
                 }
             }
         }
-        if (last || !open) && !self.partial.is_empty() {
-            sink.line(self.nid, self.stream, &self.partial)?;
-            self.partial.clear();
+        if last || !open {
+            self.finish(sink)?;
         }
         sink.flush()?;
         Ok(open)
     }
 
-    fn push(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> io::Result<()> {
+    /// Passes on a line that has no end.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        if !self.partial.is_empty() {
+            sink.line(self.nid, self.stream, &self.partial)?;
+            self.partial.clear();
+        }
+        Ok(())
+    }
+
+    /// Takes bytes of the stream.
+    ///
+    /// # Errors
+    /// A line that is complete cannot be written.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> io::Result<()> {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.partial.extend_from_slice(piece);
             let complete = self.partial.last() == Some(&b'\n');
@@ -95,6 +110,24 @@ impl Lines {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes every line to the stream that it comes from.
+#[derive(Debug)]
+pub struct Plain;
+
+impl Sink for Plain {
+    fn line(&mut self, _: u16, stream: Stream, line: &[u8]) -> io::Result<()> {
+        let text = [line, b"\n"].concat();
+        match stream {
+            Stream::Out => io::stdout().write_all(&text),
+            Stream::Err => io::stderr().write_all(&text),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
     }
 }
 

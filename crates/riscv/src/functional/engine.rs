@@ -2,16 +2,15 @@
 
 use super::bus::{Bus, Stop};
 use super::error::{Failure, RunError, Why};
-use super::host::LocalHost;
 use super::{End, Options, Outcome};
 use crate::code::{Code, fetch, is_undecoded, place};
 use crate::disassemble;
 use crate::elf::Image;
 use crate::exec::{Exit, Trap, execute};
 use crate::hart::{Hart, abi};
+use crate::host::LocalHost;
 use crate::kernel::{Effect, Kernel};
 use crate::space::{AddressSpace, PAGE};
-use crate::stack::STACK_TOP;
 
 /// A reservation does not outlive a slice, so a slice has to be longer than the loops that the
 /// specification promises to end: 16 instructions from load reserved to the branch back.
@@ -229,16 +228,8 @@ impl<'a> Engine<'a> {
 
     /// Faults that look like a stack that was too small are called so.
     fn explain(&self, number: usize, fault: crate::space::Fault) -> Why {
-        /// How far below its stack pointer a function may reach first.
-        const NEAR: u64 = 1 << 20;
         let sp = self.threads[number].hart.x[abi::SP];
-        let bottom = STACK_TOP - self.options.stack_size;
-        let below_main_stack = (bottom - NEAR..bottom).contains(&fault.address);
-        let in_guard = self.space.permissions(fault.address).is_some_and(|p| !p.read && !p.write);
-        if (below_main_stack || in_guard) && fault.address.abs_diff(sp) < NEAR {
-            return Why::StackOverflow(fault);
-        }
-        Why::Fault(fault)
+        Why::of(fault, sp, self.options.stack_size, self.space.permissions(fault.address))
     }
 
     fn failure(&self, number: usize, why: Why) -> RunError {

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use crate::elf::LoadError;
-use crate::space::Fault;
+use crate::space::{Fault, Permissions};
+use crate::stack::STACK_TOP;
 
 /// Why there is no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,22 @@ pub enum Why {
     TooLong(u64),
     /// All threads wait, and nobody is left to wake them.
     Deadlock,
+}
+
+impl Why {
+    /// A fault with this stack pointer, where the page has these permissions. One that looks like a
+    /// stack that was too small is called so.
+    pub fn of(fault: Fault, sp: u64, stack_size: u64, page: Option<Permissions>) -> Why {
+        /// How far below its stack pointer a function may reach first.
+        const NEAR: u64 = 1 << 20;
+        let bottom = STACK_TOP - stack_size;
+        let below_main_stack = (bottom - NEAR..bottom).contains(&fault.address);
+        let in_guard = page.is_some_and(|page| !page.read && !page.write);
+        if (below_main_stack || in_guard) && fault.address.abs_diff(sp) < NEAR {
+            return Why::StackOverflow(fault);
+        }
+        Why::Fault(fault)
+    }
 }
 
 impl From<LoadError> for RunError {

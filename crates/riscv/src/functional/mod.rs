@@ -7,17 +7,16 @@
 mod bus;
 mod engine;
 mod error;
-mod host;
 
 use std::path::PathBuf;
 
 use crate::elf;
+use crate::host::LocalHost;
 use crate::space::AddressSpace;
 use crate::stack;
 use engine::Engine;
 pub use error::{Failure, RunError, Why};
-use host::LocalHost;
-pub use host::Output;
+pub use crate::host::Output;
 
 /// How a program is run.
 #[derive(Clone, Debug)]
@@ -102,6 +101,6 @@ pub fn run(
     let random =
         core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
     let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
-    let host = LocalHost::new(options);
+    let host = LocalHost::new(options.harts, options.output, options.folder.clone());
     Engine::new(space, image, sp, host, options).run()
 }

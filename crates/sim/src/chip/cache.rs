@@ -31,6 +31,9 @@ pub struct PrivateCache {
     wire_busy_until: u64,
     mshrs: u32,
     in_transition: u32,
+    reports_lost: bool,
+    /// Blocks of which the copy has gone, for whoever has to be told.
+    pub lost: Vec<Line>,
 }
 
 /// Shape and place of a private cache.
@@ -70,7 +73,14 @@ impl PrivateCache {
             wire_busy_until: 0,
             mshrs: spec.mshrs,
             in_transition: 0,
+            reports_lost: false,
+            lost: Vec::new(),
         }
+    }
+
+    /// From now on, notes in [`PrivateCache::lost`] which copies have gone.
+    pub fn report_lost(&mut self) {
+        self.reports_lost = true;
     }
 
     /// Reads a block; `None` if it has to be waited for, until [`PrivateCache::deliver`] says that
@@ -78,7 +88,7 @@ impl PrivateCache {
     pub fn load(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
         let entry = self.entry(line, wires)?;
         let access = self.step(entry, line, wires, l1::Block::load);
-        (access == Access::Hit).then(|| self.tags.value(entry).data.words)
+        (access == Access::Hit).then(|| self.words(entry, line, wires))
     }
 
     /// Changes a block, as [`PrivateCache::load`] reads it.
@@ -91,9 +101,39 @@ impl PrivateCache {
         let Some(entry) = self.entry(line, wires) else { return false };
         let access = self.step(entry, line, wires, l1::Block::store);
         if access == Access::Hit {
-            change(&mut self.tags.value_mut(entry).data.words);
+            match &mut wires.image {
+                Some(image) => change(image.block_mut(line)),
+                None => change(&mut self.tags.value_mut(entry).data.words),
+            }
         }
         access == Access::Hit
+    }
+
+    /// The content of a block that can be read without asking anybody.
+    pub fn content(&self, line: Line, wires: &Wires) -> [u64; 8] {
+        let entry = self.tags.find(line, line).expect("a block that can be read is here");
+        self.words(entry, line, wires)
+    }
+
+    #[inline]
+    fn words(&self, entry: usize, line: Line, wires: &Wires) -> [u64; 8] {
+        match &wires.image {
+            Some(image) => image.block(line),
+            None => self.tags.value(entry).data.words,
+        }
+    }
+
+    /// Whether the block can be changed without asking anybody.
+    pub fn is_owned(&self, line: Line) -> bool {
+        let state = |entry| self.tags.value(entry).state();
+        self.tags.find(line, line).is_some_and(|entry| {
+            matches!(state(entry), l1::State::E | l1::State::M)
+        })
+    }
+
+    /// Whether something is under way for the block.
+    pub fn is_pending(&self, line: Line) -> bool {
+        self.tags.find(line, line).is_some_and(|entry| !self.tags.value(entry).is_stable())
     }
 
     /// Whether the block can be read without asking anybody.
@@ -169,9 +209,12 @@ impl PrivateCache {
     ) -> (R, bool) {
         let mut actions = Actions::new();
         let block = self.tags.value_mut(entry);
-        let was_stable = block.is_stable();
+        let (was_stable, had_copy) = (block.is_stable(), has_copy(block));
         let result = step(block, &mut actions);
         let (is_stable, is_invalid) = (block.is_stable(), block.is_invalid());
+        if self.reports_lost && had_copy && !has_copy(block) {
+            self.lost.push(line);
+        }
         match (was_stable, is_stable) {
             (true, false) => self.in_transition += 1,
             (false, true) => self.in_transition -= 1,
@@ -215,6 +258,11 @@ impl PrivateCache {
         }
         completed
     }
+}
+
+/// Whether there is a copy, be it that it cannot be read while the right to change it is asked for.
+fn has_copy(block: &l1::Block<Block>) -> bool {
+    matches!(block.state(), l1::State::S | l1::State::E | l1::State::M | l1::State::SM)
 }
 
 /// Sends a message of a private cache to the home of a block (`None`) or to another party.

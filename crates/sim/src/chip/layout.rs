@@ -30,7 +30,8 @@ pub enum Part {
     Home(u16),
     /// A memory controller.
     Memory(u16),
-    /// An NI cache with a number of its own: at the edge, or separate in a tile.
+    /// An NI cache with a number of its own: at the edge, or separate in a tile; or the L1 of the
+    /// chip's RMC, with what is behind it.
     NiCache(u16),
     /// RGP and RCP, or their backends.
     Engine(u16),
@@ -70,6 +71,8 @@ pub struct Layout {
     /// Where RGPs and RCPs are.
     pub placement: Placement,
     topology: NocTopology,
+    /// First endpoint of homes that have endpoints of their own.
+    homes_at: Option<u16>,
     lines_per_turn: u64,
     wq_lines: u64,
     queue_lines: u64,
@@ -79,11 +82,9 @@ impl Layout {
     /// The geometry of a machine's chips.
     pub fn new(machine: &Machine) -> Layout {
         let tiles = machine.tiles.columns * machine.tiles.rows;
-        let (homes, units) = match machine.noc.topology {
-            // An LLC tile per column, with the NIs in it (Manycore NI §6.3).
-            NocTopology::NocOut => (machine.tiles.columns, machine.tiles.columns),
-            NocTopology::Mesh | NocTopology::Crossbar => (tiles, machine.tiles.rows),
-        };
+        let homes = machine.llc_banks() as u16;
+        let units = machine.edge_places() as u16;
+        let own_homes = machine.llc.banks > 0;
         let wq_lines = (u64::from(machine.ni.wq_entries) * 16).div_ceil(BLOCK_BYTES);
         let cq_lines = (u64::from(machine.ni.wq_entries) * 4).div_ceil(BLOCK_BYTES);
         Layout {
@@ -94,6 +95,7 @@ impl Layout {
             controllers: machine.memory.controllers,
             placement: machine.ni.placement,
             topology: machine.noc.topology,
+            homes_at: own_homes.then_some(tiles + units + machine.memory.controllers),
             lines_per_turn: machine.memory.interleave_bytes / BLOCK_BYTES,
             wq_lines,
             queue_lines: wq_lines + cq_lines,
@@ -147,7 +149,7 @@ impl Layout {
     #[inline]
     pub fn engine_of_tile(&self, tile: u16) -> u16 {
         match self.placement {
-            Placement::Edge | Placement::Split => self.unit_of_tile(tile),
+            Placement::Edge | Placement::Split | Placement::Sonuma => self.unit_of_tile(tile),
             Placement::PerTile | Placement::Numa => tile,
         }
     }
@@ -157,6 +159,7 @@ impl Layout {
         match self.placement {
             Placement::Edge | Placement::Split => self.units,
             Placement::PerTile | Placement::Numa => self.tiles,
+            Placement::Sonuma => 0,
         }
     }
 
@@ -170,6 +173,11 @@ impl Layout {
         let noc_out = self.topology == NocTopology::NocOut;
         // LLC tiles of NOC-Out and edge tiles of a mesh have the same numbers.
         let unit = |n: u16| self.tiles + n;
+        match (part, self.homes_at) {
+            (Part::Home(n), Some(first)) => return first + n,
+            (Part::NiCache(n), _) if self.placement == Placement::Sonuma => return unit(n),
+            _ => {}
+        }
         match part {
             Part::Tile(n) => n,
             Part::Home(n) if noc_out => unit(n),

@@ -5,6 +5,7 @@ use rackmem_rmc::Work;
 
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line, Part};
+use super::link::Freight;
 use crate::coherence::{Message, Party};
 use crate::engine::Cycle;
 
@@ -96,6 +97,13 @@ pub enum Payload {
     },
     /// From an RGP to the router, or back from it.
     Net(NetPacket),
+    /// From another node to the fabric interface of an RMC.
+    Freight {
+        /// That node.
+        from: u16,
+        /// What has come.
+        freight: Freight,
+    },
     /// From the RGP frontend to the backend: a checked WQ entry.
     Work {
         /// The queue pair.

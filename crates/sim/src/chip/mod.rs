@@ -4,11 +4,14 @@
 //! | file | part |
 //! |---|---|
 //! | [`core`] | what stands for a core: the microbenchmarks |
+//! | [`cpu`], [`mmu`] | a core that executes a program, and what it sees of it |
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
+//! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
 //! | [`home`], [`active`] | LLC banks with directory slices |
 //! | [`memory`], [`ddr3`] | memory controllers |
+//! | [`image`] | what memory holds while programs are executed |
 //! | [`layout`], [`message`], [`wires`] | where things are, what travels, how |
 //! | [`probe`], [`trace`], [`counts`] | what is measured |
 
@@ -18,14 +21,19 @@ pub mod block;
 pub mod cache;
 pub mod core;
 pub mod counts;
+pub mod cpu;
 pub mod ddr3;
 pub mod driver;
 pub mod front;
 pub mod home;
+pub mod image;
 pub mod layout;
+pub mod link;
 pub mod memory;
 pub mod message;
+pub mod mmu;
 mod noc_spec;
+pub mod node_rmc;
 pub mod probe;
 pub mod rmc;
 pub mod rrpp;
@@ -44,15 +52,19 @@ use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
 use crate::machine::spec::{Contents, NiCacheKind, Placement};
 use crate::noc;
+use crate::cpu::Stop;
 use block::Block;
 use front::CONTEXT;
 use home::Home;
 use layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use memory::Memory;
+use mmu::Mmu;
+use node_rmc::NodeRmc;
 use message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, VNETS};
 use probe::Mark;
 use rmc::{PORT_QUEUE, Rmc};
 use rrpp::Rrpp;
+use link::Freight;
 use tile::{NiCache, Tile};
 use values::Values;
 use wires::{Event, Wires};
@@ -76,6 +88,12 @@ pub struct Chip {
     pub rmcs: Vec<Rmc>,
     /// RRPPs.
     pub rrpps: Vec<Rrpp>,
+    /// The one RMC of a chip as in Scale-Out NUMA, once its driver has set it up.
+    pub node_rmc: Option<Box<NodeRmc>>,
+    /// What executing cores see of their program.
+    pub mmu: Mmu,
+    /// Executing cores that have stopped in this cycle, for the operating system.
+    pub stops: Vec<(u16, Stop)>,
     ports: Vec<Port>,
     /// Requests to each home from parts of the same tile.
     inboxes: Vec<Inbox>,
@@ -116,6 +134,7 @@ impl Chip {
             (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => layout.tiles,
             _ => 0,
         };
+        let units = if layout.placement == Placement::Sonuma { 0 } else { layout.units };
         let values = || {
             let mut values = Values::default();
             for (start, lines) in Layout::kept(machine) {
@@ -126,7 +145,7 @@ impl Chip {
         let mut contexts = ContextTable::new();
         let bounds = Bounds { size_bytes: wires.segment_bytes };
         contexts.install(CONTEXT, bounds).expect("the first context");
-        let caches = layout.tiles + own_caches;
+        let caches = machine.private_caches() as u16;
         let home = |n| Home::new(n, machine, layout.homes, caches, values());
         Ok(Chip {
             tiles: (0..layout.tiles).map(|n| Tile::new(n, nid, nodes, machine)).collect(),
@@ -134,10 +153,11 @@ impl Chip {
             homes: (0..layout.homes).map(home).collect(),
             memories: (0..layout.controllers).map(|n| Memory::new(n, machine, values())).collect(),
             rmcs: (0..layout.engines()).map(|n| Rmc::new(n, nid, machine, &layout)).collect(),
-            rrpps: (0..layout.units)
-                .map(|n| Rrpp::new(n, nid, machine, contexts.clone()))
-                .collect(),
-            ports: vec![Port::default(); usize::from(layout.units)],
+            rrpps: (0..units).map(|n| Rrpp::new(n, nid, machine, contexts.clone())).collect(),
+            node_rmc: None,
+            mmu: Mmu::default(),
+            stops: Vec::new(),
+            ports: vec![Port::default(); usize::from(units)],
             inboxes: vec![Inbox::default(); usize::from(layout.homes)],
             tile_pumps: vec![0; usize::from(layout.tiles)],
             wires,
@@ -177,6 +197,9 @@ impl Chip {
     /// The next cycle in which something happens, if anything will.
     #[inline]
     pub fn next_cycle(&self) -> Option<Cycle> {
+        if self.wires.cpus_next != 0 || self.wires.rmc_next {
+            return Some(self.wires.now + 1);
+        }
         let network = self.wires.net.next_event();
         let waiting = self.wires.net.arrived_words().iter().any(|&word| word != 0);
         let network = if waiting { Some(self.wires.now + 1) } else { network };
@@ -188,11 +211,16 @@ impl Chip {
 
     /// Simulates one cycle; all cycles before it must have been, or have nothing in them.
     pub fn cycle(&mut self, now: Cycle) {
-        self.wires.now = now;
-        if self.wires.net.now() < now {
-            self.wires.net.skip_to(now);
+        let Wires { net, cpus_now, cpus_next, rmc_now, rmc_next, .. } = &mut self.wires;
+        (*cpus_now, *cpus_next) = (*cpus_next, 0);
+        (*rmc_now, *rmc_next) = (*rmc_next, false);
+        if net.next_event().is_some_and(|event| event <= now) {
+            net.skip_to(now);
+            net.tick();
+        } else {
+            net.skip_to(now + 1);
         }
-        self.wires.net.tick();
+        self.wires.now = now;
         self.deliver();
         let mut due = std::mem::take(&mut self.due);
         self.wires.wheel.advance(now, &mut due);
@@ -200,6 +228,52 @@ impl Chip {
             self.happen(event);
         }
         self.due = due;
+        self.tick_programs();
+    }
+
+    /// Executing cores and the RMC have their cycle, after all messages.
+    #[inline]
+    fn tick_programs(&mut self) {
+        let Chip { wires, tiles, node_rmc, mmu, stops, .. } = self;
+        let mut left = wires.cpus_now;
+        while left != 0 {
+            let number = left.trailing_zeros() as u16;
+            left &= left - 1;
+            let Tile { cpu, l1, .. } = &mut tiles[usize::from(number)];
+            let stop = cpu.as_mut().and_then(|cpu| cpu.tick(l1, mmu, wires));
+            stops.extend(stop.map(|stop| (number, stop)));
+        }
+        if let (true, Some(rmc)) = (wires.rmc_now, node_rmc) {
+            rmc.tick(wires);
+        }
+    }
+
+    /// The operating system has changed a block of memory: who has read it learns of it as if it
+    /// had been taken away.
+    pub fn changed_by_system(&mut self, line: Line) {
+        let Chip { wires, tiles, node_rmc, .. } = self;
+        for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
+            cpu.changed(line, wires);
+        }
+        if let Some(rmc) = node_rmc {
+            rmc.changed(line, wires);
+        }
+    }
+
+    /// Wakes executing cores that repeat themselves, before something changes that they could not
+    /// be told of; their counts are then those of the end of this cycle.
+    pub fn settle(&mut self) {
+        let Chip { wires, tiles, mmu, .. } = self;
+        for Tile { cpu, l1, .. } in tiles {
+            if let Some(cpu) = cpu {
+                cpu.settle(l1, mmu, wires);
+            }
+        }
+    }
+
+    /// Something of another node reaches the RMC's fabric interface in `delay` cycles.
+    pub fn receive_freight(&mut self, delay: u64, from: u16, freight: Freight) {
+        self.wires.hand(delay, Part::NiCache(0), Payload::Freight { from, freight });
     }
 
     /// What is still under way, by part; nothing once a chip has come to rest.
@@ -351,7 +425,10 @@ impl Chip {
         let Chip { wires, .. } = self;
         match letter.to {
             Part::Tile(n) => self.tiles[usize::from(n)].receive(letter.payload, wires),
-            Part::NiCache(n) => self.ni_caches[usize::from(n)].receive(letter.payload, wires),
+            Part::NiCache(n) => match &mut self.node_rmc {
+                Some(rmc) => rmc.receive(letter.payload, wires),
+                None => self.ni_caches[usize::from(n)].receive(letter.payload, wires),
+            },
             Part::Home(n) => self.homes[usize::from(n)].receive(letter, wires),
             Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
             Part::Engine(n) => self.engine_receives(n, letter.payload),
@@ -370,7 +447,7 @@ impl Chip {
                 match wires.layout.placement {
                     Placement::Numa => tiles[usize::from(number)].core.loaded(&reply, wires),
                     Placement::PerTile => rmc.reply(reply, wires),
-                    Placement::Edge | Placement::Split => {
+                    _ => {
                         wires.probe.back(served, wires.now);
                         rmc.reply(reply, wires);
                     }
@@ -446,6 +523,8 @@ impl Chip {
             }
             Event::Unroll(n) => rmcs[usize::from(n)].unroll(wires),
             Event::Memory(n) => memories[usize::from(n)].go_on(wires),
+            Event::Cpu(n) => wires.tick_now(n),
+            Event::NodeRmc => wires.rmc_now = true,
             Event::Pump(Part::Port(n)) => self.pump_port(n),
             Event::Pump(part) => self.pump_tile(number_of(part)),
         }

@@ -16,8 +16,8 @@ pub fn of(machine: &Machine) -> Spec {
         NocTopology::Mesh => Shape::ChipMesh { columns, rows },
         NocTopology::NocOut => Shape::NocOut { columns, rows },
         NocTopology::Crossbar => {
-            let controllers = usize::from(machine.memory.controllers);
-            Shape::Crossbar { ports: columns * rows + rows + controllers }
+            let beside = machine.memory.controllers + machine.llc.banks;
+            Shape::Crossbar { ports: columns * rows + rows + usize::from(beside) }
         }
     };
     let hop = match noc.topology {

@@ -5,6 +5,7 @@ use super::back_side::BackSide;
 use super::block::Block;
 use super::cache::{Back, CacheSpec, PrivateCache};
 use super::core::Core;
+use super::cpu::Cpu;
 use super::driver::{Asked, Driver};
 use super::front::{Front, QueueCache};
 use super::layout::{Layout, Line, Part};
@@ -17,8 +18,10 @@ use crate::machine::spec::{NiCacheKind, Placement};
 /// A tile.
 #[derive(Clone, Debug)]
 pub struct Tile {
-    /// What stands for the core.
+    /// What stands for the core, where no program is executed.
     pub core: Core,
+    /// The core, once it executes a program.
+    pub cpu: Option<Cpu>,
     /// Its data cache.
     pub l1: PrivateCache,
     /// What else uses the L1.
@@ -64,6 +67,7 @@ impl Tile {
         };
         Tile {
             core: Core::new(number, nid, nodes, machine),
+            cpu: None,
             l1: PrivateCache::new(&l1),
             driver: Driver::default(),
             ni: in_tile.then(|| BehindL1 {
@@ -113,6 +117,10 @@ impl Tile {
 
     fn l1_receives(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
         let complete = self.l1.deliver(line, message, wires);
+        if let Some(cpu) = &mut self.cpu {
+            return cpu.told(complete, &mut self.l1, wires);
+        }
+        self.l1.lost.clear();
         self.core.changed(line, complete, &mut self.l1, wires);
         if complete {
             self.driver.resume(&mut self.l1, wires);

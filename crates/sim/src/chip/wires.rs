@@ -7,6 +7,7 @@ use rackmem_abi::Packet;
 
 use super::block::Block;
 use super::counts::Counts;
+use super::image::Image;
 use super::layout::{Layout, Line, Part, Queue};
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::probe::Probe;
@@ -52,6 +53,10 @@ pub enum Event {
     Pump(Part),
     /// A memory controller gives a command.
     Memory(u16),
+    /// A core that executes a program goes on.
+    Cpu(u16),
+    /// The chip's RMC goes on.
+    NodeRmc,
 }
 
 /// A packet that has left the chip.
@@ -98,6 +103,16 @@ pub struct Wires {
     pub probe: Probe,
     /// Events of chosen reads.
     pub trace: Trace,
+    /// What memory holds, if programs are executed: caches and homes have rights only.
+    pub image: Option<Image>,
+    /// Executing cores that have a cycle now, and in the next cycle: a bit each.
+    pub cpus_now: u128,
+    /// Those of the next cycle.
+    pub cpus_next: u128,
+    /// Whether the RMC has a cycle now.
+    pub rmc_now: bool,
+    /// Whether the RMC has a cycle in the next cycle.
+    pub rmc_next: bool,
     /// What homes have changed for network interfaces, in order, if somebody wants to know.
     pub updates: Option<Vec<Updated>>,
     link_bytes: u32,
@@ -130,11 +145,28 @@ impl Wires {
             probe: Probe::default(),
             trace: Trace::default(),
             updates: None,
+            image: None,
+            cpus_now: 0,
+            cpus_next: 0,
+            rmc_now: false,
+            rmc_next: false,
             link_bytes: machine.noc.link_bytes,
             header_bytes: machine.noc.header_bytes,
             local_cycles: u64::from(machine.noc.local_cycles),
             separate_ni_caches: machine.ni.cache == NiCacheKind::Separate,
         })
+    }
+
+    /// An executing core has a cycle now, after all messages.
+    #[inline]
+    pub fn tick_now(&mut self, cpu: u16) {
+        self.cpus_now |= 1 << cpu;
+    }
+
+    /// An executing core has a cycle in the next cycle.
+    #[inline]
+    pub fn tick_next(&mut self, cpu: u16) {
+        self.cpus_next |= 1 << cpu;
     }
 
     /// Sends a message now.

@@ -88,6 +88,11 @@ impl Front {
         }
     }
 
+    /// Where it goes on.
+    pub(super) const fn pc(&self) -> u64 {
+        self.pc
+    }
+
     /// Throws away what was fetched and goes on at `pc`.
     pub(super) fn redirect(&mut self, pc: u64, at: Cycle) {
         self.head = self.tail;

@@ -266,6 +266,11 @@ impl Core {
         &self.stats
     }
 
+    /// Address of the oldest instruction that has not retired, or of the next one to be fetched.
+    pub fn oldest_pc(&self) -> u64 {
+        if self.head == self.tail { self.front.pc() } else { self.slot(self.head).pc }
+    }
+
     /// Why it has stopped, if it has.
     pub fn stopped(&self) -> Option<Stop> {
         self.stopped

@@ -10,7 +10,8 @@ pub const MAX_LATENCY: u32 = 60;
 
 /// An out-of-order core. "ARM Cortex-A15-like, 64-bit, out of order, 3-wide dispatch/retirement,
 /// 60-entry ROB" (soNUMA Table 1, Manycore NI Table 2); the defaults of all that the papers do not
-/// give say where they are from. Latencies are in cycles.
+/// give say where they are from. Latencies are in cycles. What the L1 for data decides is not part of
+/// a machine file's section, but set from its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CpuSpec {
@@ -45,10 +46,12 @@ pub struct CpuSpec {
     /// Floating-point pipelines. 2, as in the A15.
     pub fp_units: u32,
     /// Accesses that begin in a cycle, and stores that leave, together: the L1's ports (Table 2).
+    #[serde(skip)]
     pub memory_ports: u32,
     /// Address generation. 1: with the L1 it gives 4 cycles from load to use, as in the A15.
     pub address_cycles: u32,
     /// Tag and data of the L1 (Table 1, Table 2).
+    #[serde(skip)]
     pub l1_cycles: u32,
     /// From a store in the queue to a load that gets its data. As an L1 hit, so that the loads that
     /// depend need not know.

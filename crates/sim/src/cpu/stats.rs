@@ -9,6 +9,11 @@ macro_rules! stats {
         pub struct Stats { $($(#[$doc])* pub $name: u64),* }
 
         impl Stats {
+            /// What was counted, with names.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+
             /// Adds what was counted since `before`, `times` over.
             pub(super) fn repeat_since(&mut self, before: &Stats, times: u64) {
                 $(self.$name += (self.$name - before.$name) * times;)*

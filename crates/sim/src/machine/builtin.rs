@@ -10,7 +10,7 @@ pub struct BuiltIn {
 }
 
 /// All of them.
-pub const BUILT_IN: [BuiltIn; 3] = [
+pub const BUILT_IN: [BuiltIn; 4] = [
     BuiltIn { name: "manycore-ni", text: include_str!("../../../../machines/manycore-ni.toml") },
     BuiltIn {
         name: "manycore-ni-noc-out",
@@ -20,6 +20,7 @@ pub const BUILT_IN: [BuiltIn; 3] = [
         name: "manycore-ni-numa",
         text: include_str!("../../../../machines/manycore-ni-numa.toml"),
     },
+    BuiltIn { name: "sonuma", text: include_str!("../../../../machines/sonuma.toml") },
 ];
 
 impl BuiltIn {

@@ -1,6 +1,6 @@
 //! What follows from the shape of a chip.
 
-use super::spec::{Machine, NiCacheKind, NocTopology, Placement};
+use super::spec::{CpuSpec, Machine, NiCacheKind, NocTopology, Placement, RmcSpec};
 
 /// Bytes of a cache block.
 pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
@@ -11,9 +11,11 @@ impl Machine {
         u32::from(self.tiles.columns) * u32::from(self.tiles.rows)
     }
 
-    /// Banks of the last-level cache: one per tile, on NOC-Out one per column.
+    /// Banks of the last-level cache: as many as the machine says, else one per tile, on NOC-Out one
+    /// per column.
     pub fn llc_banks(&self) -> u32 {
         match self.noc.topology {
+            _ if self.llc.banks > 0 => u32::from(self.llc.banks),
             NocTopology::NocOut => u32::from(self.tiles.columns),
             NocTopology::Mesh | NocTopology::Crossbar => self.cores(),
         }
@@ -32,9 +34,29 @@ impl Machine {
     pub fn private_caches(&self) -> u32 {
         let of_interfaces = match (self.ni.placement, self.ni.cache) {
             (Placement::Edge, _) => self.edge_places(),
+            (Placement::Sonuma, _) => 1,
             (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => self.cores(),
             _ => 0,
         };
         self.cores() + of_interfaces
+    }
+
+    /// Cores that execute programs, with what the L1 decides.
+    pub fn cpu_spec(&self) -> CpuSpec {
+        CpuSpec {
+            l1_cycles: self.l1.latency_cycles,
+            memory_ports: self.l1.ports,
+            ..self.cpu.clone()
+        }
+    }
+
+    /// The remote memory controller, with what its L1 decides.
+    pub fn rmc_spec(&self) -> RmcSpec {
+        RmcSpec {
+            l1_mshrs: self.l1.mshrs,
+            l1_ports: self.l1.ports,
+            l1_latency_cycles: self.l1.latency_cycles,
+            ..self.rmc.clone()
+        }
     }
 }

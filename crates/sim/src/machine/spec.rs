@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+pub use crate::cpu::CpuSpec;
+pub use crate::sonuma::RmcSpec;
 
 /// A machine: chips, what joins them, and what they do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +23,12 @@ pub struct Machine {
     pub clock_ghz: f64,
     /// Tiles of a chip.
     pub tiles: TileSpec,
-    /// The instructions around queue accesses.
+    /// The instructions around queue accesses, where a microbenchmark stands for the program.
     pub core: CoreSpec,
+    /// Cores that execute programs. Their L1 for data is `l1`.
+    pub cpu: CpuSpec,
+    /// What executed programs have for an operating system.
+    pub system: SystemSpec,
     /// Private data caches of the cores.
     pub l1: L1Spec,
     /// Last-level cache.
@@ -37,6 +43,8 @@ pub struct Machine {
     pub noc: NocSpec,
     /// Network interfaces.
     pub ni: NiSpec,
+    /// The remote memory controller, with `ni.placement = "sonuma"`. Its L1 is as `l1`.
+    pub rmc: RmcSpec,
     /// Between chips.
     pub network: NetworkSpec,
     /// What the cores do.
@@ -53,6 +61,18 @@ pub struct TileSpec {
     pub columns: u16,
     /// Rows of tiles.
     pub rows: u16,
+}
+
+/// The operating system of a node, as far as executed programs see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SystemSpec {
+    /// What a system call takes, from its `ecall` to the next instruction.
+    pub call_cycles: u32,
+    /// Stack of a program's first thread.
+    pub stack_bytes: u64,
+    /// Entries of the context table.
+    pub contexts: u16,
 }
 
 /// How many instructions software executes around its accesses to the queues (Manycore NI §3.1).
@@ -96,6 +116,8 @@ pub struct L1Spec {
 pub struct LlcSpec {
     /// Capacity of all banks together.
     pub size_bytes: u64,
+    /// Banks; 0 = one per tile, on NOC-Out one per column. Another number needs a crossbar.
+    pub banks: u16,
     /// Associativity.
     pub ways: u32,
     /// Time of an access to a bank.
@@ -144,6 +166,8 @@ pub struct MemorySpec {
     pub model: MemoryModel,
     /// Fixed latency: time from a controller's request to its data.
     pub latency_ns: f64,
+    /// Memory of a chip that executes programs.
+    pub size_bytes: u64,
     /// Controllers.
     pub controllers: u16,
     /// Neighbouring addresses that one controller serves before the next one's turn.
@@ -226,6 +250,8 @@ pub enum Placement {
     Split,
     /// No queue pairs: cores load from remote memory through the edge.
     Numa,
+    /// One RMC per chip with a private L1, as in Scale-Out NUMA: [`RmcSpec`].
+    Sonuma,
 }
 
 /// How an NI cache in a tile takes part in coherence (Manycore NI §3.4).
@@ -314,6 +340,8 @@ pub struct NetworkSpec {
     pub remote: Remote,
     /// Chips, if they are simulated.
     pub nodes: u16,
+    /// Packets from one node for which another has room, on each lane; executed programs only.
+    pub credits: u32,
 }
 
 /// What the cores do.
@@ -324,6 +352,8 @@ pub enum WorkloadKind {
     SyncRead,
     /// Remote reads as long as the WQ has room.
     AsyncRead,
+    /// Cores execute a program, which `rackmem sim exec` brings.
+    Program,
 }
 
 /// What the cores do.
@@ -380,6 +410,8 @@ impl Default for Machine {
             clock_ghz: 2.0,
             tiles: TileSpec::default(),
             core: CoreSpec::default(),
+            cpu: CpuSpec::default(),
+            system: SystemSpec::default(),
             l1: L1Spec::default(),
             llc: LlcSpec::default(),
             directory: DirectorySpec::default(),
@@ -387,6 +419,7 @@ impl Default for Machine {
             dram: DramSpec::default(),
             noc: NocSpec::default(),
             ni: NiSpec::default(),
+            rmc: RmcSpec::default(),
             network: NetworkSpec::default(),
             workload: WorkloadSpec::default(),
             run: RunSpec::default(),
@@ -397,6 +430,12 @@ impl Default for Machine {
 impl Default for TileSpec {
     fn default() -> Self {
         Self { columns: 8, rows: 8 }
+    }
+}
+
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self { call_cycles: 200, stack_bytes: 8 << 20, contexts: 64 }
     }
 }
 
@@ -429,6 +468,7 @@ impl Default for LlcSpec {
     fn default() -> Self {
         Self {
             size_bytes: 16 << 20,
+            banks: 0,
             ways: 16,
             latency_cycles: 6,
             occupancy_cycles: 6,
@@ -448,6 +488,7 @@ impl Default for MemorySpec {
         Self {
             model: MemoryModel::Fixed,
             latency_ns: 50.0,
+            size_bytes: 4 << 30,
             controllers: 8,
             interleave_bytes: 4096,
             bytes_per_cycle: 0.0,
@@ -503,7 +544,7 @@ impl Default for NiSpec {
 
 impl Default for NetworkSpec {
     fn default() -> Self {
-        Self { hop_latency_ns: 35.0, hops: 1, remote: Remote::Generator, nodes: 2 }
+        Self { hop_latency_ns: 35.0, hops: 1, remote: Remote::Generator, nodes: 2, credits: 32 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which machines can be built.
 
 use super::geometry::BLOCK_BYTES;
-use super::spec::{Machine, NocRouting, NocTopology, Remote};
+use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote};
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::{BURST, Timing};
 
@@ -31,6 +31,7 @@ type Checked = Result<(), Invalid>;
 /// The first setting with which it cannot.
 pub fn validate(machine: &Machine) -> Checked {
     chip(machine)?;
+    programs(machine)?;
     caches(machine)?;
     memory(machine)?;
     dram(machine)?;
@@ -85,6 +86,26 @@ fn chip(machine: &Machine) -> Checked {
             tiles.columns, tiles.rows
         )
     })
+}
+
+/// What executes programs.
+fn programs(machine: &Machine) -> Checked {
+    let of_cores = machine.cpu_spec().check();
+    require(of_cores.is_ok(), "cpu", || of_cores.clone().unwrap_err())?;
+    let of_controller = machine.rmc_spec().check();
+    require(of_controller.is_ok(), "rmc", || of_controller.clone().unwrap_err())?;
+    let sonuma = machine.ni.placement == Placement::Sonuma;
+    let crossbar = machine.noc.topology == NocTopology::Crossbar;
+    require(!sonuma || crossbar && machine.tiles.rows == 1, "ni.placement", || {
+        "is \"sonuma\", which needs noc.topology = \"crossbar\" and tiles.rows = 1".to_owned()
+    })?;
+    require(machine.llc.banks == 0 || crossbar, "llc.banks", || {
+        format!("is {}, must be 0 without noc.topology = \"crossbar\"", machine.llc.banks)
+    })?;
+    at_least("system.stack_bytes", machine.system.stack_bytes, 1 << 16)?;
+    at_least("system.contexts", machine.system.contexts.into(), 1)?;
+    at_least("memory.size_bytes", machine.memory.size_bytes, 1 << 20)?;
+    at_least("network.credits", machine.network.credits.into(), 1)
 }
 
 fn sets(

@@ -90,6 +90,9 @@ fn measure(
     match machine.workload.kind {
         WorkloadKind::SyncRead => latency(machine, options, &mut world),
         WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),
+        WorkloadKind::Program => Err(RunError::Impossible(
+            "workload.kind is \"program\": `rackmem sim exec` brings one and runs it".to_owned(),
+        )),
     }
 }
 

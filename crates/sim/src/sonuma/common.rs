@@ -140,6 +140,8 @@ pub struct Common {
     pub credits: [u32; 2],
     /// Transfers to lost nodes that the RGP has not given up yet.
     pub losing: u32,
+    /// Notifications that have come, by context.
+    pub notifications: Vec<u64>,
     /// Counters.
     pub stats: RmcStats,
 }
@@ -161,6 +163,7 @@ impl Common {
             local: VecDeque::with_capacity(LOCAL_ANSWERS),
             credits: [spec.lane_credits; 2],
             losing: 0,
+            notifications: vec![0; usize::from(registers.ct_entries)],
             stats: RmcStats::default(),
         }
     }
@@ -194,6 +197,12 @@ impl Common {
     #[inline]
     pub fn itt_address(&self, tid: u32) -> u64 {
         self.registers.itt_base + u64::from(self.tids.index_of(tid)) * ITT_ENTRY_BYTES
+    }
+
+    /// A notification has come for a context that there is.
+    pub fn notify(&mut self, ctx_id: u16) {
+        self.stats.notified += 1;
+        self.notifications[usize::from(ctx_id)] += 1;
     }
 
     /// Hands work to the RCP; `false` if it has to wait.

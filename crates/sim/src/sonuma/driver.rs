@@ -67,6 +67,11 @@ impl Driver {
         Space { asid: self.spaces, root: self.allocate(page, page) }
     }
 
+    /// Bytes of physical memory that are left.
+    pub const fn free_bytes(&self) -> u64 {
+        self.end - self.next
+    }
+
     /// Physical memory of so many bytes, aligned.
     pub fn allocate(&mut self, bytes: u64, align: u64) -> u64 {
         let at = self.next.next_multiple_of(align);

@@ -1,13 +1,13 @@
 //! Page tables: the format that the walker reads and the driver writes.
 //!
-//! Entries are those of RISC-V's Sv39: the cores of the model are RISC-V, and RMC and operating
-//! system share their page tables (soNUMA §4.3, §5.1). With 4 KB pages the tables are Sv39 to the
-//! bit. With the paper's 8 KB pages (Table 1) a table fills such a page, 1024 entries, so that three
-//! levels reach over 43 bits; physical page numbers still count 4 KB. A leaf may be at any level:
-//! 4 KB, 2 MB, 1 GB, or 8 KB, 8 MB, 8 GB.
+//! Entries are those of RISC-V's Sv48: the cores of the model are RISC-V, RMC and operating system
+//! share their page tables (soNUMA §4.3, §5.1), and buffers have addresses of 48 bits in work queue
+//! entries. With 4 KB pages the tables are Sv48 to the bit. With the paper's 8 KB pages (Table 1) a
+//! table fills such a page, 1024 entries, so that four levels reach over 53 bits; physical page
+//! numbers still count 4 KB. A leaf may be at any level: 4 KB, 2 MB, 1 GB, or 8 KB, 8 MB, 8 GB ...
 
 /// Levels of a page table.
-pub const LEVELS: u32 = 3;
+pub const LEVELS: u32 = 4;
 
 /// The entry means something.
 pub const VALID: u64 = 1;
@@ -197,28 +197,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_kilobyte_pages_are_sv39() {
-        let sv39 = Format::new(4096);
+    fn four_kilobyte_pages_are_sv48() {
+        let sv48 = Format::new(4096);
         let virt = 0x12_3456_7abc;
-        assert_eq!(sv39.entry_address(0x8000_0000, 2, virt), 0x8000_0000 + (virt >> 30) * 8);
-        assert_eq!(sv39.entry_address(0, 1, virt), (virt >> 21 & 511) * 8);
-        assert_eq!(sv39.entry_address(0, 0, virt), (virt >> 12 & 511) * 8);
-        assert!(sv39.is_user((1 << 38) - 1) && !sv39.is_user(1 << 38));
-        assert_eq!(sv39.leaf_bytes(1), 2 << 20);
+        assert_eq!(sv48.entry_address(0x8000_0000, 3, virt), 0x8000_0000 + (virt >> 39) * 8);
+        assert_eq!(sv48.entry_address(0, 2, virt), (virt >> 30 & 511) * 8);
+        assert_eq!(sv48.entry_address(0, 1, virt), (virt >> 21 & 511) * 8);
+        assert_eq!(sv48.entry_address(0, 0, virt), (virt >> 12 & 511) * 8);
+        assert!(sv48.is_user((1 << 47) - 1) && !sv48.is_user(1 << 47));
+        assert_eq!(sv48.leaf_bytes(1), 2 << 20);
         assert_eq!(Format::new(8192).leaf_bytes(1), 8 << 20);
     }
 
     #[test]
     fn entries_that_point_nowhere_are_faults() {
-        let sv39 = Format::new(4096);
+        let sv48 = Format::new(4096);
         let bits = READ | WRITE | USER | ACCESSED | DIRTY;
-        assert_eq!(sv39.step(leaf_entry(0x1000, bits), 1, 0), Err(Fault), "not aligned to 2 MB");
-        assert_eq!(sv39.step(table_entry(0x1000), 0, 0), Err(Fault), "a table below the lowest");
-        assert_eq!(sv39.step(leaf_entry(0x1000, WRITE), 0, 0), Err(Fault), "reserved");
-        assert_eq!(sv39.step(leaf_entry(0x1000, bits) | 1 << 60, 0, 0), Err(Fault), "reserved");
-        assert_eq!(sv39.step(0, 0, 0), Err(Fault));
+        assert_eq!(sv48.step(leaf_entry(0x1000, bits), 1, 0), Err(Fault), "not aligned to 2 MB");
+        assert_eq!(sv48.step(table_entry(0x1000), 0, 0), Err(Fault), "a table below the lowest");
+        assert_eq!(sv48.step(leaf_entry(0x1000, WRITE), 0, 0), Err(Fault), "reserved");
+        assert_eq!(sv48.step(leaf_entry(0x1000, bits) | 1 << 60, 0, 0), Err(Fault), "reserved");
+        assert_eq!(sv48.step(0, 0, 0), Err(Fault));
         let leaf = Mapping { virt: 0x2000, phys: 0x1000, shift: 12, bits: bits | VALID };
-        assert_eq!(sv39.step(leaf_entry(0x1000, bits), 0, 0x2fff), Ok(Step::Leaf(leaf)));
+        assert_eq!(sv48.step(leaf_entry(0x1000, bits), 0, 0x2fff), Ok(Step::Leaf(leaf)));
         assert_eq!(leaf.translate(0x2fff, Kind::Store), Ok(0x1fff));
         assert_eq!(leaf.translate(0x3000, Kind::Load), Err(Fault));
         let clean = Mapping { bits: leaf.bits & !DIRTY, ..leaf };

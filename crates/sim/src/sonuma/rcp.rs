@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | fetch | the reply's ITT entry | a memory access |
 //! | check | does it answer a line? address in the buffer; the context in the CT$ | a cycle, else a memory access more |
-//! | translate | reads and atomics: TLB, else a walk | a cycle, else three memory accesses more |
+//! | translate | reads and atomics: TLB, else a walk | a cycle, else four memory accesses more |
 //! | store | reads and atomics: payload to the local buffer | a memory access |
 //! | lock | progress of the transfer, when no other reply is at it | a memory access |
 //! | count | one line less; the entry's first word | a cycle, until the MAQ has it |

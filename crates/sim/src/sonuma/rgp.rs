@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | begin | tid, ITT entry; the context's address space | a cycle, until the MAQ has the entry |
 //! | unroll | the next line | a cycle |
-//! | translate | writes and atomics: TLB, else a walk | a cycle, else three memory accesses more |
+//! | translate | writes and atomics: TLB, else a walk | a cycle, else four memory accesses more |
 //! | load | writes and atomics: the operands | a memory access |
 //! | build | header | a cycle |
 //! | send | request lane | a cycle, and until there is a credit |

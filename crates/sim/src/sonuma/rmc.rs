@@ -194,6 +194,11 @@ impl Rmc {
         self.common.credits[lane as usize]
     }
 
+    /// Notifications that have come for a context: the driver's interrupt handler counts them.
+    pub fn notifications(&self, ctx_id: u16) -> u64 {
+        self.common.notifications.get(usize::from(ctx_id)).copied().unwrap_or(0)
+    }
+
     /// Operations in flight.
     pub fn in_flight(&self) -> u32 {
         self.common.tids.in_use()

@@ -6,7 +6,7 @@
 //! | decode | header, node | a cycle |
 //! | context | CT$, else the CT | a cycle, else a memory access |
 //! | address | bounds, segment base + offset | a cycle |
-//! | translate | TLB, else a walk | a cycle, else three memory accesses more |
+//! | translate | TLB, else a walk | a cycle, else four memory accesses more |
 //! | access | read, write or atomic in the local hierarchy | a memory access |
 //! | reply | header turned round | a cycle |
 //! | send | reply lane | a cycle, and until there is a credit |
@@ -179,7 +179,7 @@ impl Transaction {
             },
             State::Address => match self.address() {
                 Ok(()) if matches!(self.request.header.op, Op::Notify) => {
-                    common.stats.notified += 1;
+                    common.notify(self.request.header.ctx_id);
                     self.state = State::Reply;
                 }
                 Ok(()) if self.request.header.length == 0 => self.state = State::Reply,

@@ -15,10 +15,13 @@ pub struct RmcSpec {
     /// Memory accesses in the memory access queue (Table 1).
     pub maq_entries: u32,
     /// Blocks that the RMC's L1 has asked for and not got (Table 1; §7.1: 32 in flight).
+    #[serde(skip)]
     pub l1_mshrs: u32,
     /// Accesses that the L1 takes a cycle (Table 1).
+    #[serde(skip)]
     pub l1_ports: u32,
     /// Time of an L1 hit, tag and data (Table 1).
+    #[serde(skip)]
     pub l1_latency_cycles: u32,
     /// Translations in the TLB (Table 1).
     pub tlb_entries: u32,

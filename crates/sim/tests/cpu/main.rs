@@ -15,3 +15,4 @@ mod programs;
 #[allow(dead_code)]
 mod rng;
 mod timing;
+mod waits;

@@ -221,6 +221,14 @@ impl System {
         }
     }
 
+    /// Runs until nothing is due any more, or to the end of cycle `limit`.
+    pub fn run_to_silence(&mut self, limit: Cycle) {
+        while let Some((core, stop)) = self.node.run_to_stop(limit) {
+            assert_eq!(stop, Stop::Ecall, "at {:#x}", self.node.cores[core].hart().pc);
+            assert_eq!(self.call(core), None, "it ends");
+        }
+    }
+
     /// A core that has stopped and is not asleep in a call.
     fn next_stop(&mut self, limit: Cycle) -> (usize, Stop) {
         loop {

@@ -186,8 +186,8 @@ fn a_read_takes_the_sum_of_its_states() {
             let before = pair.rack.log.len();
             let done = pair.complete(&mut qp, Op::Read, 64);
             let access = if misses { miss() } else { hit(1) };
-            // A walk has three levels; then the state T is done again.
-            let translate = if is_cold { T + 3 * hit(1) } else { T };
+            // A walk has four levels; then the state T is done again.
+            let translate = if is_cold { T + 4 * hit(1) } else { T };
             let context = if is_cold { hit(1) } else { L };
             let parts = read_of_a_line(access, access, translate, context);
             let log = &pair.rack.log[before..];

@@ -44,17 +44,25 @@ The last --vary changes fastest; the order of the output does not depend on the 
 the same time.";
 
 const EXEC_ABOUT: &str = "\
-Executes a static RV64GC program for Linux, as `rackmem cc` makes them: its output, input and exit
-status are passed through, files are read and written below the current folder, and threads run in
-turn, so that the same program does the same every time. Time, as the program sees it, is a
-nanosecond per instruction.";
+Executes a static RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine:
+one process per node, as `rackmem run` does it on hosts. Everything takes the time that it takes on
+that machine; clocks of the program show simulated time. Output comes line by line with the node's
+number in front, files are read and written below the current folder.
+
+With --functional there is no machine and no time: one process, as fast as it goes, its output,
+input and exit status passed through.
+
+The same machine, program and seed give the same result, byte for byte, whatever the number of
+threads.";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
   rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
-  rackmem sim exec --functional --stats --max-instructions 2000000000 prog.rv64 input.txt
+  rackmem sim exec sonuma -n 2 -- hello.rv64
+  rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
+  rackmem sim exec mine.toml -n 4 --set l1.size_bytes=64K --max-cycles 100000000 -- prog.rv64
 
-Exit status: that of the program; 128 and the number of the signal if it ended itself by one;
+Exit status: that of the program, or of the first process that failed; 128 and the number of the signal if it ended itself by one;
 125 if it cannot be run to its end, for which one line on standard error gives the reason, with
 hart, function and instruction; 126 if it is no program for this command, 127 if there is none.";
 
@@ -137,35 +145,47 @@ pub struct SweepArgs {
 /// Arguments of `rackmem sim exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// Without timing: as fast as it goes
-    #[arg(long, required = true)]
+    /// Without a machine and its timing: as fast as it goes
+    #[arg(long)]
     pub functional: bool,
-    /// Harts, and so threads of the program at a time
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
+    /// Nodes of the rack, each with a process of its own
+    #[arg(short, long, value_name = "N", default_value_t = 1, conflicts_with = "functional",
+          value_parser = value_parser!(u16).range(1..=1024))]
+    pub nodes: u16,
+    /// Override a key of the machine, such as l1.ways=4; may be repeated
+    #[arg(long, value_name = "PATH=VALUE", conflicts_with = "functional")]
+    pub set: Vec<Override>,
+    /// Give up after so many cycles
+    #[arg(long, value_name = "N", conflicts_with = "functional")]
+    pub max_cycles: Option<u64>,
+    /// Do not put the node's number in front of each line
+    #[arg(long, conflicts_with = "functional")]
+    pub no_prefix: bool,
+    /// Functional: harts, and so threads of the program at a time
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "functional",
+          value_parser = value_parser!(u16).range(1..=1024))]
     pub harts: u16,
-    /// Give up after so many instructions
-    #[arg(long, value_name = "N")]
+    /// Functional: give up after so many instructions
+    #[arg(long, value_name = "N", requires = "functional")]
     pub max_instructions: Option<u64>,
     /// Add a variable to the program's environment, which is empty otherwise; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<String>,
-    /// Start of the random numbers that the program gets
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Functional: start of the random numbers that the program gets; of a machine it is `seed`
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "functional")]
     pub seed: u64,
     /// Say at the end how many instructions it was, and how fast
     #[arg(long)]
     pub stats: bool,
-    /// Write that as JSON into this file
+    /// Write that, and all counters of the machine, as JSON into this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
-    pub command: Vec<String>,
+    /// Built-in machine, or path of a machine file; not with --functional
+    #[arg(value_name = "MACHINE")]
+    pub first: String,
+    /// The program and its arguments; after `--` if they look like options of this command
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub rest: Vec<String>,
 }
 
 /// A variable of an environment.

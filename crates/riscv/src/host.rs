@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-use super::Options;
 use crate::kernel::{Host, OpenMode, Stream};
 
 /// Where a program's output goes.
@@ -18,26 +17,32 @@ pub enum Output {
 }
 
 /// Standard streams and files of the process; time as the engine counts it.
-pub(super) struct LocalHost {
-    pub(super) now_ns: u64,
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: Vec<u8>,
-    pub(super) warnings: Vec<String>,
+pub struct LocalHost {
+    /// The time that the program sees.
+    pub now_ns: u64,
+    /// Standard output, if it is captured.
+    pub stdout: Vec<u8>,
+    /// Standard error, if output is captured.
+    pub stderr: Vec<u8>,
+    /// What has been said to people, once each.
+    pub warnings: Vec<String>,
     harts: usize,
     output: Output,
     folder: Option<PathBuf>,
 }
 
 impl LocalHost {
-    pub(super) fn new(options: &Options) -> LocalHost {
+    /// For a program that may use so many harts. `folder` is where relative names of files begin,
+    /// and the only one in which files may be written; `None`: the current one, and nothing may be.
+    pub fn new(harts: usize, output: Output, folder: Option<PathBuf>) -> LocalHost {
         LocalHost {
             now_ns: 0,
             stdout: Vec::new(),
             stderr: Vec::new(),
             warnings: Vec::new(),
-            harts: options.harts.max(1),
-            output: options.output,
-            folder: options.folder.clone(),
+            harts: harts.max(1),
+            output,
+            folder,
         }
     }
 

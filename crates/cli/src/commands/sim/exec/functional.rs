@@ -1,21 +1,16 @@
-//! `rackmem sim exec`: runs RISC-V programs.
+//! `rackmem sim exec --functional`: a program without a machine.
 
-use std::path::Path;
+use std::env;
 use std::time::Instant;
-use std::{env, fs, io};
 
 use rackmem_riscv::functional::{self, Options, Outcome, RunError};
 use serde::Serialize;
 
-use super::args::ExecArgs;
+use super::{FAILED, NO_PROGRAM, read, write};
+use crate::commands::sim::args::ExecArgs;
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::size;
-
-/// Exit statuses of what cannot be run, as of `env` and shells.
-const FAILED: u8 = 125;
-const NO_PROGRAM: u8 = 126;
-const NOT_FOUND: u8 = 127;
 
 /// What `--report` writes.
 #[derive(Debug, Serialize)]
@@ -36,7 +31,8 @@ struct Report {
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
-    let name = &args.command[0];
+    let name = &args.first;
+    let command: Vec<String> = [name].into_iter().chain(&args.rest).cloned().collect();
     let program = read(name)?;
     let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
     let options = Options {
@@ -47,7 +43,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         ..Options::default()
     };
     let began = Instant::now();
-    let outcome = functional::run(&program, &args.command, &args.env, &options)
+    let outcome = functional::run(&program, &command, &args.env, &options)
         .map_err(|error| refused(name, &error))?;
     let report = report(name, outcome, began.elapsed().as_secs_f64());
     if args.stats {
@@ -60,13 +56,6 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         0 => Ok(()),
         status => Err(Failure::silent(status as u8)),
     }
-}
-
-fn read(name: &str) -> Result<Vec<u8>> {
-    fs::read(name).map_err(|error| {
-        let status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NO_PROGRAM };
-        Failure::with_status(status, format!("{name}: {error}"))
-    })
 }
 
 fn refused(name: &str, error: &RunError) -> Failure {
@@ -92,9 +81,4 @@ fn report(program: &str, outcome: Outcome, seconds: f64) -> Report {
 fn summary(report: &Report) -> String {
     let rate = size::rounded(report.instructions_per_second);
     format!("{} instructions in {:.3} s: {rate} a second", report.instructions, report.seconds)
-}
-
-fn write(path: &Path, report: &Report) -> Result<()> {
-    let text = serde_json::to_string_pretty(report).expect("a report is plain data");
-    fs::write(path, text + "\n").map_err(|error| Failure::io(path.display(), error))
 }

@@ -1,0 +1,203 @@
+//! `rackmem sim exec MACHINE`: a process on every node of a machine.
+
+use std::env;
+
+use rackmem_riscv::kernel;
+use rackmem_sim::exec::{self, End, ExecError, Job, Options, Outcome};
+use rackmem_sim::machine;
+use rackmem_sim::report::Stats;
+use serde::Serialize;
+
+use super::{FAILED, NO_PROGRAM, read, write};
+use crate::commands::sim::args::ExecArgs;
+use crate::console;
+use crate::failure::{Failure, Result};
+use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
+use crate::size;
+
+/// What `--report` writes.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    machine: &'a str,
+    program: &'a str,
+    exit_status: u8,
+    cut_short: &'a Option<String>,
+    cycles: u64,
+    simulated_ns: f64,
+    instructions: u64,
+    seconds: f64,
+    instructions_per_second: f64,
+    nodes: Vec<Node>,
+    stats: &'a Stats,
+}
+
+/// One node's process.
+#[derive(Debug, Serialize)]
+struct Node {
+    exit_status: i32,
+    end: String,
+    cycle: u64,
+    instructions: u64,
+    warnings: Vec<String>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// The machine or the program cannot be used, or a process did not end well.
+pub fn run(args: &ExecArgs) -> Result<()> {
+    let machine = machine::load(&args.first, &args.set).map_err(super::super::refused)?;
+    let name = args.rest.first().ok_or_else(|| {
+        let hint = "name machine and program, as in `rackmem sim exec sonuma -n 2 -- prog.rv64`; or \
+                    say --functional";
+        Failure::usage(format!("there is no program: {hint}"))
+    })?;
+    let program = read(name)?;
+    let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
+    let mut output = Output::new(args.nodes, args.no_prefix);
+    let spinner = console::spinner();
+    let tell = |cycle: u64| {
+        spinner.set_message(format!("{}: {} cycles", machine.name, size::rounded(cycle as f64)));
+    };
+    let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
+    let mut sink = |nid: u16, stream: kernel::Stream, bytes: &[u8]| {
+        spinner.suspend(|| output.write(nid, stream, bytes));
+    };
+    let options = Options {
+        max_cycles: args.max_cycles,
+        folder: Some(here),
+        sink: Some(&mut sink),
+        progress: Some(&tell),
+    };
+    let outcome = exec::run(&machine, &job, options).map_err(|error| refused(name, &error));
+    spinner.finish_and_clear();
+    let outcome = outcome?;
+    output.finish();
+    for (nid, node) in outcome.nodes.iter().enumerate() {
+        for warning in &node.warnings {
+            console::remark(&format!("warning: node {nid}: {warning}"));
+        }
+    }
+    let verdict = verdict(name, &outcome);
+    let exit_status = verdict.as_ref().err().map_or(0, |failure| failure.status);
+    let report = report(&machine, name, exit_status, &outcome);
+    if args.stats {
+        console::remark(&summary(&report));
+    }
+    if let Some(path) = &args.report {
+        write(path, &report)?;
+    }
+    verdict
+}
+
+fn refused(name: &str, error: &ExecError) -> Failure {
+    match error {
+        ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{name}: {error}")),
+        ExecError::Machine(_) => Failure::usage(error.to_string()),
+    }
+}
+
+/// Whether all is well; otherwise what is not, and where.
+fn verdict(name: &str, outcome: &Outcome) -> Result<()> {
+    if let Some(why) = &outcome.cut_short {
+        return Err(Failure::with_status(FAILED, format!("{name}: {why}")));
+    }
+    let Some((nid, node)) = outcome.failed() else { return Ok(()) };
+    let status = node.end.status() as u8;
+    let cycle = node.cycle;
+    match &node.end {
+        End::Crashed(crash) => {
+            let failure = describe(&crash.failure);
+            let message = format!("{name}: node {nid}, {failure}, in cycle {cycle}");
+            Err(Failure::with_status(FAILED, message))
+        }
+        End::Exit(_) | End::Killed(_) if outcome.nodes.len() > 1 => {
+            let message = format!("{name}: node {nid} {} in cycle {cycle}", said(&node.end));
+            Err(Failure::with_status(status, message))
+        }
+        _ => Err(Failure::silent(status)),
+    }
+}
+
+/// What happened where, in the words of a machine that has cores.
+fn describe(failure: &rackmem_riscv::functional::Failure) -> String {
+    failure.to_string().replacen("hart", "core", 1)
+}
+
+fn said(end: &End) -> String {
+    match end {
+        End::Exit(code) => format!("ended with status {code}"),
+        End::Killed(signal) => format!("ended itself by signal {signal}"),
+        End::Crashed(crash) => describe(&crash.failure),
+        End::Stopped => "was stopped".to_owned(),
+    }
+}
+
+fn report<'a>(
+    machine: &'a machine::Machine,
+    program: &'a str,
+    exit_status: u8,
+    outcome: &'a Outcome,
+) -> Report<'a> {
+    let node = |node: &exec::NodeOutcome| Node {
+        exit_status: node.end.status(),
+        end: said(&node.end),
+        cycle: node.cycle,
+        instructions: node.instructions,
+        warnings: node.warnings.clone(),
+    };
+    Report {
+        machine: &machine.name,
+        program,
+        exit_status,
+        cut_short: &outcome.cut_short,
+        cycles: outcome.cycles,
+        simulated_ns: outcome.cycles as f64 / machine.clock_ghz,
+        instructions: outcome.instructions,
+        seconds: outcome.seconds,
+        instructions_per_second: outcome.instructions as f64 / outcome.seconds.max(1e-9),
+        nodes: outcome.nodes.iter().map(node).collect(),
+        stats: &outcome.stats,
+    }
+}
+
+fn summary(report: &Report<'_>) -> String {
+    let rate = size::rounded(report.instructions_per_second);
+    format!(
+        "{} cycles ({:.1} us), {} instructions in {:.3} s: {rate} instructions a second",
+        report.cycles,
+        report.simulated_ns / 1000.0,
+        report.instructions,
+        report.seconds
+    )
+}
+
+/// Where the output of the processes goes, line by line.
+struct Output {
+    lines: Vec<[Lines; 2]>,
+    sink: Box<dyn Sink>,
+}
+
+impl Output {
+    fn new(nodes: u16, no_prefix: bool) -> Output {
+        let lines = |nid| [Lines::new(nid, Stream::Out), Lines::new(nid, Stream::Err)];
+        let plain = no_prefix || nodes == 1;
+        let sink: Box<dyn Sink> =
+            if plain { Box::new(Plain) } else { Box::new(Prefixed::new()) };
+        Output { lines: (0..nodes).map(lines).collect(), sink }
+    }
+
+    fn write(&mut self, nid: u16, stream: kernel::Stream, bytes: &[u8]) {
+        let lines = &mut self.lines[usize::from(nid)][(stream == kernel::Stream::Err) as usize];
+        // Nobody may be reading: that is no reason to stop.
+        let _ = lines.push(bytes, &mut *self.sink);
+        let _ = self.sink.flush();
+    }
+
+    fn finish(&mut self) {
+        for lines in self.lines.iter_mut().flatten() {
+            let _ = lines.finish(&mut *self.sink);
+        }
+        let _ = self.sink.flush();
+    }
+}

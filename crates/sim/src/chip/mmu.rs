@@ -1,0 +1,185 @@
+//! What the cores of a node see of its one program: where its pages are, and its instructions,
+//! decoded. Translation takes no time.
+
+use rackmem_riscv::Inst;
+use rackmem_riscv::code::{Code, Fetch};
+use rackmem_riscv::space::{Cause, Fault, PAGE, Permissions, Wanted};
+
+use super::image::Image;
+
+/// Translations at hand; a power of two.
+const CACHED: usize = 1024;
+
+/// Bits of a page's number at each of three levels: 35 as addresses end at 2^47.
+const LEAF_BITS: u32 = 12;
+const MIDDLE_BITS: u32 = 12;
+const ROOT_BITS: u32 = 11;
+
+/// A page of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its physical address.
+    pub phys: u64,
+    /// What it may be used for.
+    pub permissions: Permissions,
+}
+
+type Leaf = Box<[Option<Page>]>;
+
+/// Pages by number.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    root: Vec<Option<Box<[Option<Leaf>]>>>,
+}
+
+/// The translations of a node's program, and its instructions.
+pub struct Mmu {
+    table: Table,
+    cache: Box<[(u64, Page); CACHED]>,
+    code: Code,
+}
+
+const NOT_CACHED: (u64, Page) = (u64::MAX, Page { phys: 0, permissions: Permissions::NONE });
+
+impl Default for Mmu {
+    fn default() -> Self {
+        Mmu {
+            table: Table::default(),
+            cache: Box::new([NOT_CACHED; CACHED]),
+            code: Code::new(),
+        }
+    }
+}
+
+impl Mmu {
+    /// The page at a virtual address.
+    pub fn page(&self, address: u64) -> Option<Page> {
+        self.table.get(address / PAGE)
+    }
+
+    /// Maps a page, or takes it away.
+    pub fn set(&mut self, address: u64, page: Option<Page>) {
+        let number = address / PAGE;
+        self.table.set(number, page);
+        self.cache[number as usize % CACHED] = NOT_CACHED;
+    }
+
+    /// The physical address of a virtual one.
+    ///
+    /// # Errors
+    /// [`Fault`] if the program may not use it so.
+    #[inline]
+    pub fn translate(&mut self, address: u64, wanted: Wanted) -> Result<u64, Fault> {
+        let number = address / PAGE;
+        let place = &mut self.cache[number as usize % CACHED];
+        if place.0 != number {
+            let fault = Fault { address, wanted, cause: Cause::Unmapped };
+            *place = (number, self.table.get(number).ok_or(fault)?);
+        }
+        let page = place.1;
+        let is_allowed = allows(page.permissions, wanted);
+        let fault = Fault { address, wanted, cause: Cause::Forbidden };
+        if is_allowed { Ok(page.phys + address % PAGE) } else { Err(fault) }
+    }
+
+    /// The instruction at a virtual address.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is none.
+    #[inline]
+    pub fn inst(&mut self, pc: u64, image: &Image) -> Result<Inst, Fault> {
+        let Mmu { table, code, .. } = self;
+        code.get(pc, &Text { table, image }).copied()
+    }
+
+    /// The program's instructions, as they are in memory.
+    pub const fn text<'a>(&'a self, image: &'a Image) -> Text<'a> {
+        Text { table: &self.table, image }
+    }
+
+    /// Instructions have changed.
+    pub fn forget_instructions(&mut self) {
+        self.code.clear();
+    }
+}
+
+fn allows(permissions: Permissions, wanted: Wanted) -> bool {
+    match wanted {
+        Wanted::Read => permissions.read,
+        Wanted::Write => permissions.write,
+        Wanted::Execute => permissions.execute,
+    }
+}
+
+/// Where instructions are decoded from.
+pub struct Text<'a> {
+    table: &'a Table,
+    image: &'a Image,
+}
+
+impl Fetch for Text<'_> {
+    fn fetch(&self, address: u64) -> Result<u16, Fault> {
+        let fault = |cause| Fault { address, wanted: Wanted::Execute, cause };
+        let page = self.table.get(address / PAGE).ok_or(fault(Cause::Unmapped))?;
+        if !page.permissions.execute {
+            return Err(fault(Cause::Forbidden));
+        }
+        // Instructions begin at even addresses, so two bytes are in one page.
+        let mut bytes = [0; 2];
+        self.image.read_bytes(page.phys + address % PAGE, &mut bytes);
+        Ok(u16::from_le_bytes(bytes))
+    }
+}
+
+impl Table {
+    #[inline]
+    fn get(&self, number: u64) -> Option<Page> {
+        let [root, middle, leaf] = indices(number)?;
+        self.root.get(root)?.as_ref()?[middle].as_ref()?[leaf]
+    }
+
+    fn set(&mut self, number: u64, page: Option<Page>) {
+        let Some([root, middle, leaf]) = indices(number) else { return };
+        if self.root.len() <= root {
+            self.root.resize(root + 1, None);
+        }
+        let middles = self.root[root].get_or_insert_with(|| none(MIDDLE_BITS));
+        let leaves = middles[middle].get_or_insert_with(|| none(LEAF_BITS));
+        leaves[leaf] = page;
+    }
+}
+
+fn none<T: Clone>(bits: u32) -> Box<[Option<T>]> {
+    vec![None; 1 << bits].into_boxed_slice()
+}
+
+/// The index at each level, `None` beyond the last one.
+#[inline]
+fn indices(number: u64) -> Option<[usize; 3]> {
+    let root = number >> (LEAF_BITS + MIDDLE_BITS);
+    let middle = number >> LEAF_BITS & ((1 << MIDDLE_BITS) - 1);
+    let leaf = number & ((1 << LEAF_BITS) - 1);
+    (root >> ROOT_BITS == 0).then_some([root as usize, middle as usize, leaf as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA: Page = Page { phys: 0x3000, permissions: Permissions::READ_WRITE };
+
+    #[test]
+    fn pages_are_found_until_they_are_taken_away() {
+        let mut mmu = Mmu::default();
+        for address in [0, 0x7000, (1 << 47) - PAGE] {
+            mmu.set(address, Some(DATA));
+            assert_eq!(mmu.translate(address + 5, Wanted::Write), Ok(0x3005));
+            let executed = mmu.translate(address, Wanted::Execute).unwrap_err();
+            assert_eq!(executed.cause, Cause::Forbidden);
+            mmu.set(address, None);
+            let gone = mmu.translate(address, Wanted::Read).unwrap_err();
+            assert_eq!(gone.cause, Cause::Unmapped);
+        }
+        assert!(mmu.translate(u64::MAX, Wanted::Read).is_err());
+    }
+}

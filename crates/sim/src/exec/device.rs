@@ -1,0 +1,284 @@
+//! The device driver of the remote memory controller, as programs call it: `guest/driver.h` has the
+//! calls.
+
+use rackmem_abi::Status;
+use rackmem_riscv::kernel::{Kernel, UserMemory};
+use rackmem_riscv::space::Permissions;
+use rackmem_rmc::{QpId, Rights};
+
+use super::pages::{Pages, User, image};
+use crate::chip::Chip;
+use crate::engine::Cycle;
+use crate::sonuma::ct::QueuePair;
+
+/// The first of the driver's calls ("RAC"), and how many there are.
+const FIRST_CALL: u64 = 0x5241_4300;
+const CALLS: u64 = 8;
+
+/// Flag: for remote reads only.
+const READ_ONLY: u64 = 1;
+
+const ENOENT: i64 = 2;
+const ENXIO: i64 = 6;
+const ENOMEM: i64 = 12;
+const EFAULT: i64 = 14;
+const EEXIST: i64 = 17;
+const EINVAL: i64 = 22;
+const ENOSPC: i64 = 28;
+const EPIPE: i64 = 32;
+const ENOSYS: i64 = 38;
+
+/// A result, or an error's number.
+type Result<T = u64> = std::result::Result<T, i64>;
+
+/// What a call comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// This value in `a0`.
+    Value(u64),
+    /// The hart sleeps until the word at this address is not this any more, or this time is over.
+    Watch {
+        /// Of the word.
+        address: u64,
+        /// What it is as yet.
+        value: u64,
+        /// After so long.
+        timeout_ns: u64,
+    },
+}
+
+/// What drivers tell each other: it travels as long as a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The sender's process has joined a context.
+    Joined(u16),
+    /// The sender's process has ended.
+    Ended,
+}
+
+/// A context that the process has joined.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    address: u64,
+    bytes: u64,
+}
+
+/// A queue pair of the process.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    ctx_id: u16,
+    id: QpId,
+    /// Where its queues are mapped.
+    addresses: [u64; 2],
+}
+
+/// The driver of one node.
+#[derive(Clone, Debug)]
+pub struct Device {
+    nid: u16,
+    nodes: u16,
+    page_bytes: u64,
+    joined: Vec<Option<Joined>>,
+    queue_pairs: Vec<Option<Owned>>,
+    /// Whether a node has joined a context, by context.
+    peers: Vec<Vec<bool>>,
+    ended: Vec<bool>,
+    /// On their way from other drivers: when they arrive, from whom.
+    arriving: Vec<(Cycle, u16, Notice)>,
+    /// For the other drivers.
+    pub outbox: Vec<(Cycle, Notice)>,
+}
+
+impl Device {
+    /// The driver of node `nid` in a rack of `nodes`, for so many contexts.
+    pub fn new(nid: u16, nodes: u16, contexts: u16, page_bytes: u64) -> Device {
+        Device {
+            nid,
+            nodes,
+            page_bytes,
+            joined: vec![None; usize::from(contexts)],
+            queue_pairs: Vec::new(),
+            peers: vec![vec![false; usize::from(nodes)]; usize::from(contexts)],
+            ended: vec![false; usize::from(nodes)],
+            arriving: Vec::new(),
+            outbox: Vec::new(),
+        }
+    }
+
+    /// Whether a system call is the driver's.
+    pub fn has_call(number: u64) -> bool {
+        number.wrapping_sub(FIRST_CALL) < CALLS
+    }
+
+    /// A notice of another driver arrives at a cycle to come.
+    pub fn receive(&mut self, at: Cycle, from: u16, notice: Notice) {
+        self.arriving.push((at, from, notice));
+    }
+
+    /// Carries out a call.
+    pub fn call(
+        &mut self,
+        number: u64,
+        args: [u64; 4],
+        kernel: &mut Kernel,
+        user: &mut User<'_>,
+    ) -> Answer {
+        let [a0, a1, a2, _] = args;
+        let result = match number - FIRST_CALL {
+            0 => Ok(u64::from(self.nodes) << 16 | u64::from(self.nid)),
+            1 => self.open(args, kernel, user),
+            2 => self.close(a0, user),
+            3 => self.create(args, kernel, user),
+            4 => self.destroy(a0, user),
+            5 => self.has_joined(a0, a1, user.chip.wires.now),
+            6 => self.notified(a0, user.chip),
+            7 if a0 % 8 != 0 => Err(EINVAL),
+            7 => return Answer::Watch { address: a0, value: a1, timeout_ns: a2 },
+            _ => Err(ENOSYS),
+        };
+        Answer::Value(result.unwrap_or_else(|errno| -errno as u64))
+    }
+
+    /// The process has ended: it leaves all contexts. Requests for them end with `node lost`.
+    pub fn end(&mut self, user: &mut User<'_>) {
+        for ctx_id in 0..self.joined.len() as u64 {
+            if self.joined[ctx_id as usize].is_some() {
+                self.leave(ctx_id, Status::NodeLost, user);
+            }
+        }
+        self.ended[usize::from(self.nid)] = true;
+        self.outbox.push((user.chip.wires.now, Notice::Ended));
+    }
+
+    fn open(&mut self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        let [ctx_id, bytes, flags, out] = args;
+        let joined = self.joined.get(ctx_id as usize).ok_or(EINVAL)?;
+        if joined.is_some() {
+            return Err(EEXIST);
+        }
+        if bytes == 0 || flags & !READ_ONLY != 0 {
+            return Err(EINVAL);
+        }
+        let bytes = bytes.checked_next_multiple_of(PROGRAM_PAGE).ok_or(ENOMEM)?;
+        let address = self.reserve(bytes, kernel, user.pages)?;
+        let permissions =
+            Permissions { read: true, write: flags & READ_ONLY == 0, execute: false };
+        put(user, out, &[address, bytes])?;
+        user.map(address, bytes, permissions);
+        let space = user.pages.space;
+        let ctx = ctx_id as u16;
+        user.pages.driver.open(ctx, space, address, bytes, image(user.chip));
+        rmc(user.chip)?.invalidate_context(ctx);
+        self.joined[ctx_id as usize] = Some(Joined { address, bytes });
+        self.peers[ctx_id as usize][usize::from(self.nid)] = true;
+        self.outbox.push((user.chip.wires.now, Notice::Joined(ctx)));
+        Ok(0)
+    }
+
+    fn close(&mut self, ctx_id: u64, user: &mut User<'_>) -> Result {
+        self.context(ctx_id)?;
+        let joined = self.leave(ctx_id, Status::NoContext, user);
+        user.unmap(joined.address, joined.bytes);
+        Ok(0)
+    }
+
+    /// Takes a context off the RMC's tables, and its queue pairs.
+    fn leave(&mut self, ctx_id: u64, status: Status, user: &mut User<'_>) -> Joined {
+        for handle in 0..self.queue_pairs.len() {
+            let pair = self.queue_pairs[handle];
+            if pair.is_some_and(|pair| u64::from(pair.ctx_id) == ctx_id) {
+                let _ = self.destroy(handle as u64, user);
+            }
+        }
+        let space = user.pages.space;
+        user.pages.driver.join(ctx_id as u16, space, Err(status), image(user.chip));
+        if let Ok(rmc) = rmc(user.chip) {
+            rmc.invalidate_context(ctx_id as u16);
+        }
+        self.joined[ctx_id as usize].take().expect("only contexts that were joined are left")
+    }
+
+    fn create(&mut self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        let [ctx_id, entries, flags, out] = args;
+        self.context(ctx_id)?;
+        let fits = entries.is_power_of_two() && (2..=MOST_ENTRIES).contains(&entries);
+        if !fits || flags & !READ_ONLY != 0 {
+            return Err(EINVAL);
+        }
+        let rights = if flags & READ_ONLY != 0 { Rights::ReadOnly } else { Rights::ReadWrite };
+        let addresses = [
+            self.reserve(self.page_bytes, kernel, user.pages)?,
+            self.reserve(self.page_bytes, kernel, user.pages)?,
+        ];
+        let ctx = ctx_id as u16;
+        let queues = user.pages.driver.add_queues(ctx, entries as u16, rights, image(user.chip));
+        let QueuePair { wq, cq, .. } = queues;
+        let id = rmc(user.chip)?.attach(ctx, queues).ok_or(ENOSPC)?;
+        user.chip.wires.rmc_next = true;
+        for (address, phys) in addresses.into_iter().zip([wq, cq]) {
+            user.pages.map_device(user.chip, address, phys);
+        }
+        let handle = self.queue_pairs.len() as u64;
+        self.queue_pairs.push(Some(Owned { ctx_id: ctx, id, addresses }));
+        put(user, out, &[addresses[0], addresses[1], handle])?;
+        Ok(0)
+    }
+
+    fn destroy(&mut self, handle: u64, user: &mut User<'_>) -> Result {
+        let pair = self.queue_pairs.get_mut(handle as usize).and_then(Option::take).ok_or(ENOENT)?;
+        rmc(user.chip)?.detach(pair.id);
+        user.chip.wires.rmc_next = true;
+        for address in pair.addresses {
+            user.pages.unmap_device(user.chip, address);
+        }
+        Ok(0)
+    }
+
+    fn has_joined(&mut self, ctx_id: u64, nid: u64, now: Cycle) -> Result {
+        for (_, from, notice) in self.arriving.extract_if(.., |(at, ..)| *at <= now) {
+            match notice {
+                Notice::Joined(ctx) => self.peers[usize::from(ctx)][usize::from(from)] = true,
+                Notice::Ended => self.ended[usize::from(from)] = true,
+            }
+        }
+        if nid >= u64::from(self.nodes) {
+            return Err(ENXIO);
+        }
+        let peers = self.peers.get(ctx_id as usize).ok_or(EINVAL)?;
+        if self.ended[nid as usize] { Err(EPIPE) } else { Ok(u64::from(peers[nid as usize])) }
+    }
+
+    fn notified(&self, ctx_id: u64, chip: &mut Chip) -> Result {
+        self.context(ctx_id)?;
+        Ok(rmc(chip)?.notifications(ctx_id as u16))
+    }
+
+    fn context(&self, ctx_id: u64) -> Result<Joined> {
+        self.joined.get(ctx_id as usize).copied().flatten().ok_or(ENOENT)
+    }
+
+    /// Addresses for whole pages of the node.
+    fn reserve(&self, bytes: u64, kernel: &mut Kernel, pages: &Pages) -> Result {
+        if bytes > pages.driver.free_bytes() {
+            return Err(ENOMEM);
+        }
+        let address = kernel.reserve(bytes + self.page_bytes).ok_or(ENOMEM)?;
+        Ok(address.next_multiple_of(self.page_bytes))
+    }
+}
+
+/// What programs know as a page.
+const PROGRAM_PAGE: u64 = rackmem_riscv::space::PAGE;
+
+/// Entries of the longest queue.
+const MOST_ENTRIES: u64 = rackmem_abi::MAX_WQ_SIZE as u64;
+
+fn rmc(chip: &mut Chip) -> Result<&mut crate::sonuma::Rmc> {
+    chip.node_rmc.as_mut().map(|node| &mut node.rmc).ok_or(ENOSYS)
+}
+
+/// Fills a structure of the program.
+fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result<()> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    user.write(address, &bytes).map_err(|_| EFAULT)
+}

@@ -1,0 +1,105 @@
+//! Programs on the model: a process on every node of a rack, executed instruction by instruction.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`rack`] | the nodes, side by side for a fabric latency at a time, in threads |
+//! | [`node`] | a chip and its operating system |
+//! | [`system`] | the operating system: threads, system calls, how a process ends |
+//! | [`pages`] | physical memory, page tables, the program's address space |
+//! | [`device`] | the device driver of the remote memory controller |
+//! | [`outcome`] | what a run leaves behind |
+//!
+//! Instructions, accesses and packets take the time that the chip's parts take. What the operating
+//! system does takes no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for
+//! every system call: it runs outside of the chip, and whoever has read what it writes is told of it
+//! as by coherence.
+
+pub mod device;
+pub mod node;
+pub mod outcome;
+pub mod pages;
+pub mod rack;
+pub mod system;
+
+use std::path::PathBuf;
+
+use rackmem_riscv::elf::LoadError;
+use rackmem_riscv::kernel::Stream;
+
+use crate::engine::Cycle;
+use crate::machine::Machine;
+pub use outcome::{Crash, End, NodeOutcome, Outcome};
+use rack::Rack;
+
+/// What to execute.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The bytes of a static RV64GC program.
+    pub program: &'a [u8],
+    /// Its arguments, its name first.
+    pub args: &'a [String],
+    /// Its environment; each node's own variables are added.
+    pub env: &'a [String],
+    /// Nodes of the rack, each with a process of its own.
+    pub nodes: u16,
+}
+
+/// Takes what the processes write: node, stream, bytes.
+pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
+
+/// What to do besides executing.
+pub struct Options<'a> {
+    /// The run ends after this cycle.
+    pub max_cycles: Option<Cycle>,
+    /// The folder in which relative names of files begin, and the only one that may be written to.
+    pub folder: Option<PathBuf>,
+    /// Takes the output as it comes, in an order that does not depend on the threads. Otherwise
+    /// it is in the outcome.
+    pub sink: Option<&'a mut Sink<'a>>,
+    /// Is told now and then which cycle has been reached.
+    pub progress: Option<&'a (dyn Fn(Cycle) + Sync)>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { max_cycles: None, folder: None, sink: None, progress: None }
+    }
+}
+
+/// Why nothing was executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecError {
+    /// The machine cannot execute programs so: what, where, what to do.
+    Machine(String),
+    /// The file is no program that can be executed.
+    Program(LoadError),
+}
+
+impl std::fmt::Display for ExecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ExecError::Machine(what) => f.write_str(what),
+            ExecError::Program(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {}
+
+impl From<LoadError> for ExecError {
+    fn from(error: LoadError) -> Self {
+        ExecError::Program(error)
+    }
+}
+
+/// Executes a program on every node until all processes have ended.
+///
+/// # Errors
+/// [`ExecError`] if it does not come to that. How processes end is part of the outcome.
+pub fn run(
+    machine: &Machine,
+    job: &Job<'_>,
+    options: Options<'_>,
+) -> Result<Outcome, ExecError> {
+    Rack::new(machine, job, &options)?.run(options)
+}

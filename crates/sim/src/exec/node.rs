@@ -1,0 +1,127 @@
+//! A node: its chip and its operating system.
+
+use super::outcome::{End, NodeOutcome};
+use super::pages::Pages;
+use super::system::System;
+use super::{ExecError, Job, Options};
+use crate::chip::Chip;
+use crate::chip::image::Image;
+use crate::chip::link::Departure;
+use crate::chip::node_rmc::NodeRmc;
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::report::Stats;
+use crate::sonuma::Rmc;
+use crate::sonuma::driver::Driver;
+
+/// A node.
+pub struct Node {
+    nid: u16,
+    /// The hardware.
+    pub chip: Chip,
+    /// The software that is not executed.
+    pub system: System,
+    /// What the process has written, as far as nobody has taken it.
+    output: (Vec<u8>, Vec<u8>),
+}
+
+impl Node {
+    /// Node `nid`, with the program loaded.
+    ///
+    /// # Errors
+    /// The machine cannot execute programs, or this is none.
+    pub fn new(
+        nid: u16,
+        machine: &Machine,
+        job: &Job<'_>,
+        options: &Options<'_>,
+    ) -> Result<Node, ExecError> {
+        let wrong = |what: String| ExecError::Machine(what);
+        let chip = Chip::new(machine, nid, job.nodes);
+        let mut chip = chip.map_err(|error| wrong(format!("noc: {error}")))?;
+        let spec = machine.rmc_spec();
+        let bytes = machine.memory.size_bytes;
+        let mut image = Image::new(bytes);
+        let driver = Driver::new(&spec, 0..bytes, machine.system.contexts, &mut image);
+        let rmc = Rmc::new(&spec, nid, job.nodes, driver.registers());
+        let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;
+        let node_rmc = NodeRmc::new(rmc, job.nodes, machine, &chip.wires.layout);
+        chip.wires.image = Some(image);
+        chip.node_rmc = Some(Box::new(node_rmc));
+        for tile in &mut chip.tiles {
+            tile.l1.report_lost();
+        }
+        let pages = Pages::new(driver, machine.rmc.page_bytes);
+        let system = System::new(nid, machine, job, options, pages, &mut chip)?;
+        Ok(Node { nid, chip, system, output: Default::default() })
+    }
+
+    /// The cycle in which the next thing happens, if anything will.
+    pub fn next_cycle(&self) -> Option<Cycle> {
+        match (self.chip.next_cycle(), self.system.next_timer()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Simulates it up to and including cycle `last`.
+    pub fn simulate(&mut self, last: Cycle) {
+        while let Some(next) = self.next_cycle().filter(|&next| next <= last) {
+            self.chip.cycle(next);
+            let is_timer = self.system.next_timer().is_some_and(|at| at <= next);
+            if is_timer || !self.chip.stops.is_empty() {
+                self.system.step(&mut self.chip);
+            }
+        }
+    }
+
+    /// What has left for other nodes.
+    pub fn take_departures(&mut self) -> Vec<Departure> {
+        let link = self.chip.node_rmc.as_mut().map(|rmc| &mut rmc.link);
+        link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures))
+    }
+
+    /// Ends the process from outside.
+    pub fn stop(&mut self) {
+        self.system.stop(End::Stopped, &mut self.chip);
+    }
+
+    /// Keeps what the process has written.
+    pub fn keep_output(&mut self) {
+        let (out, err) = self.system.take_output();
+        self.output.0.extend(out);
+        self.output.1.extend(err);
+    }
+
+    /// What became of the process, which has ended.
+    pub fn outcome(&mut self) -> NodeOutcome {
+        let (end, cycle) = self.system.end().cloned().unwrap_or((End::Stopped, self.chip.wires.now));
+        let (stdout, stderr) = std::mem::take(&mut self.output);
+        NodeOutcome {
+            end,
+            cycle,
+            instructions: self.system.instructions(&self.chip),
+            stdout,
+            stderr,
+            warnings: self.system.warnings().to_vec(),
+        }
+    }
+
+    /// Adds what its parts have counted.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        let mut own = Stats::new();
+        for home in &self.chip.homes {
+            home.write_stats(&mut own);
+        }
+        for memory in &self.chip.memories {
+            memory.write_stats(self.chip.wires.now, &mut own);
+        }
+        if let Some(node) = &self.chip.node_rmc {
+            node.write_stats(&mut own);
+        }
+        self.system.write_stats(&mut own);
+        for (path, value) in own {
+            stats.insert(format!("node[{}].{path}", self.nid), value);
+        }
+    }
+}

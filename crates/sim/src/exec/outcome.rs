@@ -1,0 +1,87 @@
+//! What a run leaves behind.
+
+use rackmem_riscv::functional::Failure;
+
+use crate::engine::Cycle;
+use crate::report::Stats;
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With this exit code.
+    Exit(i32),
+    /// By this signal, sent to itself.
+    Killed(i32),
+    /// It did something that no program may do.
+    Crashed(Crash),
+    /// Another node's process failed, or the run was over, before it came to its end.
+    Stopped,
+}
+
+/// Where and why a process could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// What happened on which core, with program counter and function.
+    pub failure: Box<Failure>,
+}
+
+impl End {
+    /// The exit status that a shell would report.
+    pub fn status(&self) -> i32 {
+        match self {
+            End::Exit(code) => code & 0xff,
+            End::Killed(signal) => 128 + signal,
+            End::Crashed(_) | End::Stopped => 125,
+        }
+    }
+
+    /// Whether it is what one hopes for.
+    pub fn is_success(&self) -> bool {
+        *self == End::Exit(0)
+    }
+}
+
+/// What became of one node's process.
+#[derive(Clone, Debug)]
+pub struct NodeOutcome {
+    /// How it ended.
+    pub end: End,
+    /// In which cycle.
+    pub cycle: Cycle,
+    /// Instructions that its cores have retired.
+    pub instructions: u64,
+    /// What it wrote to standard output, if nobody took it.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error, if nobody took it.
+    pub stderr: Vec<u8>,
+    /// What it asked for and did not get.
+    pub warnings: Vec<String>,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The nodes, in order.
+    pub nodes: Vec<NodeOutcome>,
+    /// Why the run was ended before all processes came to their ends by themselves, and where they
+    /// were, if it was.
+    pub cut_short: Option<String>,
+    /// Simulated cycles, of the slowest node.
+    pub cycles: Cycle,
+    /// Instructions retired by all cores.
+    pub instructions: u64,
+    /// Wall-clock time of the simulation.
+    pub seconds: f64,
+    /// Counters, by path of the part.
+    pub stats: Stats,
+}
+
+impl Outcome {
+    /// The node whose failure ended the run, if one did.
+    pub fn failed(&self) -> Option<(usize, &NodeOutcome)> {
+        let failed = |(_, node): &(usize, &NodeOutcome)| {
+            !node.end.is_success() && node.end != End::Stopped
+        };
+        self.nodes.iter().enumerate().filter(failed).min_by_key(|(_, node)| node.cycle)
+    }
+}

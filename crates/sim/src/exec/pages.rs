@@ -1,0 +1,278 @@
+//! The address space of a node's process: page tables in the node's memory, which cores and RMC share
+//! (soNUMA §5.1). All pages are pinned, from the moment in which they are mapped.
+
+use rackmem_riscv::kernel::UserMemory;
+use rackmem_riscv::space::{Cause, Fault, PAGE, Permissions, Wanted};
+use rackmem_rmc::Rights;
+
+use crate::chip::Chip;
+use crate::chip::image::Image;
+use crate::chip::layout::BLOCK_BYTES;
+use crate::chip::mmu::Page;
+use crate::sonuma::driver::Driver;
+use crate::sonuma::mmu::Space;
+
+/// The process's pages, and who hands out physical memory.
+///
+/// The program maps pages of 4 KB; the node's own may be larger. A page of the node is there as long
+/// as a part of it is mapped, and the RMC may do to all of it what the program may do to a part.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    /// The device driver, which knows what memory is left.
+    pub driver: Driver,
+    /// The process.
+    pub space: Space,
+    page_bytes: u64,
+    /// Pages that were used and are not any more.
+    free: Vec<u64>,
+    /// Memory was asked for that the node does not have.
+    pub is_exhausted: bool,
+    /// Pages with instructions have changed.
+    pub code_changed: bool,
+    /// Translations have changed that the RMC may know.
+    pub translations_changed: bool,
+}
+
+impl Pages {
+    /// An empty address space.
+    pub fn new(mut driver: Driver, page_bytes: u64) -> Pages {
+        let space = driver.new_space();
+        Pages {
+            driver,
+            space,
+            page_bytes,
+            free: Vec::new(),
+            is_exhausted: false,
+            code_changed: false,
+            translations_changed: false,
+        }
+    }
+
+    /// Maps zeroed pages over whatever was there.
+    pub fn map(&mut self, chip: &mut Chip, address: u64, length: u64, permissions: Permissions) {
+        self.unmap(chip, address, length);
+        for at in pages(address, length) {
+            let Some(phys) = self.frame(chip, at) else { return };
+            let page = Page { phys: phys + at % self.page_bytes, permissions };
+            self.set(chip, at, Some(page));
+        }
+    }
+
+    /// Maps physical memory of whole pages of the node, such as a queue.
+    pub fn map_device(&mut self, chip: &mut Chip, address: u64, phys: u64) {
+        for part in (0..self.page_bytes).step_by(PAGE as usize) {
+            let page = Page { phys: phys + part, permissions: Permissions::READ_WRITE };
+            chip.mmu.set(address + part, Some(page));
+        }
+    }
+
+    /// Takes device memory out of the address space.
+    pub fn unmap_device(&mut self, chip: &mut Chip, address: u64) {
+        for part in (0..self.page_bytes).step_by(PAGE as usize) {
+            chip.mmu.set(address + part, None);
+        }
+    }
+
+    /// Takes pages away.
+    pub fn unmap(&mut self, chip: &mut Chip, address: u64, length: u64) {
+        for at in pages(address, length) {
+            let Some(page) = chip.mmu.page(at) else { continue };
+            clear(chip, page.phys);
+            self.set(chip, at, None);
+        }
+    }
+
+    /// Changes permissions; `false` if a page of the range is not mapped.
+    pub fn protect(
+        &mut self,
+        chip: &mut Chip,
+        address: u64,
+        length: u64,
+        permissions: Permissions,
+    ) -> bool {
+        for at in pages(address, length) {
+            let Some(page) = chip.mmu.page(at) else { return false };
+            self.set(chip, at, Some(Page { permissions, ..page }));
+        }
+        true
+    }
+
+    /// Makes mapped pages read as zeros.
+    pub fn discard(&mut self, chip: &mut Chip, address: u64, length: u64) {
+        for at in pages(address, length) {
+            if let Some(page) = chip.mmu.page(at) {
+                self.code_changed |= page.permissions.execute;
+                clear(chip, page.phys);
+            }
+        }
+    }
+
+    /// The physical page for an address, of which another part may be mapped already.
+    fn frame(&mut self, chip: &mut Chip, address: u64) -> Option<u64> {
+        let start = address / self.page_bytes * self.page_bytes;
+        let part = |part: u64| chip.mmu.page(start + part).map(|page| page.phys - part);
+        let mapped = (0..self.page_bytes).step_by(PAGE as usize).find_map(part);
+        let frame = mapped.or_else(|| self.free.pop());
+        if frame.is_some() {
+            return frame;
+        }
+        // Tables on the way to the page may be needed, too.
+        let needed = self.page_bytes * u64::from(crate::sonuma::page::LEVELS + 1);
+        if self.driver.free_bytes() < needed {
+            self.is_exhausted = true;
+            return None;
+        }
+        Some(self.driver.allocate(self.page_bytes, self.page_bytes))
+    }
+
+    /// Enters a page, and what the RMC may do to the whole that it is a part of.
+    fn set(&mut self, chip: &mut Chip, address: u64, page: Option<Page>) {
+        let old = chip.mmu.page(address);
+        let executes = |page: Option<Page>| page.is_some_and(|page| page.permissions.execute);
+        self.code_changed |= executes(old) || executes(page);
+        let start = address / self.page_bytes * self.page_bytes;
+        let before = self.whole(chip, start);
+        chip.mmu.set(address, page);
+        let after = self.whole(chip, start);
+        if before == after {
+            return;
+        }
+        self.translations_changed |= before.is_some();
+        let Pages { driver, space, .. } = self;
+        let image = image(chip);
+        match (before, after) {
+            (_, Some((frame, rights))) => driver.map(*space, start, frame, 0, rights, image),
+            (Some((frame, _)), None) => {
+                driver.unmap(*space, start, 0, image);
+                // A guard page keeps its memory.
+                if !self.is_mapped(chip, start) {
+                    self.free.push(frame);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn is_mapped(&self, chip: &Chip, start: u64) -> bool {
+        let mut parts = (0..self.page_bytes).step_by(PAGE as usize);
+        parts.any(|part| chip.mmu.page(start + part).is_some())
+    }
+
+    /// What a page of the node is for the RMC: where it is, and with which rights.
+    fn whole(&self, chip: &Chip, start: u64) -> Option<(u64, Rights)> {
+        let parts = (0..self.page_bytes).step_by(PAGE as usize);
+        let mapped = parts.filter_map(|part| Some((part, chip.mmu.page(start + part)?)));
+        let readable = mapped.filter(|(_, page)| page.permissions.read);
+        readable.fold(None, |whole, (part, page)| {
+            let written = page.permissions.write || matches!(whole, Some((_, Rights::ReadWrite)));
+            let rights = if written { Rights::ReadWrite } else { Rights::ReadOnly };
+            Some((page.phys - part, rights))
+        })
+    }
+}
+
+/// User memory as the kernel of a node sees it: what it writes, the chip is told of.
+pub struct User<'a> {
+    /// The address space.
+    pub pages: &'a mut Pages,
+    /// The chip.
+    pub chip: &'a mut Chip,
+}
+
+impl User<'_> {
+    /// Writes whatever the permissions are, as loaders do.
+    pub fn install(&mut self, address: u64, bytes: &[u8]) {
+        for (at, range) in in_pages(address, bytes.len()) {
+            let Some(page) = self.chip.mmu.page(at) else { return };
+            write(self.chip, page.phys + at % PAGE, &bytes[range]);
+        }
+    }
+
+    fn check(&self, address: u64, wanted: Wanted) -> Result<u64, Fault> {
+        let fault = |cause| Fault { address, wanted, cause };
+        let page = self.chip.mmu.page(address).ok_or(fault(Cause::Unmapped))?;
+        let is_allowed = match wanted {
+            Wanted::Write => page.permissions.write,
+            _ => page.permissions.read,
+        };
+        if is_allowed { Ok(page.phys + address % PAGE) } else { Err(fault(Cause::Forbidden)) }
+    }
+}
+
+impl UserMemory for User<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        for (at, range) in in_pages(address, bytes.len()) {
+            let phys = self.check(at, Wanted::Read)?;
+            image(self.chip).read_bytes(phys, &mut bytes[range]);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        for (at, _) in in_pages(address, bytes.len()) {
+            self.check(at, Wanted::Write)?;
+        }
+        for (at, range) in in_pages(address, bytes.len()) {
+            let phys = self.check(at, Wanted::Write)?;
+            write(self.chip, phys, &bytes[range]);
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions) {
+        self.pages.map(self.chip, address, length, permissions);
+    }
+
+    fn unmap(&mut self, address: u64, length: u64) {
+        self.pages.unmap(self.chip, address, length);
+    }
+
+    fn protect(&mut self, address: u64, length: u64, permissions: Permissions) -> bool {
+        self.pages.protect(self.chip, address, length, permissions)
+    }
+
+    fn discard(&mut self, address: u64, length: u64) {
+        self.pages.discard(self.chip, address, length);
+    }
+}
+
+/// The node's memory.
+pub fn image(chip: &mut Chip) -> &mut Image {
+    chip.wires.image.as_mut().expect("a chip that executes programs has memory")
+}
+
+/// Writes physical memory, and tells who has read it.
+fn write(chip: &mut Chip, phys: u64, bytes: &[u8]) {
+    image(chip).write_bytes(phys, bytes);
+    let end = phys + bytes.len() as u64;
+    for line in phys / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
+        chip.changed_by_system(line);
+    }
+}
+
+/// Makes a page of the program zero.
+fn clear(chip: &mut Chip, phys: u64) {
+    for line in phys / BLOCK_BYTES..(phys + PAGE) / BLOCK_BYTES {
+        if image(chip).block(line) != [0; 8] {
+            *image(chip).block_mut(line) = [0; 8];
+            chip.changed_by_system(line);
+        }
+    }
+}
+
+/// The pages that a range touches.
+fn pages(address: u64, length: u64) -> impl Iterator<Item = u64> {
+    (address / PAGE..(address + length).div_ceil(PAGE)).map(|number| number * PAGE)
+}
+
+/// A range cut at page boundaries: addresses, and which of its bytes.
+fn in_pages(address: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = address.wrapping_add(done as u64);
+        let piece = (length - done).min((PAGE - at % PAGE) as usize);
+        let range = done..done + piece;
+        done += piece;
+        (piece > 0).then_some((at, range))
+    })
+}

@@ -1,0 +1,301 @@
+//! The nodes of a rack and the fabric between them: a crossbar of flat latency.
+//!
+//! What leaves a node reaches another one a fabric latency later, so for that long they do not see
+//! each other: an epoch. Threads simulate nodes side by side for an epoch; then what has left
+//! travels, in the order of the nodes' numbers. The result does not depend on the threads.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use rackmem_riscv::kernel::Stream;
+
+use super::node::Node;
+use super::outcome::{NodeOutcome, Outcome};
+use super::{ExecError, Job, Options};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::machine::spec::Placement;
+use crate::report::Stats;
+
+/// Epochs between two reports of progress.
+const EPOCHS_PER_REPORT: u64 = 1 << 14;
+
+/// A node finds that many turns of a loop too long, and sleeps: other programs may need the core.
+const SPINS: u32 = 20_000;
+
+/// Nodes that are simulated by the same thread.
+type Share = Mutex<Vec<Node>>;
+
+/// A rack with a process on every node.
+pub struct Rack {
+    shares: Vec<Share>,
+    latency_cycles: Cycle,
+}
+
+/// Why a run is over.
+enum Over {
+    /// All processes have ended, or one has failed.
+    Ended,
+    /// They will not, and this is why.
+    Cut(String),
+}
+
+impl Rack {
+    /// The rack of a machine, with the program loaded on every node.
+    ///
+    /// # Errors
+    /// The machine cannot execute programs, or this is none.
+    pub fn new(
+        machine: &Machine,
+        job: &Job<'_>,
+        options: &Options<'_>,
+    ) -> Result<Rack, ExecError> {
+        if machine.ni.placement != Placement::Sonuma {
+            return Err(ExecError::Machine(
+                "ni.placement: programs need \"sonuma\", an RMC per node".to_owned(),
+            ));
+        }
+        let threads = match machine.run.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads as usize,
+        };
+        let threads = threads.clamp(1, usize::from(job.nodes));
+        let nodes = (0..job.nodes).map(|nid| Node::new(nid, machine, job, options));
+        let mut nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?.into_iter();
+        let per_share = usize::from(job.nodes).div_ceil(threads);
+        let mut shares = Vec::new();
+        while nodes.len() > 0 {
+            shares.push(Mutex::new(nodes.by_ref().take(per_share).collect()));
+        }
+        let hops = Cycle::from(machine.network.hops);
+        let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
+        Ok(Rack { shares, latency_cycles: latency_cycles.max(1) })
+    }
+
+    /// Runs until all processes have ended.
+    ///
+    /// # Errors
+    /// None so far; processes that fail are part of the outcome.
+    pub fn run(self, mut options: Options<'_>) -> Result<Outcome, ExecError> {
+        let began = Instant::now();
+        let gate = Gate::default();
+        let workers = self.shares.len() - 1;
+        let over = std::thread::scope(|scope| {
+            for share in &self.shares[1..] {
+                let gate = &gate;
+                scope.spawn(move || gate.work(share));
+            }
+            // Whatever happens here, the workers have to come to an end.
+            let _closing = Closing(&gate);
+            self.epochs(&gate, workers, &mut options)
+        });
+        let cut_short = match over {
+            Over::Ended => None,
+            Over::Cut(why) => Some(why),
+        };
+        Ok(self.finish(cut_short, began, options))
+    }
+
+    fn epochs(&self, gate: &Gate, workers: usize, options: &mut Options<'_>) -> Over {
+        for epoch in 1.. {
+            let mut shares = self.lock();
+            let next = each(&mut shares).filter_map(|node| node.next_cycle()).min();
+            if let Some(over) = over(&mut shares, next, options.max_cycles) {
+                return over;
+            }
+            let Some(next) = next else { return Over::Ended };
+            let last = next + self.latency_cycles - 1;
+            let last = options.max_cycles.map_or(last, |most| last.min(most));
+            drop(shares);
+            gate.open(last);
+            simulate(&mut lock(&self.shares[0]), last);
+            gate.wait(workers);
+            let mut shares = self.lock();
+            exchange(&mut shares, self.latency_cycles);
+            pass_output(&mut shares, options);
+            if epoch % EPOCHS_PER_REPORT == 0
+                && let Some(progress) = options.progress
+            {
+                progress(last);
+            }
+        }
+        Over::Ended
+    }
+
+    fn lock(&self) -> Vec<MutexGuard<'_, Vec<Node>>> {
+        self.shares.iter().map(lock).collect()
+    }
+
+    fn finish(&self, cut_short: Option<String>, began: Instant, mut options: Options<'_>) -> Outcome {
+        let mut shares = self.lock();
+        let mut stats = Stats::new();
+        each(&mut shares).for_each(Node::stop);
+        pass_output(&mut shares, &mut options);
+        each(&mut shares).for_each(|node| node.write_stats(&mut stats));
+        let cycles = each(&mut shares).map(|node| node.chip.wires.now).max().unwrap_or(0);
+        let nodes: Vec<NodeOutcome> = each(&mut shares).map(Node::outcome).collect();
+        Outcome {
+            cut_short,
+            cycles,
+            instructions: nodes.iter().map(|node| node.instructions).sum(),
+            seconds: began.elapsed().as_secs_f64(),
+            nodes,
+            stats,
+        }
+    }
+}
+
+/// All nodes, in the order of their numbers.
+fn each<'a, 'b>(
+    shares: &'a mut [MutexGuard<'b, Vec<Node>>],
+) -> impl Iterator<Item = &'a mut Node> + use<'a, 'b> {
+    shares.iter_mut().flat_map(|share| share.iter_mut())
+}
+
+fn lock(share: &Share) -> MutexGuard<'_, Vec<Node>> {
+    share.lock().expect("a thread that simulates has panicked")
+}
+
+fn simulate(nodes: &mut [Node], last: Cycle) {
+    nodes.iter_mut().for_each(|node| node.simulate(last));
+}
+
+/// Whether the run is over before the cycle `next`, in which the next thing happens.
+fn over(
+    shares: &mut [MutexGuard<'_, Vec<Node>>],
+    next: Option<Cycle>,
+    max_cycles: Option<Cycle>,
+) -> Option<Over> {
+    let (mut running, mut failed) = (0, false);
+    for node in each(shares) {
+        match node.system.end() {
+            None => running += 1,
+            Some((end, _)) => failed |= !end.is_success(),
+        }
+    }
+    if running == 0 || failed {
+        return Some(Over::Ended);
+    }
+    let why = match (next, max_cycles) {
+        (None, _) => "all processes wait for each other".to_owned(),
+        (Some(next), Some(most)) if next > most => {
+            format!("not at its end after {most} cycles (--max-cycles)")
+        }
+        _ => return None,
+    };
+    let places: Vec<String> =
+        each(shares).flat_map(|node| node.system.describe(&node.chip)).collect();
+    Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
+}
+
+/// Lets what has left its node travel.
+fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle) {
+    let mut packets = Vec::new();
+    let mut notices = Vec::new();
+    for (from, node) in (0..).zip(each(shares)) {
+        packets.extend(node.take_departures().into_iter().map(|departure| (from, departure)));
+        notices.extend(node.system.device.outbox.drain(..).map(|(at, notice)| (at, from, notice)));
+    }
+    for (to, node) in (0u16..).zip(each(shares)) {
+        let now = node.chip.wires.now;
+        for (from, departure) in packets.iter().filter(|(_, departure)| departure.to == to) {
+            let arrival = departure.cycle + latency;
+            node.chip.receive_freight(arrival - now, *from, departure.freight);
+        }
+        for &(at, from, notice) in notices.iter().filter(|(_, from, _)| *from != to) {
+            node.system.device.receive(at + latency, from, notice);
+        }
+    }
+}
+
+/// Passes on what processes have written.
+fn pass_output(shares: &mut [MutexGuard<'_, Vec<Node>>], options: &mut Options<'_>) {
+    for (nid, node) in (0..).zip(each(shares)) {
+        let Some(sink) = &mut options.sink else {
+            node.keep_output();
+            continue;
+        };
+        let (out, err) = node.system.take_output();
+        for (stream, bytes) in [(Stream::Out, out), (Stream::Err, err)] {
+            if !bytes.is_empty() {
+                sink(nid, stream, &bytes);
+            }
+        }
+    }
+}
+
+/// Where threads wait for the next epoch, and the one that leads them for its end. An epoch takes
+/// some microseconds, so they look for a while before they sleep.
+#[derive(Default)]
+struct Gate {
+    /// Counts epochs; [`Gate::CLOSED`] ends the work.
+    epoch: AtomicU64,
+    last: AtomicU64,
+    done: AtomicUsize,
+}
+
+impl Gate {
+    const CLOSED: u64 = u64::MAX;
+
+    /// Lets the workers simulate up to cycle `last`.
+    fn open(&self, last: Cycle) {
+        self.done.store(0, Ordering::Relaxed);
+        self.last.store(last, Ordering::Relaxed);
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    fn close(&self) {
+        self.epoch.store(Gate::CLOSED, Ordering::Release);
+    }
+
+    /// Waits until all workers have come to the end of the epoch.
+    fn wait(&self, workers: usize) {
+        let mut spins = 0;
+        while self.done.load(Ordering::Acquire) < workers {
+            pause(&mut spins);
+        }
+    }
+
+    /// What a worker does.
+    fn work(&self, share: &Share) {
+        let mut seen = 0;
+        loop {
+            let mut spins = 0;
+            let mut epoch = self.epoch.load(Ordering::Acquire);
+            while epoch == seen {
+                pause(&mut spins);
+                epoch = self.epoch.load(Ordering::Acquire);
+            }
+            if epoch == Gate::CLOSED {
+                return;
+            }
+            seen = epoch;
+            let _done = Done(&self.done);
+            simulate(&mut lock(share), self.last.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// Says that an epoch is over, also if it ends in a panic: who waits must not wait for ever.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Closes the gate at the end.
+struct Closing<'a>(&'a Gate);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn pause(spins: &mut u32) {
+    *spins += 1;
+    if *spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+}

@@ -1,0 +1,395 @@
+//! The operating system of a node: it runs one process, whose threads have a core each.
+
+use rackmem_riscv::code::fetch;
+use rackmem_riscv::functional::{Failure, Why};
+use rackmem_riscv::host::{LocalHost, Output};
+use rackmem_riscv::kernel::{Effect, Kernel};
+use rackmem_riscv::space::{AddressSpace, Fault};
+use rackmem_riscv::{Hart, Symbols, abi, disassemble, elf, stack};
+
+use super::device::{Answer, Device};
+use super::outcome::{Crash, End};
+use super::pages::{Pages, User};
+use super::{ExecError, Job, Options};
+use crate::chip::Chip;
+use crate::chip::cpu::Cpu;
+use crate::cpu::{CpuSpec, Stats as Counted, Stop};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::report::Stats;
+
+/// What a core is doing.
+#[derive(Clone, Debug)]
+enum Thread {
+    /// It has no thread.
+    Idle,
+    /// It executes.
+    Running,
+    /// It is in a call until it is woken, or until a cycle.
+    Asleep { hart: Box<Hart>, until: Option<Cycle> },
+    /// It is in a call until a word of memory changes; it is looked at now and then.
+    Watching { hart: Box<Hart>, address: u64, value: u64, next: Cycle, until: Option<Cycle> },
+}
+
+/// The operating system of a node.
+pub struct System {
+    nid: u16,
+    kernel: Kernel,
+    host: LocalHost,
+    pages: Pages,
+    /// The driver of the RMC.
+    pub device: Device,
+    symbols: Symbols,
+    threads: Vec<Thread>,
+    spec: CpuSpec,
+    call_cycles: Cycle,
+    clock_ghz: f64,
+    stack_bytes: u64,
+    end: Option<(End, Cycle)>,
+    /// What the cores of a process that has ended have counted.
+    counted: Vec<Counted>,
+}
+
+const ETIMEDOUT: i64 = 110;
+const EFAULT: i64 = 14;
+
+impl System {
+    /// Loads the program into a node and starts its first thread.
+    ///
+    /// # Errors
+    /// It is no program.
+    pub fn new(
+        nid: u16,
+        machine: &Machine,
+        job: &Job<'_>,
+        options: &Options<'_>,
+        pages: Pages,
+        chip: &mut Chip,
+    ) -> Result<System, ExecError> {
+        let mut space = AddressSpace::new();
+        let image = elf::load(job.program, &mut space)?;
+        let stack_bytes = machine.system.stack_bytes;
+        let seed = machine.seed;
+        let random = std::array::from_fn(|at| (seed as u8) ^ (at as u8).wrapping_mul(37));
+        let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={}", job.nodes)];
+        let env: Vec<String> = job.env.iter().cloned().chain(own).collect();
+        let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
+        let cores = chip.tiles.len();
+        let mut system = System {
+            nid,
+            kernel: Kernel::new(image.end, seed),
+            host: LocalHost::new(cores, Output::Capture, options.folder.clone()),
+            device: Device::new(nid, job.nodes, machine.system.contexts, machine.rmc.page_bytes),
+            pages,
+            symbols: image.symbols,
+            threads: vec![Thread::Idle; cores],
+            spec: machine.cpu_spec(),
+            call_cycles: Cycle::from(machine.system.call_cycles),
+            clock_ghz: machine.clock_ghz,
+            stack_bytes,
+            end: None,
+            counted: Vec::new(),
+        };
+        system.install(&space, chip)?;
+        let mut hart = Hart::new(image.entry);
+        hart.x[abi::SP] = sp;
+        system.start(0, &hart, chip);
+        Ok(system)
+    }
+
+    /// How and when the process ended, if it has.
+    pub const fn end(&self) -> Option<&(End, Cycle)> {
+        self.end.as_ref()
+    }
+
+    /// What the process has written since it was last asked: standard output and error.
+    pub fn take_output(&mut self) -> (Vec<u8>, Vec<u8>) {
+        (std::mem::take(&mut self.host.stdout), std::mem::take(&mut self.host.stderr))
+    }
+
+    /// What the process asked for and did not get.
+    pub fn warnings(&self) -> &[String] {
+        &self.host.warnings
+    }
+
+    /// Instructions that have been retired.
+    pub fn instructions(&self, chip: &Chip) -> u64 {
+        let running = chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
+        let running: u64 = running.map(|cpu| cpu.core().stats().retired).sum();
+        running + self.counted.iter().map(|counted| counted.retired).sum::<u64>()
+    }
+
+    /// When something is due that the chip knows nothing of.
+    pub fn next_timer(&self) -> Option<Cycle> {
+        let due = |thread: &Thread| match thread {
+            Thread::Asleep { until, .. } => *until,
+            Thread::Watching { next, until, .. } => Some(until.map_or(*next, |at| at.min(*next))),
+            Thread::Idle | Thread::Running => None,
+        };
+        self.threads.iter().filter_map(due).min()
+    }
+
+    /// Serves the cores that have stopped in this cycle, and those whose time has come.
+    pub fn step(&mut self, chip: &mut Chip) {
+        let now = chip.wires.now;
+        for (number, stop) in std::mem::take(&mut chip.stops) {
+            if self.end.is_some() {
+                return;
+            }
+            let hart = match &chip.tiles[usize::from(number)].cpu {
+                Some(cpu) => cpu.hart(),
+                None => continue,
+            };
+            match stop {
+                Stop::Ecall => self.call(usize::from(number), hart, chip),
+                Stop::Ebreak => self.crash(number, &hart, Why::Breakpoint, chip),
+                Stop::Illegal => self.crash(number, &hart, Why::Illegal, chip),
+                Stop::Fault(fault) => {
+                    let why = self.explain(fault, &hart, chip);
+                    self.crash(number, &hart, why, chip);
+                }
+            }
+        }
+        if self.end.is_none() && self.next_timer().is_some_and(|at| at <= now) {
+            self.timers(chip);
+        }
+    }
+
+    /// Ends the process from outside.
+    pub fn stop(&mut self, end: End, chip: &mut Chip) {
+        if self.end.is_some() {
+            return;
+        }
+        let now = chip.wires.now;
+        chip.settle();
+        for tile in &mut chip.tiles {
+            self.counted.extend(tile.cpu.take().map(|cpu| *cpu.core().stats()));
+            tile.l1.lost.clear();
+        }
+        chip.wires.cpus_next = 0;
+        self.threads.fill(Thread::Idle);
+        self.device.end(&mut User { pages: &mut self.pages, chip });
+        self.end = Some((end, now));
+    }
+
+    /// Adds what the cores have counted; the process has ended.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        for (core, counted) in self.counted.iter().enumerate() {
+            for (name, value) in counted.named() {
+                stats.insert(format!("core[{core}].{name}"), value as f64);
+            }
+        }
+    }
+
+    /// Where each thread is, for people.
+    pub fn describe(&self, chip: &Chip) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (core, thread) in self.threads.iter().enumerate() {
+            let what = match thread {
+                Thread::Idle => continue,
+                Thread::Running => match &chip.tiles[core].cpu {
+                    Some(cpu) => {
+                        format!("executes at {}", self.symbols.describe(cpu.core().oldest_pc()))
+                    }
+                    None => continue,
+                },
+                Thread::Asleep { hart, .. } | Thread::Watching { hart, .. } => {
+                    format!("sleeps in a system call at {}", self.symbols.describe(hart.pc))
+                }
+            };
+            lines.push(format!("node {}, core {core}: {what}", self.nid));
+        }
+        lines
+    }
+
+    fn install(&mut self, space: &AddressSpace, chip: &mut Chip) -> Result<(), ExecError> {
+        for (address, permissions, content) in space.pages() {
+            let mut user = User { pages: &mut self.pages, chip };
+            user.pages.map(user.chip, address, rackmem_riscv::space::PAGE, permissions);
+            if let Some(bytes) = content {
+                user.install(address, bytes);
+            }
+        }
+        if self.pages.is_exhausted {
+            return Err(ExecError::Machine(
+                "memory.size_bytes: the program does not fit; give the nodes more".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, number: usize, hart: &Hart, chip: &mut Chip) {
+        let Chip { tiles, wires, .. } = chip;
+        let tile = &mut tiles[number];
+        let now = wires.now;
+        match &mut tile.cpu {
+            Some(cpu) => cpu.resume(hart, now, wires),
+            None => tile.cpu = Some(Cpu::new(number as u16, &self.spec, hart, wires)),
+        }
+        self.threads[number] = Thread::Running;
+    }
+
+    /// Goes on after a call.
+    fn resume(&mut self, number: usize, hart: &Hart, chip: &mut Chip) {
+        let Chip { tiles, wires, .. } = chip;
+        let at = wires.now + self.call_cycles;
+        if let Some(cpu) = &mut tiles[number].cpu {
+            cpu.resume(hart, at, wires);
+        }
+        self.threads[number] = Thread::Running;
+    }
+
+    fn call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
+        // What the call changes, cores that repeat themselves would not notice.
+        chip.settle();
+        self.host.now_ns = self.ns(chip.wires.now);
+        if Device::has_call(hart.x[abi::A7]) {
+            self.device_call(number, hart, chip);
+        } else {
+            let mut user = User { pages: &mut self.pages, chip };
+            let reply = self.kernel.call(number, &mut hart, &mut user, &mut self.host);
+            self.effect(number, hart, reply.effect, chip);
+            for woken in reply.woken {
+                self.wake(woken, chip);
+            }
+        }
+        self.after_call(number, chip);
+    }
+
+    fn effect(&mut self, number: usize, hart: Hart, effect: Effect, chip: &mut Chip) {
+        match effect {
+            Effect::Return | Effect::Yield => self.resume(number, &hart, chip),
+            Effect::Spawn { hart: on, state } => {
+                self.start(on, &state, chip);
+                self.resume(number, &hart, chip);
+            }
+            Effect::Sleep { until_ns } => {
+                let until = until_ns.map(|ns| self.cycle_of(ns).max(chip.wires.now + 1));
+                self.threads[number] = Thread::Asleep { hart: Box::new(hart), until };
+            }
+            Effect::ExitThread => self.threads[number] = Thread::Idle,
+            Effect::Exit(code) => self.stop(End::Exit(code), chip),
+            Effect::Killed(signal) => self.stop(End::Killed(signal), chip),
+        }
+    }
+
+    fn device_call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
+        const ECALL_BYTES: u64 = 4;
+        let args = std::array::from_fn(|at| hart.x[abi::A0 + at]);
+        let mut user = User { pages: &mut self.pages, chip };
+        let answer = self.device.call(hart.x[abi::A7], args, &mut self.kernel, &mut user);
+        hart.pc += ECALL_BYTES;
+        match answer {
+            Answer::Value(value) => {
+                hart.x[abi::A0] = value;
+                self.resume(number, &hart, chip);
+            }
+            Answer::Watch { address, value, timeout_ns } => {
+                let now = chip.wires.now;
+                let until = self.host.now_ns.checked_add(timeout_ns).map(|ns| self.cycle_of(ns));
+                let (hart, next) = (Box::new(hart), now + 1);
+                let until = until.map(|at| at.max(next));
+                self.threads[number] = Thread::Watching { hart, address, value, next, until };
+            }
+        }
+    }
+
+    /// What a call may have changed besides memory.
+    fn after_call(&mut self, number: usize, chip: &mut Chip) {
+        let Pages { code_changed, translations_changed, is_exhausted, space, .. } =
+            &mut self.pages;
+        if std::mem::take(code_changed) {
+            chip.mmu.forget_instructions();
+            for cpu in chip.tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
+                cpu.forget_instructions();
+            }
+        }
+        if std::mem::take(translations_changed)
+            && let Some(node) = &mut chip.node_rmc
+        {
+            node.rmc.invalidate_translations(Some(space.asid), None);
+        }
+        if std::mem::take(is_exhausted) && self.end.is_none() {
+            let why = "memory.size_bytes: the node's memory is full; give it more";
+            self.host.stderr.extend_from_slice(format!("core {number}: {why}\n").as_bytes());
+            const SIGKILL: i32 = 9;
+            self.stop(End::Killed(SIGKILL), chip);
+        }
+    }
+
+    fn wake(&mut self, number: usize, chip: &mut Chip) {
+        let Thread::Asleep { hart, .. } = &self.threads[number] else { return };
+        let hart = hart.clone();
+        self.resume(number, &hart, chip);
+    }
+
+    fn timers(&mut self, chip: &mut Chip) {
+        let now = chip.wires.now;
+        for number in 0..self.threads.len() {
+            match self.threads[number].clone() {
+                Thread::Asleep { mut hart, until: Some(until) } if until <= now => {
+                    self.kernel.time_out(number, &mut hart);
+                    self.resume(number, &hart, chip);
+                }
+                Thread::Watching { hart, next, until, .. }
+                    if next <= now || until.is_some_and(|until| until <= now) =>
+                {
+                    self.look(number, *hart, chip);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks whether a word has changed that a thread waits for.
+    fn look(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
+        use rackmem_riscv::kernel::UserMemory;
+        let now = chip.wires.now;
+        let period = self.call_cycles.max(1);
+        let Thread::Watching { address, value, next, until, .. } = &mut self.threads[number] else {
+            return;
+        };
+        let mut bytes = [0; 8];
+        let found = User { pages: &mut self.pages, chip }.read(*address, &mut bytes);
+        let result = match found {
+            Err(_) => -EFAULT,
+            Ok(()) if u64::from_le_bytes(bytes) != *value => 0,
+            Ok(()) if until.is_some_and(|until| until <= now) => -ETIMEDOUT,
+            Ok(()) => {
+                *next = now + period;
+                return;
+            }
+        };
+        hart.x[abi::A0] = result as u64;
+        self.resume(number, &hart, chip);
+    }
+
+    /// Faults that look like a stack that was too small are called so.
+    fn explain(&self, fault: Fault, hart: &Hart, chip: &Chip) -> Why {
+        let page = chip.mmu.page(fault.address).map(|page| page.permissions);
+        Why::of(fault, hart.x[abi::SP], self.stack_bytes, page)
+    }
+
+    fn crash(&mut self, number: u16, hart: &Hart, why: Why, chip: &mut Chip) {
+        let pc = hart.pc;
+        let text = chip.wires.image.as_ref().map(|image| chip.mmu.text(image));
+        let instruction = text.and_then(|text| fetch(pc, &text).ok());
+        let failure = Failure {
+            hart: usize::from(number),
+            pc,
+            location: self.symbols.describe(pc).to_string(),
+            instruction: instruction.map(|inst| disassemble(&inst, pc).to_string()),
+            instructions: self.instructions(chip),
+            why,
+        };
+        self.stop(End::Crashed(Crash { failure: Box::new(failure) }), chip);
+    }
+
+    fn ns(&self, cycle: Cycle) -> u64 {
+        (cycle as f64 / self.clock_ghz) as u64
+    }
+
+    fn cycle_of(&self, ns: u64) -> Cycle {
+        (ns as f64 * self.clock_ghz).ceil() as Cycle
+    }
+}
