@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::reproduce::outcome::{self, Outcome};
 use crate::reproduce::paper::{Paper, Part};
 use crate::reproduce::results::{Effort, Experiment, Results};
-use crate::reproduce::{claims, manycore_ni, pool, render, write};
+use crate::reproduce::{claims, manycore_ni, pool, render, sonuma, write};
 use crate::size;
 
 /// What `rackmem reproduce --help` says.
@@ -25,17 +25,21 @@ WHAT is a paper or one of its parts, such as manycore-ni/fig7:
 
 manycore-ni: synthetic workloads on the model of a 64-core chip. Without --quick all sizes are run,
 in windows of 500,000 cycles until two of them differ by less than 1 %, as in the paper; that takes
-a while.";
+a while.
+
+sonuma: the programs remote_read, netpipe and pagerank on the model of the soNUMA machine, and for
+the paper's development platform on the runtime, as far as the cores of this host reach.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem reproduce --quick                     all of manycore-ni, fewer sizes, shorter windows
   rackmem reproduce manycore-ni/table3          one table
+  rackmem reproduce sonuma --quick              the other paper
   rackmem reproduce --out results/              with plots, machine files and results.json
 
 Parts: manycore-ni/table1, /table2, /table3, /fig5, /fig6, /fig7, /routing, /fig9, /fig10,
-/ablations.
+/ablations; sonuma/interface, /table1, /fig7, /fig8, /table2, /fig9.
 
 Exit status: 0 if all experiments ran, whatever the verdicts are; 1 if one failed.";
 
@@ -54,6 +58,9 @@ pub struct ReproduceArgs {
     /// Write results.json, plots and the machine file of each run into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Graph for PageRank, as `rackmem demo` takes it [default: a generated one; sonuma only]
+    #[arg(long, value_name = "FILE")]
+    pub graph: Option<PathBuf>,
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -68,10 +75,18 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         None => (args.what.as_str(), None),
         Some((paper, part)) => (paper, Some(part)),
     };
-    let manycore_ni = &manycore_ni::PAPER;
+    let (manycore_ni, sonuma) = (&manycore_ni::PAPER, &sonuma::PAPER);
+    if paper == sonuma.name {
+        let part = selection(sonuma, part)?;
+        return reproduce(sonuma, part, args, sonuma::setting(args.graph.as_deref())?);
+    }
     if paper != manycore_ni.name {
-        let only = manycore_ni.name;
-        return Err(Failure::usage(format!("there is no paper '{paper}' here; there is {only}")));
+        let (first, second) = (manycore_ni.name, sonuma.name);
+        let message = format!("there is no paper '{paper}' here; there are {first}, {second}");
+        return Err(Failure::usage(message));
+    }
+    if args.graph.is_some() {
+        return Err(Failure::usage(format!("{paper} has no graphs; --graph is for sonuma")));
     }
     reproduce(manycore_ni, selection(manycore_ni, part)?, args, ())
 }

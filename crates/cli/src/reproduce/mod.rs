@@ -6,7 +6,7 @@
 //! selection needs are found by asking once for nothing. [`tolerance`] is the one place where is
 //! written how near is near enough.
 //!
-//! [`manycore_ni`] is the one paper so far.
+//! [`manycore_ni`] and [`sonuma`] are the papers.
 
 pub mod claims;
 pub mod manycore_ni;
@@ -15,6 +15,7 @@ pub mod paper;
 pub mod pool;
 pub mod render;
 pub mod results;
+pub mod sonuma;
 pub mod tolerance;
 pub mod verdict;
 pub mod write;

@@ -71,6 +71,12 @@ pub type Sheet<E> = (&'static str, Part, fn(&Results<E>) -> Known<Plot>);
 /// A figure without a published one to be held against: name, value, unit.
 pub type Row = (String, Known<f64>, &'static str);
 
+/// What a paper does not have, of a part.
+pub type Rows<E> = fn(&Results<E>) -> Vec<Row>;
+
+/// Makes runs, so many at the same time; their reports in the same order.
+pub type Run<E> = fn(&[E], &Results<E>, usize) -> Vec<Known<<E as Experiment>::Report>>;
+
 /// A paper.
 pub struct Paper<E: Experiment + 'static> {
     /// Its name on the command line, which begins the names of its claims.
@@ -90,11 +96,11 @@ pub struct Paper<E: Experiment + 'static> {
     /// Its figures as curves.
     pub sheets: &'static [Sheet<E>],
     /// What it does not have and the runs show.
-    pub beyond: &'static [(Part, fn(&Results<E>) -> Vec<Row>)],
+    pub beyond: &'static [(Part, Rows<E>)],
     /// What a reader has to know about these runs before all verdicts.
     pub notes: fn(&Results<E>) -> Vec<String>,
-    /// Makes runs, so many at the same time; their reports in the same order.
-    pub run: fn(&[E], &Results<E>, usize) -> Vec<Known<E::Report>>,
+    /// Makes its runs.
+    pub run: Run<E>,
     /// Simulated cycles of a report.
     pub cycles: fn(&E::Report) -> u64,
     /// Writes what a reproduction leaves besides results and plots.

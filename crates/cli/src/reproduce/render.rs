@@ -139,9 +139,9 @@ fn short(id: &str) -> &str {
     id.split_once('/').map_or(id, |(_, rest)| rest)
 }
 
-/// As the paper prints it.
+/// As the paper prints it: without what binary fractions add.
 fn exact(value: f64) -> String {
-    format!("{value}")
+    format!("{}", (value * 1e9).round() / 1e9)
 }
 
 /// Green and red for the verdict, which is the last word of its line.

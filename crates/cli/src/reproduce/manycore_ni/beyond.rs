@@ -6,12 +6,10 @@ use super::experiment::{Design, Experiment, LARGE, Routing};
 use super::parts;
 use super::results::Results;
 use crate::console;
-use crate::reproduce::paper::{Part, Row};
-
-type Rows = fn(&Results) -> Vec<Row>;
+use crate::reproduce::paper::{Part, Row, Rows};
 
 /// All, by the part of the paper that they are shown with.
-pub const ALL: &[(Part, Rows)] =
+pub const ALL: &[(Part, Rows<Experiment>)] =
     &[(parts::TABLE3, numa), (parts::FIG5, hops), (parts::ROUTING, routings)];
 
 fn numa(results: &Results) -> Vec<Row> {
