@@ -3,7 +3,7 @@
  *
  * Node 0 reads from node 1; double-sided, node 1 reads from node 0 at the same time. Synchronous
  * reads, one at a time, give the latency; asynchronous ones, a queue pair full of them, the rate.
- * The memory read from is larger than most caches and visited out of order, unless told otherwise.
+ * The memory read from is larger than most caches and visited out of order.
  */
 #include <inttypes.h>
 #include <rackmem.h>
@@ -38,7 +38,6 @@ typedef struct endpoint {
     uint64_t region_offset;  /* what is read */
     uint64_t region_bytes;
     uint64_t visited; /* bytes of it before the next read: sizes go on where the last one ended */
-    bool in_order;
     bool filled;
     bool sync_reads; /* nothing else is measured */
     unsigned char *buffer;
@@ -75,7 +74,7 @@ static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
     while (p.places * 2 * bytes <= e->region_bytes)
         p.places *= 2;
     p.next = e->visited / bytes & (p.places - 1);
-    if (p.places > 8 && !e->in_order)
+    if (p.places > 8)
         p.step = p.places / 8 * 5 + 1; /* far apart, and even / 8 * 5 is even */
     while (p.buffers * 2 * bytes <= e->buffer_bytes && p.buffers < e->window)
         p.buffers *= 2;
@@ -332,7 +331,6 @@ int main(int argc, char **argv)
          "entries of the queue pair, a power of two (64)", 2, MAX_WQ_SIZE},
         {"region", OPTION_BYTES, &e.region_bytes, "BYTES",
          "how much memory the reads visit (64M)", 64, UINT64_C(1) << 36},
-        {"in-order", OPTION_FLAG, &e.in_order, NULL, "visit it in order, not far apart", 0, 0},
         {"unfilled", OPTION_FLAG, &unfilled, NULL,
          "leave that memory untouched before it is read, so that\n"
          "none of it is in a cache; what is read is not checked", 0, 0},

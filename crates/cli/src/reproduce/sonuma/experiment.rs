@@ -183,10 +183,9 @@ impl Experiment {
             self.seconds(effort),
         ];
         if self.platform == Platform::Model {
-            // Twice the LLC. To fill it would take longer than all reads together, and leave half of
-            // it in the cache; in order, since the paper's program "issues a sequence" of reads and
-            // so few of them would meet little but cold page tables otherwise.
-            arguments.extend(["--region=8M", "--in-order", "--unfilled"].map(str::to_owned));
+            // Four times the LLC. To fill it would take longer than all reads together, and leave a
+            // part of it in the cache.
+            arguments.extend(["--region=16M", "--unfilled"].map(str::to_owned));
         }
         arguments
     }
@@ -298,7 +297,7 @@ mod tests {
         use Platform::{Host, Model};
         assert_eq!(
             line(Model, Work::Reads { both: true }, None),
-            "--sizes=64,1024,8192 --sides=2 --seconds=0.00005 --region=8M --in-order --unfilled --json"
+            "--sizes=64,1024,8192 --sides=2 --seconds=0.00005 --region=16M --unfilled --json"
         );
         assert_eq!(
             line(Host, Work::Messages(Threshold::From(512)), None),
