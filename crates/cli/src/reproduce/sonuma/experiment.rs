@@ -210,8 +210,8 @@ impl Experiment {
         graph: Option<&str>,
     ) -> Vec<String> {
         let (supersteps, scale) = match (self.platform, effort) {
-            (Platform::Model, Effort::Quick) => (SUPERSTEPS_ON_MODEL, 9),
-            (Platform::Model, Effort::Full) => (SUPERSTEPS_ON_MODEL, 12),
+            (Platform::Model, Effort::Quick) => (SUPERSTEPS_ON_MODEL, 10),
+            (Platform::Model, Effort::Full) => (SUPERSTEPS_ON_MODEL, 13),
             (Platform::Host, Effort::Quick) => (SUPERSTEPS_ON_HOST, 14),
             (Platform::Host, Effort::Full) => (SUPERSTEPS_ON_HOST, 18),
         };

@@ -44,12 +44,15 @@ fn output(run: &Experiment, arguments: &[String], interrupt: &Interrupt) -> Resu
     }
     let cores = placement::cores();
     let progress = progress(run.work, cores.len());
-    let (plan, cores) = if progress == Progress::Packet {
+    let mut plan = Plan::new(run.nodes());
+    // Daemons that poll have to stay away from programs; programs alone find their cores, and on a
+    // host where others are busy, too, better than if they were told.
+    let cores = if progress == Progress::Packet {
         let Placement { processes, daemons, together, .. } = place(&cores, progress);
-        (Plan { cores: daemons, spin: SPIN, together, ..Plan::new(run.nodes()) }, processes)
+        plan = Plan { cores: daemons, spin: SPIN, together, ..plan };
+        processes
     } else {
-        let pinned = if run.cores() > 1 { vec![] } else { cores };
-        (Plan::new(run.nodes()), placement::round_robin(&pinned, usize::from(run.nodes())))
+        vec![]
     };
     let program = format!(":{}", run.program());
     let command = [program].into_iter().chain(arguments.iter().cloned());
