@@ -95,7 +95,7 @@ static int check(const endpoint *e, uint64_t bytes)
 
 static int follow(endpoint *e, const order *o)
 {
-    int status = 0;
+    int status = send_bytes(e, e->out, 0); /* ready: the last order's message has been checked */
     for (uint64_t i = 0; i < o->messages && status == 0; i++) {
         status = receive_bytes(e, e->in, o->bytes);
         if (status == 0 && o->task == ECHO)
@@ -124,10 +124,12 @@ static int serve(endpoint *e)
 
 /* ---- Node 0 ------------------------------------------------------------------------------ */
 
+/* Returns when node 1 is ready for it. */
 static int give_order(endpoint *e, uint64_t task, uint64_t bytes, uint64_t messages)
 {
     order o = {.task = task, .bytes = bytes, .messages = messages};
-    return send_bytes(e, &o, sizeof o);
+    int status = send_bytes(e, &o, sizeof o);
+    return status == 0 && task != STOP ? receive_bytes(e, e->in, 0) : status;
 }
 
 /* Round trips in batches; the time of one into each sample. */

@@ -41,7 +41,11 @@ typedef struct endpoint {
     uint64_t counter_offset; /* what fetch-and-add adds to */
     uint64_t region_offset;  /* what is read */
     uint64_t region_bytes;
+    uint64_t visited; /* bytes of it before the next read: sizes go on where the last one ended */
+    bool filled;
+    bool sync_reads; /* nothing else is measured */
     unsigned char *buffer;
+    uint64_t buffer_bytes;
     uint64_t *operands; /* one per slot */
 } endpoint;
 
@@ -73,9 +77,10 @@ static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
         return p;
     while (p.places * 2 * bytes <= e->region_bytes)
         p.places *= 2;
+    p.next = e->visited / bytes & (p.places - 1);
     if (p.places > 8)
         p.step = p.places / 8 * 5 + 1; /* far apart, and even / 8 * 5 is even */
-    while (p.buffers * 2 * bytes <= BUFFER_BYTES && p.buffers < e->window)
+    while (p.buffers * 2 * bytes <= e->buffer_bytes && p.buffers < e->window)
         p.buffers *= 2;
     return p;
 }
@@ -96,6 +101,8 @@ static uint64_t word_of(int nid, uint64_t index)
 static int check(const endpoint *e, const access_pattern *p, const unsigned char *buffer)
 {
     uint64_t first = p->next * p->bytes;
+    if (!e->filled)
+        return 0;
     for (uint64_t at = (8 - first % 8) % 8; at + 8 <= p->bytes; at += 8) {
         uint64_t word;
         memcpy(&word, buffer + at, sizeof word);
@@ -167,6 +174,9 @@ static int measure_own(endpoint *e, uint64_t bytes, double seconds, figures *f)
     samples_sort(samples, plan.samples);
     f->median = samples_quantile(samples, plan.samples, 0.5);
     f->p99 = samples_quantile(samples, plan.samples, 0.99);
+    e->visited = bytes == 0 ? e->visited : (p.next + 1) * bytes;
+    if (e->sync_reads)
+        return 0;
 
     status = run_async(e, &p, 2 * e->window, &runs[0]);
     double wanted = seconds / (double)RUNS / runs[0];
@@ -175,6 +185,7 @@ static int measure_own(endpoint *e, uint64_t bytes, double seconds, figures *f)
         status = run_async(e, &p, count, &runs[i]);
     samples_sort(runs, RUNS);
     f->per_second = 1 / runs[RUNS / 2];
+    e->visited = bytes == 0 ? e->visited : (p.next + 1) * bytes;
     return status;
 }
 
@@ -238,7 +249,8 @@ static int run_table(endpoint *e, const option_sizes *sizes, bool both, double s
         printf("\"%s\":[", both ? "double_sided" : "single_sided");
     else if (e->nid == 0)
         print_head(both, e->window);
-    for (unsigned i = 0; i <= sizes->count; i++) {
+    unsigned rows = sizes->count + !e->sync_reads;
+    for (unsigned i = 0; i < rows; i++) {
         uint64_t bytes = i < sizes->count ? sizes->at[i] : 0;
         figures f;
         int status = measure(e, bytes, both, seconds, &f);
@@ -276,13 +288,13 @@ static int open_endpoint(endpoint *e)
     int error = rackmem_barrier_open(&e->barrier, e->ctx, e->qp, 0, NULL, 0);
     if (error != 0)
         return program_operation_failed(NAME, "cannot make a barrier", error);
-    e->buffer = rackmem_alloc(e->ctx, BUFFER_BYTES);
+    e->buffer = rackmem_alloc(e->ctx, (size_t)e->buffer_bytes);
     e->operands = rackmem_alloc(e->ctx, MAX_WQ_SIZE * sizeof *e->operands);
     if (!e->buffer || !e->operands)
         return program_call_failed(NAME, "no memory for replies");
 
     unsigned char *region = (unsigned char *)rackmem_segment(e->ctx) + e->region_offset;
-    for (uint64_t i = 0; i < e->region_bytes / 8; i++) {
+    for (uint64_t i = 0; e->filled && i < e->region_bytes / 8; i++) {
         uint64_t word = word_of(e->nid, i);
         memcpy(region + 8 * i, &word, sizeof word);
     }
@@ -312,7 +324,7 @@ int main(int argc, char **argv)
     option_sizes sizes = {0};
     uint64_t sides = 0;
     double seconds = 0.1;
-    bool json = false;
+    bool json = false, unfilled = false;
     for (uint64_t bytes = 64; bytes <= 1 << 20; bytes *= 2)
         sizes.at[sizes.count++] = bytes;
     const option options[] = {
@@ -324,6 +336,11 @@ int main(int argc, char **argv)
          "entries of the queue pair, a power of two (64)", 2, MAX_WQ_SIZE},
         {"region", OPTION_BYTES, &e.region_bytes, "BYTES",
          "how much memory the reads visit (64M)", 64, UINT64_C(1) << 36},
+        {"unfilled", OPTION_FLAG, &unfilled, NULL,
+         "leave that memory untouched before it is read, so that\n"
+         "none of it is in a cache; what is read is not checked", 0, 0},
+        {"sync-reads", OPTION_FLAG, &e.sync_reads, NULL,
+         "reads one at a time alone: no rates, no fetch-and-add", 0, 0},
         {"seconds", OPTION_SECONDS, &seconds, "S", "time for each figure (0.1)", 0, 0},
         {"json", OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
         {0},
@@ -332,11 +349,16 @@ int main(int argc, char **argv)
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
+    e.filled = !unfilled;
     if ((e.window & (e.window - 1)) != 0)
         return options_usage(&line, "--window: expected a power of two");
-    for (unsigned i = 0; i < sizes.count; i++)
+    for (unsigned i = 0; i < sizes.count; i++) {
+        uint64_t all = sizes.at[i] * e.window; /* reads in flight do not share a buffer */
         if (sizes.at[i] > e.region_bytes)
             return options_usage(&line, "--sizes: a read is longer than --region");
+        all = all > BUFFER_BYTES ? BUFFER_BYTES : all;
+        e.buffer_bytes = all > e.buffer_bytes ? all : e.buffer_bytes;
+    }
 
     status = open_endpoint(&e);
     if (status == 0)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../graph/random.h"
@@ -133,15 +134,34 @@ static void print_json_variant(const pagerank_report *report, pagerank_variant v
            checksum(report->job->graph, result->ranks));
 }
 
+/* Edges of the largest part over those of a mean one: all that a perfect machine loses; 0 if there
+ * is no memory to count them. */
+static double imbalance(const pagerank_job *job)
+{
+    const graph *g = job->graph;
+    graph_partition p;
+    graph_error error;
+    if (graph_partition_make(&p, g->vertices, job->threads, job->seed, &error) != 0)
+        return 0;
+    uint64_t largest = 0, *edges = calloc(p.parts, sizeof *edges);
+    for (uint32_t e = 0; edges && e < g->edges; e++) {
+        uint64_t count = ++edges[p.slot[g->to[e]] / p.stride];
+        largest = count > largest ? count : largest;
+    }
+    free(edges);
+    graph_partition_free(&p);
+    return g->edges ? (double)largest * job->threads / g->edges : 0;
+}
+
 void pagerank_print_json(const pagerank_report *report)
 {
     const pagerank_job *job = report->job;
     printf("{\"program\":\"pagerank\",\"graph\":");
     program_json_text(stdout, report->input);
     printf(",\"vertices\":%u,\"edges\":%u,\"nodes\":%d,\"threads\":%u,\"supersteps\":%u"
-           ",\"seed\":%" PRIu64 ",\"variants\":[",
+           ",\"seed\":%" PRIu64 ",\"imbalance\":%.6f,\"variants\":[",
            job->graph->vertices, job->graph->edges, report->nodes, job->threads,
-           job->supersteps, job->seed);
+           job->supersteps, job->seed, imbalance(job));
     const char *separator = "";
     for (unsigned i = 0; i < VARIANT_COUNT; i++) {
         if (!report->ran[i])

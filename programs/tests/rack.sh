@@ -93,6 +93,7 @@ fails 0 2 remote_read --seconds 0.0002 --sizes 64 --region 64K --window 8
 fails 0 2 remote_read --seconds 0.01 --sizes 1,64,100,8K,1M --region 4M --window 2
 fails 0 3 remote_read --seconds 0.01 --sizes 64..8K --sides 2 --region 8K --json
 expect '"program":"remote_read"'
+fails 0 2 remote_read --seconds 0.001 --sizes 64,8K --region 1M --unfilled --sync-reads
 fails 2 2 remote_read --sizes 8K --region 4K
 fails 2 2 remote_read --window 3
 fails 1 1 remote_read

@@ -3,6 +3,10 @@
 mod common;
 
 use common::Host;
+use rackmem_cli::reproduce::results::Effort;
+use rackmem_cli::reproduce::sonuma::experiment::Experiment;
+use rackmem_cli::reproduce::sonuma::results::{Report, Results};
+use rackmem_cli::reproduce::{claims, outcome, sonuma};
 use serde_json::Value;
 
 #[test]
@@ -26,8 +30,16 @@ fn parameters_are_read_off_the_machine_without_a_run() {
 fn unknown_papers_and_parts_are_wrong_usage() {
     let host = Host::new();
     for (args, complaint) in [
-        (&["reproduce", "manycore"][..], "there is no paper 'manycore' here; there is manycore-ni"),
+        (
+            &["reproduce", "manycore"][..],
+            "there is no paper 'manycore' here; there are manycore-ni, sonuma",
+        ),
         (&["reproduce", "manycore-ni/fig8"], "manycore-ni has no part 'fig8'; there are table1,"),
+        (
+            &["reproduce", "sonuma/fig10"],
+            "sonuma has no part 'fig10'; there are interface, table1,",
+        ),
+        (&["reproduce", "--graph", "x"], "manycore-ni has no graphs; --graph is for sonuma"),
         (&["reproduce", "--jobs", "0"], "0 is not in 1..=1024"),
         (&["reproduce", "--slow"], "unexpected argument '--slow'"),
     ] {
@@ -46,4 +58,43 @@ fn a_table_is_reproduced() {
     let total = total.unwrap();
     assert_eq!((&total["verdict"], &total["published"]), (&"holds".into(), &447.0.into()));
     assert!(claims.iter().all(|claim| claim["verdict"] == "holds" || claim["why"].is_string()));
+}
+
+#[test]
+fn parameters_of_the_other_paper_hold() {
+    let host = Host::new();
+    let json = host.ok(&["reproduce", "sonuma/table1", "--json"]);
+    let outcome: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&outcome["paper"], &outcome["summary"]["missed"]), (&"sonuma".into(), &0.into()));
+    let complaint = host.fails(1, &["reproduce", "sonuma", "--graph", "/no/such/graph"]);
+    assert!(complaint.contains("cannot read /no/such/graph: "), "{complaint}");
+}
+
+/// All programs of the paper with the arguments that the model gives them, on the runtime: that
+/// whatever checks look for is there.
+#[test]
+fn programs_print_what_checks_read() {
+    let host = Host::new();
+    let run = |run: Experiment| {
+        let nodes = run.nodes().to_string();
+        let program = format!(":{}", run.program());
+        let arguments = run.arguments(Effort::Quick, None);
+        let mut command = vec!["run", "-n", &nodes, "--no-prefix", "--", &program];
+        command.extend(arguments.iter().map(String::as_str));
+        let output = serde_json::from_str(&host.ok(&command)).unwrap();
+        (run, Ok(Report { output, ..Report::default() }))
+    };
+    let mut results = Results::new(Effort::Quick, sonuma::setting(None).unwrap());
+    loop {
+        let planned = outcome::plan(&sonuma::PAPER, &mut results, None);
+        if planned.is_empty() {
+            break;
+        }
+        results.extend(planned.into_iter().map(run));
+    }
+    let claims = claims::parse(sonuma::PAPER.published).unwrap();
+    for judged in outcome::evaluate(&sonuma::PAPER, &claims, &results, None).claims {
+        assert!(!judged.why.contains(" reports no "), "{}: {}", judged.id, judged.why);
+    }
+    host.assert_nothing_left();
 }

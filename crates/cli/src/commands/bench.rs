@@ -18,7 +18,7 @@ use crate::rackctl::{Plan, PrivateRack};
 use crate::{host, placement, size};
 
 /// Daemons that are measured do not fall asleep between two batches.
-const SPIN: Duration = Duration::from_millis(10);
+pub(crate) const SPIN: Duration = Duration::from_millis(10);
 
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,18 +33,18 @@ struct Row {
 
 /// Where everything runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Placement {
-    processes: Vec<usize>,
-    daemons: Vec<usize>,
+pub(crate) struct Placement {
+    pub(crate) processes: Vec<usize>,
+    pub(crate) daemons: Vec<usize>,
     /// Whether there is room for two processes and all daemons that poll.
     both_busy: bool,
     /// Whether one daemon has to be both nodes, so that they need not take turns on a core.
-    together: bool,
+    pub(crate) together: bool,
 }
 
 /// Processes and daemons that poll get cores of their own as far as there are enough. The second
 /// process sleeps in one-sided measurements, so its core is free for daemons.
-fn place(cores: &[usize], progress: Progress) -> Placement {
+pub(crate) fn place(cores: &[usize], progress: Progress) -> Placement {
     let core = |i: usize| cores[i % cores.len()];
     match (progress, cores.len()) {
         (_, 0 | 1) => {

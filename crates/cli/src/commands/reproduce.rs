@@ -1,47 +1,45 @@
 //! `rackmem reproduce`.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, value_parser};
-use rackmem_sim::machine::Machine;
 
 use crate::console;
 use crate::failure::{Failure, Result};
-use crate::reproduce::experiment::{Effort, Experiment};
-use crate::reproduce::figure::Figure;
-use crate::reproduce::outcome::{self, FailedRun};
-use crate::reproduce::pool::{self, Job};
-use crate::reproduce::results::Results;
-use crate::reproduce::{claims, render, write};
+use crate::reproduce::outcome::{self, Outcome};
+use crate::reproduce::paper::{Paper, Part};
+use crate::reproduce::results::{Effort, Experiment, Results};
+use crate::reproduce::{claims, manycore_ni, pool, render, sonuma, write};
 use crate::size;
-
-/// The one paper whose claims are here.
-const PAPER: &str = "manycore-ni";
 
 /// What `rackmem reproduce --help` says.
 pub const ABOUT: &str = "\
-Runs the experiments of a paper on the model and compares what they give with what the paper says,
-claim by claim: published value, measured value, ratio, verdict. A claim that is missed, or that
-cannot be tested on a model of one chip, is listed with the reason. How near is near enough is one
-table for all claims, which is printed, too.
+Runs the experiments of a paper and compares what they give with what the paper says, claim by
+claim: published value, measured value, ratio, verdict. A claim that is missed, or that cannot be
+tested here, is listed with the reason. How near is near enough is one table for all claims, which
+is printed, too.
 
-Without --quick all sizes are run, in windows of 500,000 cycles until two of them differ by less
-than 1 %, as in the paper; that takes a while.
+WHAT is a paper or one of its parts, such as manycore-ni/fig7:
 
-WHAT is a paper (manycore-ni) or one of its parts, such as manycore-ni/fig7.";
+manycore-ni: synthetic workloads on the model of a 64-core chip. Without --quick all sizes are run,
+in windows of 500,000 cycles until two of them differ by less than 1 %, as in the paper; that takes
+a while.
+
+sonuma: the programs remote_read, netpipe and pagerank on the model of the soNUMA machine, and for
+the paper's development platform on the runtime, as far as the cores of this host reach.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
 Examples:
-  rackmem reproduce --quick                     all of it, with fewer sizes and shorter windows
+  rackmem reproduce --quick                     all of manycore-ni, fewer sizes, shorter windows
   rackmem reproduce manycore-ni/table3          one table
+  rackmem reproduce sonuma --quick              the other paper
   rackmem reproduce --out results/              with plots, machine files and results.json
 
 Parts: manycore-ni/table1, /table2, /table3, /fig5, /fig6, /fig7, /routing, /fig9, /fig10,
-/ablations.
+/ablations; sonuma/interface, /table1, /fig7, /fig8, /table2, /fig9.
 
 Exit status: 0 if all experiments ran, whatever the verdicts are; 1 if one failed.";
 
@@ -51,7 +49,7 @@ pub struct ReproduceArgs {
     /// Paper, or part of one
     #[arg(default_value = "manycore-ni")]
     pub what: String,
-    /// Fewer sizes, shorter windows: about a minute
+    /// Fewer sizes, shorter runs
     #[arg(long)]
     pub quick: bool,
     /// Print JSON: verdicts and curves
@@ -60,6 +58,9 @@ pub struct ReproduceArgs {
     /// Write results.json, plots and the machine file of each run into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Graph for PageRank, as `rackmem demo` takes it [default: a generated one; sonuma only]
+    #[arg(long, value_name = "FILE")]
+    pub graph: Option<PathBuf>,
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -70,27 +71,86 @@ pub struct ReproduceArgs {
 /// # Errors
 /// There is no such paper or part, or a run fails.
 pub fn run(args: &ReproduceArgs) -> Result<()> {
-    let selection = selection(&args.what)?;
-    let claims = claims::manycore_ni()?;
-    let effort = if args.quick { Effort::Quick } else { Effort::Full };
-    let machines = machines(effort, selection)?;
-    let begin = Instant::now();
-    let (results, failed) = simulate(effort, &machines, pool::threads(args.jobs));
-    let seconds = begin.elapsed().as_secs_f64();
-    if !machines.is_empty() {
-        let runs = console::count(machines.len(), "run");
-        let cycles = size::rounded(results.cycles() as f64);
-        console::remark(&format!("{runs}, {cycles} cycles of a chip, {seconds:.1} s"));
+    let (paper, part) = match args.what.split_once('/') {
+        None => (args.what.as_str(), None),
+        Some((paper, part)) => (paper, Some(part)),
+    };
+    let (manycore_ni, sonuma) = (&manycore_ni::PAPER, &sonuma::PAPER);
+    if paper == sonuma.name {
+        let part = selection(sonuma, part)?;
+        return reproduce(sonuma, part, args, sonuma::setting(args.graph.as_deref())?);
     }
-    let outcome = outcome::evaluate(&claims, &results, selection, failed);
+    if paper != manycore_ni.name {
+        let (first, second) = (manycore_ni.name, sonuma.name);
+        let message = format!("there is no paper '{paper}' here; there are {first}, {second}");
+        return Err(Failure::usage(message));
+    }
+    if args.graph.is_some() {
+        return Err(Failure::usage(format!("{paper} has no graphs; --graph is for sonuma")));
+    }
+    reproduce(manycore_ni, selection(manycore_ni, part)?, args, ())
+}
+
+/// Which part of the paper is meant; `None` for all of it.
+fn selection<E: Experiment>(paper: &Paper<E>, part: Option<&str>) -> Result<Option<Part>> {
+    let Some(part) = part else { return Ok(None) };
+    let unknown = || {
+        let names: Vec<&str> = paper.parts.iter().map(|part| part.name).collect();
+        let names = names.join(", ");
+        Failure::usage(format!("{} has no part '{part}'; there are {names}", paper.name))
+    };
+    paper.part(part).map(Some).ok_or_else(unknown)
+}
+
+fn reproduce<E: Experiment>(
+    paper: &Paper<E>,
+    selection: Option<Part>,
+    args: &ReproduceArgs,
+    setting: E::Setting,
+) -> Result<()> {
+    let claims = claims::parse(paper.published)?;
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    let mut results = Results::new(effort, setting);
+    make_all_runs(paper, &mut results, selection, pool::threads(args.jobs));
+    let outcome = outcome::evaluate(paper, &claims, &results, selection);
     if let Some(dir) = &args.out {
-        write::all(dir, &outcome, &results, &machines)?;
+        write::all(dir, paper, &outcome, &results)?;
     }
     if args.json {
         console::print_json(&outcome)?;
     } else {
         console::print(&render::outcome(&outcome, console::colour(&io::stdout())))?;
     }
+    first_failure(&outcome)
+}
+
+/// Makes all runs that the selection needs; what is needed may depend on what the first ones give.
+fn make_all_runs<E: Experiment>(
+    paper: &Paper<E>,
+    results: &mut Results<E>,
+    selection: Option<Part>,
+    threads: usize,
+) {
+    let begin = Instant::now();
+    loop {
+        let planned: Vec<E> = outcome::plan(paper, results, selection).into_iter().collect();
+        if planned.is_empty() {
+            break;
+        }
+        let reports = (paper.run)(&planned, results, threads);
+        results.extend(planned.into_iter().zip(reports));
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let count = results.runs().count();
+    if count > 0 {
+        let reports = results.runs().filter_map(|(_, report)| report.ok());
+        let cycles: u64 = reports.map(paper.cycles).sum();
+        let (runs, cycles) = (console::count(count, "run"), size::rounded(cycles as f64));
+        console::remark(&format!("{runs}, {cycles} cycles of a chip, {seconds:.1} s"));
+    }
+}
+
+fn first_failure(outcome: &Outcome) -> Result<()> {
     match outcome.failed_runs.first() {
         None => Ok(()),
         Some(first) => Err(Failure::new(format!(
@@ -100,53 +160,4 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
             first.problem
         ))),
     }
-}
-
-/// Which part of the paper is meant; `None` for all of it.
-fn selection(what: &str) -> Result<Option<Figure>> {
-    let (paper, part) = match what.split_once('/') {
-        None => (what, None),
-        Some((paper, part)) => (paper, Some(part)),
-    };
-    if paper != PAPER {
-        return Err(Failure::usage(format!("there is no paper '{paper}' here; there is {PAPER}")));
-    }
-    let Some(part) = part else { return Ok(None) };
-    match Figure::find(part) {
-        Some(figure) => Ok(Some(figure)),
-        None => {
-            let names: Vec<&str> = Figure::ALL.iter().map(|figure| figure.name()).collect();
-            let names = names.join(", ");
-            Err(Failure::usage(format!("{PAPER} has no part '{part}'; there are {names}")))
-        }
-    }
-}
-
-fn machines(effort: Effort, selection: Option<Figure>) -> Result<Vec<(Experiment, Machine)>> {
-    let planned = outcome::plan(effort, selection).into_iter();
-    planned.map(|experiment| Ok((experiment, experiment.machine(effort)?))).collect()
-}
-
-/// Makes all runs.
-fn simulate(
-    effort: Effort,
-    machines: &[(Experiment, Machine)],
-    threads: usize,
-) -> (Results, Vec<FailedRun>) {
-    let job = |(experiment, machine): &(Experiment, Machine)| Job {
-        name: experiment.name(),
-        machine: machine.clone(),
-        cost: experiment.cost(),
-    };
-    let jobs: Vec<Job> = machines.iter().map(job).collect();
-    let mut reports = BTreeMap::new();
-    let mut failed = Vec::new();
-    for ((experiment, _), result) in machines.iter().zip(pool::run(&jobs, threads)) {
-        let result = result.map_err(|error| error.to_string());
-        if let Err(problem) = &result {
-            failed.push(FailedRun { experiment: experiment.name(), problem: problem.clone() });
-        }
-        reports.insert(*experiment, result);
-    }
-    (Results::new(effort, reports), failed)
 }

@@ -4,12 +4,6 @@ use serde::Deserialize;
 
 use crate::failure::{Failure, Result};
 
-/// The claims of "Manycore Network Interfaces for In-Memory Rack-Scale Computing".
-const MANYCORE_NI: &str = include_str!("../../../../published/manycore-ni.toml");
-
-/// What all its claims' names begin with.
-pub const PREFIX: &str = "manycore-ni/";
-
 /// What kind of claim it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -94,7 +88,7 @@ pub struct Claim {
 impl Claim {
     /// Its name without that of the paper.
     pub fn short_id(&self) -> &str {
-        self.id.strip_prefix(PREFIX).unwrap_or(&self.id)
+        self.id.split_once('/').map_or(&self.id, |(_, rest)| rest)
     }
 }
 
@@ -103,12 +97,12 @@ struct File {
     claim: Vec<Claim>,
 }
 
-/// All claims of the paper, in its order.
+/// All claims of a paper, in its order.
 ///
 /// # Errors
-/// The file that is part of this program is damaged.
-pub fn manycore_ni() -> Result<Vec<Claim>> {
-    let file: File = toml::from_str(MANYCORE_NI)
-        .map_err(|error| Failure::new(format!("published/manycore-ni.toml: {error}")))?;
+/// The file, which is part of this program, is damaged.
+pub fn parse(published: &str) -> Result<Vec<Claim>> {
+    let file: File = toml::from_str(published)
+        .map_err(|error| Failure::new(format!("claims of a paper: {error}")))?;
     Ok(file.claim)
 }

@@ -1,28 +1,24 @@
-//! `rackmem reproduce`: what a paper says, experiments on the model, verdicts.
+//! `rackmem reproduce`: what a paper says, experiments, verdicts.
 //!
-//! [`claims`] reads what the paper says. [`checks`] says of each claim how it is measured, and
-//! [`not_checkable`] of each of the others why it is not: together they name every claim. A check
-//! asks [`results`] for the reports of the experiments it needs, so the runs that a selection
-//! needs are found by asking once for nothing. [`tolerance`] is the one place where is written how
-//! near is near enough.
+//! [`paper`] is the frame: [`claims`] reads what a paper says; each of its checks says of a claim
+//! how it is measured, and a list says of each of the others why it is not: together they name every
+//! claim. A check asks [`results`] for the reports of the experiments it needs, so the runs that a
+//! selection needs are found by asking once for nothing. [`tolerance`] is the one place where is
+//! written how near is near enough.
+//!
+//! [`manycore_ni`] and [`sonuma`] are the papers.
 
-pub mod beyond;
-pub mod checks;
 pub mod claims;
-pub mod curves;
-pub mod experiment;
-pub mod explanations;
-pub mod figure;
-pub mod not_checkable;
+pub mod manycore_ni;
 pub mod outcome;
+pub mod paper;
 pub mod pool;
 pub mod render;
 pub mod results;
+pub mod sonuma;
 pub mod tolerance;
 pub mod verdict;
 pub mod write;
 
 #[cfg(test)]
-mod fabricated;
-#[cfg(test)]
-mod tests;
+mod accounted;

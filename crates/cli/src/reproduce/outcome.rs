@@ -4,15 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::beyond::{self, Beyond};
-use super::checks::{self, Check};
 use super::claims::Claim;
-use super::curves;
-use super::experiment::{Effort, Experiment};
-use super::explanations;
-use super::figure::Figure;
-use super::not_checkable;
-use super::results::{Known, Results};
+use super::paper::{Check, Paper, Part};
+use super::results::{Experiment, Results};
 use super::tolerance::Class;
 use super::verdict::{Finding, Measured, Verdict, judge};
 use crate::plot::lines::Plot;
@@ -25,7 +19,7 @@ pub struct Judged {
     pub id: String,
     /// Part of the paper that it is shown with.
     #[serde(skip)]
-    pub figure: Option<Figure>,
+    pub part: Option<Part>,
     /// What the paper says; orderings and words have no value.
     pub published: Option<f64>,
     /// What the model gives; of an ordering, its left side; of words, 1 if they are so.
@@ -77,19 +71,49 @@ pub struct FailedRun {
     pub problem: String,
 }
 
+/// A figure of the paper as curves.
+#[derive(Clone, Debug, Serialize)]
+pub struct Curves {
+    /// Part of the paper that they are shown with.
+    #[serde(skip)]
+    pub part: Part,
+    /// The curves.
+    #[serde(flatten)]
+    pub plot: Plot,
+}
+
+/// A figure without a published one to be held against.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beyond {
+    /// Part of the paper that it is shown with.
+    #[serde(skip)]
+    pub part: Part,
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
 /// All that a reproduction gives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The paper.
     pub paper: &'static str,
+    /// Its parts, in its order.
+    #[serde(skip)]
+    pub parts: &'static [Part],
     /// How much was run.
     pub effort: &'static str,
+    /// What has to be known before all verdicts.
+    pub notes: Vec<String>,
     /// Counts of verdicts.
     pub summary: Summary,
     /// All claims of the selection, in the order of the file.
     pub claims: Vec<Judged>,
     /// Curves by name of the figure.
-    pub curves: BTreeMap<String, Plot>,
+    pub curves: BTreeMap<String, Curves>,
     /// What the paper does not have.
     pub beyond: Vec<Beyond>,
     /// Runs that failed.
@@ -97,44 +121,87 @@ pub struct Outcome {
 }
 
 /// Whether a part is selected; nothing selected means everything.
-fn selected(selection: Option<Figure>, figure: Figure) -> bool {
-    selection.is_none_or(|only| only == figure)
+fn selected(selection: Option<Part>, part: Part) -> bool {
+    selection.is_none_or(|only| only == part)
 }
 
-/// The experiments that a selection needs.
-pub fn plan(effort: Effort, selection: Option<Figure>) -> BTreeSet<Experiment> {
-    let results = Results::planning(effort);
-    for (figure, checks) in checks::ALL {
-        if selected(selection, figure) {
-            for check in checks {
-                // Only what it asks for matters.
-                let _ = (check.measure)(&results);
+/// The experiments that a selection needs and that have not been made. Some are only known when
+/// others have been made: ask again then.
+pub fn plan<E: Experiment>(
+    paper: &Paper<E>,
+    results: &mut Results<E>,
+    selection: Option<Part>,
+) -> BTreeSet<E> {
+    results.plan(|results| {
+        for &(part, checks) in paper.checks {
+            if selected(selection, part) {
+                for check in checks {
+                    // Only what it asks for matters.
+                    let _ = (check.measure)(results);
+                }
             }
         }
-    }
-    curves::all(&results, selection);
-    beyond::all(&results, selection);
-    results.asked()
+        curves(paper, results, selection);
+        beyond(paper, results, selection);
+    })
 }
 
 /// Judges the claims of a selection.
-pub fn evaluate(
+pub fn evaluate<E: Experiment>(
+    paper: &Paper<E>,
     claims: &[Claim],
-    results: &Results,
-    selection: Option<Figure>,
-    failed_runs: Vec<FailedRun>,
+    results: &Results<E>,
+    selection: Option<Part>,
 ) -> Outcome {
-    let judged = claims.iter().map(|claim| one(claim, results, selection));
+    let judged = claims.iter().map(|claim| one(paper, claim, results, selection));
     let claims: Vec<Judged> = judged.flatten().collect();
     Outcome {
-        paper: "manycore-ni",
+        paper: paper.name,
+        parts: paper.parts,
         effort: results.effort.name(),
+        notes: (paper.notes)(results),
         summary: summary(&claims),
         claims,
-        curves: curves::all(results, selection),
-        beyond: beyond::all(results, selection),
-        failed_runs,
+        curves: curves(paper, results, selection),
+        beyond: beyond(paper, results, selection),
+        failed_runs: failed(results),
     }
+}
+
+/// The curves of a selection by name; those whose runs failed are left out.
+fn curves<E: Experiment>(
+    paper: &Paper<E>,
+    results: &Results<E>,
+    selection: Option<Part>,
+) -> BTreeMap<String, Curves> {
+    let wanted = paper.sheets.iter().filter(|&&(_, part, _)| selected(selection, part));
+    let drawn = wanted.filter_map(|&(name, part, draw)| {
+        Some((name.to_owned(), Curves { part, plot: draw(results).ok()? }))
+    });
+    drawn.collect()
+}
+
+/// What the paper does not have; what runs failed to give is left out.
+fn beyond<E: Experiment>(
+    paper: &Paper<E>,
+    results: &Results<E>,
+    selection: Option<Part>,
+) -> Vec<Beyond> {
+    let mut all = Vec::new();
+    for &(part, rows) in paper.beyond {
+        if !selected(selection, part) {
+            continue;
+        }
+        for (name, value, unit) in rows(results) {
+            all.extend(value.ok().map(|value| Beyond { part, name, value, unit }));
+        }
+    }
+    all
+}
+
+fn failed<E: Experiment>(results: &Results<E>) -> Vec<FailedRun> {
+    let problems = results.runs().filter_map(|(run, report)| Some((run, report.err()?)));
+    problems.map(|(run, problem)| FailedRun { experiment: run.name(), problem }).collect()
 }
 
 fn summary(claims: &[Judged]) -> Summary {
@@ -152,27 +219,26 @@ fn summary(claims: &[Judged]) -> Summary {
     }
 }
 
-fn one(claim: &Claim, results: &Results, selection: Option<Figure>) -> Option<Judged> {
+fn one<E: Experiment>(
+    paper: &Paper<E>,
+    claim: &Claim,
+    results: &Results<E>,
+    selection: Option<Part>,
+) -> Option<Judged> {
     let id = claim.short_id();
-    let found = checks::ALL.iter().find_map(|&(figure, checks)| {
-        checks.iter().find(|check| check.id == id).map(|check| (figure, check))
-    });
-    match found {
-        Some((figure, check)) => selected(selection, figure)
-            .then(|| measured(claim, figure, check, (check.measure)(results))),
-        None => {
-            let figure = Figure::of_id(id);
-            let reason = not_checkable::reason(id).unwrap_or("nobody has said how to check it");
-            (selection.is_none() || selection == figure)
-                .then(|| untestable(claim, figure, reason.to_owned()))
-        }
+    if let Some((part, check)) = paper.check(id) {
+        let measurement = Measurement { claim, part, check, explanation: paper.explanation(id) };
+        return selected(selection, part).then(|| measurement.judged(results));
     }
+    let part = (paper.part_of)(id);
+    let reason = paper.why_not(id).unwrap_or("nobody has said how to check it");
+    (selection.is_none() || selection == part).then(|| untestable(claim, part, reason.to_owned()))
 }
 
-fn untestable(claim: &Claim, figure: Option<Figure>, why: String) -> Judged {
+fn untestable(claim: &Claim, part: Option<Part>, why: String) -> Judged {
     Judged {
         id: claim.id.clone(),
-        figure,
+        part,
         published: claim.value,
         measured: None,
         against: None,
@@ -188,76 +254,90 @@ fn untestable(claim: &Claim, figure: Option<Figure>, why: String) -> Judged {
     }
 }
 
-fn measured(claim: &Claim, figure: Figure, check: &Check, finding: Known<Finding>) -> Judged {
-    let finding = match finding {
-        Ok(finding) => finding,
-        // Not to be able to run it is the model's failure, not a property of the claim.
-        Err(missing) => {
-            let judged = untestable(claim, Some(figure), missing);
-            let (verdict, class) = (Verdict::Missed, Some(check.class));
-            return Judged { verdict, class, by_run: check.needs_run(), ..judged };
+/// A claim and how it is measured.
+struct Measurement<'a, E: Experiment> {
+    claim: &'a Claim,
+    part: Part,
+    check: &'a Check<E>,
+    /// Why it is missed, if somebody has said so.
+    explanation: Option<&'static str>,
+}
+
+impl<E: Experiment> Measurement<'_, E> {
+    fn judged(&self, results: &Results<E>) -> Judged {
+        let Measurement { claim, check, .. } = self;
+        let none = untestable(claim, Some(self.part), String::new());
+        let by_run = check.needs_run(results);
+        let finding = match (check.measure)(results) {
+            Ok(finding) => finding,
+            // Not to be able to run it is the model's failure, not a property of the claim.
+            Err(why) => {
+                let (verdict, class) = (Verdict::Missed, Some(check.class));
+                return Judged { verdict, class, by_run, why, ..none };
+            }
+        };
+        let verdict = judge(claim, check.class, finding.measured);
+        let (measured, against) = match finding.measured {
+            Measured::Number(value) => (value, None),
+            Measured::Sides(left, right) => (left, Some(right)),
+            Measured::Fact(holds) => (f64::from(u8::from(holds)), None),
+            Measured::Nothing => return Judged { why: finding.remark, ..none },
+        };
+        let base = against.or(claim.value).filter(|&base| base != 0.0);
+        Judged {
+            measured: Some(measured),
+            against,
+            ratio: base.map(|base| measured / base),
+            verdict,
+            class: Some(check.class),
+            allowed: Some(check.class.tolerance().words),
+            by_run,
+            read_so: !check.reading.is_empty(),
+            unit: finding.unit.unwrap_or(&claim.unit).to_owned(),
+            why: self.why(&finding, verdict),
+            ..none
         }
-    };
-    let verdict = judge(claim, check.class, finding.measured);
-    let (measured, against) = match finding.measured {
-        Measured::Number(value) => (value, None),
-        Measured::Sides(left, right) => (left, Some(right)),
-        Measured::Fact(holds) => (f64::from(u8::from(holds)), None),
-    };
-    let base = against.or(claim.value).filter(|&base| base != 0.0);
-    Judged {
-        measured: Some(measured),
-        against,
-        ratio: base.map(|base| measured / base),
-        verdict,
-        class: Some(check.class),
-        allowed: Some(check.class.tolerance().words),
-        by_run: check.needs_run(),
-        read_so: !check.reading.is_empty(),
-        unit: finding.unit.unwrap_or(&claim.unit).to_owned(),
-        why: why(claim, check, &finding, verdict),
-        ..untestable(claim, Some(figure), String::new())
     }
-}
 
-fn why(claim: &Claim, check: &Check, finding: &Finding, verdict: Verdict) -> String {
-    let mut parts = Vec::new();
-    if verdict == Verdict::Missed {
-        let explained = explanations::of(claim.short_id()).map(str::to_owned);
-        parts.push(explained.unwrap_or_else(|| generic(claim, check, finding.measured)));
+    fn why(&self, finding: &Finding, verdict: Verdict) -> String {
+        let mut parts = Vec::new();
+        if verdict == Verdict::Missed {
+            let explained = self.explanation.map(str::to_owned);
+            parts.push(explained.unwrap_or_else(|| self.generic(finding.measured)));
+        }
+        if !self.check.reading.is_empty() {
+            parts.push(format!("read so: {}", self.check.reading));
+        }
+        if !finding.remark.is_empty() {
+            parts.push(finding.remark.clone());
+        }
+        parts.join("; ")
     }
-    if !check.reading.is_empty() {
-        parts.push(format!("read so: {}", check.reading));
-    }
-    if !finding.remark.is_empty() {
-        parts.push(finding.remark.clone());
-    }
-    parts.join("; ")
-}
 
-/// What the figures alone say of a missed claim.
-fn generic(claim: &Claim, check: &Check, measured: Measured) -> String {
-    let row = check.class.tolerance();
-    let three = size::three_digits;
-    match (measured, claim.value) {
-        (Measured::Fact(_), _) => "the machine is not so".to_owned(),
-        (Measured::Sides(left, right), _) => format!(
-            "{} {} {} is not so (allowed: {})",
-            three(left),
-            claim.relation.sign(),
-            three(right),
-            row.words
-        ),
-        (Measured::Number(value), Some(published)) => format!(
-            "{} {}, the paper has {} {} (allowed: {})",
-            three(value),
-            claim.unit,
-            claim.relation.sign(),
-            three(published),
-            row.words
-        ),
-        (Measured::Number(value), None) => {
-            format!("{} has nothing to be held against", three(value))
+    /// What the figures alone say of a missed claim.
+    fn generic(&self, measured: Measured) -> String {
+        let (claim, row) = (self.claim, self.check.class.tolerance());
+        let three = size::three_digits;
+        match (measured, claim.value) {
+            (Measured::Fact(_) | Measured::Nothing, _) => "the machine is not so".to_owned(),
+            (Measured::Sides(left, right), _) => format!(
+                "{} {} {} is not so (allowed: {})",
+                three(left),
+                claim.relation.sign(),
+                three(right),
+                row.words
+            ),
+            (Measured::Number(value), Some(published)) => format!(
+                "{} {}, the paper has {} {} (allowed: {})",
+                three(value),
+                claim.unit,
+                claim.relation.sign(),
+                three(published),
+                row.words
+            ),
+            (Measured::Number(value), None) => {
+                format!("{} has nothing to be held against", three(value))
+            }
         }
     }
 }

@@ -6,17 +6,18 @@ use std::thread;
 
 use rackmem_sim::machine::Machine;
 use rackmem_sim::report::Report;
-use rackmem_sim::run::{self, Options, RunError};
+use rackmem_sim::run::{self, Options};
 
+use super::results::Known;
 use crate::console;
 
 /// A run that is asked for.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct Job<W> {
     /// What it is called while it runs.
     pub name: String,
     /// What is run.
-    pub machine: Machine,
+    pub work: W,
     /// How long it takes, compared with the others: the longest start first.
     pub cost: u64,
 }
@@ -27,27 +28,27 @@ pub fn threads(wanted: Option<u16>) -> usize {
     wanted.map_or(all, usize::from)
 }
 
-/// Runs all jobs; results come in the order of the jobs.
-pub fn run(jobs: &[Job], threads: usize) -> Vec<Result<Report, RunError>> {
-    run_with(jobs, threads, &|machine| run::run(machine, &Options::default()))
+/// Runs machines; results come in the order of the jobs.
+pub fn run(jobs: &[Job<Machine>], threads: usize) -> Vec<Known<Report>> {
+    let run = |machine: &Machine| run::run(&alone(machine), &Options::default());
+    each(jobs, threads, &|machine| run(machine).map_err(|error| error.to_string()))
 }
 
-/// As [`run`], with another model.
-fn run_with(
-    jobs: &[Job],
+/// Does each piece of work; results come in the order of the jobs.
+pub fn each<W: Sync, R: Send>(
+    jobs: &[Job<W>],
     threads: usize,
-    model: &(dyn Fn(&Machine) -> Result<Report, RunError> + Sync),
-) -> Vec<Result<Report, RunError>> {
+    work: &(dyn Fn(&W) -> Known<R> + Sync),
+) -> Vec<Known<R>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| std::cmp::Reverse(jobs[job].cost));
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Report, RunError>>>> =
-        jobs.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Known<R>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let bar = console::steps(jobs.len() as u64);
-    let work = || {
+    let take = || {
         while let Some(&job) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             bar.set_message(jobs[job].name.clone());
-            let result = model(&alone(&jobs[job].machine));
+            let result = work(&jobs[job].work);
             if let Ok(mut place) = results[job].lock() {
                 *place = Some(result);
             }
@@ -56,11 +57,11 @@ fn run_with(
     };
     thread::scope(|scope| {
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            scope.spawn(work);
+            scope.spawn(take);
         }
     });
     bar.finish_and_clear();
-    let lost = || Err(RunError::Stuck("the run has ended without a result".to_owned()));
+    let lost = || Err("the run has ended without a result".to_owned());
     let result = |place: Mutex<Option<_>>| place.into_inner().ok().flatten().unwrap_or_else(lost);
     results.into_iter().map(result).collect()
 }
@@ -78,23 +79,17 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_jobs_whatever_runs_first() {
-        let job = |number: u64| Job {
-            name: String::new(),
-            machine: Machine { seed: number, ..Machine::default() },
-            cost: number % 7,
-        };
-        let jobs: Vec<Job> = (0..50).map(job).collect();
+        let job = |number: u64| Job { name: String::new(), work: number, cost: number % 7 };
+        let jobs: Vec<Job<u64>> = (0..50).map(job).collect();
         let started = Mutex::new(Vec::new());
-        let model = |machine: &Machine| {
-            started.lock().unwrap().push(machine.seed % 7);
-            Ok(Report { cycles: machine.seed, ..Report::default() })
+        let model = |&number: &u64| {
+            started.lock().unwrap().push(number % 7);
+            Ok(number)
         };
         for threads in [1, 4, 100] {
             started.lock().unwrap().clear();
-            let results = run_with(&jobs, threads, &model);
-            let cycles: Vec<u64> =
-                results.into_iter().map(|report| report.unwrap().cycles).collect();
-            assert_eq!(cycles, (0..50).collect::<Vec<_>>());
+            let results: Known<Vec<u64>> = each(&jobs, threads, &model).into_iter().collect();
+            assert_eq!(results.unwrap(), (0..50).collect::<Vec<_>>());
             if threads == 1 {
                 assert!(started.lock().unwrap().is_sorted_by(|a, b| a >= b));
             }

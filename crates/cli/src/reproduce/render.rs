@@ -1,8 +1,7 @@
 //! An outcome for people.
 
-use super::curves;
-use super::figure::Figure;
 use super::outcome::{Judged, Outcome};
+use super::paper::Part;
 use super::tolerance::Class;
 use super::verdict::Verdict;
 use crate::console::{self, Align, Table};
@@ -14,9 +13,12 @@ const WIDTH: usize = 96;
 
 /// The whole report.
 pub fn outcome(outcome: &Outcome, colour: bool) -> String {
-    let mut text = String::new();
-    for figure in Figure::ALL {
-        text += &section(outcome, figure, colour);
+    let mut text: String = outcome.notes.iter().map(|note| wrapped(note, WIDTH, "")).collect();
+    if !text.is_empty() {
+        text += "\n";
+    }
+    for &part in outcome.parts {
+        text += &section(outcome, part, colour);
     }
     let missed = |judged: &Judged| judged.verdict == Verdict::Missed;
     let untestable = |judged: &Judged| judged.verdict == Verdict::Untestable;
@@ -76,21 +78,20 @@ pub fn summary(outcome: &Outcome, colour: bool) -> String {
     rest + &console::paint(&line, "1", colour) + "\n"
 }
 
-fn section(outcome: &Outcome, figure: Figure, colour: bool) -> String {
+fn section(outcome: &Outcome, part: Part, colour: bool) -> String {
     let testable =
-        |judged: &&Judged| judged.figure == Some(figure) && judged.verdict != Verdict::Untestable;
+        |judged: &&Judged| judged.part == Some(part) && judged.verdict != Verdict::Untestable;
     let judged: Vec<&Judged> = outcome.claims.iter().filter(testable).collect();
     if judged.is_empty() {
         return String::new();
     }
-    let mut text = console::paint(figure.title(), "1", colour) + "\n\n";
+    let mut text = console::paint(part.title, "1", colour) + "\n\n";
     text += &coloured(&table(&judged), &judged, colour);
-    for (name, plot) in &outcome.curves {
-        if curves::figure_of(name) == Some(figure) {
-            text += &format!("\n{} ({})\n{}", plot.title, plot.y, points(plot).render());
-        }
+    for curves in outcome.curves.values().filter(|curves| curves.part == part) {
+        let plot = &curves.plot;
+        text += &format!("\n{} ({})\n{}", plot.title, plot.y, points(plot).render());
     }
-    text += &beyond(outcome, figure);
+    text += &beyond(outcome, part);
     text + "\n"
 }
 
@@ -138,9 +139,9 @@ fn short(id: &str) -> &str {
     id.split_once('/').map_or(id, |(_, rest)| rest)
 }
 
-/// As the paper prints it.
+/// As the paper prints it: without what binary fractions add.
 fn exact(value: f64) -> String {
-    format!("{value}")
+    format!("{}", (value * 1e9).round() / 1e9)
 }
 
 /// Green and red for the verdict, which is the last word of its line.
@@ -188,8 +189,8 @@ fn points(plot: &Plot) -> Table {
     table
 }
 
-fn beyond(outcome: &Outcome, figure: Figure) -> String {
-    let rows: Vec<_> = outcome.beyond.iter().filter(|beyond| beyond.figure == figure).collect();
+fn beyond(outcome: &Outcome, part: Part) -> String {
+    let rows: Vec<_> = outcome.beyond.iter().filter(|beyond| beyond.part == part).collect();
     if rows.is_empty() {
         return String::new();
     }

@@ -1,12 +1,8 @@
-//! The reports of all runs, and the quantities that claims speak of.
+//! The reports of all runs.
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-
-use rackmem_sim::machine::{self, Machine};
-use rackmem_sim::report::{Latency, LinkLoad, Report};
-
-use super::experiment::{Chip, Design, Effort, Experiment, LARGE, Routing};
 
 /// Why something is not known.
 pub type Missing = String;
@@ -14,250 +10,103 @@ pub type Missing = String;
 /// A quantity that a run may fail to give.
 pub type Known<T> = Result<T, Missing>;
 
-/// The reports of all runs.
-pub struct Results {
-    /// How much was run.
-    pub effort: Effort,
-    reports: BTreeMap<Experiment, Known<Report>>,
-    /// While planning: what has been asked for.
-    asked: Option<RefCell<BTreeSet<Experiment>>>,
-    blank: Report,
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Fewer sizes, shorter runs.
+    Quick,
+    /// As in the paper.
+    Full,
 }
 
-/// The parts of the latency of the NUMA machine, as the paper projects it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Projection {
-    /// Execution of the load.
-    pub load: f64,
-    /// To the chip's edge.
-    pub to_edge: f64,
-    /// To the other chip.
-    pub network_out: f64,
-    /// There.
-    pub rrpp: f64,
-    /// Back.
-    pub network_back: f64,
-    /// From the edge to the core.
-    pub to_core: f64,
-}
-
-impl Projection {
-    /// The sum.
-    pub fn total(&self) -> f64 {
-        self.load + self.to_edge + self.network_out + self.rrpp + self.network_back + self.to_core
-    }
-}
-
-impl Results {
-    /// What was found out.
-    pub fn new(effort: Effort, reports: BTreeMap<Experiment, Known<Report>>) -> Results {
-        Results { effort, reports, asked: None, blank: Report::default() }
-    }
-
-    /// No runs yet: whatever is asked for is noted, and answered with something.
-    pub fn planning(effort: Effort) -> Results {
-        Results {
-            effort,
-            reports: BTreeMap::new(),
-            asked: Some(RefCell::default()),
-            blank: blank(),
+impl Effort {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effort::Quick => "quick",
+            Effort::Full => "full",
         }
     }
+}
 
-    /// What has been asked for while planning.
-    pub fn asked(self) -> BTreeSet<Experiment> {
-        self.asked.map(RefCell::into_inner).unwrap_or_default()
+/// A run that claims are measured by.
+pub trait Experiment: Clone + Ord {
+    /// What a run gives.
+    type Report;
+    /// What all runs of a reproduction have in common, and checks may ask for, too.
+    type Setting: Clone;
+
+    /// Its name.
+    fn name(&self) -> String;
+
+    /// A report that answers every question with something.
+    fn blank() -> Self::Report;
+}
+
+/// The reports of all runs, of which papers' quantities are computed.
+///
+/// The runs that checks need are found by letting them ask: what is not known yet is noted, and
+/// answered with a blank report.
+pub struct Results<E: Experiment> {
+    /// How much was run.
+    pub effort: Effort,
+    /// What all runs have in common.
+    pub setting: E::Setting,
+    reports: BTreeMap<E, Known<E::Report>>,
+    /// While planning: what has been asked for and is not known.
+    asked: Option<RefCell<BTreeSet<E>>>,
+    blank: E::Report,
+}
+
+impl<E: Experiment> Results<E> {
+    /// No runs yet.
+    pub fn new(effort: Effort, setting: E::Setting) -> Results<E> {
+        Results { effort, setting, reports: BTreeMap::new(), asked: None, blank: E::blank() }
+    }
+
+    /// Adds what was found out.
+    pub fn extend(&mut self, reports: impl IntoIterator<Item = (E, Known<E::Report>)>) {
+        self.reports.extend(reports);
+    }
+
+    /// The runs that somebody asks for and that have not been made.
+    pub fn plan(&mut self, ask: impl FnOnce(&Results<E>)) -> BTreeSet<E> {
+        self.asked = Some(RefCell::default());
+        ask(self);
+        self.asked.take().map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Something to go on with, if this is planning.
+    pub fn planned<T>(&self, something: T) -> Option<T> {
+        self.asked.is_some().then_some(something)
+    }
+
+    /// Whether a run has been made, well or not.
+    pub fn knows(&self, experiment: &E) -> bool {
+        self.reports.contains_key(experiment)
     }
 
     /// The report of a run.
     ///
     /// # Errors
     /// The run failed or was not made.
-    pub fn report(&self, experiment: Experiment) -> Known<&Report> {
-        if let Some(asked) = &self.asked {
-            asked.borrow_mut().insert(experiment);
-            return Ok(&self.blank);
-        }
-        match self.reports.get(&experiment) {
-            Some(Ok(report)) => Ok(report),
-            Some(Err(problem)) => Err(format!("the run {} failed: {problem}", experiment.name())),
-            None => Err(format!("the run {} was not made", experiment.name())),
-        }
-    }
-
-    /// Simulated cycles of all runs.
-    pub fn cycles(&self) -> u64 {
-        self.reports.values().flatten().map(|report| report.cycles).sum()
-    }
-
-    /// Mean time of a stage.
-    ///
-    /// # Errors
-    /// The run is missing or has no such stage.
-    pub fn stage(&self, experiment: Experiment, stage: &str) -> Known<f64> {
-        let found = self.report(experiment)?.stage(stage);
-        let planned = self.asked.is_some().then_some(1.0);
-        found.or(planned).ok_or_else(|| format!("{} reports no stage {stage}", experiment.name()))
-    }
-
-    /// Sum of stages.
-    ///
-    /// # Errors
-    /// As [`Results::stage`].
-    pub fn stages(&self, experiment: Experiment, stages: &[&str]) -> Known<f64> {
-        stages.iter().map(|stage| self.stage(experiment, stage)).sum()
-    }
-
-    /// A counter.
-    ///
-    /// # Errors
-    /// The run is missing or has no such counter.
-    pub fn stat(&self, experiment: Experiment, path: &str) -> Known<f64> {
-        let found = self.report(experiment)?.stat(path);
-        let planned = self.asked.is_some().then_some(1.0);
-        found.or(planned).ok_or_else(|| format!("{} reports no counter {path}", experiment.name()))
-    }
-
-    /// Mean latency.
-    ///
-    /// # Errors
-    /// The run is missing or measured none.
-    pub fn total(&self, experiment: Experiment) -> Known<f64> {
-        let latency = self.report(experiment)?.latency;
-        let none = || format!("{} reports no latency", experiment.name());
-        latency.map(|latency| latency.mean_cycles).ok_or_else(none)
-    }
-
-    /// Application bandwidth.
-    ///
-    /// # Errors
-    /// The run is missing.
-    pub fn app(&self, experiment: Experiment) -> Known<f64> {
-        Ok(self.report(experiment)?.app_gbps)
-    }
-
-    /// The largest bandwidth of these runs, and the run that gave it.
-    fn best(&self, runs: impl IntoIterator<Item = Experiment>) -> Known<(f64, Experiment)> {
-        let mut best: Option<(f64, Experiment)> = None;
-        for run in runs {
-            let gbps = self.app(run)?;
-            if best.is_none_or(|(most, _)| gbps > most) {
-                best = Some((gbps, run));
+    pub fn report(&self, experiment: impl Borrow<E>) -> Known<&E::Report> {
+        let experiment = experiment.borrow();
+        match (self.reports.get(experiment), &self.asked) {
+            (Some(Ok(report)), _) => Ok(report),
+            (Some(Err(problem)), _) => {
+                Err(format!("the run {} failed: {problem}", experiment.name()))
             }
+            (None, Some(asked)) => {
+                asked.borrow_mut().insert(experiment.clone());
+                Ok(&self.blank)
+            }
+            (None, None) => Err(format!("the run {} was not made", experiment.name())),
         }
-        best.ok_or_else(|| "no runs to look for a peak".to_owned())
     }
 
-    /// The peak of a design over all sizes.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn peak(&self, design: Design, chip: Chip) -> Known<(f64, Experiment)> {
-        let run = |&bytes| Experiment::bandwidth(design, bytes).on(chip);
-        self.best(self.effort.bandwidth_sizes().iter().map(run))
-    }
-
-    /// The largest bandwidth that any design reaches with this routing for large objects, and the
-    /// run.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn routed_peak(&self, routing: Routing) -> Known<(f64, Experiment)> {
-        let run = |design| Experiment::bandwidth(design, LARGE).routed(routing);
-        self.best(Design::MESSAGING.map(run))
-    }
-
-    /// The NUMA machine at one hop, projected as the paper does (section 6.1.1): a load of one
-    /// cycle, and all else as the split design has it.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn numa(&self) -> Known<Projection> {
-        let split = Experiment::latency(Design::Split, 64);
-        Ok(Projection {
-            load: 1.0,
-            to_edge: self.stage(split, "to_backend")?,
-            network_out: self.stage(split, "network_out")?,
-            rrpp: self.stage(split, "rrpp")?,
-            network_back: self.stage(split, "network_back")?,
-            to_core: self.stage(split, "to_rcp_frontend")?,
-        })
-    }
-
-    /// The same at other sizes (section 6.1.3): the split design without its interactions with
-    /// queue pairs.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn numa_at(&self, bytes: u32) -> Known<f64> {
-        let split = |bytes| self.total(Experiment::latency(Design::Split, bytes));
-        Ok(split(bytes)? - (split(64)? - self.numa()?.total()))
-    }
-
-    /// What a hop more between the chips adds to a round trip.
-    ///
-    /// # Errors
-    /// The machine file is damaged.
-    pub fn round_trip_hop(&self) -> Known<f64> {
-        let machine = self.mesh()?;
-        Ok(2.0 * machine.cycles(machine.network.hop_latency_ns) as f64)
-    }
-
-    /// Latency of a block over so many hops, projected from one hop as in Figure 5.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn projected(&self, design: Design, hops: u32) -> Known<f64> {
-        let one = match design {
-            Design::Numa => self.numa()?.total(),
-            design => self.total(Experiment::latency(design, 64))?,
-        };
-        Ok(one + self.round_trip_hop()? * f64::from(hops - 1))
-    }
-
-    /// Overhead over the projected NUMA machine, in per cent.
-    ///
-    /// # Errors
-    /// A run is missing.
-    pub fn overhead(&self, design: Design, hops: u32) -> Known<f64> {
-        Ok(100.0 * (self.projected(design, hops)? / self.projected(Design::Numa, hops)? - 1.0))
-    }
-
-    /// The machine of the paper.
-    ///
-    /// # Errors
-    /// Its file is damaged.
-    pub fn mesh(&self) -> Known<Machine> {
-        machine::load("manycore-ni", &[]).map_err(|error| error.to_string())
-    }
-
-    /// The one with NOC-Out.
-    ///
-    /// # Errors
-    /// Its file is damaged.
-    pub fn noc_out(&self) -> Known<Machine> {
-        machine::load("manycore-ni-noc-out", &[]).map_err(|error| error.to_string())
-    }
-}
-
-/// A report that answers every question with something.
-fn blank() -> Report {
-    let latency = Latency {
-        count: 1,
-        mean_cycles: 1.0,
-        min_cycles: 1,
-        p50_cycles: 1,
-        p99_cycles: 1,
-        max_cycles: 1,
-    };
-    let link = |from, to| LinkLoad { from, to, utilisation: 0.5 };
-    Report {
-        latency: Some(latency),
-        rcp_gbps: 1.0,
-        rrpp_gbps: 1.0,
-        app_gbps: 2.0,
-        noc_gbps: 3.0,
-        links: vec![link((0, 0), (0, 1)), link((4, 0), (5, 0)), link((9, 0), (9, 1))],
-        ..Report::default()
+    /// All runs that have been made, with their reports if they went well.
+    pub fn runs(&self) -> impl Iterator<Item = (&E, Known<&E::Report>)> {
+        self.reports.iter().map(|(run, report)| (run, report.as_ref().map_err(String::clone)))
     }
 }

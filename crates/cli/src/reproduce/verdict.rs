@@ -14,6 +14,8 @@ pub enum Measured {
     Sides(f64, f64),
     /// Whether something that the paper says in words is so.
     Fact(bool),
+    /// Nothing: this host or these runs do not allow to. The remark says why.
+    Nothing,
 }
 
 /// A measurement and what is to be said about it.
@@ -45,6 +47,11 @@ impl Finding {
     /// Whether something is so.
     pub fn fact(holds: bool) -> Finding {
         Finding::of(Measured::Fact(holds))
+    }
+
+    /// Why nothing can be measured here.
+    pub fn nothing(why: impl Into<String>) -> Finding {
+        Finding::of(Measured::Nothing).remark(why)
     }
 
     /// The same with details.
@@ -86,6 +93,7 @@ impl Verdict {
 /// Compares.
 pub fn judge(claim: &Claim, class: Class, measured: Measured) -> Verdict {
     let holds = match (measured, claim.value) {
+        (Measured::Nothing, _) => return Verdict::Untestable,
         (Measured::Fact(holds), _) => holds,
         (Measured::Sides(left, right), _) => sides(claim.relation, class, left, right),
         (Measured::Number(measured), Some(published)) => {
@@ -145,7 +153,7 @@ mod tests {
 
     fn claim(value: Option<f64>, relation: Relation) -> Claim {
         Claim {
-            id: "manycore-ni/x".to_owned(),
+            id: "paper/x".to_owned(),
             place: String::new(),
             kind: Kind::Value,
             metric: String::new(),

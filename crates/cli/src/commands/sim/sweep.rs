@@ -70,7 +70,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<()> {
     let machines: Vec<Machine> = machines.collect::<Result<_>>()?;
     let jobs = points.iter().zip(&machines).map(|(point, machine)| Job {
         name: label(point),
-        machine: machine.clone(),
+        work: machine.clone(),
         cost: u64::from(machine.workload.transfer_bytes),
     });
     let results = pool::run(&jobs.collect::<Vec<_>>(), pool::threads(args.jobs));

@@ -1,8 +1,8 @@
 //! Figure 6 and section 6.1.3: latency by size, unloaded.
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Design, Experiment};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Design, Experiment};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Component, Order};
 use crate::reproduce::verdict::Finding;
 

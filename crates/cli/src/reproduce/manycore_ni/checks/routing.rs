@@ -6,8 +6,8 @@ use rackmem_sim::machine::spec::NocRouting;
 use rackmem_sim::report::LinkLoad;
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Design, Experiment, LARGE, Routing};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Design, Experiment, LARGE, Routing};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order};
 use crate::reproduce::verdict::Finding;
 

@@ -1,8 +1,8 @@
 //! Figure 7 and section 6.2: bandwidth on the mesh.
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Chip, Design, Experiment, LARGE};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Chip, Design, Experiment, LARGE};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order, Ratio, Reaches};
 use crate::reproduce::verdict::Finding;
 

@@ -81,8 +81,3 @@ pub const NOT_CHECKABLE: &[(&str, &str)] = &[
     ("fig7/metric", "the definition of a metric; it is the one that is used"),
     ("noc-out/organisation", STRUCTURE),
 ];
-
-/// The reason, if this claim cannot be checked.
-pub fn reason(short_id: &str) -> Option<&'static str> {
-    NOT_CHECKABLE.iter().find(|&&(id, _)| id == short_id).map(|&(_, reason)| reason)
-}

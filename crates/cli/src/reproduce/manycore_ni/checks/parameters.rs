@@ -4,8 +4,8 @@ use rackmem_sim::machine::spec::{NiCacheKind, Remote};
 use rackmem_sim::machine::{BLOCK_BYTES, Machine};
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::Effort;
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::results::{Known, Results};
+use crate::reproduce::results::Effort;
 use crate::reproduce::tolerance::Class::Exact;
 use crate::reproduce::verdict::Finding;
 

@@ -2,7 +2,7 @@
 
 use rackmem_sim::machine::{self, Machine, Override};
 
-use crate::failure::{Failure, Result};
+use crate::reproduce::results::{Effort, Known};
 
 /// Which network on chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,7 +196,7 @@ impl Experiment {
     ///
     /// # Errors
     /// A machine file and this table have parted.
-    pub fn machine(&self, effort: Effort) -> Result<Machine> {
+    pub fn machine(&self, effort: Effort) -> Known<Machine> {
         let mut settings = vec![
             Override::new("name", format!("\"{}\"", self.name())),
             Override::new("ni.placement", self.design.name()),
@@ -210,8 +210,7 @@ impl Experiment {
         }
         settings.extend(self.twist.settings());
         settings.extend(effort.settings(self));
-        machine::load(self.base(), &settings)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.name())))
+        machine::load(self.base(), &settings).map_err(|error| format!("{}: {error}", self.name()))
     }
 
     /// Length of a short window. Large reads march in step for some 300 000 cycles from the start,
@@ -240,15 +239,6 @@ impl Twist {
     }
 }
 
-/// How much is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// Fewer sizes, shorter windows.
-    Quick,
-    /// As in the paper.
-    Full,
-}
-
 /// What the paper calls large objects (section 1): bandwidth is at its height there, and routings are
 /// compared.
 pub const LARGE: u32 = 8192;
@@ -257,14 +247,6 @@ pub const LARGE: u32 = 8192;
 const ALL_SIZES: [u32; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 
 impl Effort {
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Effort::Quick => "quick",
-            Effort::Full => "full",
-        }
-    }
-
     /// Sizes of latency curves.
     pub fn latency_sizes(self) -> &'static [u32] {
         match self {

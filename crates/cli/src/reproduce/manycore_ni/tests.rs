@@ -1,85 +1,38 @@
 //! That no claim is forgotten, that checks are wired to the right quantities, and what the
 //! reports look like.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::checks;
-use super::claims::{self, Claim};
-use super::experiment::{Chip, Design, Effort, Experiment};
-use super::explanations::EXPLANATIONS;
+use super::PAPER;
+use super::experiment::{Chip, Design, Experiment};
 use super::fabricated::Perfect;
-use super::figure::Figure;
-use super::not_checkable::{self, NOT_CHECKABLE};
-use super::outcome::{FailedRun, Outcome, evaluate, plan};
-use super::render;
+use super::not_checkable::NOT_CHECKABLE;
+use super::parts;
 use super::results::Results;
-use super::tolerance::Class;
-use super::verdict::Verdict;
-use super::write;
 use crate::plot::svg::assert_well_formed;
+use crate::reproduce::outcome::{self, Outcome};
+use crate::reproduce::paper::Part;
+use crate::reproduce::results::Effort;
+use crate::reproduce::verdict::Verdict;
+use crate::reproduce::{accounted, render, write};
 
-fn all_claims() -> Vec<Claim> {
-    claims::manycore_ni().unwrap()
+fn plan(effort: Effort, part: Option<Part>) -> BTreeSet<Experiment> {
+    outcome::plan(&PAPER, &mut Results::new(effort, ()), part)
+}
+
+fn evaluate(results: &Results, part: Option<Part>) -> Outcome {
+    outcome::evaluate(&PAPER, &accounted::claims(&PAPER), results, part)
 }
 
 fn perfect(effort: Effort) -> Outcome {
-    evaluate(&all_claims(), &Perfect::new().results(effort), None, vec![])
+    evaluate(&Perfect::new().results(effort), None)
 }
 
 #[test]
-fn every_claim_is_either_measured_or_listed_with_a_reason() {
-    let claims: BTreeSet<String> =
-        all_claims().iter().map(|claim| claim.short_id().to_owned()).collect();
-    assert_eq!(claims.len(), all_claims().len(), "two claims have the same name");
-    let mut known = BTreeMap::new();
-    for (_, checks) in checks::ALL {
-        for check in checks {
-            *known.entry(check.id).or_insert(0) += 1;
-        }
-    }
-    for (id, reason) in NOT_CHECKABLE {
-        *known.entry(*id).or_insert(0) += 1;
-        assert!(reason.len() > 20, "{id}: {reason}");
-    }
-    for id in &claims {
-        assert_eq!(known.get(id.as_str()), Some(&1), "{id} must be named exactly once");
-    }
-    for id in known.keys() {
-        assert!(claims.contains(*id), "there is no claim {id}");
-    }
-    for (id, _) in EXPLANATIONS {
-        assert!(claims.contains(*id), "there is no claim {id} to be explained");
-    }
-}
-
-#[test]
-fn contradictory_and_ambiguous_claims_say_how_they_are_read() {
-    for claim in all_claims() {
-        let note = claim.note.as_deref().unwrap_or_default();
-        let odd = ["CONTRADICTION", "AMBIGUOUS", "INFERRED", "DOES NOT ADD UP"];
-        if !odd.iter().any(|word| note.contains(word)) {
-            continue;
-        }
-        let id = claim.short_id();
-        let check = checks::ALL.iter().flat_map(|(_, all)| *all).find(|check| check.id == id);
-        match check {
-            Some(check) => assert!(!check.reading.is_empty(), "{id}"),
-            None => assert!(not_checkable::reason(id).is_some(), "{id}"),
-        }
-    }
-}
-
-#[test]
-fn claims_are_judged_by_the_class_that_their_words_ask_for() {
-    let claims: BTreeMap<String, Claim> =
-        all_claims().into_iter().map(|claim| (claim.short_id().to_owned(), claim)).collect();
-    for check in checks::ALL.iter().flat_map(|(_, all)| *all) {
-        let claim = &claims[check.id];
-        let up_to = claim.quote.contains("up to") && claim.relation.sign() == "<=";
-        assert_eq!(check.class == Class::UpTo, up_to, "{}", check.id);
-        let ordering = matches!(check.class, Class::Order | Class::Reaches);
-        assert_eq!(ordering, claim.value.is_none() && claim.unit != "text", "{}", check.id);
-    }
+fn claims_are_accounted_for() {
+    accounted::every_claim_is_named_once(&PAPER);
+    accounted::odd_claims_say_how_they_are_read(&PAPER);
+    accounted::classes_fit_the_words(&PAPER);
 }
 
 #[test]
@@ -91,7 +44,7 @@ fn with_a_perfect_model_every_claim_holds() {
                 panic!("{} {:?} {:?}: {}", judged.id, judged.measured, judged.against, judged.why);
             }
             let short = judged.id.strip_prefix("manycore-ni/").unwrap();
-            let listed = not_checkable::reason(short).is_some();
+            let listed = PAPER.why_not(short).is_some();
             assert_eq!(
                 judged.verdict == Verdict::Untestable,
                 listed,
@@ -101,7 +54,7 @@ fn with_a_perfect_model_every_claim_holds() {
             );
         }
         assert_eq!(outcome.summary.untestable, NOT_CHECKABLE.len());
-        assert_eq!(outcome.claims.len(), all_claims().len());
+        assert_eq!(outcome.claims.len(), accounted::claims(&PAPER).len());
     }
 }
 
@@ -125,7 +78,7 @@ fn what_is_measured_is_what_the_paper_prints() {
 #[test]
 fn a_worse_model_misses_what_it_should() {
     let perfect = Perfect::new();
-    let mut reports = BTreeMap::new();
+    let mut results = Results::new(Effort::Quick, ());
     for run in plan(Effort::Quick, None) {
         let mut report = perfect.report(run);
         if [512, 8192].contains(&run.bytes)
@@ -133,13 +86,11 @@ fn a_worse_model_misses_what_it_should() {
         {
             report.app_gbps = 150.0;
         }
-        reports.insert(run, Ok(report));
+        results.extend([(run, Ok(report))]);
     }
     let broken = Experiment::latency(Design::Edge, 64).on(Chip::NocOut);
-    reports.insert(broken, Err("no progress".to_owned()));
-    let results = Results::new(Effort::Quick, reports);
-    let failed = FailedRun { experiment: broken.name(), problem: "no progress".to_owned() };
-    let outcome = evaluate(&all_claims(), &results, None, vec![failed]);
+    results.extend([(broken, Err("no progress".to_owned()))]);
+    let outcome = evaluate(&results, None);
     let of =
         |id: &str| outcome.claims.iter().find(|judged| judged.id.ends_with(id)).unwrap().clone();
     let peak = of("fig7/ni-split/peak");
@@ -156,10 +107,10 @@ fn a_worse_model_misses_what_it_should() {
 
 #[test]
 fn a_part_needs_only_its_own_runs() {
-    assert!(plan(Effort::Full, Some(Figure::Table2)).is_empty());
-    let table1 = plan(Effort::Full, Some(Figure::Table1));
+    assert!(plan(Effort::Full, Some(parts::TABLE2)).is_empty());
+    let table1 = plan(Effort::Full, Some(parts::TABLE1));
     assert!(table1.iter().all(|run| !run.loaded && run.bytes == 64), "{table1:?}");
-    assert!(plan(Effort::Quick, Some(Figure::Fig10)).iter().all(|run| run.loaded));
+    assert!(plan(Effort::Quick, Some(parts::FIG10)).iter().all(|run| run.loaded));
     let (quick, full) = (plan(Effort::Quick, None).len(), plan(Effort::Full, None).len());
     assert!(quick * 2 < full && quick < 70, "{quick} {full}");
     for run in plan(Effort::Full, None) {
@@ -172,10 +123,10 @@ fn a_part_needs_only_its_own_runs() {
 fn every_part_has_claims_and_knows_only_its_own() {
     let results = Perfect::new().results(Effort::Quick);
     let mut sum = 0;
-    for figure in Figure::ALL {
-        let outcome = evaluate(&all_claims(), &results, Some(figure), vec![]);
-        assert!(outcome.summary.holds > 0, "{figure:?}");
-        assert!(outcome.claims.iter().all(|judged| judged.figure == Some(figure)));
+    for part in parts::ALL {
+        let outcome = evaluate(&results, Some(part));
+        assert!(outcome.summary.holds > 0, "{part:?}");
+        assert!(outcome.claims.iter().all(|judged| judged.part == Some(part)));
         sum += outcome.summary.holds;
     }
     assert_eq!(sum, perfect(Effort::Quick).summary.holds);
@@ -225,10 +176,7 @@ fn the_json_for_programs() {
 }
 #[test]
 fn parameters_are_told_from_what_takes_a_run() {
-    let needs = |id: &str| {
-        let all = checks::ALL.iter().flat_map(|(_, all)| *all);
-        all.clone().find(|check| check.id == id).unwrap().needs_run()
-    };
+    let needs = |id: &str| PAPER.check(id).unwrap().1.needs_run(&Results::new(Effort::Quick, ()));
     assert!(needs("table3/ni-edge/rrpp") && needs("sec4-3/routing/no-edge-turns"));
     assert!(!needs("table2/l1/ways") && !needs("noc-out/llc-contention"));
 }
@@ -238,10 +186,8 @@ fn everything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let perfect = Perfect::new();
     let results = perfect.results(Effort::Quick);
-    let outcome = evaluate(&all_claims(), &results, None, vec![]);
-    let run = Experiment::bandwidth(Design::Split, 8192);
-    let machines = vec![(run, run.machine(Effort::Quick).unwrap())];
-    write::all(dir.path(), &outcome, &results, &machines).unwrap();
+    let outcome = evaluate(&results, None);
+    write::all(dir.path(), &PAPER, &outcome, &results).unwrap();
     for name in [
         "results.json",
         "fig5.svg",
@@ -264,5 +210,6 @@ fn everything_is_written() {
     }
     let path = dir.path().join("machines/mesh-split-async-8192.toml");
     let again = rackmem_sim::machine::load(path.to_str().unwrap(), &[]).unwrap();
-    assert_eq!(again, machines[0].1);
+    let run = Experiment::bandwidth(Design::Split, 8192);
+    assert_eq!(again, run.machine(Effort::Quick).unwrap());
 }

@@ -1,8 +1,8 @@
 //! Figure 5 and section 6.1.2: more hops between the chips; and the headlines that rest on it.
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Design, Experiment};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Design, Experiment};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bound, Exact, Order, Overhead, UpTo};
 use crate::reproduce::verdict::Finding;
 

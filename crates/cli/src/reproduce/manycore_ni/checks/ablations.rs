@@ -1,8 +1,8 @@
 //! What the paper states and does not measure: something left out or added.
 
 use super::{Check, check};
-use crate::reproduce::experiment::{Design, Experiment, LARGE, Twist};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Design, Experiment, LARGE, Twist};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::Order;
 use crate::reproduce::verdict::Finding;
 

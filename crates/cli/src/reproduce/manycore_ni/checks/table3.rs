@@ -1,8 +1,8 @@
 //! Table 3 and section 6.1.1: the latency of a block, part by part.
 
 use super::{Check, check, number};
-use crate::reproduce::experiment::{Design, Experiment};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Design, Experiment};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Component, Order, Overhead, Total};
 use crate::reproduce::verdict::Finding;
 

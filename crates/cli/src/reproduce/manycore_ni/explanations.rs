@@ -41,8 +41,3 @@ const NO_CDR: &str = "the column at the memory controllers is the bottleneck, he
 
 const NOC_OUT: &str = "queue interactions gain a little less, and transfers a little more, from the \
     butterfly than in the paper, which does not give the pipeline of its routers";
-
-/// The explanation of this claim.
-pub fn of(short_id: &str) -> Option<&'static str> {
-    EXPLANATIONS.iter().find(|&&(id, _)| id == short_id).map(|&(_, text)| text)
-}

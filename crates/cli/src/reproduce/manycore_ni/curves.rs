@@ -1,35 +1,22 @@
 //! The paper's figures as curves.
 
-use std::collections::BTreeMap;
-
 use super::checks::HOPS;
 use super::experiment::{Chip, Design, Experiment, Routing};
-use super::figure::Figure;
+use super::parts;
 use super::results::{Known, Results};
 use crate::plot::lines::{Plot, Series};
+use crate::reproduce::paper::Sheet;
 
-type Draw = fn(&Results) -> Known<Plot>;
-
-const PLOTS: [(&str, Figure, Draw); 7] = [
-    ("fig5", Figure::Fig5, fig5),
-    ("fig5-overhead", Figure::Fig5, fig5_overhead),
-    ("fig6", Figure::Fig6, fig6),
-    ("fig7", Figure::Fig7, fig7),
-    ("routing", Figure::Routing, routing),
-    ("fig9", Figure::Fig9, fig9),
-    ("fig10", Figure::Fig10, fig10),
+/// All, by name.
+pub const SHEETS: &[Sheet<Experiment>] = &[
+    ("fig5", parts::FIG5, fig5),
+    ("fig5-overhead", parts::FIG5, fig5_overhead),
+    ("fig6", parts::FIG6, fig6),
+    ("fig7", parts::FIG7, fig7),
+    ("routing", parts::ROUTING, routing),
+    ("fig9", parts::FIG9, fig9),
+    ("fig10", parts::FIG10, fig10),
 ];
-
-/// The curves of a selection by name; those whose runs failed are left out.
-pub fn all(results: &Results, selection: Option<Figure>) -> BTreeMap<String, Plot> {
-    let wanted = PLOTS.iter().filter(|(_, figure, _)| selection.is_none_or(|only| only == *figure));
-    wanted.filter_map(|(name, _, draw)| Some(((*name).to_owned(), draw(results).ok()?))).collect()
-}
-
-/// The part of the paper that curves of this name belong to.
-pub fn figure_of(name: &str) -> Option<Figure> {
-    PLOTS.iter().find(|(known, ..)| *known == name).map(|&(_, figure, _)| figure)
-}
 
 fn plot(title: &str, x: &str, y: &str, log_x: bool, series: Vec<Series>) -> Plot {
     Plot { title: title.to_owned(), x: x.to_owned(), y: y.to_owned(), log_x, series }

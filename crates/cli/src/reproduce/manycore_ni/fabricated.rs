@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use rackmem_sim::report::{Latency, LinkLoad, Report, Stage, Window};
 
-use super::claims::{self, Claim};
-use super::experiment::{Chip, Design, Effort, Experiment, Routing, Twist};
-use super::outcome::plan;
+use super::PAPER;
+use super::experiment::{Chip, Design, Experiment, Routing, Twist};
 use super::results::Results;
+use crate::reproduce::claims::Claim;
+use crate::reproduce::results::Effort;
+use crate::reproduce::{accounted, outcome};
 
 const STAGES: [(Design, &str, &[&str]); 4] = [
     (
@@ -69,7 +71,7 @@ pub(super) struct Perfect {
 
 impl Perfect {
     pub(super) fn new() -> Perfect {
-        let claims = claims::manycore_ni().unwrap();
+        let claims = accounted::claims(&PAPER);
         let by_id = |claim: Claim| (claim.short_id().to_owned(), claim);
         Perfect { claims: claims.into_iter().map(by_id).collect() }
     }
@@ -81,8 +83,10 @@ impl Perfect {
 
     /// Reports of everything that a reproduction needs.
     pub(super) fn results(&self, effort: Effort) -> Results {
-        let all = plan(effort, None);
-        Results::new(effort, all.into_iter().map(|run| (run, Ok(self.report(run)))).collect())
+        let mut results = Results::new(effort, ());
+        let all = outcome::plan(&PAPER, &mut results, None);
+        results.extend(all.into_iter().map(|run| (run, Ok(self.report(run)))));
+        results
     }
 
     pub(super) fn report(&self, run: Experiment) -> Report {

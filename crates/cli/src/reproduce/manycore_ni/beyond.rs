@@ -1,47 +1,16 @@
 //! What the paper does not have and the model shows: the NUMA machine really modelled, hops really
 //! simulated, all routings side by side.
 
-use serde::Serialize;
-
 use super::checks::columns;
 use super::experiment::{Design, Experiment, LARGE, Routing};
-use super::figure::Figure;
-use super::results::{Known, Results};
+use super::parts;
+use super::results::Results;
 use crate::console;
+use crate::reproduce::paper::{Part, Row, Rows};
 
-/// A figure without a published one to be held against.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Beyond {
-    /// Part of the paper that it is shown with.
-    #[serde(skip)]
-    pub figure: Figure,
-    /// What it is.
-    pub name: String,
-    /// Its value.
-    pub value: f64,
-    /// Its unit.
-    pub unit: &'static str,
-}
-
-/// All of a selection; those whose runs failed are left out.
-pub fn all(results: &Results, selection: Option<Figure>) -> Vec<Beyond> {
-    let parts: [(Figure, Rows); 3] =
-        [(Figure::Table3, numa), (Figure::Fig5, hops), (Figure::Routing, routings)];
-    let wanted =
-        parts.into_iter().filter(|&(figure, _)| selection.is_none_or(|only| only == figure));
-    let mut all = Vec::new();
-    for (figure, rows) in wanted {
-        for (name, value, unit) in rows(results) {
-            if let Ok(value) = value {
-                all.push(Beyond { figure, name, value, unit });
-            }
-        }
-    }
-    all
-}
-
-type Row = (String, Known<f64>, &'static str);
-type Rows = fn(&Results) -> Vec<Row>;
+/// All, by the part of the paper that they are shown with.
+pub const ALL: &[(Part, Rows<Experiment>)] =
+    &[(parts::TABLE3, numa), (parts::FIG5, hops), (parts::ROUTING, routings)];
 
 fn numa(results: &Results) -> Vec<Row> {
     let modelled = || results.total(Experiment::latency(Design::Numa, 64));

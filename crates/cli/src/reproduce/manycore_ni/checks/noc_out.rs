@@ -1,8 +1,8 @@
 //! Figures 9 and 10 and section 6.3: the same on NOC-Out.
 
 use super::{Check, EDGE_QP, check, number};
-use crate::reproduce::experiment::{Chip, Design, Experiment, LARGE};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Chip, Design, Experiment, LARGE};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Exact, Order, Ratio, UpTo};
 use crate::reproduce::verdict::Finding;
 

@@ -1,8 +1,8 @@
 //! Table 1 and section 3.1: queue pairs at the edge against loads and stores.
 
 use super::{Check, EDGE_QP, check, number};
-use crate::reproduce::experiment::{Design, Experiment};
-use crate::reproduce::results::{Known, Results};
+use crate::reproduce::manycore_ni::experiment::{Design, Experiment};
+use crate::reproduce::manycore_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Component, Order, Overhead, Total};
 use crate::reproduce::verdict::Finding;
 
