@@ -30,6 +30,8 @@ static const char about[] =
     "  rackmem run -n 2 -- :remote_read\n"
     "  rackmem run -n 2 -- :remote_read --sizes 64 --region 4K     all in the cache\n";
 
+typedef struct access_pattern access_pattern;
+
 typedef struct endpoint {
     rackmem_context *ctx;
     QP *qp;
@@ -38,7 +40,6 @@ typedef struct endpoint {
     int peer;
     uint64_t window; /* entries of the queue pair */
     uint64_t reports_offset;
-    uint64_t counter_offset; /* what fetch-and-add adds to */
     uint64_t region_offset;  /* what is read */
     uint64_t region_bytes;
     uint64_t visited; /* bytes of it before the next read: sizes go on where the last one ended */
@@ -47,16 +48,19 @@ typedef struct endpoint {
     unsigned char *buffer;
     uint64_t buffer_bytes;
     uint64_t *operands; /* one per slot */
+    const access_pattern *pattern; /* of the replies that come */
+    uint64_t replies;   /* something of each, so that it is read */
 } endpoint;
 
-/* What is measured: reads of so many bytes, or fetch-and-add if 0. */
-typedef struct access_pattern {
+/* What is measured: reads of so many bytes, or fetch-and-add if 0, which goes to a line each. */
+struct access_pattern {
     uint64_t bytes;
+    uint64_t span; /* from place to place */
     uint64_t places; /* a power of two */
     uint64_t step;   /* odd, so that every place has its turn */
     uint64_t next;
     uint64_t buffers; /* reads in flight do not share one, unless they are very long */
-} access_pattern;
+};
 
 RACKMEM_STATIC_ASSERT(BUFFER_BYTES >= RACKMEM_MAX_LENGTH, "any read fits");
 
@@ -73,14 +77,13 @@ RACKMEM_STATIC_ASSERT(sizeof(figures) == RACKMEM_LINE_BYTES, "one line");
 static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
 {
     access_pattern p = {.bytes = bytes, .places = 1, .step = 1, .buffers = 1};
-    if (bytes == 0)
-        return p;
-    while (p.places * 2 * bytes <= e->region_bytes)
+    p.span = bytes ? bytes : RACKMEM_LINE_BYTES;
+    while (p.places * 2 * p.span <= e->region_bytes)
         p.places *= 2;
-    p.next = e->visited / bytes & (p.places - 1);
+    p.next = e->visited / p.span & (p.places - 1);
     if (p.places > 8)
         p.step = p.places / 8 * 5 + 1; /* far apart, and even / 8 * 5 is even */
-    while (p.buffers * 2 * bytes <= e->buffer_bytes && p.buffers < e->window)
+    while (p.buffers * 2 * p.span <= e->buffer_bytes && p.buffers < e->window)
         p.buffers *= 2;
     return p;
 }
@@ -88,7 +91,13 @@ static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
 static uint64_t next_offset(const endpoint *e, access_pattern *p)
 {
     p->next = (p->next + p->step) & (p->places - 1);
-    return e->region_offset + p->next * p->bytes;
+    return e->region_offset + p->next * p->span;
+}
+
+/* Where the reply of a slot goes. */
+static unsigned char *buffer_of(const endpoint *e, const access_pattern *p, uint64_t slot)
+{
+    return e->buffer + (slot & (p->buffers - 1)) * p->bytes;
 }
 
 /* What a region holds at an 8-byte word, which tells node and place. */
@@ -121,7 +130,7 @@ static int run_sync(endpoint *e, access_pattern *p, sample_plan plan, double *sa
     for (uint64_t s = 0; s < plan.samples; s++) {
         for (uint64_t i = 0; i < plan.batch; i++) {
             error = p->bytes == 0
-                        ? rmc_fetch_and_add(e->qp, e->peer, e->counter_offset, 1, NULL)
+                        ? rmc_fetch_and_add(e->qp, e->peer, next_offset(e, p), 0, NULL)
                         : rmc_read(e->qp, e->peer, next_offset(e, p), e->buffer, p->bytes);
             if (error != 0)
                 return program_operation_failed(NAME, "remote operation", error);
@@ -133,23 +142,36 @@ static int run_sync(endpoint *e, access_pattern *p, sample_plan plan, double *sa
     return p->bytes == 0 ? 0 : check(e, p, e->buffer);
 }
 
+/* A reply has come: an application looks at it (soNUMA, Figure 4). */
+static void process(int slot, void *arg)
+{
+    endpoint *e = arg;
+    const access_pattern *p = e->pattern;
+    const uint64_t *reply =
+        p->bytes == 0 ? &e->operands[slot]
+                      : (const uint64_t *)(const void *)buffer_of(e, p, (uint64_t)slot);
+    e->replies += *reply;
+}
+
 /* As many at once as the queue pair takes; the seconds of one. */
 static int run_async(endpoint *e, access_pattern *p, uint64_t count, double *seconds)
 {
     QP *qp = e->qp;
+    qp->callback_arg = e;
+    e->pattern = p;
     unsigned char *buffer = e->buffer;
     double start = program_seconds();
     for (uint64_t i = 0; i < count; i++) {
-        int slot = rmc_wait_for_slot(qp, NULL);
+        int slot = rmc_wait_for_slot(qp, process);
         if (p->bytes == 0) {
-            e->operands[slot] = 1;
-            rmc_fetch_and_add_async(qp, slot, e->peer, e->counter_offset, &e->operands[slot]);
+            e->operands[slot] = 0; /* the region stays as it is */
+            rmc_fetch_and_add_async(qp, slot, e->peer, next_offset(e, p), &e->operands[slot]);
         } else {
-            buffer = e->buffer + ((uint64_t)slot & (p->buffers - 1)) * p->bytes;
+            buffer = buffer_of(e, p, (uint64_t)slot);
             rmc_read_async(qp, slot, e->peer, next_offset(e, p), buffer, p->bytes);
         }
     }
-    int error = rmc_drain_cq(qp, NULL);
+    int error = rmc_drain_cq(qp, process);
     *seconds = (program_seconds() - start) / (double)count;
     if (error != 0)
         return program_operation_failed(NAME, "remote operation", error);
@@ -174,7 +196,7 @@ static int measure_own(endpoint *e, uint64_t bytes, double seconds, figures *f)
     samples_sort(samples, plan.samples);
     f->median = samples_quantile(samples, plan.samples, 0.5);
     f->p99 = samples_quantile(samples, plan.samples, 0.99);
-    e->visited = bytes == 0 ? e->visited : (p.next + 1) * bytes;
+    e->visited = (p.next + 1) * p.span;
     if (e->sync_reads)
         return 0;
 
@@ -185,7 +207,7 @@ static int measure_own(endpoint *e, uint64_t bytes, double seconds, figures *f)
         status = run_async(e, &p, count, &runs[i]);
     samples_sort(runs, RUNS);
     f->per_second = 1 / runs[RUNS / 2];
-    e->visited = bytes == 0 ? e->visited : (p.next + 1) * bytes;
+    e->visited = (p.next + 1) * p.span;
     return status;
 }
 
@@ -275,8 +297,7 @@ static int open_endpoint(endpoint *e)
     int nodes = program_nodes();
     uint64_t barrier = rackmem_barrier_bytes(nodes);
     e->reports_offset = barrier;
-    e->counter_offset = e->reports_offset + sizeof(figures);
-    e->region_offset = e->counter_offset + RACKMEM_LINE_BYTES;
+    e->region_offset = e->reports_offset + sizeof(figures);
     if (rackmem_init(&e->ctx, (size_t)(e->region_offset + e->region_bytes)) != 0)
         return program_call_failed(NAME, "cannot join the rack");
     e->nid = rackmem_nid(e->ctx);

@@ -102,6 +102,8 @@ impl NodeRmc {
         put("served", rmc.served);
         put("refused", rmc.refused);
         put("notified", rmc.notified);
+        put("rrpp.memory_reads", rmc.memory_reads);
+        put("rrpp.memory_read_cycles", rmc.memory_read_cycles);
         put("replies", rmc.replies);
         put("completed", rmc.completed);
         put("errors", rmc.errors);

@@ -99,6 +99,10 @@ pub struct RmcStats {
     pub refused: u64,
     /// Requests of lost nodes, which were not done (RRPP).
     pub dropped: u64,
+    /// Reads of memory for requests (RRPP), through its caches.
+    pub memory_reads: u64,
+    /// What they took together, from the access to its data.
+    pub memory_read_cycles: u64,
     /// Notifications (RRPP).
     pub notified: u64,
     /// Replies that answered a line (RCP).

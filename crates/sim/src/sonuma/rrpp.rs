@@ -50,6 +50,8 @@ struct Transaction {
     request: Request,
     context: Context,
     piece: Piece,
+    /// When memory was asked.
+    asked_at: Cycle,
     reply: Reply,
     status: Status,
 }
@@ -98,6 +100,10 @@ impl Rrpp {
                 transaction.state = State::Address;
             }
             _ => {
+                if matches!(transaction.request.header.op, Op::Read) {
+                    common.stats.memory_reads += 1;
+                    common.stats.memory_read_cycles += now - transaction.asked_at;
+                }
                 transaction.take_result(&response.words);
                 transaction.state = State::Reply;
             }
@@ -150,6 +156,7 @@ impl Transaction {
             request,
             context: Context::NONE,
             piece: Piece::new(0, 0),
+            asked_at: now,
             reply: rrpp::reply(&request.header, Status::Ok),
             status: Status::Ok,
         }
@@ -189,6 +196,7 @@ impl Transaction {
             State::Translate => self.translate(now, common),
             State::Access => {
                 let (address, _) = self.piece.part(0);
+                self.asked_at = now;
                 common.arbiters.ask(now, access(&self.request, address), tag, Wait::Done);
                 self.ready_at = ASLEEP;
             }
