@@ -9,7 +9,8 @@
  * environment, as `rackmem run` sets them: programs size their segments by them before the first
  * of these calls. Other variables that `rackmem run` sets may be there and mean the same.
  *
- * All memory of a process is pinned: any of it may be a local buffer. A process that ends leaves
+ * All memory of a process is pinned: any of it may be a local buffer. Operations on the node itself
+ * are operations like any other. A process that ends leaves
  * its contexts and queue pairs, as if it had closed them. Its peers' operations on it then
  * complete with RACKMEM_NO_CONTEXT or RACKMEM_NODE_LOST, but those who poll their memory do not
  * notice: so the failure of one process has to end the run, as with `rackmem run`.

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,7 @@ struct rackmem_context {
     char *segment;
     size_t segment_bytes;
     uint64_t notifications; /* of a program that is alone */
+    pthread_mutex_t lock;   /* of the lists: threads share a context */
     owned_buffer *buffers;
     owned_qp *qps;
 };
@@ -138,11 +140,10 @@ static int read_variable(const char *name, long most, long *value)
     return 0;
 }
 
-/* Completes what the caller leaves open: the environment, then the driver, have the say. */
+/* Completes what the caller leaves open: from the environment, else from the driver. */
 static int complete_args(rackmem_open_args *args, const place *here, int *nodes)
 {
-    long nid = here->nid, taking_part = here->nodes, ctx_id = 0;
-    long size_bytes = DEFAULT_SEGMENT_BYTES;
+    long nid = here->nid, taking_part = here->nodes, ctx_id = 0, size_bytes = 0;
     int error = read_variable("RACKMEM_NODE", RACKMEM_MAX_NODES - 1, &nid);
     if (error == 0)
         error = read_variable("RACKMEM_NODES", RACKMEM_MAX_NODES, &taking_part);
@@ -155,7 +156,7 @@ static int complete_args(rackmem_open_args *args, const place *here, int *nodes)
     if (args->ctx_id < 0)
         args->ctx_id = (int)ctx_id;
     if (args->segment_bytes == 0)
-        args->segment_bytes = (size_t)size_bytes;
+        args->segment_bytes = size_bytes ? (size_t)size_bytes : DEFAULT_SEGMENT_BYTES;
     *nodes = (int)taking_part;
     return error;
 }
@@ -214,6 +215,8 @@ int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
     if (!ctx || !args)
         return failed(EINVAL, "rackmem_open: an argument is NULL");
     *ctx = NULL;
+    if (args->progress < 0 || args->progress > RACKMEM_PROGRESS_PACKET)
+        return failed(EINVAL, "%d is no rackmem_progress", args->progress);
     rackmem_open_args wanted = *args;
     place here = find_place();
     int nodes;
@@ -222,13 +225,16 @@ int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
         error = check_place(&here, wanted.nid, nodes);
     if (error != 0)
         return error;
-    rackmem_context *made = calloc(1, sizeof *made);
+    rackmem_context *made = malloc(sizeof *made);
     if (!made)
         return failed(ENOMEM, "no memory for a context");
-    made->place = here;
-    made->nodes = nodes;
-    made->ctx_id = wanted.ctx_id;
-    made->read_only = wanted.read_only != 0;
+    *made = (rackmem_context){
+        .place = here,
+        .nodes = nodes,
+        .ctx_id = wanted.ctx_id,
+        .read_only = wanted.read_only != 0,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
     error = here.is_alone ? map_segment_alone(made, wanted.segment_bytes)
                           : map_segment(made, wanted.segment_bytes);
     if (error != 0) {
@@ -273,6 +279,7 @@ void rackmem_close(rackmem_context *ctx)
     else
         rackmem_driver_call(RACKMEM_DRIVER_CLOSE, (uint64_t)ctx->ctx_id, 0, 0, 0);
     free_buffers(ctx);
+    pthread_mutex_destroy(&ctx->lock);
     free(ctx);
 }
 
@@ -298,50 +305,52 @@ size_t rackmem_segment_bytes(const rackmem_context *ctx)
 
 /* ---- Queue pairs ------------------------------------------------------------------------- */
 
-/* Fetch-and-add or compare-and-swap, in a program that is alone. */
-static uint32_t atomic(uint32_t op, char *at, uint64_t *operands)
+/* What is wrong with an operation of a program that is alone: the checks of the controller. */
+static uint32_t check(const rackmem_context *ctx, uint32_t op, uint32_t nid, uint64_t offset,
+                      uint64_t buffer, uint64_t length)
 {
-    uint64_t old = operands[0];
-    if (op == RACKMEM_OP_FETCH_ADD)
-        old = __atomic_fetch_add((uint64_t *)at, operands[0], __ATOMIC_ACQ_REL);
-    else
-        __atomic_compare_exchange_n((uint64_t *)at, &old, operands[1], 0, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE);
-    operands[0] = old;
-    return RACKMEM_OK;
+    int is_atomic = op == RACKMEM_OP_FETCH_ADD || op == RACKMEM_OP_COMPARE_SWAP;
+    if (op > RACKMEM_OP_NOTIFY)
+        return RACKMEM_BAD_OPERATION;
+    if (nid != 0)
+        return RACKMEM_NO_NODE;
+    if (op == RACKMEM_OP_NOP)
+        return RACKMEM_OK;
+    if (ctx->read_only && op != RACKMEM_OP_READ)
+        return RACKMEM_NO_PERMISSION;
+    if (op == RACKMEM_OP_NOTIFY)
+        return RACKMEM_OK;
+    if (is_atomic && (offset % 8 || length != 8))
+        return RACKMEM_MISALIGNED_ATOMIC;
+    if (length > RACKMEM_MAX_LENGTH || offset > ctx->segment_bytes ||
+        length > ctx->segment_bytes - offset)
+        return RACKMEM_OUT_OF_SEGMENT;
+    return length && buffer < LOWEST_ADDRESS ? RACKMEM_BAD_LOCAL_BUFFER : RACKMEM_OK;
 }
 
-/* One operation on the node's own segment, with the checks of the remote memory controller. */
+/* An operation that the thread performs itself. */
 static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint64_t buffer,
                         uint64_t length)
 {
     rackmem_context *ctx = qp->engine_state;
-    char *local = (char *)(uintptr_t)buffer;
-    int is_atomic = op == RACKMEM_OP_FETCH_ADD || op == RACKMEM_OP_COMPARE_SWAP;
-    if (op > RACKMEM_OP_NOTIFY)
-        return RACKMEM_BAD_OPERATION;
-    if (op == RACKMEM_OP_NOP)
-        return RACKMEM_OK;
-    if (nid != 0)
-        return RACKMEM_NO_NODE;
-    if (ctx->read_only && op != RACKMEM_OP_READ)
-        return RACKMEM_NO_PERMISSION;
-    if (op == RACKMEM_OP_NOTIFY) {
+    uint32_t status = check(ctx, op, nid, offset, buffer, length);
+    if (status != RACKMEM_OK)
+        return status;
+    char *remote = ctx->segment + offset;
+    uint64_t *word = (uint64_t *)(void *)remote;
+    void *local = (void *)(uintptr_t)buffer;
+    uint64_t *operands = local;
+    if (op == RACKMEM_OP_NOTIFY)
         __atomic_fetch_add(&ctx->notifications, 1, __ATOMIC_RELEASE);
-        return RACKMEM_OK;
-    }
-    if (is_atomic && (offset % 8 || length != 8))
-        return RACKMEM_MISALIGNED_ATOMIC;
-    if (offset > ctx->segment_bytes || length > ctx->segment_bytes - offset)
-        return RACKMEM_OUT_OF_SEGMENT;
-    if (length && buffer < LOWEST_ADDRESS)
-        return RACKMEM_BAD_LOCAL_BUFFER;
-    if (is_atomic)
-        return atomic(op, ctx->segment + offset, (uint64_t *)(void *)local);
-    if (op == RACKMEM_OP_READ)
-        memmove(local, ctx->segment + offset, length);
-    else
-        memmove(ctx->segment + offset, local, length);
+    else if (op == RACKMEM_OP_FETCH_ADD)
+        operands[0] = __atomic_fetch_add(word, operands[0], __ATOMIC_ACQ_REL);
+    else if (op == RACKMEM_OP_COMPARE_SWAP)
+        __atomic_compare_exchange_n(word, &operands[0], operands[1], 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE);
+    else if (op == RACKMEM_OP_READ && length > 0)
+        memmove(local, remote, length);
+    else if (op == RACKMEM_OP_WRITE && length > 0)
+        memmove(remote, local, length);
     return RACKMEM_OK;
 }
 
@@ -411,10 +420,26 @@ int rackmem_qp_create(rackmem_context *ctx, unsigned entries, QP **qp)
         free(made);
         return error;
     }
+    pthread_mutex_lock(&ctx->lock);
     made->next = ctx->qps;
     ctx->qps = made;
+    pthread_mutex_unlock(&ctx->lock);
     *qp = &made->qp;
     return 0;
+}
+
+/* Takes a queue pair off its context's list; NULL if it is not there. */
+static owned_qp *unlink_qp(rackmem_context *ctx, const QP *qp)
+{
+    pthread_mutex_lock(&ctx->lock);
+    owned_qp **link = &ctx->qps;
+    while (*link && &(*link)->qp != qp)
+        link = &(*link)->next;
+    owned_qp *found = *link;
+    if (found)
+        *link = found->next;
+    pthread_mutex_unlock(&ctx->lock);
+    return found;
 }
 
 void rackmem_qp_destroy(QP *qp)
@@ -422,15 +447,11 @@ void rackmem_qp_destroy(QP *qp)
     if (!qp)
         return;
     rackmem_context *ctx = qp->engine_state;
-    owned_qp **link = &ctx->qps;
-    while (*link && &(*link)->qp != qp)
-        link = &(*link)->next;
-    owned_qp *found = *link;
+    owned_qp *found = unlink_qp(ctx, qp);
     if (!found)
         return;
     if (!ctx->place.is_alone)
         rackmem_driver_call(RACKMEM_DRIVER_QP_DESTROY, found->handle, 0, 0, 0);
-    *link = found->next;
     free(found);
 }
 
@@ -450,8 +471,10 @@ void *rackmem_alloc(rackmem_context *ctx, size_t size_bytes)
         failed(ENOMEM, "a buffer of %zu bytes does not fit the machine", size_bytes);
         return NULL;
     }
+    pthread_mutex_lock(&ctx->lock);
     *made = (owned_buffer){.memory = memory, .size_bytes = rounded, .next = ctx->buffers};
     ctx->buffers = made;
+    pthread_mutex_unlock(&ctx->lock);
     return memory;
 }
 

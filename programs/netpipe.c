@@ -190,8 +190,10 @@ static int measure(endpoint *e, uint64_t bytes, double seconds, outcome *result)
     result->median = trip / 2;
     result->p99 = samples_quantile(samples, plan.samples, 0.99) / 2;
 
-    double wanted = seconds / STREAMS / result->median;
-    uint64_t messages = wanted < WARM_UP ? WARM_UP : wanted > 1e7 ? 10000000 : (uint64_t)wanted;
+    double wanted = seconds / (double)STREAMS / result->median;
+    uint64_t messages = wanted < (double)WARM_UP ? WARM_UP
+                        : wanted > 1e7           ? 10000000
+                                                 : (uint64_t)wanted;
     for (int i = 0; i < STREAMS && status == 0; i++)
         status = stream(e, bytes, messages, &streams[i]);
     samples_sort(streams, STREAMS);

@@ -20,7 +20,7 @@
 
 #define NAME "kvstore"
 
-enum { ALIVE_CHECK_PUTS = 4096, YIELD_RETRIES = 64 };
+enum { DONE_CHECK_PUTS = 64, ALIVE_CHECK_PUTS = 4096, YIELD_RETRIES = 64 };
 
 static const char about[] =
     "A key-value store: node 0 puts, all other nodes look up by remote reads alone, at the same\n"
@@ -152,17 +152,23 @@ static bool is_done(const store *st, int nid)
     return __atomic_load_n(&report_of(st, nid)->done, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Sets *all_done, or fails if a client that is not done cannot be reached any more. */
-static int look_after_clients(store *st, bool *all_done)
+static bool are_all_done(const store *st)
 {
-    *all_done = true;
+    for (int nid = 1; nid < st->nodes; nid++)
+        if (!is_done(st, nid))
+            return false;
+    return true;
+}
+
+/* Fails if a client that is not done cannot be reached any more. */
+static int look_after_clients(store *st)
+{
     for (int nid = 1; nid < st->nodes; nid++) {
         if (is_done(st, nid))
             continue;
         int error = rmc_read(st->qp, nid, 0, st->value, 8);
         if (error != 0 && !is_done(st, nid))
             return program_operation_failed(NAME, "a client is gone", error);
-        *all_done = false;
     }
     return 0;
 }
@@ -173,16 +179,17 @@ static int serve(server *s)
     store *st = s->store;
     const settings *set = st->settings;
     uint64_t state = random_mix(set->seed);
-    bool all_done = st->nodes == 1;
     int status = 0;
-    for (uint64_t i = 1; status == 0 && !all_done; i++) {
+    for (uint64_t i = 1; status == 0; i++) {
         uint64_t draw = random_next(&state), key = draw % set->keys;
         bool erases = key % 2 == 1 && draw >> 62 == 0 && s->slot_of[key] != NO_SLOT;
         status = erases ? erase(s, key) : put(s, key);
         if (status < 0)
             status = 0; /* an odd key that stays away */
+        if (i % DONE_CHECK_PUTS == 0 && are_all_done(st))
+            break;
         if (status == 0 && i % ALIVE_CHECK_PUTS == 0)
-            status = look_after_clients(st, &all_done);
+            status = look_after_clients(st);
     }
     return status;
 }

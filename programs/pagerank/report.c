@@ -122,9 +122,10 @@ static void print_json_variant(const pagerank_report *report, pagerank_variant v
     double sum = 0;
     for (uint32_t v = 0; v < report->job->graph->vertices; v++)
         sum += result->ranks[v];
-    printf("{\"variant\":\"%s\",\"seconds\":%.9f,\"remote_operations\":%" PRIu64
-           ",\"remote_operations_per_second\":%.0f",
-           pagerank_variant_names[variant], result->seconds, result->remote_operations,
+    printf("{\"variant\":\"%s\",\"seconds\":%.9f,\"superstep_seconds\":%.9f"
+           ",\"remote_operations\":%" PRIu64 ",\"remote_operations_per_second\":%.0f",
+           pagerank_variant_names[variant], result->seconds,
+           result->seconds / report->job->supersteps, result->remote_operations,
            per_second(result));
     if (report->ran[VARIANT_SERIAL])
         printf(",\"speedup\":%.4f", speedup(report, result));

@@ -40,6 +40,11 @@ expect() {
     fi
 }
 
+for nodes in 1 2 3 4; do
+    fails 0 $nodes tests/rack_test
+done
+expect '17 passed on 4 nodes'
+
 fails 0 4 hello
 expect 'node 3 of 4: node 0 has 100'
 fails 0 1 hello
@@ -66,6 +71,7 @@ expect "bad.txt:2: expected 'from to', found 'x y'"
 fails 2 2 pagerank --variant none "$work/bad.txt"
 fails 2 2 pagerank
 
+fails 0 2 kvstore --seconds 0.0002 --keys 50
 fails 0 2 kvstore --seconds 0.3
 expect 'wrong  *0$'
 fails 0 3 kvstore --seconds 0.3 --keys 1 --value-bytes 1000
@@ -80,8 +86,10 @@ for threshold in 0 inf 1K; do
     fails 0 3 netpipe --seconds 0.01 --sizes 8,64K --threshold $threshold --staged --json
 done
 expect '"program":"netpipe"'
+fails 0 2 netpipe --seconds 0.0002 --sizes 8,1K
 fails 1 1 netpipe
 
+fails 0 2 remote_read --seconds 0.0002 --sizes 64 --region 64K --window 8
 fails 0 2 remote_read --seconds 0.01 --sizes 1,64,100,8K,1M --region 4M --window 2
 fails 0 3 remote_read --seconds 0.01 --sizes 64..8K --sides 2 --region 8K --json
 expect '"program":"remote_read"'
@@ -89,4 +97,9 @@ fails 0 2 remote_read --seconds 0.001 --sizes 64,8K --region 1M --unfilled --syn
 fails 2 2 remote_read --sizes 8K --region 4K
 fails 2 2 remote_read --window 3
 fails 1 1 remote_read
+
+fails 0 2 many_reads --threads 2 --reads 2000 --bytes 4K --region 4M --async
+fails 0 2 many_reads --threads 2 --reads 200 --json
+expect '"program":"many_reads"'
+fails 1 1 many_reads
 echo "rack: ok"

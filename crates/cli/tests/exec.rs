@@ -114,16 +114,51 @@ fn what_cannot_be_run_says_why_and_where() {
     assert_eq!(done.status.code(), Some(2), "without timing is the only way so far");
 }
 
+fn prebuilt() -> PathBuf {
+    programs().join("prebuilt")
+}
+
+/// Runs a ready-built program with these arguments.
+fn run_prebuilt(program: &str, args: &[&str]) -> Output {
+    let mut all = vec!["sim", "exec", "--functional", program];
+    all.extend(args);
+    rackmem(&prebuilt(), &all)
+}
+
 #[test]
 fn ready_built_programs_run() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/prebuilt");
-    let done = rackmem(&here, &["sim", "exec", "--functional", "hello.rv64"]);
+    let done = run_prebuilt("hello.rv64", &[]);
     assert_eq!(text(&done.stdout), "node 0 of 1: node 0 has 100\n", "{}", text(&done.stderr));
-    let pagerank = ["sim", "exec", "--functional", "pagerank.rv64", "--kronecker", "8", "--json"];
-    let done = rackmem(&here, &pagerank);
+    let done = run_prebuilt("pagerank.rv64", &["--kronecker", "8", "--json"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let checksums = checksums(&done.stdout);
     assert_eq!((checksums.len(), &checksums[0]), (4, &checksums[2]));
+    for program in ["remote_read", "netpipe", "kvstore"] {
+        let done = run_prebuilt(&format!("{program}.rv64"), &["--seconds", "0.0002"]);
+        assert_eq!(done.status.code(), Some(1));
+        let said = text(&done.stderr);
+        assert!(said.contains("needs two nodes"), "{said}");
+        assert_eq!(said.lines().count(), 1, "nothing about calls that nobody knows: {said}");
+    }
+}
+
+#[test]
+fn a_program_alone_is_a_rack_of_one() {
+    let done = run_prebuilt("rack_test.rv64", &[]);
+    let said = text(&done.stdout);
+    assert!(said.ends_with("rack_test: 15 passed on 1 node\n"), "{said}{}", text(&done.stderr));
+}
+
+#[test]
+fn a_superstep_has_its_time() {
+    let args = ["--json", "--supersteps", "1", "--variant", "serial,bulk", "graph.txt"];
+    let done = run_prebuilt("pagerank.rv64", &args);
+    let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&report["vertices"], &report["edges"]), (&109.into(), &1024.into()));
+    for variant in report["variants"].as_array().unwrap() {
+        assert!(variant["superstep_seconds"].as_f64().unwrap() > 0.0);
+        assert_eq!(variant["superstep_seconds"], variant["seconds"]);
+    }
 }
 
 /// Whether the tests of compiled programs can be made here; with `RACKMEM_REQUIRE_QEMU` they must.
@@ -173,20 +208,24 @@ fn pagerank_gives_the_same_ranks_as_here() {
         .output()
         .unwrap();
     assert!(make.status.success(), "{}", text(&make.stderr));
-    let model = ["sim", "exec", "--functional", "rv64/pagerank", "--kronecker", "10:8", "--json"];
-    let there = rackmem(dir.path(), &model);
-    assert!(there.status.success(), "{}", text(&there.stderr));
+    let file = prebuilt().join("graph.txt");
+    for graph in [&["--kronecker", "10:8"][..], &[file.to_str().unwrap()]] {
+        let mut model = vec!["sim", "exec", "--functional", "rv64/pagerank", "--json"];
+        model.extend(graph);
+        let there = rackmem(dir.path(), &model);
+        assert!(there.status.success(), "{}", text(&there.stderr));
 
-    let racks = dir.path().join("racks");
-    let here = Command::new(env!("CARGO_BIN_EXE_rackmem"))
-        .env("RACKMEM_DIR", &racks)
-        .args(["run", "-n", "1", "--", ":pagerank", "--kronecker", "10:8", "--json"])
-        .output()
-        .unwrap();
-    assert!(here.status.success(), "{}", text(&here.stderr));
-    let json = text(&here.stdout);
-    let json = json.trim_start_matches(|c| c != '{');
-    assert_eq!(checksums(&there.stdout), checksums(json.as_bytes()));
+        let here = Command::new(env!("CARGO_BIN_EXE_rackmem"))
+            .env("RACKMEM_DIR", dir.path().join("racks"))
+            .args(["run", "-n", "1", "--", ":pagerank", "--json"])
+            .args(graph)
+            .output()
+            .unwrap();
+        assert!(here.status.success(), "{}", text(&here.stderr));
+        let json = text(&here.stdout);
+        let json = json.trim_start_matches(|c| c != '{');
+        assert_eq!(checksums(&there.stdout), checksums(json.as_bytes()));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use common::Host;
 fn machines_are_listed_and_shown() {
     let host = Host::new();
     let list = host.ok(&["sim", "machines"]);
-    for name in ["manycore-ni ", "manycore-ni-noc-out ", "manycore-ni-numa "] {
+    for name in ["manycore-ni ", "manycore-ni-noc-out ", "manycore-ni-numa ", "rack-torus "] {
         assert!(list.contains(name), "{list}");
     }
     let shown = host.ok(&["sim", "show", "manycore-ni", "--set", "noc.vcs=4"]);
@@ -125,4 +125,39 @@ fn wrong_machines_are_wrong_usage() {
         let found = host.fails(2, args);
         assert!(found.contains(complaint), "{args:?}: {found}");
     }
+}
+
+/// A rack of 64 nodes for a moment.
+const SMALL_RACK: [&str; 4] =
+    ["--set", "rack.topology=torus:4x4x4", "--set", "run.window_cycles=4000"];
+
+#[test]
+fn a_rack_reports_latency_by_hops_and_where_packets_wait() {
+    let host = Host::new();
+    let text = host.ok(&[&["sim", "run", "rack-torus"], &SMALL_RACK[..]].concat());
+    for row in [
+        "64 nodes, uniform reads of 512 B, 8 outstanding per node",
+        "accepted per source",
+        "busiest link",
+        "hops  requests  no load",
+        "request  ",
+        "reply    ",
+    ] {
+        assert!(text.contains(row), "{row}: {text}");
+    }
+    let json = host.ok(&[&["sim", "run", "rack-torus", "--json"], &SMALL_RACK[..]].concat());
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["rack"]["by_hops"].as_array().unwrap().len(), 6);
+    let refused = host.fails(1, &["sim", "run", "rack-torus", "--trace", "1"]);
+    assert!(refused.contains("simplified nodes record no events"), "{refused}");
+}
+
+#[test]
+fn a_sweep_over_load_shows_where_a_rack_saturates() {
+    let host = Host::new();
+    let load = ["--set", "traffic.loop=open", "--vary", "traffic.offered_gbps=4,60", "--csv"];
+    let csv = host.ok(&[&["sim", "sweep", "rack-torus"], &SMALL_RACK[..], &load[..]].concat());
+    let rows: Vec<&str> = csv.lines().collect();
+    assert!(rows[0].ends_with("offered_gbps,accepted_gbps,link_mean,link_max,saturated"), "{csv}");
+    assert!(rows[1].ends_with(",0") && rows[2].ends_with(",1"), "{csv}");
 }

@@ -141,9 +141,7 @@ impl AddressSpace {
 
     /// All pages in ascending order: addresses, permissions, and the contents of those that have been
     /// written to. For drivers that keep memory elsewhere and load programs through here.
-    pub fn pages(
-        &self,
-    ) -> impl Iterator<Item = (u64, Permissions, Option<&[u8; PAGE as usize]>)> {
+    pub fn pages(&self) -> impl Iterator<Item = (u64, Permissions, Option<&[u8; PAGE as usize]>)> {
         self.table.iter().map(|(page, entry)| {
             let is_written = entry.frame() != ZERO_FRAME;
             let content = is_written.then(|| &self.frames[entry.frame() as usize]);

@@ -16,6 +16,7 @@
 //! | [`sonuma`] | the remote memory controller of Scale-Out NUMA, stage by stage |
 //! | [`dram`] | DDR3 channels, command by command |
 //! | [`machine`] | machine files |
+//! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
 //! | [`report`] | what a run found out |
 
 pub mod chip;
@@ -26,6 +27,7 @@ pub mod engine;
 pub mod exec;
 pub mod machine;
 pub mod noc;
+pub mod rack;
 pub mod report;
 pub mod run;
 pub mod sonuma;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use crate::rack::RackReport;
+
 /// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
 pub type Stats = BTreeMap<String, f64>;
 
@@ -41,6 +43,10 @@ pub struct Report {
     pub stats: Stats,
     /// Events of chosen transactions, if asked for.
     pub trace: Vec<TraceEvent>,
+    /// Simplified nodes on a torus: what else is known of them. Bandwidths above are then those of a
+    /// node, as a mean over all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<RackReport>,
 }
 
 /// Distribution of a latency.

@@ -61,6 +61,19 @@ fn one_flow_is_limited_by_credits_if_buffers_do_not() {
     }
 }
 
+#[test]
+fn buffers_may_be_as_deep_as_their_counters_allow() {
+    for buffer in [31, 32, 127, 128, 200] {
+        let mut spec = spec("mesh:5x1", Pipeline::Five, 2, buffer);
+        spec.link_latency_cycles = 60;
+        let delivered = flow(&spec, 4, 40_000);
+        // Two VCs share the loop of a credit: two cycles, a link, one, and a link.
+        let expected = (2.0 * buffer as f64 / 123.0).min(1.0);
+        let share = delivered as f64 / 40_000.0;
+        assert!((0.9..1.01).contains(&(share / expected)), "{buffer}: {share} {expected}");
+    }
+}
+
 fn uniform(spec: Spec, flits: u8, rate: f64) -> Report {
     let experiment = Experiment {
         packet_flits: PacketSize::fixed(flits),

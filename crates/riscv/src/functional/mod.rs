@@ -12,11 +12,11 @@ use std::path::PathBuf;
 
 use crate::elf;
 use crate::host::LocalHost;
+pub use crate::host::Output;
 use crate::space::AddressSpace;
 use crate::stack;
 use engine::Engine;
 pub use error::{Failure, RunError, Why};
-pub use crate::host::Output;
 
 /// How a program is run.
 #[derive(Clone, Debug)]

@@ -121,10 +121,7 @@ fn only_written_pages_cost_memory() {
     space.store(BASE + 12345, 8, 1).expect("it is mapped");
     assert_eq!(space.resident(), PAGE);
     let pages: Vec<_> =
-        space
-            .pages()
-            .filter_map(|(at, _, bytes)| Some((at, bytes?[12345 % 4096])))
-            .collect();
+        space.pages().filter_map(|(at, _, bytes)| Some((at, bytes?[12345 % 4096]))).collect();
     assert_eq!(pages, [(BASE + 3 * PAGE, 1)]);
     space.unmap(BASE, 1 << 30);
     assert_eq!(space.resident(), 0);

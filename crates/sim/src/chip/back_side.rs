@@ -61,7 +61,7 @@ impl BackSide {
             access
         });
         debug_assert_eq!(access == Access::Hit, words.is_some());
-        words
+        words.map(|words| wires.image.as_ref().map_or(words, |image| image.block(line)))
     }
 
     /// The NI changes a block, as [`BackSide::read`] reads it.
@@ -72,13 +72,18 @@ impl BackSide {
         change: impl FnOnce(&mut [u64; 8]),
     ) -> bool {
         self.make_room(line, wires);
+        let mut image = wires.image.take();
         let (access, _) = self.step(line, wires, |block, out| {
             let access = block.write(out);
             if access == Access::Hit {
-                change(&mut block.data().words);
+                match &mut image {
+                    Some(image) => change(image.block_mut(line)),
+                    None => change(&mut block.data().words),
+                }
             }
             access
         });
+        wires.image = image;
         access == Access::Hit
     }
 

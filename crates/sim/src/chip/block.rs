@@ -26,6 +26,11 @@ impl Block {
     /// All bytes are zero.
     pub const ZERO: Block = Block { words: [0; 8], change: None };
 
+    /// These words.
+    pub const fn from_words(words: [u64; 8]) -> Block {
+        Block { words, change: None }
+    }
+
     /// These bytes.
     pub fn from_bytes(bytes: &[u8; 64]) -> Block {
         let mut words = [0; 8];

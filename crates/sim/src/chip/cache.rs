@@ -126,9 +126,9 @@ impl PrivateCache {
     /// Whether the block can be changed without asking anybody.
     pub fn is_owned(&self, line: Line) -> bool {
         let state = |entry| self.tags.value(entry).state();
-        self.tags.find(line, line).is_some_and(|entry| {
-            matches!(state(entry), l1::State::E | l1::State::M)
-        })
+        self.tags
+            .find(line, line)
+            .is_some_and(|entry| matches!(state(entry), l1::State::E | l1::State::M))
     }
 
     /// Whether something is under way for the block.
@@ -260,6 +260,16 @@ impl PrivateCache {
     }
 }
 
+/// What leaves the coherence domain takes along what the block holds.
+pub fn with_content(line: Line, message: Message<Block>, wires: &Wires) -> Message<Block> {
+    match (message, wires.content(line)) {
+        (Message::Response(Response::Data { grant, acks, source, .. }), Some(data)) => {
+            Message::Response(Response::Data { data, grant, acks, source })
+        }
+        _ => message,
+    }
+}
+
 /// Whether there is a copy, be it that it cannot be read while the right to change it is asked for.
 fn has_copy(block: &l1::Block<Block>) -> bool {
     matches!(block.state(), l1::State::S | l1::State::E | l1::State::M | l1::State::SM)
@@ -280,6 +290,7 @@ pub fn send_coherence(
         None => Part::Home(wires.layout.home_of(line)),
     };
     wires.count_message(line);
+    let message = with_content(line, message, wires);
     let payload = Payload::Coherence { line, from: Some(party), message };
     wires.send_after(delay, part, to, payload);
 }

@@ -41,6 +41,8 @@ enum Watch {
     Waiting(Line),
     /// The slot's last operation is not complete.
     SlotBusy,
+    /// It is nobody's.
+    Detached,
 }
 
 /// A completion on its way to the CQ.
@@ -62,9 +64,19 @@ struct Pair {
     /// The CQ entry that is being written: position and word.
     writing: Option<(u32, u32)>,
     writer_waits: bool,
+    /// A program has it.
+    is_owned: bool,
 }
 
 impl Pair {
+    /// Whether a program may have it: nobody does, and nothing is under way.
+    fn is_free(&self) -> bool {
+        !self.is_owned
+            && self.state.in_flight() == 0
+            && self.done.is_empty()
+            && self.writing.is_none()
+    }
+
     /// Whether the completion that is being written waits for this block.
     fn writes_to(&self, line: Line, wires: &Wires) -> bool {
         let here = |(position, _)| wires.layout.cq_line(self.number, position) == line;
@@ -101,6 +113,7 @@ impl Front {
             done: VecDeque::new(),
             writing: None,
             writer_waits: false,
+            is_owned: false,
         };
         let split = machine.ni.placement == Placement::Split;
         Front {
@@ -121,10 +134,32 @@ impl Front {
         }
     }
 
+    /// A program has made a queue pair: its queues are empty and zero. `false` if it cannot have
+    /// such a size, there is one, or operations of an earlier one are under way.
+    pub fn attach(&mut self, qp: u16, size: u32, rights: Rights, wires: &mut Wires) -> bool {
+        let index = self.index_of(qp);
+        let state = Qp::new(QpConfig { ctx_id: CONTEXT, size, rights });
+        let Some(state) = state.filter(|_| self.pairs[index].is_free()) else { return false };
+        self.pairs[index].state = state;
+        self.pairs[index].is_owned = true;
+        self.look_at_next_turn(index, wires);
+        true
+    }
+
+    /// Nobody posts to a queue pair any more; what is under way comes to its end.
+    pub fn detach(&mut self, qp: u16) {
+        let index = self.index_of(qp);
+        self.pairs[index].watch = Watch::Detached;
+        self.pairs[index].is_owned = false;
+    }
+
     /// It is a queue pair's turn (Fig. 4a: select, compute, load, check).
     pub fn poll(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
         let index = usize::from(index);
         let pair = &mut self.pairs[index];
+        if pair.watch == Watch::Detached {
+            return;
+        }
         let next = pair.state.next_entry();
         if pair.state.is_outstanding(next.index) {
             pair.watch = Watch::SlotBusy;
@@ -142,11 +177,12 @@ impl Front {
         };
         wires.probe.mark(Mark::WqInNi, wires.now);
         match rgp::check(&entry, self.nodes, pair.state.config().rights) {
-            Ok(work) => {
+            Ok(work) if wires.has_buffer(&work) => {
                 let slot = pair.state.take_entry(true);
                 self.pass_on(index, slot, work, wires);
             }
-            Err(status) => {
+            refused => {
+                let status = refused.err().unwrap_or(Status::BadLocalBuffer);
                 let slot = pair.state.take_entry(false);
                 let delay = self.frontend_cycles + self.completion_cycles;
                 self.hand_completion(index, slot, status, delay, wires);

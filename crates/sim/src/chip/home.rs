@@ -2,6 +2,7 @@
 
 use super::active::ActiveSet;
 use super::block::Block;
+use super::cache::with_content;
 use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
 use super::message::{Letter, Payload, UNTRACED};
 use super::tags::Tags;
@@ -98,9 +99,17 @@ impl Home {
                 self.look_up(letter.payload, wires);
             }
             Payload::Coherence { line, from: Some(from), message: Message::Response(response) } => {
+                let response = match (response, wires.content(line)) {
+                    (Response::Recalled { dirty, .. }, Some(data)) => {
+                        Response::Recalled { data, dirty }
+                    }
+                    (Response::Unblock(Some(_)), Some(data)) => Response::Unblock(Some(data)),
+                    _ => response,
+                };
                 self.step(line, wires, |block, out| block.response(from, response, out));
             }
             Payload::MemoryData { line, data } => {
+                let data = wires.content(line).unwrap_or(data);
                 self.step(line, wires, |block, out| block.memory(data, out));
             }
             other => panic!("home[{}] got {other:?}", self.number),
@@ -136,6 +145,13 @@ impl Home {
         }
         let entry = self.directory.find(wires.layout.index_at_home(line), line);
         entry.and_then(|entry| *self.directory.value(entry)).unwrap_or(Directory::Uncached)
+    }
+
+    /// The operating system has changed a block: a change that is being made goes on from there.
+    pub fn changed_by_system(&mut self, line: Line, wires: &Wires) {
+        if let (Some(active), Some(data)) = (self.active.get_mut(line), wires.content(line)) {
+            active.block.refresh(data);
+        }
     }
 
     /// Adds what has been counted here under the home's path.
@@ -187,7 +203,11 @@ impl Home {
             wires.counts.llc_misses += 1;
             self.misses += 1;
         }
-        let llc = entry.map(|_| self.values.get(line));
+        let llc = entry.map(|_| wires.content(line).unwrap_or_else(|| self.values.get(line)));
+        let request = match (request, wires.content(line)) {
+            (Request::PutM(_), Some(data)) => Request::PutM(data),
+            _ => request,
+        };
         if wires.layout.queue_of(line).is_some() {
             wires.counts.queue_requests += 1;
             let put = matches!(request, Request::PutM(_));
@@ -301,6 +321,7 @@ impl Home {
                         continue;
                     }
                     wires.count_message(line);
+                    let message = with_content(line, message, wires);
                     wires.send(me, to, Payload::Coherence { line, from: None, message });
                 }
                 Action::Invalidate { sharers, to } => {
@@ -328,7 +349,11 @@ impl Home {
     /// Writes a block to the bank; another one may have to go to memory for it.
     fn write_llc(&mut self, line: Line, data: Block, dirty: bool, wires: &mut Wires) {
         let index = wires.layout.index_at_home(line);
-        self.values.set(line, data);
+        match &mut wires.image {
+            // What comes from caches and memory is what is there already; changes are news.
+            Some(image) => *image.block_mut(line) = data.words,
+            None => self.values.set(line, data),
+        }
         if !self.in_access {
             self.use_bank(wires.now);
         }

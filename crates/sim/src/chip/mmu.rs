@@ -43,11 +43,7 @@ const NOT_CACHED: (u64, Page) = (u64::MAX, Page { phys: 0, permissions: Permissi
 
 impl Default for Mmu {
     fn default() -> Self {
-        Mmu {
-            table: Table::default(),
-            cache: Box::new([NOT_CACHED; CACHED]),
-            code: Code::new(),
-        }
+        Mmu { table: Table::default(), cache: Box::new([NOT_CACHED; CACHED]), code: Code::new() }
     }
 }
 

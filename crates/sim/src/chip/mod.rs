@@ -48,23 +48,22 @@ use std::collections::VecDeque;
 use rackmem_abi::Packet;
 use rackmem_rmc::{Bounds, ContextTable};
 
+use crate::cpu::Stop;
 use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
 use crate::machine::spec::{Contents, NiCacheKind, Placement};
 use crate::noc;
-use crate::cpu::Stop;
 use block::Block;
 use front::CONTEXT;
 use home::Home;
 use layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
+use link::Freight;
 use memory::Memory;
-use mmu::Mmu;
-use node_rmc::NodeRmc;
 use message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, VNETS};
+use node_rmc::NodeRmc;
 use probe::Mark;
 use rmc::{PORT_QUEUE, Rmc};
 use rrpp::Rrpp;
-use link::Freight;
 use tile::{NiCache, Tile};
 use values::Values;
 use wires::{Event, Wires};
@@ -90,8 +89,6 @@ pub struct Chip {
     pub rrpps: Vec<Rrpp>,
     /// The one RMC of a chip as in Scale-Out NUMA, once its driver has set it up.
     pub node_rmc: Option<Box<NodeRmc>>,
-    /// What executing cores see of their program.
-    pub mmu: Mmu,
     /// Executing cores that have stopped in this cycle, for the operating system.
     pub stops: Vec<(u16, Stop)>,
     ports: Vec<Port>,
@@ -155,7 +152,6 @@ impl Chip {
             rmcs: (0..layout.engines()).map(|n| Rmc::new(n, nid, machine, &layout)).collect(),
             rrpps: (0..units).map(|n| Rrpp::new(n, nid, machine, contexts.clone())).collect(),
             node_rmc: None,
-            mmu: Mmu::default(),
             stops: Vec::new(),
             ports: vec![Port::default(); usize::from(units)],
             inboxes: vec![Inbox::default(); usize::from(layout.homes)],
@@ -234,13 +230,13 @@ impl Chip {
     /// Executing cores and the RMC have their cycle, after all messages.
     #[inline]
     fn tick_programs(&mut self) {
-        let Chip { wires, tiles, node_rmc, mmu, stops, .. } = self;
+        let Chip { wires, tiles, node_rmc, stops, .. } = self;
         let mut left = wires.cpus_now;
         while left != 0 {
             let number = left.trailing_zeros() as u16;
             left &= left - 1;
             let Tile { cpu, l1, .. } = &mut tiles[usize::from(number)];
-            let stop = cpu.as_mut().and_then(|cpu| cpu.tick(l1, mmu, wires));
+            let stop = cpu.as_mut().and_then(|cpu| cpu.tick(l1, wires));
             stops.extend(stop.map(|stop| (number, stop)));
         }
         if let (true, Some(rmc)) = (wires.rmc_now, node_rmc) {
@@ -251,10 +247,11 @@ impl Chip {
     /// The operating system has changed a block of memory: who has read it learns of it as if it
     /// had been taken away.
     pub fn changed_by_system(&mut self, line: Line) {
-        let Chip { wires, tiles, node_rmc, .. } = self;
+        let Chip { wires, tiles, homes, node_rmc, .. } = self;
         for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
             cpu.changed(line, wires);
         }
+        homes[usize::from(wires.layout.home_of(line))].changed_by_system(line, wires);
         if let Some(rmc) = node_rmc {
             rmc.changed(line, wires);
         }
@@ -263,10 +260,10 @@ impl Chip {
     /// Wakes executing cores that repeat themselves, before something changes that they could not
     /// be told of; their counts are then those of the end of this cycle.
     pub fn settle(&mut self) {
-        let Chip { wires, tiles, mmu, .. } = self;
+        let Chip { wires, tiles, .. } = self;
         for Tile { cpu, l1, .. } in tiles {
             if let Some(cpu) = cpu {
-                cpu.settle(l1, mmu, wires);
+                cpu.settle(l1, wires);
             }
         }
     }

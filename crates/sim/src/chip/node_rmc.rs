@@ -1,12 +1,12 @@
 //! The remote memory controller of Scale-Out NUMA on its chip: with an L1 of its own in the
 //! coherence domain (§4.3), and with the fabric interface.
 
+use super::block::Block;
 use super::cache::{Back, CacheSpec, PrivateCache};
 use super::layout::{Layout, Line, Part};
 use super::link::Link;
 use super::message::Payload;
 use super::wires::{Event, Wires};
-use super::block::Block;
 use crate::coherence::Message;
 use crate::machine::Machine;
 use crate::report::Stats;

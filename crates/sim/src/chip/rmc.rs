@@ -258,11 +258,11 @@ impl Rmc {
         let Some(Transfer { work, tid, unroll }) = &mut self.transfer else { return false };
         let Some(piece) = unroll.peek() else { return false };
         let request = rgp::request(work, &piece, self.nid, CONTEXT, *tid);
-        let operands = operand_lines(piece.buffer, request.payload_bytes() as u64);
+        let operands = operand_lines(piece.buffer, request.payload_bytes() as u64, wires);
         // Answers name their block only, so what another transfer reads has to come first: it may
         // have been asked for before this transfer's operands were there.
         let mut others = self.loading.iter().filter(|loading| loading.request.header.tid != *tid);
-        if others.any(|other| operands.clone().any(|line| other.missing.contains(&line))) {
+        if others.any(|other| operands.iter().any(|line| other.missing.contains(line))) {
             return false;
         }
         unroll.advance();
@@ -314,8 +314,8 @@ impl Rmc {
 
     /// Asks for the blocks in which the operands of a request are.
     fn load_operands(&mut self, request: NetRequest, buffer: u64, bytes: u64, wires: &mut Wires) {
-        let lines = operand_lines(buffer, bytes);
-        self.loading.push(Loading { request, buffer, missing: lines.clone().collect() });
+        let lines = operand_lines(buffer, bytes, wires);
+        self.loading.push(Loading { request, buffer, missing: lines.clone() });
         for line in lines {
             self.send_home(line, Message::Request(Request::ReadOnce), wires);
         }
@@ -330,7 +330,7 @@ impl Rmc {
         let length = loading.request.payload_bytes() as u64;
         for index in 0..length {
             let address = loading.buffer + index;
-            if address / BLOCK_BYTES == line {
+            if wires.local_line(address) == line {
                 loading.request.payload[index as usize] = bytes[(address % BLOCK_BYTES) as usize];
             }
         }
@@ -373,7 +373,7 @@ impl Rmc {
             }
         } else {
             let buffer = entry.buffer + (reply.header.offset - entry.base);
-            self.store_bytes(ready_at, buffer, &reply.payload[..bytes], tid, finished);
+            self.store_bytes(ready_at, buffer, &reply.payload[..bytes], tid, finished, wires);
             wires.wheel.at(ready_at, Event::Pump(self.port(&wires.layout)));
         }
         // Room in the table, or under the limit of lines.
@@ -389,9 +389,10 @@ impl Rmc {
         bytes: &[u8],
         tid: u32,
         finished: Option<Entry>,
+        wires: &Wires,
     ) {
         let offset = (buffer % BLOCK_BYTES) as usize;
-        let line = buffer / BLOCK_BYTES;
+        let line = wires.local_line(buffer);
         if let Ok(whole) = <&[u8; 64]>::try_from(bytes)
             && offset == 0
         {
@@ -405,7 +406,7 @@ impl Rmc {
         self.stores.push_back(Store { ready_at, line, update, tid, completion });
         if !rest.is_empty() {
             let update = Update::Modify(Block::write(0, rest));
-            let line = line + 1;
+            let line = wires.local_line((buffer | (BLOCK_BYTES - 1)) + 1);
             self.stores.push_back(Store { ready_at, line, update, tid, completion: finished });
         }
     }
@@ -471,10 +472,14 @@ impl Rmc {
     }
 }
 
-/// The blocks in which so many bytes of a local buffer are.
-fn operand_lines(buffer: u64, bytes: u64) -> std::ops::Range<Line> {
-    match bytes {
-        0 => 0..0,
-        _ => buffer / BLOCK_BYTES..(buffer + bytes - 1) / BLOCK_BYTES + 1,
+/// The blocks in which the operands of a request are: so many bytes of a local buffer.
+fn operand_lines(buffer: u64, bytes: u64, wires: &Wires) -> ArrayVec<Line, 2> {
+    let mut lines = ArrayVec::new();
+    if bytes > 0 {
+        lines.push(wires.local_line(buffer));
+        if (buffer % BLOCK_BYTES) + bytes > BLOCK_BYTES {
+            lines.push(wires.local_line(buffer + bytes - 1));
+        }
     }
+    lines
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use rackmem_abi::{Header, LINE_BYTES, Op, Packet, Request as NetRequest, Status};
-use rackmem_rmc::{ContextTable, rrpp};
+use rackmem_rmc::{Bounds, ContextTable, rrpp};
 
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
@@ -75,6 +75,14 @@ impl Rrpp {
         Part::Rrpp(self.number)
     }
 
+    /// The driver has opened or closed this node's segment of a context.
+    pub fn set_context(&mut self, ctx_id: u16, bounds: Result<Bounds, Status>) {
+        match bounds {
+            Ok(bounds) => self.contexts.install(ctx_id, bounds).expect("a context that is free"),
+            Err(why) => drop(self.contexts.remove(ctx_id, why)),
+        }
+    }
+
     /// A request has come from the network.
     pub fn receive(&mut self, request: NetRequest, engine: u16, wires: &mut Wires) {
         wires.counts.rrpp_requests += 1;
@@ -105,6 +113,7 @@ impl Rrpp {
         let checked = rrpp::check(&header, self.nid, &self.contexts);
         if checked.is_err() || matches!(header.op, Op::Nop | Op::Notify) {
             let status = checked.err().unwrap_or(Status::Ok);
+            wires.notifications += u64::from(header.op == Op::Notify && status == Status::Ok);
             self.reply(at, &header, engine, status, Block::ZERO, wires);
             return true;
         }

@@ -3,13 +3,16 @@
 
 use std::collections::VecDeque;
 
-use rackmem_abi::Packet;
+use rackmem_abi::{Op, Packet};
+use rackmem_riscv::space::PAGE;
+use rackmem_rmc::Work;
 
 use super::block::Block;
 use super::counts::Counts;
 use super::image::Image;
-use super::layout::{Layout, Line, Part, Queue};
+use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
+use super::mmu::Mmu;
 use super::probe::Probe;
 use super::trace::Trace;
 use crate::coherence::Party;
@@ -105,6 +108,8 @@ pub struct Wires {
     pub trace: Trace,
     /// What memory holds, if programs are executed: caches and homes have rights only.
     pub image: Option<Image>,
+    /// What cores and network interfaces see of the program that is executed.
+    pub mmu: Mmu,
     /// Executing cores that have a cycle now, and in the next cycle: a bit each.
     pub cpus_now: u128,
     /// Those of the next cycle.
@@ -113,6 +118,8 @@ pub struct Wires {
     pub rmc_now: bool,
     /// Whether the RMC has a cycle in the next cycle.
     pub rmc_next: bool,
+    /// Notifications that have come from other chips.
+    pub notifications: u64,
     /// What homes have changed for network interfaces, in order, if somebody wants to know.
     pub updates: Option<Vec<Updated>>,
     link_bytes: u32,
@@ -146,6 +153,8 @@ impl Wires {
             trace: Trace::default(),
             updates: None,
             image: None,
+            mmu: Mmu::default(),
+            notifications: 0,
             cpus_now: 0,
             cpus_next: 0,
             rmc_now: false,
@@ -167,6 +176,35 @@ impl Wires {
     #[inline]
     pub fn tick_next(&mut self, cpu: u16) {
         self.cpus_next |= 1 << cpu;
+    }
+
+    /// What a block holds, if programs are executed: then caches and homes do not know.
+    #[inline]
+    pub fn content(&self, line: Line) -> Option<Block> {
+        self.image.as_ref().map(|image| Block::from_words(image.block(line)))
+    }
+
+    /// The block in which a byte of a local buffer is; buffers of programs have virtual addresses.
+    pub fn local_line(&self, address: u64) -> Line {
+        if self.image.is_none() {
+            return address / BLOCK_BYTES;
+        }
+        let page = self.mmu.page(address).expect("buffers are checked before they are used");
+        (page.phys + address % PAGE) / BLOCK_BYTES
+    }
+
+    /// Whether an operation can use its local buffer.
+    pub fn has_buffer(&self, work: &Work) -> bool {
+        if self.image.is_none() || work.length == 0 {
+            return true;
+        }
+        let last = work.buffer + u64::from(work.length) - 1;
+        let is_stored_to = work.op != Op::Write;
+        (work.buffer / PAGE..=last / PAGE).all(|number| {
+            let page = self.mmu.page(number * PAGE);
+            page.is_some_and(|page| page.permissions.read)
+                && (!is_stored_to || page.is_some_and(|page| page.permissions.write))
+        })
     }
 
     /// Sends a message now.

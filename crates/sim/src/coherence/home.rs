@@ -101,6 +101,13 @@ impl<D: Content> Block<D> {
         !self.is_busy() && matches!(self.directory, Directory::Uncached)
     }
 
+    /// The block has changed by means that the protocol knows nothing of.
+    pub fn refresh(&mut self, data: D) {
+        if let Some(Transaction::Collect { old: Some(old), .. }) = &mut self.transaction {
+            *old = data;
+        }
+    }
+
     /// Begins with a request; `llc` is the block if the LLC has it.
     pub fn request(
         &mut self,

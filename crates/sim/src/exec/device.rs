@@ -3,13 +3,13 @@
 
 use rackmem_abi::Status;
 use rackmem_riscv::kernel::{Kernel, UserMemory};
-use rackmem_riscv::space::Permissions;
-use rackmem_rmc::{QpId, Rights};
+use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_rmc::Rights;
 
-use super::pages::{Pages, User, image};
+use super::controller::{self, Queues, Segment};
+use super::pages::User;
 use crate::chip::Chip;
 use crate::engine::Cycle;
-use crate::sonuma::ct::QueuePair;
 
 /// The first of the driver's calls ("RAC"), and how many there are.
 const FIRST_CALL: u64 = 0x5241_4300;
@@ -20,16 +20,17 @@ const READ_ONLY: u64 = 1;
 
 const ENOENT: i64 = 2;
 const ENXIO: i64 = 6;
-const ENOMEM: i64 = 12;
+pub(super) const ENOMEM: i64 = 12;
 const EFAULT: i64 = 14;
 const EEXIST: i64 = 17;
+pub(super) const ENODEV: i64 = 19;
 const EINVAL: i64 = 22;
-const ENOSPC: i64 = 28;
+pub(super) const ENOSPC: i64 = 28;
 const EPIPE: i64 = 32;
 const ENOSYS: i64 = 38;
 
 /// A result, or an error's number.
-type Result<T = u64> = std::result::Result<T, i64>;
+pub(super) type Result<T = u64> = std::result::Result<T, i64>;
 
 /// What a call comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,30 +57,14 @@ pub enum Notice {
     Ended,
 }
 
-/// A context that the process has joined.
-#[derive(Clone, Copy, Debug)]
-struct Joined {
-    address: u64,
-    bytes: u64,
-}
-
-/// A queue pair of the process.
-#[derive(Clone, Copy, Debug)]
-struct Owned {
-    ctx_id: u16,
-    id: QpId,
-    /// Where its queues are mapped.
-    addresses: [u64; 2],
-}
-
 /// The driver of one node.
 #[derive(Clone, Debug)]
 pub struct Device {
     nid: u16,
     nodes: u16,
-    page_bytes: u64,
-    joined: Vec<Option<Joined>>,
-    queue_pairs: Vec<Option<Owned>>,
+    joined: Vec<Option<Segment>>,
+    /// By handle: context and queues.
+    queue_pairs: Vec<Option<(u16, Queues)>>,
     /// Whether a node has joined a context, by context.
     peers: Vec<Vec<bool>>,
     ended: Vec<bool>,
@@ -91,11 +76,10 @@ pub struct Device {
 
 impl Device {
     /// The driver of node `nid` in a rack of `nodes`, for so many contexts.
-    pub fn new(nid: u16, nodes: u16, contexts: u16, page_bytes: u64) -> Device {
+    pub fn new(nid: u16, nodes: u16, contexts: u16) -> Device {
         Device {
             nid,
             nodes,
-            page_bytes,
             joined: vec![None; usize::from(contexts)],
             queue_pairs: Vec::new(),
             peers: vec![vec![false; usize::from(nodes)]; usize::from(contexts)],
@@ -115,9 +99,10 @@ impl Device {
         self.arriving.push((at, from, notice));
     }
 
-    /// Carries out a call.
+    /// Carries out a call of the thread on a core.
     pub fn call(
         &mut self,
+        core: u16,
         number: u64,
         args: [u64; 4],
         kernel: &mut Kernel,
@@ -128,7 +113,7 @@ impl Device {
             0 => Ok(u64::from(self.nodes) << 16 | u64::from(self.nid)),
             1 => self.open(args, kernel, user),
             2 => self.close(a0, user),
-            3 => self.create(args, kernel, user),
+            3 => self.create(core, args, kernel, user),
             4 => self.destroy(a0, user),
             5 => self.has_joined(a0, a1, user.chip.wires.now),
             6 => self.notified(a0, user.chip),
@@ -159,46 +144,41 @@ impl Device {
         if bytes == 0 || flags & !READ_ONLY != 0 {
             return Err(EINVAL);
         }
-        let bytes = bytes.checked_next_multiple_of(PROGRAM_PAGE).ok_or(ENOMEM)?;
-        let address = self.reserve(bytes, kernel, user.pages)?;
-        let permissions =
-            Permissions { read: true, write: flags & READ_ONLY == 0, execute: false };
-        put(user, out, &[address, bytes])?;
-        user.map(address, bytes, permissions);
-        let space = user.pages.space;
+        let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(ENOMEM)?;
+        let permissions = Permissions { read: true, write: flags & READ_ONLY == 0, execute: false };
         let ctx = ctx_id as u16;
-        user.pages.driver.open(ctx, space, address, bytes, image(user.chip));
-        rmc(user.chip)?.invalidate_context(ctx);
-        self.joined[ctx_id as usize] = Some(Joined { address, bytes });
+        let segment = controller::open(ctx, bytes, permissions, kernel, user)?;
+        self.joined[ctx_id as usize] = Some(segment);
         self.peers[ctx_id as usize][usize::from(self.nid)] = true;
         self.outbox.push((user.chip.wires.now, Notice::Joined(ctx)));
-        Ok(0)
+        put(user, out, &[segment.address, segment.bytes])
     }
 
     fn close(&mut self, ctx_id: u64, user: &mut User<'_>) -> Result {
         self.context(ctx_id)?;
-        let joined = self.leave(ctx_id, Status::NoContext, user);
-        user.unmap(joined.address, joined.bytes);
+        let segment = self.leave(ctx_id, Status::NoContext, user);
+        user.unmap(segment.address, segment.bytes);
         Ok(0)
     }
 
-    /// Takes a context off the RMC's tables, and its queue pairs.
-    fn leave(&mut self, ctx_id: u64, status: Status, user: &mut User<'_>) -> Joined {
-        for handle in 0..self.queue_pairs.len() {
-            let pair = self.queue_pairs[handle];
-            if pair.is_some_and(|pair| u64::from(pair.ctx_id) == ctx_id) {
-                let _ = self.destroy(handle as u64, user);
+    /// Takes a context off the tables, and its queue pairs.
+    fn leave(&mut self, ctx_id: u64, status: Status, user: &mut User<'_>) -> Segment {
+        for pair in &mut self.queue_pairs {
+            if let Some((_, queues)) = pair.take_if(|(ctx, _)| u64::from(*ctx) == ctx_id) {
+                controller::detach(&queues, user);
             }
         }
-        let space = user.pages.space;
-        user.pages.driver.join(ctx_id as u16, space, Err(status), image(user.chip));
-        if let Ok(rmc) = rmc(user.chip) {
-            rmc.invalidate_context(ctx_id as u16);
-        }
+        controller::close(ctx_id as u16, status, user);
         self.joined[ctx_id as usize].take().expect("only contexts that were joined are left")
     }
 
-    fn create(&mut self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+    fn create(
+        &mut self,
+        core: u16,
+        args: [u64; 4],
+        kernel: &mut Kernel,
+        user: &mut User<'_>,
+    ) -> Result {
         let [ctx_id, entries, flags, out] = args;
         self.context(ctx_id)?;
         let fits = entries.is_power_of_two() && (2..=MOST_ENTRIES).contains(&entries);
@@ -206,31 +186,17 @@ impl Device {
             return Err(EINVAL);
         }
         let rights = if flags & READ_ONLY != 0 { Rights::ReadOnly } else { Rights::ReadWrite };
-        let addresses = [
-            self.reserve(self.page_bytes, kernel, user.pages)?,
-            self.reserve(self.page_bytes, kernel, user.pages)?,
-        ];
         let ctx = ctx_id as u16;
-        let queues = user.pages.driver.add_queues(ctx, entries as u16, rights, image(user.chip));
-        let QueuePair { wq, cq, .. } = queues;
-        let id = rmc(user.chip)?.attach(ctx, queues).ok_or(ENOSPC)?;
-        user.chip.wires.rmc_next = true;
-        for (address, phys) in addresses.into_iter().zip([wq, cq]) {
-            user.pages.map_device(user.chip, address, phys);
-        }
+        let queues = controller::attach(ctx, core, entries as u16, rights, kernel, user)?;
         let handle = self.queue_pairs.len() as u64;
-        self.queue_pairs.push(Some(Owned { ctx_id: ctx, id, addresses }));
-        put(user, out, &[addresses[0], addresses[1], handle])?;
-        Ok(0)
+        self.queue_pairs.push(Some((ctx, queues)));
+        put(user, out, &[queues.addresses[0], queues.addresses[1], handle])
     }
 
     fn destroy(&mut self, handle: u64, user: &mut User<'_>) -> Result {
-        let pair = self.queue_pairs.get_mut(handle as usize).and_then(Option::take).ok_or(ENOENT)?;
-        rmc(user.chip)?.detach(pair.id);
-        user.chip.wires.rmc_next = true;
-        for address in pair.addresses {
-            user.pages.unmap_device(user.chip, address);
-        }
+        let pair = self.queue_pairs.get_mut(handle as usize).and_then(Option::take);
+        let (_, queues) = pair.ok_or(ENOENT)?;
+        controller::detach(&queues, user);
         Ok(0)
     }
 
@@ -248,37 +214,22 @@ impl Device {
         if self.ended[nid as usize] { Err(EPIPE) } else { Ok(u64::from(peers[nid as usize])) }
     }
 
-    fn notified(&self, ctx_id: u64, chip: &mut Chip) -> Result {
+    fn notified(&self, ctx_id: u64, chip: &Chip) -> Result {
         self.context(ctx_id)?;
-        Ok(rmc(chip)?.notifications(ctx_id as u16))
+        Ok(controller::notifications(ctx_id as u16, chip))
     }
 
-    fn context(&self, ctx_id: u64) -> Result<Joined> {
+    fn context(&self, ctx_id: u64) -> Result<Segment> {
         self.joined.get(ctx_id as usize).copied().flatten().ok_or(ENOENT)
     }
-
-    /// Addresses for whole pages of the node.
-    fn reserve(&self, bytes: u64, kernel: &mut Kernel, pages: &Pages) -> Result {
-        if bytes > pages.driver.free_bytes() {
-            return Err(ENOMEM);
-        }
-        let address = kernel.reserve(bytes + self.page_bytes).ok_or(ENOMEM)?;
-        Ok(address.next_multiple_of(self.page_bytes))
-    }
 }
-
-/// What programs know as a page.
-const PROGRAM_PAGE: u64 = rackmem_riscv::space::PAGE;
 
 /// Entries of the longest queue.
 const MOST_ENTRIES: u64 = rackmem_abi::MAX_WQ_SIZE as u64;
 
-fn rmc(chip: &mut Chip) -> Result<&mut crate::sonuma::Rmc> {
-    chip.node_rmc.as_mut().map(|node| &mut node.rmc).ok_or(ENOSYS)
-}
-
 /// Fills a structure of the program.
-fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result<()> {
+fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    user.write(address, &bytes).map_err(|_| EFAULT)
+    user.write(address, &bytes).map_err(|_| EFAULT)?;
+    Ok(0)
 }

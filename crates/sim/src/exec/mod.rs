@@ -6,7 +6,7 @@
 //! | [`node`] | a chip and its operating system |
 //! | [`system`] | the operating system: threads, system calls, how a process ends |
 //! | [`pages`] | physical memory, page tables, the program's address space |
-//! | [`device`] | the device driver of the remote memory controller |
+//! | [`device`], [`controller`] | the device driver of the network interface |
 //! | [`outcome`] | what a run leaves behind |
 //!
 //! Instructions, accesses and packets take the time that the chip's parts take. What the operating
@@ -14,6 +14,7 @@
 //! every system call: it runs outside of the chip, and whoever has read what it writes is told of it
 //! as by coherence.
 
+pub mod controller;
 pub mod device;
 pub mod node;
 pub mod outcome;
@@ -28,6 +29,8 @@ use rackmem_riscv::kernel::Stream;
 
 use crate::engine::Cycle;
 use crate::machine::Machine;
+use crate::machine::spec::{Placement, Remote};
+use crate::run::MIRROR_NODES;
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
 use rack::Rack;
 
@@ -42,6 +45,17 @@ pub struct Job<'a> {
     pub env: &'a [String],
     /// Nodes of the rack, each with a process of its own.
     pub nodes: u16,
+}
+
+/// Nodes that a process sees: with a generator for the remote ends, the only one of a rack has a
+/// mirror image for a peer.
+fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
+    match (machine.ni.placement, machine.network.remote) {
+        (Placement::Edge | Placement::PerTile | Placement::Split, Remote::Generator) => {
+            MIRROR_NODES
+        }
+        _ => job.nodes,
+    }
 }
 
 /// Takes what the processes write: node, stream, bytes.
@@ -96,10 +110,6 @@ impl From<LoadError> for ExecError {
 ///
 /// # Errors
 /// [`ExecError`] if it does not come to that. How processes end is part of the outcome.
-pub fn run(
-    machine: &Machine,
-    job: &Job<'_>,
-    options: Options<'_>,
-) -> Result<Outcome, ExecError> {
+pub fn run(machine: &Machine, job: &Job<'_>, options: Options<'_>) -> Result<Outcome, ExecError> {
     Rack::new(machine, job, &options)?.run(options)
 }

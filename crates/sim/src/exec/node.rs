@@ -1,18 +1,37 @@
 //! A node: its chip and its operating system.
 
+use std::collections::VecDeque;
+
+use rackmem_abi::Status;
+
+use super::device::Notice;
 use super::outcome::{End, NodeOutcome};
 use super::pages::Pages;
 use super::system::System;
-use super::{ExecError, Job, Options};
+use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
+use crate::chip::front::CONTEXT;
 use crate::chip::image::Image;
+use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::link::Departure;
 use crate::chip::node_rmc::NodeRmc;
+use crate::chip::wires;
 use crate::engine::Cycle;
 use crate::machine::Machine;
+use crate::machine::spec::Placement;
 use crate::report::Stats;
 use crate::sonuma::Rmc;
 use crate::sonuma::driver::Driver;
+
+/// What has left a node in an epoch.
+pub struct Sent {
+    /// From the fabric interface of an RMC.
+    pub freight: Vec<Departure>,
+    /// From network interfaces as of Manycore NI.
+    pub packets: VecDeque<wires::Departure>,
+    /// From the device driver.
+    pub notices: Vec<(Cycle, Notice)>,
+}
 
 /// A node.
 pub struct Node {
@@ -37,17 +56,26 @@ impl Node {
         options: &Options<'_>,
     ) -> Result<Node, ExecError> {
         let wrong = |what: String| ExecError::Machine(what);
-        let chip = Chip::new(machine, nid, job.nodes);
+        let nodes = rack_nodes(machine, job);
+        let chip = Chip::new(machine, nid, nodes);
         let mut chip = chip.map_err(|error| wrong(format!("noc: {error}")))?;
         let spec = machine.rmc_spec();
+        let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
         let bytes = machine.memory.size_bytes;
-        let mut image = Image::new(bytes);
-        let driver = Driver::new(&spec, 0..bytes, machine.system.contexts, &mut image);
-        let rmc = Rmc::new(&spec, nid, job.nodes, driver.registers());
-        let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;
-        let node_rmc = NodeRmc::new(rmc, job.nodes, machine, &chip.wires.layout);
+        let tiled = machine.ni.placement != Placement::Sonuma;
+        let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
+        let mut image = Image::new(if tiled { segment } else { bytes });
+        let driver = Driver::new(&spec, queues..bytes, machine.system.contexts, &mut image);
+        if tiled {
+            let closed = Err(Status::NoContext);
+            chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(CONTEXT, closed));
+        } else {
+            let rmc = Rmc::new(&spec, nid, nodes, driver.registers());
+            let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;
+            let node_rmc = NodeRmc::new(rmc, nodes, machine, &chip.wires.layout);
+            chip.node_rmc = Some(Box::new(node_rmc));
+        }
         chip.wires.image = Some(image);
-        chip.node_rmc = Some(Box::new(node_rmc));
         for tile in &mut chip.tiles {
             tile.l1.report_lost();
         }
@@ -75,10 +103,32 @@ impl Node {
         }
     }
 
-    /// What has left for other nodes.
-    pub fn take_departures(&mut self) -> Vec<Departure> {
+    /// Whether anything has left for other nodes.
+    pub fn has_sent(&self) -> bool {
+        let link = self.chip.node_rmc.as_ref().map(|rmc| &rmc.link);
+        link.is_some_and(|link| !link.departures.is_empty())
+            || !self.chip.wires.departures.is_empty()
+            || !self.system.device.outbox.is_empty()
+    }
+
+    /// What has left for other nodes; comes back by [`Node::give_back`].
+    pub fn take_sent(&mut self) -> Sent {
         let link = self.chip.node_rmc.as_mut().map(|rmc| &mut rmc.link);
-        link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures))
+        Sent {
+            freight: link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures)),
+            packets: std::mem::take(&mut self.chip.wires.departures),
+            notices: std::mem::take(&mut self.system.device.outbox),
+        }
+    }
+
+    /// Gives the memory of what has been delivered back, for the next time.
+    pub fn give_back(&mut self, mut sent: Sent) {
+        sent.freight.clear();
+        sent.packets.clear();
+        if let Some(rmc) = &mut self.chip.node_rmc {
+            rmc.link.departures = sent.freight;
+        }
+        self.chip.wires.departures = sent.packets;
     }
 
     /// Ends the process from outside.
@@ -95,7 +145,8 @@ impl Node {
 
     /// What became of the process, which has ended.
     pub fn outcome(&mut self) -> NodeOutcome {
-        let (end, cycle) = self.system.end().cloned().unwrap_or((End::Stopped, self.chip.wires.now));
+        let (end, cycle) =
+            self.system.end().cloned().unwrap_or((End::Stopped, self.chip.wires.now));
         let (stdout, stderr) = std::mem::take(&mut self.output);
         NodeOutcome {
             end,
@@ -115,6 +166,12 @@ impl Node {
         }
         for memory in &self.chip.memories {
             memory.write_stats(self.chip.wires.now, &mut own);
+        }
+        for rmc in &self.chip.rmcs {
+            rmc.write_stats(&mut own);
+        }
+        for rrpp in &self.chip.rrpps {
+            rrpp.write_stats(&mut own);
         }
         if let Some(node) = &self.chip.node_rmc {
             node.write_stats(&mut own);

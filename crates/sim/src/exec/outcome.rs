@@ -79,9 +79,8 @@ pub struct Outcome {
 impl Outcome {
     /// The node whose failure ended the run, if one did.
     pub fn failed(&self) -> Option<(usize, &NodeOutcome)> {
-        let failed = |(_, node): &(usize, &NodeOutcome)| {
-            !node.end.is_success() && node.end != End::Stopped
-        };
+        let failed =
+            |(_, node): &(usize, &NodeOutcome)| !node.end.is_success() && node.end != End::Stopped;
         self.nodes.iter().enumerate().filter(failed).min_by_key(|(_, node)| node.cycle)
     }
 }

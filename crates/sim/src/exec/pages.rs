@@ -48,6 +48,11 @@ impl Pages {
         }
     }
 
+    /// Size of the node's pages.
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
     /// Maps zeroed pages over whatever was there.
     pub fn map(&mut self, chip: &mut Chip, address: u64, length: u64, permissions: Permissions) {
         self.unmap(chip, address, length);
@@ -58,25 +63,26 @@ impl Pages {
         }
     }
 
-    /// Maps physical memory of whole pages of the node, such as a queue.
-    pub fn map_device(&mut self, chip: &mut Chip, address: u64, phys: u64) {
-        for part in (0..self.page_bytes).step_by(PAGE as usize) {
-            let page = Page { phys: phys + part, permissions: Permissions::READ_WRITE };
-            chip.mmu.set(address + part, Some(page));
+    /// Maps memory that is somewhere already, such as a queue, for the cores: `bytes` bytes from the
+    /// physical page `phys` on.
+    pub fn map_physical(chip: &mut Chip, address: u64, phys: u64, bytes: u64, to: Permissions) {
+        for part in pages(0, bytes) {
+            let page = Page { phys: phys + part, permissions: to };
+            chip.wires.mmu.set(address + part, Some(page));
         }
     }
 
-    /// Takes device memory out of the address space.
-    pub fn unmap_device(&mut self, chip: &mut Chip, address: u64) {
-        for part in (0..self.page_bytes).step_by(PAGE as usize) {
-            chip.mmu.set(address + part, None);
+    /// Takes such memory out of the address space.
+    pub fn unmap_physical(chip: &mut Chip, address: u64, bytes: u64) {
+        for at in pages(address, bytes) {
+            chip.wires.mmu.set(at, None);
         }
     }
 
     /// Takes pages away.
     pub fn unmap(&mut self, chip: &mut Chip, address: u64, length: u64) {
         for at in pages(address, length) {
-            let Some(page) = chip.mmu.page(at) else { continue };
+            let Some(page) = chip.wires.mmu.page(at) else { continue };
             clear(chip, page.phys);
             self.set(chip, at, None);
         }
@@ -91,7 +97,7 @@ impl Pages {
         permissions: Permissions,
     ) -> bool {
         for at in pages(address, length) {
-            let Some(page) = chip.mmu.page(at) else { return false };
+            let Some(page) = chip.wires.mmu.page(at) else { return false };
             self.set(chip, at, Some(Page { permissions, ..page }));
         }
         true
@@ -100,7 +106,7 @@ impl Pages {
     /// Makes mapped pages read as zeros.
     pub fn discard(&mut self, chip: &mut Chip, address: u64, length: u64) {
         for at in pages(address, length) {
-            if let Some(page) = chip.mmu.page(at) {
+            if let Some(page) = chip.wires.mmu.page(at) {
                 self.code_changed |= page.permissions.execute;
                 clear(chip, page.phys);
             }
@@ -110,7 +116,7 @@ impl Pages {
     /// The physical page for an address, of which another part may be mapped already.
     fn frame(&mut self, chip: &mut Chip, address: u64) -> Option<u64> {
         let start = address / self.page_bytes * self.page_bytes;
-        let part = |part: u64| chip.mmu.page(start + part).map(|page| page.phys - part);
+        let part = |part: u64| chip.wires.mmu.page(start + part).map(|page| page.phys - part);
         let mapped = (0..self.page_bytes).step_by(PAGE as usize).find_map(part);
         let frame = mapped.or_else(|| self.free.pop());
         if frame.is_some() {
@@ -127,12 +133,12 @@ impl Pages {
 
     /// Enters a page, and what the RMC may do to the whole that it is a part of.
     fn set(&mut self, chip: &mut Chip, address: u64, page: Option<Page>) {
-        let old = chip.mmu.page(address);
+        let old = chip.wires.mmu.page(address);
         let executes = |page: Option<Page>| page.is_some_and(|page| page.permissions.execute);
         self.code_changed |= executes(old) || executes(page);
         let start = address / self.page_bytes * self.page_bytes;
         let before = self.whole(chip, start);
-        chip.mmu.set(address, page);
+        chip.wires.mmu.set(address, page);
         let after = self.whole(chip, start);
         if before == after {
             return;
@@ -155,13 +161,13 @@ impl Pages {
 
     fn is_mapped(&self, chip: &Chip, start: u64) -> bool {
         let mut parts = (0..self.page_bytes).step_by(PAGE as usize);
-        parts.any(|part| chip.mmu.page(start + part).is_some())
+        parts.any(|part| chip.wires.mmu.page(start + part).is_some())
     }
 
     /// What a page of the node is for the RMC: where it is, and with which rights.
     fn whole(&self, chip: &Chip, start: u64) -> Option<(u64, Rights)> {
         let parts = (0..self.page_bytes).step_by(PAGE as usize);
-        let mapped = parts.filter_map(|part| Some((part, chip.mmu.page(start + part)?)));
+        let mapped = parts.filter_map(|part| Some((part, chip.wires.mmu.page(start + part)?)));
         let readable = mapped.filter(|(_, page)| page.permissions.read);
         readable.fold(None, |whole, (part, page)| {
             let written = page.permissions.write || matches!(whole, Some((_, Rights::ReadWrite)));
@@ -183,14 +189,14 @@ impl User<'_> {
     /// Writes whatever the permissions are, as loaders do.
     pub fn install(&mut self, address: u64, bytes: &[u8]) {
         for (at, range) in in_pages(address, bytes.len()) {
-            let Some(page) = self.chip.mmu.page(at) else { return };
+            let Some(page) = self.chip.wires.mmu.page(at) else { return };
             write(self.chip, page.phys + at % PAGE, &bytes[range]);
         }
     }
 
     fn check(&self, address: u64, wanted: Wanted) -> Result<u64, Fault> {
         let fault = |cause| Fault { address, wanted, cause };
-        let page = self.chip.mmu.page(address).ok_or(fault(Cause::Unmapped))?;
+        let page = self.chip.wires.mmu.page(address).ok_or(fault(Cause::Unmapped))?;
         let is_allowed = match wanted {
             Wanted::Write => page.permissions.write,
             _ => page.permissions.read,

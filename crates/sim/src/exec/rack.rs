@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use rackmem_riscv::kernel::Stream;
 
-use super::node::Node;
+use super::node::{Node, Sent};
 use super::outcome::{NodeOutcome, Outcome};
 use super::{ExecError, Job, Options};
+use crate::chip::link::Departure;
 use crate::engine::Cycle;
 use crate::machine::Machine;
-use crate::machine::spec::Placement;
+use crate::machine::spec::{Completion, Placement, Remote};
 use crate::report::Stats;
 
 /// Epochs between two reports of progress.
@@ -31,6 +32,8 @@ type Share = Mutex<Vec<Node>>;
 pub struct Rack {
     shares: Vec<Share>,
     latency_cycles: Cycle,
+    /// Whether the other ends are the only node's mirror image (Manycore NI §5).
+    mirrored: bool,
 }
 
 /// Why a run is over.
@@ -46,16 +49,8 @@ impl Rack {
     ///
     /// # Errors
     /// The machine cannot execute programs, or this is none.
-    pub fn new(
-        machine: &Machine,
-        job: &Job<'_>,
-        options: &Options<'_>,
-    ) -> Result<Rack, ExecError> {
-        if machine.ni.placement != Placement::Sonuma {
-            return Err(ExecError::Machine(
-                "ni.placement: programs need \"sonuma\", an RMC per node".to_owned(),
-            ));
-        }
+    pub fn new(machine: &Machine, job: &Job<'_>, options: &Options<'_>) -> Result<Rack, ExecError> {
+        check(machine, job)?;
         let threads = match machine.run.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads as usize,
@@ -70,7 +65,9 @@ impl Rack {
         }
         let hops = Cycle::from(machine.network.hops);
         let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        Ok(Rack { shares, latency_cycles: latency_cycles.max(1) })
+        let mirrored = machine.ni.placement != Placement::Sonuma
+            && machine.network.remote == Remote::Generator;
+        Ok(Rack { shares, latency_cycles: latency_cycles.max(1), mirrored })
     }
 
     /// Runs until all processes have ended.
@@ -112,7 +109,7 @@ impl Rack {
             simulate(&mut lock(&self.shares[0]), last);
             gate.wait(workers);
             let mut shares = self.lock();
-            exchange(&mut shares, self.latency_cycles);
+            exchange(&mut shares, self.latency_cycles, self.mirrored);
             pass_output(&mut shares, options);
             if epoch % EPOCHS_PER_REPORT == 0
                 && let Some(progress) = options.progress
@@ -127,7 +124,12 @@ impl Rack {
         self.shares.iter().map(lock).collect()
     }
 
-    fn finish(&self, cut_short: Option<String>, began: Instant, mut options: Options<'_>) -> Outcome {
+    fn finish(
+        &self,
+        cut_short: Option<String>,
+        began: Instant,
+        mut options: Options<'_>,
+    ) -> Outcome {
         let mut shares = self.lock();
         let mut stats = Stats::new();
         each(&mut shares).for_each(Node::stop);
@@ -143,6 +145,27 @@ impl Rack {
             nodes,
             stats,
         }
+    }
+}
+
+/// Whether programs can be executed on such nodes, and on so many of them.
+fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
+    let wrong = |what: &str| Err(ExecError::Machine(what.to_owned()));
+    let mirrored = machine.network.remote == Remote::Generator;
+    match machine.ni.placement {
+        _ if machine.network.remote == Remote::Torus => {
+            wrong("network.remote: is \"torus\", whose simplified nodes execute nothing")
+        }
+        Placement::Sonuma => Ok(()),
+        Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
+        _ if mirrored && job.nodes > 1 => {
+            wrong("network.remote: is \"generator\"; several nodes need \"nodes\"")
+        }
+        _ if !mirrored && machine.ni.completion == Completion::Posted => wrong(
+            "ni.completion: is \"posted\", with which programs may see completions before \
+                 data; choose \"acknowledged\"",
+        ),
+        _ => Ok(()),
     }
 }
 
@@ -189,22 +212,36 @@ fn over(
     Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
 }
 
-/// Lets what has left its node travel.
-fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle) {
-    let mut packets = Vec::new();
-    let mut notices = Vec::new();
-    for (from, node) in (0..).zip(each(shares)) {
-        packets.extend(node.take_departures().into_iter().map(|departure| (from, departure)));
-        notices.extend(node.system.device.outbox.drain(..).map(|(at, notice)| (at, from, notice)));
-    }
-    for (to, node) in (0u16..).zip(each(shares)) {
-        let now = node.chip.wires.now;
-        for (from, departure) in packets.iter().filter(|(_, departure)| departure.to == to) {
-            let arrival = departure.cycle + latency;
-            node.chip.receive_freight(arrival - now, *from, departure.freight);
+/// Lets what has left its node travel: node by node, so that the order is always the same.
+fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle, mirrored: bool) {
+    let mut nodes: Vec<&mut Node> = each(shares).collect();
+    for from in 0..nodes.len() {
+        if nodes[from].has_sent() {
+            let sent = nodes[from].take_sent();
+            deliver(&mut nodes, from as u16, &sent, latency, mirrored);
+            nodes[from].give_back(sent);
         }
-        for &(at, from, notice) in notices.iter().filter(|(_, from, _)| *from != to) {
-            node.system.device.receive(at + latency, from, notice);
+    }
+}
+
+fn deliver(nodes: &mut [&mut Node], from: u16, sent: &Sent, latency: Cycle, mirrored: bool) {
+    for Departure { cycle, to, freight } in &sent.freight {
+        let chip = &mut nodes[usize::from(*to)].chip;
+        chip.receive_freight(cycle + latency - chip.wires.now, from, *freight);
+    }
+    for departure in &sent.packets {
+        let packet = departure.packet;
+        let packet = if mirrored { packet.reflected() } else { packet };
+        let chip = &mut nodes[usize::from(packet.destination())].chip;
+        chip.receive(departure.cycle + latency - chip.wires.now, packet);
+    }
+    for &(at, notice) in &sent.notices {
+        // The mirror image is the other one of two.
+        let from = if mirrored { from ^ 1 } else { from };
+        for (to, node) in (0..).zip(nodes.iter_mut()) {
+            if from != to {
+                node.system.device.receive(at + latency, from, notice);
+            }
         }
     }
 }

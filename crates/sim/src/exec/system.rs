@@ -10,7 +10,7 @@ use rackmem_riscv::{Hart, Symbols, abi, disassemble, elf, stack};
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
-use super::{ExecError, Job, Options};
+use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::cpu::{CpuSpec, Stats as Counted, Stop};
@@ -71,7 +71,8 @@ impl System {
         let stack_bytes = machine.system.stack_bytes;
         let seed = machine.seed;
         let random = std::array::from_fn(|at| (seed as u8) ^ (at as u8).wrapping_mul(37));
-        let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={}", job.nodes)];
+        let nodes = rack_nodes(machine, job);
+        let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={nodes}")];
         let env: Vec<String> = job.env.iter().cloned().chain(own).collect();
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
         let cores = chip.tiles.len();
@@ -79,7 +80,7 @@ impl System {
             nid,
             kernel: Kernel::new(image.end, seed),
             host: LocalHost::new(cores, Output::Capture, options.folder.clone()),
-            device: Device::new(nid, job.nodes, machine.system.contexts, machine.rmc.page_bytes),
+            device: Device::new(nid, nodes, machine.system.contexts),
             pages,
             symbols: image.symbols,
             threads: vec![Thread::Idle; cores],
@@ -277,7 +278,8 @@ impl System {
         const ECALL_BYTES: u64 = 4;
         let args = std::array::from_fn(|at| hart.x[abi::A0 + at]);
         let mut user = User { pages: &mut self.pages, chip };
-        let answer = self.device.call(hart.x[abi::A7], args, &mut self.kernel, &mut user);
+        let answer =
+            self.device.call(number as u16, hart.x[abi::A7], args, &mut self.kernel, &mut user);
         hart.pc += ECALL_BYTES;
         match answer {
             Answer::Value(value) => {
@@ -296,10 +298,9 @@ impl System {
 
     /// What a call may have changed besides memory.
     fn after_call(&mut self, number: usize, chip: &mut Chip) {
-        let Pages { code_changed, translations_changed, is_exhausted, space, .. } =
-            &mut self.pages;
+        let Pages { code_changed, translations_changed, is_exhausted, space, .. } = &mut self.pages;
         if std::mem::take(code_changed) {
-            chip.mmu.forget_instructions();
+            chip.wires.mmu.forget_instructions();
             for cpu in chip.tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
                 cpu.forget_instructions();
             }
@@ -366,13 +367,13 @@ impl System {
 
     /// Faults that look like a stack that was too small are called so.
     fn explain(&self, fault: Fault, hart: &Hart, chip: &Chip) -> Why {
-        let page = chip.mmu.page(fault.address).map(|page| page.permissions);
+        let page = chip.wires.mmu.page(fault.address).map(|page| page.permissions);
         Why::of(fault, hart.x[abi::SP], self.stack_bytes, page)
     }
 
     fn crash(&mut self, number: u16, hart: &Hart, why: Why, chip: &mut Chip) {
         let pc = hart.pc;
-        let text = chip.wires.image.as_ref().map(|image| chip.mmu.text(image));
+        let text = chip.wires.image.as_ref().map(|image| chip.wires.mmu.text(image));
         let instruction = text.and_then(|text| fetch(pc, &text).ok());
         let failure = Failure {
             hart: usize::from(number),

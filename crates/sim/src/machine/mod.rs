@@ -10,9 +10,11 @@ mod error;
 mod geometry;
 mod layer;
 mod load;
+mod rack;
 mod schema;
 pub mod spec;
 mod validate;
+mod validate_rack;
 
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use error::{MachineError, Origin};

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 pub use crate::cpu::CpuSpec;
 pub use crate::sonuma::RmcSpec;
 
@@ -47,6 +48,12 @@ pub struct Machine {
     pub rmc: RmcSpec,
     /// Between chips.
     pub network: NetworkSpec,
+    /// Routers between simplified nodes, with `network.remote = "torus"`.
+    pub rack: RackSpec,
+    /// A simplified node.
+    pub node: NodeSpec,
+    /// What simplified nodes ask of each other.
+    pub traffic: TrafficSpec,
     /// What the cores do.
     pub workload: WorkloadSpec,
     /// When a run ends.
@@ -326,6 +333,9 @@ pub enum Remote {
     Generator,
     /// Other chips of the same kind, all simulated.
     Nodes,
+    /// There is no such chip: simplified nodes send to each other over a torus, as [`RackSpec`],
+    /// [`NodeSpec`] and [`TrafficSpec`] say.
+    Torus,
 }
 
 /// Between chips.
@@ -421,6 +431,9 @@ impl Default for Machine {
             ni: NiSpec::default(),
             rmc: RmcSpec::default(),
             network: NetworkSpec::default(),
+            rack: RackSpec::default(),
+            node: NodeSpec::default(),
+            traffic: TrafficSpec::default(),
             workload: WorkloadSpec::default(),
             run: RunSpec::default(),
         }

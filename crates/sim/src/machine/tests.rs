@@ -41,11 +41,14 @@ fn built_in_machines_say_all_and_differ_where_they_should() {
 }
 
 #[test]
-fn the_first_machine_file_names_every_key() {
-    let text = BuiltIn::find("manycore-ni").unwrap().text;
+fn the_file_of_the_first_machine_with_a_part_names_its_every_key() {
+    let text = |name| BuiltIn::find(name).unwrap().text;
+    let (chip, rack) = (text("manycore-ni"), text("rack-torus"));
     let schema = toml::Table::try_from(Machine::default()).unwrap();
     for (section, value) in &schema {
         let toml::Value::Table(keys) = value else { continue };
+        let simplified = ["rack", "node", "traffic"].contains(&section.as_str());
+        let text = if simplified { rack } else { chip };
         for key in keys.keys() {
             let path = format!("\n{section}.{key} ");
             assert!(text.contains(&path), "{section}.{key} is not in the file");
@@ -141,7 +144,9 @@ fn unknown_machines_are_refused_with_the_nearest_name() {
         "there is no machine and no file 'manycore-in'; did you mean manycore-ni?"
     );
     assert!(
-        error("q").ends_with("built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa")
+        error("q").ends_with(
+            "built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa, rack-torus"
+        )
     );
 }
 
@@ -215,6 +220,42 @@ fn machines_that_cannot_be_built_are_refused() {
     }
     // The complaint is about the last place that has set the key, if any has.
     assert_eq!(with(&["noc.vcs=1"]).unwrap_err().origin, Origin::Override);
+}
+
+#[test]
+fn racks_that_cannot_be_built_are_refused() {
+    for (setting, key, part) in [
+        ("rack.topology=mesh:8x8", "rack.topology", "must be a torus such as torus:8x8x8"),
+        ("rack.topology=torus:32x32x8", "rack.topology", "8192 nodes, but packets can name 4096"),
+        ("network.hop_latency_ns=2", "network.hop_latency_ns", "is 4 cycles, must be 5 to 204"),
+        ("network.hop_latency_ns=120", "network.hop_latency_ns", "is 240 cycles"),
+        ("rack.link_bytes=24", "rack.link_bytes", "power of two"),
+        ("rack.request_vcs=1", "rack.request_vcs", "on each side of their dateline"),
+        ("rack.reply_vcs=31", "rack.reply_vcs", "33 with rack.request_vcs"),
+        ("rack.buffer_flits=0", "rack.buffer_flits", "must be 1 to 200"),
+        ("node.injection_cycles=0", "node.injection_cycles", "must be 1 to 200"),
+        ("node.rrpp_transactions=0", "node.rrpp_transactions", "at least 1"),
+        ("node.itt_entries=20000", "node.itt_entries", "must be 1 to 16384"),
+        ("node.memory_bytes_per_cycle=-1", "node.memory_bytes_per_cycle", "not be negative"),
+        ("traffic.hot_share=1.5", "traffic.hot_share", "must be 0 to 1"),
+        ("traffic.hot_node=512", "traffic.hot_node", "last node is 511"),
+        ("traffic.sources=513", "traffic.sources", "has 512 nodes; 0 means all"),
+        ("traffic.outstanding=0", "traffic.outstanding", "must be 1 to 16384"),
+    ] {
+        let error = load("rack-torus", &[setting.parse().unwrap()]).unwrap_err();
+        assert_eq!(error.key, key, "{setting}: {error}");
+        assert!(error.problem.contains(part), "{setting}: {error}");
+        let setting = [setting.parse().unwrap(), "network.remote=nodes".parse().unwrap()];
+        assert!(load("rack-torus", &setting).is_ok(), "{setting:?} matters to racks only");
+    }
+    let both = |a: &str, b: &str| {
+        let settings = [a.parse().unwrap(), b.parse().unwrap()];
+        load("rack-torus", &settings).unwrap_err().to_string()
+    };
+    let error = both("rack.topology=torus:8x4", "traffic.pattern=transpose");
+    assert!(error.contains("needs rings of equal length"), "{error}");
+    let error = both("traffic.loop=open", "traffic.offered_gbps=2000");
+    assert!(error.contains("must be at most 1024"), "{error}");
 }
 
 #[test]

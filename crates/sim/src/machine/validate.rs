@@ -2,6 +2,7 @@
 
 use super::geometry::BLOCK_BYTES;
 use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote};
+use super::validate_rack::rack;
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::{BURST, Timing};
 
@@ -23,7 +24,7 @@ pub struct Invalid {
     pub problem: String,
 }
 
-type Checked = Result<(), Invalid>;
+pub(super) type Checked = Result<(), Invalid>;
 
 /// Checks that a machine can be built.
 ///
@@ -39,29 +40,30 @@ pub fn validate(machine: &Machine) -> Checked {
     noc(machine)?;
     interfaces(machine)?;
     network(machine)?;
+    rack(machine)?;
     workload(machine)?;
     run(machine)
 }
 
-fn require(holds: bool, key: &'static str, problem: impl FnOnce() -> String) -> Checked {
+pub(super) fn require(holds: bool, key: &'static str, problem: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(Invalid { key, problem: problem() }) }
 }
 
-fn power_of_two(key: &'static str, value: u64) -> Checked {
+pub(super) fn power_of_two(key: &'static str, value: u64) -> Checked {
     require(value.is_power_of_two(), key, || {
         format!("is {value}, must be a power of two, as addresses are split by bits")
     })
 }
 
-fn at_least(key: &'static str, value: u64, least: u64) -> Checked {
+pub(super) fn at_least(key: &'static str, value: u64, least: u64) -> Checked {
     require(value >= least, key, || format!("is {value}, must be at least {least}"))
 }
 
-fn positive(key: &'static str, value: f64) -> Checked {
+pub(super) fn positive(key: &'static str, value: f64) -> Checked {
     require(value.is_finite() && value > 0.0, key, || format!("is {value}, must be positive"))
 }
 
-fn not_negative(key: &'static str, value: f64) -> Checked {
+pub(super) fn not_negative(key: &'static str, value: f64) -> Checked {
     require(value.is_finite() && value >= 0.0, key, || format!("is {value}, must not be negative"))
 }
 

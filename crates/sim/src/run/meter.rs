@@ -91,6 +91,7 @@ impl<'a> Meter<'a> {
             links: self.links(chip),
             stats: stats(chip),
             trace: chip.wires.trace.take(),
+            rack: None,
             windows: self.windows,
         }
     }

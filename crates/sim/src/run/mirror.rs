@@ -14,7 +14,7 @@ use crate::engine::Cycle;
 use crate::machine::Machine;
 
 /// Nodes that the chip believes to be in: itself and its mirror image.
-const NODES: u16 = 2;
+pub const NODES: u16 = 2;
 
 /// A chip and its mirror image.
 pub struct Mirror {

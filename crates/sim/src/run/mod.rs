@@ -5,6 +5,7 @@
 //! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
 //! | `rack` | several chips and the fabric between them, in parallel |
 //! | `meter` | windows, and what is reported |
+//! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up, with what is stuck |
 
 mod meter;
@@ -20,7 +21,7 @@ use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
 use crate::report::Report;
 use meter::Meter;
-pub use mirror::Mirror;
+pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
 
@@ -78,6 +79,7 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
     match machine.network.remote {
         Remote::Generator => measure(machine, options, Mirror::new(machine)?),
         Remote::Nodes => measure(machine, options, Rack::new(machine)?),
+        Remote::Torus => crate::rack::run(machine, options),
     }
 }
 

@@ -8,7 +8,7 @@ use rackmem_sim::machine::Override;
 /// What `rackmem sim --help` says.
 pub const ABOUT: &str = "\
 Simulates the chips of a machine file, cycle by cycle: cores, caches, coherence, network on chip,
-network interfaces. MACHINE is the name of a built-in machine (`rackmem sim machines`) or the path
+network interfaces; or a rack of hundreds of simplified nodes with all of its routers. MACHINE is the name of a built-in machine (`rackmem sim machines`) or the path
 of a TOML file, which may be based on another one (`base = \"manycore-ni\"`). `--set` overrides one
 of its keys; `rackmem sim show` prints them all.
 
@@ -20,6 +20,7 @@ Examples:
   rackmem sim run manycore-ni --set workload.kind=sync-read --set workload.transfer_bytes=64
   rackmem sim run manycore-ni --set ni.placement=edge --out edge/
   rackmem sim sweep manycore-ni --vary ni.placement=edge,split --vary workload.transfer_bytes=64,4096
+  rackmem sim run rack-torus --set traffic.pattern=hot-spot
   rackmem sim show manycore-ni > mine.toml && rackmem sim run mine.toml
 
 Exit status: 2 if the machine cannot be built as described, 1 if its run fails.";
@@ -31,7 +32,7 @@ Examples:
   rackmem sim run manycore-ni --set ni.placement=edge --trace 3 --out edge/
 
 With workload.kind=sync-read the report has the latency and its parts, with async-read the bandwidth
-by window. links.svg shows the load of every link of the network on chip; trace.json opens in
+by window. A rack of simplified nodes has both, latency by the number of hops. links.svg shows the load of every link of the network on chip; trace.json opens in
 https://ui.perfetto.dev.";
 
 const SWEEP_EXAMPLES: &str = "\
@@ -39,6 +40,7 @@ Examples:
   rackmem sim sweep manycore-ni --vary noc.routing=xy,yx,o1turn,cdr,cdr-directory
   rackmem sim sweep manycore-ni --set workload.kind=sync-read \\
       --vary ni.placement=edge,per-tile,split --vary workload.transfer_bytes=64,1024,16384 --csv
+  rackmem sim sweep rack-torus --set traffic.loop=open --vary traffic.offered_gbps=2,4,6,8,10,12,14
 
 The last --vary changes fastest; the order of the output does not depend on the number of runs at
 the same time.";

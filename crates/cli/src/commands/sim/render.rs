@@ -30,6 +30,10 @@ const NETWORKS: [&str; 4] = ["request", "forward", "response", "network"];
 /// The whole report.
 pub(super) fn report(machine: &Machine, report: &Report) -> String {
     let mut parts = vec![head(machine, report)];
+    if let Some(rack) = &report.rack {
+        parts.extend(super::render_rack::report(machine, report, rack));
+        return parts.join("\n");
+    }
     parts.extend(latency(machine, report));
     parts.extend(breakdown(report));
     parts.extend(bandwidth(report));
@@ -53,11 +57,16 @@ fn head(machine: &Machine, report: &Report) -> String {
 }
 
 fn latency(machine: &Machine, report: &Report) -> Option<String> {
+    latency_of("read", machine, report)
+}
+
+/// The distribution of the latency of what the machine does.
+pub(super) fn latency_of(what: &str, machine: &Machine, report: &Report) -> Option<String> {
     let latency = report.latency?;
     let ns = latency.mean_cycles / machine.clock_ghz;
     Some(format!(
-        "latency of a {} read: {:.1} cycles = {ns:.1} ns (min {}, median {}, 99 % {}, max {}; {} \
-         reads)\n",
+        "latency of a {} {what}: {:.1} cycles = {ns:.1} ns (min {}, median {}, 99 % {}, max {}; {} \
+         {what}s)\n",
         size::exact(machine.workload.transfer_bytes.into()),
         latency.mean_cycles,
         latency.min_cycles,

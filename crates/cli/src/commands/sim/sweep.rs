@@ -17,8 +17,11 @@ use crate::size;
 /// What a run measured, if it did.
 type Measured = fn(&Report) -> Option<f64>;
 
+/// A column: its name, and what stands in it.
+type Column = (&'static str, Measured);
+
 /// What each run adds to its settings in tables.
-const COLUMNS: [(&str, Measured); 7] = [
+const COLUMNS: [Column; 7] = [
     ("latency_mean_cycles", |report| report.latency.map(|latency| latency.mean_cycles)),
     ("latency_p99_cycles", |report| report.latency.map(|latency| latency.p99_cycles as f64)),
     ("app_gbps", |report| loaded(report, report.app_gbps)),
@@ -27,6 +30,22 @@ const COLUMNS: [(&str, Measured); 7] = [
     ("cycles", |report| Some(report.cycles as f64)),
     ("stable", |report| Some(f64::from(u8::from(report.stable)))),
 ];
+
+/// What a rack of simplified nodes adds.
+const RACK_COLUMNS: [Column; 5] = [
+    ("offered_gbps", |report| report.rack.as_ref()?.offered_gbps),
+    ("accepted_gbps", |report| Some(report.rack.as_ref()?.accepted_gbps.mean)),
+    ("link_mean", |report| Some(report.rack.as_ref()?.link_mean)),
+    ("link_max", |report| Some(report.rack.as_ref()?.link_max)),
+    ("saturated", |report| Some(f64::from(u8::from(report.rack.as_ref()?.saturated)))),
+];
+
+/// The columns that any of the runs may fill.
+fn columns(rows: &[Row]) -> Vec<Column> {
+    let racks = rows.iter().any(|row| row.report.rack.is_some());
+    let of_racks = RACK_COLUMNS.into_iter().filter(|_| racks);
+    COLUMNS.into_iter().chain(of_racks).collect()
+}
 
 fn loaded(report: &Report, value: f64) -> Option<f64> {
     (!report.windows.is_empty()).then_some(value)
@@ -101,31 +120,38 @@ fn write(dir: &Path, vary: &[Override], rows: &[Row], machines: &[Machine]) -> R
     Ok(())
 }
 
-fn cells(vary: &[Override], row: &Row, number: impl Fn(f64) -> String) -> Vec<String> {
+fn cells(
+    vary: &[Override],
+    columns: &[Column],
+    row: &Row,
+    number: impl Fn(f64) -> String,
+) -> Vec<String> {
     let settings = vary.iter().map(|setting| match &row.settings[&setting.path] {
         Value::String(value) => value.clone(),
         other => other.to_string(),
     });
-    let values = COLUMNS.iter().map(|(_, of)| of(&row.report).map_or(String::new(), &number));
+    let values = columns.iter().map(|(_, of)| of(&row.report).map_or(String::new(), &number));
     settings.chain(values).collect()
 }
 
 fn csv(vary: &[Override], rows: &[Row]) -> String {
     let names = vary.iter().map(|setting| setting.path.as_str());
-    let header: Vec<&str> = names.chain(COLUMNS.map(|(name, _)| name)).collect();
+    let columns = columns(rows);
+    let header: Vec<&str> = names.chain(columns.iter().map(|&(name, _)| name)).collect();
     let mut text = header.join(",") + "\n";
     for row in rows {
-        text += &(cells(vary, row, |value| value.to_string()).join(",") + "\n");
+        text += &(cells(vary, &columns, row, |value| value.to_string()).join(",") + "\n");
     }
     text
 }
 
 fn table(vary: &[Override], rows: &[Row]) -> Table {
     let names = vary.iter().map(|setting| (setting.path.as_str(), Align::Left));
-    let values = COLUMNS.map(|(name, _)| (name, Align::Right));
+    let columns = columns(rows);
+    let values = columns.iter().map(|&(name, _)| (name, Align::Right));
     let mut table = Table::new(&names.chain(values).collect::<Vec<_>>());
     for row in rows {
-        table.row(cells(vary, row, size::three_digits));
+        table.row(cells(vary, &columns, row, size::three_digits));
     }
     table
 }

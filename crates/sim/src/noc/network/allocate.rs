@@ -144,7 +144,7 @@ impl<const V: usize> Block<'_, V> {
         in_vc.len -= 1;
         let more = in_vc.len > 0;
         in_vc.front = self.buffers[(index << self.buffer_shift) + usize::from(in_vc.head)];
-        in_vc.head = (in_vc.head + u8::from(more)) & self.buffer_mask;
+        in_vc.head = in_vc.head.wrapping_add(u8::from(more)) & self.buffer_mask;
         let credit_at = self.now + u64::from(in_port.credit_delay);
         outbox.credits.push(credit_at, in_port.upstream + u32::from(vc));
 

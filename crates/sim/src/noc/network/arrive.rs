@@ -49,7 +49,7 @@ impl Network {
 
     fn flits_arrive<const V: usize>(&mut self) {
         let Network { in_vcs, out_vcs, in_ports, ready, buffers, heads, .. } = self;
-        let (shift, mask) = (self.buffer_shift, (1u8 << self.buffer_shift) - 1);
+        let (shift, mask) = (self.buffer_shift, ((1u32 << self.buffer_shift) - 1) as u8);
         for &(index, flit) in self.flits.events(self.now) {
             let index = index as usize;
             let in_vc = &mut in_vcs[index];

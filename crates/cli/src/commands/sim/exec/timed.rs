@@ -182,8 +182,7 @@ impl Output {
     fn new(nodes: u16, no_prefix: bool) -> Output {
         let lines = |nid| [Lines::new(nid, Stream::Out), Lines::new(nid, Stream::Err)];
         let plain = no_prefix || nodes == 1;
-        let sink: Box<dyn Sink> =
-            if plain { Box::new(Plain) } else { Box::new(Prefixed::new()) };
+        let sink: Box<dyn Sink> = if plain { Box::new(Plain) } else { Box::new(Prefixed::new()) };
         Output { lines: (0..nodes).map(lines).collect(), sink }
     }
 

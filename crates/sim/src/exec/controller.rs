@@ -1,0 +1,208 @@
+//! The two kinds of network interfaces that a driver may find in its node: an RMC as in Scale-Out
+//! NUMA, which knows contexts and queues by tables in memory, or interfaces as of Manycore NI, whose
+//! tiles have a queue pair each and whose one segment has its place in physical memory.
+
+use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
+use rackmem_riscv::kernel::{Kernel, UserMemory};
+use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_rmc::{Bounds, QpId, Rights};
+
+use super::device::{ENODEV, ENOMEM, ENOSPC, Result};
+use super::pages::{Pages, User, image};
+use crate::chip::Chip;
+use crate::chip::front::{CONTEXT, Front};
+use crate::chip::layout::{BLOCK_BYTES, Layout, SEGMENT_LINE};
+use crate::chip::tile::{NiCache, Tile};
+
+/// Where a segment of a context is in the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Its address.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A queue pair, as its interface and the process know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Queues {
+    id: Id,
+    /// What is mapped for it: addresses and sizes, of whole pages.
+    mapped: [(u64, u64); 2],
+    /// Addresses of WQ and CQ.
+    pub addresses: [u64; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Id {
+    /// Of the node's RMC.
+    Rmc(QpId),
+    /// Of this core's tile.
+    Tile(u16),
+}
+
+/// Opens the node's segment of a context.
+///
+/// # Errors
+/// There is no room, or the interfaces do not know such a context.
+pub fn open(
+    ctx_id: u16,
+    bytes: u64,
+    permissions: Permissions,
+    kernel: &mut Kernel,
+    user: &mut User<'_>,
+) -> Result<Segment> {
+    if user.chip.node_rmc.is_some() {
+        let address = reserve(bytes, kernel, user.pages)?;
+        user.map(address, bytes, permissions);
+        let space = user.pages.space;
+        user.pages.driver.open(ctx_id, space, address, bytes, image(user.chip));
+        invalidate(ctx_id, user.chip);
+        return Ok(Segment { address, bytes });
+    }
+    if ctx_id != CONTEXT || bytes > user.chip.wires.segment_bytes {
+        return Err(if ctx_id == CONTEXT { ENOMEM } else { ENODEV });
+    }
+    let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
+    let phys = SEGMENT_LINE * BLOCK_BYTES;
+    Pages::map_physical(user.chip, address, phys, bytes, permissions);
+    let bounds = Bounds { size_bytes: bytes };
+    user.chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, Ok(bounds)));
+    Ok(Segment { address, bytes })
+}
+
+/// Closes it: requests of other nodes end with this status from now on.
+pub fn close(ctx_id: u16, status: Status, user: &mut User<'_>) {
+    if user.chip.node_rmc.is_some() {
+        let space = user.pages.space;
+        user.pages.driver.join(ctx_id, space, Err(status), image(user.chip));
+        invalidate(ctx_id, user.chip);
+    } else {
+        user.chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, Err(status)));
+    }
+}
+
+/// Makes a queue pair for the thread on a core.
+///
+/// # Errors
+/// There is no room for another one; of a tile: it has one already.
+pub fn attach(
+    ctx_id: u16,
+    core: u16,
+    entries: u16,
+    rights: Rights,
+    kernel: &mut Kernel,
+    user: &mut User<'_>,
+) -> Result<Queues> {
+    let (id, phys) = if user.chip.node_rmc.is_some() {
+        attach_to_rmc(ctx_id, entries, rights, user)?
+    } else {
+        attach_to_tile(core, entries, rights, user.chip)?
+    };
+    let mut queues = Queues { id, mapped: [(0, 0); 2], addresses: [0; 2] };
+    let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
+    for (queue, (phys, entry_bytes)) in phys.into_iter().zip(entry_bytes).enumerate() {
+        let within = phys % PAGE;
+        let bytes = within + u64::from(entries) * entry_bytes as u64;
+        // A page of the node for itself: the RMC cannot translate one that is a queue in part.
+        let address = reserve(bytes, kernel, user.pages)?;
+        Pages::map_physical(user.chip, address, phys - within, bytes, Permissions::READ_WRITE);
+        queues.mapped[queue] = (address, bytes);
+        queues.addresses[queue] = address + within;
+    }
+    Ok(queues)
+}
+
+/// Gives a queue pair up.
+pub fn detach(queues: &Queues, user: &mut User<'_>) {
+    match queues.id {
+        Id::Rmc(id) => {
+            if let Some(node) = &mut user.chip.node_rmc {
+                node.rmc.detach(id);
+                user.chip.wires.rmc_next = true;
+            }
+        }
+        Id::Tile(core) => {
+            let Chip { wires, tiles, ni_caches, .. } = &mut *user.chip;
+            if let Ok(front) = front_of(core, &wires.layout, tiles, ni_caches) {
+                front.detach(core);
+            }
+        }
+    }
+    for (address, bytes) in queues.mapped {
+        Pages::unmap_physical(user.chip, address, bytes);
+    }
+}
+
+/// Notifications that have come for a context.
+pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
+    let of_rmc = chip.node_rmc.as_ref().map(|node| node.rmc.notifications(ctx_id));
+    of_rmc.unwrap_or(chip.wires.notifications)
+}
+
+fn attach_to_rmc(
+    ctx_id: u16,
+    entries: u16,
+    rights: Rights,
+    user: &mut User<'_>,
+) -> Result<(Id, [u64; 2])> {
+    let queues = user.pages.driver.add_queues(ctx_id, entries, rights, image(user.chip));
+    let node = user.chip.node_rmc.as_mut().ok_or(ENODEV)?;
+    let id = node.rmc.attach(ctx_id, queues).ok_or(ENOSPC)?;
+    user.chip.wires.rmc_next = true;
+    Ok((Id::Rmc(id), [queues.wq, queues.cq]))
+}
+
+fn attach_to_tile(
+    core: u16,
+    entries: u16,
+    rights: Rights,
+    chip: &mut Chip,
+) -> Result<(Id, [u64; 2])> {
+    let layout = &chip.wires.layout;
+    let lines = [layout.wq_line(core, 0), layout.cq_line(core, 0)];
+    let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
+    for (line, entry_bytes) in lines.into_iter().zip(entry_bytes) {
+        let blocks = (u64::from(entries) * entry_bytes as u64).div_ceil(BLOCK_BYTES);
+        for line in line..line + blocks {
+            *image(chip).block_mut(line) = [0; 8];
+            chip.changed_by_system(line);
+        }
+    }
+    let Chip { wires, tiles, ni_caches, .. } = chip;
+    let front = front_of(core, &wires.layout, tiles, ni_caches)?;
+    if !front.attach(core, u32::from(entries), rights, wires) {
+        return Err(ENOSPC);
+    }
+    Ok((Id::Tile(core), lines.map(|line| line * BLOCK_BYTES)))
+}
+
+/// The frontend of a core's queue pair.
+fn front_of<'a>(
+    core: u16,
+    layout: &Layout,
+    tiles: &'a mut [Tile],
+    ni_caches: &'a mut [NiCache],
+) -> Result<&'a mut Front> {
+    let own = if ni_caches.len() == tiles.len() { core } else { layout.unit_of_tile(core) };
+    match &mut tiles[usize::from(core)].ni {
+        Some(ni) => Ok(&mut ni.front),
+        None => ni_caches.get_mut(usize::from(own)).map(|ni| &mut ni.front).ok_or(ENODEV),
+    }
+}
+
+fn invalidate(ctx_id: u16, chip: &mut Chip) {
+    if let Some(node) = &mut chip.node_rmc {
+        node.rmc.invalidate_context(ctx_id);
+    }
+}
+
+/// Addresses for whole pages of the node.
+fn reserve(bytes: u64, kernel: &mut Kernel, pages: &Pages) -> Result {
+    let page_bytes = pages.page_bytes();
+    if bytes > pages.driver.free_bytes() {
+        return Err(ENOMEM);
+    }
+    let address = kernel.reserve(bytes + page_bytes).ok_or(ENOMEM)?;
+    Ok(address.next_multiple_of(page_bytes))
+}

@@ -1,0 +1,78 @@
+//! What a run of a rack found out, besides what all reports have.
+
+use serde::Serialize;
+
+use crate::report::Latency;
+
+/// The last window of a run, over all nodes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RackReport {
+    /// Nodes.
+    pub nodes: usize,
+    /// Nodes that post requests.
+    pub sources: usize,
+    /// Open loop: payload that each source asks for.
+    pub offered_gbps: Option<f64>,
+    /// Payload that sources got, or wrote.
+    pub accepted_gbps: NodeBandwidth,
+    /// Whether an open loop asked for more than the rack could do.
+    pub saturated: bool,
+    /// Latency of requests, from posting to completion, by the hops between their nodes.
+    pub by_hops: Vec<HopLatency>,
+    /// Mean over all links between routers, flits per cycle.
+    pub link_mean: f64,
+    /// The busiest link.
+    pub link_max: f64,
+    /// Requests, then replies.
+    pub lanes: Vec<LaneReport>,
+    /// Mean time for which a line waits for the memory of its node.
+    pub memory_wait_mean_cycles: f64,
+    /// Share of their time in which RGPs waited for an entry of the ITT.
+    pub stalled_by_table: f64,
+    /// The same, for lines under way to come back.
+    pub stalled_by_flow_control: f64,
+    /// The same, for the queue to the router.
+    pub stalled_by_port: f64,
+}
+
+/// Bandwidth of the sources.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct NodeBandwidth {
+    /// Mean.
+    pub mean: f64,
+    /// That of the source that got least.
+    pub min: f64,
+    /// That of the source that got most.
+    pub max: f64,
+}
+
+/// Latency of requests between nodes of a distance.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct HopLatency {
+    /// The distance.
+    pub hops: usize,
+    /// What it is when nothing else is under way.
+    pub zero_load_cycles: u64,
+    /// What it was.
+    #[serde(flatten)]
+    pub latency: Latency,
+}
+
+/// Where packets of a lane spent their time. All times are means over its packets.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneReport {
+    /// Which.
+    pub name: &'static str,
+    /// Packets that their pipelines took.
+    pub packets: u64,
+    /// Links between routers that they crossed.
+    pub hops_mean: f64,
+    /// In the queue to the router.
+    pub source_wait_mean_cycles: f64,
+    /// What routers and links take without load.
+    pub way_mean_cycles: f64,
+    /// What they took longer: waiting for VCs, credits and other packets.
+    pub network_wait_mean_cycles: f64,
+    /// In the queue in front of the pipeline.
+    pub arrival_wait_mean_cycles: f64,
+}

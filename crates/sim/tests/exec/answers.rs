@@ -1,0 +1,77 @@
+//! What programs find out is right, on every machine.
+
+use super::{RACK_OF_CHIPS, SMALL_MESH, load, run, said};
+
+#[test]
+fn a_rack_of_scale_out_numa_does_what_a_rack_has_to_do() {
+    let cores = [("tiles.columns", "2"), ("llc.banks", "4"), ("llc.size_bytes", "8M")];
+    for (settings, nodes) in [(&[][..], 2), (&cores, 3)] {
+        let outcome = run(&load("sonuma", settings), nodes, &["rack_test"]);
+        let last = format!("rack_test: 17 passed on {nodes} nodes\n");
+        assert!(said(&outcome).ends_with(&last), "{}", said(&outcome));
+    }
+}
+
+/// All of it but for several queue pairs of one thread: a tile has one.
+#[test]
+fn racks_of_manycore_ni_do_as_well() {
+    let tests = [
+        "rack_test",
+        "join",
+        "read",
+        "write",
+        "async",
+        "fetch-and-add",
+        "compare-and-swap",
+        "atomics-of-both-sides",
+        "polling",
+        "notify",
+        "sleep",
+        "errors",
+        "async-errors",
+        "barrier",
+        "messages",
+        "many-messages",
+    ];
+    for placement in ["split", "edge", "per-tile"] {
+        let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH, &[("ni.placement", placement)]].concat();
+        let outcome = run(&load("manycore-ni", &settings), 2, &tests);
+        let last = format!("rack_test: {} passed on 2 nodes\n", tests.len() - 1);
+        assert!(said(&outcome).ends_with(&last), "{placement}: {}", said(&outcome));
+    }
+}
+
+/// The ranks of all variants, as the checksums that PageRank prints.
+fn checksums(json: &str) -> Vec<String> {
+    let report: serde_json::Value = serde_json::from_str(json).expect("a line of JSON");
+    let variants = report["variants"].as_array().expect("variants");
+    variants.iter().map(|variant| variant["checksum"].as_str().unwrap_or("").to_owned()).collect()
+}
+
+/// Bulk adds in the order of the serial algorithm, so the ranks are the same to the bit; fine-grain
+/// adds in the order in which replies come, and says itself by how much it differs.
+#[test]
+fn pagerank_has_the_same_ranks_however_it_is_computed() {
+    let args = ["pagerank", "--kronecker", "7:8", "--supersteps", "2", "--json", "--variant"];
+    let alone = load("sonuma", &[]);
+    let serial = said(&run(&alone, 1, &[&args[..], &["serial"]].concat()));
+    let cores =
+        load("sonuma", &[("tiles.columns", "4"), ("llc.banks", "8"), ("llc.size_bytes", "16M")]);
+    let threads = ["serial,shm", "--threads", "4"];
+    let shm = said(&run(&cores, 1, &[&args[..], &threads].concat()));
+    assert_eq!(checksums(&shm), [&checksums(&serial)[..]; 2].concat());
+    let rack = said(&run(&alone, 3, &[&args[..], &["serial,bulk,fine"]].concat()));
+    assert_eq!(checksums(&rack)[..2], checksums(&shm)[..]);
+    let report: serde_json::Value = serde_json::from_str(&rack).expect("a line of JSON");
+    let difference = report["variants"][2]["difference"].as_f64().expect("a number");
+    assert!(difference < 1e-13, "fine-grain differs by {difference}");
+}
+
+/// A chip whose other end is its mirror image: what it reads from node 1 is its own segment.
+#[test]
+fn one_chip_can_read_its_mirror_image() {
+    let machine = load("manycore-ni", &SMALL_MESH);
+    let outcome = run(&machine, 1, &["rack_test", "join"]);
+    assert!(outcome.cut_short.is_some() || outcome.nodes[0].end.is_success(), "{outcome:?}");
+    assert!(outcome.instructions > 1000);
+}

@@ -1,0 +1,129 @@
+//! Processes that do not end well.
+
+use rackmem_riscv::encode::{i, opcode};
+use rackmem_sim::exec::{End, ExecError, Job, Options};
+
+use super::{execute, load, prebuilt, run};
+
+/// A program of these instructions, as a static ELF file.
+fn elf(code: &[u32]) -> Vec<u8> {
+    const BASE: u64 = 0x1_0000;
+    let header_bytes = 64 + 56;
+    let length = header_bytes + 4 * code.len() as u64;
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend([2u16, 243].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend(1u32.to_le_bytes());
+    let entry = BASE + header_bytes;
+    file.extend([entry, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(5u32.to_le_bytes());
+    file.extend([64u16, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend([0, BASE, BASE, length, length, 0x1000].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(code.iter().flat_map(|word| word.to_le_bytes()));
+    file
+}
+
+/// `j .`
+const LOOP: u32 = 0x6f;
+const ECALL: u32 = 0x73;
+const EBREAK: u32 = 0x0010_0073;
+
+fn li(rd: u32, value: i32) -> u32 {
+    i(opcode::OP_IMM, 0, rd, 0, value)
+}
+
+fn end(code: &[u32]) -> (End, Option<String>) {
+    let outcome = execute(&load("sonuma", &[]), 1, &elf(code), &["test".to_owned()]);
+    (outcome.nodes[0].end.clone(), outcome.cut_short)
+}
+
+#[test]
+fn what_no_program_may_do_is_named_with_its_place() {
+    let no_such_call = [li(17, 2000), ECALL, li(17, 93), ECALL];
+    assert!(matches!(end(&no_such_call).0, End::Exit(_)), "an error for the program to handle");
+    for (code, why) in [
+        (&[i(opcode::LOAD, 3, 10, 0, 8)][..], "load from 0x8"),
+        (&[i(opcode::JALR, 0, 0, 0, 0x400)], "fetch from 0x400"),
+        (&[EBREAK], "breakpoint"),
+        (&[0], "no instruction"),
+    ] {
+        let (End::Crashed(crash), None) = end(code) else { panic!("{why}: {:?}", end(code)) };
+        let said = crash.failure.to_string();
+        assert!(said.starts_with("hart 0 at 0x") && said.contains(why), "{said}");
+    }
+}
+
+/// The first thread of a process that fails ends the run; what the others have done is kept.
+#[test]
+fn one_failure_ends_the_run() {
+    // Node 1 ends with status 3, node 0 waits for ever: a1 = RACK() & 0xffff.
+    let andi = |rd, rs, value| i(opcode::OP_IMM, 7, rd, rs, value);
+    let code = [
+        0x5241_48b7 | 0, // lui a7, 0x52414
+        i(opcode::OP_IMM, 0, 17, 17, 0x300),
+        ECALL,
+        andi(11, 10, 1),
+        0x0005_9463, // bnez a1, +8
+        LOOP,
+        li(10, 3),
+        li(17, 94),
+        ECALL,
+    ];
+    let outcome = execute(&load("sonuma", &[]), 2, &elf(&code), &["test".to_owned()]);
+    let ends: Vec<&End> = outcome.nodes.iter().map(|node| &node.end).collect();
+    assert_eq!(ends, [&End::Stopped, &End::Exit(3)]);
+    assert_eq!(outcome.failed().map(|(nid, _)| nid), Some(1));
+    assert!(outcome.nodes[0].instructions > 5, "{outcome:?}");
+}
+
+#[test]
+fn who_waits_for_ever_is_found() {
+    let (end, cut_short) = end(&[LOOP]);
+    assert_eq!(end, End::Stopped);
+    let why = cut_short.expect("a reason");
+    assert!(why.starts_with("all processes wait for each other\nnode 0, core 0:"), "{why}");
+}
+
+#[test]
+fn a_run_is_cut_short_after_so_many_cycles() {
+    // An endless loop that changes something: addi a0, a0, 1; j -4.
+    let program = elf(&[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]);
+    let args = ["test".to_owned()];
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let options = Options { max_cycles: Some(10_000), ..Options::default() };
+    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &job, options).unwrap();
+    let why = outcome.cut_short.expect("a reason");
+    assert!(why.starts_with("not at its end after 10000 cycles"), "{why}");
+    assert!(outcome.cycles <= 10_000 && outcome.instructions > 5_000, "{}", outcome.instructions);
+}
+
+#[test]
+fn memory_that_is_full_ends_the_process() {
+    let machine = load("sonuma", &[("memory.size_bytes", "16M")]);
+    let outcome = run(&machine, 1, &["pagerank", "--kronecker", "16", "--variant", "serial"]);
+    assert!(!outcome.nodes[0].end.is_success());
+    let said = String::from_utf8_lossy(&outcome.nodes[0].stderr);
+    assert!(said.contains("memory"), "{said}");
+}
+
+#[test]
+fn machines_that_cannot_execute_say_what_to_do() {
+    let program = prebuilt("hello.rv64");
+    let args = ["hello".to_owned()];
+    for (name, settings, nodes, said) in [
+        ("manycore-ni", &[][..], 2, "network.remote"),
+        ("manycore-ni", &[("network.remote", "nodes")][..], 2, "acknowledged"),
+        ("manycore-ni-numa", &[][..], 1, "queue pairs"),
+        ("rack-torus", &[][..], 1, "torus"),
+    ] {
+        let job = Job { program: &program, args: &args, env: &[], nodes };
+        let machine = load(name, settings);
+        match rackmem_sim::exec::run(&machine, &job, Options::default()) {
+            Err(ExecError::Machine(what)) => assert!(what.contains(said), "{what}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let job = Job { program: b"text", args: &args, env: &[], nodes: 1 };
+    let refused = rackmem_sim::exec::run(&load("sonuma", &[]), &job, Options::default());
+    assert!(matches!(refused, Err(ExecError::Program(_))));
+}

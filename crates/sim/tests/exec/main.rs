@@ -1,0 +1,52 @@
+//! Programs on machines: the answers do not depend on the machine, nor anything on the threads.
+
+use std::path::Path;
+
+use rackmem_sim::exec::{self, End, Job, Options, Outcome};
+use rackmem_sim::machine::{self, Machine, Override};
+
+mod answers;
+mod ends;
+mod same;
+
+/// What all nodes of Manycore NI's chips need to execute programs.
+const RACK_OF_CHIPS: [(&str, &str); 2] =
+    [("network.remote", "nodes"), ("ni.completion", "acknowledged")];
+
+/// A small mesh, so that unoptimised builds are fast enough.
+const SMALL_MESH: [(&str, &str); 3] =
+    [("tiles.columns", "2"), ("tiles.rows", "2"), ("memory.controllers", "2")];
+
+fn load(name: &str, settings: &[(&str, &str)]) -> Machine {
+    let settings: Vec<Override> =
+        settings.iter().map(|(path, value)| Override::new(*path, value)).collect();
+    machine::load(name, &settings).expect("a machine that can be built")
+}
+
+/// A ready-built program.
+fn prebuilt(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/prebuilt");
+    std::fs::read(folder.join(name)).expect("a ready-built program")
+}
+
+/// Runs a program on so many nodes; the first word of `args` is its name.
+fn run(machine: &Machine, nodes: u16, args: &[&str]) -> Outcome {
+    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    execute(machine, nodes, &prebuilt(&format!("{}.rv64", args[0])), &args)
+}
+
+fn execute(machine: &Machine, nodes: u16, program: &[u8], args: &[String]) -> Outcome {
+    let job = Job { program, args, env: &[], nodes };
+    let options = Options { max_cycles: Some(50_000_000), ..Options::default() };
+    exec::run(machine, &job, options).expect("a program and a machine that fit")
+}
+
+/// What node 0 has written to standard output.
+fn said(outcome: &Outcome) -> String {
+    for (nid, node) in outcome.nodes.iter().enumerate() {
+        let errors = String::from_utf8_lossy(&node.stderr);
+        let all_is_well = node.end == End::Exit(0) && outcome.cut_short.is_none();
+        assert!(all_is_well, "node {nid}: {:?} {errors} {:?}", node.end, outcome.cut_short);
+    }
+    String::from_utf8_lossy(&outcome.nodes[0].stdout).into_owned()
+}
