@@ -58,7 +58,7 @@ pub struct ReproduceArgs {
     /// Write results.json, plots and the machine file of each run into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Graph for PageRank, as `rackmem demo` takes it [default: a generated one; sonuma only]
+    /// Graph for PageRank: a plain list of edges [default: a generated one; sonuma only]
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
     /// Runs at the same time [default: one per core of this host]
