@@ -8,6 +8,7 @@ use clap::{Args, value_parser};
 
 use crate::console;
 use crate::failure::{Failure, Result};
+use crate::reproduce::manycore_ni::experiment::Cores;
 use crate::reproduce::outcome::{self, Outcome};
 use crate::reproduce::paper::{Paper, Part};
 use crate::reproduce::results::{Effort, Experiment, Results};
@@ -61,9 +62,31 @@ pub struct ReproduceArgs {
     /// Graph for PageRank: a plain list of edges [default: a generated one; sonuma only]
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
+    /// What issues the reads of Manycore NI's experiments: with `executed`, latency and bandwidth are
+    /// also measured with software that is executed, and the two ways are compared
+    #[arg(long, value_enum, default_value_t = CoresArg::Synthetic)]
+    pub cores: CoresArg,
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+}
+
+/// What issues reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CoresArg {
+    /// What stands for cores: the instructions that the paper counts
+    Synthetic,
+    /// Cores that execute a program
+    Executed,
+}
+
+impl From<CoresArg> for Cores {
+    fn from(arg: CoresArg) -> Cores {
+        match arg {
+            CoresArg::Synthetic => Cores::Synthetic,
+            CoresArg::Executed => Cores::Executed,
+        }
+    }
 }
 
 /// Does it.
@@ -88,7 +111,7 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
     if args.graph.is_some() {
         return Err(Failure::usage(format!("{paper} has no graphs; --graph is for sonuma")));
     }
-    reproduce(manycore_ni, selection(manycore_ni, part)?, args, ())
+    reproduce(manycore_ni, selection(manycore_ni, part)?, args, args.cores.into())
 }
 
 /// Which part of the paper is meant; `None` for all of it.

@@ -177,6 +177,11 @@ impl Kernel {
         self.threads.id_on(hart)
     }
 
+    /// Whether a call looks at a clock and does nothing else: systems have faster ways for that.
+    pub const fn is_clock(number: u64) -> bool {
+        matches!(number, number::CLOCK_GETTIME | number::GETTIMEOFDAY)
+    }
+
     /// Takes `length` bytes of addresses, in whole pages, for what a driver maps into the program:
     /// device memory, shared segments. Mapping them is the driver's business. `None` if there is
     /// no room.

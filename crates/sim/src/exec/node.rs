@@ -69,6 +69,7 @@ impl Node {
         if tiled {
             let closed = Err(Status::NoContext);
             chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(CONTEXT, closed));
+            chip.warm(machine);
         } else {
             let rmc = Rmc::new(&spec, nid, nodes, driver.registers());
             let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;

@@ -43,6 +43,7 @@ pub struct System {
     threads: Vec<Thread>,
     spec: CpuSpec,
     call_cycles: Cycle,
+    clock_cycles: Cycle,
     clock_ghz: f64,
     stack_bytes: u64,
     end: Option<(End, Cycle)>,
@@ -86,6 +87,7 @@ impl System {
             threads: vec![Thread::Idle; cores],
             spec: machine.cpu_spec(),
             call_cycles: Cycle::from(machine.system.call_cycles),
+            clock_cycles: Cycle::from(machine.system.clock_cycles),
             clock_ghz: machine.clock_ghz,
             stack_bytes,
             end: None,
@@ -232,8 +234,12 @@ impl System {
 
     /// Goes on after a call.
     fn resume(&mut self, number: usize, hart: &Hart, chip: &mut Chip) {
+        self.resume_after(self.call_cycles, number, hart, chip);
+    }
+
+    fn resume_after(&mut self, cycles: Cycle, number: usize, hart: &Hart, chip: &mut Chip) {
         let Chip { tiles, wires, .. } = chip;
-        let at = wires.now + self.call_cycles;
+        let at = wires.now + cycles;
         if let Some(cpu) = &mut tiles[number].cpu {
             cpu.resume(hart, at, wires);
         }
@@ -248,8 +254,14 @@ impl System {
             self.device_call(number, hart, chip);
         } else {
             let mut user = User { pages: &mut self.pages, chip };
+            let is_clock = Kernel::is_clock(hart.x[abi::A7]);
             let reply = self.kernel.call(number, &mut hart, &mut user, &mut self.host);
-            self.effect(number, hart, reply.effect, chip);
+            match reply.effect {
+                Effect::Return if is_clock => {
+                    self.resume_after(self.clock_cycles, number, &hart, chip);
+                }
+                effect => self.effect(number, hart, effect, chip),
+            }
             for woken in reply.woken {
                 self.wake(woken, chip);
             }

@@ -76,6 +76,9 @@ pub struct TileSpec {
 pub struct SystemSpec {
     /// What a system call takes, from its `ecall` to the next instruction.
     pub call_cycles: u32,
+    /// What a look at a clock takes, for which Linux has no system call but a page of its own in
+    /// every process (vDSO).
+    pub clock_cycles: u32,
     /// Stack of a program's first thread.
     pub stack_bytes: u64,
     /// Entries of the context table.
@@ -448,7 +451,7 @@ impl Default for TileSpec {
 
 impl Default for SystemSpec {
     fn default() -> Self {
-        Self { call_cycles: 200, stack_bytes: 8 << 20, contexts: 64 }
+        Self { call_cycles: 200, clock_cycles: 40, stack_bytes: 8 << 20, contexts: 64 }
     }
 }
 

@@ -2,15 +2,58 @@
 //! simulated, all routings side by side.
 
 use super::checks::columns;
-use super::experiment::{Design, Experiment, LARGE, Routing};
+use super::experiment::{Cores, Design, Experiment, LARGE, Routing};
 use super::parts;
-use super::results::Results;
+use super::results::{Known, Results};
 use crate::console;
 use crate::reproduce::paper::{Part, Row, Rows};
 
 /// All, by the part of the paper that they are shown with.
-pub const ALL: &[(Part, Rows<Experiment>)] =
-    &[(parts::TABLE3, numa), (parts::FIG5, hops), (parts::ROUTING, routings)];
+pub const ALL: &[(Part, Rows<Experiment>)] = &[
+    (parts::TABLE3, numa),
+    (parts::TABLE3, executed_latency),
+    (parts::FIG5, hops),
+    (parts::FIG7, executed_bandwidth),
+    (parts::ROUTING, routings),
+];
+
+/// Latencies when the software around the queues is executed, too (`--cores executed`).
+fn executed_latency(results: &Results) -> Vec<Row> {
+    let run = |design| Experiment::latency(design, 64);
+    both_ways(results, 64, &run, &|run| results.total(run), "cycles")
+}
+
+/// Bandwidths in the same way.
+fn executed_bandwidth(results: &Results) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for &bytes in results.effort.bandwidth_sizes() {
+        let run = |design| Experiment::bandwidth(design, bytes);
+        rows.extend(both_ways(results, bytes, &run, &|run| results.app(run), "GB/s"));
+    }
+    rows
+}
+
+/// A quantity of each design with executed and synthetic cores.
+fn both_ways(
+    results: &Results,
+    bytes: u32,
+    run: &dyn Fn(Design) -> Experiment,
+    quantity: &dyn Fn(Experiment) -> Known<f64>,
+    unit: &'static str,
+) -> Vec<Row> {
+    if results.setting == Cores::Synthetic {
+        return Vec::new();
+    }
+    let mut rows = Vec::new();
+    for design in Design::MESSAGING {
+        let executed = || quantity(run(design).executed());
+        let ratio = || Ok(executed()? / quantity(run(design))?);
+        let name = format!("{}, {bytes} B, software executed", design.title());
+        rows.push((format!("{name} over synthetic"), ratio(), "x"));
+        rows.push((name, executed(), unit));
+    }
+    rows
+}
 
 fn numa(results: &Results) -> Vec<Row> {
     let modelled = || results.total(Experiment::latency(Design::Numa, 64));

@@ -100,6 +100,16 @@ pub enum Twist {
     FlowControl(u32),
 }
 
+/// What issues the reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cores {
+    /// What stands for cores: the instructions that the paper counts.
+    #[default]
+    Synthetic,
+    /// Cores that execute a program.
+    Executed,
+}
+
 /// A run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Experiment {
@@ -117,6 +127,8 @@ pub struct Experiment {
     pub routing: Routing,
     /// What is changed.
     pub twist: Twist,
+    /// What issues the reads.
+    pub cores: Cores,
 }
 
 impl Experiment {
@@ -130,7 +142,14 @@ impl Experiment {
             hops: 1,
             routing: Routing::CdrDirectory,
             twist: Twist::None,
+            cores: Cores::Synthetic,
         }
+    }
+
+    /// The same by cores that execute a program.
+    #[must_use]
+    pub fn executed(self) -> Experiment {
+        Experiment { cores: Cores::Executed, ..self }
     }
 
     /// Asynchronous reads by all cores of a mesh.
@@ -179,6 +198,9 @@ impl Experiment {
             Twist::SeparateCache => name += "/separate-cache",
             Twist::WideNoc => name += "/wide-noc",
             Twist::FlowControl(lines) => name += &format!("/{lines}-lines"),
+        }
+        if self.cores == Cores::Executed {
+            name += "/executed";
         }
         name
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rackmem_sim::report::{Latency, LinkLoad, Report, Stage, Window};
 
 use super::PAPER;
-use super::experiment::{Chip, Design, Experiment, Routing, Twist};
+use super::experiment::{Chip, Cores, Design, Experiment, Routing, Twist};
 use super::results::Results;
 use crate::reproduce::claims::Claim;
 use crate::reproduce::results::Effort;
@@ -83,7 +83,7 @@ impl Perfect {
 
     /// Reports of everything that a reproduction needs.
     pub(super) fn results(&self, effort: Effort) -> Results {
-        let mut results = Results::new(effort, ());
+        let mut results = Results::new(effort, Cores::Synthetic);
         let all = outcome::plan(&PAPER, &mut results, None);
         results.extend(all.into_iter().map(|run| (run, Ok(self.report(run)))));
         results

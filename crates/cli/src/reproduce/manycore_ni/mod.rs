@@ -4,6 +4,7 @@
 pub mod beyond;
 pub mod checks;
 pub mod curves;
+mod executed;
 pub mod experiment;
 pub mod explanations;
 pub mod not_checkable;

@@ -3,7 +3,7 @@
 use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::{Latency, LinkLoad, Report};
 
-use super::experiment::{Chip, Design, Experiment, LARGE, Routing};
+use super::experiment::{Chip, Cores, Design, Experiment, LARGE, Routing};
 use crate::reproduce::results;
 
 pub use crate::reproduce::results::Known;
@@ -13,7 +13,8 @@ pub type Results = results::Results<Experiment>;
 
 impl results::Experiment for Experiment {
     type Report = Report;
-    type Setting = ();
+    /// Whether cores that execute a program are held against the synthetic ones.
+    type Setting = Cores;
 
     fn name(&self) -> String {
         Experiment::name(self)

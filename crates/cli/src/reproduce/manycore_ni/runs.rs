@@ -6,7 +6,8 @@ use rackmem_sim::machine;
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{self, Options};
 
-use super::experiment::{Design, Experiment, LARGE, Routing};
+use super::executed;
+use super::experiment::{Cores, Design, Experiment, LARGE, Routing};
 use super::results::{Known, Results};
 use crate::commands::sim::output;
 use crate::failure::{Failure, Result};
@@ -26,6 +27,9 @@ fn one(run: Experiment, effort: Effort) -> Known<Report> {
     let mut machine = run.machine(effort)?;
     // The other threads are taken by other runs.
     machine.run.threads = 1;
+    if run.cores == Cores::Executed {
+        return executed::run(run, &machine, effort);
+    }
     run::run(&machine, &Options::default()).map_err(|error| error.to_string())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::PAPER;
-use super::experiment::{Chip, Design, Experiment};
+use super::experiment::{Chip, Cores, Design, Experiment};
 use super::fabricated::Perfect;
 use super::not_checkable::NOT_CHECKABLE;
 use super::parts;
@@ -17,7 +17,7 @@ use crate::reproduce::verdict::Verdict;
 use crate::reproduce::{accounted, render, write};
 
 fn plan(effort: Effort, part: Option<Part>) -> BTreeSet<Experiment> {
-    outcome::plan(&PAPER, &mut Results::new(effort, ()), part)
+    outcome::plan(&PAPER, &mut Results::new(effort, Cores::Synthetic), part)
 }
 
 fn evaluate(results: &Results, part: Option<Part>) -> Outcome {
@@ -78,7 +78,7 @@ fn what_is_measured_is_what_the_paper_prints() {
 #[test]
 fn a_worse_model_misses_what_it_should() {
     let perfect = Perfect::new();
-    let mut results = Results::new(Effort::Quick, ());
+    let mut results = Results::new(Effort::Quick, Cores::Synthetic);
     for run in plan(Effort::Quick, None) {
         let mut report = perfect.report(run);
         if [512, 8192].contains(&run.bytes)
@@ -176,7 +176,9 @@ fn the_json_for_programs() {
 }
 #[test]
 fn parameters_are_told_from_what_takes_a_run() {
-    let needs = |id: &str| PAPER.check(id).unwrap().1.needs_run(&Results::new(Effort::Quick, ()));
+    let needs = |id: &str| {
+        PAPER.check(id).unwrap().1.needs_run(&Results::new(Effort::Quick, Cores::Synthetic))
+    };
     assert!(needs("table3/ni-edge/rrpp") && needs("sec4-3/routing/no-edge-turns"));
     assert!(!needs("table2/l1/ways") && !needs("noc-out/llc-contention"));
 }
