@@ -67,11 +67,22 @@ fn pagerank_has_the_same_ranks_however_it_is_computed() {
     assert!(difference < 1e-13, "fine-grain differs by {difference}");
 }
 
-/// A chip whose other end is its mirror image: what it reads from node 1 is its own segment.
+/// A chip whose other end is its mirror image answers its own requests: every read comes back, and
+/// what four cores read at once costs less than four times as long.
 #[test]
 fn one_chip_can_read_its_mirror_image() {
     let machine = load("manycore-ni", &SMALL_MESH);
-    let outcome = run(&machine, 1, &["rack_test", "join"]);
-    assert!(outcome.cut_short.is_some() || outcome.nodes[0].end.is_success(), "{outcome:?}");
-    assert!(outcome.instructions > 1000);
+    let reads = |threads: &str| {
+        let args = ["many_reads", "--json", "--reads=200", "--threads", threads];
+        let outcome = run(&machine, 1, &args);
+        let report: serde_json::Value = serde_json::from_str(&said(&outcome)).expect("JSON");
+        let lines: f64 = ["requests", "lines_stored"]
+            .map(|name| (0..2).map(|n| outcome.stats[&format!("node[0].rmc[{n}].{name}")]).sum())
+            .into_iter()
+            .reduce(f64::min)
+            .expect("two counters");
+        assert!(lines >= report["reads"].as_f64().expect("a number"), "{lines} {report}");
+        report["operations_per_second"].as_f64().expect("a number")
+    };
+    assert!(reads("4") > 2.0 * reads("1"));
 }

@@ -59,7 +59,7 @@ fn one_failure_ends_the_run() {
     // Node 1 ends with status 3, node 0 waits for ever: a1 = RACK() & 0xffff.
     let andi = |rd, rs, value| i(opcode::OP_IMM, 7, rd, rs, value);
     let code = [
-        0x5241_48b7 | 0, // lui a7, 0x52414
+        0x5241_48b7, // lui a7, 0x52414
         i(opcode::OP_IMM, 0, 17, 17, 0x300),
         ECALL,
         andi(11, 10, 1),
