@@ -21,6 +21,7 @@ static const char about[] =
     "  shm     threads that share the memory of one node\n"
     "  bulk    one process per node; each pulls its peers' results once per superstep\n"
     "  fine    one process per node; one remote read per edge between nodes\n"
+    "          (with --node-threads, several threads share a node's edges)\n"
     "  all     these four, compared with each other\n"
     "\n"
     "bulk and fine need a rack:\n"
