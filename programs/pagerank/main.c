@@ -21,6 +21,7 @@ static const char about[] =
     "  shm     threads that share the memory of one node\n"
     "  bulk    one process per node; each pulls its peers' results once per superstep\n"
     "  fine    one process per node; one remote read per edge between nodes\n"
+    "          (with --node-threads, several threads share a node's edges)\n"
     "  all     these four, compared with each other\n"
     "\n"
     "bulk and fine need a rack:\n"
@@ -37,6 +38,7 @@ typedef struct arguments {
     bool json;
     uint64_t supersteps;
     uint64_t threads;
+    uint64_t node_threads;
     uint64_t seed;
 } arguments;
 
@@ -135,7 +137,7 @@ static int run_variants(pagerank_report *report, const bool wanted[VARIANT_COUNT
 
 int main(int argc, char **argv)
 {
-    arguments a = {.variants = "all", .supersteps = 30, .seed = 1};
+    arguments a = {.variants = "all", .supersteps = 30, .node_threads = 1, .seed = 1};
     a.threads = (uint64_t)program_nodes();
     const option options[] = {
         {"variant", OPTION_TEXT, &a.variants, "LIST",
@@ -147,6 +149,8 @@ int main(int argc, char **argv)
         {"supersteps", OPTION_NUMBER, &a.supersteps, "N", "how often to compute all ranks (30)",
          1, 1000000},
         {"threads", OPTION_NUMBER, &a.threads, "N", "threads of shm (as many as nodes)", 1, 1024},
+        {"node-threads", OPTION_NUMBER, &a.node_threads, "N",
+         "threads of fine in every node, each with a queue pair (1)", 1, 1024},
         {"seed", OPTION_NUMBER, &a.seed, "N", "of the generator and the random partition (1)",
          0, 0},
         {"ranks", OPTION_TEXT, &a.ranks, "FILE",
@@ -182,6 +186,7 @@ int main(int argc, char **argv)
     const pagerank_job job = {.graph = &g,
                               .supersteps = (unsigned)a.supersteps,
                               .threads = (unsigned)a.threads,
+                              .node_threads = (unsigned)a.node_threads,
                               .seed = a.seed};
     char generated[64];
     snprintf(generated, sizeof generated, "Kronecker %u:%u", scale, edge_factor);

@@ -8,6 +8,7 @@
  *   bulk.c    nodes pull each other's results, one request per peer and superstep
  *   fine.c    nodes read single vertices as they need them, one request per edge
  *   rack.c    what bulk and fine have in common: segment, barrier, results
+ *   team.c    what shm and fine have in common: threads that wait for each other
  *
  * Ranks are doubles: the listing in the paper has floats, whose rounding hides real differences.
  * All variants but `fine` add up a vertex's edges in the same order, so their ranks are equal to
@@ -31,8 +32,9 @@
 typedef struct pagerank_job {
     const graph *graph;
     unsigned supersteps;
-    unsigned threads; /* of shm */
-    uint64_t seed;    /* of the partition */
+    unsigned threads;      /* of shm */
+    unsigned node_threads; /* of fine, in every node */
+    uint64_t seed;         /* of the partition */
 } pagerank_job;
 
 /* Outcome of a variant, complete at node 0. Times cover the supersteps, not the loading. */

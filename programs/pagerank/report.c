@@ -158,10 +158,10 @@ void pagerank_print_json(const pagerank_report *report)
     const pagerank_job *job = report->job;
     printf("{\"program\":\"pagerank\",\"graph\":");
     program_json_text(stdout, report->input);
-    printf(",\"vertices\":%u,\"edges\":%u,\"nodes\":%d,\"threads\":%u,\"supersteps\":%u"
-           ",\"seed\":%" PRIu64 ",\"imbalance\":%.6f,\"variants\":[",
+    printf(",\"vertices\":%u,\"edges\":%u,\"nodes\":%d,\"threads\":%u,\"node_threads\":%u"
+           ",\"supersteps\":%u,\"seed\":%" PRIu64 ",\"imbalance\":%.6f,\"variants\":[",
            job->graph->vertices, job->graph->edges, report->nodes, job->threads,
-           job->supersteps, job->seed, imbalance(job));
+           job->node_threads, job->supersteps, job->seed, imbalance(job));
     const char *separator = "";
     for (unsigned i = 0; i < VARIANT_COUNT; i++) {
         if (!report->ran[i])

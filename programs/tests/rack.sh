@@ -62,6 +62,10 @@ for graph in "--kronecker 12:8" "--kronecker 9 --undirected" ${GRAPH:+"--undirec
         exit 1
     fi
 done
+for threads in 2 5; do
+    fails 0 3 pagerank --kronecker 10:8 --variant serial,fine --node-threads $threads
+    fails 0 2 pagerank --kronecker 3:1 --variant serial,fine --node-threads $threads
+done
 fails 0 2 pagerank --kronecker 3:1 --variant fine --ranks "$work/ranks"
 [ "$(wc -l <"$work/ranks")" = 8 ]
 fails 0 4 pagerank --kronecker 1:1 --supersteps 1 # more nodes than vertices
@@ -70,6 +74,8 @@ fails 1 2 pagerank "$work/bad.txt"
 expect "bad.txt:2: expected 'from to', found 'x y'"
 fails 2 2 pagerank --variant none "$work/bad.txt"
 fails 2 2 pagerank
+fails 1 1 pagerank --kronecker 3:1 --variant fine --node-threads 1000
+expect 'cannot make a queue pair for every thread'
 
 fails 0 2 kvstore --seconds 0.0002 --keys 50
 fails 0 2 kvstore --seconds 0.3

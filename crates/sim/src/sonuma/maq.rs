@@ -307,14 +307,17 @@ impl Maq {
     }
 
     /// A block has come, or the right to change it: who waits for it gets it as it passes, without
-    /// a port and before it can go away again. Others that had to wait may try.
+    /// a port and before it can go away again. Or it has gone: then its place is for the oldest, and
+    /// not for who wants it back, or polls of a few queues that share a set would keep others out
+    /// for ever. Others that had to wait may try.
     pub fn filled<M: L1>(&mut self, now: Cycle, line: Line, l1: &mut M, written: &mut Vec<Line>) {
         if !l1.is_pending(line) {
             self.pending.retain(|pending| *pending != line);
         }
+        let has_come = l1.peek(line).is_some();
         for age in 0..self.entries.len() {
             let Some(entry) = self.entry_mut(age) else { continue };
-            if entry.state == State::Missed && entry.access.line == line {
+            if has_come && entry.state == State::Missed && entry.access.line == line {
                 entry.state = State::Waiting;
                 self.attempt(age, now, now, l1, written);
             }

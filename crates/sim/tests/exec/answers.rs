@@ -1,5 +1,8 @@
 //! What programs find out is right, on every machine.
 
+use rackmem_sim::machine::Machine;
+use serde_json::Value;
+
 use super::{RACK_OF_CHIPS, SMALL_MESH, load, run, said};
 
 #[test]
@@ -43,7 +46,7 @@ fn racks_of_manycore_ni_do_as_well() {
 
 /// The ranks of all variants, as the checksums that PageRank prints.
 fn checksums(json: &str) -> Vec<String> {
-    let report: serde_json::Value = serde_json::from_str(json).expect("a line of JSON");
+    let report: Value = serde_json::from_str(json).expect("a line of JSON");
     let variants = report["variants"].as_array().expect("variants");
     variants.iter().map(|variant| variant["checksum"].as_str().unwrap_or("").to_owned()).collect()
 }
@@ -62,9 +65,40 @@ fn pagerank_has_the_same_ranks_however_it_is_computed() {
     assert_eq!(checksums(&shm), [&checksums(&serial)[..]; 2].concat());
     let rack = said(&run(&alone, 3, &[&args[..], &["serial,bulk,fine"]].concat()));
     assert_eq!(checksums(&rack)[..2], checksums(&shm)[..]);
-    let report: serde_json::Value = serde_json::from_str(&rack).expect("a line of JSON");
+    let report: Value = serde_json::from_str(&rack).expect("a line of JSON");
     let difference = report["variants"][2]["difference"].as_f64().expect("a number");
     assert!(difference < 1e-13, "fine-grain differs by {difference}");
+}
+
+/// PageRank's serial and fine-grain variants on two nodes of so many threads.
+fn fine_grain(machine: &Machine, threads: &str) -> [Value; 2] {
+    let args = ["pagerank", "--kronecker", "7:8", "--supersteps", "2", "--json"];
+    let with = ["--variant", "serial,fine", "--node-threads", threads];
+    let json = said(&run(machine, 2, &[&args[..], &with].concat()));
+    let report: Value = serde_json::from_str(&json).expect("a line of JSON");
+    std::array::from_fn(|variant| report["variants"][variant].clone())
+}
+
+/// Cores of a node, each with a queue pair, share the node's edges; what one has of a vertex of
+/// another is added at the end, in another order. On the machine of Scale-Out NUMA, the queues of
+/// all lie in one set of the RMC's L1 and must not keep others out of it.
+#[test]
+fn fine_grain_pagerank_may_use_all_cores_of_a_node() {
+    let tiles = load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH].concat());
+    let cores =
+        load("sonuma", &[("tiles.columns", "4"), ("llc.banks", "8"), ("llc.size_bytes", "16M")]);
+    for machine in [tiles, cores] {
+        let [serial, one] = fine_grain(&machine, "1");
+        let [same, four] = fine_grain(&machine, "4");
+        assert_eq!(serial["checksum"], same["checksum"]);
+        assert_eq!(one["remote_operations"], four["remote_operations"]);
+        let number = |value: &Value| value.as_f64().expect("a number");
+        for fine in [&one, &four] {
+            assert!(number(&fine["difference"]) < 1e-13, "{fine}");
+        }
+        let gain = number(&one["seconds"]) / number(&four["seconds"]);
+        assert!(gain > 2.0, "{gain}: {one} {four}");
+    }
 }
 
 /// A chip whose other end is its mirror image answers its own requests: every read comes back, and
