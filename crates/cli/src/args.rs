@@ -142,7 +142,7 @@ pub enum Command {
     /// Simulate a network on chip under synthetic traffic
     #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
     Noc(NocArgs),
-    /// Simulate a chip: run a machine file, vary it, show it
+    /// Simulate a chip: run a machine file, vary it, execute programs on it
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,
         long_about = crate::commands::sim::args::ABOUT,
