@@ -62,6 +62,7 @@ fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
 pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
 
 /// What to do besides executing.
+#[derive(Default)]
 pub struct Options<'a> {
     /// The run ends after this cycle.
     pub max_cycles: Option<Cycle>,
@@ -72,12 +73,6 @@ pub struct Options<'a> {
     pub sink: Option<&'a mut Sink<'a>>,
     /// Is told now and then which cycle has been reached.
     pub progress: Option<&'a (dyn Fn(Cycle) + Sync)>,
-}
-
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Options { max_cycles: None, folder: None, sink: None, progress: None }
-    }
 }
 
 /// Why nothing was executed.
