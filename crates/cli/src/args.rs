@@ -126,23 +126,26 @@ pub enum Command {
             rackmem bench sim"
     )]
     Bench(BenchArgs),
-    /// PageRank on a rack of its own, in three variants, checked and timed
+    /// PageRank on a rack of its own and on the model, checked and timed
     #[command(
         long_about = "Computes PageRank on a rack of its own in three variants - threads on \
             shared memory (shm), one bulk transfer per peer and superstep (bulk), one remote \
             read per edge (fine) - and serially, checks that all ranks agree, and prints times, \
-            remote operations per second, speed-ups, and the ten highest ranks.",
+            remote operations per second, speed-ups, and the ten highest ranks. Then the same \
+            program computes one superstep on the model of the soNUMA machine, with a smaller \
+            graph where the whole would take too long, and its times stand beside those of this host.",
         after_long_help = "Examples:\n  \
             rackmem demo\n  \
             rackmem demo --graph soc-Epinions1.txt.gz --undirected\n  \
-            rackmem demo --nodes 2 --json\n\n\
+            rackmem demo --nodes 2 --json\n  \
+            rackmem demo --no-model          without the model, which takes some ten seconds\n\n\
             Exit status: 1 if ranks disagree."
     )]
     Demo(DemoArgs),
     /// Simulate a network on chip under synthetic traffic
     #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
     Noc(NocArgs),
-    /// Simulate a chip: run a machine file, vary it, show it
+    /// Simulate a chip: run a machine file, vary it, execute programs on it
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,
         long_about = crate::commands::sim::args::ABOUT,
@@ -340,11 +343,14 @@ pub struct BenchArgs {
 /// What `rackmem bench` measures besides a rack.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Measure how many cycles the simulator gets through per second
+    /// Measure how many cycles and instructions the simulator gets through per second
     #[command(
         long_about = "Simulates, on one core, networks on chip under uniform traffic and the \
             64-core chip - saturated, for each placement of its network interfaces, and unloaded - \
-            and prints the simulated cycles per second.",
+            and prints the simulated cycles per second. Then it executes a program: without timing, \
+            on one node of soNUMA, on eight of them with one and with two threads, and on all cores \
+            of a 64-core chip, where only the part counts in which all of them work; and prints the \
+            instructions per second, over all cores.",
         after_long_help = "Examples:\n  \
             rackmem bench sim\n  \
             rackmem bench sim --quick --json"
@@ -355,7 +361,7 @@ pub enum BenchCommand {
 /// Arguments of `rackmem bench sim`.
 #[derive(Debug, Args)]
 pub struct BenchSimArgs {
-    /// Print JSON: an object with a list of rows for networks and one for chips
+    /// Print JSON: an object with lists of rows for networks, for chips and for programs
     #[arg(long)]
     pub json: bool,
     /// Simulate fewer loads and cycles
@@ -379,6 +385,9 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 4,
         value_parser = value_parser!(u16).range(1..=64))]
     pub nodes: u16,
+    /// Do not run it on the model as well
+    #[arg(long)]
+    pub no_model: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,4 +1,4 @@
-//! The C programs that are compiled into this one.
+//! The C programs that are compiled into this one, and one that is ready for the model.
 
 use std::ffi::{CString, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
@@ -12,6 +12,9 @@ extern crate rackmem as _;
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char) -> c_int;
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+/// The program `pagerank` for the cores of the model.
+pub const PAGERANK_RV64: &[u8] = include_bytes!("../../../programs/prebuilt/pagerank.rv64");
 
 /// Names of all programs.
 pub fn names() -> impl Iterator<Item = &'static str> {

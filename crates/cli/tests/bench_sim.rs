@@ -9,7 +9,7 @@ fn bench_sim(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn json_has_the_host_the_networks_and_the_chips() {
+fn json_has_the_host_the_networks_the_chips_and_the_programs() {
     let output = bench_sim(&["--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let figures: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -22,6 +22,14 @@ fn json_has_the_host_the_networks_and_the_chips() {
     for row in noc.iter().chain(chip) {
         assert!(row["cycles_per_second"].as_f64().unwrap() > 0.0, "{row}");
     }
+    let programs = figures["exec"].as_array().unwrap();
+    let of = |row: &serde_json::Value| (row["nodes"].as_u64(), row["cores_per_node"].as_u64());
+    let shapes: Vec<_> = programs.iter().map(of).collect();
+    let shape = |nodes, cores| (Some(nodes), Some(cores));
+    assert_eq!(shapes, [shape(1, 1), shape(1, 1), shape(8, 1), shape(8, 1), shape(1, 64)]);
+    for row in programs {
+        assert!(row["instructions_per_second"].as_f64().unwrap() > 0.0, "{row}");
+    }
 }
 
 #[test]
@@ -29,7 +37,10 @@ fn the_table_begins_with_the_host() {
     let output = bench_sim(&[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("rackmem "), "{text}");
-    assert!(text.contains("cycles/s") && text.contains("torus:8x8x8"), "{text}");
+    assert!(
+        text.contains("cycles/s") && text.contains("torus:8x8x8") && text.contains("programs"),
+        "{text}"
+    );
 }
 
 #[test]

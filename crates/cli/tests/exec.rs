@@ -101,7 +101,8 @@ fn what_cannot_be_run_says_why_and_where() {
         (&["wild.rv64"], 125, "hart 0 at 0x10078 (ld a0,8(zero)): load from 0x8"),
         (&["--max-instructions", "1000", "loop.rv64"], 125, "not at its end after 1000 instr"),
         (&["--env", "NOTHING", "loop.rv64"], 2, "NAME=VALUE"),
-        (&[], 2, "<PROGRAM>"),
+        (&["sonuma", "loop.rv64"], 2, "sonuma is a machine: leave it out"),
+        (&[], 2, "--functional [OPTIONS] [--] PROGRAM"),
     ] {
         let mut all = vec!["sim", "exec", "--functional"];
         all.extend(args);
@@ -110,8 +111,113 @@ fn what_cannot_be_run_says_why_and_where() {
         assert!(text(&done.stderr).contains(said), "{}", text(&done.stderr));
         assert!(done.stdout.is_empty());
     }
-    let done = rackmem(dir.path(), &["sim", "exec", "loop.rv64"]);
-    assert_eq!(done.status.code(), Some(2), "without timing is the only way so far");
+}
+
+/// Runs a program on the soNUMA machine; `args` begin after its name.
+fn on_sonuma(dir: &Path, args: &[&str]) -> Output {
+    rackmem(dir, &[&["sim", "exec", "sonuma"], args].concat())
+}
+
+#[test]
+fn on_a_machine_lines_have_the_number_of_their_node() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "prog.rv64", &greeting(0));
+    for (args, said) in [
+        (&["-n", "2", "--", "prog.rv64", "-n", "3"][..], "[0] hi\n[1] hi\n"),
+        (&["-n", "2", "--no-prefix", "prog.rv64"], "hi\nhi\n"),
+        (&["prog.rv64"], "hi\n"),
+    ] {
+        let done = on_sonuma(dir.path(), args);
+        assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), String::new()), "{args:?}");
+        assert_eq!(text(&done.stdout), said, "{args:?}");
+    }
+}
+
+#[test]
+fn on_a_machine_the_exit_status_is_that_of_the_process_that_failed() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "prog.rv64", &greeting(7));
+    let alone = on_sonuma(dir.path(), &["prog.rv64"]);
+    assert_eq!((alone.status.code(), text(&alone.stderr)), (Some(7), String::new()));
+    let rack = on_sonuma(dir.path(), &["-n", "2", "prog.rv64"]);
+    let said = text(&rack.stderr);
+    assert_eq!(rack.status.code(), Some(7), "{said}");
+    let expected = "rackmem: prog.rv64: node 0 ended with status 7 in cycle ";
+    assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn on_a_machine_what_cannot_be_run_says_why_and_where() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "text.rv64", b"no program");
+    write(&dir, "hi.rv64", &greeting(0));
+    write(&dir, "wild.rv64", &elf(&[i(opcode::LOAD, 3, 10, 0, 8)]));
+    // An endless loop that changes something: addi a0, a0, 1; j -4.
+    write(&dir, "loop.rv64", &elf(&[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]));
+    let crash = "wild.rv64: node 0, core 0 at 0x10078 (ld a0,8(zero)): load from 0x8: \
+                 nothing is mapped there, in cycle ";
+    let cut = "loop.rv64: not at its end after 1000 cycles (--max-cycles)\n\
+               node 0, core 0: executes at 0x1007";
+    let acknowledged = "ni.completion: is \"posted\"";
+    for (args, status, said) in [
+        (&["sonuma", "missing.rv64"][..], 127, "missing.rv64: No such file"),
+        (&["sonuma", "text.rv64"], 126, "text.rv64: no ELF file"),
+        (&["sonuma", "."], 126, ".: Is a directory"),
+        (&["sonuma", "-n", "2", "wild.rv64"], 125, crash),
+        (&["sonuma", "--max-cycles", "1000", "loop.rv64"], 125, cut),
+        (&["sonuma", "-n", "0", "hi.rv64"], 2, "0 is not in 1..=1024"),
+        (&["sonuma", "--set", "cpu.rob_entries=no", "hi.rv64"], 2, "cpu.rob_entries: "),
+        (&["sonuma"], 2, "there is no program: name one after the machine, sonuma"),
+        (&["sonumo", "hi.rv64"], 2, "there is no machine and no file 'sonumo'"),
+        (&["hi.rv64"], 2, "hi.rv64 is a program and no machine: name the machine before it"),
+        (&["manycore-ni", "-n", "2", "hi.rv64"], 2, "manycore-ni: network.remote: is"),
+        (&["manycore-ni", "--set", "network.remote=nodes", "hi.rv64"], 2, acknowledged),
+        (&["rack-torus", "hi.rv64"], 2, "rack-torus: network.remote: is \"torus\""),
+        (&[], 2, "rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM"),
+    ] {
+        let done = rackmem(dir.path(), &[&["sim", "exec"], args].concat());
+        assert_eq!(done.status.code(), Some(status), "{args:?}: {done:?}");
+        assert!(text(&done.stderr).contains(said), "{args:?}: {}", text(&done.stderr));
+        assert!(done.stdout.is_empty(), "{done:?}");
+    }
+}
+
+/// The header of an ELF file for another machine is enough to tell.
+#[test]
+fn programs_for_other_machines_are_named() {
+    let dir = TempDir::new().unwrap();
+    let mut program = greeting(0);
+    let machine = 18;
+    program[machine] = 62;
+    write(&dir, "x86", &program);
+    let done = on_sonuma(dir.path(), &["x86"]);
+    assert_eq!(done.status.code(), Some(126));
+    assert!(text(&done.stderr).contains("x86: a program for x86-64"), "{}", text(&done.stderr));
+}
+
+#[test]
+fn on_a_machine_a_report_has_every_node_and_all_counters() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "prog.rv64", &greeting(7));
+    let args = ["-n", "2", "--stats", "--report", "report.json", "prog.rv64"];
+    let done = on_sonuma(dir.path(), &args);
+    let said = text(&done.stderr);
+    assert!(said.contains(" cycles (") && said.contains(" instructions a second"), "{said}");
+    let report = fs::read_to_string(dir.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["machine"], &report["program"]), (&"sonuma".into(), &"prog.rv64".into()));
+    assert_eq!((&report["exit_status"], &report["cut_short"]), (&7.into(), &().into()));
+    let nodes = report["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2);
+    // Seven of nine instructions: system calls are not retired, says the specification.
+    for node in nodes {
+        assert_eq!((&node["exit_status"], &node["instructions"]), (&7.into(), &7.into()));
+        assert_eq!(node["end"], "ended with status 7");
+        assert!(node["cycle"].as_u64() <= report["cycles"].as_u64());
+    }
+    let (cycles, ns) = (report["cycles"].as_f64().unwrap(), report["simulated_ns"].as_f64());
+    assert_eq!((report["instructions"].as_u64(), ns), (Some(14), Some(cycles / 2.0)));
+    assert_eq!(report["stats"]["node[1].core[0].retired"], 7.0);
 }
 
 fn prebuilt() -> PathBuf {
@@ -186,6 +292,22 @@ fn a_program_on_the_header_runs_alone() {
     assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), String::new()));
     let done = rackmem(dir.path(), &["sim", "exec", "--functional", "hello.rv64"]);
     assert_eq!(text(&done.stdout), "node 0 of 1: node 0 has 100\n", "{}", text(&done.stderr));
+}
+
+#[test]
+fn a_crash_names_the_function() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    write(&dir, "wild.c", b"int main(void) { return *(volatile int *)8; }");
+    let done = rackmem(dir.path(), &["cc", "-o", "wild.rv64", "wild.c"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let done = on_sonuma(dir.path(), &["wild.rv64"]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(125), "{said}");
+    let is_clear = said.contains("node 0, core 0 at 0x") && said.contains(" <main> (lw ");
+    assert!(is_clear && said.contains("in cycle "), "{said}");
 }
 
 /// The ranks of PageRank, as a checksum of all their bits.

@@ -40,7 +40,7 @@ fn arguments_and_statuses_of_programs_pass_through() {
 #[test]
 fn the_demo_computes_the_same_ranks_four_times() {
     let host = Host::new();
-    let report = host.ok(&["demo", "--scale", "8", "--nodes", "3", "--json"]);
+    let report = host.ok(&["demo", "--scale", "8", "--nodes", "3", "--json", "--no-model"]);
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["agree"], true);
     assert_eq!(report["nodes"], 3);
@@ -52,6 +52,38 @@ fn the_demo_computes_the_same_ranks_four_times() {
     let remote = |i: usize| variants[i]["remote_operations"].as_u64().unwrap();
     assert_eq!((remote(0), remote(1)), (0, 0));
     assert!(remote(2) > 0 && remote(3) > remote(2));
+    assert_eq!(report["model"], Value::Null);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn the_demo_ends_with_the_model() {
+    let host = Host::new();
+    let report = host.ok(&["demo", "--scale", "4", "--nodes", "2", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["agree"], true);
+    let model = &report["model"];
+    assert_eq!((&model["machine"], &model["is_smaller"]), (&"sonuma".into(), &false.into()));
+    assert_eq!((&model["vertices"], &model["supersteps"]), (&16.into(), &1.into()));
+    let variants = model["variants"].as_array().unwrap();
+    let names: Vec<_> = variants.iter().map(|variant| variant["variant"].as_str()).collect();
+    assert_eq!(names, [Some("serial"), Some("shm"), Some("bulk"), Some("fine")]);
+    for variant in variants {
+        assert!(variant["simulated_seconds"].as_f64() > Some(0.0), "{variant}");
+    }
+    host.assert_nothing_left();
+}
+
+#[test]
+fn the_model_takes_the_graph_of_a_file_as_well() {
+    let host = Host::new();
+    let files = tempfile::tempdir().unwrap();
+    let graph = files.path().join("tail.txt");
+    fs::write(&graph, "# a triangle and a tail\n1 2\n2 3\n3 1\n3 100\n").unwrap();
+    let args = ["demo", "--nodes", "2", "--undirected", "--graph", graph.to_str().unwrap()];
+    let table = host.ok(&args);
+    let line = "tail.txt: 4 vertices, 8 edges, 1 superstep\n";
+    assert!(table.contains(line) && table.contains("soNUMA"), "{table}");
     host.assert_nothing_left();
 }
 
@@ -61,11 +93,11 @@ fn the_demo_takes_a_graph_and_says_what_is_wrong_with_one() {
     let files = tempfile::tempdir().unwrap();
     let graph = files.path().join("graph.txt");
     fs::write(&graph, "# a triangle and a tail\n1 2\n2 3\n3 1\n3 100\n").unwrap();
-    let table = host.ok(&["demo", "--nodes", "2", "--graph", graph.to_str().unwrap()]);
+    let args = ["demo", "--no-model", "--nodes", "2", "--graph", graph.to_str().unwrap()];
+    let table = host.ok(&args);
     assert!(table.contains("4 vertices, 4 edges, 30 supersteps"), "{table}");
     assert!(table.contains("\n1  3 "), "{table}");
-    let table =
-        host.ok(&["demo", "--nodes", "2", "--undirected", "--graph", graph.to_str().unwrap()]);
+    let table = host.ok(&[&args[..], &["--undirected"]].concat());
     assert!(table.contains("4 vertices, 8 edges, 30 supersteps"), "{table}");
 
     fs::write(&graph, "1 2\n2 three\n").unwrap();

@@ -1,12 +1,16 @@
-//! `rackmem demo`: PageRank serially and in three variants, compared.
+//! `rackmem demo`: PageRank serially and in three variants, compared; and the same on the model.
 //!
 //! The program `pagerank` computes; what it claims is checked here from the files of ranks that it
 //! writes.
+
+mod graph;
+mod model;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use indicatif::ProgressBar;
 use rackmem::protocol::Progress;
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +21,16 @@ use crate::interrupt::Interrupt;
 use crate::job::{Captured, Job};
 use crate::rackctl::{Plan, PrivateRack};
 use crate::{host, size};
+use model::Model;
 
 /// Ranks that differ by more, relatively, are wrong: rounding alone stays far below.
 const TOLERANCE: f64 = 1e-9;
+
+/// Supersteps on the model, and on this host beside it.
+const MODEL_SUPERSTEPS: &str = "1";
+
+/// Runs on this host beside the model, of which the median counts: they are short.
+const RUNS: usize = 5;
 
 /// What is run, first what the others are compared with.
 const VARIANTS: [&str; 4] = ["serial", "shm", "bulk", "fine"];
@@ -39,6 +50,34 @@ struct Output {
 struct Ran {
     seconds: f64,
     remote_operations: u64,
+    /// From the first variant of the same run.
+    difference: f64,
+}
+
+impl Output {
+    fn parse(text: &str) -> Result<Output> {
+        serde_json::from_str(text).map_err(|error| {
+            Failure::new(format!("the program pagerank printed '{text}': {error}"))
+        })
+    }
+
+    /// Time of the only variant.
+    fn seconds(&self) -> Result<f64> {
+        self.only().map(|ran| ran.seconds)
+    }
+
+    fn only(&self) -> Result<&Ran> {
+        match &self.variants[..] {
+            [ran] => Ok(ran),
+            _ => Err(Failure::new("the program pagerank did not run one variant alone")),
+        }
+    }
+}
+
+/// A variant on this host.
+struct Native {
+    output: Output,
+    ranks: Vec<Vertex>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,6 +99,8 @@ struct Report {
     /// Whether all ranks are equal up to rounding.
     agree: bool,
     top: Vec<Vertex>,
+    /// The same on the model.
+    model: Option<Model>,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,11 +127,17 @@ pub fn run(args: &DemoArgs) -> Result<()> {
         console::print(&render(&report))?;
     }
     let wrong = report.variants.iter().find(|variant| !agrees(variant.difference));
-    wrong.map_or(Ok(()), |Variant { variant, difference, .. }| {
-        let message =
-            format!("the ranks of {variant} differ from the serial ones by {difference:.1e}");
-        Err(Failure::new(message))
-    })
+    if let Some(Variant { variant, difference, .. }) = wrong {
+        return Err(disagree(variant, *difference));
+    }
+    match report.model.as_ref().and_then(model::wrong) {
+        Some(found) => Err(disagree(&format!("{} on the model", found.variant), found.difference)),
+        None => Ok(()),
+    }
+}
+
+fn disagree(variant: &str, difference: f64) -> Failure {
+    Failure::new(format!("the ranks of {variant} differ from the serial ones by {difference:.1e}"))
 }
 
 fn agrees(difference: f64) -> bool {
@@ -104,20 +151,78 @@ fn compute(args: &DemoArgs, interrupt: &Interrupt) -> Result<Report> {
         .prefix("rackmem-demo-")
         .tempdir()
         .map_err(|error| Failure::io("cannot make a temporary directory", error))?;
-    let progress = console::steps(VARIANTS.len() as u64 + 1);
+    let steps = VARIANTS.len() as u64 + if args.no_model { 1 } else { 2 };
+    let progress = console::steps(steps);
     progress.set_message(format!("starting a rack of {}", count(args.nodes.into(), "node")));
     let rack = PrivateRack::start(&Plan::new(args.nodes), interrupt)?;
-    let mut outputs = Vec::new();
-    let mut ranks = Vec::new();
+    let mut native = Vec::new();
     for variant in VARIANTS {
         progress.inc(1);
         progress.set_message(format!("PageRank: {variant}"));
-        let path = dir.path().join(variant);
-        outputs.push(pagerank(&rack, args, &graph, variant, &path, interrupt)?);
-        ranks.push(read_ranks(&path)?);
+        let job = PageRank { variant, supersteps: None, graph: &graph };
+        native.push(job.run(&rack, args.nodes, dir.path(), interrupt)?);
     }
+    progress.inc(1);
+    let model = match args.no_model {
+        true => None,
+        false => Some(on_model(args, rack, &native[0].output, dir.path(), &progress, interrupt)?),
+    };
     progress.finish_and_clear();
-    report(args, outputs, &ranks)
+    report(args, native, model)
+}
+
+/// The same on the model, and again on this host with the graph that the model can do.
+fn on_model(
+    args: &DemoArgs,
+    rack: PrivateRack,
+    native: &Output,
+    dir: &Path,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<Model> {
+    let graph = graph::choose(args, native, dir)?;
+    let arguments: Vec<OsString> = graph.arguments.iter().map(|arg| in_dir(arg, dir)).collect();
+    progress.set_message("PageRank with the graph of the model");
+    let mut beside = Vec::new();
+    for variant in VARIANTS {
+        let job = PageRank { variant, supersteps: Some(MODEL_SUPERSTEPS), graph: &arguments };
+        beside.push(median(&job, &rack, args.nodes, dir, interrupt)?);
+    }
+    // The daemons would take time from the model.
+    drop(rack);
+    let plan = model::Plan {
+        nodes: args.nodes,
+        graph_name: if graph.is_smaller { &beside[0].output.graph } else { &native.graph },
+        graph: &graph.arguments,
+        is_smaller: graph.is_smaller,
+        dir,
+        progress,
+        interrupt,
+    };
+    model::predict(&plan, &beside)
+}
+
+/// An argument for a process that does not work in `dir`.
+fn in_dir(argument: &str, dir: &Path) -> OsString {
+    let file = dir.join(argument);
+    if file.exists() { file.into() } else { argument.into() }
+}
+
+/// The run of median time.
+fn median(
+    job: &PageRank<'_>,
+    rack: &PrivateRack,
+    nodes: u16,
+    dir: &Path,
+    interrupt: &Interrupt,
+) -> Result<Native> {
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let run = job.run(rack, nodes, dir, interrupt)?;
+        runs.push((run.output.seconds()?, run));
+    }
+    runs.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    Ok(runs.swap_remove(RUNS / 2).1)
 }
 
 /// How `pagerank` is told the graph.
@@ -134,33 +239,45 @@ fn graph_arguments(args: &DemoArgs) -> Result<Vec<OsString>> {
     Ok(undirected.into_iter().chain([absolute.into()]).collect())
 }
 
-fn pagerank(
-    rack: &PrivateRack,
-    args: &DemoArgs,
-    graph: &[OsString],
-    variant: &str,
-    ranks: &Path,
-    interrupt: &Interrupt,
-) -> Result<Output> {
-    let threads = args.nodes.to_string();
-    let options = [":pagerank", "--json", "--variant", variant, "--threads", &threads, "--ranks"];
-    let mut command: Vec<OsString> = options.into_iter().map(OsString::from).collect();
-    command.push(ranks.into());
-    command.extend(graph.iter().cloned());
-    let alone = ["serial", "shm"].contains(&variant);
-    let job = Job {
-        rack: rack.rack(),
-        nodes: if alone { 1 } else { args.nodes },
-        command,
-        context_bytes: 0,
-        progress: Progress::Inline,
-        cores: Vec::new(),
-    };
-    let mut captured = Captured::default();
-    let result = job.run(Some(&mut captured), interrupt);
-    let text = captured.finish(result)?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("the program pagerank printed '{text}': {error}")))
+/// One variant on this host.
+struct PageRank<'a> {
+    variant: &'static str,
+    /// As the program has it by itself, if none.
+    supersteps: Option<&'static str>,
+    graph: &'a [OsString],
+}
+
+impl PageRank<'_> {
+    fn run(
+        &self,
+        rack: &PrivateRack,
+        nodes: u16,
+        dir: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Native> {
+        let ranks = dir.join(self.variant);
+        let threads = nodes.to_string();
+        let options =
+            [":pagerank", "--json", "--variant", self.variant, "--threads", &threads, "--ranks"];
+        let mut command: Vec<OsString> = options.into_iter().map(OsString::from).collect();
+        command.push(ranks.clone().into());
+        let supersteps = self.supersteps.map(|number| ["--supersteps", number]);
+        command.extend(supersteps.into_iter().flatten().map(OsString::from));
+        command.extend(self.graph.iter().cloned());
+        let alone = ["serial", "shm"].contains(&self.variant);
+        let job = Job {
+            rack: rack.rack(),
+            nodes: if alone { 1 } else { nodes },
+            command,
+            context_bytes: 0,
+            progress: Progress::Inline,
+            cores: Vec::new(),
+        };
+        let mut captured = Captured::default();
+        let result = job.run(Some(&mut captured), interrupt);
+        let output = Output::parse(&captured.finish(result)?)?;
+        Ok(Native { output, ranks: read_ranks(&ranks)? })
+    }
 }
 
 /// Reads lines of vertex and rank.
@@ -193,23 +310,23 @@ fn difference(expected: &[Vertex], found: &[Vertex]) -> f64 {
     differences.fold(0.0, f64::max)
 }
 
-fn report(args: &DemoArgs, outputs: Vec<Output>, ranks: &[Vec<Vertex>]) -> Result<Report> {
+fn report(args: &DemoArgs, native: Vec<Native>, model: Option<Model>) -> Result<Report> {
+    let serial_seconds = native[0].output.seconds()?;
     let mut variants = Vec::new();
-    for ((variant, output), found) in VARIANTS.into_iter().zip(&outputs).zip(ranks) {
-        let [Ran { seconds, remote_operations }] = output.variants[..] else {
-            return Err(Failure::new(format!("the program pagerank did not run {variant} alone")));
-        };
+    for (variant, Native { output, ranks }) in VARIANTS.into_iter().zip(&native) {
+        let &Ran { seconds, remote_operations, .. } = output.only()?;
         variants.push(Variant {
             variant,
             seconds,
             remote_operations,
             remote_operations_per_second: remote_operations as f64 / seconds,
-            speedup: outputs[0].variants[0].seconds / seconds,
-            difference: difference(&ranks[0], found),
+            speedup: serial_seconds / seconds,
+            difference: difference(&native[0].ranks, ranks),
         });
     }
-    let agree = variants.iter().all(|variant| agrees(variant.difference));
-    let Some(serial) = outputs.into_iter().next() else {
+    let model_agrees = model.as_ref().is_none_or(|model| model::wrong(model).is_none());
+    let agree = model_agrees && variants.iter().all(|variant| agrees(variant.difference));
+    let Some(Native { output: serial, .. }) = native.into_iter().next() else {
         return Err(Failure::new("nothing was computed"));
     };
     Ok(Report {
@@ -222,6 +339,7 @@ fn report(args: &DemoArgs, outputs: Vec<Output>, ranks: &[Vec<Vertex>]) -> Resul
         variants,
         agree,
         top: serial.top,
+        model,
     })
 }
 
@@ -248,26 +366,33 @@ fn render(report: &Report) -> String {
             remote(variant.remote_operations as f64),
             remote(variant.remote_operations_per_second),
             format!("{:.2}x", variant.speedup),
-            match (is_serial, agrees(variant.difference), variant.difference) {
-                (true, ..) => "reference".to_owned(),
-                (_, true, 0.0) => "the same".to_owned(),
-                (_, true, difference) => format!("the same within {difference:.0e}"),
-                (_, false, difference) => format!("WRONG by {difference:.0e}"),
-            },
+            if is_serial { "reference".to_owned() } else { verdict(variant.difference) },
         ]);
     }
     let mut top = Table::new(&[("", Right), ("vertex", Left), ("rank", Left)]);
     for (place, vertex) in (1..).zip(&report.top) {
         top.row([place.to_string(), vertex.id.to_string(), format!("{:.6e}", vertex.rank)]);
     }
-    let nodes = count(usize::from(*nodes), "node");
     let host = &report.host;
+    let model = report.model.as_ref();
+    let model = model.map(|model| format!("\n{}", model::render(model, *nodes, graph)));
+    let nodes = count(usize::from(*nodes), "node");
     format!(
         "PageRank of {graph}: {vertices} vertices, {edges} edges, {supersteps} supersteps\n\
-         rack of {nodes} on {host}\n\n{}\n{}",
+         rack of {nodes} on {host}\n\n{}\n{}{}",
         variants.render(),
-        top.render()
+        top.render(),
+        model.unwrap_or_default()
     )
+}
+
+/// How ranks compare, in words.
+fn verdict(difference: f64) -> String {
+    match (agrees(difference), difference) {
+        (true, 0.0) => "the same".to_owned(),
+        (true, difference) => format!("the same within {difference:.0e}"),
+        (false, difference) => format!("WRONG by {difference:.0e}"),
+    }
 }
 
 #[cfg(test)]

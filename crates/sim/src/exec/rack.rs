@@ -159,11 +159,11 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
         Placement::Sonuma => Ok(()),
         Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
         _ if mirrored && job.nodes > 1 => {
-            wrong("network.remote: is \"generator\"; several nodes need \"nodes\"")
+            wrong("network.remote: is \"generator\", which is one node; set it to \"nodes\"")
         }
         _ if !mirrored && machine.ni.completion == Completion::Posted => wrong(
             "ni.completion: is \"posted\", with which programs may see completions before \
-                 data; choose \"acknowledged\"",
+                 data; set it to \"acknowledged\"",
         ),
         _ => Ok(()),
     }

@@ -1,4 +1,7 @@
-//! `rackmem bench sim`: how many cycles of the model this machine simulates per second, on one core.
+//! `rackmem bench sim`: how many cycles of the model this machine simulates per second, and how many
+//! instructions of programs.
+
+mod exec;
 
 use std::time::Duration;
 
@@ -26,6 +29,7 @@ struct Figures {
     host: String,
     noc: Vec<BenchRow>,
     chip: Vec<ChipRow>,
+    exec: Vec<exec::Row>,
 }
 
 /// Speed of the chip with one workload.
@@ -49,6 +53,7 @@ struct Effort {
     windows: u32,
     /// Reads of each core.
     reads: u32,
+    exec: exec::Effort,
 }
 
 const USUAL: Effort = Effort {
@@ -57,6 +62,7 @@ const USUAL: Effort = Effort {
     window_cycles: 100_000,
     windows: 3,
     reads: 100,
+    exec: exec::Effort { functional_scale: 14, scale: 9, supersteps: 41, repetitions: 3 },
 };
 
 const QUICK: Effort = Effort {
@@ -65,6 +71,7 @@ const QUICK: Effort = Effort {
     window_cycles: 1_000,
     windows: 2,
     reads: 1,
+    exec: exec::Effort { functional_scale: 8, scale: 4, supersteps: 6, repetitions: 1 },
 };
 
 /// Measures.
@@ -83,9 +90,10 @@ pub fn run(args: &BenchSimArgs) -> Result<()> {
     }
     spinner.set_message("simulating the chip, unloaded");
     chip.push(measure("split", "sync-read", 64, &effort)?);
+    let exec = exec::measure(&effort.exec, &|what| spinner.set_message(what.to_owned()))?;
     spinner.finish_and_clear();
     let figures =
-        Figures { version: env!("CARGO_PKG_VERSION"), host: host::description(), noc, chip };
+        Figures { version: env!("CARGO_PKG_VERSION"), host: host::description(), noc, chip, exec };
     if args.json {
         return console::print_json(&figures);
     }
@@ -123,12 +131,16 @@ fn measure(
 }
 
 fn render(figures: &Figures) -> String {
+    let speedup = exec::speedup(&figures.exec);
+    let speedup = speedup.map(|speedup| format!("two threads for a rack: {speedup:.2}x\n"));
     format!(
-        "rackmem {}; {}\n\n{}\n{}",
+        "rackmem {}; {}\n\n{}\n{}\n{}{}",
         figures.version,
         figures.host,
         networks(&figures.noc).render(),
-        chips(&figures.chip).render()
+        chips(&figures.chip).render(),
+        exec::table(&figures.exec).render(),
+        speedup.unwrap_or_default()
     )
 }
 

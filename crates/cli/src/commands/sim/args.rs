@@ -8,9 +8,11 @@ use rackmem_sim::machine::Override;
 /// What `rackmem sim --help` says.
 pub const ABOUT: &str = "\
 Simulates the chips of a machine file, cycle by cycle: cores, caches, coherence, network on chip,
-network interfaces; or a rack of hundreds of simplified nodes with all of its routers. MACHINE is the name of a built-in machine (`rackmem sim machines`) or the path
-of a TOML file, which may be based on another one (`base = \"manycore-ni\"`). `--set` overrides one
-of its keys; `rackmem sim show` prints them all.
+network interfaces; or a rack of hundreds of simplified nodes with all of its routers. `run` drives
+them with microbenchmarks, `exec` executes RISC-V programs on them. MACHINE is the name of a
+built-in machine (`rackmem sim machines`) or the path of a TOML file, which may be based on another
+one (`base = \"manycore-ni\"`). `--set` overrides one of its keys; `rackmem sim show` prints them
+all.
 
 The same machine and seed give the same result, byte for byte.";
 
@@ -21,6 +23,7 @@ Examples:
   rackmem sim run manycore-ni --set ni.placement=edge --out edge/
   rackmem sim sweep manycore-ni --vary ni.placement=edge,split --vary workload.transfer_bytes=64,4096
   rackmem sim run rack-torus --set traffic.pattern=hot-spot
+  rackmem sim exec sonuma -n 2 -- prog.rv64
   rackmem sim show manycore-ni > mine.toml && rackmem sim run mine.toml
 
 Exit status: 2 if the machine cannot be built as described, 1 if its run fails.";
@@ -32,8 +35,8 @@ Examples:
   rackmem sim run manycore-ni --set ni.placement=edge --trace 3 --out edge/
 
 With workload.kind=sync-read the report has the latency and its parts, with async-read the bandwidth
-by window. A rack of simplified nodes has both, latency by the number of hops. links.svg shows the load of every link of the network on chip; trace.json opens in
-https://ui.perfetto.dev.";
+by window. A rack of simplified nodes has both, latency by the number of hops. links.svg shows the
+load of every link of the network on chip; trace.json opens in https://ui.perfetto.dev.";
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
@@ -48,8 +51,8 @@ the same time.";
 const EXEC_ABOUT: &str = "\
 Executes a static RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine:
 one process per node, as `rackmem run` does it on hosts. Everything takes the time that it takes on
-that machine; clocks of the program show simulated time. Output comes line by line with the node's
-number in front, files are read and written below the current folder.
+that machine; clocks of the program show simulated time. With several nodes, output comes line by
+line with the node's number in front. Files are read and written below the current folder.
 
 With --functional there is no machine and no time: one process, as fast as it goes, its output,
 input and exit status passed through.
@@ -63,10 +66,17 @@ Examples:
   rackmem sim exec sonuma -n 2 -- hello.rv64
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
   rackmem sim exec mine.toml -n 4 --set l1.size_bytes=64K --max-cycles 100000000 -- prog.rv64
+  rackmem sim exec manycore-ni -n 2 --set network.remote=nodes --set ni.completion=acknowledged \\
+      -- hello.rv64
 
-Exit status: that of the program, or of the first process that failed; 128 and the number of the signal if it ended itself by one;
-125 if it cannot be run to its end, for which one line on standard error gives the reason, with
-hart, function and instruction; 126 if it is no program for this command, 127 if there is none.";
+Exit status: that of the program, or of the first process that failed; 128 and the number of the
+signal if it ended itself by one; 125 if it cannot be run to its end, and then standard error says
+why and where: node, core, function and instruction, cycle; 126 if it is no program for this
+command, 127 if there is none; 2 if the machine cannot be built, or executes no programs.";
+
+const EXEC_USAGE: &str = "\
+rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM [ARGUMENT]...
+       rackmem sim exec --functional [OPTIONS] [--] PROGRAM [ARGUMENT]...";
 
 /// Arguments of `rackmem sim`.
 #[derive(Debug, Args)]
@@ -89,8 +99,10 @@ pub enum SimCommand {
     Machines,
     /// Print a machine with all its keys, as a file that can be changed and run
     Show(MachineArgs),
-    /// Execute a RISC-V program
-    #[command(after_long_help = EXEC_EXAMPLES, long_about = EXEC_ABOUT)]
+    /// Execute a RISC-V program on a machine
+    #[command(
+        after_long_help = EXEC_EXAMPLES, long_about = EXEC_ABOUT, override_usage = EXEC_USAGE
+    )]
     Exec(ExecArgs),
 }
 
@@ -182,10 +194,10 @@ pub struct ExecArgs {
     /// Write that, and all counters of the machine, as JSON into this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Built-in machine, or path of a machine file; not with --functional
+    /// Built-in machine, or path of a machine file; with --functional the program stands here
     #[arg(value_name = "MACHINE")]
     pub first: String,
-    /// The program and its arguments; after `--` if they look like options of this command
+    /// The program and its arguments; what follows it is for the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub rest: Vec<String>,
 }

@@ -4,6 +4,7 @@ use std::env;
 use std::time::Instant;
 
 use rackmem_riscv::functional::{self, Options, Outcome, RunError};
+use rackmem_sim::machine::BUILT_IN;
 use serde::Serialize;
 
 use super::{FAILED, NO_PROGRAM, read, write};
@@ -33,7 +34,7 @@ struct Report {
 pub fn run(args: &ExecArgs) -> Result<()> {
     let name = &args.first;
     let command: Vec<String> = [name].into_iter().chain(&args.rest).cloned().collect();
-    let program = read(name)?;
+    let program = read(name).map_err(|failure| no_machine(name, failure))?;
     let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
     let options = Options {
         harts: args.harts.into(),
@@ -56,6 +57,17 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         0 => Ok(()),
         status => Err(Failure::silent(status as u8)),
     }
+}
+
+/// Says so if what is missing as a program is a machine.
+fn no_machine(name: &str, failure: Failure) -> Failure {
+    if !BUILT_IN.iter().any(|machine| machine.name == name) {
+        return failure;
+    }
+    Failure::usage(format!(
+        "{name} is a machine: leave it out, as --functional executes without one, or leave out \
+         --functional"
+    ))
 }
 
 fn refused(name: &str, error: &RunError) -> Failure {

@@ -1,10 +1,12 @@
 //! `rackmem sim exec MACHINE`: a process on every node of a machine.
 
 use std::env;
+use std::fs::File;
+use std::io::Read;
 
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::{self, End, ExecError, Job, Options, Outcome};
-use rackmem_sim::machine;
+use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::Stats;
 use serde::Serialize;
 
@@ -46,11 +48,10 @@ struct Node {
 /// # Errors
 /// The machine or the program cannot be used, or a process did not end well.
 pub fn run(args: &ExecArgs) -> Result<()> {
-    let machine = machine::load(&args.first, &args.set).map_err(super::super::refused)?;
+    let machine = load_machine(args)?;
     let name = args.rest.first().ok_or_else(|| {
-        let hint = "name machine and program, as in `rackmem sim exec sonuma -n 2 -- prog.rv64`; or \
-                    say --functional";
-        Failure::usage(format!("there is no program: {hint}"))
+        let first = &args.first;
+        Failure::usage(format!("there is no program: name one after the machine, {first}"))
     })?;
     let program = read(name)?;
     let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
@@ -69,9 +70,9 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         sink: Some(&mut sink),
         progress: Some(&tell),
     };
-    let outcome = exec::run(&machine, &job, options).map_err(|error| refused(name, &error));
+    let outcome = exec::run(&machine, &job, options);
     spinner.finish_and_clear();
-    let outcome = outcome?;
+    let outcome = outcome.map_err(|error| refused(&args.first, name, &error))?;
     output.finish();
     for (nid, node) in outcome.nodes.iter().enumerate() {
         for warning in &node.warnings {
@@ -90,10 +91,27 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     verdict
 }
 
-fn refused(name: &str, error: &ExecError) -> Failure {
+/// The machine, unless its place is taken by the program.
+fn load_machine(args: &ExecArgs) -> Result<Machine> {
+    let first = &args.first;
+    if is_elf(first) {
+        let hint = "name the machine before it, as in `rackmem sim exec sonuma -- PROGRAM`, or say \
+                    --functional";
+        return Err(Failure::usage(format!("{first} is a program and no machine: {hint}")));
+    }
+    machine::load(first, &args.set).map_err(super::super::refused)
+}
+
+fn is_elf(name: &str) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(name).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
+}
+
+fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     match error {
-        ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{name}: {error}")),
-        ExecError::Machine(_) => Failure::usage(error.to_string()),
+        ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{program}: {error}")),
+        ExecError::Machine(_) => Failure::usage(format!("{machine}: {error}")),
     }
 }
 
@@ -134,7 +152,7 @@ fn said(end: &End) -> String {
 }
 
 fn report<'a>(
-    machine: &'a machine::Machine,
+    machine: &'a Machine,
     program: &'a str,
     exit_status: u8,
     outcome: &'a Outcome,
