@@ -22,8 +22,9 @@ use crate::report::Stats;
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 14;
 
-/// A node finds that many turns of a loop too long, and sleeps: other programs may need the core.
-const SPINS: u32 = 20_000;
+/// After so many turns of a loop, some ten microseconds, a thread lets others have the core: the one
+/// that it waits for may be among them.
+const SPINS: u32 = 500;
 
 /// Nodes that are simulated by the same thread.
 type Share = Mutex<Vec<Node>>;

@@ -86,7 +86,7 @@ pub fn measure(effort: &Effort, tell: &dyn Fn(&str)) -> Result<Vec<Row>> {
         tell(&format!("executing a program: {}", setup.what));
         let runs = (0..effort.repetitions).map(|_| row(setup, effort));
         let mut runs = runs.collect::<Result<Vec<Row>>>()?;
-        runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        runs.sort_by(|a, b| a.instructions_per_second.total_cmp(&b.instructions_per_second));
         rows.push(runs.swap_remove(runs.len() / 2));
     }
     Ok(rows)
