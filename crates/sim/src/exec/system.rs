@@ -46,6 +46,7 @@ pub struct System {
     clock_cycles: Cycle,
     clock_ghz: f64,
     stack_bytes: u64,
+    next_timer: Option<Cycle>,
     end: Option<(End, Cycle)>,
     /// What the cores of a process that has ended have counted.
     counted: Vec<Counted>,
@@ -90,6 +91,7 @@ impl System {
             clock_cycles: Cycle::from(machine.system.clock_cycles),
             clock_ghz: machine.clock_ghz,
             stack_bytes,
+            next_timer: None,
             end: None,
             counted: Vec::new(),
         };
@@ -123,7 +125,13 @@ impl System {
     }
 
     /// When something is due that the chip knows nothing of.
-    pub fn next_timer(&self) -> Option<Cycle> {
+    #[inline]
+    pub const fn next_timer(&self) -> Option<Cycle> {
+        self.next_timer
+    }
+
+    /// The same, after threads have gone to sleep or woken.
+    fn earliest_timer(&self) -> Option<Cycle> {
         let due = |thread: &Thread| match thread {
             Thread::Asleep { until, .. } => *until,
             Thread::Watching { next, until, .. } => Some(until.map_or(*next, |at| at.min(*next))),
@@ -153,9 +161,10 @@ impl System {
                 }
             }
         }
-        if self.end.is_none() && self.next_timer().is_some_and(|at| at <= now) {
+        if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
             self.timers(chip);
         }
+        self.next_timer = self.earliest_timer();
     }
 
     /// Ends the process from outside.
@@ -171,6 +180,7 @@ impl System {
         }
         chip.wires.cpus_next = 0;
         self.threads.fill(Thread::Idle);
+        self.next_timer = None;
         self.device.end(&mut User { pages: &mut self.pages, chip });
         self.end = Some((end, now));
     }
