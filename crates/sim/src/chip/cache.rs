@@ -261,12 +261,10 @@ impl PrivateCache {
 }
 
 /// What leaves the coherence domain takes along what the block holds.
-pub fn with_content(line: Line, message: Message<Block>, wires: &Wires) -> Message<Block> {
-    match (message, wires.content(line)) {
-        (Message::Response(Response::Data { grant, acks, source, .. }), Some(data)) => {
-            Message::Response(Response::Data { data, grant, acks, source })
-        }
-        _ => message,
+#[inline]
+pub fn fill_content(line: Line, message: &mut Message<Block>, wires: &Wires) {
+    if let (Some(image), Message::Response(Response::Data { data, .. })) = (&wires.image, message) {
+        *data = Block::from_words(image.block(line));
     }
 }
 
@@ -281,7 +279,7 @@ pub fn send_coherence(
     party: Party,
     line: Line,
     to: Option<Party>,
-    message: Message<Block>,
+    mut message: Message<Block>,
     delay: u64,
     wires: &mut Wires,
 ) {
@@ -290,7 +288,7 @@ pub fn send_coherence(
         None => Part::Home(wires.layout.home_of(line)),
     };
     wires.count_message(line);
-    let message = with_content(line, message, wires);
+    fill_content(line, &mut message, wires);
     let payload = Payload::Coherence { line, from: Some(party), message };
     wires.send_after(delay, part, to, payload);
 }

@@ -2,7 +2,7 @@
 
 use super::active::ActiveSet;
 use super::block::Block;
-use super::cache::with_content;
+use super::cache::fill_content;
 use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
 use super::message::{Letter, Payload, UNTRACED};
 use super::tags::Tags;
@@ -99,13 +99,14 @@ impl Home {
                 self.look_up(letter.payload, wires);
             }
             Payload::Coherence { line, from: Some(from), message: Message::Response(response) } => {
-                let response = match (response, wires.content(line)) {
-                    (Response::Recalled { dirty, .. }, Some(data)) => {
-                        Response::Recalled { data, dirty }
-                    }
-                    (Response::Unblock(Some(_)), Some(data)) => Response::Unblock(Some(data)),
-                    _ => response,
-                };
+                let mut response = response;
+                if let (
+                    Response::Recalled { data, .. } | Response::Unblock(Some(data)),
+                    Some(image),
+                ) = (&mut response, &wires.image)
+                {
+                    *data = Block::from_words(image.block(line));
+                }
                 self.step(line, wires, |block, out| block.response(from, response, out));
             }
             Payload::MemoryData { line, data } => {
@@ -204,10 +205,10 @@ impl Home {
             self.misses += 1;
         }
         let llc = entry.map(|_| wires.content(line).unwrap_or_else(|| self.values.get(line)));
-        let request = match (request, wires.content(line)) {
-            (Request::PutM(_), Some(data)) => Request::PutM(data),
-            _ => request,
-        };
+        let mut request = request;
+        if let (Request::PutM(data), Some(image)) = (&mut request, &wires.image) {
+            *data = Block::from_words(image.block(line));
+        }
         if wires.layout.queue_of(line).is_some() {
             wires.counts.queue_requests += 1;
             let put = matches!(request, Request::PutM(_));
@@ -310,7 +311,7 @@ impl Home {
         let me = Part::Home(self.number);
         for action in actions {
             match action {
-                Action::Send(party, message) => {
+                Action::Send(party, mut message) => {
                     let to = wires.layout.part_of(party);
                     if let (Message::Response(Response::Updated(_)), Some(updates)) =
                         (message, &mut wires.updates)
@@ -321,7 +322,7 @@ impl Home {
                         continue;
                     }
                     wires.count_message(line);
-                    let message = with_content(line, message, wires);
+                    fill_content(line, &mut message, wires);
                     wires.send(me, to, Payload::Coherence { line, from: None, message });
                 }
                 Action::Invalidate { sharers, to } => {
