@@ -183,9 +183,9 @@ impl Experiment {
             self.seconds(effort),
         ];
         if self.platform == Platform::Model {
-            // Four times the LLC. To fill it would take longer than all reads together, and leave a
-            // part of it in the cache.
-            arguments.extend(["--region=16M", "--unfilled"].map(str::to_owned));
+            // Sixteen times the LLC: what small reads have brought into it, large ones hardly meet.
+            // To fill it would take longer than all reads together, and leave a part in the cache.
+            arguments.extend(["--region=64M", "--unfilled"].map(str::to_owned));
         }
         arguments
     }
