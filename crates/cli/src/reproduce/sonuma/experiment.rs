@@ -297,7 +297,7 @@ mod tests {
         use Platform::{Host, Model};
         assert_eq!(
             line(Model, Work::Reads { both: true }, None),
-            "--sizes=64,1024,8192 --sides=2 --seconds=0.00005 --region=16M --unfilled --json"
+            "--sizes=64,1024,8192 --sides=2 --seconds=0.00005 --region=64M --unfilled --json"
         );
         assert_eq!(
             line(Host, Work::Messages(Threshold::From(512)), None),
