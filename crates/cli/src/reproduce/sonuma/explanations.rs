@@ -14,6 +14,8 @@ pub const EXPLANATIONS: Remarks = &[
     ("fig7b/bandwidth-8kb", CHANNEL),
     ("table2/hw/max-bw", CHANNEL),
     ("fig8b/bandwidth-8kb", MESSAGES),
+    ("table2/hw/fetch-and-add", OPERAND),
+    ("sec7-4/faa-equals-read", OPERAND),
     (
         "fig9/sim/shm-vs-bulk",
         "both follow the imbalance of the partition, but a superstep of this graph is short: to pull the          results of all peers, and to read them out of the caches of the RMC, takes bulk a fifth of          it, while threads get lines as they need them. How large the paper's graph is, it does not say",
@@ -38,3 +40,6 @@ const CHANNEL: &str = "first-ready scheduling over 16 banks in two ranks keeps t
 const MESSAGES: &str = "large messages are pulled by one read each, and reach a good part of what reads \
                         do; the paper's are far below its own reads, unless its unit is GB/s, which is \
                         more than they reach";
+
+const OPERAND: &str = "its operand is a word of the local buffer that the core has just written, which the \
+                       RGP gets out of the core's cache before it can send; a read has none";
