@@ -30,4 +30,5 @@ pub mod noc;
 pub mod rack;
 pub mod report;
 pub mod run;
+pub mod scratchpad;
 pub mod sonuma;

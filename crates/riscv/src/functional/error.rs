@@ -33,7 +33,7 @@ pub struct Failure {
 }
 
 /// What ends a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// An access that is not allowed.
     Fault(Fault),
@@ -45,6 +45,8 @@ pub enum Why {
     Breakpoint,
     /// It executed as many instructions as it may.
     TooLong(u64),
+    /// It has used a device as no program may: what, where, what to do.
+    Misuse(String),
     /// All threads wait, and nobody is left to wake them.
     Deadlock,
 }
@@ -98,6 +100,7 @@ impl fmt::Display for Why {
             Why::Illegal => f.write_str("no instruction of RV64GC in user mode"),
             Why::Breakpoint => f.write_str("a breakpoint, and no debugger"),
             Why::TooLong(limit) => write!(f, "not at its end after {limit} instructions"),
+            Why::Misuse(what) => f.write_str(what),
             Why::Deadlock => f.write_str("all threads wait for each other"),
         }
     }

@@ -1,6 +1,7 @@
 //! A private cache: an L1, or an NI cache that is a party of its own.
 
 use super::block::Block;
+use super::integrated::Integrated;
 use super::layout::{Line, Part};
 use super::message::Payload;
 use super::tags::Tags;
@@ -34,6 +35,8 @@ pub struct PrivateCache {
     reports_lost: bool,
     /// Blocks of which the copy has gone, for whoever has to be told.
     pub lost: Vec<Line>,
+    /// The network interface that shares its lines.
+    pub integrated: Option<Box<Integrated>>,
 }
 
 /// Shape and place of a private cache.
@@ -59,6 +62,10 @@ pub struct CacheSpec {
     pub wire_cycles: u32,
 }
 
+/// A set has to keep one way for the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastWay;
+
 impl PrivateCache {
     /// An empty cache.
     pub fn new(spec: &CacheSpec) -> Self {
@@ -75,6 +82,7 @@ impl PrivateCache {
             in_transition: 0,
             reports_lost: false,
             lost: Vec::new(),
+            integrated: None,
         }
     }
 
@@ -164,6 +172,36 @@ impl PrivateCache {
             Some(entry) => (self.tags.value(entry).state(), self.tags.value(entry).data),
             None => (l1::State::I, Block::ZERO),
         }
+    }
+
+    /// Ways of a set, in use as cache or not.
+    pub fn ways(&self) -> u32 {
+        self.tags.ways()
+    }
+
+    /// Takes a way of a set from the cache, so that it can be scratchpad; `None` if what is there has
+    /// to be evicted first: again after something is complete.
+    ///
+    /// # Errors
+    /// It is the last one of its set.
+    pub fn lock(&mut self, set: u64, way: u32, wires: &mut Wires) -> Result<Option<()>, LastWay> {
+        let entry = self.tags.entry(set, way);
+        if self.tags.unlocked_ways(entry) == 1 {
+            return Err(LastWay);
+        }
+        if let Some(line) = self.tags.line(entry)
+            && self.step(entry, line, wires, l1::Block::evict) != Eviction::Gone
+        {
+            return Ok(None);
+        }
+        self.tags.lock(entry);
+        Ok(Some(()))
+    }
+
+    /// Gives it back.
+    pub fn unlock(&mut self, set: u64, way: u32) {
+        let entry = self.tags.entry(set, way);
+        self.tags.unlock(entry);
     }
 
     /// Blocks in transition.

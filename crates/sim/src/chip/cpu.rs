@@ -1,19 +1,30 @@
 //! A core that executes a program, between its L1 and the cycles of the chip.
 
-use rackmem_riscv::space::{Fault, Wanted};
+use rackmem_riscv::space::{Cause, Fault, Wanted};
 use rackmem_riscv::{Hart, Inst};
 
 use super::cache::PrivateCache;
+use super::integrated;
 use super::layout::Line;
 use super::wires::{Event, Wires};
-use crate::cpu::{Core, CpuSpec, Next, Port, Program, Stop, Translate, Words};
+use super::write_through::{Look, WriteThrough};
+use crate::cpu::{Core, LINE_BYTES, Next, Port, Program, Stop, Translate, Words};
 use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::scratchpad::Target;
+use crate::scratchpad::region::{END, FIRST, LOCK_BOX};
+
+/// Lines from here on are no ordinary memory, if the machine has anything else. These addresses are
+/// the same for programs and for the hardware.
+const SPECIAL: Line = FIRST / LINE_BYTES;
 
 /// A core that executes a program.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     number: u16,
     core: Core,
+    /// Its write-through L1, if the private cache is not its L1.
+    front: Option<WriteThrough>,
     /// When it has had its latest cycle.
     ticked_at: Cycle,
     /// What came of this cycle, if it has come before the end of all messages.
@@ -22,9 +33,15 @@ pub struct Cpu {
 
 impl Cpu {
     /// Core `number`, which begins with these registers in the cycle after this one.
-    pub fn new(number: u16, spec: &CpuSpec, hart: &Hart, wires: &mut Wires) -> Cpu {
+    pub fn new(number: u16, machine: &Machine, hart: &Hart, wires: &mut Wires) -> Cpu {
         wires.tick_next(number);
-        Cpu { number, core: Core::new(spec, hart, wires.now), ticked_at: 0, ticked: None }
+        Cpu {
+            number,
+            core: Core::new(&machine.cpu_spec(), hart, wires.now),
+            front: WriteThrough::of(number, machine),
+            ticked_at: 0,
+            ticked: None,
+        }
     }
 
     /// Its registers; it has stopped.
@@ -59,7 +76,8 @@ impl Cpu {
             return wires.tick_next(self.number);
         }
         let now = wires.now;
-        self.ticked = Some(self.core.tick(now, &mut View { l1, wires }));
+        let Cpu { core, front, .. } = self;
+        self.ticked = Some(core.tick(now, &mut View { front, l1, wires }));
         self.ticked_at = now;
         self.note_lost(l1, wires);
         wires.tick_now(self.number);
@@ -80,7 +98,8 @@ impl Cpu {
         let next = match self.ticked.take() {
             Some(next) => next,
             None => {
-                let next = self.core.tick(now, &mut View { l1, wires });
+                let Cpu { core, front, .. } = self;
+                let next = core.tick(now, &mut View { front, l1, wires });
                 self.ticked_at = now;
                 self.note_lost(l1, wires);
                 next
@@ -98,6 +117,9 @@ impl Cpu {
     #[inline]
     fn note_lost(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
         for line in l1.lost.drain(..) {
+            if let Some(front) = &mut self.front {
+                front.lose(line);
+            }
             if !self.core.lost(line) {
                 continue;
             }
@@ -115,7 +137,8 @@ impl Cpu {
             return;
         }
         let now = wires.now;
-        self.core.settle(now, &mut View { l1, wires });
+        let Cpu { core, front, .. } = self;
+        core.settle(now, &mut View { front, l1, wires });
         wires.tick_next(self.number);
     }
 
@@ -136,6 +159,7 @@ impl Cpu {
 
 /// What a core sees in a cycle.
 struct View<'a> {
+    front: &'a mut Option<WriteThrough>,
     l1: &'a mut PrivateCache,
     wires: &'a mut Wires,
 }
@@ -143,19 +167,90 @@ struct View<'a> {
 impl Port for View<'_> {
     #[inline]
     fn load(&mut self, line: Line) -> Option<Words> {
-        self.l1.load(line, self.wires)
+        match self.front {
+            None => self.l1.load(line, self.wires),
+            Some(_) => self.load_through(line, true),
+        }
+    }
+
+    fn fetch(&mut self, line: Line) -> bool {
+        self.load_through(line, false).is_some()
     }
 
     #[inline]
     fn store(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool {
         self.l1.store(line, self.wires, change)
     }
+
+    #[inline]
+    fn special_from(&self) -> Line {
+        self.wires.regions.map_or(Line::MAX, |_| SPECIAL)
+    }
+
+    fn is_plain(&self, line: Line) -> bool {
+        self.l1.integrated.as_ref().is_some_and(|own| own.own_line(line).is_some())
+    }
+
+    fn special_load(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.l1.integrated.as_mut()?.load(address, size, self.wires)
+    }
+
+    fn special_store(&mut self, address: u64, size: u8, value: u64) -> bool {
+        let is_done = integrated::store(self.l1, address, size, value, self.wires);
+        if let Some(own) = &mut self.l1.integrated {
+            own.take_changed(&mut self.l1.lost);
+        }
+        is_done
+    }
+
+    fn is_waited_for(&self, line: Line) -> bool {
+        line >= LOCK_BOX / LINE_BYTES
+    }
+
+    fn fence(&mut self) {
+        if let Some(own) = &mut self.l1.integrated {
+            own.fence(self.wires);
+        }
+    }
+}
+
+impl View<'_> {
+    /// A load by way of the write-through L1, in which lines of memory and of plain scratchpad stay
+    /// that are not instructions.
+    fn load_through(&mut self, line: Line, is_data: bool) -> Option<Words> {
+        let is_special = line >= self.special_from();
+        let own = self.l1.integrated.as_ref().filter(|_| is_special);
+        let (words, kept) = match own {
+            Some(own) => {
+                let is_scratchpad = own.own_line(line).is_some_and(crate::scratchpad::line::Line::is_plain);
+                (Some(own.words(line)), is_scratchpad)
+            }
+            None => (self.l1.load(line, self.wires), is_data),
+        };
+        let Some(front) = self.front else { return words };
+        match words {
+            None => front.miss(line),
+            Some(_) if front.look(line, kept, self.wires) == Look::Hit => return words,
+            Some(_) => {}
+        }
+        None
+    }
 }
 
 impl Translate for View<'_> {
     #[inline]
     fn translate(&mut self, address: u64, wanted: Wanted) -> Result<u64, Fault> {
-        self.wires.mmu.translate(address, wanted)
+        match self.wires.regions {
+            Some(regions) if (FIRST..END).contains(&address) => {
+                let fault = |cause| Fault { address, wanted, cause };
+                match (regions.find(address), wanted) {
+                    (None | Some(Target::Load(_)), _) => Err(fault(Cause::Unmapped)),
+                    (Some(_), Wanted::Execute) => Err(fault(Cause::Forbidden)),
+                    (Some(_), _) => Ok(address),
+                }
+            }
+            _ => self.wires.mmu.translate(address, wanted),
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl Home {
     pub fn new(number: u16, machine: &Machine, homes: u16, caches: u16, values: Values) -> Home {
         let llc = &machine.llc;
         let blocks = llc.size_bytes / 64 / u64::from(homes);
-        let private = machine.l1.size_bytes / 64 * u64::from(caches);
+        let private = machine.private_cache().size_bytes / 64 * u64::from(caches);
         let entries = private as f64 * machine.directory.provisioning / f64::from(homes);
         let sets = (entries / f64::from(machine.directory.ways)).ceil() as u64;
         Home {

@@ -4,6 +4,7 @@
 use crate::coherence::Party;
 use crate::machine::Machine;
 use crate::machine::spec::{Contents, NocTopology, Placement};
+use crate::scratchpad::{Regions, Target};
 
 /// Number of a block of 64 bytes: physical address / 64.
 pub type Line = u64;
@@ -39,6 +40,10 @@ pub enum Part {
     Rrpp(u16),
     /// A port of the network router: an edge tile.
     Port(u16),
+    /// The network interface in a tile's private cache.
+    Integrated(u16),
+    /// The DMA engine at the first memory controller.
+    Dma,
 }
 
 impl std::fmt::Display for Part {
@@ -51,6 +56,8 @@ impl std::fmt::Display for Part {
             Part::Engine(n) => write!(f, "rmc[{n}]"),
             Part::Rrpp(n) => write!(f, "rrpp[{n}]"),
             Part::Port(n) => write!(f, "port[{n}]"),
+            Part::Integrated(n) => write!(f, "integrated_ni[{n}]"),
+            Part::Dma => f.write_str("dma"),
         }
     }
 }
@@ -149,7 +156,10 @@ impl Layout {
     #[inline]
     pub fn engine_of_tile(&self, tile: u16) -> u16 {
         match self.placement {
-            Placement::Edge | Placement::Split | Placement::Sonuma => self.unit_of_tile(tile),
+            Placement::Edge
+            | Placement::Split
+            | Placement::Sonuma
+            | Placement::CacheIntegrated => self.unit_of_tile(tile),
             Placement::PerTile | Placement::Numa => tile,
         }
     }
@@ -159,7 +169,7 @@ impl Layout {
         match self.placement {
             Placement::Edge | Placement::Split => self.units,
             Placement::PerTile | Placement::Numa => self.tiles,
-            Placement::Sonuma => 0,
+            Placement::Sonuma | Placement::CacheIntegrated => 0,
         }
     }
 
@@ -179,14 +189,24 @@ impl Layout {
             _ => {}
         }
         match part {
-            Part::Tile(n) => n,
+            Part::Tile(n) | Part::Integrated(n) => n,
             Part::Home(n) if noc_out => unit(n),
             Part::Home(n) => n,
             Part::Memory(n) => self.tiles + self.units + n,
+            Part::Dma => self.tiles + self.units,
             Part::NiCache(n) if self.placement == Placement::Edge => unit(n),
             Part::NiCache(n) => n,
             Part::Engine(n) if self.engines_in_tiles() => n,
             Part::Engine(n) | Part::Rrpp(n) | Part::Port(n) => unit(n),
+        }
+    }
+
+    /// The part to which packets for an address outside of ordinary memory go.
+    pub fn part_of_target(&self, regions: &Regions, address: u64) -> Option<Part> {
+        match regions.find(address)? {
+            Target::Scratchpad { core, .. } | Target::Load(core) => Some(Part::Integrated(core)),
+            Target::Dram { .. } => Some(Part::Dma),
+            Target::Tag { .. } | Target::Lock(_) => None,
         }
     }
 

@@ -8,6 +8,7 @@ use super::layout::{BLOCK_BYTES, Line, Part};
 use super::link::Freight;
 use crate::coherence::{Message, Party};
 use crate::engine::Cycle;
+use crate::scratchpad::{self, Class};
 
 /// Virtual networks: each waits for later ones only, the last one for the first, so there is no
 /// cycle. Requests wait for forwards and responses, forwards for responses, responses for nothing;
@@ -97,6 +98,8 @@ pub enum Payload {
     },
     /// From an RGP to the router, or back from it.
     Net(NetPacket),
+    /// Between cache-integrated network interfaces.
+    Scratchpad(scratchpad::Packet),
     /// From another node to the fabric interface of an RMC.
     Freight {
         /// That node.
@@ -155,7 +158,18 @@ impl Payload {
             },
             Payload::MemoryRead { .. } | Payload::MemoryWrite { .. } => VNET_FORWARD,
             Payload::MemoryData { .. } => VNET_RESPONSE,
+            Payload::Scratchpad(packet) => Payload::vnet_of(packet.class()),
             _ => VNET_NETWORK,
+        }
+    }
+
+    /// The virtual network of a class of packets: the three priorities of CINI §4.
+    #[inline]
+    pub const fn vnet_of(class: Class) -> u8 {
+        match class {
+            Class::Read | Class::Write => VNET_NETWORK,
+            Class::Reply => VNET_FORWARD,
+            Class::Ack => VNET_RESPONSE,
         }
     }
 
@@ -172,6 +186,7 @@ impl Payload {
                 };
                 (rackmem_abi::HEADER_BYTES + payload) as u32
             }
+            Payload::Scratchpad(packet) => packet.payload_bytes(),
             Payload::Work { .. } => rackmem_abi::WQ_ENTRY_BYTES as u32,
             Payload::Completion { .. } => rackmem_abi::CQ_ENTRY_BYTES as u32,
             _ => 0,

@@ -9,6 +9,8 @@
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
 //! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
+//! | [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
+//! | [`dma`] | a DMA engine and uncached memory |
 //! | [`home`], [`active`] | LLC banks with directory slices |
 //! | [`memory`], [`ddr3`] | memory controllers |
 //! | [`image`] | what memory holds while programs are executed |
@@ -23,10 +25,12 @@ pub mod core;
 pub mod counts;
 pub mod cpu;
 pub mod ddr3;
+pub mod dma;
 pub mod driver;
 pub mod front;
 pub mod home;
 pub mod image;
+pub mod integrated;
 pub mod layout;
 pub mod link;
 pub mod memory;
@@ -42,6 +46,7 @@ pub mod tile;
 pub mod trace;
 pub mod values;
 pub mod wires;
+pub mod write_through;
 
 use std::collections::VecDeque;
 
@@ -55,6 +60,7 @@ use crate::machine::spec::{Contents, NiCacheKind, Placement};
 use crate::noc;
 use block::Block;
 use front::CONTEXT;
+use dma::Dma;
 use home::Home;
 use layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use link::Freight;
@@ -89,6 +95,8 @@ pub struct Chip {
     pub rrpps: Vec<Rrpp>,
     /// The one RMC of a chip as in Scale-Out NUMA, once its driver has set it up.
     pub node_rmc: Option<Box<NodeRmc>>,
+    /// The DMA engine at a memory controller, if there is one.
+    pub dma: Option<Dma>,
     /// Executing cores that have stopped in this cycle, for the operating system.
     pub stops: Vec<(u16, Stop)>,
     ports: Vec<Port>,
@@ -131,7 +139,10 @@ impl Chip {
             (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => layout.tiles,
             _ => 0,
         };
-        let units = if layout.placement == Placement::Sonuma { 0 } else { layout.units };
+        let units = match layout.placement {
+            Placement::Sonuma | Placement::CacheIntegrated => 0,
+            _ => layout.units,
+        };
         let values = || {
             let mut values = Values::default();
             for (start, lines) in Layout::kept(machine) {
@@ -152,6 +163,7 @@ impl Chip {
             rmcs: (0..layout.engines()).map(|n| Rmc::new(n, nid, machine, &layout)).collect(),
             rrpps: (0..units).map(|n| Rrpp::new(n, nid, machine, contexts.clone())).collect(),
             node_rmc: None,
+            dma: Dma::of(machine),
             stops: Vec::new(),
             ports: vec![Port::default(); usize::from(units)],
             inboxes: vec![Inbox::default(); usize::from(layout.homes)],
@@ -371,6 +383,9 @@ impl Chip {
                 self.inboxes[usize::from(n)].letters.push_back(tag);
                 self.admit(n);
             }
+            (Part::Integrated(_), _) if !self.has_room(self.wires.letters.get(tag)) => {
+                self.wires.wheel.at(self.wires.now + 1, Event::Arrive(tag));
+            }
             _ => self.arrive(tag),
         }
     }
@@ -412,6 +427,11 @@ impl Chip {
                     || self.rmcs[usize::from(n)].has_room()
             }
             (Part::Memory(n), _) => self.memories[usize::from(n)].has_room(&letter.payload),
+            (Part::Integrated(n), _) => self.tiles[usize::from(n)].has_room(&letter.payload),
+            (Part::Dma, _) => match (&self.dma, &letter.payload) {
+                (Some(dma), Payload::Scratchpad(packet)) => dma.has_room(packet),
+                _ => true,
+            },
             _ => true,
         }
     }
@@ -431,6 +451,12 @@ impl Chip {
             Part::Engine(n) => self.engine_receives(n, letter.payload),
             Part::Rrpp(n) => self.rrpp_receives(n, letter.payload),
             Part::Port(n) => self.port_receives(n, letter.payload),
+            Part::Integrated(n) => self.tiles[usize::from(n)].integrated(letter.payload, wires),
+            Part::Dma => {
+                if let (Some(dma), Payload::Scratchpad(packet)) = (&mut self.dma, letter.payload) {
+                    dma.arrive(&packet, wires);
+                }
+            }
         }
     }
 
@@ -521,6 +547,15 @@ impl Chip {
             Event::Unroll(n) => rmcs[usize::from(n)].unroll(wires),
             Event::Memory(n) => memories[usize::from(n)].go_on(wires),
             Event::Cpu(n) => wires.tick_now(n),
+            Event::Filled(n) => tiles[usize::from(n)].told(wires),
+            Event::Loaded(n, value) => tiles[usize::from(n)].loaded(value, wires),
+            Event::Integrated(n) => tiles[usize::from(n)].pump_integrated(wires),
+            Event::Combined(n) => tiles[usize::from(n)].combined(wires),
+            Event::Dma => {
+                if let Some(dma) = &mut self.dma {
+                    dma.pump(wires);
+                }
+            }
             Event::NodeRmc => wires.rmc_now = true,
             Event::Pump(Part::Port(n)) => self.pump_port(n),
             Event::Pump(part) => self.pump_tile(number_of(part)),
@@ -583,6 +618,8 @@ fn number_of(part: Part) -> u16 {
         | Part::NiCache(n)
         | Part::Engine(n)
         | Part::Rrpp(n)
-        | Part::Port(n) => n,
+        | Part::Port(n)
+        | Part::Integrated(n) => n,
+        Part::Dma => 0,
     }
 }

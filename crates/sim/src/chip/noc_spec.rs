@@ -1,8 +1,8 @@
 //! The network on chip that a machine asks for.
 
-use super::message::{VNET_FORWARD, VNETS};
+use super::message::{VNET_FORWARD, VNET_NETWORK, VNETS};
 use crate::machine::Machine;
-use crate::machine::spec::{NocRouting, NocTopology};
+use crate::machine::spec::{NocRouting, NocTopology, Placement};
 use crate::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
 
 /// Packets that a part may let lie at its endpoint, per virtual network.
@@ -26,10 +26,12 @@ pub fn of(machine: &Machine) -> Spec {
     };
     let (router, link_latency_cycles) = pipeline(u64::from(hop));
     // Forwards of a home to memory must not overtake each other: a block that is written back is
-    // in memory before it is read again.
+    // in memory before it is read again. Nor may remote stores of a core to another one.
+    let is_integrated = machine.ni.placement == Placement::CacheIntegrated;
     let vnet = |number: usize| VnetSpec {
         vcs: noc.vcs as usize,
-        ordered: number == usize::from(VNET_FORWARD),
+        ordered: number == usize::from(VNET_FORWARD)
+            || is_integrated && number == usize::from(VNET_NETWORK),
     };
     Spec {
         topology,

@@ -5,6 +5,9 @@ use super::layout::Line;
 /// No line has this number.
 const EMPTY: Line = Line::MAX;
 
+/// Nor this: the entry is not for lines of memory.
+const LOCKED: Line = Line::MAX - 1;
+
 /// Lines with what is known of each.
 #[derive(Clone, Debug)]
 pub struct Tags<T> {
@@ -35,6 +38,11 @@ impl<T: Clone + Default> Tags<T> {
         }
     }
 
+    /// Ways of a set.
+    pub fn ways(&self) -> u32 {
+        self.ways as u32
+    }
+
     /// Lines that it can hold.
     pub fn capacity(&self) -> usize {
         self.lines.len()
@@ -63,8 +71,10 @@ impl<T: Clone + Default> Tags<T> {
         let start = self.set(index);
         let mut best = None;
         for entry in start..start + self.ways {
-            if self.lines[entry] == EMPTY {
-                return Some(entry);
+            match self.lines[entry] {
+                EMPTY => return Some(entry),
+                LOCKED => continue,
+                _ => {}
             }
             let age = self.clock.wrapping_sub(self.used[entry]);
             if best.is_none_or(|(oldest, _)| age > oldest)
@@ -79,7 +89,30 @@ impl<T: Clone + Default> Tags<T> {
     /// The line in an entry.
     #[inline]
     pub fn line(&self, entry: usize) -> Option<Line> {
-        Some(self.lines[entry]).filter(|&line| line != EMPTY)
+        Some(self.lines[entry]).filter(|&line| line < LOCKED)
+    }
+
+    /// Takes an empty entry out of use: no line is found there, and none is put there.
+    pub fn lock(&mut self, entry: usize) {
+        debug_assert_eq!(self.lines[entry], EMPTY, "a line would be lost");
+        self.lines[entry] = LOCKED;
+    }
+
+    /// Gives it back.
+    pub fn unlock(&mut self, entry: usize) {
+        debug_assert_eq!(self.lines[entry], LOCKED);
+        self.lines[entry] = EMPTY;
+    }
+
+    /// Entries of an entry's set that are in use or may be.
+    pub fn unlocked_ways(&self, entry: usize) -> usize {
+        let start = entry / self.ways * self.ways;
+        self.lines[start..start + self.ways].iter().filter(|&&line| line != LOCKED).count()
+    }
+
+    /// The entry of a way of a set.
+    pub fn entry(&self, set: u64, way: u32) -> usize {
+        self.set(set) + way as usize
     }
 
     /// Puts a line into an entry.

@@ -8,6 +8,7 @@ use super::core::Core;
 use super::cpu::Cpu;
 use super::driver::{Asked, Driver};
 use super::front::{Front, QueueCache};
+use super::integrated::Integrated;
 use super::layout::{Layout, Line, Part};
 use super::message::Payload;
 use super::wires::Wires;
@@ -54,21 +55,24 @@ impl Tile {
         let part = Part::Tile(number);
         let in_tile = matches!(machine.ni.placement, Placement::PerTile | Placement::Split)
             && machine.ni.cache == NiCacheKind::BackSide;
+        let private = machine.private_cache();
         let l1 = CacheSpec {
             part,
             party: Party::from(number),
-            sets: machine.l1.size_bytes / 64 / u64::from(machine.l1.ways),
-            ways: machine.l1.ways,
-            latency_cycles: machine.l1.latency_cycles,
-            tag_cycles: machine.l1.tag_cycles,
-            mshrs: machine.l1.mshrs,
+            sets: private.size_bytes / 64 / u64::from(private.ways),
+            ways: private.ways,
+            latency_cycles: private.latency_cycles,
+            tag_cycles: private.tag_cycles,
+            mshrs: private.mshrs,
             back: if in_tile { Back::NiCache } else { Back::Network },
             wire_cycles: machine.ni.back_side_cycles,
         };
+        let mut l1 = PrivateCache::new(&l1);
+        l1.integrated = Integrated::of(number, machine);
         Tile {
             core: Core::new(number, nid, nodes, machine),
             cpu: None,
-            l1: PrivateCache::new(&l1),
+            l1,
             driver: Driver::default(),
             ni: in_tile.then(|| BehindL1 {
                 cache: BackSide::new(number, machine),
@@ -113,6 +117,57 @@ impl Tile {
     /// The store buffer's next event.
     pub fn drain(&mut self, wires: &mut Wires) {
         self.core.drain(&mut self.l1, wires);
+    }
+
+    /// Whether the interface in the private cache has room for a packet.
+    pub fn has_room(&self, payload: &Payload) -> bool {
+        match (&self.l1.integrated, payload) {
+            (Some(own), Payload::Scratchpad(packet)) => own.has_room(packet),
+            _ => true,
+        }
+    }
+
+    /// A packet for the interface in the private cache.
+    pub fn integrated(&mut self, payload: Payload, wires: &mut Wires) {
+        let (Some(own), Payload::Scratchpad(packet)) = (&mut self.l1.integrated, payload) else {
+            panic!("a tile without an interface got a packet");
+        };
+        if let Err(misuse) = own.arrive(&packet, wires) {
+            wires.misused(self.core.number(), misuse);
+        }
+        own.take_changed(&mut self.l1.lost);
+        self.told(wires);
+    }
+
+    /// Something that the core may wait for is there.
+    pub fn told(&mut self, wires: &mut Wires) {
+        if let Some(cpu) = &mut self.cpu {
+            cpu.told(true, &mut self.l1, wires);
+        }
+    }
+
+    /// What the core has loaded from somebody else is there.
+    pub fn loaded(&mut self, value: u64, wires: &mut Wires) {
+        if let Some(own) = &mut self.l1.integrated {
+            own.loaded(value);
+        }
+        self.told(wires);
+    }
+
+    /// The outgoing traffic controller's next packet.
+    pub fn pump_integrated(&mut self, wires: &mut Wires) {
+        if let Some(own) = &mut self.l1.integrated {
+            own.pump(wires);
+            own.take_changed(&mut self.l1.lost);
+        }
+        self.told(wires);
+    }
+
+    /// Remote stores have waited for others to the same line.
+    pub fn combined(&mut self, wires: &mut Wires) {
+        if let Some(own) = &mut self.l1.integrated {
+            own.combined(wires);
+        }
     }
 
     fn l1_receives(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {

@@ -103,6 +103,7 @@ pub fn describe(payload: &Payload) -> String {
                 format!("reply {:?} offset {:#x}", reply.header.op, reply.header.offset)
             }
         },
+        Payload::Scratchpad(packet) => format!("{:?} at {:#x}", packet.class(), packet.to()),
         Payload::Freight { from, .. } => format!("freight of node {from}"),
         Payload::Work { qp, slot, .. } => format!("WQ entry {slot} of core {qp}"),
         Payload::Completion { qp, slot, .. } => format!("completion of entry {slot} of core {qp}"),

@@ -10,6 +10,7 @@ use rackmem_rmc::Work;
 use super::block::Block;
 use super::counts::Counts;
 use super::image::Image;
+use super::integrated::LockBox;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::mmu::Mmu;
@@ -20,6 +21,7 @@ use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
 use crate::noc::{self, Network};
+use crate::scratchpad::{Misuse, Regions};
 
 /// Something that happens at a certain cycle.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +60,16 @@ pub enum Event {
     Memory(u16),
     /// A core that executes a program goes on.
     Cpu(u16),
+    /// A line is in a core's write-through L1, or a store has been over the lock box's bus.
+    Filled(u16),
+    /// What a core has loaded from somebody else is there.
+    Loaded(u16, u64),
+    /// An integrated network interface sends.
+    Integrated(u16),
+    /// Remote stores of a core have waited for others.
+    Combined(u16),
+    /// The DMA engine sends.
+    Dma,
     /// The chip's RMC goes on.
     NodeRmc,
 }
@@ -120,6 +132,12 @@ pub struct Wires {
     pub rmc_next: bool,
     /// Notifications that have come from other chips.
     pub notifications: u64,
+    /// What is at addresses that are no ordinary memory, if there is something.
+    pub regions: Option<Regions>,
+    /// Hardware locks.
+    pub lock_box: LockBox,
+    /// What a core has done that no program may do, for the operating system.
+    pub misuse: Option<(u16, Misuse)>,
     /// What homes have changed for network interfaces, in order, if somebody wants to know.
     pub updates: Option<Vec<Updated>>,
     link_bytes: u32,
@@ -155,6 +173,9 @@ impl Wires {
             image: None,
             mmu: Mmu::default(),
             notifications: 0,
+            regions: machine.regions(),
+            lock_box: LockBox::new(machine),
+            misuse: None,
             cpus_now: 0,
             cpus_next: 0,
             rmc_now: false,
@@ -176,6 +197,11 @@ impl Wires {
     #[inline]
     pub fn tick_next(&mut self, cpu: u16) {
         self.cpus_next |= 1 << cpu;
+    }
+
+    /// A core has done what no program may do; the first one is what its program ends with.
+    pub fn misused(&mut self, core: u16, misuse: Misuse) {
+        self.misuse.get_or_insert((core, misuse));
     }
 
     /// What a block holds, if programs are executed: then caches and homes do not know.
@@ -319,6 +345,7 @@ fn flow_of(payload: &Payload) -> u32 {
             Packet::Request(request) => request.header.offset / 64,
             Packet::Reply(reply) => reply.header.offset / 64,
         },
+        Payload::Scratchpad(_) => return 0,
         _ => 0,
     };
     // Neighbouring blocks take different virtual channels and ways.

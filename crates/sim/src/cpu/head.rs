@@ -1,11 +1,11 @@
-//! What waits until it is the oldest instruction: fences and atomics.
+//! What waits until it is the oldest instruction: fences, atomics, and loads that may have effects.
 
 use rackmem_riscv::exec::split::{self, AccessKind, Issued};
 
-use super::Core;
+use super::{Core, LINE_BYTES};
 use super::ops::Kind;
 use super::outside::Outside;
-use super::place::{read, write};
+use super::place::{Place, read, truncated, write};
 use super::slot::Stage;
 
 /// Bits of the sets of a fence.
@@ -45,6 +45,9 @@ impl Core {
                 // Stores leave in order anyway.
                 let is_done = !orders_stores || after & !set::WRITE == 0 || stores_have_left;
                 if is_done {
+                    if orders_stores {
+                        outside.fence();
+                    }
                     self.finish(slot);
                 }
                 is_done
@@ -54,6 +57,12 @@ impl Core {
                     self.fence_i(slot, outside);
                 }
                 stores_have_left
+            }
+            Kind::Load => {
+                if stores_have_left && !self.head_waits {
+                    self.special_load(slot, outside);
+                }
+                false
             }
             _ => {
                 if stores_have_left && !self.head_waits {
@@ -74,6 +83,21 @@ impl Core {
         outside.fence_i();
         self.sleep.disturb();
         self.finish(slot);
+    }
+
+    /// Loads what is no ordinary memory, or waits for it.
+    fn special_load(&mut self, slot: u8, outside: &mut impl Outside) {
+        self.sleep.disturb();
+        let Place { lines, offset, size } = self.slots[usize::from(slot)].place;
+        let address = lines[0] * LINE_BYTES + u64::from(offset);
+        let Some(raw) = outside.special_load(address, size) else {
+            self.head_waits = true;
+            return;
+        };
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.result = split::register_value(&entry.inst, truncated(raw, size));
+        self.active = true;
+        self.schedule(slot, Stage::Executing, self.spec.l1_cycles.into());
     }
 
     /// Carries the oldest instruction's atomic access out, or waits for its line.

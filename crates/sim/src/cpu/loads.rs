@@ -11,6 +11,17 @@ use super::slot::Stage;
 use super::store_queue::{Found, is_older};
 use super::{Core, LINE_BYTES, Stop};
 
+/// Whether a load may have an effect, or somebody else answers it.
+#[inline(always)]
+fn must_be_oldest(place: &Place, outside: &impl Outside) -> bool {
+    place.lines[0] >= outside.special_from() && !outside.is_plain(place.lines[0])
+}
+
+/// Whether an access is none that special lines take: an atomic, or one of two lines.
+fn is_refused(kind: Kind, place: &Place) -> bool {
+    kind == Kind::Atomic || place.crosses()
+}
+
 impl Core {
     /// The address of a load, a store or an atomic is known.
     #[inline]
@@ -27,6 +38,9 @@ impl Core {
             Ok(place) => {
                 self.slots[usize::from(slot)].place = place;
                 match kind {
+                    Kind::Load if must_be_oldest(&place, outside) => {
+                        self.slots[usize::from(slot)].stage = Stage::Head;
+                    }
                     Kind::Load => self.access(slot, false, outside),
                     Kind::Store => self.store_placed(slot),
                     _ => self.slots[usize::from(slot)].stage = Stage::Head,
@@ -56,6 +70,9 @@ impl Core {
             offset: (physical % LINE_BYTES) as u8,
             size,
         };
+        if place.lines[0] >= outside.special_from() && is_refused(entry.kind, &place) {
+            return Err(Fault { address, wanted, cause: Cause::Misaligned });
+        }
         if place.crosses() {
             let second = address.wrapping_add(place.first_bytes().into());
             place.lines[1] = outside.translate(second, wanted)? / LINE_BYTES;
@@ -73,6 +90,10 @@ impl Core {
             match self.stores.find(&entry.place, entry.store, waits) {
                 Found::Nothing => {}
                 Found::Wait => return self.block(slot),
+                // What is stored there need not be what is read.
+                Found::All(..) if entry.place.lines[0] >= outside.special_from() => {
+                    return self.block(slot);
+                }
                 Found::All(raw, position) => {
                     entry.result = register_value(&entry.inst, raw);
                     entry.source_store = Some(position);

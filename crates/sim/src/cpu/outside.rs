@@ -29,6 +29,35 @@ pub trait Port {
     /// Changes a line that nobody else has a copy of then; `false` if that has to be waited for.
     fn store(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool;
 
+    /// Lines from this one on are no ordinary memory: stores to them, and loads of those that are not
+    /// plain, happen once and in order, by the methods below. None are unless the owner says so.
+    fn special_from(&self) -> Line {
+        Line::MAX
+    }
+
+    /// Whether a special line can be read like ordinary memory just now, be it on a wrong path.
+    fn is_plain(&self, _line: Line) -> bool {
+        true
+    }
+
+    /// Loads from a special line, when nothing older is left; `None` if it has to be waited for.
+    fn special_load(&mut self, _address: u64, _size: u8) -> Option<u64> {
+        None
+    }
+
+    /// Stores to a special line; `false` if that has to be waited for.
+    fn special_store(&mut self, _address: u64, _size: u8, _value: u64) -> bool {
+        true
+    }
+
+    /// Whether the core waits for the end of a store to a special line before it goes on.
+    fn is_waited_for(&self, _line: Line) -> bool {
+        false
+    }
+
+    /// Stores before this are to be seen by others.
+    fn fence(&mut self) {}
+
     /// Brings a line for the L1 of instructions; `false` if it has to be waited for.
     fn fetch(&mut self, line: Line) -> bool {
         self.load(line).is_some()

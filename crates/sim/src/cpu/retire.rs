@@ -20,7 +20,7 @@ impl Core {
                     break;
                 }
             }
-            if !self.retire_one(slot) {
+            if !self.retire_one(slot, outside) {
                 break;
             }
             retired |= 1 << slot;
@@ -34,7 +34,7 @@ impl Core {
 
     /// Retires the oldest instruction, unless it has to wait for the store buffer.
     #[inline(always)]
-    fn retire_one(&mut self, slot: u8) -> bool {
+    fn retire_one(&mut self, slot: u8, outside: &mut impl Outside) -> bool {
         let entry = &self.slots[usize::from(slot)];
         if entry.trap.is_some() {
             self.trap(slot);
@@ -50,6 +50,9 @@ impl Core {
             Kind::Jump => self.retire_jump(slot),
             Kind::Store => {
                 if self.stores.retired() >= self.spec.store_buffer {
+                    return false;
+                }
+                if outside.is_waited_for(entry.place.lines[0]) && !self.store_and_wait(outside) {
                     return false;
                 }
                 self.stores.retire();
@@ -112,6 +115,9 @@ impl Core {
         }
         let Some(store) = self.stores.oldest() else { return };
         let place = store.place;
+        if place.lines[0] >= outside.special_from() {
+            return self.drain_special(outside);
+        }
         let first = place.first_bytes();
         let (line, offset, size, data) = match store.half_done {
             false => (place.lines[0], place.offset, first, store.data),
@@ -135,9 +141,41 @@ impl Core {
         self.unblock();
     }
 
+    /// A store that the core waits for leaves before it retires; whether it has.
+    fn store_and_wait(&mut self, outside: &mut impl Outside) -> bool {
+        if self.stores.retired() != 0 || self.head_waits {
+            return false;
+        }
+        let slot = (self.head % SLOTS) as usize;
+        let store = self.stores.get_mut(self.slots[slot].store);
+        let address = store.place.lines[0] * LINE_BYTES + u64::from(store.place.offset);
+        store.half_done = outside.special_store(address, store.place.size, store.data);
+        self.head_waits = !store.half_done;
+        store.half_done
+    }
+
+    /// The same for what is no ordinary memory.
+    fn drain_special(&mut self, outside: &mut impl Outside) {
+        let Some(store) = self.stores.oldest() else { return };
+        let (place, data, has_left) = (store.place, store.data, store.half_done);
+        let address = place.lines[0] * LINE_BYTES + u64::from(place.offset);
+        self.active = true;
+        self.sleep.disturb();
+        if !has_left && !outside.special_store(address, place.size, data) {
+            self.stores_wait = true;
+            return;
+        }
+        self.ports_used += 1;
+        self.stores.pop();
+        self.unblock();
+    }
+
     /// While the oldest store waits, the lines of some behind it are asked for, one a cycle.
     fn ask_ahead(&mut self, outside: &mut impl Outside) {
         let Some(store) = self.stores.next_to_ask(self.spec.stores_ahead) else { return };
+        if store.place.lines[0] >= outside.special_from() {
+            return;
+        }
         self.active = true;
         self.ports_used += 1;
         if !outside.store(store.place.lines[0], |_| ()) {

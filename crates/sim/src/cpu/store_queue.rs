@@ -15,7 +15,8 @@ pub(super) struct Store {
     pub(super) has_place: bool,
     /// Whether `data` is known.
     pub(super) has_data: bool,
-    /// Whether the bytes in the first of two lines have left.
+    /// Whether the bytes in the first of two lines have left; of a store that the core waits for,
+    /// whether it has.
     pub(super) half_done: bool,
     /// Whether it had to wait for its line.
     pub(super) missed: bool,

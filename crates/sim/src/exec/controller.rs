@@ -60,6 +60,9 @@ pub fn open(
         invalidate(ctx_id, user.chip);
         return Ok(Segment { address, bytes });
     }
+    if user.chip.wires.regions.is_some() {
+        return Err(ENODEV);
+    }
     if ctx_id != CONTEXT || bytes > user.chip.wires.segment_bytes {
         return Err(if ctx_id == CONTEXT { ENOMEM } else { ENODEV });
     }

@@ -13,7 +13,7 @@ use crate::engine::Cycle;
 
 /// The first of the driver's calls ("RAC"), and how many there are.
 const FIRST_CALL: u64 = 0x5241_4300;
-const CALLS: u64 = 8;
+const CALLS: u64 = 9;
 
 /// Flag: for remote reads only.
 const READ_ONLY: u64 = 1;
@@ -119,6 +119,7 @@ impl Device {
             6 => self.notified(a0, user.chip),
             7 if a0 % 8 != 0 => Err(EINVAL),
             7 => return Answer::Watch { address: a0, value: a1, timeout_ns: a2 },
+            8 => scratchpad(core, a0, user),
             _ => Err(ENOSYS),
         };
         Answer::Value(result.unwrap_or_else(|errno| -errno as u64))
@@ -226,6 +227,21 @@ impl Device {
 
 /// Entries of the longest queue.
 const MOST_ENTRIES: u64 = rackmem_abi::MAX_WQ_SIZE as u64;
+
+/// Tells a thread which core it has, and the shape of the cores' scratchpads.
+fn scratchpad(core: u16, out: u64, user: &mut User<'_>) -> Result {
+    let regions = user.chip.wires.regions.ok_or(ENODEV)?;
+    let ways = u64::from(user.chip.tiles[usize::from(core)].l1.ways());
+    let words = [
+        core.into(),
+        regions.cores.into(),
+        ways,
+        u64::from(regions.scratchpad_bytes) / ways,
+        regions.dram_bytes,
+        regions.locks.into(),
+    ];
+    put(user, out, &words)
+}
 
 /// Fills a structure of the program.
 fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result {

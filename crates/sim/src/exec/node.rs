@@ -62,9 +62,10 @@ impl Node {
         let spec = machine.rmc_spec();
         let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
         let bytes = machine.memory.size_bytes;
+        let integrated = machine.ni.placement == Placement::CacheIntegrated;
         let tiled = machine.ni.placement != Placement::Sonuma;
         let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
-        let mut image = Image::new(if tiled { segment } else { bytes });
+        let mut image = Image::new(if tiled && !integrated { segment } else { bytes });
         let driver = Driver::new(&spec, queues..bytes, machine.system.contexts, &mut image);
         if tiled {
             let closed = Err(Status::NoContext);
@@ -98,7 +99,8 @@ impl Node {
         while let Some(next) = self.next_cycle().filter(|&next| next <= last) {
             self.chip.cycle(next);
             let is_timer = self.system.next_timer().is_some_and(|at| at <= next);
-            if is_timer || !self.chip.stops.is_empty() {
+            let is_misused = self.chip.wires.misuse.is_some();
+            if is_timer || is_misused || !self.chip.stops.is_empty() {
                 self.system.step(&mut self.chip);
             }
         }
@@ -176,6 +178,12 @@ impl Node {
         }
         if let Some(node) = &self.chip.node_rmc {
             node.write_stats(&mut own);
+        }
+        for own_ni in self.chip.tiles.iter().filter_map(|tile| tile.l1.integrated.as_ref()) {
+            own_ni.write_stats(&mut own);
+        }
+        if let Some(dma) = &self.chip.dma {
+            dma.write_stats(&mut own);
         }
         self.system.write_stats(&mut own);
         for (path, value) in own {

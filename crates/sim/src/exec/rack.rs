@@ -66,8 +66,9 @@ impl Rack {
         }
         let hops = Cycle::from(machine.network.hops);
         let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        let mirrored = machine.ni.placement != Placement::Sonuma
-            && machine.network.remote == Remote::Generator;
+        let has_port =
+            !matches!(machine.ni.placement, Placement::Sonuma | Placement::CacheIntegrated);
+        let mirrored = has_port && machine.network.remote == Remote::Generator;
         Ok(Rack { shares, latency_cycles: latency_cycles.max(1), mirrored })
     }
 
@@ -158,6 +159,10 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
             wrong("network.remote: is \"torus\", whose simplified nodes execute nothing")
         }
         Placement::Sonuma => Ok(()),
+        Placement::CacheIntegrated if job.nodes > 1 => wrong(
+            "ni.placement: is \"cache-integrated\", which joins the cores of one chip; use -n 1",
+        ),
+        Placement::CacheIntegrated => Ok(()),
         Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
         _ if mirrored && job.nodes > 1 => {
             wrong("network.remote: is \"generator\", which is one node; set it to \"nodes\"")

@@ -13,7 +13,7 @@ use super::pages::{Pages, User};
 use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
-use crate::cpu::{CpuSpec, Stats as Counted, Stop};
+use crate::cpu::{Stats as Counted, Stop};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::report::Stats;
@@ -41,7 +41,7 @@ pub struct System {
     pub device: Device,
     symbols: Symbols,
     threads: Vec<Thread>,
-    spec: CpuSpec,
+    machine: Machine,
     call_cycles: Cycle,
     clock_cycles: Cycle,
     clock_ghz: f64,
@@ -86,7 +86,7 @@ impl System {
             pages,
             symbols: image.symbols,
             threads: vec![Thread::Idle; cores],
-            spec: machine.cpu_spec(),
+            machine: machine.clone(),
             call_cycles: Cycle::from(machine.system.call_cycles),
             clock_cycles: Cycle::from(machine.system.clock_cycles),
             clock_ghz: machine.clock_ghz,
@@ -143,6 +143,13 @@ impl System {
     /// Serves the cores that have stopped in this cycle, and those whose time has come.
     pub fn step(&mut self, chip: &mut Chip) {
         let now = chip.wires.now;
+        if let Some((number, misuse)) = chip.wires.misuse.take()
+            && self.end.is_none()
+        {
+            let cpu = chip.tiles[usize::from(number)].cpu.as_ref();
+            let pc = cpu.map_or(0, |cpu| cpu.core().oldest_pc());
+            self.crash(number, pc, Why::Misuse(misuse.to_string()), chip);
+        }
         for (number, stop) in std::mem::take(&mut chip.stops) {
             if self.end.is_some() {
                 return;
@@ -153,11 +160,11 @@ impl System {
             };
             match stop {
                 Stop::Ecall => self.call(usize::from(number), hart, chip),
-                Stop::Ebreak => self.crash(number, &hart, Why::Breakpoint, chip),
-                Stop::Illegal => self.crash(number, &hart, Why::Illegal, chip),
+                Stop::Ebreak => self.crash(number, hart.pc, Why::Breakpoint, chip),
+                Stop::Illegal => self.crash(number, hart.pc, Why::Illegal, chip),
                 Stop::Fault(fault) => {
                     let why = self.explain(fault, &hart, chip);
-                    self.crash(number, &hart, why, chip);
+                    self.crash(number, hart.pc, why, chip);
                 }
             }
         }
@@ -237,7 +244,7 @@ impl System {
         let now = wires.now;
         match &mut tile.cpu {
             Some(cpu) => cpu.resume(hart, now, wires),
-            None => tile.cpu = Some(Cpu::new(number as u16, &self.spec, hart, wires)),
+            None => tile.cpu = Some(Cpu::new(number as u16, &self.machine, hart, wires)),
         }
         self.threads[number] = Thread::Running;
     }
@@ -393,8 +400,7 @@ impl System {
         Why::of(fault, hart.x[abi::SP], self.stack_bytes, page)
     }
 
-    fn crash(&mut self, number: u16, hart: &Hart, why: Why, chip: &mut Chip) {
-        let pc = hart.pc;
+    fn crash(&mut self, number: u16, pc: u64, why: Why, chip: &mut Chip) {
         let text = chip.wires.image.as_ref().map(|image| chip.wires.mmu.text(image));
         let instruction = text.and_then(|text| fetch(pc, &text).ok());
         let failure = Failure {

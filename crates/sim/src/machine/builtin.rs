@@ -10,7 +10,7 @@ pub struct BuiltIn {
 }
 
 /// All of them.
-pub const BUILT_IN: [BuiltIn; 5] = [
+pub const BUILT_IN: [BuiltIn; 7] = [
     BuiltIn { name: "manycore-ni", text: include_str!("../../../../machines/manycore-ni.toml") },
     BuiltIn {
         name: "manycore-ni-noc-out",
@@ -21,6 +21,14 @@ pub const BUILT_IN: [BuiltIn; 5] = [
         text: include_str!("../../../../machines/manycore-ni-numa.toml"),
     },
     BuiltIn { name: "sonuma", text: include_str!("../../../../machines/sonuma.toml") },
+    BuiltIn {
+        name: "cache-integrated",
+        text: include_str!("../../../../machines/cache-integrated.toml"),
+    },
+    BuiltIn {
+        name: "cache-integrated-128",
+        text: include_str!("../../../../machines/cache-integrated-128.toml"),
+    },
     BuiltIn { name: "rack-torus", text: include_str!("../../../../machines/rack-torus.toml") },
 ];
 

@@ -1,6 +1,7 @@
 //! What follows from the shape of a chip.
 
-use super::spec::{CpuSpec, Machine, NiCacheKind, NocTopology, Placement, RmcSpec};
+use super::spec::{CpuSpec, L2Spec, Machine, NiCacheKind, NocTopology, Placement, RmcSpec};
+use crate::scratchpad::Regions;
 
 /// Bytes of a cache block.
 pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
@@ -39,6 +40,30 @@ impl Machine {
             _ => 0,
         };
         self.cores() + of_interfaces
+    }
+
+    /// The caches that the directory knows: L1s, or private caches behind write-through L1s.
+    pub fn private_cache(&self) -> L2Spec {
+        if self.ni.placement == Placement::CacheIntegrated {
+            return self.l2.clone();
+        }
+        L2Spec {
+            size_bytes: self.l1.size_bytes,
+            ways: self.l1.ways,
+            latency_cycles: self.l1.latency_cycles,
+            tag_cycles: self.l1.tag_cycles,
+            mshrs: self.l1.mshrs,
+        }
+    }
+
+    /// What is at addresses outside of ordinary memory, with cache-integrated network interfaces.
+    pub fn regions(&self) -> Option<Regions> {
+        (self.ni.placement == Placement::CacheIntegrated).then(|| Regions {
+            cores: self.cores() as u16,
+            scratchpad_bytes: self.l2.size_bytes as u32,
+            dram_bytes: self.scratchpad.dram_bytes,
+            locks: self.scratchpad.locks,
+        })
     }
 
     /// Cores that execute programs, with what the L1 decides.

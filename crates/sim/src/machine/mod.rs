@@ -12,6 +12,7 @@ mod layer;
 mod load;
 mod rack;
 mod schema;
+mod scratchpad;
 pub mod spec;
 mod validate;
 mod validate_rack;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+pub use super::scratchpad::ScratchpadSpec;
 pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 pub use crate::cpu::CpuSpec;
 pub use crate::sonuma::RmcSpec;
@@ -32,6 +33,10 @@ pub struct Machine {
     pub system: SystemSpec,
     /// Private data caches of the cores.
     pub l1: L1Spec,
+    /// Private caches behind write-through L1s, with `ni.placement = "cache-integrated"`.
+    pub l2: L2Spec,
+    /// Network interfaces in these.
+    pub scratchpad: ScratchpadSpec,
     /// Last-level cache.
     pub llc: LlcSpec,
     /// Directory slices.
@@ -116,6 +121,22 @@ pub struct L1Spec {
     pub tag_cycles: u32,
     /// Accesses a cycle.
     pub ports: u32,
+    /// Blocks in transition.
+    pub mshrs: u32,
+}
+
+/// A private cache behind a write-through L1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct L2Spec {
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Associativity.
+    pub ways: u32,
+    /// From the L1 and back: tag and data, one after the other.
+    pub latency_cycles: u32,
+    /// The tags alone.
+    pub tag_cycles: u32,
     /// Blocks in transition.
     pub mshrs: u32,
 }
@@ -262,6 +283,8 @@ pub enum Placement {
     Numa,
     /// One RMC per chip with a private L1, as in Scale-Out NUMA: [`RmcSpec`].
     Sonuma,
+    /// In every private L2, lines of which become scratchpad memory (CINI): [`ScratchpadSpec`].
+    CacheIntegrated,
 }
 
 /// How an NI cache in a tile takes part in coherence (Manycore NI §3.4).
@@ -426,6 +449,8 @@ impl Default for Machine {
             cpu: CpuSpec::default(),
             system: SystemSpec::default(),
             l1: L1Spec::default(),
+            l2: L2Spec::default(),
+            scratchpad: ScratchpadSpec::default(),
             llc: LlcSpec::default(),
             directory: DirectorySpec::default(),
             memory: MemorySpec::default(),
@@ -477,6 +502,12 @@ impl Default for L1Spec {
             ports: 2,
             mshrs: 32,
         }
+    }
+}
+
+impl Default for L2Spec {
+    fn default() -> Self {
+        Self { size_bytes: 64 << 10, ways: 4, latency_cycles: 4, tag_cycles: 1, mshrs: 8 }
     }
 }
 

@@ -44,12 +44,14 @@ fn built_in_machines_say_all_and_differ_where_they_should() {
 fn the_file_of_the_first_machine_with_a_part_names_its_every_key() {
     let text = |name| BuiltIn::find(name).unwrap().text;
     let (chip, node, rack) = (text("manycore-ni"), text("sonuma"), text("rack-torus"));
+    let integrated = text("cache-integrated");
     let schema = toml::Table::try_from(Machine::default()).unwrap();
     for (section, value) in &schema {
         let toml::Value::Table(keys) = value else { continue };
         let text = match section.as_str() {
             "rack" | "node" | "traffic" => rack,
             "cpu" | "rmc" | "system" => node,
+            "l2" | "scratchpad" => integrated,
             _ => chip,
         };
         for key in keys.keys() {
@@ -147,7 +149,8 @@ fn unknown_machines_are_refused_with_the_nearest_name() {
         "there is no machine and no file 'manycore-in'; did you mean manycore-ni?"
     );
     assert!(error("q").ends_with(
-        "built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa, sonuma, rack-torus"
+        "built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa, sonuma, \
+         cache-integrated, cache-integrated-128, rack-torus"
     ));
 }
 

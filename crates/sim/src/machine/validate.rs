@@ -5,6 +5,7 @@ use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote};
 use super::validate_rack::rack;
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::{BURST, Timing};
+use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
 
 /// Longest read, as the queue entry's length field has it.
 const MAX_TRANSFER_BYTES: u32 = (16 << 20) - 1;
@@ -34,6 +35,7 @@ pub fn validate(machine: &Machine) -> Checked {
     chip(machine)?;
     programs(machine)?;
     caches(machine)?;
+    scratchpad(machine)?;
     memory(machine)?;
     dram(machine)?;
     dram_timing(machine)?;
@@ -141,6 +143,37 @@ fn caches(machine: &Machine) -> Checked {
     at_least("llc.transactions", llc.transactions.into(), 1)?;
     positive("directory.provisioning", machine.directory.provisioning)?;
     at_least("directory.ways", machine.directory.ways.into(), 1)
+}
+
+/// Network interfaces in private caches.
+fn scratchpad(machine: &Machine) -> Checked {
+    let (l2, spec) = (&machine.l2, &machine.scratchpad);
+    if machine.ni.placement != Placement::CacheIntegrated {
+        return Ok(());
+    }
+    sets("l2.size_bytes", "l2.ways", l2.size_bytes, l2.ways, 1)?;
+    require(l2.size_bytes <= STRIDE, "l2.size_bytes", || {
+        format!("is {}, must be at most {STRIDE}: addresses of scratchpads", l2.size_bytes)
+    })?;
+    at_least("l2.ways", l2.ways.into(), 2)?;
+    for (key, value) in [
+        ("l2.latency_cycles", l2.latency_cycles),
+        ("l2.mshrs", l2.mshrs),
+        ("scratchpad.job_entries", spec.job_entries),
+        ("scratchpad.read_entries", spec.read_entries),
+        ("scratchpad.ack_entries", spec.ack_entries),
+        ("scratchpad.store_entries", spec.store_entries),
+        ("scratchpad.bytes_per_cycle", spec.bytes_per_cycle),
+        ("scratchpad.lock_cycles", spec.lock_cycles),
+    ] {
+        at_least(key, value.into(), 1)?;
+    }
+    require(spec.dram_bytes <= LOCK_BOX - DRAM, "scratchpad.dram_bytes", || {
+        format!("is {}, must be at most {}", spec.dram_bytes, LOCK_BOX - DRAM)
+    })?;
+    require(machine.memory.size_bytes <= FIRST, "memory.size_bytes", || {
+        format!("is {}, must be at most {FIRST}: scratchpads follow", machine.memory.size_bytes)
+    })
 }
 
 fn memory(machine: &Machine) -> Checked {

@@ -1,0 +1,91 @@
+//! The DMA engine at a memory controller, and the uncached memory behind it (CINI §4), in time.
+
+use super::layout::Part;
+use super::message::Payload;
+use super::wires::{Event, Wires};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::report::Stats;
+use crate::scratchpad::dram::Dram;
+use crate::scratchpad::{Packet, Regions};
+
+/// Packets that wait for the network at most, per class.
+const NETWORK_QUEUE: usize = 2;
+
+/// A DMA engine.
+#[derive(Clone, Debug)]
+pub struct Dma {
+    dram: Dram,
+    regions: Regions,
+    latency_cycles: u64,
+    bytes_per_cycle: f64,
+    /// When the memory has done with its latest access.
+    free_at: f64,
+    next_pump: Cycle,
+    bytes: u64,
+}
+
+impl Dma {
+    /// The machine's DMA engine, if it has one.
+    pub fn of(machine: &Machine) -> Option<Dma> {
+        let regions = machine.regions()?;
+        Some(Dma {
+            dram: Dram::new(regions.dram_bytes, machine.scratchpad.read_entries as usize),
+            regions,
+            latency_cycles: machine.cycles(machine.memory.latency_ns),
+            bytes_per_cycle: machine.memory.bytes_per_cycle,
+            free_at: 0.0,
+            next_pump: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Whether a packet may arrive.
+    pub fn has_room(&self, packet: &Packet) -> bool {
+        self.dram.has_room(packet.class())
+    }
+
+    /// A packet arrives.
+    pub fn arrive(&mut self, packet: &Packet, wires: &mut Wires) {
+        self.access(packet.payload_bytes(), wires.now);
+        self.dram.arrive(packet);
+        self.pump(wires);
+    }
+
+    /// Sends what can leave in this cycle.
+    pub fn pump(&mut self, wires: &mut Wires) {
+        while self.dram.has_work() && self.free_at <= wires.now as f64 {
+            let part = Part::Dma;
+            let may = |class| wires.queued(part, Payload::vnet_of(class)) < NETWORK_QUEUE;
+            let Some(packet) = self.dram.emit(may) else { break };
+            let is_data = packet.payload_bytes() > 0;
+            self.access(packet.payload_bytes(), wires.now);
+            let delay = if is_data { self.latency_cycles } else { 1 };
+            match wires.layout.part_of_target(&self.regions, packet.to()) {
+                Some(to) => wires.send_after(delay, part, to, Payload::Scratchpad(packet)),
+                None => unreachable!("addresses are checked before they are sent"),
+            }
+        }
+        if self.dram.has_work() {
+            let next = (self.free_at.ceil() as Cycle).max(wires.now + 1);
+            if self.next_pump <= wires.now || self.next_pump > next {
+                self.next_pump = next;
+                wires.wheel.at(next, Event::Dma);
+            }
+        }
+    }
+
+    /// The memory is busy for these bytes.
+    fn access(&mut self, bytes: u32, now: Cycle) {
+        self.bytes += u64::from(bytes);
+        if self.bytes_per_cycle > 0.0 {
+            let busy = f64::from(bytes) / self.bytes_per_cycle;
+            self.free_at = self.free_at.max(now as f64) + busy;
+        }
+    }
+
+    /// Adds what it has counted.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        stats.insert("dma.bytes".to_owned(), self.bytes as f64);
+    }
+}

@@ -1,0 +1,435 @@
+//! The cache-integrated network interface of a tile (CINI §3), between its core, its private cache and
+//! the network on chip: what happens is in [`crate::scratchpad`], this says when.
+
+use super::cache::{LastWay, PrivateCache};
+use super::layout::{Line, Part};
+use super::message::Payload;
+use super::wires::{Event, Wires};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::machine::spec::ScratchpadSpec;
+use crate::report::Stats;
+use crate::scratchpad::region::FIRST;
+use crate::scratchpad::{
+    LINE_BYTES, Misuse, Ni, NiSpec, Packet, Regions, State, Stored, Target, Words,
+};
+use crate::sonuma::memory::bytes_of;
+
+/// Packets that wait for the network at most, per class; more wait where they can be overtaken.
+const NETWORK_QUEUE: usize = 2;
+
+/// What the core's load of something that is not its own waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// It has none.
+    None,
+    /// It was asked for.
+    Asked,
+    /// It has come.
+    Answered(u64),
+}
+
+/// The network interface in a tile's private cache.
+#[derive(Clone, Debug)]
+pub struct Integrated {
+    number: u16,
+    ni: Ni,
+    regions: Regions,
+    way_bytes: u32,
+    send_cycles: u64,
+    bytes_per_cycle: u32,
+    combine_cycles: Option<u64>,
+    load: Load,
+    /// When the outgoing traffic controller has done with its latest packet.
+    free_at: Cycle,
+    next_pump: Cycle,
+    flush_at: Cycle,
+    counts: Counts,
+}
+
+/// What it has counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    packets_out: u64,
+    payload_bytes_out: u64,
+    packets_in: u64,
+    remote_stores: u64,
+    remote_loads: u64,
+}
+
+impl Integrated {
+    /// The interface of core `number`, if the machine has such.
+    pub fn of(number: u16, machine: &Machine) -> Option<Box<Integrated>> {
+        let regions = machine.regions()?;
+        let ScratchpadSpec {
+            job_entries,
+            read_entries,
+            ack_entries,
+            store_entries,
+            send_cycles,
+            bytes_per_cycle,
+            combine_cycles,
+            ..
+        } = machine.scratchpad;
+        let spec = NiSpec {
+            jobs: job_entries as usize,
+            reads: read_entries as usize,
+            acks: ack_entries as usize,
+            stores: store_entries as usize,
+        };
+        Some(Box::new(Integrated {
+            number,
+            ni: Ni::new(number, regions, spec),
+            regions,
+            way_bytes: regions.scratchpad_bytes / machine.private_cache().ways,
+            // A store passes the cache's pipeline before anything comes of it.
+            send_cycles: u64::from(machine.private_cache().latency_cycles + send_cycles),
+            bytes_per_cycle,
+            combine_cycles: (combine_cycles > 0).then_some(combine_cycles.into()),
+            load: Load::None,
+            free_at: 0,
+            next_pump: 0,
+            flush_at: 0,
+            counts: Counts::default(),
+        }))
+    }
+
+    /// The line of a core's own scratchpad at an address, as the core may load it at any time;
+    /// `None` if the load has an effect, or has to ask somebody else.
+    #[inline]
+    pub fn own_line(&self, line: Line) -> Option<&crate::scratchpad::line::Line> {
+        let own = self.own(line * u64::from(LINE_BYTES))?;
+        let found = self.ni.line(own / LINE_BYTES);
+        (!matches!(found.state(), State::Cache | State::MultipleReader)).then_some(found)
+    }
+
+    /// What such a line holds.
+    pub fn words(&self, line: Line) -> Words {
+        let own = self.own(line * u64::from(LINE_BYTES)).unwrap_or(0);
+        self.ni.load(own / LINE_BYTES).unwrap_or([0; 8])
+    }
+
+    fn own(&self, address: u64) -> Option<u32> {
+        match self.regions.find(address) {
+            Some(Target::Scratchpad { core, offset }) if core == self.number => Some(offset),
+            _ => None,
+        }
+    }
+
+    /// A load that was not answered at once, or is answered by somebody else; `None` as long as it
+    /// has to be waited for.
+    pub fn load(&mut self, address: u64, size: u8, wires: &mut Wires) -> Option<u64> {
+        match std::mem::replace(&mut self.load, Load::None) {
+            Load::Answered(value) => return Some(value),
+            Load::Asked => {
+                self.load = Load::Asked;
+                return None;
+            }
+            Load::None => {}
+        }
+        let value = self.begin_load(address, size, wires);
+        value.unwrap_or_else(|misuse| {
+            wires.misused(self.number, misuse);
+            None
+        })
+    }
+
+    fn begin_load(
+        &mut self,
+        address: u64,
+        size: u8,
+        wires: &mut Wires,
+    ) -> Result<Option<u64>, Misuse> {
+        let target = self.regions.find(address).ok_or(Misuse::NoRegion(address))?;
+        match target {
+            Target::Tag { core, offset } if core == self.number => {
+                let word = offset % LINE_BYTES / 8;
+                return Ok(Some(self.ni.tag(offset / LINE_BYTES, word)));
+            }
+            Target::Tag { .. } => return Err(Misuse::Foreign(address)),
+            Target::Scratchpad { core, offset } if core == self.number => {
+                if !self.ni.load_waits(offset) {
+                    let words = self.ni.load(offset / LINE_BYTES)?;
+                    return Ok(Some(bytes_at(&words, offset % LINE_BYTES)));
+                }
+            }
+            Target::Lock(lock) => {
+                let (at, was_taken) = wires.lock_box.take(lock, wires.now);
+                self.load = Load::Asked;
+                wires.wheel.at(at, Event::Loaded(self.number, was_taken.into()));
+                return Ok(None);
+            }
+            Target::Load(_) => return Err(Misuse::NoRegion(address)),
+            Target::Scratchpad { .. } | Target::Dram { .. } => {}
+        }
+        self.load = Load::Asked;
+        self.counts.remote_loads += 1;
+        self.ni.ask(address, size);
+        self.pump(wires);
+        Ok(None)
+    }
+
+    /// The answer to the load has come.
+    pub fn loaded(&mut self, value: u64) {
+        debug_assert_eq!(self.load, Load::Asked);
+        self.load = Load::Answered(value);
+    }
+
+    /// A store of the core to anything but ordinary memory; whether it is done.
+    pub fn store(
+        &mut self,
+        address: u64,
+        size: u8,
+        value: u64,
+        wires: &mut Wires,
+    ) -> Result<bool, Misuse> {
+        let stored = match self.regions.find(address).ok_or(Misuse::NoRegion(address))? {
+            Target::Scratchpad { core, offset } if core == self.number => {
+                self.ni.store(offset, size, value)?
+            }
+            Target::Scratchpad { .. } | Target::Dram { .. } => {
+                self.store_remote(address, size, value, wires)?
+            }
+            Target::Lock(lock) => return Ok(self.free_lock(lock, wires)),
+            Target::Tag { .. } | Target::Load(_) => return Err(Misuse::NoRegion(address)),
+        };
+        self.pump(wires);
+        Ok(stored == Stored::Done)
+    }
+
+    /// A store to the lock box is waited for: the bus has no buffers.
+    fn free_lock(&mut self, lock: u16, wires: &mut Wires) -> bool {
+        match wires.lock_box.free(lock, wires.now) {
+            None => true,
+            Some(at) => {
+                wires.wheel.at(at, Event::Filled(self.number));
+                false
+            }
+        }
+    }
+
+    fn store_remote(
+        &mut self,
+        address: u64,
+        size: u8,
+        value: u64,
+        wires: &mut Wires,
+    ) -> Result<Stored, Misuse> {
+        let stored = self.ni.store_remote(address, size, value)?;
+        if stored == Stored::Done {
+            self.counts.remote_stores += 1;
+            match self.combine_cycles {
+                Some(cycles) => {
+                    self.flush_at = wires.now + cycles;
+                    wires.wheel.at(self.flush_at, Event::Combined(self.number));
+                }
+                None => self.ni.flush(),
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Remote stores have waited for others; how long is counted from the latest one.
+    pub fn combined(&mut self, wires: &mut Wires) {
+        if self.flush_at <= wires.now {
+            self.fence(wires);
+        }
+    }
+
+    /// Remote stores leave.
+    pub fn fence(&mut self, wires: &mut Wires) {
+        if self.ni.is_combining() {
+            self.ni.flush();
+            self.pump(wires);
+        }
+    }
+
+    /// Whether a packet that has come through the network may arrive.
+    pub fn has_room(&self, packet: &Packet) -> bool {
+        self.ni.has_room(packet.class())
+    }
+
+    /// A packet arrives.
+    pub fn arrive(&mut self, packet: &Packet, wires: &mut Wires) -> Result<(), Misuse> {
+        self.counts.packets_in += 1;
+        if let (Packet::Write { words, .. }, Some(Target::Load(_))) =
+            (packet, self.regions.find(packet.to()))
+        {
+            self.loaded(words[0]);
+            return Ok(());
+        }
+        self.ni.arrive(packet)?;
+        self.pump(wires);
+        Ok(())
+    }
+
+    /// Blocks of which loads may show something else than before.
+    pub fn take_changed(&mut self, into: &mut Vec<Line>) {
+        let mut changed = Vec::new();
+        self.ni.take_changed(&mut changed);
+        let first = Regions::scratchpad(self.number, 0) / u64::from(LINE_BYTES);
+        into.extend(changed.into_iter().map(|number| first + u64::from(number)));
+    }
+
+    /// The outgoing traffic controller: sends what can leave in this cycle.
+    pub fn pump(&mut self, wires: &mut Wires) {
+        while self.free_at <= wires.now && self.ni.has_work() {
+            let part = Part::Integrated(self.number);
+            let may = |class| wires.queued(part, Payload::vnet_of(class)) < NETWORK_QUEUE;
+            match self.ni.emit(may) {
+                Ok(Some(packet)) => self.send(packet, wires),
+                // A counter without addresses, or no class of which a packet may leave.
+                Ok(None) => break,
+                Err(misuse) => return wires.misused(self.number, misuse),
+            }
+        }
+        if self.ni.has_work() {
+            let next = self.free_at.max(wires.now + 1);
+            if self.next_pump <= wires.now || self.next_pump > next {
+                self.next_pump = next;
+                wires.wheel.at(next, Event::Integrated(self.number));
+            }
+        }
+    }
+
+    fn send(&mut self, packet: Packet, wires: &mut Wires) {
+        let payload_bytes = packet.payload_bytes();
+        self.counts.packets_out += 1;
+        self.counts.payload_bytes_out += u64::from(payload_bytes);
+        let busy = payload_bytes.div_ceil(self.bytes_per_cycle).max(1);
+        self.free_at = self.free_at.max(wires.now) + u64::from(busy);
+        let Some(to) = wires.layout.part_of_target(&self.regions, packet.to()) else {
+            return wires.misused(self.number, Misuse::NoRegion(packet.to()));
+        };
+        let from = Part::Integrated(self.number);
+        wires.send_after(self.send_cycles, from, to, Payload::Scratchpad(packet));
+    }
+
+    /// Adds what it has counted.
+    pub fn write_stats(&self, stats: &mut Stats) {
+        let Counts { packets_out, payload_bytes_out, packets_in, remote_stores, remote_loads } =
+            self.counts;
+        for (name, value) in [
+            ("packets_out", packets_out),
+            ("payload_bytes_out", payload_bytes_out),
+            ("packets_in", packets_in),
+            ("remote_stores", remote_stores),
+            ("remote_loads", remote_loads),
+        ] {
+            stats.insert(format!("integrated_ni[{}].{name}", self.number), value as f64);
+        }
+    }
+}
+
+/// A store of the core that is not to ordinary memory, conversions of lines among them; whether it is
+/// done.
+pub fn store(
+    cache: &mut PrivateCache,
+    address: u64,
+    size: u8,
+    value: u64,
+    wires: &mut Wires,
+) -> bool {
+    let Some(mut own) = cache.integrated.take() else { return true };
+    let result = match own.regions.find(address) {
+        Some(Target::Tag { core, .. }) if core != own.number => Err(Misuse::Foreign(address)),
+        Some(Target::Tag { offset, .. }) => own.convert(cache, offset, value, wires),
+        _ => own.store(address, size, value, wires),
+    };
+    cache.integrated = Some(own);
+    result.unwrap_or_else(|misuse| {
+        let number = cache.integrated.as_ref().map_or(0, |own| own.number);
+        wires.misused(number, misuse);
+        false
+    })
+}
+
+impl Integrated {
+    /// Changes what a line is: the cache lets go of it, or gets it back.
+    fn convert(
+        &mut self,
+        cache: &mut PrivateCache,
+        offset: u32,
+        value: u64,
+        wires: &mut Wires,
+    ) -> Result<bool, Misuse> {
+        let number = offset / LINE_BYTES;
+        if offset % LINE_BYTES / 8 != 0 {
+            self.ni.restore_tag(number, value);
+            return Ok(true);
+        }
+        let (way, set) = (offset / self.way_bytes, offset % self.way_bytes / LINE_BYTES);
+        let was_cache = self.ni.line(number).state() == State::Cache;
+        let is_cache = State::of(value as u8) == Some(State::Cache);
+        if was_cache && !is_cache {
+            let address = FIRST + u64::from(offset);
+            let locked = cache.lock(set.into(), way, wires);
+            let Some(()) = locked.map_err(|LastWay| Misuse::LastWay(address))? else {
+                return Ok(false);
+            };
+        }
+        self.ni.convert(number, value)?;
+        if is_cache && !was_cache {
+            cache.unlock(set.into(), way);
+        }
+        Ok(true)
+    }
+}
+
+/// Up to eight bytes of a line, from a place on.
+fn bytes_at(words: &Words, offset: u32) -> u64 {
+    let bytes = bytes_of(words);
+    let from = offset as usize;
+    let to = (from + 8).min(bytes.len());
+    let mut value = [0; 8];
+    value[..to - from].copy_from_slice(&bytes[from..to]);
+    u64::from_le_bytes(value)
+}
+
+/// Hardware locks on a bus of their own, which cores use one after the other (CINI §4).
+#[derive(Clone, Debug)]
+pub struct LockBox {
+    taken: Vec<bool>,
+    access_cycles: u64,
+    free_at: Cycle,
+    /// A store that is on the bus, of which its core does not know yet that it is done.
+    storing: Vec<Option<Cycle>>,
+}
+
+impl LockBox {
+    /// The lock box of a machine.
+    pub fn new(machine: &Machine) -> LockBox {
+        let locks = usize::from(machine.scratchpad.locks);
+        LockBox {
+            taken: vec![false; locks],
+            access_cycles: machine.scratchpad.lock_cycles.into(),
+            free_at: 0,
+            storing: vec![None; locks],
+        }
+    }
+
+    /// A load: takes the lock. When the value is there, and whether it was taken already.
+    fn take(&mut self, lock: u16, now: Cycle) -> (Cycle, bool) {
+        let at = self.access(now);
+        (at, std::mem::replace(&mut self.taken[usize::from(lock)], true))
+    }
+
+    /// A store frees the lock; when it is done, unless it is. Only the holder stores.
+    fn free(&mut self, lock: u16, now: Cycle) -> Option<Cycle> {
+        let n = usize::from(lock);
+        let at = match self.storing[n].take() {
+            Some(at) => at,
+            None => {
+                self.taken[n] = false;
+                self.access(now)
+            }
+        };
+        self.storing[n] = (at > now).then_some(at);
+        self.storing[n]
+    }
+
+    fn access(&mut self, now: Cycle) -> Cycle {
+        self.free_at = self.free_at.max(now) + self.access_cycles;
+        self.free_at
+    }
+}

@@ -1,0 +1,86 @@
+//! What travels between caches with integrated network interfaces (CINI §3.4, Fig. 5).
+
+use super::Words;
+
+/// A class of packets. Each may have to wait for a later one, and never for an earlier one: a read is
+/// answered by writes, a write by an acknowledgement, and an acknowledgement by nothing. The paper
+/// has three priorities and does not say which packets have which; these are in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Asks for writes. Its arrival needs a place in the job list.
+    Read,
+    /// Starts something: remote stores, messages, RDMA writes, notifications.
+    Write,
+    /// Writes that a read has asked for, and answers to loads.
+    Reply,
+    /// Acknowledgements.
+    Ack,
+}
+
+/// All classes, the most urgent first.
+pub const CLASSES: [Class; 4] = [Class::Ack, Class::Reply, Class::Write, Class::Read];
+
+/// A packet. Addresses are virtual, and 0 as an acknowledgement address asks for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Packet {
+    /// Asks whoever has `source` to write it to `destination`.
+    Read {
+        /// First byte of what is asked for.
+        source: u64,
+        /// Where it is to go.
+        destination: u64,
+        /// Who is to learn of it.
+        ack: u64,
+        /// How much.
+        bytes: u32,
+    },
+    /// Bytes of one line.
+    Write {
+        /// Of the line.
+        line: u64,
+        /// Which bytes of it: bit = byte.
+        mask: u64,
+        /// The line with these bytes at their places.
+        words: Words,
+        /// Who is to learn of it.
+        ack: u64,
+        /// Whether a read asked for it.
+        is_reply: bool,
+    },
+    /// So many bytes have been written.
+    Ack {
+        /// Who is told.
+        address: u64,
+        /// How many.
+        bytes: u32,
+    },
+}
+
+impl Packet {
+    /// The address that it is for.
+    pub const fn to(&self) -> u64 {
+        match self {
+            Packet::Read { source, .. } => *source,
+            Packet::Write { line, .. } => *line,
+            Packet::Ack { address, .. } => *address,
+        }
+    }
+
+    /// Its class.
+    pub const fn class(&self) -> Class {
+        match self {
+            Packet::Read { .. } => Class::Read,
+            Packet::Write { is_reply: false, .. } => Class::Write,
+            Packet::Write { is_reply: true, .. } => Class::Reply,
+            Packet::Ack { .. } => Class::Ack,
+        }
+    }
+
+    /// Bytes of data that it carries besides its header, which has the addresses.
+    pub const fn payload_bytes(&self) -> u32 {
+        match self {
+            Packet::Write { mask, .. } => mask.count_ones(),
+            Packet::Read { .. } | Packet::Ack { .. } => 0,
+        }
+    }
+}
