@@ -158,10 +158,10 @@ static const sort_key *sort(const sorting *s, const sys_member *self, uint64_t *
     return keys;
 }
 
-/* Lines of make() that are not keys. */
-enum { LINES_BESIDE_KEYS = 3 * MOST_EXCHANGES + 2 };
+/* Lines that are not keys. */
+enum { LINES_BESIDE_KEYS = CHIP_BARRIER_LINES + 3 * MOST_EXCHANGES };
 
-static void make(sorting *s, sys_member *self, sys_counter_barrier *barrier)
+static void make(sorting *s, sys_member *self)
 {
     worker *w = &s->workers[self->number];
     uint64_t bytes = own_keys(s) * sizeof *w->keys;
@@ -172,8 +172,6 @@ static void make(sorting *s, sys_member *self, sys_counter_barrier *barrier)
         w->flag[i] = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
         w->arrivals[i] = scr_alloc_counter(&self->pad, -(int64_t)bytes, w->flag[i]);
     }
-    (void)sys_counter_barrier_make(barrier, self, 0, MOST_CORES);
-    sys_meet(self->team);
 }
 
 static void work(sys_member *self, void *argument)
@@ -182,8 +180,8 @@ static void work(sys_member *self, void *argument)
     uint64_t count = own_keys(s), first = self->number * count;
     round_times *times = &s->times[self->number];
     const sort_key *sorted = NULL;
-    sys_counter_barrier barrier;
-    make(s, self, &barrier);
+    sys_counter_barrier barrier = chip_barrier(self);
+    make(s, self);
     for (uint64_t round = 0; round < s->warm_up + s->rounds; round++) {
         for (uint64_t i = 0; i < count; i++)
             s->workers[self->number].keys[i] = s->input[first + i];

@@ -57,6 +57,15 @@ const scr_pad *chip_pad(const char *program)
     return NULL;
 }
 
+sys_counter_barrier chip_barrier(sys_member *self)
+{
+    enum { FAN_IN = 4 }; /* and 128 members: a flag, 4 levels of arrivals, 3 of the way back */
+    sys_counter_barrier barrier = {NULL, NULL};
+    (void)sys_counter_barrier_make(&barrier, self, 0, FAN_IN);
+    sys_meet(self->team);
+    return barrier;
+}
+
 double chip_timer_cycles(void)
 {
     enum { WARM_UP = 8, LOOKS = 64 };

@@ -29,6 +29,11 @@ int chip_run(const char *program, unsigned cores, sys_work work, void *argument)
 /* The scratchpad of the calling thread's core, or NULL and an error on stderr. */
 const scr_pad *chip_pad(const char *program);
 
+/* A barrier to start together with. All members call it at the same point of what they allocate, as a
+ * rule first. It takes so many lines at most, which programs leave room for. */
+enum { CHIP_BARRIER_LINES = 8 };
+sys_counter_barrier chip_barrier(sys_member *self);
+
 /* Cycles that pass between two looks at the clock with nothing in between. */
 double chip_timer_cycles(void);
 

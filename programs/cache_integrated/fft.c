@@ -184,10 +184,10 @@ static int64_t arrivals(const transform *t)
     return (int64_t)others;
 }
 
-/* Lines of make() that are not data. */
-enum { LINES_BESIDE_DATA = MOST_CORES + 2 + 2 };
+/* Lines that are not data. */
+enum { LINES_BESIDE_DATA = CHIP_BARRIER_LINES + MOST_CORES + 2 };
 
-static void make(transform *t, sys_member *self, sys_counter_barrier *barrier)
+static void make(transform *t, sys_member *self)
 {
     worker *w = &t->workers[self->number];
     uint64_t bytes = own_elements(t) * sizeof *w->data;
@@ -197,8 +197,6 @@ static void make(transform *t, sys_member *self, sys_counter_barrier *barrier)
     w->arrivals = scr_alloc_counter(&self->pad, -arrivals(t), w->flag);
     w->data = scr_alloc(&self->pad, bytes, SCR_LINE_BYTES);
     w->inbox = scr_alloc(&self->pad, bytes, SCR_LINE_BYTES);
-    (void)sys_counter_barrier_make(barrier, self, 0, MOST_CORES);
-    sys_meet(self->team);
 }
 
 static void load_input(const transform *t, unsigned self)
@@ -238,8 +236,8 @@ static void work(sys_member *self, void *argument)
     transform *t = argument;
     const worker *w = &t->workers[self->number];
     complex_number *part[MOST_CORES];
-    sys_counter_barrier barrier;
-    make(t, self, &barrier);
+    sys_counter_barrier barrier = chip_barrier(self);
+    make(t, self);
     for (unsigned from = 0; from < t->cores; from++)
         part[from] = (from == self->number ? w->data : w->inbox) + from * part_elements(t);
     for (uint64_t round = 0; round < t->warm_up + t->rounds; round++) {

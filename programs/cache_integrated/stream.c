@@ -24,15 +24,7 @@ static const char about[] =
     "  rackmem sim exec cache-integrated -- stream.rv64 --servers 1 --buffers 3 --buffer-bytes 1K\n"
     "  rackmem sim exec cache-integrated -- stream.rv64 --servers 0 --feasible      off chip\n";
 
-enum {
-    MOST_BUFFERS = 16,
-    MOST_SERVERS = 2,
-    WORDS_AT_ONCE = 8,
-    SCALAR = 3,
-    ARRAYS = 3,
-    FAN_IN = 4,
-    MOST_BARRIER_LINES = 1 + 4 + 3 /* of 128 cores */
-};
+enum { MOST_BUFFERS = 16, MOST_SERVERS = 2, WORDS_AT_ONCE = 8, SCALAR = 3, ARRAYS = 3 };
 
 /* Buffers of a size that is not worth more: a copy loop with these is the feasible maximum. */
 enum { FEASIBLE_BUFFERS = 4 };
@@ -346,15 +338,14 @@ static void make_client(stream *s, sys_member *self, unsigned number)
 /* What is left of a scratchpad for buffers: the rest of make_client() takes lines. */
 static uint64_t lines_beside_buffers(uint64_t buffers)
 {
-    return MOST_BARRIER_LINES + 1 + 3 * buffers;
+    return CHIP_BARRIER_LINES + 1 + 3 * buffers;
 }
 
 static void work(sys_member *self, void *argument)
 {
     stream *s = argument;
     unsigned number = self->number - (unsigned)s->servers;
-    sys_counter_barrier barrier;
-    (void)sys_counter_barrier_make(&barrier, self, 0, FAN_IN);
+    sys_counter_barrier barrier = chip_barrier(self);
     if (is_server(s, self))
         make_server(s, self);
     else
@@ -423,7 +414,7 @@ static void choose_sizes(stream *s, const scr_pad *pad)
 {
     uint64_t room = scr_left(pad);
     if (s->array_bytes == 0 && s->servers != 0)
-        s->array_bytes = floor_power((room - (MOST_BARRIER_LINES + s->cores) * SCR_LINE_BYTES) / ARRAYS);
+        s->array_bytes = floor_power((room - (CHIP_BARRIER_LINES + s->cores) * SCR_LINE_BYTES) / ARRAYS);
     else if (s->array_bytes == 0)
         s->array_bytes = 256 << 10;
     if (!s->feasible)
@@ -451,7 +442,7 @@ static const char *complaint(const stream *s, const scr_pad *pad)
         return "--buffers: they do not fit in a scratchpad";
     if (s->array_bytes % s->block_bytes != 0)
         return "--array-bytes: expected a multiple of --buffer-bytes";
-    if (s->servers != 0 && served + (MOST_BARRIER_LINES + s->cores) * SCR_LINE_BYTES > room)
+    if (s->servers != 0 && served + (CHIP_BARRIER_LINES + s->cores) * SCR_LINE_BYTES > room)
         return "--array-bytes: three arrays do not fit in a scratchpad";
     if (s->servers == 0 && served > pad->dram_bytes)
         return "--array-bytes: there is not so much DRAM";
