@@ -258,8 +258,7 @@ static inline scr_word *sys_tree_line_(const sys_counter_tree_ *t, unsigned plac
     return (scr_word *)sys_at(t->team, member, t->lines + line * SCR_LINE_WORDS);
 }
 
-/* What the counter that is `span` members wide, one of `line`'s, tells on the way back: those of
- * `step` members below, or flags. */
+/* What a counter tells on the way back: up to four of a line's, every `step` members from `place`. */
 static inline void sys_tree_targets_(const sys_counter_tree_ *t, unsigned place, unsigned line,
                                      unsigned step, scr_word *targets[SCR_COUNTER_TARGETS])
 {
@@ -269,7 +268,7 @@ static inline void sys_tree_targets_(const sys_counter_tree_ *t, unsigned place,
     }
 }
 
-/* Whoever comes first to a counter's children has it: sets up those of the member at `place`. */
+/* A counter is at the first of the members below it: sets up those of the member at `place`. */
 static inline void sys_tree_configure_(const sys_counter_tree_ *t, unsigned place)
 {
     scr_word *targets[SCR_COUNTER_TARGETS];

@@ -75,7 +75,7 @@ double chip_timer_cycles(void)
         uint64_t end = sys_cycles();
         sum += i < 0 ? 0 : end - begin;
     }
-    return (double)sum / LOOKS;
+    return (double)sum / (double)LOOKS;
 }
 
 bool is_power_of_two(uint64_t number)
