@@ -82,17 +82,22 @@ static void set_counter(scr_word *counter, int64_t reset, uint64_t word, scr_wor
 /* Whether a word stays zero for long. */
 static bool stays_zero(const scr_word *word)
 {
-    for (uint64_t begin = sys_cycles(); sys_cycles() - begin < LONGEST;)
+    uint64_t begin = sys_cycles();
+    do {
         if (*word != 0)
             return false;
+    } while (sys_cycles() - begin < LONGEST);
     return true;
 }
 
+/* Whether a counter has a value before long. */
 static bool comes_to(const scr_word *counter, int64_t value)
 {
-    for (uint64_t begin = sys_cycles(); sys_cycles() - begin < LONGEST;)
+    uint64_t begin = sys_cycles();
+    do {
         if (ni_counter_value(counter) == value)
             return true;
+    } while (sys_cycles() - begin < LONGEST);
     return false;
 }
 
@@ -236,7 +241,7 @@ static void test_store_then_load(chip *c)
         CHECK(*there == i);
     }
     meet(c);
-    CHECK(*c->flag[1] == 19);
+    CHECK(ni_wait(c->flag[1]) == 19);
 }
 
 /* ---- Command buffers --------------------------------------------------------------------- */
@@ -731,8 +736,8 @@ static void test_acks_add_up(chip *c)
     ni_copy(c->command[0], at(c, c->next, c->target), c->source + 3, BYTES, its);
     ni_copy(c->command[1], c->target + 3001, at(c, c->next, c->source), BYTES - 2000, its);
     ni_copy(c->command[2], (char *)at(c, c->next, c->target) + 3001, c->source, 7, NULL);
-    CHECK(stays_zero(c->flag[0]));
-    CHECK(ni_counter_value(c->counter[0]) == -2000);
+    meet(c);
+    CHECK(comes_to(c->counter[0], -2000) && stays_zero(c->flag[0]));
     meet(c);
     ni_copy(c->command[3], at(c, c->next, c->target), c->source, 2000, its);
     (void)ni_wait(c->flag[0]);
