@@ -1,0 +1,63 @@
+/* What the programs of this folder do alike: run on the cores of a chip, choose how data are sent,
+ * and tell computation from communication. */
+#ifndef CACHE_INTEGRATED_CHIP_H
+#define CACHE_INTEGRATED_CHIP_H
+
+#include <scratchpad.h>
+#include <stdbool.h>
+
+#include "../options.h"
+
+/* How cores send data to each other. */
+typedef enum mechanism {
+    MECHANISM_DMA,   /* a copy by the network interface: four stores, whatever the size */
+    MECHANISM_STORES /* a remote store for each word */
+} mechanism;
+
+/* Both options' help, value and default. */
+#define MECHANISM_VALUE "HOW"
+#define MECHANISM_HELP "how data go: dma or stores (dma)"
+
+/* Sets *chosen. Returns OPTIONS_GO_ON, or the exit status for wrong usage. */
+int mechanism_parse(const command_line *line, const char *text, mechanism *chosen);
+const char *mechanism_name(mechanism m);
+
+/* Runs work(member, argument) on cores of the chip; see sys_team_run(). The text says what is wrong,
+ * if anything is. Returns an exit status. */
+int chip_run(const char *program, unsigned cores, sys_work work, void *argument);
+
+/* The scratchpad of the calling thread's core, or NULL and an error on stderr. */
+const scr_pad *chip_pad(const char *program);
+
+/* A barrier to start together with. All members call it at the same point of what they allocate, as a
+ * rule first. It takes so many lines at most, which programs leave room for. */
+enum { CHIP_BARRIER_LINES = 8 };
+sys_counter_barrier chip_barrier(sys_member *self);
+
+/* Cycles that pass between two looks at the clock with nothing in between. */
+double chip_timer_cycles(void);
+
+bool is_power_of_two(uint64_t number);
+unsigned log2_of(uint64_t power_of_two);
+
+/* When a member did a round of its work, and how much of it was communication. A line of its own. */
+typedef struct round_times {
+    __attribute__((aligned(SCR_LINE_BYTES))) uint64_t begin;
+    uint64_t end;
+    uint64_t communication;
+} round_times;
+
+/* Sums over rounds. */
+typedef struct breakdown {
+    double total; /* from the first that begins to the last that ends */
+    double computation; /* of a member, on average */
+    double communication;
+} breakdown;
+
+void breakdown_add(breakdown *sum, const round_times *times, unsigned members);
+
+/* One line, or one of JSON, of so many rounds. */
+void breakdown_print(const breakdown *sum, const char *program, uint64_t n, uint64_t cores,
+                     mechanism how, uint64_t rounds, bool json);
+
+#endif
