@@ -38,7 +38,7 @@ pub struct Integrated {
     way_bytes: u32,
     send_cycles: u64,
     bytes_per_cycle: u32,
-    combine_cycles: Option<u64>,
+    combine_cycles: u64,
     load: Load,
     /// When the outgoing traffic controller has done with its latest packet.
     free_at: Cycle,
@@ -85,7 +85,7 @@ impl Integrated {
             // A store passes the cache's pipeline before anything comes of it.
             send_cycles: u64::from(machine.private_cache().latency_cycles + send_cycles),
             bytes_per_cycle,
-            combine_cycles: (combine_cycles > 0).then_some(combine_cycles.into()),
+            combine_cycles: combine_cycles.into(),
             load: Load::None,
             free_at: 0,
             next_pump: 0,
@@ -218,30 +218,15 @@ impl Integrated {
         let stored = self.ni.store_remote(address, size, value)?;
         if stored == Stored::Done {
             self.counts.remote_stores += 1;
-            match self.combine_cycles {
-                Some(cycles) => {
-                    self.flush_at = wires.now + cycles;
-                    wires.wheel.at(self.flush_at, Event::Combined(self.number));
-                }
-                None => self.ni.flush(),
-            }
+            self.flush_at = wires.now + self.combine_cycles;
         }
         Ok(stored)
     }
 
-    /// Remote stores have waited for others; how long is counted from the latest one.
-    pub fn combined(&mut self, wires: &mut Wires) {
-        if self.flush_at <= wires.now {
-            self.fence(wires);
-        }
-    }
-
-    /// Remote stores leave.
+    /// Remote stores wait for no others.
     pub fn fence(&mut self, wires: &mut Wires) {
-        if self.ni.is_combining() {
-            self.ni.flush();
-            self.pump(wires);
-        }
+        self.ni.flush();
+        self.pump(wires);
     }
 
     /// Whether a packet that has come through the network may arrive.
@@ -276,9 +261,10 @@ impl Integrated {
         while self.free_at <= wires.now && self.ni.has_work() {
             let part = Part::Integrated(self.number);
             let may = |class| wires.queued(part, Payload::vnet_of(class)) < NETWORK_QUEUE;
-            match self.ni.emit(may) {
+            let is_ripe = self.flush_at <= wires.now;
+            match self.ni.emit(may, is_ripe) {
                 Ok(Some(packet)) => self.send(packet, wires),
-                // A counter without addresses, or no class of which a packet may leave.
+                // A counter without addresses, or nothing that may leave.
                 Ok(None) => break,
                 Err(misuse) => return wires.misused(self.number, misuse),
             }

@@ -550,7 +550,6 @@ impl Chip {
             Event::Filled(n) => tiles[usize::from(n)].told(wires),
             Event::Loaded(n, value) => tiles[usize::from(n)].loaded(value, wires),
             Event::Integrated(n) => tiles[usize::from(n)].pump_integrated(wires),
-            Event::Combined(n) => tiles[usize::from(n)].combined(wires),
             Event::Dma => {
                 if let Some(dma) = &mut self.dma {
                     dma.pump(wires);

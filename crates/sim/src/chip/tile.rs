@@ -163,13 +163,6 @@ impl Tile {
         self.told(wires);
     }
 
-    /// Remote stores have waited for others to the same line.
-    pub fn combined(&mut self, wires: &mut Wires) {
-        if let Some(own) = &mut self.l1.integrated {
-            own.combined(wires);
-        }
-    }
-
     fn l1_receives(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
         let complete = self.l1.deliver(line, message, wires);
         if let Some(cpu) = &mut self.cpu {

@@ -66,8 +66,6 @@ pub enum Event {
     Loaded(u16, u64),
     /// An integrated network interface sends.
     Integrated(u16),
-    /// Remote stores of a core have waited for others.
-    Combined(u16),
     /// The DMA engine sends.
     Dma,
     /// The chip's RMC goes on.

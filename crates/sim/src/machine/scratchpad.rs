@@ -19,8 +19,8 @@ pub struct ScratchpadSpec {
     pub send_cycles: u32,
     /// What the outgoing traffic controller reads from the cache's data array.
     pub bytes_per_cycle: u32,
-    /// How long a remote store waits for others to the same line, counted from the latest one; 0 = none
-    /// waits.
+    /// How long remote stores wait for others to the same line, counted from the latest one, if nothing
+    /// else leaves; 0 = they are joined only while something else does.
     pub combine_cycles: u32,
     /// Memory that caches do not keep, which DMA reaches.
     pub dram_bytes: u64,
@@ -39,7 +39,7 @@ impl Default for ScratchpadSpec {
             store_entries: 4,
             send_cycles: 2,
             bytes_per_cycle: 8,
-            combine_cycles: 8,
+            combine_cycles: 0,
             dram_bytes: 64 << 20,
             locks: 16,
             lock_cycles: 16,

@@ -14,7 +14,7 @@ struct Open {
 }
 
 /// A write-combining buffer of one line. It empties itself when the line is full or a store goes to
-/// another one; its owner empties it at fences and after a while.
+/// another one; its owner empties it at fences, and when nothing else wants to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Combiner {
     open: Option<Open>,

@@ -185,11 +185,6 @@ impl Ni {
         self.stores.extend(self.combiner.flush());
     }
 
-    /// Whether remote stores wait for others to the same line.
-    pub const fn is_combining(&self) -> bool {
-        !self.combiner.is_empty()
-    }
-
     /// A load of the core that somebody else answers, or that has to wait: the answer is written to
     /// [`Regions::load`]. It leaves after all stores before it.
     pub fn ask(&mut self, address: u64, size: u8) {
@@ -286,15 +281,21 @@ impl Ni {
         !(self.stores.is_empty()
             && self.jobs.is_empty()
             && self.answers.is_empty()
-            && self.acks.is_empty())
+            && self.acks.is_empty()
+            && self.combiner.is_empty())
     }
 
     /// The next packet to leave, of the most urgent class of which one `may` leave. One that is for
-    /// this scratchpad itself leaves, too.
+    /// this scratchpad itself leaves, too. Remote stores that could be joined by others leave when
+    /// they are `ripe` and nothing else does.
     ///
     /// # Errors
     /// [`Misuse`] of the command whose turn it is.
-    pub fn emit(&mut self, may: impl Fn(Class) -> bool) -> Result<Option<Packet>, Misuse> {
+    pub fn emit(
+        &mut self,
+        may: impl Fn(Class) -> bool,
+        ripe: bool,
+    ) -> Result<Option<Packet>, Misuse> {
         if may(Class::Ack)
             && let Some(ack) = self.acks.pop_front()
         {
@@ -304,6 +305,9 @@ impl Ni {
             && let Some(job) = self.answers.pop_front()
         {
             return self.carry_on(job).map(Some);
+        }
+        if ripe && self.stores.is_empty() && may(Class::Write) {
+            self.flush();
         }
         self.stores_first = !self.stores_first;
         let store_waits = self.stores.front().is_some_and(|packet| may(packet.class()));

@@ -125,7 +125,7 @@ fn short_transfers_are_not_held_up_by_long_ones() {
     for (word, value) in copy(at(0, 1024), at(1, 4096), 0, 8) {
         system.store(0, at(0, 128 + word), value, &mut InOrder);
     }
-    let left = |system: &mut System| system.nis[0].emit(|_| true).unwrap().unwrap().to();
+    let left = |system: &mut System| system.nis[0].emit(|_| true, true).unwrap().unwrap().to();
     let first: Vec<u64> = (0..3).map(|_| left(&mut system)).collect();
     assert!(first.contains(&at(1, 4096)), "{first:x?}");
 }

@@ -110,7 +110,7 @@ impl System {
         match leaving.get(chosen) {
             Some(&n) if n == self.nis.len() => self.network.extend(self.dram.emit(|_| true)),
             Some(&n) => {
-                let packet = self.nis[n].emit(|_| true)?;
+                let packet = self.nis[n].emit(|_| true, true)?;
                 self.network.extend(packet);
             }
             None => {
