@@ -178,6 +178,7 @@ SCR_INLINE void ni_mr_put(scr_word *queue, uint64_t datum)
 SCR_INLINE uint64_t ni_mr_get(const scr_word *queue)
 {
     uint64_t datum = *queue;
+    __asm__ volatile("" : : "r"(datum)); /* a load of nothing into no register waits for nothing */
     scr_acquire();
     return datum;
 }

@@ -319,7 +319,7 @@ static int check(const transform *t)
 static const char *complaint(const transform *t, const scr_pad *pad)
 {
     uint64_t data = 2 * own_elements(t) * sizeof(complex_number);
-    if (!is_power_of_two(t->cores) || t->cores == 3)
+    if (!is_power_of_two(t->cores))
         return "--cores: expected 1, 2 or 4";
     if (!is_power_of_two(t->n) || t->n < t->cores * t->cores)
         return "--n: expected a power of two, at least the square of --cores";

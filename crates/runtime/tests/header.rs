@@ -1,5 +1,5 @@
-//! `include/rackmem.h` compiles everywhere without a warning, says what `rackmem-abi` says, and
-//! declares nothing that librackmem lacks.
+//! `include/rackmem.h` and `include/scratchpad.h` compile everywhere without a warning. The former
+//! says what `rackmem-abi` says, and declares nothing that librackmem lacks.
 
 mod support;
 
@@ -32,9 +32,19 @@ fn header(name: &str) -> String {
 
 #[test]
 fn it_compiles_without_a_warning() {
-    let all = ["abi", "runtime", "access", "messaging", "barrier"];
-    for name in all.map(|name| format!("rackmem/{name}.h")).into_iter().chain(["rackmem.h".into()])
-    {
+    const ALL: [&str; 10] = [
+        "rackmem/abi.h",
+        "rackmem/runtime.h",
+        "rackmem/access.h",
+        "rackmem/messaging.h",
+        "rackmem/barrier.h",
+        "rackmem.h",
+        "scratchpad/scrlib.h",
+        "scratchpad/nilib.h",
+        "scratchpad/syslib.h",
+        "scratchpad.h",
+    ];
+    for name in ALL {
         // Alone, twice, and after the others.
         let text = format!(
             "#include \"{name}\"\n#include \"{name}\"\n#include \"rackmem.h\"\n\

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 /// What `rackmem cc --help` says.
 pub const ABOUT: &str = "\
 Compiles C programs to static RISC-V programs (RV64GC, Linux), which the model executes. Arguments
-are those of the compiler; rackmem.h is found, and its library linked in.
+are those of the compiler; rackmem.h and scratchpad.h are found, and rackmem's library linked in.
 
 The compiler is the first of these that is there: the command in RACKMEM_CC, Debian's
 riscv64-linux-gnu-gcc, zig, and zig as Python's package ziglang.";
@@ -42,13 +42,17 @@ pub struct CcArgs {
 }
 
 /// The headers that programs include.
-const HEADERS: [(&str, &str); 6] = [
+const HEADERS: [(&str, &str); 10] = [
     ("rackmem.h", include_str!("../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../include/rackmem/access.h")),
     ("rackmem/barrier.h", include_str!("../../../../include/rackmem/barrier.h")),
     ("rackmem/messaging.h", include_str!("../../../../include/rackmem/messaging.h")),
     ("rackmem/runtime.h", include_str!("../../../../include/rackmem/runtime.h")),
+    ("scratchpad.h", include_str!("../../../../include/scratchpad.h")),
+    ("scratchpad/nilib.h", include_str!("../../../../include/scratchpad/nilib.h")),
+    ("scratchpad/scrlib.h", include_str!("../../../../include/scratchpad/scrlib.h")),
+    ("scratchpad/syslib.h", include_str!("../../../../include/scratchpad/syslib.h")),
 ];
 
 /// The library behind them, and what it includes.
@@ -125,7 +129,9 @@ fn answers(words: &[&str]) -> bool {
 /// Headers and library in a folder of their own.
 fn unpack() -> std::io::Result<TempDir> {
     let dir = tempfile::tempdir()?;
-    fs::create_dir_all(dir.path().join("include/rackmem"))?;
+    for folder in ["include/rackmem", "include/scratchpad"] {
+        fs::create_dir_all(dir.path().join(folder))?;
+    }
     for (name, text) in HEADERS {
         fs::write(dir.path().join("include").join(name), text)?;
     }
@@ -182,13 +188,16 @@ mod tests {
     #[test]
     fn all_headers_are_there() {
         let dir = unpack().unwrap();
-        let main = fs::read_to_string(dir.path().join("include/rackmem.h")).unwrap();
-        let includes = main.lines().filter_map(|line| line.strip_prefix("#include \""));
         let mut count = 0;
-        for name in includes.map(|rest| rest.trim_end_matches('"')) {
-            assert!(dir.path().join("include").join(name).exists(), "{name}");
+        for main in ["rackmem.h", "scratchpad.h"] {
             count += 1;
+            let text = fs::read_to_string(dir.path().join("include").join(main)).unwrap();
+            let includes = text.lines().filter_map(|line| line.strip_prefix("#include \""));
+            for name in includes.map(|rest| rest.trim_end_matches('"')) {
+                assert!(dir.path().join("include").join(name).exists(), "{name}");
+                count += 1;
+            }
         }
-        assert_eq!(count, HEADERS.len() - 1);
+        assert_eq!(count, HEADERS.len());
     }
 }
