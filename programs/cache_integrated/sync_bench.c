@@ -66,6 +66,7 @@ typedef struct bench {
     uint64_t fan_in;
     uint64_t episodes;
     uint64_t warm_up;
+    bool is_inline;
     sys_mcs_lock mcs_lock;
     sys_mcs_node mcs_nodes[SYS_MOST_MEMBERS];
     sys_tree_node tree_nodes[SYS_MOST_MEMBERS];
@@ -76,9 +77,9 @@ typedef struct bench {
 
 /* ---- What is timed ----------------------------------------------------------------------- */
 
-/* All that a core needs for any of them. By value: it stays in registers. */
+/* All that a core needs for any of them: its handles. */
 typedef struct primitive {
-    scr_word *lock;    /* of a multiple-reader queue, or of the lock box */
+    scr_word *lock; /* of a multiple-reader queue, or of the lock box */
     scr_word *command;
     scr_word *token;
     sys_mcs_lock *mcs_lock;
@@ -88,21 +89,40 @@ typedef struct primitive {
     sys_mutex_barrier mutex_barrier;
 } primitive;
 
-typedef void (*step)(primitive p);
+typedef void (*step)(const primitive *p);
 
-SCR_INLINE void mrq_lock(primitive p) { sys_mrq_lock(p.lock); }
-SCR_INLINE void mrq_lock_request(primitive p) { sys_mrq_lock_request(p.lock, p.command, p.token); }
-SCR_INLINE void mrq_unlock(primitive p) { sys_mrq_unlock(p.lock); }
-SCR_INLINE void box_lock(primitive p) { sys_box_lock(p.lock); }
-SCR_INLINE void box_unlock(primitive p) { sys_box_unlock(p.lock); }
-SCR_INLINE void mcs_lock(primitive p) { sys_mcs_acquire(p.mcs_lock, p.mcs_node); }
-SCR_INLINE void mcs_unlock(primitive p) { sys_mcs_release(p.mcs_lock, p.mcs_node); }
-SCR_INLINE void counter_wait(primitive p) { sys_counter_barrier_wait(p.counter_barrier); }
-SCR_INLINE void mutex_wait(primitive p) { sys_mutex_barrier_wait(p.mutex_barrier); }
-SCR_INLINE void tree_wait(primitive p) { sys_tree_barrier_wait(p.tree_node); }
+SCR_INLINE void mrq_lock(const primitive *p) { sys_mrq_lock(p->lock); }
+SCR_INLINE void mrq_unlock(const primitive *p) { sys_mrq_unlock(p->lock); }
+SCR_INLINE void box_lock(const primitive *p) { sys_box_lock(p->lock); }
+SCR_INLINE void box_unlock(const primitive *p) { sys_box_unlock(p->lock); }
+SCR_INLINE void mcs_lock(const primitive *p) { sys_mcs_acquire(p->mcs_lock, p->mcs_node); }
+SCR_INLINE void mcs_unlock(const primitive *p) { sys_mcs_release(p->mcs_lock, p->mcs_node); }
+SCR_INLINE void counter_wait(const primitive *p) { sys_counter_barrier_wait(p->counter_barrier); }
+SCR_INLINE void mutex_wait(const primitive *p) { sys_mutex_barrier_wait(p->mutex_barrier); }
+SCR_INLINE void tree_wait(const primitive *p) { sys_tree_barrier_wait(p->tree_node); }
 
-/* Two steps, timed apart. Inlined with the steps of a kind. */
-SCR_INLINE sums time_pairs(primitive p, uint64_t episodes, step first, step second)
+SCR_INLINE void mrq_lock_request(const primitive *p)
+{
+    sys_mrq_lock_request(p->lock, p->command, p->token);
+}
+
+static void nothing(const primitive *p) { (void)p; }
+
+/* What a kind does: of a lock, taking and releasing. */
+static const struct {
+    step first, second;
+} steps[KINDS] = {
+    [LOCK_MRQ] = {mrq_lock, mrq_unlock},
+    [LOCK_MRQ_REQUEST] = {mrq_lock_request, mrq_unlock},
+    [LOCK_BOX] = {box_lock, box_unlock},
+    [LOCK_MCS] = {mcs_lock, mcs_unlock},
+    [BARRIER_COUNTER] = {counter_wait, nothing},
+    [BARRIER_MUTEX] = {mutex_wait, nothing},
+    [BARRIER_TREE] = {tree_wait, nothing},
+};
+
+/* Two steps, timed apart. */
+SCR_INLINE sums time_steps(const primitive *p, uint64_t episodes, step first, step second)
 {
     sums s = {0, 0};
     for (uint64_t i = 0; i < episodes; i++) {
@@ -117,36 +137,36 @@ SCR_INLINE sums time_pairs(primitive p, uint64_t episodes, step first, step seco
     return s;
 }
 
-SCR_INLINE sums time_single(primitive p, uint64_t episodes, step only)
+/* As a program calls a library: a function, and a handle in memory. */
+static __attribute__((noinline)) sums time_called(kind what, const primitive *p, uint64_t episodes)
 {
-    sums s = {0, 0};
-    for (uint64_t i = 0; i < episodes; i++) {
-        uint64_t begin = sys_cycles();
-        only(p);
-        s.first += sys_cycles() - begin;
-    }
-    return s;
+    return time_steps(p, episodes, steps[what].first, steps[what].second);
 }
 
-static sums time_kind(kind what, primitive p, uint64_t episodes)
+/* As a program that has the library's source: the steps are in the loop, their handles in registers. */
+static sums time_inlined(kind what, primitive p, uint64_t episodes)
 {
     switch (what) {
     case LOCK_MRQ:
-        return time_pairs(p, episodes, mrq_lock, mrq_unlock);
+        return time_steps(&p, episodes, mrq_lock, mrq_unlock);
     case LOCK_MRQ_REQUEST:
-        return time_pairs(p, episodes, mrq_lock_request, mrq_unlock);
+        return time_steps(&p, episodes, mrq_lock_request, mrq_unlock);
     case LOCK_BOX:
-        return time_pairs(p, episodes, box_lock, box_unlock);
+        return time_steps(&p, episodes, box_lock, box_unlock);
     case LOCK_MCS:
-        return time_pairs(p, episodes, mcs_lock, mcs_unlock);
+        return time_steps(&p, episodes, mcs_lock, mcs_unlock);
     case BARRIER_COUNTER:
-        return time_single(p, episodes, counter_wait);
+        return time_steps(&p, episodes, counter_wait, nothing);
     case BARRIER_MUTEX:
-        return time_single(p, episodes, mutex_wait);
-    case BARRIER_TREE:
+        return time_steps(&p, episodes, mutex_wait, nothing);
     default:
-        return time_single(p, episodes, tree_wait);
+        return time_steps(&p, episodes, tree_wait, nothing);
     }
+}
+
+static sums time_kind(const bench *b, const primitive *p, uint64_t episodes)
+{
+    return b->is_inline ? time_inlined(b->what, *p, episodes) : time_called(b->what, p, episodes);
 }
 
 /* ---- Set-up and measurement -------------------------------------------------------------- */
@@ -185,9 +205,9 @@ static void work(sys_member *self, void *argument)
     if (self->number == 0)
         b->timer_cycles = timer;
     sys_meet(self->team);
-    time_kind(b->what, p, b->warm_up);
+    time_kind(b, &p, b->warm_up);
     sys_counter_barrier_wait(p.counter_barrier);
-    b->results[self->number] = time_kind(b->what, p, b->episodes);
+    b->results[self->number] = time_kind(b, &p, b->episodes);
 }
 
 /* ---- Remote stores ----------------------------------------------------------------------- */
@@ -343,6 +363,8 @@ int main(int argc, char **argv)
         {"episodes", OPTION_NUMBER, &b.episodes, "N", "of each core (1000)", 1, UINT64_C(1) << 40},
         {"warm-up", OPTION_NUMBER, &b.warm_up, "N", "episodes before that (20)", 0,
          UINT64_C(1) << 40},
+        {"inline", OPTION_FLAG, &b.is_inline, NULL,
+         "compile the library into the loop; otherwise its functions are\ncalled", 0, 0},
         {"json", OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
         {0},
     };

@@ -36,6 +36,7 @@ pub struct Integrated {
     ni: Ni,
     regions: Regions,
     way_bytes: u32,
+    access_cycles: u64,
     send_cycles: u64,
     bytes_per_cycle: u32,
     combine_cycles: u64,
@@ -82,8 +83,8 @@ impl Integrated {
             ni: Ni::new(number, regions, spec),
             regions,
             way_bytes: regions.scratchpad_bytes / machine.private_cache().ways,
-            // A store passes the cache's pipeline before anything comes of it.
-            send_cycles: u64::from(machine.private_cache().latency_cycles + send_cycles),
+            access_cycles: machine.private_cache().latency_cycles.into(),
+            send_cycles: send_cycles.into(),
             bytes_per_cycle,
             combine_cycles: combine_cycles.into(),
             load: Load::None,
@@ -229,6 +230,15 @@ impl Integrated {
         self.pump(wires);
     }
 
+    /// How long a packet that arrives takes before it has an effect; an answer to a load goes to the
+    /// core.
+    pub fn latency_cycles(&self, packet: &Packet) -> u64 {
+        match self.regions.find(packet.to()) {
+            Some(Target::Load(_)) => 1,
+            _ => self.access_cycles,
+        }
+    }
+
     /// Whether a packet that has come through the network may arrive.
     pub fn has_room(&self, packet: &Packet) -> bool {
         self.ni.has_room(packet.class())
@@ -288,7 +298,9 @@ impl Integrated {
             return wires.misused(self.number, Misuse::NoRegion(packet.to()));
         };
         let from = Part::Integrated(self.number);
-        wires.send_after(self.send_cycles, from, to, Payload::Scratchpad(packet));
+        // What the packet has in it was read from the cache.
+        let delay = self.access_cycles + self.send_cycles;
+        wires.send_after(delay, from, to, Payload::Scratchpad(packet));
     }
 
     /// Adds what it has counted.

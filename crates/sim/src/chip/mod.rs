@@ -451,7 +451,13 @@ impl Chip {
             Part::Engine(n) => self.engine_receives(n, letter.payload),
             Part::Rrpp(n) => self.rrpp_receives(n, letter.payload),
             Part::Port(n) => self.port_receives(n, letter.payload),
-            Part::Integrated(n) => self.tiles[usize::from(n)].integrated(letter.payload, wires),
+            Part::Integrated(n) => {
+                // Whatever arrives is an access to the cache, and passes its pipeline first.
+                let tile = &self.tiles[usize::from(n)];
+                let at = wires.now + tile.integrated_latency(&letter.payload);
+                let tag = wires.letters.put(letter);
+                wires.wheel.at(at, Event::Accessed(tag));
+            }
             Part::Dma => {
                 if let (Some(dma), Payload::Scratchpad(packet)) = (&mut self.dma, letter.payload) {
                     dma.arrive(&packet, wires);
@@ -547,6 +553,10 @@ impl Chip {
             Event::Unroll(n) => rmcs[usize::from(n)].unroll(wires),
             Event::Memory(n) => memories[usize::from(n)].go_on(wires),
             Event::Cpu(n) => wires.tick_now(n),
+            Event::Accessed(tag) => {
+                let letter = wires.letters.take(tag);
+                tiles[usize::from(number_of(letter.to))].integrated(letter.payload, wires);
+            }
             Event::Filled(n) => tiles[usize::from(n)].told(wires),
             Event::Loaded(n, value) => tiles[usize::from(n)].loaded(value, wires),
             Event::Integrated(n) => tiles[usize::from(n)].pump_integrated(wires),

@@ -127,6 +127,14 @@ impl Tile {
         }
     }
 
+    /// How long what has arrived is on its way through the private cache.
+    pub fn integrated_latency(&self, payload: &Payload) -> u64 {
+        match (&self.l1.integrated, payload) {
+            (Some(own), Payload::Scratchpad(packet)) => own.latency_cycles(packet),
+            _ => 1,
+        }
+    }
+
     /// A packet for the interface in the private cache.
     pub fn integrated(&mut self, payload: Payload, wires: &mut Wires) {
         let (Some(own), Payload::Scratchpad(packet)) = (&mut self.l1.integrated, payload) else {

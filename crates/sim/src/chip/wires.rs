@@ -64,6 +64,8 @@ pub enum Event {
     Filled(u16),
     /// What a core has loaded from somebody else is there.
     Loaded(u16, u64),
+    /// A letter for an integrated network interface has passed the cache's pipeline.
+    Accessed(u32),
     /// An integrated network interface sends.
     Integrated(u16),
     /// The DMA engine sends.

@@ -1,4 +1,4 @@
-//! The buffer in which remote stores to one line wait for each other (CINI §3.1, "write-combining
+//! The buffer in which remote stores to different words of a line wait for each other (CINI §3.1, "write-combining
 //! buffers"): a packet for many stores instead of one for each.
 
 use super::packet::Packet;
@@ -25,12 +25,13 @@ impl Combiner {
     pub fn store(&mut self, address: u64, size: u8, value: u64) -> [Option<Packet>; 2] {
         let line = address - address % u64::from(LINE_BYTES);
         let offset = (address - line) as usize;
+        let bytes = mask(offset, size.into());
         let before = match self.open {
-            Some(open) if open.line != line => self.flush(),
+            // To a counter or a queue, each store of the same word counts.
+            Some(open) if open.line != line || open.mask & bytes != 0 => self.flush(),
             _ => None,
         };
         let open = self.open.get_or_insert(Open { line, mask: 0, words: [0; 8] });
-        let bytes = mask(offset, size.into());
         merge(&mut open.words, &words_at(offset, &value.to_le_bytes()[..size.into()]), bytes);
         open.mask |= bytes;
         let full = if open.mask == !0 { self.flush() } else { None };
@@ -62,9 +63,10 @@ mod tests {
         let mut buffer = Combiner::default();
         assert_eq!(buffer.store(0x1000, 8, 1), [None, None]);
         assert_eq!(buffer.store(0x100c, 4, 2), [None, None]);
-        assert_eq!(buffer.store(0x1000, 8, 3), [None, None], "the later one is seen");
-        let first = write(0x1000, 0xf0ff, [3, 2 << 32, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(buffer.store(0x1040, 1, 9), [first, None], "another line");
+        let first = write(0x1000, 0xf0ff, [1, 2 << 32, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(buffer.store(0x1000, 8, 3), [first, None], "both have an effect");
+        let second = write(0x1000, 0xff, [3, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(buffer.store(0x1040, 1, 9), [second, None], "another line");
         assert_eq!(buffer.flush(), write(0x1040, 1, [9, 0, 0, 0, 0, 0, 0, 0]));
         assert!(buffer.is_empty());
         for word in 0..7 {
