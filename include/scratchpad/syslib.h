@@ -383,14 +383,15 @@ SCR_INLINE void sys_mutex_barrier_wait(sys_mutex_barrier barrier)
 /* ---- Barrier of coherent memory ---------------------------------------------------------- */
 
 /* A thread's node (Mellor-Crummey & Scott 1991, Algorithm 11): arrivals climb a tree in which up to
- * four children each clear a byte of their parent's, wake-ups go down a binary one. */
+ * four children each clear a byte of their parent's, wake-ups go down a binary one. Lines are apart by
+ * who writes them. */
 typedef struct sys_tree_node {
-    __attribute__((aligned(SCR_LINE_BYTES))) uint8_t has_child[4];
-    uint8_t child_missing[4];
+    __attribute__((aligned(SCR_LINE_BYTES))) uint8_t child_missing[4]; /* children */
+    __attribute__((aligned(SCR_LINE_BYTES))) unsigned woken; /* the parent: latest episode's number */
+    __attribute__((aligned(SCR_LINE_BYTES))) unsigned episode; /* this thread */
+    uint8_t has_child[4];
     uint8_t *at_parent; /* this one's byte there */
     struct sys_tree_node *child[2];
-    unsigned woken; /* the number of the latest episode that has ended */
-    unsigned episode;
 } sys_tree_node;
 
 enum { SYS_TREE_ARRIVALS = 4, SYS_TREE_WAKE_UPS = 2 };
