@@ -91,7 +91,7 @@ impl Channel {
     }
 
     /// A request arrives at tick `now`, at which all has happened that belongs before it. A read of a
-    /// block that waits to be written is answered at once.
+    /// block that waits to be written is answered at once, unless all go in order anyway.
     ///
     /// # Panics
     /// If there is no room for it.
@@ -102,7 +102,8 @@ impl Channel {
         let Request { id, line, kind } = request;
         let place = self.mapping.place(line);
         let same = |entry: &super::queues::Entry| entry.line == line;
-        if kind == Kind::Read && self.queues.find(Kind::Write, place.bank, same).is_some() {
+        let overtakes = kind == Kind::Read && self.schedule.robin.is_none();
+        if overtakes && self.queues.find(Kind::Write, place.bank, same).is_some() {
             self.stats.forwarded += 1;
             done.push(Done { id, kind, at: now });
             return;
@@ -147,14 +148,24 @@ impl Channel {
         let refreshes = self.devices.refresh_idle(to);
         self.stats.refreshes += refreshes;
         if refreshes > 0 {
+            if let Some(robin) = &mut self.schedule.robin {
+                robin.pass(refreshes);
+            }
             self.next = self.plan(self.devices.command);
         }
         refreshes > 0
     }
 
-    fn happen(&mut self, Planned { at, deed, .. }: Planned, done: &mut Vec<Done>) {
+    fn happen(&mut self, planned: Planned, done: &mut Vec<Done>) {
+        self.take_turn(&planned);
+        let Planned { at, deed, .. } = planned;
         match deed {
             Deed::Look => {}
+            Deed::Close(bank) => {
+                self.devices.precharge(at, bank);
+                self.schedule.changed(bank);
+                self.note(at, bank, Command::Precharge, None);
+            }
             Deed::PrechargeAll(rank) => {
                 self.devices.precharge_all(at, rank);
                 self.rank_changed(rank);

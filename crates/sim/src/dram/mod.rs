@@ -9,7 +9,8 @@
 //! | `devices` | banks and ranks: when which command is allowed |
 //! | `queues` | requests that wait |
 //! | `channel` | the channel as its controller sees it: time goes by, requests come and go |
-//! | `schedule` | which command is next |
+//! | `schedule` | which command is next: first ready, first come |
+//! | `round_robin` | the same where ranks take turns |
 //! | `command` | commands, and their record |
 //! | `stats` | what is counted |
 //!
@@ -27,6 +28,7 @@ mod command;
 mod devices;
 mod mapping;
 mod queues;
+mod round_robin;
 mod schedule;
 mod stats;
 mod timing;

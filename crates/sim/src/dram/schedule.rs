@@ -9,12 +9,13 @@
 //! A request that has waited for the age limit goes first: its bank serves nothing else, and no command
 //! of the kind that it needs is given to another bank, which could push it back again and again. A
 //! refresh that is due goes before everything in its rank. FCFS is the same with the oldest request as
-//! the one that goes first, always.
+//! the one that goes first, always. Where ranks take turns, [`RoundRobin`] says what is next.
 
 use super::Tick;
 use super::channel::Channel;
 use super::devices::{CLOSED, Rank};
 use super::queues::{At, Entry};
+use super::round_robin::RoundRobin;
 use super::timing::Kind;
 use crate::machine::spec::{DramScheduler, DramSpec};
 
@@ -36,6 +37,8 @@ pub(super) enum Deed {
     Look,
     /// A rank's rows are closed for its refresh.
     PrechargeAll(usize),
+    /// A bank's row is closed, for nobody.
+    Close(usize),
     /// A rank is refreshed.
     Refresh(usize),
     /// A command for a request.
@@ -47,18 +50,18 @@ pub(super) enum Deed {
 pub(super) struct Planned {
     pub at: Tick,
     /// Orders what is to be done at the same tick; smaller goes first.
-    rank: u64,
+    pub rank: u64,
     pub deed: Deed,
 }
 
 impl Planned {
-    /// Not for a request, so before all that is.
-    fn first(at: Tick, deed: Deed) -> Planned {
+    /// Before all that is for a request.
+    pub fn first(at: Tick, deed: Deed) -> Planned {
         Planned { at, rank: 0, deed }
     }
 
     /// What orders everything that can be done.
-    fn key(&self) -> (Tick, u64) {
+    pub fn key(&self) -> (Tick, u64) {
         (self.at, self.rank)
     }
 }
@@ -85,6 +88,8 @@ const NO_ACCESS: u64 = 1 << 63;
 /// What the controller remembers from command to command.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
+    /// Instead of all else here but `stale`.
+    pub robin: Option<RoundRobin>,
     in_order: bool,
     write_high: usize,
     write_low: usize,
@@ -110,7 +115,9 @@ pub(super) struct Schedule {
 impl Schedule {
     pub fn new(spec: &DramSpec, age_limit: Tick) -> Schedule {
         let banks = (spec.ranks * spec.banks) as usize;
+        let in_turn = spec.scheduler == DramScheduler::RankThenBankRoundRobin;
         Schedule {
+            robin: in_turn.then(|| RoundRobin::new(spec)),
             in_order: spec.scheduler == DramScheduler::Fcfs,
             write_high: spec.write_high as usize,
             write_low: spec.write_low as usize,
@@ -159,12 +166,22 @@ impl Schedule {
         self.stale[0] |= 1 << bank;
         self.stale[1] |= 1 << bank;
     }
+
+    /// Banks of which that has been said since this was last asked.
+    #[inline]
+    pub fn take_changed(&mut self) -> u64 {
+        let [reads, writes] = std::mem::take(&mut self.stale);
+        reads | writes
+    }
 }
 
 impl Channel {
     /// What is next if nothing more arrives, at `from` at the earliest.
     pub(super) fn plan(&mut self, from: Tick) -> Option<Planned> {
         let from = from.max(self.devices.command);
+        if self.schedule.robin.is_some() {
+            return self.plan_in_turn(from);
+        }
         self.schedule.is_urgent = false;
         if self.queues.is_empty() {
             return self.next_refresh(from);
@@ -200,6 +217,10 @@ impl Channel {
         bank: usize,
         row: u64,
     ) -> Option<Planned> {
+        if self.schedule.robin.is_some() {
+            self.schedule.changed(bank);
+            return self.plan(now);
+        }
         let known = &self.schedule.proposals[kind.index()][bank];
         let hit = row == self.devices.banks[bank].row && known.want != Want::Access;
         let same = known.ready != Tick::MAX && !hit;
@@ -253,7 +274,7 @@ impl Channel {
 
     /// The oldest request that has become too old, and when the next one does.
     #[inline]
-    fn ages(&self, from: Tick) -> (Option<At>, Tick) {
+    pub(super) fn ages(&self, from: Tick) -> (Option<At>, Tick) {
         let mut starved: Option<At> = None;
         let mut next = Tick::MAX;
         for kind in Kind::ALL {
@@ -328,6 +349,9 @@ impl Channel {
     pub(super) fn go_on_with(&mut self, at: At) {
         let entry = *self.queues.get(at);
         let (kind, bank) = (entry.kind.index(), usize::from(entry.bank));
+        if self.schedule.robin.is_some() {
+            return self.schedule.changed(bank);
+        }
         self.schedule.proposals[kind][bank] = self.proposal(at, &entry);
         self.schedule.stale[1 - kind] |= 1 << bank;
         self.schedule.rank_changed(self.devices.rank_of(bank));

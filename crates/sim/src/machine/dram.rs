@@ -48,6 +48,10 @@ pub enum DramScheduler {
     FrFcfs,
     /// In the order of arrival; rows for later ones are opened in the meantime.
     Fcfs,
+    /// Ranks take turns, command by command; within one the oldest that is ready goes, read or write,
+    /// access or activation. Rows are closed when nothing waits for them, and after some accesses: what
+    /// DRAMSim2 does as it is shipped.
+    RankThenBankRoundRobin,
 }
 
 /// A DDR3 channel per memory controller: 64 data wires, bursts of 8, so a block is a burst. Used with
@@ -77,11 +81,15 @@ pub struct DramSpec {
     pub page_policy: DramPagePolicy,
     /// Which of the requests that wait is served.
     pub scheduler: DramScheduler,
+    /// Accesses to an open row after the one for which it was opened, until it is closed. For
+    /// `scheduler = "rank-then-bank-round-robin"`; others close a row when another one is needed.
+    pub row_accesses: u32,
     /// Reads that wait at a controller; more wait in the network.
     pub read_queue: u32,
     /// Writes that wait at a controller; more wait in the network.
     pub write_queue: u32,
-    /// Writes that wait when they begin to go before reads.
+    /// Writes that wait when they begin to go before reads. Where ranks take turns, writes and reads go
+    /// as they come, and this means nothing.
     pub write_high: u32,
     /// Writes that still wait when reads go first again.
     pub write_low: u32,
@@ -138,6 +146,7 @@ impl Default for DramSpec {
             bank_hash: false,
             page_policy: DramPagePolicy::Open,
             scheduler: DramScheduler::FrFcfs,
+            row_accesses: 4,
             read_queue: 32,
             write_queue: 32,
             write_high: 24,

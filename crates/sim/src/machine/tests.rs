@@ -192,6 +192,7 @@ fn machines_that_cannot_be_built_are_refused() {
         (&["dram.read_queue=0"], "dram.read_queue", "1 to 4096"),
         (&["dram.write_queue=16"], "dram.write_high", "1 to 16 (dram.write_queue)"),
         (&["dram.write_low=24"], "dram.write_low", "less than dram.write_high"),
+        (&["dram.row_accesses=0"], "dram.row_accesses", "at least 1"),
         (&["dram.age_limit_ns=0"], "dram.age_limit_ns", "must be positive"),
         (&["dram.controller_ns=-1"], "dram.controller_ns", "not be negative"),
         (&["dram.tck_ps=2000000"], "dram.tck_ps", "at most 1000000"),

@@ -218,6 +218,7 @@ fn dram(machine: &Machine) -> Checked {
     require(low < high, "dram.write_low", || {
         format!("is {low}, must be less than dram.write_high, which is {high}")
     })?;
+    at_least("dram.row_accesses", dram.row_accesses.into(), 1)?;
     positive("dram.age_limit_ns", dram.age_limit_ns)?;
     not_negative("dram.controller_ns", dram.controller_ns)
 }

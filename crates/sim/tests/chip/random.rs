@@ -323,6 +323,9 @@ fn ddr3() {
     // Blocks of each bank are spread over many rows.
     let rows = "dram.row_bytes=64 dram.mapping=row-column-bank-rank dram.age_limit_ns=100";
     run(&[SMALL, ddr3, rows], 18..22, CYCLES);
+    let in_turn = "dram.scheduler=rank-then-bank-round-robin dram.row_accesses=1";
+    run(&[SMALL, ddr3, tiny, in_turn], 22..26, 3 * CYCLES);
+    run(&[SMALL, ddr3, rows, in_turn], 26..30, CYCLES);
 }
 
 #[test]

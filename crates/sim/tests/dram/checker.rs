@@ -2,7 +2,7 @@
 //! how the channel keeps its times: every two commands are compared.
 
 use rackmem_sim::dram::{Command, Issued, Kind, Mapping, Tick, Timing};
-use rackmem_sim::machine::spec::DramSpec;
+use rackmem_sim::machine::spec::{DramScheduler, DramSpec};
 
 use super::bench::{Bench, Outcome};
 
@@ -32,6 +32,7 @@ pub fn check(bench: &Bench) {
     let (spec, commands) = (&bench.spec, bench.commands());
     one_command_a_tick(commands);
     states(spec, commands, &bench.outcomes);
+    accesses_to_rows(spec, commands);
     let timing = bench.channel.timing();
     obey(timing, spec, commands);
     refreshes(timing, spec, commands, bench.now);
@@ -82,6 +83,22 @@ fn states(spec: &DramSpec, commands: &[Issued], outcomes: &[Outcome]) {
                 }
             }
         }
+    }
+}
+
+/// Where ranks take turns, a row is closed after some accesses.
+fn accesses_to_rows(spec: &DramSpec, commands: &[Issued]) {
+    if spec.scheduler != DramScheduler::RankThenBankRoundRobin {
+        return;
+    }
+    let mut accesses = vec![0; (spec.ranks * spec.banks) as usize];
+    for issued in commands {
+        match issued.command {
+            Command::Activate { .. } => accesses[issued.bank] = 0,
+            Command::Read { .. } | Command::Write { .. } => accesses[issued.bank] += 1,
+            _ => {}
+        }
+        assert!(accesses[issued.bank] <= 1 + spec.row_accesses, "{issued:?}");
     }
 }
 
@@ -206,7 +223,11 @@ fn data_wires(timing: &Timing, commands: &[Issued]) {
 /// Every rank is refreshed once in tREFI, as soon as what goes on there lets it.
 fn refreshes(timing: &Timing, spec: &DramSpec, commands: &[Issued], now: Tick) {
     let t = timing;
-    let latest = t.trc + t.tras + t.cwl + DATA + t.twr + t.trp + t.trtp + t.trfc;
+    let latest = match spec.scheduler {
+        // A bank after the other. As many refreshes as may be postponed.
+        DramScheduler::RankThenBankRoundRobin => 8 * t.trefi,
+        _ => t.trc + t.tras + t.cwl + DATA + t.twr + t.trp + t.trtp + t.trfc,
+    };
     for rank in 0..spec.ranks {
         let is_it =
             |issued: &&Issued| issued.rank == rank as usize && issued.command == Command::Refresh;

@@ -8,4 +8,6 @@ mod fairness;
 mod latency;
 mod random;
 mod repeat;
+mod tick_by_tick;
 mod tight;
+mod turns;

@@ -17,7 +17,7 @@ fn shape() -> impl Strategy<Value = DramSpec> {
             DramMapping::RowColumnBankRank,
         ]),
         prop::sample::select(vec![DramPagePolicy::Open, DramPagePolicy::Closed]),
-        prop::sample::select(vec![DramScheduler::FrFcfs, DramScheduler::Fcfs]),
+        schedulers(),
         any::<bool>(),
         1_u32..40,
         1_u32..40,
@@ -25,7 +25,18 @@ fn shape() -> impl Strategy<Value = DramSpec> {
         prop::sample::select(vec![30.0, 300.0, 3000.0]),
     )
         .prop_map(
-            |(ranks, banks, mapping, policy, scheduler, hash, reads, writes, marks, age)| {
+            |(
+                ranks,
+                banks,
+                mapping,
+                policy,
+                (scheduler, row_accesses),
+                hash,
+                reads,
+                writes,
+                marks,
+                age,
+            )| {
                 let high = 1 + marks.0 % writes;
                 DramSpec {
                     ranks,
@@ -33,6 +44,7 @@ fn shape() -> impl Strategy<Value = DramSpec> {
                     mapping,
                     page_policy: policy,
                     scheduler,
+                    row_accesses,
                     bank_hash: hash,
                     read_queue: reads,
                     write_queue: writes,
@@ -43,6 +55,13 @@ fn shape() -> impl Strategy<Value = DramSpec> {
                 }
             },
         )
+}
+
+/// Which one, and what closes a row where ranks take turns.
+fn schedulers() -> impl Strategy<Value = (DramScheduler, u32)> {
+    use DramScheduler::{Fcfs, FrFcfs, RankThenBankRoundRobin};
+    let which = prop::sample::select(vec![FrFcfs, Fcfs, RankThenBankRoundRobin]);
+    (which, prop::sample::select(vec![1_u32, 4, 100]))
 }
 
 /// Times that no grade has: each rule is the strictest one now and then.

@@ -2,12 +2,15 @@
 
 use proptest::prelude::*;
 use rackmem_sim::dram::Issued;
-use rackmem_sim::machine::spec::DramSpec;
+use rackmem_sim::machine::spec::{DramScheduler, DramSpec};
 
 use super::bench::{Bench, Traffic};
 
 const TRAFFIC: Traffic =
     Traffic { lines: 1 << 20, writes_percent: 30, gap: 8, runs_percent: 60, pause: 3000 };
+
+const SCHEDULERS: [DramScheduler; 2] =
+    [DramScheduler::FrFcfs, DramScheduler::RankThenBankRoundRobin];
 
 #[test]
 fn same_requests_same_commands() {
@@ -24,28 +27,37 @@ fn same_requests_same_commands() {
 /// with optimisation, which leaves out the checks of short cuts, does the same.
 #[test]
 fn nothing_has_changed() {
-    let mut bench = Bench::recording(&DramSpec::default());
-    bench.run(&TRAFFIC.wishes(3000, 1));
-    let mix = |sum: u64, issued: &Issued| sum.wrapping_mul(31).wrapping_add(issued.at);
-    let times = bench.commands().iter().fold(0, mix);
-    let stats = bench.stats();
-    assert_eq!((bench.commands().len(), times), (5699, 0xdb0e_c043_fe0f_ea4f), "{stats:?}");
-    assert_eq!((stats.row_hits, stats.row_misses, stats.row_conflicts), (1611, 257, 1132));
+    let expected = [
+        ((5699, 0xdb0e_c043_fe0f_ea4f), (1611, 257, 1132)),
+        ((5702, 0x5d61_5356_575a_e439), (1660, 1078, 262)),
+    ];
+    for (scheduler, (commands, rows)) in SCHEDULERS.into_iter().zip(expected) {
+        let mut bench = Bench::recording(&DramSpec { scheduler, ..DramSpec::default() });
+        bench.run(&TRAFFIC.wishes(3000, 1));
+        let mix = |sum: u64, issued: &Issued| sum.wrapping_mul(31).wrapping_add(issued.at);
+        let times = bench.commands().iter().fold(0, mix);
+        let stats = bench.stats();
+        assert_eq!((bench.commands().len(), times), commands, "{times:#x} {stats:?}");
+        assert_eq!((stats.row_hits, stats.row_misses, stats.row_conflicts), rows);
+    }
 }
 
 #[test]
 fn ticks_may_be_skipped() {
-    let wishes = TRAFFIC.wishes(3000, 4);
-    let mut skipping = Bench::recording(&DramSpec::default());
-    skipping.run(&wishes);
-    let mut stepping = Bench::recording(&DramSpec::default());
-    for wish in wishes {
-        (stepping.now..wish.at).for_each(|tick| stepping.advance(tick));
-        stepping.ask(wish);
+    for scheduler in SCHEDULERS {
+        let spec = DramSpec { scheduler, ..DramSpec::default() };
+        let wishes = TRAFFIC.wishes(3000, 4);
+        let mut skipping = Bench::recording(&spec);
+        skipping.run(&wishes);
+        let mut stepping = Bench::recording(&spec);
+        for wish in wishes {
+            (stepping.now..wish.at).for_each(|tick| stepping.advance(tick));
+            stepping.ask(wish);
+        }
+        stepping.drain();
+        assert_eq!(skipping.commands(), stepping.commands());
+        assert_eq!(skipping.outcomes, stepping.outcomes);
     }
-    stepping.drain();
-    assert_eq!(skipping.commands(), stepping.commands());
-    assert_eq!(skipping.outcomes, stepping.outcomes);
 }
 
 proptest! {
@@ -55,10 +67,11 @@ proptest! {
     #[test]
     fn idle_times_cost_nothing_and_change_nothing(
         ranks in prop::sample::select(vec![1_u32, 2, 4]),
+        scheduler in prop::sample::select(SCHEDULERS.to_vec()),
         pause in 0_u64..200_000,
         seed: u64,
     ) {
-        let spec = DramSpec { ranks, ..DramSpec::default() };
+        let spec = DramSpec { ranks, scheduler, ..DramSpec::default() };
         let wishes = Traffic { pause, gap: 100, ..TRAFFIC }.wishes(500, seed);
         let (mut lazy, mut recording) = (Bench::new(&spec), Bench::recording(&spec));
         for bench in [&mut lazy, &mut recording] {
