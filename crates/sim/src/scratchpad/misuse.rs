@@ -57,7 +57,10 @@ impl std::fmt::Display for Misuse {
                 "a word of the command at {at:#x} was written in part; store all 8 bytes at once"
             ),
             Misuse::Opcode(at, opcode) => {
-                write!(f, "the command at {at:#x} has the opcode {opcode}; 1 is a message, 2 a copy")
+                write!(
+                    f,
+                    "the command at {at:#x} has the opcode {opcode}; 1 is a message, 2 a copy"
+                )
             }
             Misuse::Size(at, bytes) => write!(
                 f,
@@ -93,10 +96,9 @@ impl std::fmt::Display for Misuse {
                 f,
                 "the line at {at:#x} is in use: a command is under way, or a queue is not empty"
             ),
-            Misuse::LastWay(at) => write!(
-                f,
-                "the line at {at:#x} is the last one of its set that can be a cache line"
-            ),
+            Misuse::LastWay(at) => {
+                write!(f, "the line at {at:#x} is the last one of its set that can be a cache line")
+            }
             Misuse::Foreign(at) => {
                 write!(f, "the line at {at:#x} is another core's: only its own core converts it")
             }

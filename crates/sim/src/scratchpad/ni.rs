@@ -166,12 +166,7 @@ impl Ni {
     ///
     /// # Errors
     /// [`Misuse`].
-    pub fn store_remote(
-        &mut self,
-        address: u64,
-        size: u8,
-        value: u64,
-    ) -> Result<Stored, Misuse> {
+    pub fn store_remote(&mut self, address: u64, size: u8, value: u64) -> Result<Stored, Misuse> {
         self.check(address, 1)?;
         if self.stores.len() >= self.spec.stores {
             return Ok(Stored::Wait);
@@ -208,10 +203,9 @@ impl Ni {
             State::Cache => Line::Cache,
             State::Plain => Line::Plain,
             State::Command => Line::Command { valid: 0, is_pending: false },
-            State::Counter => Line::Counter {
-                value: self.data[number as usize][counter::RESET],
-                episodes: 0,
-            },
+            State::Counter => {
+                Line::Counter { value: self.data[number as usize][counter::RESET], episodes: 0 }
+            }
             State::SingleReader => Line::SingleReader(self.queue(number, state_word, None)?),
             State::MultipleReader => {
                 let queue = self.queue(number, state_word, Some(SHARED_ENTRY_WORDS))?;
@@ -514,16 +508,8 @@ impl Ni {
         } else {
             holds = Holds::Requests;
             let place = queue.enqueue().ok_or(Misuse::Overflow(at))?;
-            let request = [
-                transfer.destination,
-                transfer.ack,
-                transfer.bytes.into(),
-                0,
-                0,
-                0,
-                0,
-                0,
-            ];
+            let request =
+                [transfer.destination, transfer.ack, transfer.bytes.into(), 0, 0, 0, 0, 0];
             self.put_item(number, place, &request, SHARED_ENTRY_WORDS);
         }
         self.lines[number as usize] = Line::MultipleReader(queue, holds);
@@ -580,7 +566,9 @@ impl Ni {
         match job {
             Job::Command { line, done } => self.carry_on_command(line, done).map(Some),
             Job::Notify { line, next } => Ok(self.notify(line, next)),
-            Job::Answer { .. } | Job::Item { .. } => unreachable!("answers have a list of their own"),
+            Job::Answer { .. } | Job::Item { .. } => {
+                unreachable!("answers have a list of their own")
+            }
         }
     }
 
