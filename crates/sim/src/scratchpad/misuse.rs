@@ -94,7 +94,8 @@ impl std::fmt::Display for Misuse {
             ),
             Misuse::InUse(at) => write!(
                 f,
-                "the line at {at:#x} is in use: a command is under way, or a queue is not empty"
+                "the line at {at:#x} is in use: by a command under way, or by a queue that is not empty \
+                 or whose body it is"
             ),
             Misuse::LastWay(at) => {
                 write!(f, "the line at {at:#x} is the last one of its set that can be a cache line")

@@ -81,6 +81,8 @@ pub struct Ni {
     spec: NiSpec,
     lines: Vec<Line>,
     data: Vec<Words>,
+    /// Lines that belong to a queue.
+    is_body: Vec<bool>,
     combiner: Combiner,
     stores: VecDeque<Packet>,
     jobs: VecDeque<Job>,
@@ -100,6 +102,7 @@ impl Ni {
             spec,
             lines: vec![Line::Cache; lines],
             data: vec![[0; 8]; lines],
+            is_body: vec![false; lines],
             combiner: Combiner::default(),
             stores: VecDeque::new(),
             jobs: VecDeque::new(),
@@ -189,17 +192,28 @@ impl Ni {
         self.stores.push_back(Packet::Read { source: address, destination, ack: 0, bytes });
     }
 
-    /// Converts a line of which the cache has let go. `body_lines` behind it belong to a queue.
+    /// Converts a line of which the cache has let go.
     ///
     /// # Errors
     /// [`Misuse`].
     pub fn convert(&mut self, number: u32, state_word: u64) -> Result<(), Misuse> {
-        let at = self.address(number);
-        let state = State::of(state_word as u8).ok_or(Misuse::State(at, state_word as u8))?;
-        if self.line(number).is_in_use() {
-            return Err(Misuse::InUse(at));
+        if self.line(number).is_in_use() || self.is_body[number as usize] {
+            return Err(Misuse::InUse(self.address(number)));
         }
-        let new = match state {
+        self.claim_body(number, false);
+        let new = self.converted(number, state_word);
+        if let Ok(new) = new {
+            self.lines[number as usize] = new;
+            self.changed.push(number);
+        }
+        self.claim_body(number, true);
+        new.map(|_| ())
+    }
+
+    fn converted(&self, number: u32, state_word: u64) -> Result<Line, Misuse> {
+        let state = State::of(state_word as u8);
+        let state = state.ok_or(Misuse::State(self.address(number), state_word as u8))?;
+        Ok(match state {
             State::Cache => Line::Cache,
             State::Plain => Line::Plain,
             State::Command => Line::Command { valid: 0, is_pending: false },
@@ -211,13 +225,14 @@ impl Ni {
                 let queue = self.queue(number, state_word, Some(SHARED_ENTRY_WORDS))?;
                 Line::MultipleReader(queue, Holds::Data)
             }
-        };
-        if state == State::Cache {
-            self.data[number as usize] = [0; 8];
-        }
-        self.lines[number as usize] = new;
-        self.changed.push(number);
-        Ok(())
+        })
+    }
+
+    /// Notes whose the lines behind a descriptor are.
+    fn claim_body(&mut self, number: u32, is_body: bool) {
+        let bytes = self.line(number).body_bytes();
+        let first = number as usize + 1;
+        self.is_body[first..first + (bytes / LINE_BYTES) as usize].fill(is_body);
     }
 
     /// State and tag bits of a line: what the operating system reads to save it.
@@ -352,9 +367,10 @@ impl Ni {
         }
         let first = number as usize + 1;
         let last = first + (body_bytes / LINE_BYTES) as usize;
-        let body = self.lines.get(first..last);
-        let is_plain = body.is_some_and(|body| body.iter().all(|line| *line == Line::Plain));
-        if !Queue::can_have(body_bytes, number + 1) || !is_plain {
+        let is_free = last <= self.lines.len()
+            && self.lines[first..last].iter().all(Line::is_plain)
+            && !self.is_body[first..last].contains(&true);
+        if !Queue::can_have(body_bytes, number + 1) || !is_free {
             return Err(Misuse::Body(at, body_bytes));
         }
         Ok(Queue::new(item_words, entry_words.unwrap_or(item_words), body_bytes))

@@ -61,7 +61,12 @@ impl Network {
             let fresh = block.allocate_vcs(&mut self.routers[first..], port_shift, &mut room);
             if fresh & !taken.inputs != 0 {
                 for class in &self.classes {
-                    block.allocate_switch(fresh & !taken.inputs, class.vcs, &mut taken, &mut outbox);
+                    block.allocate_switch(
+                        fresh & !taken.inputs,
+                        class.vcs,
+                        &mut taken,
+                        &mut outbox,
+                    );
                 }
             }
         }
