@@ -240,7 +240,7 @@ impl PrivateCache {
 
     /// A block that its home has to be told of makes room at once.
     fn leave(&mut self, entry: usize, line: Line) {
-        self.leaving.push((line, self.tags.value(entry).clone()));
+        self.leaving.push((line, *self.tags.value(entry)));
         self.tags.clear(entry);
     }
 
