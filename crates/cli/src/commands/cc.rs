@@ -42,13 +42,20 @@ pub struct CcArgs {
 }
 
 /// The headers that programs include.
-const HEADERS: [(&str, &str); 6] = [
+const HEADERS: [(&str, &str); 13] = [
     ("rackmem.h", include_str!("../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../include/rackmem/access.h")),
     ("rackmem/barrier.h", include_str!("../../../../include/rackmem/barrier.h")),
+    ("rackmem/copy.h", include_str!("../../../../include/rackmem/copy.h")),
+    ("rackmem/counter.h", include_str!("../../../../include/rackmem/counter.h")),
+    ("rackmem/counter_barrier.h", include_str!("../../../../include/rackmem/counter_barrier.h")),
+    ("rackmem/lock.h", include_str!("../../../../include/rackmem/lock.h")),
     ("rackmem/messaging.h", include_str!("../../../../include/rackmem/messaging.h")),
+    ("rackmem/mr_queue.h", include_str!("../../../../include/rackmem/mr_queue.h")),
+    ("rackmem/queue.h", include_str!("../../../../include/rackmem/queue.h")),
     ("rackmem/runtime.h", include_str!("../../../../include/rackmem/runtime.h")),
+    ("rackmem/wait.h", include_str!("../../../../include/rackmem/wait.h")),
 ];
 
 /// The library behind them, and what it includes.

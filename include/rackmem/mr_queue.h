@@ -1,0 +1,476 @@
+/*
+ * Multiple-reader queue (CINI §2.4): any node enqueues items, any node takes them out; who comes
+ * while there are none leaves a request, which the next item answers.
+ *
+ *     rackmem_mr_queue q;                            // 64 items of 4 words, at node 0
+ *     int err = rackmem_mr_queue_open(&q, ctx, qp, rackmem_at(0, offset), 64, 4, response_offset);
+ *     err = rackmem_mr_queue_put(&q, item);          // anybody
+ *     err = rackmem_mr_queue_get(&q, item);          // anybody
+ *
+ * The queue is one ring that holds either items or requests, first in, first out; never both:
+ *
+ *     it holds    an item arrives                      a request arrives
+ *     nothing     it is stored                         it is stored
+ *     items       it is stored behind them             takes the first item
+ *     requests    answers the first, at the address    it is stored behind them
+ *                 in its segment that it names
+ *
+ * A place in the ring has a number, counted without end, and a state of one word that changes by
+ * compare-and-swap only:
+ *
+ *     empty -> writing -> item -> passed                passed is empty of the next lap
+ *     empty -> request -> answering -> passed
+ *
+ * Places are filled one after the other: who fills one has seen that all before it are filled, and
+ * wins it from everyone else, so items and requests cannot be mixed. The state names the node that
+ * writes, asks or answers. So if it is gone, the others know what it left: an unfinished item is
+ * passed over, a request that was being answered is made again by who made it, an answer that finds
+ * nobody goes to the next request. Nothing is lost but what the lost had.
+ *
+ * The area starts zeroed and serves one queue only; there is nothing to initialise.
+ */
+#ifndef RACKMEM_MR_QUEUE_H
+#define RACKMEM_MR_QUEUE_H
+
+#include "queue.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Looks at an item that is being written before its reader rests. */
+#ifndef RACKMEM_MR_QUEUE_POLLS
+#define RACKMEM_MR_QUEUE_POLLS 100
+#endif
+
+/* What a place holds. A place whose lap is not the expected one has been passed. */
+enum rackmem_place_kind_ {
+    RACKMEM_PLACE_EMPTY_ = 0,
+    RACKMEM_PLACE_WRITING_ = 1,   /* by the node in the address */
+    RACKMEM_PLACE_ITEM_ = 2,
+    RACKMEM_PLACE_REQUEST_ = 3,   /* to be answered at the address */
+    RACKMEM_PLACE_ANSWERING_ = 4  /* by the node in the address */
+};
+
+/* Offsets of the words of a queue. Both numbers are hints, which lag behind. */
+enum {
+    RACKMEM_MR_QUEUE_HEAD_ = 0, /* all places before it have been passed */
+    RACKMEM_MR_QUEUE_TAIL_ = 8, /* all places before it have been filled */
+    RACKMEM_MR_QUEUE_SHAPE_ = 16,
+    RACKMEM_MR_QUEUE_BODY_ = 64
+};
+
+/* An end of a queue, used by one thread at a time. Its members are private. */
+typedef struct rackmem_mr_queue {
+    rackmem_context *ctx;
+    QP *qp;
+    rackmem_address home;
+    rackmem_address response; /* lines of an item in the own segment */
+    uint32_t slots;
+    uint32_t words;
+    uint32_t lines;         /* of a place, and of an answer */
+    unsigned char *scratch; /* local buffer: the lines of an item */
+    uint64_t request;       /* number of the request under way, plus 1; 0: none */
+} rackmem_mr_queue;
+
+/* A place that was looked at. */
+typedef struct rackmem_place_ {
+    uint64_t number;
+    uint64_t state;
+} rackmem_place_;
+
+/* Size of the area of a queue, in bytes; 0 if there can be no such queue. */
+static inline size_t rackmem_mr_queue_bytes(uint32_t slots, uint32_t words)
+{
+    size_t body = rackmem_queue_bytes(slots, words);
+    return body == 0 || slots < 2 ? 0 : body - RACKMEM_QUEUE_BODY_ + RACKMEM_MR_QUEUE_BODY_;
+}
+
+/* Bytes at response_offset of the own segment where answers come. */
+static inline size_t rackmem_mr_queue_response_bytes(uint32_t words)
+{
+    return (size_t)rackmem_queue_lines_(words) * RACKMEM_LINE_BYTES;
+}
+
+/*
+ * Opens an end of the queue at `home`, of `slots` (2 or more) items of `words` words: powers of two
+ * up to RACKMEM_QUEUE_MAX_SLOTS and _WORDS, the same for all ends. Answers come to
+ * `response_offset` of the own segment, in zeroed lines that no other end uses.
+ *
+ * -EINVAL size or an offset, or others have opened it with another size, -ERANGE area or response
+ * leave the segment, -ENOMEM, and what operations on the home complete with.
+ */
+static inline int rackmem_mr_queue_open(rackmem_mr_queue *q, rackmem_context *ctx, QP *qp,
+                                        rackmem_address home, uint32_t slots, uint32_t words,
+                                        uint64_t response_offset)
+{
+    size_t size_bytes = rackmem_mr_queue_bytes(slots, words);
+    if (size_bytes == 0)
+        return rackmem_set_last_error(-22, "a multiple-reader queue has a power of two of items, 2 to "
+                                           "65536, of a power of two of words, up to 64");
+    size_t response_bytes = rackmem_mr_queue_response_bytes(words);
+    if (response_offset % RACKMEM_LINE_BYTES)
+        return rackmem_set_last_error(-22, "a queue's answers come to a multiple of 64");
+    if (!rackmem_is_in_segment_(ctx, response_offset, response_bytes))
+        return rackmem_set_last_error(-34, "the queue's answers leave the segment"); /* ERANGE */
+    int error = rackmem_check_area_(qp, home, size_bytes);
+    if (error == 0)
+        error = rackmem_agree_(qp, rackmem_at(home.nid, home.offset + RACKMEM_MR_QUEUE_SHAPE_),
+                               UINT64_C(1) << 63 | (uint64_t)slots << 32 | words);
+    if (error != 0)
+        return error;
+    q->ctx = ctx;
+    q->qp = qp;
+    q->home = home;
+    q->response = rackmem_at(rackmem_nid(ctx), response_offset);
+    q->slots = slots;
+    q->words = words;
+    q->lines = rackmem_queue_lines_(words);
+    q->request = 0;
+    q->scratch = (unsigned char *)rackmem_alloc(ctx, response_bytes);
+    return q->scratch ? 0 : -12; /* ENOMEM */
+}
+
+/* ---- Places ------------------------------------------------------------------------------ */
+
+/* A state: kind 3 | lap 15 | node 12 | offset / 64, 34. */
+RACKMEM_INLINE uint64_t rackmem_place_state_(const rackmem_mr_queue *q, uint64_t number,
+                                             uint64_t kind, rackmem_address at)
+{
+    uint64_t lap = number / q->slots & 0x7fff;
+    return kind << 61 | lap << 46 | (uint64_t)at.nid << 34 | at.offset / RACKMEM_LINE_BYTES;
+}
+
+RACKMEM_INLINE uint64_t rackmem_place_kind_(uint64_t state)
+{
+    return state >> 61;
+}
+
+RACKMEM_INLINE rackmem_address rackmem_place_address_(uint64_t state)
+{
+    return rackmem_at((int)(state >> 34 & 0xfff),
+                      (state & ((UINT64_C(1) << 34) - 1)) * RACKMEM_LINE_BYTES);
+}
+
+/* How many laps the state is ahead of the place of this number: 0 it is this one's, more: the place
+ * has been passed, less: it is not free yet. */
+RACKMEM_INLINE int rackmem_place_lead_(const rackmem_mr_queue *q, uint64_t state, uint64_t number)
+{
+    uint64_t laps = ((state >> 46) - number / q->slots) & 0x7fff;
+    return laps < 0x4000 ? (int)laps : (int)laps - 0x8000;
+}
+
+/* Whether a place holds an item, or what becomes one; not: a request, or what was one. */
+RACKMEM_INLINE int rackmem_place_is_item_(uint64_t kind)
+{
+    return kind == RACKMEM_PLACE_WRITING_ || kind == RACKMEM_PLACE_ITEM_;
+}
+
+RACKMEM_INLINE uint64_t rackmem_place_offset_(const rackmem_mr_queue *q, uint64_t number)
+{
+    return q->home.offset + RACKMEM_MR_QUEUE_BODY_ +
+           (number & (q->slots - 1)) * q->lines * (uint64_t)RACKMEM_LINE_BYTES;
+}
+
+static inline int rackmem_place_look_(rackmem_mr_queue *q, uint64_t number, rackmem_place_ *place)
+{
+    place->number = number;
+    return rackmem_gone_(rmc_read(q->qp, q->home.nid, rackmem_place_offset_(q, number), &place->state,
+                                  sizeof place->state));
+}
+
+/* Changes a place to another kind. 1: done, 0: somebody else changed it, else an error. */
+static inline int rackmem_place_change_(rackmem_mr_queue *q, rackmem_place_ *place, uint64_t kind,
+                                        rackmem_address at)
+{
+    uint64_t old, next = rackmem_place_state_(q, place->number, kind, at);
+    int error = rmc_compare_and_swap(q->qp, q->home.nid, rackmem_place_offset_(q, place->number),
+                                     place->state, next, &old);
+    if (error != 0 || old != place->state)
+        return rackmem_gone_(error);
+    place->state = next;
+    return 1;
+}
+
+/* Leaves a place to the next lap. As rackmem_place_change_. */
+static inline int rackmem_place_pass_(rackmem_mr_queue *q, rackmem_place_ *place)
+{
+    rackmem_place_ of_next = *place;
+    uint64_t old;
+    of_next.number += q->slots;
+    uint64_t next = rackmem_place_state_(q, of_next.number, RACKMEM_PLACE_EMPTY_, rackmem_at(0, 0));
+    int error = rmc_compare_and_swap(q->qp, q->home.nid, rackmem_place_offset_(q, place->number),
+                                     place->state, next, &old);
+    return error != 0 ? rackmem_gone_(error) : old == place->state;
+}
+
+/* Moves a hint on, if it is what it was. That it lags costs time only. */
+static inline int rackmem_place_hint_(rackmem_mr_queue *q, uint64_t which, uint64_t from, uint64_t to)
+{
+    if (from == to)
+        return 0;
+    return rackmem_gone_(
+        rmc_compare_and_swap(q->qp, q->home.nid, q->home.offset + which, from, to, 0));
+}
+
+/* Finds the first place that holds something, or is empty; one that is being answered holds nothing
+ * for others any more. -EAGAIN the whole ring is being answered. */
+static inline int rackmem_place_first_(rackmem_mr_queue *q, rackmem_place_ *first, uint64_t *tail)
+{
+    uint64_t hints[2];
+    int error =
+        rackmem_gone_(rmc_read(q->qp, q->home.nid, q->home.offset, hints, sizeof hints));
+    uint64_t passed = hints[0], number = hints[0];
+    for (; error == 0; number++) {
+        error = rackmem_place_look_(q, number, first);
+        int lead = rackmem_place_lead_(q, first->state, number);
+        if (error == 0 && lead < 0)
+            return -11; /* EAGAIN */
+        if (lead == 0 && rackmem_place_kind_(first->state) != RACKMEM_PLACE_ANSWERING_)
+            break;
+        if (lead > 0 && passed == number)
+            passed++;
+    }
+    *tail = hints[1] > number ? hints[1] : number;
+    return error != 0 ? error : rackmem_place_hint_(q, RACKMEM_MR_QUEUE_HEAD_, hints[0], passed);
+}
+
+/* Fills the first empty place from `number` on, behind what the queue holds. 1: done, 0: look again,
+ * -EAGAIN: the ring is full. */
+static inline int rackmem_place_append_(rackmem_mr_queue *q, rackmem_place_ *place, uint64_t tail,
+                                        uint64_t kind, rackmem_address at)
+{
+    uint64_t held = rackmem_place_kind_(place->state);
+    uint64_t first = place->number;
+    for (uint64_t number = held == RACKMEM_PLACE_EMPTY_ ? first : tail;; number++) {
+        if (number - first >= q->slots)
+            return -11; /* EAGAIN */
+        int error = rackmem_place_look_(q, number, place);
+        if (error != 0)
+            return error;
+        int lead = rackmem_place_lead_(q, place->state, number);
+        uint64_t holds = rackmem_place_kind_(place->state);
+        if (lead != 0)
+            return lead < 0 ? -11 : 0; /* EAGAIN; or all has been passed since */
+        if (holds != RACKMEM_PLACE_EMPTY_ &&
+            rackmem_place_is_item_(holds) != rackmem_place_is_item_(kind))
+            return 0; /* all has been passed since, and the other kind has come */
+        if (holds == RACKMEM_PLACE_EMPTY_) {
+            int changed = rackmem_place_change_(q, place, kind, at);
+            if (changed == 1)
+                error = rackmem_place_hint_(q, RACKMEM_MR_QUEUE_TAIL_, tail, number + 1);
+            return error != 0 ? error : changed;
+        }
+    }
+}
+
+/* ---- Put --------------------------------------------------------------------------------- */
+
+/* Stores an item in a place that is ours to write. */
+static inline int rackmem_mr_queue_fill_(rackmem_mr_queue *q, rackmem_place_ *place)
+{
+    /* The state stays: it is the first word, and the item stands behind it in each line. */
+    for (uint32_t line = 0, left = q->words; line < q->lines; line++) {
+        uint32_t n = left < RACKMEM_QUEUE_LINE_WORDS_ ? left : RACKMEM_QUEUE_LINE_WORDS_;
+        uint64_t at = (uint64_t)line * RACKMEM_LINE_BYTES + 8;
+        int error = rmc_write(q->qp, q->home.nid, rackmem_place_offset_(q, place->number) + at,
+                              q->scratch + at, (size_t)n * 8);
+        if (error != 0)
+            return rackmem_gone_(error);
+        left -= n;
+    }
+    int changed = rackmem_place_change_(q, place, RACKMEM_PLACE_ITEM_, rackmem_at(0, 0));
+    return changed == 1 ? 0 : changed < 0 ? changed : -112; /* EHOSTDOWN: taken for lost */
+}
+
+/* Answers the request in `place`. 1: done, 0: somebody else did, or who asked is gone. */
+static inline int rackmem_mr_queue_answer_(rackmem_mr_queue *q, rackmem_place_ *place,
+                                           const void *item)
+{
+    rackmem_address to = rackmem_place_address_(place->state);
+    int changed = rackmem_place_change_(q, place, RACKMEM_PLACE_ANSWERING_,
+                                        rackmem_at(q->response.nid, 0));
+    if (changed != 1)
+        return changed;
+    size_t bytes = rackmem_queue_pack_(q->scratch, item, q->words, place->number + 1);
+    int answered = rackmem_gone_(rmc_write(q->qp, to.nid, to.offset, q->scratch, bytes));
+    changed = rackmem_place_pass_(q, place);
+    if (changed < 0)
+        return changed;
+    return answered == 0 ? 1 : answered == -112 ? 0 : answered; /* EHOSTDOWN: who asked is gone */
+}
+
+/*
+ * Enqueues an item, or answers the first request with it.
+ *
+ * -EAGAIN the queue is full of items. -EHOSTDOWN its home is lost or has left, or the others took this
+ * node for lost.
+ */
+static inline int rackmem_mr_queue_put(rackmem_mr_queue *q, const void *item)
+{
+    for (;;) {
+        rackmem_place_ place;
+        uint64_t tail;
+        int done = rackmem_place_first_(q, &place, &tail);
+        if (done != 0)
+            return done;
+        if (rackmem_place_kind_(place.state) == RACKMEM_PLACE_REQUEST_) {
+            done = rackmem_mr_queue_answer_(q, &place, item);
+            if (done != 0)
+                return done == 1 ? 0 : done;
+            continue;
+        }
+        done = rackmem_place_append_(q, &place, tail, RACKMEM_PLACE_WRITING_,
+                                     rackmem_at(q->response.nid, 0));
+        if (done < 0)
+            return done;
+        if (done == 1) {
+            (void)rackmem_queue_pack_(q->scratch, item, q->words, 0);
+            return rackmem_mr_queue_fill_(q, &place);
+        }
+    }
+}
+
+/* ---- Get --------------------------------------------------------------------------------- */
+
+/* Takes an item out of lines like those of a place. */
+static inline void rackmem_mr_queue_unpack_(const rackmem_mr_queue *q, const unsigned char *lines,
+                                            void *item)
+{
+    unsigned char *to = (unsigned char *)item;
+    for (uint32_t left = q->words; left > 0; lines += RACKMEM_LINE_BYTES) {
+        uint32_t n = left < RACKMEM_QUEUE_LINE_WORDS_ ? left : RACKMEM_QUEUE_LINE_WORDS_;
+        __builtin_memcpy(to, lines + 8, (size_t)n * 8);
+        to += (size_t)n * 8;
+        left -= n;
+    }
+}
+
+/* Takes the item in `place`. 1: done, 0: somebody else has it. */
+static inline int rackmem_mr_queue_take_(rackmem_mr_queue *q, rackmem_place_ *place, void *item)
+{
+    int error = rmc_read(q->qp, q->home.nid, rackmem_place_offset_(q, place->number), q->scratch,
+                         (size_t)q->lines * RACKMEM_LINE_BYTES);
+    if (error != 0)
+        return rackmem_gone_(error);
+    /* Nobody writes a place before it was passed: if it is ours now, so is what was read. */
+    int passed = rackmem_place_pass_(q, place);
+    if (passed == 1)
+        rackmem_mr_queue_unpack_(q, q->scratch, item);
+    return passed;
+}
+
+/* The first item is being written: wait a little, or pass it over if its writer is gone. */
+static inline int rackmem_mr_queue_linger_(rackmem_mr_queue *q, rackmem_place_ *place)
+{
+    int writer = rackmem_place_address_(place->state).nid;
+    int error = rackmem_sleep_until(q->ctx, rackmem_never_, 0, -1, 1);
+    if (error != -110) /* ETIMEDOUT */
+        return error;
+    if (writer == q->response.nid || !rackmem_is_gone_(q->ctx, writer))
+        return 0;
+    int passed = rackmem_place_pass_(q, place);
+    return passed < 0 ? passed : 0;
+}
+
+/* Takes an item if there is one. 1: done; 0: a request was left, or, unless `leaves_request`,
+ * nothing. */
+static inline int rackmem_mr_queue_ask_(rackmem_mr_queue *q, void *item, int leaves_request)
+{
+    for (uint32_t polls = 0;;) {
+        rackmem_place_ place;
+        uint64_t tail;
+        int done = rackmem_place_first_(q, &place, &tail);
+        if (done != 0)
+            return done;
+        switch (rackmem_place_kind_(place.state)) {
+        case RACKMEM_PLACE_ITEM_:
+            done = rackmem_mr_queue_take_(q, &place, item);
+            break;
+        case RACKMEM_PLACE_WRITING_:
+            done = polls++ < RACKMEM_MR_QUEUE_POLLS ? 0 : rackmem_mr_queue_linger_(q, &place);
+            break;
+        default:
+            if (!leaves_request)
+                return 0;
+            done = rackmem_place_append_(q, &place, tail, RACKMEM_PLACE_REQUEST_, q->response);
+            if (done == 1) {
+                q->request = place.number + 1;
+                return 0;
+            }
+        }
+        if (done != 0)
+            return done;
+    }
+}
+
+/* Takes an item if there is one. -EAGAIN there is none. -EHOSTDOWN as rackmem_mr_queue_get. */
+static inline int rackmem_mr_queue_try_get(rackmem_mr_queue *q, void *item)
+{
+    int done = rackmem_mr_queue_ask_(q, item, 0);
+    return done == 1 ? 0 : done == 0 ? -11 : done; /* EAGAIN */
+}
+
+static inline int rackmem_mr_queue_is_answered_(void *queue)
+{
+    const rackmem_mr_queue *q = (const rackmem_mr_queue *)queue;
+    for (uint32_t line = 0; line < q->lines; line++) {
+        uint64_t at = q->response.offset + (uint64_t)line * RACKMEM_LINE_BYTES;
+        if (__atomic_load_n(rackmem_own_word_(q->ctx, at), __ATOMIC_ACQUIRE) != q->request)
+            return 0;
+    }
+    return 1;
+}
+
+/* Looks after the request under way. 0: wait on; 1: it is to be made again; else an error, and it
+ * has been taken back. */
+static inline int rackmem_mr_queue_watch_(rackmem_mr_queue *q)
+{
+    rackmem_place_ place;
+    int error = rackmem_place_look_(q, q->request - 1, &place);
+    if (error != 0)
+        return error;
+    if (rackmem_place_lead_(q, place.state, place.number) != 0) /* then the answer has come before */
+        return rackmem_mr_queue_is_answered_(q) ? 0 : -112; /* EHOSTDOWN: taken for lost */
+    int by = rackmem_place_address_(place.state).nid;
+    if (rackmem_place_kind_(place.state) == RACKMEM_PLACE_ANSWERING_) {
+        if (by == q->response.nid || !rackmem_is_gone_(q->ctx, by) || rackmem_mr_queue_is_answered_(q))
+            return 0;
+        return rackmem_place_pass_(q, &place);
+    }
+    if (!rackmem_is_left_alone_(q->ctx))
+        return 0;
+    int passed = rackmem_place_pass_(q, &place);
+    return passed == 1 ? -112 : passed; /* EHOSTDOWN */
+}
+
+/*
+ * Takes the next item, and waits for it, in turn with others that wait.
+ *
+ * -EAGAIN the queue is full of requests. -EHOSTDOWN the queue's home is lost or has left, or all
+ * other nodes are gone while there is no item.
+ */
+static inline int rackmem_mr_queue_get(rackmem_mr_queue *q, void *item)
+{
+    for (;;) {
+        int done = rackmem_mr_queue_ask_(q, item, 1);
+        if (done != 0)
+            return done == 1 ? 0 : done;
+        for (int look = 0; look == 0;) {
+            int waited = rackmem_await_(q->ctx, q->qp, rackmem_mr_queue_is_answered_, q);
+            if (waited == 0) {
+                rackmem_mr_queue_unpack_(
+                    q, (const unsigned char *)rackmem_own_word_(q->ctx, q->response.offset), item);
+                return 0;
+            }
+            look = waited == -110 ? rackmem_mr_queue_watch_(q) : waited; /* ETIMEDOUT */
+            if (look < 0)
+                return look;
+        }
+    }
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
