@@ -19,7 +19,7 @@
  *   rackmem/counter.h    counters that notify at zero: completion of any set of arrivals (likewise)
  *   rackmem/copy.h       copies between any two nodes, acknowledged to counters (likewise)
  *   rackmem/queue.h      queue of one reader; rackmem/mr_queue.h: of any readers (likewise)
- *   rackmem/lock.h       lock, first come, first served; survives its holder (likewise)
+ *   rackmem/lock.h       lock, in turn; survives its holder (likewise)
  *   rackmem/counter_barrier.h  barrier of any threads of any nodes, as trees (likewise)
  *
  * C11 or C++17, GCC or Clang. Functions return 0 or a negative errno unless they say otherwise.

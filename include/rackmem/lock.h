@@ -1,5 +1,5 @@
 /*
- * Lock for any threads of any nodes: first come, first served (CINI §2.6).
+ * Lock for any threads of any nodes: who waits is served in turn (CINI §2.6).
  *
  *     rackmem_lock l;
  *     int err = rackmem_lock_open(&l, ctx, qp, rackmem_at(0, offset), 16, flag_offset);
@@ -15,6 +15,11 @@
  * free is had by one compare-and-swap and given back by one, and the holder is known in that very step.
  * Requests stand in a table, each participant's in a place of its own, with a ticket that says which
  * came first: one that dies leaves no hole in a ring for others to stumble over.
+ *
+ * Where the home's segment is mapped, the word is changed by the processor, and who finds the lock
+ * taken looks again for some microseconds before it makes its request: a lock that is held for
+ * less than it takes to hand it over is then taken up by whoever is there. Nobody is overtaken
+ * once its request stands: from then on the lock goes from hand to hand.
  *
  * The word alone says who holds the lock. Whoever finds that its holder is gone (a waiter looks every
  * RACKMEM_WATCH_MS) hands it to the next in turn by a compare-and-swap in the holder's place, and
@@ -32,6 +37,19 @@ extern "C" {
 
 /* EOWNERDEAD: the caller has the lock, and who had it before died with it. */
 #define RACKMEM_OWNER_DIED (-130)
+
+/* How often the lock's word is looked at before a request is made, where it is mapped, and how long
+ * between two looks: some microseconds in all. */
+#ifndef RACKMEM_LOCK_TRIES
+#define RACKMEM_LOCK_TRIES 50
+#endif
+#ifndef RACKMEM_LOCK_PAUSES
+#define RACKMEM_LOCK_PAUSES 8
+#endif
+
+/* Bytes of a participant's flag: what is raised, and behind it the participant's number, by which others
+ * tell it from a process that has taken its node's place. */
+#define RACKMEM_LOCK_FLAG_BYTES 16
 
 /* Most participants of a lock. */
 #define RACKMEM_LOCK_MAX_PARTICIPANTS 1024
@@ -64,7 +82,7 @@ typedef struct rackmem_lock {
     unsigned char *memory; /* the home's, if this process has it mapped: for atomics without an engine */
     const uint32_t *memory_state;
     uint64_t *requests; /* local buffer: a copy of the table */
-    uint64_t *flag;     /* ticket * 2 + is orphaned: raised for this participant */
+    uint64_t *flag;     /* ticket * 2 + is orphaned: raised for this participant; its number */
     uint64_t known;     /* the word as it was last */
     uint64_t ticket;    /* of this participant's request */
     uint32_t participants;
@@ -185,15 +203,16 @@ static inline int rackmem_lock_join_(rackmem_lock *l, uint64_t flag_offset)
     if (place >= l->participants)
         return rackmem_set_last_error(-28, "the lock has all its participants already"); /* ENOSPC */
     l->me = (uint32_t)place + 1;
+    __atomic_store_n(&l->flag[1], l->me, __ATOMIC_RELEASE);
     return rackmem_lock_store_(l, rackmem_lock_flags_offset_(l->participants) + 8 * place,
                                rackmem_pack_(rackmem_at(rackmem_nid(l->ctx), flag_offset)));
 }
 
 /*
  * Joins the lock at `home` as one of at most `participants`, of which every open counts, for good.
- * `flag_offset` is of 8 bytes in this node's segment, for this participant alone. The area
- * (rackmem_lock_bytes) and the flag start zeroed and are used for nothing else; nobody has to wait
- * for others to open.
+ * `flag_offset` is of RACKMEM_LOCK_FLAG_BYTES in this node's segment, for this participant alone. The
+ * area (rackmem_lock_bytes) and the flag start zeroed and are used for nothing else; nobody has to
+ * wait for others to open.
  *
  * -EINVAL participants or an offset, or others have opened it for another number, -ERANGE area or
  * flag leave the segment, -ENOSPC it has its participants, -ENOMEM, or as operations on the home.
@@ -207,8 +226,8 @@ static inline int rackmem_lock_open(rackmem_lock *l, rackmem_context *ctx, QP *q
     if (size_bytes == 0)
         return rackmem_set_last_error(-22, "a lock has 1 to 1024 participants");
     if (flag_offset % 8)
-        return rackmem_set_last_error(-22, "a lock's flag is 8 aligned bytes");
-    if (!rackmem_is_in_segment_(ctx, flag_offset, 8))
+        return rackmem_set_last_error(-22, "a lock's flag is 16 bytes, 8 aligned");
+    if (!rackmem_is_in_segment_(ctx, flag_offset, RACKMEM_LOCK_FLAG_BYTES))
         return rackmem_set_last_error(-34, "the lock's flag leaves the segment"); /* ERANGE */
     int error = rackmem_check_area_(qp, home, size_bytes);
     if (error != 0)
@@ -271,7 +290,7 @@ static inline int rackmem_lock_wake_(rackmem_lock *l, uint32_t next, uint64_t ti
  * first. One that is found to be gone is passed over, as if it had held the lock. Returns 0 also when
  * the holder is not `holder` any more.
  */
-static inline int rackmem_lock_hand_on_(rackmem_lock *l, uint32_t holder, int is_orphaned)
+RACKMEM_COLD int rackmem_lock_hand_on_(rackmem_lock *l, uint32_t holder, int is_orphaned)
 {
     for (;;) {
         int more;
@@ -299,13 +318,17 @@ static inline int rackmem_lock_hand_on_(rackmem_lock *l, uint32_t holder, int is
     }
 }
 
-/* Whether the holder's node is gone. */
+/* Whether the holder is gone, or another process is in its place. */
 static inline int rackmem_lock_is_orphaned_(rackmem_lock *l, uint32_t holder, int *is_orphaned)
 {
     rackmem_address flag;
+    uint64_t number = 0;
     int error = rackmem_lock_flag_of_(l, holder, &flag);
-    *is_orphaned = error == 0 && flag.nid != rackmem_nid(l->ctx) && rackmem_is_gone_(l->ctx, flag.nid);
-    return error;
+    if (error != 0)
+        return error;
+    error = rackmem_gone_(rmc_read(l->qp, flag.nid, flag.offset + 8, &number, sizeof number));
+    *is_orphaned = error == -112 || (error == 0 && number != holder); /* EHOSTDOWN */
+    return 0;
 }
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
@@ -319,16 +342,35 @@ static inline int rackmem_lock_hold_(rackmem_lock *l)
 /* Takes the lock if it is free: 1, 0 if not, else an error. */
 RACKMEM_INLINE int rackmem_lock_try_(rackmem_lock *l)
 {
-    /* A guess that is right as long as nobody else has used the lock; the second try knows. */
-    l->known &= RACKMEM_LOCK_ARRIVALS_;
+    /* A guess that is right as long as nobody had to wait since; the second try knows. */
+    uint64_t word = l->known & RACKMEM_LOCK_ARRIVALS_;
     do {
-        uint64_t taken = l->known | l->me;
-        int swapped = rackmem_lock_swap_(l, &l->known, taken);
-        if (RACKMEM_LIKELY(swapped == 1))
+        uint64_t taken = word | l->me;
+        int swapped = rackmem_lock_swap_(l, &word, taken);
+        if (RACKMEM_LIKELY(swapped != 0)) {
             l->known = taken;
-        if (RACKMEM_LIKELY(swapped != 0))
             return swapped;
-    } while ((l->known & RACKMEM_LOCK_HOLDER_) == 0);
+        }
+    } while ((word & RACKMEM_LOCK_HOLDER_) == 0);
+    l->known = word;
+    return 0;
+}
+
+/* Tries again for a moment, where looking costs next to nothing. Who waits in the table comes before. */
+static inline int rackmem_lock_spin_(rackmem_lock *l)
+{
+    for (int look = 0; look < RACKMEM_LOCK_TRIES; look++) {
+        for (int pause = 0; pause < RACKMEM_LOCK_PAUSES; pause++)
+            rackmem_pause_();
+        l->known = __atomic_load_n(rackmem_lock_mapped_(l, RACKMEM_LOCK_WORD_), __ATOMIC_RELAXED);
+        if (l->known & RACKMEM_LOCK_CONTENDED_)
+            return 0;
+        if (l->known & RACKMEM_LOCK_HOLDER_)
+            continue;
+        int had = rackmem_lock_try_(l);
+        if (had != 0)
+            return had;
+    }
     return 0;
 }
 
@@ -388,9 +430,16 @@ static inline int rackmem_lock_wait_(rackmem_lock *l)
     }
 }
 
-static inline int rackmem_lock_acquire_slow_(rackmem_lock *l)
+/* The lock was not free. */
+RACKMEM_COLD int rackmem_lock_acquire_slow_(rackmem_lock *l)
 {
-    int had = rackmem_lock_request_(l);
+    int had = 0;
+    if (l->memory && !(l->known & RACKMEM_LOCK_CONTENDED_))
+        had = rackmem_lock_spin_(l);
+    if (had == 1)
+        return rackmem_lock_hold_(l);
+    if (had == 0)
+        had = rackmem_lock_request_(l);
     int error = had < 0 ? had : had == 1 ? 0 : rackmem_lock_wait_(l);
     if (error == 0)
         error = rackmem_lock_store_(l, rackmem_lock_request_of_(l->me), 0);
@@ -398,7 +447,7 @@ static inline int rackmem_lock_acquire_slow_(rackmem_lock *l)
 }
 
 /*
- * Acquires the lock, after all who asked before.
+ * Acquires the lock, after all whose requests stood before.
  *
  * RACKMEM_OWNER_DIED (-EOWNERDEAD) the caller has the lock, and its last holder died with it, so what
  * it guards may be half changed; told once. -EDEADLK this participant has it already. -EHOSTDOWN the
@@ -439,6 +488,14 @@ static inline int rackmem_lock_try_acquire(rackmem_lock *l)
 
 /* ---- Release -------------------------------------------------------------------------------- */
 
+/* The word is not what this participant left there: somebody waits, or has taken the lock away. */
+RACKMEM_COLD int rackmem_lock_release_slow_(rackmem_lock *l)
+{
+    if ((l->known & RACKMEM_LOCK_HOLDER_) != l->me)
+        return -112; /* EHOSTDOWN */
+    return rackmem_lock_hand_on_(l, l->me, 0);
+}
+
 /*
  * Releases the lock, to the one who asked first if somebody waits.
  *
@@ -450,19 +507,14 @@ static inline int rackmem_lock_release(rackmem_lock *l)
     if (RACKMEM_UNLIKELY(!l->is_held))
         return rackmem_set_last_error(-1, "this participant does not hold the lock"); /* EPERM */
     l->is_held = 0;
-    while (RACKMEM_LIKELY(!(l->known & RACKMEM_LOCK_CONTENDED_))) {
-        uint64_t free_word = l->known & RACKMEM_LOCK_ARRIVALS_;
-        int swapped = rackmem_lock_swap_(l, &l->known, free_word);
-        if (RACKMEM_LIKELY(swapped == 1)) {
-            l->known = free_word;
-            return 0;
-        }
-        if (swapped < 0)
-            return swapped;
-        if ((l->known & RACKMEM_LOCK_HOLDER_) != l->me)
-            return -112; /* EHOSTDOWN */
+    if (RACKMEM_LIKELY(!(l->known & RACKMEM_LOCK_CONTENDED_))) {
+        uint64_t word = l->known, free_word = word & RACKMEM_LOCK_ARRIVALS_;
+        int swapped = rackmem_lock_swap_(l, &word, free_word);
+        l->known = swapped == 1 ? free_word : word;
+        if (RACKMEM_LIKELY(swapped != 0))
+            return swapped == 1 ? 0 : swapped;
     }
-    return rackmem_lock_hand_on_(l, l->me, 0);
+    return rackmem_lock_release_slow_(l);
 }
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@
  *
  * Places are filled one after the other: who fills one has seen that all before it are filled, and
  * wins it from everyone else, so items and requests cannot be mixed. The state names the node that
- * writes, asks or answers. So if it is gone, the others know what it left: an unfinished item is
+ * writes, asks or answers. So if its process is gone, the others know what it left: an unfinished item is
  * passed over, a request that was being answered is made again by who made it, an answer that finds
  * nobody goes to the next request. Nothing is lost but what the lost had.
  *
@@ -46,10 +46,10 @@ extern "C" {
 /* What a place holds. A place whose lap is not the expected one has been passed. */
 enum rackmem_place_kind_ {
     RACKMEM_PLACE_EMPTY_ = 0,
-    RACKMEM_PLACE_WRITING_ = 1,   /* by the node in the address */
+    RACKMEM_PLACE_WRITING_ = 1,   /* by who gets answers at the address */
     RACKMEM_PLACE_ITEM_ = 2,
     RACKMEM_PLACE_REQUEST_ = 3,   /* to be answered at the address */
-    RACKMEM_PLACE_ANSWERING_ = 4  /* by the node in the address */
+    RACKMEM_PLACE_ANSWERING_ = 4  /* by who gets answers at the address */
 };
 
 /* Offsets of the words of a queue. Both numbers are hints, which lag behind. */
@@ -90,45 +90,6 @@ static inline size_t rackmem_mr_queue_bytes(uint32_t slots, uint32_t words)
 static inline size_t rackmem_mr_queue_response_bytes(uint32_t words)
 {
     return (size_t)rackmem_queue_lines_(words) * RACKMEM_LINE_BYTES;
-}
-
-/*
- * Opens an end of the queue at `home`, of `slots` (2 or more) items of `words` words: powers of two
- * up to RACKMEM_QUEUE_MAX_SLOTS and _WORDS, the same for all ends. Answers come to
- * `response_offset` of the own segment, in zeroed lines that no other end uses.
- *
- * -EINVAL size or an offset, or others have opened it with another size, -ERANGE area or response
- * leave the segment, -ENOMEM, and what operations on the home complete with.
- */
-static inline int rackmem_mr_queue_open(rackmem_mr_queue *q, rackmem_context *ctx, QP *qp,
-                                        rackmem_address home, uint32_t slots, uint32_t words,
-                                        uint64_t response_offset)
-{
-    size_t size_bytes = rackmem_mr_queue_bytes(slots, words);
-    if (size_bytes == 0)
-        return rackmem_set_last_error(-22, "a multiple-reader queue has a power of two of items, 2 to "
-                                           "65536, of a power of two of words, up to 64");
-    size_t response_bytes = rackmem_mr_queue_response_bytes(words);
-    if (response_offset % RACKMEM_LINE_BYTES)
-        return rackmem_set_last_error(-22, "a queue's answers come to a multiple of 64");
-    if (!rackmem_is_in_segment_(ctx, response_offset, response_bytes))
-        return rackmem_set_last_error(-34, "the queue's answers leave the segment"); /* ERANGE */
-    int error = rackmem_check_area_(qp, home, size_bytes);
-    if (error == 0)
-        error = rackmem_agree_(qp, rackmem_at(home.nid, home.offset + RACKMEM_MR_QUEUE_SHAPE_),
-                               UINT64_C(1) << 63 | (uint64_t)slots << 32 | words);
-    if (error != 0)
-        return error;
-    q->ctx = ctx;
-    q->qp = qp;
-    q->home = home;
-    q->response = rackmem_at(rackmem_nid(ctx), response_offset);
-    q->slots = slots;
-    q->words = words;
-    q->lines = rackmem_queue_lines_(words);
-    q->request = 0;
-    q->scratch = (unsigned char *)rackmem_alloc(ctx, response_bytes);
-    return q->scratch ? 0 : -12; /* ENOMEM */
 }
 
 /* ---- Places ------------------------------------------------------------------------------ */
@@ -264,6 +225,70 @@ static inline int rackmem_place_append_(rackmem_mr_queue *q, rackmem_place_ *pla
     }
 }
 
+/* ---- Opening ----------------------------------------------------------------------------- */
+
+/* Passes over what an end with this response address has left in an earlier life. */
+static inline int rackmem_mr_queue_inherit_(rackmem_mr_queue *q)
+{
+    for (uint64_t slot = 0; slot < q->slots; slot++) {
+        rackmem_place_ place;
+        int error = rackmem_place_look_(q, slot, &place);
+        if (error != 0)
+            return error;
+        /* The number of its lap, as far as the state tells, is enough to pass it. */
+        place.number += (place.state >> 46 & 0x7fff) * q->slots;
+        uint64_t kind = rackmem_place_kind_(place.state);
+        rackmem_address of = rackmem_place_address_(place.state);
+        if (kind == RACKMEM_PLACE_EMPTY_ || kind == RACKMEM_PLACE_ITEM_ || of.nid != q->response.nid ||
+            of.offset != q->response.offset)
+            continue;
+        int passed = rackmem_place_pass_(q, &place);
+        if (passed < 0)
+            return passed;
+    }
+    return 0;
+}
+
+/*
+ * Opens an end of the queue at `home`, of `slots` (2 or more) items of `words` words: powers of two
+ * up to RACKMEM_QUEUE_MAX_SLOTS and _WORDS, the same for all ends. Answers come to
+ * `response_offset` of the own segment, in zeroed lines that no other end uses. A process that takes the
+ * place of one that died opens the same ends: that clears up what it left.
+ *
+ * -EINVAL size or an offset, or others have opened it with another size, -ERANGE area or response
+ * leave the segment, -ENOMEM, and what operations on the home complete with.
+ */
+static inline int rackmem_mr_queue_open(rackmem_mr_queue *q, rackmem_context *ctx, QP *qp,
+                                        rackmem_address home, uint32_t slots, uint32_t words,
+                                        uint64_t response_offset)
+{
+    size_t size_bytes = rackmem_mr_queue_bytes(slots, words);
+    if (size_bytes == 0)
+        return rackmem_set_last_error(-22, "a multiple-reader queue has a power of two of items, 2 to "
+                                           "65536, of a power of two of words, up to 64");
+    size_t response_bytes = rackmem_mr_queue_response_bytes(words);
+    if (response_offset % RACKMEM_LINE_BYTES)
+        return rackmem_set_last_error(-22, "a queue's answers come to a multiple of 64");
+    if (!rackmem_is_in_segment_(ctx, response_offset, response_bytes))
+        return rackmem_set_last_error(-34, "the queue's answers leave the segment"); /* ERANGE */
+    int error = rackmem_check_area_(qp, home, size_bytes);
+    if (error == 0)
+        error = rackmem_agree_(qp, rackmem_at(home.nid, home.offset + RACKMEM_MR_QUEUE_SHAPE_),
+                               UINT64_C(1) << 63 | (uint64_t)slots << 32 | words);
+    if (error != 0)
+        return error;
+    q->ctx = ctx;
+    q->qp = qp;
+    q->home = home;
+    q->response = rackmem_at(rackmem_nid(ctx), response_offset);
+    q->slots = slots;
+    q->words = words;
+    q->lines = rackmem_queue_lines_(words);
+    q->request = 0;
+    q->scratch = (unsigned char *)rackmem_alloc(ctx, response_bytes);
+    return q->scratch ? rackmem_mr_queue_inherit_(q) : -12; /* ENOMEM */
+}
+
 /* ---- Put --------------------------------------------------------------------------------- */
 
 /* Stores an item in a place that is ours to write. */
@@ -288,8 +313,7 @@ static inline int rackmem_mr_queue_answer_(rackmem_mr_queue *q, rackmem_place_ *
                                            const void *item)
 {
     rackmem_address to = rackmem_place_address_(place->state);
-    int changed = rackmem_place_change_(q, place, RACKMEM_PLACE_ANSWERING_,
-                                        rackmem_at(q->response.nid, 0));
+    int changed = rackmem_place_change_(q, place, RACKMEM_PLACE_ANSWERING_, q->response);
     if (changed != 1)
         return changed;
     size_t bytes = rackmem_queue_pack_(q->scratch, item, q->words, place->number + 1);
@@ -320,8 +344,7 @@ static inline int rackmem_mr_queue_put(rackmem_mr_queue *q, const void *item)
                 return done == 1 ? 0 : done;
             continue;
         }
-        done = rackmem_place_append_(q, &place, tail, RACKMEM_PLACE_WRITING_,
-                                     rackmem_at(q->response.nid, 0));
+        done = rackmem_place_append_(q, &place, tail, RACKMEM_PLACE_WRITING_, q->response);
         if (done < 0)
             return done;
         if (done == 1) {
@@ -367,7 +390,7 @@ static inline int rackmem_mr_queue_linger_(rackmem_mr_queue *q, rackmem_place_ *
     int error = rackmem_sleep_until(q->ctx, rackmem_never_, 0, -1, 1);
     if (error != -110) /* ETIMEDOUT */
         return error;
-    if (writer == q->response.nid || !rackmem_is_gone_(q->ctx, writer))
+    if (!rackmem_is_unreachable_(q->qp, writer))
         return 0;
     int passed = rackmem_place_pass_(q, place);
     return passed < 0 ? passed : 0;
@@ -430,11 +453,11 @@ static inline int rackmem_mr_queue_watch_(rackmem_mr_queue *q)
     int error = rackmem_place_look_(q, q->request - 1, &place);
     if (error != 0)
         return error;
-    if (rackmem_place_lead_(q, place.state, place.number) != 0) /* then the answer has come before */
-        return rackmem_mr_queue_is_answered_(q) ? 0 : -112; /* EHOSTDOWN: taken for lost */
+    if (rackmem_place_lead_(q, place.state, place.number) != 0) /* an answer has come before, or none */
+        return !rackmem_mr_queue_is_answered_(q);
     int by = rackmem_place_address_(place.state).nid;
     if (rackmem_place_kind_(place.state) == RACKMEM_PLACE_ANSWERING_) {
-        if (by == q->response.nid || !rackmem_is_gone_(q->ctx, by) || rackmem_mr_queue_is_answered_(q))
+        if (!rackmem_is_unreachable_(q->qp, by) || rackmem_mr_queue_is_answered_(q))
             return 0;
         return rackmem_place_pass_(q, &place);
     }

@@ -19,6 +19,9 @@ extern "C" {
 /* Between two looks of a sleeper at who is still there, in ms. */
 #define RACKMEM_WATCH_MS 20
 
+/* What is seldom done must not make what is often done save registers for it. */
+#define RACKMEM_COLD static __attribute__((noinline, cold, unused))
+
 /* A place in a node's segment. */
 typedef struct rackmem_address {
     int nid; /* below 0: nowhere */
@@ -72,6 +75,18 @@ RACKMEM_INLINE uint64_t *rackmem_own_word_(const rackmem_context *ctx, uint64_t 
     return (uint64_t *)(void *)((unsigned char *)rackmem_segment(ctx) + offset);
 }
 
+/* Leaves the core to others for a moment, as far as it can. */
+RACKMEM_INLINE void rackmem_pause_(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
 /* Writes one word, from the queue pair's own memory. */
 RACKMEM_INLINE int rackmem_put_word_(QP *qp, rackmem_address at, uint64_t word)
 {
@@ -84,6 +99,14 @@ RACKMEM_INLINE int rackmem_put_word_(QP *qp, rackmem_address at, uint64_t word)
 RACKMEM_INLINE int rackmem_gone_(int error)
 {
     return error == -2 ? -112 : error; /* EHOSTDOWN */
+}
+
+/* Whether operations on node nid fail because its process is gone. Unlike those who watch a node
+ * (rackmem_sleep_until), this sees one that has come back. */
+static inline int rackmem_is_unreachable_(QP *qp, int nid)
+{
+    uint64_t word;
+    return rackmem_gone_(rmc_read(qp, nid, 0, &word, sizeof word)) == -112; /* EHOSTDOWN */
 }
 
 static inline int rackmem_never_(void *arg)

@@ -21,7 +21,7 @@ enum {
     TREE = 192,
     COPY_COUNTER = 320,
     COPY_FLAG = 384,
-    LOCK_FLAG = 392,
+    LOCK_FLAG = 400,
     GUARDED = 448, /* what the lock guards */
     RESPONSE = 512,
     WORD_QUEUE = 1024,
@@ -101,7 +101,6 @@ void test_copy(rack *r)
 {
     static const uint64_t sizes[] = {1, 64, 70, 1000, COPY_BYTES};
     rackmem_copier c;
-    QP *qp;
     int before = (r->nid + r->nodes - 1) % r->nodes, behind = (r->nid + 1) % r->nodes;
     unsigned char *from = r->segment + r->sync_offset + COPY_FROM;
     const unsigned char *to = r->segment + r->sync_offset + COPY_TO;
@@ -109,8 +108,7 @@ void test_copy(rack *r)
     uint64_t sum = 0, at = 5;
     for (int i = 0; i < 16384; i++)
         from[i] = (unsigned char)(i * 7 + r->nid * 31);
-    CHECK(rackmem_qp_create(r->ctx, 4, &qp) == 0);
-    CHECK(rackmem_copier_open(&c, r->ctx, qp) == 0);
+    CHECK(rackmem_copier_open(&c, r->ctx, r->qp) == 0);
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         sum += sizes[i];
     open_counter(r, COPY_COUNTER, 0, 1,
@@ -132,7 +130,6 @@ void test_copy(rack *r)
             CHECK(to[n + i] == (unsigned char)((int)n * 7 + writer * 31));
         at += sizes[i];
     }
-    rackmem_qp_destroy(qp);
 }
 
 static void make_item(uint64_t item[WORDS], int nid, uint64_t number)
@@ -321,7 +318,7 @@ void test_sync_errors(rack *r)
     refuse_counters(r);
     refuse_queues(r);
     is_refused(rackmem_lock_open(&l, r->ctx, r->qp, place(r, 0, LOCK), 0, 0), -22, "1 to 1024");
-    is_refused(rackmem_lock_open(&l, r->ctx, r->qp, place(r, 0, LOCK), 2, 4), -22, "8 aligned");
+    is_refused(rackmem_lock_open(&l, r->ctx, r->qp, place(r, 0, LOCK), 2, 4), -22, "16 bytes");
     is_refused(rackmem_lock_open(&l, r->ctx, r->qp, place(r, 0, LOCK), 2, end), -34, "leaves");
     is_refused(rackmem_lock_open(&l, r->ctx, r->qp, rackmem_at(0, end), 2, 0), -34, "leaves");
     is_refused(rackmem_counter_barrier_open(&b, r->ctx, r->qp, 0, 0, 0), -22, "1 to 65536");

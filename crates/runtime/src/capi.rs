@@ -455,6 +455,11 @@ pub unsafe extern "C" fn rackmem_set_last_error(error: c_int, text: *const c_cha
     error
 }
 
+/// The text of the calling thread's last failed call.
+pub(crate) fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
+}
+
 /// See `rackmem/runtime.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackmem_last_error() -> *const c_char {

@@ -86,6 +86,7 @@ fn constants(table: &mut Table) {
     table.add("RACKMEM_SLOT_BUSY", 1);
     table.add("RACKMEM_SLOT_DONE", 2);
     table.add("RACKMEM_PROGRESS_DEFAULT", 0);
+    table.add("RACKMEM_MAPPING_LIVE", rackmem::shm::segment::State::Live as u32);
     for op in Op::ALL {
         let name = match op {
             Op::Nop => "NOP",
@@ -128,7 +129,6 @@ fn layouts(table: &mut Table) {
     table.add("sizeof(rackmem_engine)", size_of::<Engine>() as u64);
     table.add("sizeof(rackmem_open_args)", size_of::<OpenArgs>() as u64);
     table.add("sizeof(rackmem_mapping)", size_of::<CMapping>() as u64);
-    table.add("RACKMEM_MAPPING_LIVE", rackmem::shm::segment::State::Live as u32);
     macro_rules! offsets {
         ($c:literal, $rust:ty, $($member:ident)*) => {
             $(table.add(
