@@ -270,8 +270,8 @@ static inline __attribute__((always_inline)) double measure_alone(bench *b, oper
     return seconds;
 }
 
-/* Both at once, as fast as they can: seconds of one operation, of either. Who is done early waits for
- * the other, so it does not help to be unfair. */
+/* Both at once, as fast as they can: seconds of one operation, of either. Who is done early waits
+ * for the other, so it does not help to be unfair. */
 static inline __attribute__((always_inline)) double measure_contended(bench *b, operation run)
 {
     enum { TURNS = 5000 };
@@ -290,32 +290,80 @@ static inline __attribute__((always_inline)) double measure_contended(bench *b, 
     return samples_quantile(samples, b->samples, 0.5);
 }
 
-/* A figure, that of the C library, and how many times that is of it: below 1 is ahead. */
-static void row_beside(const bench *b, const char *metric, double ours, const char *pthread_metric,
-                       double theirs)
+/* One of ours and what it is set against, each as seconds of an operation. */
+typedef struct rivals {
+    const char *metric;
+    const char *peer_metric;
+    double (*measure)(bench *b);
+    double (*measure_peer)(bench *b);
+} rivals;
+
+static double lock_alone(bench *b)
 {
+    return measure_alone(b, lock_pair);
+}
+
+static double mutex_alone(bench *b)
+{
+    return measure_alone(b, mutex_pair);
+}
+
+static double lock_contended(bench *b)
+{
+    return measure_contended(b, lock_pair);
+}
+
+static double mutex_contended(bench *b)
+{
+    return measure_contended(b, mutex_pair);
+}
+
+static double barrier_of_two(bench *b)
+{
+    return measure_counted(b, barrier, 0, count_for(8));
+}
+
+static double pthread_barrier_of_two(bench *b)
+{
+    return measure_counted(b, pthread_barrier, 0, count_for(8) / 20); /* it sleeps */
+}
+
+/* A figure, that of the peer, and how many times that is of it (below 1 is ahead): medians of
+ * measurements in turn, so that a busy moment hits either. */
+static void row_beside(bench *b, const rivals *r)
+{
+    enum { ROUNDS = 5 };
+    double ours[ROUNDS], theirs[ROUNDS], ratios[ROUNDS];
     char ratio[64];
-    row_us(b, metric, 0, ours);
+    for (int round = 0; round < ROUNDS; round++) {
+        ours[round] = r->measure(b);
+        theirs[round] = b->pthreads ? r->measure_peer(b) : 0;
+        ratios[round] = ours[round] / theirs[round];
+    }
+    if (b->error != 0)
+        return;
+    samples_sort(ours, ROUNDS);
+    row_us(b, r->metric, 0, samples_quantile(ours, ROUNDS, 0.5));
     if (!b->pthreads)
         return;
-    snprintf(ratio, sizeof ratio, "%s_ratio", metric);
-    row_us(b, pthread_metric, 0, theirs);
-    row(b, ratio, 0, ours / theirs, "x pthread");
+    samples_sort(theirs, ROUNDS);
+    samples_sort(ratios, ROUNDS);
+    snprintf(ratio, sizeof ratio, "%s_ratio", r->metric);
+    row_us(b, r->peer_metric, 0, samples_quantile(theirs, ROUNDS, 0.5));
+    row(b, ratio, 0, samples_quantile(ratios, ROUNDS, 0.5), "x pthread");
 }
 
 static void synchronisation(bench *b)
 {
-    int has_peer = b->pthreads != NULL;
-    double ours = measure_alone(b, lock_pair);
-    double theirs = has_peer ? measure_alone(b, mutex_pair) : 0;
-    row_beside(b, "lock_uncontended", ours, "pthread_mutex_uncontended", theirs);
-    ours = measure_contended(b, lock_pair);
-    theirs = has_peer ? measure_contended(b, mutex_pair) : 0;
-    row_beside(b, "lock_contended", ours, "pthread_mutex_contended", theirs);
-    ours = measure_counted(b, barrier, 0, count_for(8));
-    theirs = has_peer ? measure_counted(b, pthread_barrier, 0, count_for(8)) : 0;
-    row_beside(b, "barrier", ours, "pthread_barrier", theirs);
-    row_us(b, "counter_barrier", 0, measure_counted(b, counter_barrier, 0, count_for(8)));
+    static const rivals all[] = {
+        {"lock_uncontended", "pthread_mutex_uncontended", lock_alone, mutex_alone},
+        {"lock_contended", "pthread_mutex_contended", lock_contended, mutex_contended},
+        {"barrier", "pthread_barrier", barrier_of_two, pthread_barrier_of_two},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && b->error == 0; i++)
+        row_beside(b, &all[i]);
+    if (b->error == 0)
+        row_us(b, "counter_barrier", 0, measure_counted(b, counter_barrier, 0, count_for(8)));
 }
 
 /* Reads of what the peer's core has written since the last one: no copy is cached here. Each is

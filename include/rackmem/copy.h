@@ -1,14 +1,16 @@
 /*
- * Copies between any two places of the rack, with acknowledgements (CINI §2.2, RDMA-copy, and §2.5).
+ * Copies between any two places of the rack, with acknowledgements (CINI §3.3, RDMA-copy, and
+ * §2.5).
  *
  *     rackmem_copier c;
  *     int err = rackmem_copier_open(&c, ctx, qp);
- *     err = rackmem_copy(&c, rackmem_at(1, to), rackmem_at(2, from), bytes, rackmem_at(3, counter));
+ *     err = rackmem_copy(&c, rackmem_at(1, to), rackmem_at(2, from), bytes, rackmem_at(3,
+ * counter));
  *     ...
  *     err = rackmem_copier_flush(&c);
  *
- * A copy is under way when rackmem_copy returns. Once a part of it is in place, its size in bytes is
- * added to the acknowledgement counter, a rackmem_counter anywhere in the rack. So whoever owns
+ * A copy is under way when rackmem_copy returns. Once a part of it is in place, its size in bytes
+ * is added to the acknowledgement counter, a rackmem_counter anywhere in the rack. So whoever owns
  * that counter (issuer, receiver, a third node) waits for a set of transfers of any size by loading
  * it with minus the sum of the sizes; in which order the parts arrive does not matter.
  *
@@ -53,7 +55,8 @@ typedef struct rackmem_copier {
     rackmem_copy_part_ parts[MAX_WQ_SIZE];
 } rackmem_copier;
 
-/* Opens a copier on a queue pair without outstanding operations; it uses qp->callback_arg. -ENOMEM. */
+/* Opens a copier on a queue pair without outstanding operations; it uses qp->callback_arg. -ENOMEM.
+ */
 static inline int rackmem_copier_open(rackmem_copier *c, rackmem_context *ctx, QP *qp)
 {
     c->ctx = ctx;
@@ -96,12 +99,14 @@ static inline void rackmem_copy_post_(rackmem_copier *c, int slot, const rackmem
     mine->stage = RACKMEM_COPY_PLACING;
     c->busy++;
     if (from.nid == own) {
-        rmc_write_async(c->qp, slot, part->to.nid, part->to.offset, segment + from.offset, part->bytes);
+        rmc_write_async(c->qp, slot, part->to.nid, part->to.offset, segment + from.offset,
+                        part->bytes);
     } else if (part->to.nid == own) {
         rmc_read_async(c->qp, slot, from.nid, from.offset, segment + part->to.offset, part->bytes);
     } else {
         mine->stage = RACKMEM_COPY_FETCHING;
-        rmc_read_async(c->qp, slot, from.nid, from.offset, rackmem_copy_buffer_(c, slot), part->bytes);
+        rmc_read_async(c->qp, slot, from.nid, from.offset, rackmem_copy_buffer_(c, slot),
+                       part->bytes);
     }
 }
 
@@ -150,7 +155,8 @@ static inline int rackmem_check_copy_(const rackmem_copier *c, rackmem_address t
     if (!rackmem_is_packable_(to) || !rackmem_is_packable_(from))
         return rackmem_set_last_error(-22, "a copy goes from a node's segment to a node's segment");
     if (acknowledged.nid >= 0 && acknowledged.offset % RACKMEM_LINE_BYTES)
-        return rackmem_set_last_error(-22, "a copy is acknowledged to a counter, at a multiple of 64");
+        return rackmem_set_last_error(-22,
+                                      "a copy is acknowledged to a counter, at a multiple of 64");
     if ((to.nid == own && !rackmem_is_in_segment_(c->ctx, to.offset, bytes)) ||
         (from.nid == own && !rackmem_is_in_segment_(c->ctx, from.offset, bytes)))
         return rackmem_set_last_error(-34, "a copy leaves the own segment"); /* ERANGE */

@@ -1,23 +1,25 @@
 /*
- * Counter with notification (CINI §2.3): a line of a node's segment to which anybody adds, and
+ * Counter with notification (CINI §3.3): a line of a node's segment to which anybody adds, and
  * which, when it becomes zero, is loaded anew and sends a word to up to four addresses.
  *
  *     rackmem_notification told = {RACKMEM_NOTIFY_FLAG, {0, flag_offset}};
  *     rackmem_counter_config config = {-3, -3, 1, &told, 1};            // three arrivals
  *     int err = rackmem_counter_open(ctx, offset, &config);             // its node, once
  *     err = rackmem_counter_add(qp, rackmem_at(0, offset), 1);          // anybody
- *     err = rackmem_flag_wait(ctx, qp, flag_offset, -1, NULL);          // node 0, once all have come
+ *     err = rackmem_flag_wait(ctx, qp, flag_offset, -1, NULL);          // node 0, once all have
+ * come
  *
  * An episode ends when the sum of what was added since its beginning brings the counter from its
  * reset value to exactly zero: then it fires, once. What is added later counts for the next one.
  *
  * Adding, finding zero and loading anew are one step in the paper's hardware, and two here: a
- * fetch-and-add of the amount, and, by whoever made it zero, one of the reset value -N. In between the
- * counter shows what was added for the next episode, from zero up instead of from -N; any number of
- * episodes may end before a reload takes place, so it may show any multiple of N too much. Each
- * adder learns from the fetch-and-add what it found, and so, modulo N, what the hardware would have
- * shown: it fires if that and its amount are zero. Nobody waits for anybody, and an adder that dies
- * before it reloads takes the notifications of its episode with it and nothing else.
+ * fetch-and-add of the amount, and, by whoever made it zero, one of the reset value -N. In between
+ * the counter shows what was added for the next episode, from zero up instead of from -N; any
+ * number of episodes may end before a reload takes place, so it may show any multiple of N too
+ * much. Each adder learns from the fetch-and-add what it found, and so, modulo N, what the hardware
+ * would have shown: it fires if that and its amount are zero. Nobody waits for anybody, and an
+ * adder that dies before it reloads takes the notifications of its episode with it and nothing
+ * else.
  */
 #ifndef RACKMEM_COUNTER_H
 #define RACKMEM_COUNTER_H
@@ -50,7 +52,8 @@ typedef struct rackmem_notification {
 /* What a counter is made of. */
 typedef struct rackmem_counter_config {
     int64_t value; /* to begin with; Q-05: the reset value is the usual choice */
-    int64_t reset; /* loaded after zero: 0 or below; 0: nothing is loaded, and adders may subtract */
+    int64_t
+        reset; /* loaded after zero: 0 or below; 0: nothing is loaded, and adders may subtract */
     uint64_t word; /* what is sent */
     const rackmem_notification *notifications;
     int count; /* of these */

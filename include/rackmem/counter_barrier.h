@@ -1,5 +1,5 @@
 /*
- * Barrier of any number of threads on all nodes of a run, made of counters (CINI §2.6).
+ * Barrier of any number of threads on all nodes of a run, made of counters (CINI §5.3).
  *
  *     rackmem_counter_barrier b;
  *     int err = rackmem_counter_barrier_open(&b, ctx, qp, offset, threads, thread);
@@ -9,16 +9,18 @@
  *         err = rackmem_counter_barrier_wait(&b);
  *     }
  *
- * Which barrier when: rackmem_barrier (barrier.h) is the one to begin with. It has one thread of each
- * node write to all other nodes: one step, so it is the faster one among few nodes; it needs nothing
- * to be set up by others, takes any subset, and members may leave as soon as they have passed. This
- * one is for several threads of a node, and for many nodes: n participants do some 3 n operations
- * instead of n (n - 1), and each has a handful of them to do, in log4 n steps up and as many down.
+ * Which barrier when: rackmem_barrier (barrier.h) is the one to begin with. It has one thread of
+ * each node write to all other nodes: one step, so it is the faster one among few nodes; it needs
+ * nothing to be set up by others, takes any subset, and members may leave as soon as they have
+ * passed. This one is for several threads of a node, and for many nodes: n participants do some 3 n
+ * operations instead of n (n - 1), and each has a handful of them to do, in log4 n steps up and as
+ * many down.
  *
- * Up: four participants share a counter, which notifies that of four such groups, up to a root. With
- * four participants or fewer the root is all there is, and its notifications are their flags. Down: the
- * root raises the flags of the first participants of its groups, and who finds its flag raised raises
- * those below it: in software nobody else could, so the flags stand for the paper's broadcast counters.
+ * Up: four participants share a counter, which notifies that of four such groups, up to a root.
+ * With four participants or fewer the root is all there is, and its notifications are their flags.
+ * Down: the root raises the flags of the first participants of its groups, and who finds its flag
+ * raised raises those below it: in software nobody else could, so the flags stand for the paper's
+ * broadcast counters.
  *
  * The counters are in the memory of the participants: none may leave the context before all have
  * passed for the last time (which a rackmem_barrier tells).
@@ -89,7 +91,8 @@ static inline int rackmem_counter_barrier_counter_(const rackmem_counter_barrier
     rackmem_counter_config config = {0, 0, 1, notifications, 0};
     uint32_t stride = rackmem_counter_barrier_stride_(level), below = 0;
     int is_root = level + 1 == b->levels;
-    for (uint32_t p = b->me; below < RACKMEM_COUNTER_BARRIER_FAN && p < b->participants; p += stride) {
+    for (uint32_t p = b->me; below < RACKMEM_COUNTER_BARRIER_FAN && p < b->participants;
+         p += stride) {
         notifications[below].kind = RACKMEM_NOTIFY_FLAG;
         notifications[below++].at = rackmem_counter_barrier_line_(b, p, 0);
     }
@@ -105,13 +108,14 @@ static inline int rackmem_counter_barrier_counter_(const rackmem_counter_barrier
 }
 
 /*
- * Opens the barrier of `threads` participants on each node of the run as the `thread`-th of this node,
- * from 0. Nobody may wait before all have opened.
+ * Opens the barrier of `threads` participants on each node of the run as the `thread`-th of this
+ * node, from 0. Nobody may wait before all have opened.
  *
  * -EINVAL threads, thread or offset, -ERANGE the area leaves the segment.
  */
-static inline int rackmem_counter_barrier_open(rackmem_counter_barrier *b, rackmem_context *ctx, QP *qp,
-                                               uint64_t area_offset, int threads, int thread)
+static inline int rackmem_counter_barrier_open(rackmem_counter_barrier *b, rackmem_context *ctx,
+                                               QP *qp, uint64_t area_offset, int threads,
+                                               int thread)
 {
     int nodes = rackmem_nodes(ctx);
     b->ctx = ctx;
@@ -156,8 +160,8 @@ static inline int rackmem_counter_barrier_release_(rackmem_counter_barrier *b)
 }
 
 /*
- * Returns when all participants have called it as often as this one. 0, or -EHOSTDOWN once a node is
- * lost or has left; whether others passed is then unknown.
+ * Returns when all participants have called it as often as this one. 0, or -EHOSTDOWN once a node
+ * is lost or has left; whether others passed is then unknown.
  */
 static inline int rackmem_counter_barrier_wait(rackmem_counter_barrier *b)
 {

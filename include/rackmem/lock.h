@@ -1,5 +1,5 @@
 /*
- * Lock for any threads of any nodes: who waits is served in turn (CINI §2.6).
+ * Lock for any threads of any nodes: who waits is served in turn (CINI §5.3).
  *
  *     rackmem_lock l;
  *     int err = rackmem_lock_open(&l, ctx, qp, rackmem_at(0, offset), 16, flag_offset);
@@ -8,28 +8,28 @@
  *         ...                                   // repair what the lock guards; the lock is ours
  *     err = rackmem_lock_release(&l);
  *
- * The paper's lock is a multiple-reader queue that holds one token: who acquires reads the queue, and
- * waits in it as a request with a response address; who releases writes the token back, to the
+ * The paper's lock is a multiple-reader queue that holds one token: who acquires reads the queue,
+ * and waits in it as a request with a response address; who releases writes the token back, to the
  * request that came first. This is that queue for the one case of a token, which says nothing but
  * that it is there: the queue's state, and who has the token, are one word. So a lock that is
- * free is had by one compare-and-swap and given back by one, and the holder is known in that very step.
- * Requests stand in a table, each participant's in a place of its own, with a ticket that says which
- * came first: one that dies leaves no hole in a ring for others to stumble over.
+ * free is had by one compare-and-swap and given back by one, and the holder is known in that very
+ * step. Requests stand in a table, each participant's in a place of its own, with a ticket that
+ * says which came first: one that dies leaves no hole in a ring for others to stumble over.
  *
  * Where the home's segment is mapped, the word is changed by the processor, and who finds the lock
  * taken looks again for some microseconds before it makes its request: a lock that is held for
  * less than it takes to hand it over is then taken up by whoever is there. Nobody is overtaken
  * once its request stands: from then on the lock goes from hand to hand.
  *
- * The word alone says who holds the lock. Whoever finds that its holder is gone (a waiter looks every
- * RACKMEM_WATCH_MS) hands it to the next in turn by a compare-and-swap in the holder's place, and
- * that one learns of it: RACKMEM_OWNER_DIED. The flag by which a waiter is woken is a hint.
+ * The word alone says who holds the lock. Whoever finds that its holder is gone (a waiter looks
+ * every RACKMEM_WATCH_MS) hands it to the next in turn by a compare-and-swap in the holder's place,
+ * and that one learns of it: RACKMEM_OWNER_DIED. The flag by which a waiter is woken is a hint.
  */
 #ifndef RACKMEM_LOCK_H
 #define RACKMEM_LOCK_H
 
+#include "lock_table.h"
 #include "queue.h"
-#include "wait.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,53 +47,12 @@ extern "C" {
 #define RACKMEM_LOCK_PAUSES 8
 #endif
 
-/* Bytes of a participant's flag: what is raised, and behind it the participant's number, by which others
- * tell it from a process that has taken its node's place. */
+/* Bytes of a participant's flag: what is raised, and behind it the participant's number, by which
+ * others tell it from a process that has taken its node's place. */
 #define RACKMEM_LOCK_FLAG_BYTES 16
 
 /* Most participants of a lock. */
 #define RACKMEM_LOCK_MAX_PARTICIPANTS 1024
-
-/*
- * The word of a lock: holder 16 (participant + 1; 0: free) | is contended 1 | has been orphaned 1 |
- * arrivals 46. Every request that joins the table counts as an arrival afterwards, so that nobody
- * who has looked at the table before can change the word any more.
- */
-#define RACKMEM_LOCK_HOLDER_ UINT64_C(0xffff)
-#define RACKMEM_LOCK_CONTENDED_ (UINT64_C(1) << 16)
-#define RACKMEM_LOCK_ORPHANED_ (UINT64_C(1) << 17)
-#define RACKMEM_LOCK_ARRIVAL_ (UINT64_C(1) << 18)
-#define RACKMEM_LOCK_ARRIVALS_ (~(RACKMEM_LOCK_ARRIVAL_ - 1))
-
-/* Offsets of a lock's words: the table follows, and then where each participant's flag is. */
-enum {
-    RACKMEM_LOCK_WORD_ = 0,
-    RACKMEM_LOCK_TICKETS_ = 8, /* given out, ever */
-    RACKMEM_LOCK_OPENED_ = 16, /* participants, ever */
-    RACKMEM_LOCK_SHAPE_ = 24,
-    RACKMEM_LOCK_REQUESTS_ = 32 /* ticket of each participant that waits, else 0 */
-};
-
-/* A participant, used by one thread at a time. Its members are private. */
-typedef struct rackmem_lock {
-    rackmem_context *ctx;
-    QP *qp;
-    rackmem_address home;
-    unsigned char *memory; /* the home's, if this process has it mapped: for atomics without an engine */
-    const uint32_t *memory_state;
-    uint64_t *requests; /* local buffer: a copy of the table */
-    uint64_t *flag;     /* ticket * 2 + is orphaned: raised for this participant; its number */
-    uint64_t known;     /* the word as it was last */
-    uint64_t ticket;    /* of this participant's request */
-    uint32_t participants;
-    uint32_t me;        /* participant + 1 */
-    int is_held;
-} rackmem_lock;
-
-RACKMEM_INLINE uint64_t rackmem_lock_flags_offset_(uint32_t participants)
-{
-    return (RACKMEM_LOCK_REQUESTS_ + 8 * (uint64_t)participants + 63) & ~UINT64_C(63);
-}
 
 /* Size of the area of a lock of at most so many participants, in bytes; 0: too many, or none. */
 static inline size_t rackmem_lock_bytes(uint32_t participants)
@@ -104,104 +63,20 @@ static inline size_t rackmem_lock_bytes(uint32_t participants)
            ~(size_t)63;
 }
 
-/* ---- Words at home: by the processor where they are mapped, else by operations ----------------- */
-
-RACKMEM_INLINE uint64_t *rackmem_lock_mapped_(const rackmem_lock *l, uint64_t which)
-{
-    return (uint64_t *)(void *)(l->memory + which);
-}
-
-RACKMEM_INLINE int rackmem_lock_is_lost_(const rackmem_lock *l)
-{
-    return __atomic_load_n(l->memory_state, __ATOMIC_RELAXED) != RACKMEM_MAPPING_LIVE;
-}
-
-/* Compare-and-swap of the lock's word against *expected, which becomes what it was. 1: swapped, 0: not,
- * else an error. */
-RACKMEM_INLINE int rackmem_lock_swap_(rackmem_lock *l, uint64_t *expected, uint64_t desired)
-{
-    uint64_t old = *expected;
-    if (RACKMEM_LIKELY(l->memory != 0)) {
-        if (RACKMEM_UNLIKELY(rackmem_lock_is_lost_(l)))
-            return -112; /* EHOSTDOWN */
-        return __atomic_compare_exchange_n(rackmem_lock_mapped_(l, RACKMEM_LOCK_WORD_), expected,
-                                           desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    }
-    int error = rmc_compare_and_swap(l->qp, l->home.nid, l->home.offset + RACKMEM_LOCK_WORD_, old,
-                                     desired, expected);
-    return error != 0 ? rackmem_gone_(error) : *expected == old;
-}
-
-static inline int rackmem_lock_load_(rackmem_lock *l, uint64_t *word)
-{
-    if (l->memory == 0)
-        return rackmem_gone_(rmc_read(l->qp, l->home.nid, l->home.offset, word, sizeof *word));
-    *word = __atomic_load_n(rackmem_lock_mapped_(l, RACKMEM_LOCK_WORD_), __ATOMIC_ACQUIRE);
-    return rackmem_lock_is_lost_(l) ? -112 : 0; /* EHOSTDOWN */
-}
-
-static inline int rackmem_lock_add_(rackmem_lock *l, uint64_t which, uint64_t *old)
-{
-    if (l->memory == 0)
-        return rackmem_gone_(
-            rmc_fetch_and_add(l->qp, l->home.nid, l->home.offset + which, 1, old));
-    *old = __atomic_fetch_add(rackmem_lock_mapped_(l, which), 1, __ATOMIC_RELAXED);
-    return 0;
-}
-
-static inline int rackmem_lock_store_(rackmem_lock *l, uint64_t which, uint64_t word)
-{
-    if (l->memory == 0)
-        return rackmem_gone_(
-            rackmem_put_word_(l->qp, rackmem_at(l->home.nid, l->home.offset + which), word));
-    __atomic_store_n(rackmem_lock_mapped_(l, which), word, __ATOMIC_RELEASE);
-    return 0;
-}
-
-/* Copies the table of requests. */
-static inline int rackmem_lock_look_(rackmem_lock *l)
-{
-    if (l->memory == 0)
-        return rackmem_gone_(rmc_read(l->qp, l->home.nid, l->home.offset + RACKMEM_LOCK_REQUESTS_,
-                                      l->requests, 8 * (size_t)l->participants));
-    const uint64_t *table = rackmem_lock_mapped_(l, RACKMEM_LOCK_REQUESTS_);
-    for (uint32_t i = 0; i < l->participants; i++)
-        l->requests[i] = __atomic_load_n(&table[i], __ATOMIC_ACQUIRE);
-    return 0;
-}
-
-RACKMEM_INLINE uint64_t rackmem_lock_request_of_(uint32_t participant)
-{
-    return RACKMEM_LOCK_REQUESTS_ + 8 * (uint64_t)(participant - 1);
-}
-
-/* Where the flag of a participant is. */
-static inline int rackmem_lock_flag_of_(rackmem_lock *l, uint32_t participant, rackmem_address *flag)
-{
-    uint64_t packed = 0;
-    uint64_t which = rackmem_lock_flags_offset_(l->participants) + 8 * (uint64_t)(participant - 1);
-    int error = 0;
-    if (l->memory)
-        packed = __atomic_load_n(rackmem_lock_mapped_(l, which), __ATOMIC_ACQUIRE);
-    else
-        error = rmc_read(l->qp, l->home.nid, l->home.offset + which, &packed, sizeof packed);
-    *flag = rackmem_unpack_(packed);
-    return rackmem_gone_(error);
-}
-
 /* ---- Opening ------------------------------------------------------------------------------ */
 
 static inline int rackmem_lock_join_(rackmem_lock *l, uint64_t flag_offset)
 {
     uint64_t place;
-    int error = rackmem_agree_(
-        l->qp, rackmem_at(l->home.nid, l->home.offset + RACKMEM_LOCK_SHAPE_), l->participants);
+    int error = rackmem_agree_(l->qp, rackmem_at(l->home.nid, l->home.offset + RACKMEM_LOCK_SHAPE_),
+                               l->participants);
     if (error == 0)
         error = rackmem_lock_add_(l, RACKMEM_LOCK_OPENED_, &place);
     if (error != 0)
         return error;
     if (place >= l->participants)
-        return rackmem_set_last_error(-28, "the lock has all its participants already"); /* ENOSPC */
+        return rackmem_set_last_error(-28,
+                                      "the lock has all its participants already"); /* ENOSPC */
     l->me = (uint32_t)place + 1;
     __atomic_store_n(&l->flag[1], l->me, __ATOMIC_RELEASE);
     return rackmem_lock_store_(l, rackmem_lock_flags_offset_(l->participants) + 8 * place,
@@ -210,9 +85,9 @@ static inline int rackmem_lock_join_(rackmem_lock *l, uint64_t flag_offset)
 
 /*
  * Joins the lock at `home` as one of at most `participants`, of which every open counts, for good.
- * `flag_offset` is of RACKMEM_LOCK_FLAG_BYTES in this node's segment, for this participant alone. The
- * area (rackmem_lock_bytes) and the flag start zeroed and are used for nothing else; nobody has to
- * wait for others to open.
+ * `flag_offset` is of RACKMEM_LOCK_FLAG_BYTES in this node's segment, for this participant alone.
+ * The area (rackmem_lock_bytes) and the flag start zeroed and are used for nothing else; nobody has
+ * to wait for others to open.
  *
  * -EINVAL participants or an offset, or others have opened it for another number, -ERANGE area or
  * flag leave the segment, -ENOSPC it has its participants, -ENOMEM, or as operations on the home.
@@ -245,97 +120,19 @@ static inline int rackmem_lock_open(rackmem_lock *l, rackmem_context *ctx, QP *q
     l->known = 0;
     l->ticket = 0;
     l->participants = participants;
-    l->is_held = 0;
     return l->requests ? rackmem_lock_join_(l, flag_offset) : -12; /* ENOMEM */
-}
-
-/* ---- Handing over --------------------------------------------------------------------------- */
-
-/* The participant among the requests whose ticket is the lowest, but for `except`; 0: none. *more:
- * whether there are others. */
-static inline uint32_t rackmem_lock_first_(const uint64_t *requests, uint32_t participants,
-                                           uint32_t except, int *more)
-{
-    uint32_t first = 0, count = 0;
-    for (uint32_t i = 0; i < participants; i++) {
-        if (requests[i] == 0 || i + 1 == except)
-            continue;
-        count++;
-        if (first == 0 || requests[i] < requests[first - 1])
-            first = i + 1;
-    }
-    *more = count > 1;
-    return first;
-}
-
-/* The word once `holder` has lost the lock to `next`. */
-RACKMEM_INLINE uint64_t rackmem_lock_handed_(uint64_t word, uint32_t next, int more, int is_orphaned)
-{
-    return (word & RACKMEM_LOCK_ARRIVALS_) | next | (more ? RACKMEM_LOCK_CONTENDED_ : 0) |
-           (is_orphaned && next ? RACKMEM_LOCK_ORPHANED_ : 0);
-}
-
-/* Wakes the new holder. What it learns from is the word, sooner or later; this makes it sooner. */
-static inline int rackmem_lock_wake_(rackmem_lock *l, uint32_t next, uint64_t ticket, int is_orphaned)
-{
-    rackmem_address flag;
-    int error = rackmem_lock_flag_of_(l, next, &flag);
-    if (error != 0)
-        return error;
-    return rackmem_gone_(rackmem_put_word_(l->qp, flag, ticket << 1 | (is_orphaned ? 1 : 0)));
-}
-
-/*
- * Hands the lock on from `holder`, which is this participant or is gone, to the request that came
- * first. One that is found to be gone is passed over, as if it had held the lock. Returns 0 also when
- * the holder is not `holder` any more.
- */
-RACKMEM_COLD int rackmem_lock_hand_on_(rackmem_lock *l, uint32_t holder, int is_orphaned)
-{
-    for (;;) {
-        int more;
-        uint64_t word = l->known;
-        if ((word & RACKMEM_LOCK_HOLDER_) != holder)
-            return 0;
-        int error = rackmem_lock_look_(l);
-        if (error != 0)
-            return error;
-        uint32_t next = rackmem_lock_first_(l->requests, l->participants, holder, &more);
-        uint64_t handed = rackmem_lock_handed_(word, next, more, is_orphaned);
-        error = rackmem_lock_swap_(l, &l->known, handed);
-        if (error < 0)
-            return error;
-        if (error == 0)
-            continue; /* there was an arrival */
-        l->known = handed;
-        if (holder != l->me && rackmem_lock_store_(l, rackmem_lock_request_of_(holder), 0) != 0)
-            return -112; /* EHOSTDOWN */
-        if (next == 0 || next == l->me ||
-            rackmem_lock_wake_(l, next, l->requests[next - 1], is_orphaned) != -112)
-            return 0;
-        holder = next; /* which may have learnt from the word that it had the lock before it died */
-        is_orphaned = 1;
-    }
-}
-
-/* Whether the holder is gone, or another process is in its place. */
-static inline int rackmem_lock_is_orphaned_(rackmem_lock *l, uint32_t holder, int *is_orphaned)
-{
-    rackmem_address flag;
-    uint64_t number = 0;
-    int error = rackmem_lock_flag_of_(l, holder, &flag);
-    if (error != 0)
-        return error;
-    error = rackmem_gone_(rmc_read(l->qp, flag.nid, flag.offset + 8, &number, sizeof number));
-    *is_orphaned = error == -112 || (error == 0 && number != holder); /* EHOSTDOWN */
-    return 0;
 }
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
 
-static inline int rackmem_lock_hold_(rackmem_lock *l)
+RACKMEM_INLINE int rackmem_lock_is_held_(const rackmem_lock *l)
 {
-    l->is_held = 1;
+    return (l->known & RACKMEM_LOCK_HOLDER_) == l->me;
+}
+
+/* What acquiring returns: whether the last holder died. */
+RACKMEM_INLINE int rackmem_lock_found_(const rackmem_lock *l)
+{
     return l->known & RACKMEM_LOCK_ORPHANED_ ? RACKMEM_OWNER_DIED : 0;
 }
 
@@ -348,7 +145,7 @@ RACKMEM_INLINE int rackmem_lock_try_(rackmem_lock *l)
         uint64_t taken = word | l->me;
         int swapped = rackmem_lock_swap_(l, &word, taken);
         if (RACKMEM_LIKELY(swapped != 0)) {
-            l->known = taken;
+            l->known = swapped == 1 ? taken : 0;
             return swapped;
         }
     } while ((word & RACKMEM_LOCK_HOLDER_) == 0);
@@ -356,7 +153,8 @@ RACKMEM_INLINE int rackmem_lock_try_(rackmem_lock *l)
     return 0;
 }
 
-/* Tries again for a moment, where looking costs next to nothing. Who waits in the table comes before. */
+/* Tries again for a moment, where looking costs next to nothing. Who waits in the table comes
+ * before. */
 static inline int rackmem_lock_spin_(rackmem_lock *l)
 {
     for (int look = 0; look < RACKMEM_LOCK_TRIES; look++) {
@@ -374,7 +172,8 @@ static inline int rackmem_lock_spin_(rackmem_lock *l)
     return 0;
 }
 
-/* Joins the table, then makes the word say so. 1: the lock is had meanwhile, 0: wait, else an error. */
+/* Joins the table, then makes the word say so. 1: the lock is had meanwhile, 0: wait, else an
+ * error. */
 static inline int rackmem_lock_request_(rackmem_lock *l)
 {
     int error = rackmem_lock_add_(l, RACKMEM_LOCK_TICKETS_, &l->ticket);
@@ -437,30 +236,31 @@ RACKMEM_COLD int rackmem_lock_acquire_slow_(rackmem_lock *l)
     if (l->memory && !(l->known & RACKMEM_LOCK_CONTENDED_))
         had = rackmem_lock_spin_(l);
     if (had == 1)
-        return rackmem_lock_hold_(l);
+        return rackmem_lock_found_(l);
     if (had == 0)
         had = rackmem_lock_request_(l);
     int error = had < 0 ? had : had == 1 ? 0 : rackmem_lock_wait_(l);
     if (error == 0)
         error = rackmem_lock_store_(l, rackmem_lock_request_of_(l->me), 0);
-    return error != 0 ? error : rackmem_lock_hold_(l);
+    return error != 0 ? error : rackmem_lock_found_(l);
 }
 
 /*
  * Acquires the lock, after all whose requests stood before.
  *
- * RACKMEM_OWNER_DIED (-EOWNERDEAD) the caller has the lock, and its last holder died with it, so what
- * it guards may be half changed; told once. -EDEADLK this participant has it already. -EHOSTDOWN the
- * lock's home is lost or has left. A holder or waiter that dies delays others by some
- * RACKMEM_WATCH_MS and the time after which the rack takes notice.
+ * RACKMEM_OWNER_DIED (-EOWNERDEAD) the caller has the lock, and its last holder died with it (or
+ * just before it would have had it), so what it guards may be half changed; told once. -EDEADLK this
+ * participant has it already. -EHOSTDOWN the lock's home is lost or has left. A holder or waiter
+ * that dies delays others by some RACKMEM_WATCH_MS and the time after which the rack takes notice;
+ * of a thread that ends while its process lives on nobody learns.
  */
 static inline int rackmem_lock_acquire(rackmem_lock *l)
 {
-    if (RACKMEM_UNLIKELY(l->is_held))
+    if (RACKMEM_UNLIKELY(rackmem_lock_is_held_(l)))
         return rackmem_set_last_error(-35, "this participant holds the lock already"); /* EDEADLK */
     int had = rackmem_lock_try_(l);
     if (RACKMEM_LIKELY(had == 1))
-        return rackmem_lock_hold_(l);
+        return rackmem_lock_found_(l);
     return had < 0 ? had : rackmem_lock_acquire_slow_(l);
 }
 
@@ -468,19 +268,20 @@ static inline int rackmem_lock_acquire(rackmem_lock *l)
  * -EBUSY somebody has it. Else as rackmem_lock_acquire. */
 static inline int rackmem_lock_try_acquire(rackmem_lock *l)
 {
-    if (RACKMEM_UNLIKELY(l->is_held))
+    if (RACKMEM_UNLIKELY(rackmem_lock_is_held_(l)))
         return rackmem_set_last_error(-35, "this participant holds the lock already"); /* EDEADLK */
     int had = rackmem_lock_try_(l), is_orphaned;
     if (had == 1)
-        return rackmem_lock_hold_(l);
+        return rackmem_lock_found_(l);
     uint64_t taken = (l->known & RACKMEM_LOCK_ARRIVALS_) | RACKMEM_LOCK_ORPHANED_ | l->me;
     if (had == 0 && !(l->known & RACKMEM_LOCK_CONTENDED_)) {
-        had = rackmem_lock_is_orphaned_(l, (uint32_t)(l->known & RACKMEM_LOCK_HOLDER_), &is_orphaned);
+        had =
+            rackmem_lock_is_orphaned_(l, (uint32_t)(l->known & RACKMEM_LOCK_HOLDER_), &is_orphaned);
         if (had == 0 && is_orphaned)
             had = rackmem_lock_swap_(l, &l->known, taken);
         if (had == 1) {
             l->known = taken;
-            return rackmem_lock_hold_(l);
+            return rackmem_lock_found_(l);
         }
     }
     return had < 0 ? had : -16; /* EBUSY */
@@ -493,24 +294,26 @@ RACKMEM_COLD int rackmem_lock_release_slow_(rackmem_lock *l)
 {
     if ((l->known & RACKMEM_LOCK_HOLDER_) != l->me)
         return -112; /* EHOSTDOWN */
-    return rackmem_lock_hand_on_(l, l->me, 0);
+    int error = rackmem_lock_hand_on_(l, l->me, 0);
+    if (error != 0)
+        l->known = 0; /* with its home, the lock is gone */
+    return error;
 }
 
 /*
  * Releases the lock, to the one who asked first if somebody waits.
  *
- * -EPERM this participant does not hold it. -EHOSTDOWN the home is lost or has left, or the others took
- * this node for lost, and the lock away.
+ * -EPERM this participant does not hold it. -EHOSTDOWN the home is lost or has left, or the others
+ * took this node for lost, and the lock away.
  */
 static inline int rackmem_lock_release(rackmem_lock *l)
 {
-    if (RACKMEM_UNLIKELY(!l->is_held))
+    if (RACKMEM_UNLIKELY(!rackmem_lock_is_held_(l)))
         return rackmem_set_last_error(-1, "this participant does not hold the lock"); /* EPERM */
-    l->is_held = 0;
     if (RACKMEM_LIKELY(!(l->known & RACKMEM_LOCK_CONTENDED_))) {
         uint64_t word = l->known, free_word = word & RACKMEM_LOCK_ARRIVALS_;
         int swapped = rackmem_lock_swap_(l, &word, free_word);
-        l->known = swapped == 1 ? free_word : word;
+        l->known = swapped == 0 ? word : free_word;
         if (RACKMEM_LIKELY(swapped != 0))
             return swapped == 1 ? 0 : swapped;
     }

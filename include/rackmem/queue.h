@@ -1,5 +1,5 @@
 /*
- * Single-reader queue (CINI §2.4): any node enqueues items, the node that holds it takes them out.
+ * Single-reader queue (CINI §3.3): any node enqueues items, the node that holds it takes them out.
  *
  *     rackmem_queue q;                                              // 64 items of one word, node 0
  *     int err = rackmem_queue_open(&q, ctx, qp, rackmem_at(0, offset), 64, 1);
@@ -9,7 +9,8 @@
  * A producer reserves room, gets its place by fetch-and-add of the tail, and writes the item in one
  * go; each line of it begins with the number of the place, and arrives with it (a remote write
  * stores the head of a line last). So the reader needs nothing but its own memory. Where the paper
- * leaves overflow to software, a full queue is told to the producer here, and nothing is overwritten.
+ * leaves overflow to software, a full queue is told to the producer here, and nothing is
+ * overwritten.
  *
  * The area starts zeroed and serves one queue only; there is nothing to initialise.
  */
@@ -31,8 +32,8 @@ extern "C" {
 
 /* Offsets of the words of a queue: producers' line, reader's line, body. */
 enum {
-    RACKMEM_QUEUE_TAIL_ = 0,  /* places given out, ever */
-    RACKMEM_QUEUE_USED_ = 8,  /* room reserved and not given back */
+    RACKMEM_QUEUE_TAIL_ = 0, /* places given out, ever */
+    RACKMEM_QUEUE_USED_ = 8, /* room reserved and not given back */
     RACKMEM_QUEUE_SHAPE_ = 16,
     RACKMEM_QUEUE_HEAD_ = 64, /* items taken out, ever */
     RACKMEM_QUEUE_BODY_ = 128
@@ -102,8 +103,8 @@ static inline int rackmem_queue_open(rackmem_queue *q, rackmem_context *ctx, QP 
 {
     size_t size_bytes = rackmem_queue_bytes(slots, words);
     if (size_bytes == 0)
-        return rackmem_set_last_error(
-            -22, "a queue has a power of two of items, up to 65536, of a power of two of words, up to 64");
+        return rackmem_set_last_error(-22, "a queue has a power of two of items, up to 65536, of a "
+                                           "power of two of words, up to 64");
     int error = rackmem_check_area_(qp, home, size_bytes);
     if (error == 0)
         error = rackmem_agree_(qp, rackmem_at(home.nid, home.offset + RACKMEM_QUEUE_SHAPE_),
@@ -211,9 +212,8 @@ RACKMEM_INLINE uint64_t *rackmem_queue_word_(const rackmem_queue *q, uint64_t wh
 RACKMEM_INLINE const uint64_t *rackmem_queue_line_(const rackmem_queue *q, uint64_t head,
                                                    uint32_t line)
 {
-    return rackmem_own_word_(q->ctx,
-                             rackmem_queue_slot_offset_(q->home, q->slots, q->lines, head) +
-                                 (uint64_t)line * RACKMEM_LINE_BYTES);
+    return rackmem_own_word_(q->ctx, rackmem_queue_slot_offset_(q->home, q->slots, q->lines, head) +
+                                         (uint64_t)line * RACKMEM_LINE_BYTES);
 }
 
 /* Whether all lines of the item at the head have come. */

@@ -1,6 +1,6 @@
 /*
- * Addresses within the rack, and waiting for what other nodes write: the ground of counter.h, copy.h,
- * queue.h, mr_queue.h, lock.h and counter_barrier.h.
+ * Addresses within the rack, and waiting for what other nodes write: the ground of counter.h,
+ * copy.h, queue.h, mr_queue.h, lock.h and counter_barrier.h.
  *
  * Who waits polls its own memory up to qp->spin_limit times, and sleeps after that, woken by remote
  * writes. Every RACKMEM_WATCH_MS it looks whether those are still there for whom it waits.

@@ -1,5 +1,5 @@
-/* Counters, copies, queues, lock and counter barrier: the part of rack_test that is about waiting for
- * each other. Each test has an area of its own in every segment. */
+/* Counters, copies, queues, lock and counter barrier: the part of rack_test that is about waiting
+ * for each other. Each test has an area of its own in every segment. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 
 enum {
     EPISODES = 4,
-    ITEMS = 12,      /* of each node */
-    SLOTS = 8,       /* of the queues: they wrap */
-    WORDS = 8,       /* of an item: two lines */
+    ITEMS = 12, /* of each node */
+    SLOTS = 8,  /* of the queues: they wrap */
+    WORDS = 8,  /* of an item: two lines */
     PARTICIPANTS = 64,
     COPY_BYTES = 9000 /* more than a chunk */
 };
@@ -55,7 +55,8 @@ static void open_counter(rack *r, uint64_t which, int64_t reset, uint64_t word,
     CHECK(rackmem_counter_open(r->ctx, r->sync_offset + which, &config) == 0);
 }
 
-/* Each episode of so many arrivals as there are nodes puts one word into a queue, whoever comes when. */
+/* Each episode of so many arrivals as there are nodes puts one word into a queue, whoever comes
+ * when. */
 void test_counter(rack *r)
 {
     rackmem_queue fired;
@@ -80,8 +81,8 @@ void test_counter(rack *r)
 void test_counter_tree(rack *r)
 {
     uint64_t word = 0;
-    open_counter(r, TREE, -2, 5, (rackmem_notification){RACKMEM_NOTIFY_COUNTER,
-                                                        place(r, 0, COUNTER + 64)});
+    open_counter(r, TREE, -2, 5,
+                 (rackmem_notification){RACKMEM_NOTIFY_COUNTER, place(r, 0, COUNTER + 64)});
     if (r->nid == 0)
         open_counter(r, COUNTER + 64, -5 * r->nodes, 9,
                      (rackmem_notification){RACKMEM_NOTIFY_FLAG, place(r, 0, FLAG)});
@@ -95,8 +96,8 @@ void test_counter_tree(rack *r)
     }
 }
 
-/* Each node copies from the node before it to the one behind it, and waits until it has got its own,
- * from any number of parts of any size. */
+/* Each node copies from the node before it to the one behind it, and waits until it has got its
+ * own, from any number of parts of any size. */
 void test_copy(rack *r)
 {
     static const uint64_t sizes[] = {1, 64, 70, 1000, COPY_BYTES};
@@ -177,8 +178,8 @@ void test_queue(rack *r)
     CHECK(rackmem_queue_try_get(&q, item) == (r->nid == 0 ? -11 : -1)); /* EAGAIN, EPERM */
 }
 
-/* Even nodes put, odd ones get; the last one, if it has nobody to get from it, does both. Each item is
- * got once: the sum of all says so. */
+/* Even nodes put, odd ones get; the last one, if it has nobody to get from it, does both. Each item
+ * is got once: the sum of all says so. */
 void test_mr_queue(rack *r)
 {
     uint64_t item[WORDS], number, sum = 0;
@@ -296,15 +297,18 @@ static void refuse_queues(rack *r)
     const uint64_t end = rackmem_segment_bytes(r->ctx);
     rackmem_queue q;
     rackmem_mr_queue m;
-    is_refused(rackmem_queue_open(&q, r->ctx, r->qp, place(r, 0, QUEUE), 3, 1), -22, "power of two");
-    is_refused(rackmem_queue_open(&q, r->ctx, r->qp, place(r, 0, QUEUE), 4, 3), -22, "power of two");
+    is_refused(rackmem_queue_open(&q, r->ctx, r->qp, place(r, 0, QUEUE), 3, 1), -22,
+               "power of two");
+    is_refused(rackmem_queue_open(&q, r->ctx, r->qp, place(r, 0, QUEUE), 4, 3), -22,
+               "power of two");
     is_refused(rackmem_queue_open(&q, r->ctx, r->qp, place(r, 0, QUEUE + 8), 4, 1), -22, "of 64");
     is_refused(rackmem_queue_open(&q, r->ctx, r->qp, rackmem_at(0, end - 64), 4, 1), -34, "leaves");
     is_refused(rackmem_queue_open(&q, r->ctx, r->qp, place(r, 0, QUEUE), 2 * SLOTS, 1), -22,
                "another size");
     is_refused(rackmem_mr_queue_open(&m, r->ctx, r->qp, place(r, 0, MR_QUEUE), 1, 1, 0), -22,
                "power of two");
-    is_refused(rackmem_mr_queue_open(&m, r->ctx, r->qp, place(r, 0, MR_QUEUE), 2, 1, 8), -22, "of 64");
+    is_refused(rackmem_mr_queue_open(&m, r->ctx, r->qp, place(r, 0, MR_QUEUE), 2, 1, 8), -22,
+               "of 64");
     is_refused(rackmem_mr_queue_open(&m, r->ctx, r->qp, place(r, 0, MR_QUEUE), 2, 1, end), -34,
                "leave");
 }
@@ -325,11 +329,14 @@ void test_sync_errors(rack *r)
     is_refused(rackmem_counter_barrier_open(&b, r->ctx, r->qp, 8, 1, 0), -22, "of 64");
     is_refused(rackmem_counter_barrier_open(&b, r->ctx, r->qp, end, 1, 0), -34, "leaves");
     CHECK(rackmem_copier_open(&c, r->ctx, r->qp) == 0);
-    is_refused(rackmem_copy(&c, place(r, 0, 0), place(r, 0, 8), 9, rackmem_nowhere()), -22, "overlap");
-    is_refused(rackmem_copy(&c, rackmem_at(-1, 0), place(r, 0, 0), 8, rackmem_nowhere()), -22, "node");
-    is_refused(rackmem_copy(&c, place(r, 0, 0), place(r, 0, 64), 8, rackmem_at(0, 8)), -22, "counter");
-    is_refused(rackmem_copy(&c, rackmem_at(r->nid, end), rackmem_at(0, 0), 8, rackmem_nowhere()), -34,
-               "leaves");
+    is_refused(rackmem_copy(&c, place(r, 0, 0), place(r, 0, 8), 9, rackmem_nowhere()), -22,
+               "overlap");
+    is_refused(rackmem_copy(&c, rackmem_at(-1, 0), place(r, 0, 0), 8, rackmem_nowhere()), -22,
+               "node");
+    is_refused(rackmem_copy(&c, place(r, 0, 0), place(r, 0, 64), 8, rackmem_at(0, 8)), -22,
+               "counter");
+    is_refused(rackmem_copy(&c, rackmem_at(r->nid, end), rackmem_at(0, 0), 8, rackmem_nowhere()),
+               -34, "leaves");
     CHECK(rackmem_copy(&c, rackmem_at(RACKMEM_MAX_NODES - 1, 0), place(r, 0, 0), 8,
                        rackmem_nowhere()) == 0);
     CHECK(rackmem_copier_flush(&c) == rackmem_status_errno(RACKMEM_NO_NODE));

@@ -42,7 +42,7 @@ pub struct CcArgs {
 }
 
 /// The headers that programs include.
-const HEADERS: [(&str, &str); 13] = [
+const HEADERS: [(&str, &str); 15] = [
     ("rackmem.h", include_str!("../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../include/rackmem/access.h")),
@@ -51,9 +51,11 @@ const HEADERS: [(&str, &str); 13] = [
     ("rackmem/counter.h", include_str!("../../../../include/rackmem/counter.h")),
     ("rackmem/counter_barrier.h", include_str!("../../../../include/rackmem/counter_barrier.h")),
     ("rackmem/lock.h", include_str!("../../../../include/rackmem/lock.h")),
+    ("rackmem/lock_table.h", include_str!("../../../../include/rackmem/lock_table.h")),
     ("rackmem/messaging.h", include_str!("../../../../include/rackmem/messaging.h")),
     ("rackmem/mr_queue.h", include_str!("../../../../include/rackmem/mr_queue.h")),
     ("rackmem/queue.h", include_str!("../../../../include/rackmem/queue.h")),
+    ("rackmem/ring.h", include_str!("../../../../include/rackmem/ring.h")),
     ("rackmem/runtime.h", include_str!("../../../../include/rackmem/runtime.h")),
     ("rackmem/wait.h", include_str!("../../../../include/rackmem/wait.h")),
 ];

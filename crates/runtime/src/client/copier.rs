@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn rackmem_inline_copier_flush(c: *mut c_void) -> c_int;
 }
 
-/// Copies between any two places of the rack, acknowledged to counters (CINI §2.2, §2.5).
+/// Copies between any two places of the rack, acknowledged to counters (CINI §3.3, §3.4).
 pub struct Copier(Foreign);
 
 impl Copier {

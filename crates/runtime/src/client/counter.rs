@@ -55,7 +55,7 @@ impl Notify {
     }
 }
 
-/// A counter with notification (CINI §2.3): a line of a segment that fires when it becomes zero.
+/// A counter with notification (CINI §3.3): a line of a segment that fires when it becomes zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter<'a> {
     /// To begin with.

@@ -18,7 +18,7 @@ unsafe extern "C" {
     fn rackmem_inline_counter_barrier_wait(b: *mut c_void) -> c_int;
 }
 
-/// A barrier of several threads of all nodes (CINI §2.6). Among one thread of each of a few nodes,
+/// A barrier of several threads of all nodes (CINI §5.3). Among one thread of each of a few nodes,
 /// [`super::Barrier`] is faster and easier.
 pub struct CounterBarrier(Foreign);
 

@@ -29,7 +29,7 @@ pub enum Acquired {
     FromTheDead,
 }
 
-/// A lock for any threads of any nodes (CINI §2.6).
+/// A lock for any threads of any nodes (CINI §5.3).
 pub struct Lock(Foreign);
 
 impl Lock {

@@ -49,7 +49,7 @@ fn unless_again(code: c_int) -> Result<bool> {
     if code == -libc::EAGAIN { Ok(false) } else { check(code).map(|()| true) }
 }
 
-/// A queue with one reader: the node that holds it (CINI §2.4).
+/// A queue with one reader: the node that holds it (CINI §3.3).
 pub struct Queue {
     end: Foreign,
     words: u32,
@@ -118,7 +118,7 @@ impl Queue {
     }
 }
 
-/// A queue with any readers, which holds items or requests (CINI §2.4).
+/// A queue with any readers, which holds items or requests (CINI §3.3).
 pub struct MrQueue {
     end: Foreign,
     words: u32,

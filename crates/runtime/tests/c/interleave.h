@@ -1,11 +1,11 @@
 /*
- * Every interleaving of small programs on a rack: a model checker for what is built on access.h, which
- * runs the deployed headers as they are.
+ * Every interleaving of small programs on a rack: a model checker for what is built on access.h,
+ * which runs the deployed headers as they are.
  *
- * A process is a coroutine. It may be left before each remote operation and wherever it sleeps; what
- * it does in between, on memory of its own, nobody else sees, but for polling its own segment, which
- * it does where it sleeps (qp->spin_limit is 0). All there is (segments, stacks, where
- * each process stands) is one structure: it is copied to come back to, and hashed to know where one has
+ * A process is a coroutine. It may be left before each remote operation and wherever it sleeps;
+ * what it does in between, on memory of its own, nobody else sees, but for polling its own segment,
+ * which it does where it sleeps (qp->spin_limit is 0). All there is (segments, stacks, where each
+ * process stands) is one structure: it is copied to come back to, and hashed to know where one has
  * been. So each state is visited once, and the search ends although the programs poll and retry.
  *
  * Processes may be killed between any two steps, as often as the test allows. Time passes for all
@@ -33,10 +33,10 @@ enum {
     MOST_STEPS = 4000
 };
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            interleave_fail(__FILE__, __LINE__, #condition);                                       \
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) \
+            interleave_fail(__FILE__, __LINE__, #condition); \
     } while (0)
 
 enum status { READY, ASLEEP, DONE, DEAD };
@@ -62,8 +62,8 @@ typedef struct process {
     _Alignas(64) unsigned char stack[STACK_BYTES];
 } process;
 
-/* All there is. Notes are the test's, for what no process could know. Not static: compilers must not
- * think that they see all who change it. */
+/* All there is. Notes are the test's, for what no process could know. Not static: compilers must
+ * not think that they see all who change it. */
 struct world {
     process processes[MOST_PROCESSES];
     _Alignas(64) unsigned char segments[MOST_PROCESSES][SEGMENT_BYTES];
@@ -75,13 +75,14 @@ struct world {
 typedef struct interleaving {
     const char *name;
     int processes;
-    int kills;            /* at most so many processes die */
+    int kills;                                                /* at most so many processes die */
     void (*open)(rackmem_context *ctx, QP *qp, void *handle); /* before all; may be NULL */
     void (*run)(rackmem_context *ctx, QP *qp, void *handle);
     void (*look)(void);   /* in every state; may be NULL */
     void (*finish)(void); /* when all have ended */
     void (*stuck)(void);  /* when those who are left wait for ever; NULL: they must not */
     bool is_long;
+    uint64_t ends; /* in how many ways all can have ended: a change must not go unnoticed */
 } interleaving;
 
 static const interleaving *subject;
@@ -427,7 +428,7 @@ static void interleave(const interleaving *what)
     printf("%s: %llu states, %llu ends\n", what->name, (unsigned long long)states,
            (unsigned long long)ends);
     fflush(stdout);
-    CHECK(ends > 0);
+    CHECK(ends == what->ends);
 }
 
 #endif

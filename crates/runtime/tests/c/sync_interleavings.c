@@ -80,7 +80,8 @@ static void open_queue(rackmem_context *ctx, QP *qp, void *handle)
     CHECK(rackmem_queue_open(handle, ctx, qp, rackmem_at(0, PLACE), 2, 1) == 0);
 }
 
-/* Two put two items each into a queue of two, again if it is full; what one puts comes in its order. */
+/* Two put two items each into a queue of two, again if it is full; what one puts comes in its
+ * order. */
 static void put_or_get(rackmem_context *ctx, QP *qp, void *handle)
 {
     rackmem_queue *q = handle;
@@ -116,7 +117,8 @@ static void is_of_one_kind(void)
     int items = 0, requests = 0;
     for (int slot = 0; slot < 2; slot++) {
         uint64_t state;
-        memcpy(&state, world.segments[0] + PLACE + RACKMEM_MR_QUEUE_BODY_ + slot * 64, sizeof state);
+        memcpy(&state, world.segments[0] + PLACE + RACKMEM_MR_QUEUE_BODY_ + slot * 64,
+               sizeof state);
         uint64_t kind = rackmem_place_kind_(state);
         items += kind == RACKMEM_PLACE_WRITING_ || kind == RACKMEM_PLACE_ITEM_;
         requests += kind == RACKMEM_PLACE_REQUEST_;
@@ -173,7 +175,8 @@ static void put_one_get_two(rackmem_context *ctx, QP *qp, void *handle)
         put(q, 2);
     for (int i = 0; i < 3 && ctx->nid == 1; i++) {
         int error;
-        while ((error = rackmem_mr_queue_get(q, &item)) == -11) /* EAGAIN: a place is not free yet */
+        while ((error = rackmem_mr_queue_get(q, &item)) ==
+               -11) /* EAGAIN: a place is not free yet */
             ;
         CHECK(error == 0);
         note_item(item);
@@ -191,7 +194,8 @@ static void three_items_came(void)
     CHECK(world.notes[1] == 3);
 }
 
-/* Process 1 puts an item; each of the others gets it and puts its successor: one after the other. */
+/* Process 1 puts an item; each of the others gets it and puts its successor: one after the other.
+ */
 static void pass_on_or_die(rackmem_context *ctx, QP *qp, void *handle)
 {
     rackmem_mr_queue *q = handle;
@@ -333,21 +337,25 @@ static void all_passed(void)
 }
 
 static const interleaving all[] = {
-    {"counter", 3, 0, open_counters, add, NULL, all_episodes_fired, NULL, false},
-    {"counter, one dies", 3, 1, open_counters, add_or_die, NULL, episodes_fired_but_the_dead_ones, NULL, false},
-    {"queue", 3, 0, open_queue, put_or_get, NULL, all_items_came, NULL, false},
-    {"mr-queue, two readers", 3, 0, open_ring, put_two_get_one, is_of_one_kind, two_items_came, NULL, false},
-    {"mr-queue, two writers", 3, 0, open_ring, put_one_get_two, is_of_one_kind,
-     three_items_came, NULL, true},
-    {"mr-queue, one dies", 3, 1, open_ring, pass_on_or_die, is_of_one_kind, nothing,
-     item_was_lost, false},
-    {"lock, two", 2, 0, open_lock, lock_twice, NULL, four_turns_done, NULL, false},
-    {"lock, three", 3, 0, open_lock, lock_once, NULL, three_turns_done, NULL, false},
-    {"lock, one of two dies", 2, 1, open_lock, lock_twice, NULL, the_living_had_their_turn, NULL, false},
-    {"lock, one of three dies", 3, 1, open_lock, lock_once, NULL, the_living_had_their_turn, NULL, false},
-    {"barrier, two", 2, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false},
-    {"barrier, three", 3, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false},
-    {"barrier, one dies", 3, 1, open_barrier, barrier_or_die, NULL, nothing, NULL, false},
+    {"counter", 3, 0, open_counters, add, NULL, all_episodes_fired, NULL, false, 1},
+    {"counter, one dies", 3, 1, open_counters, add_or_die, NULL, episodes_fired_but_the_dead_ones,
+     NULL, false, 45},
+    {"queue", 3, 0, open_queue, put_or_get, NULL, all_items_came, NULL, false, 4},
+    {"mr-queue, two readers", 3, 0, open_ring, put_two_get_one, is_of_one_kind, two_items_came,
+     NULL, false, 18},
+    {"mr-queue, two writers", 3, 0, open_ring, put_one_get_two, is_of_one_kind, three_items_came,
+     NULL, true, 74},
+    {"mr-queue, one dies", 3, 1, open_ring, pass_on_or_die, is_of_one_kind, nothing, item_was_lost,
+     false, 504},
+    {"lock, two", 2, 0, open_lock, lock_twice, NULL, four_turns_done, NULL, false, 28},
+    {"lock, three", 3, 0, open_lock, lock_once, NULL, three_turns_done, NULL, false, 24},
+    {"lock, one of two dies", 2, 1, open_lock, lock_twice, NULL, the_living_had_their_turn, NULL,
+     false, 459},
+    {"lock, one of three dies", 3, 1, open_lock, lock_once, NULL, the_living_had_their_turn, NULL,
+     false, 686},
+    {"barrier, two", 2, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false, 1},
+    {"barrier, three", 3, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false, 1},
+    {"barrier, one dies", 3, 1, open_barrier, barrier_or_die, NULL, nothing, NULL, false, 79},
 };
 
 /* SEED [short]: those that take long may be left out. */
