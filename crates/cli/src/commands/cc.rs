@@ -42,13 +42,22 @@ pub struct CcArgs {
 }
 
 /// The headers that programs include.
-const HEADERS: [(&str, &str); 10] = [
+const HEADERS: [(&str, &str); 19] = [
     ("rackmem.h", include_str!("../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../include/rackmem/access.h")),
     ("rackmem/barrier.h", include_str!("../../../../include/rackmem/barrier.h")),
+    ("rackmem/copy.h", include_str!("../../../../include/rackmem/copy.h")),
+    ("rackmem/counter.h", include_str!("../../../../include/rackmem/counter.h")),
+    ("rackmem/counter_barrier.h", include_str!("../../../../include/rackmem/counter_barrier.h")),
+    ("rackmem/lock.h", include_str!("../../../../include/rackmem/lock.h")),
+    ("rackmem/lock_table.h", include_str!("../../../../include/rackmem/lock_table.h")),
     ("rackmem/messaging.h", include_str!("../../../../include/rackmem/messaging.h")),
+    ("rackmem/mr_queue.h", include_str!("../../../../include/rackmem/mr_queue.h")),
+    ("rackmem/queue.h", include_str!("../../../../include/rackmem/queue.h")),
+    ("rackmem/ring.h", include_str!("../../../../include/rackmem/ring.h")),
     ("rackmem/runtime.h", include_str!("../../../../include/rackmem/runtime.h")),
+    ("rackmem/wait.h", include_str!("../../../../include/rackmem/wait.h")),
     ("scratchpad.h", include_str!("../../../../include/scratchpad.h")),
     ("scratchpad/nilib.h", include_str!("../../../../include/scratchpad/nilib.h")),
     ("scratchpad/scrlib.h", include_str!("../../../../include/scratchpad/scrlib.h")),
