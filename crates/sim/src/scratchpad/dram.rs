@@ -17,7 +17,7 @@ const CHUNK: usize = 1024;
 type Answer = (u64, Transfer);
 
 /// Uncached memory with its DMA engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dram {
     chunks: Vec<Option<Box<[Words; CHUNK]>>>,
     answers: VecDeque<Answer>,

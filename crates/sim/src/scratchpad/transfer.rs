@@ -9,7 +9,7 @@ use crate::sonuma::memory::{bytes_of, mask, words_at};
 pub type Content = [u8; LINE_BYTES as usize];
 
 /// Where bytes go, and how many have left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     /// Of the first byte.
     pub destination: u64,

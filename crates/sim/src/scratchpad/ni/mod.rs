@@ -16,7 +16,7 @@ use super::{LINE_BYTES, Misuse, NOTIFICATIONS, State, WORD_BYTES, Words};
 use crate::sonuma::memory::{mask, words_at};
 
 /// What an interface is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NiSpec {
     /// Commands and notifications in the job list.
     pub jobs: usize,
@@ -38,7 +38,7 @@ pub enum Stored {
 }
 
 /// Something that leaves as one packet or as several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Job {
     /// The command in a line, of which so many bytes have left.
     Command { line: u32, done: u32 },
@@ -51,7 +51,7 @@ enum Job {
 }
 
 /// The interface of one core's private cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ni {
     core: u16,
     regions: Regions,
