@@ -111,7 +111,8 @@ static inline int rackmem_lock_open(rackmem_lock *l, rackmem_context *ctx, QP *q
     l->qp = qp;
     l->home = home;
     l->memory = 0;
-    if (rackmem_map(ctx, home.nid, &mapping) == 0) {
+    if (rackmem_map(ctx, home.nid, &mapping) == 0 && home.offset <= mapping.size_bytes &&
+        size_bytes <= mapping.size_bytes - home.offset) {
         l->memory = (unsigned char *)mapping.memory + home.offset;
         l->memory_state = mapping.state;
     }
@@ -249,12 +250,12 @@ RACKMEM_COLD int rackmem_lock_acquire_slow_(rackmem_lock *l)
  * Acquires the lock, after all whose requests stood before.
  *
  * RACKMEM_OWNER_DIED (-EOWNERDEAD) the caller has the lock, and its last holder died with it (or
- * just before it would have had it), so what it guards may be half changed; told once. -EDEADLK this
- * participant has it already. -EHOSTDOWN the lock's home is lost or has left. A holder or waiter
- * that dies delays others by some RACKMEM_WATCH_MS and the time after which the rack takes notice;
- * of a thread that ends while its process lives on nobody learns.
+ * just before it would have had it), so what it guards may be half changed; told once. -EDEADLK
+ * this participant has it already. -EHOSTDOWN the lock's home is lost or has left. A holder or
+ * waiter that dies delays others by some RACKMEM_WATCH_MS and the time after which the rack takes
+ * notice; of a thread that ends while its process lives on nobody learns.
  */
-static inline int rackmem_lock_acquire(rackmem_lock *l)
+RACKMEM_INLINE int rackmem_lock_acquire(rackmem_lock *l)
 {
     if (RACKMEM_UNLIKELY(rackmem_lock_is_held_(l)))
         return rackmem_set_last_error(-35, "this participant holds the lock already"); /* EDEADLK */
@@ -306,7 +307,7 @@ RACKMEM_COLD int rackmem_lock_release_slow_(rackmem_lock *l)
  * -EPERM this participant does not hold it. -EHOSTDOWN the home is lost or has left, or the others
  * took this node for lost, and the lock away.
  */
-static inline int rackmem_lock_release(rackmem_lock *l)
+RACKMEM_INLINE int rackmem_lock_release(rackmem_lock *l)
 {
     if (RACKMEM_UNLIKELY(!rackmem_lock_is_held_(l)))
         return rackmem_set_last_error(-1, "this participant does not hold the lock"); /* EPERM */

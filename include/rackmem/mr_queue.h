@@ -285,8 +285,8 @@ static inline int rackmem_mr_queue_watch_(rackmem_mr_queue *q)
     int error = rackmem_place_look_(q, q->request - 1, &place);
     if (error != 0)
         return error;
-    if (rackmem_place_lead_(q, place.state, place.number) !=
-        0) /* an answer has come before, or none */
+    int is_passed = rackmem_place_lead_(q, place.state, place.number) != 0;
+    if (is_passed) /* the answer has come before; or none, if its sender took this node for lost */
         return !rackmem_mr_queue_is_answered_(q);
     int by = rackmem_place_address_(place.state).nid;
     if (rackmem_place_kind_(place.state) == RACKMEM_PLACE_ANSWERING_) {
@@ -303,8 +303,9 @@ static inline int rackmem_mr_queue_watch_(rackmem_mr_queue *q)
 /*
  * Takes the next item, and waits for it, in turn with others that wait.
  *
- * -EAGAIN the queue is full of requests. -EHOSTDOWN the queue's home is lost or has left, or all
- * other nodes are gone while there is no item.
+ * -EAGAIN the queue is full of requests, or needs a place that is still being answered (which is
+ * rare in a queue of more items than it has ends). -EHOSTDOWN the queue's home is lost or has left,
+ * or all other nodes are gone while there is no item.
  */
 static inline int rackmem_mr_queue_get(rackmem_mr_queue *q, void *item)
 {

@@ -12,6 +12,9 @@
  * leaves overflow to software, a full queue is told to the producer here, and nothing is
  * overwritten.
  *
+ * A producer that dies before it has a place takes the room of an item with it; one that dies
+ * before it has written leaves a gap, of which the reader learns.
+ *
  * The area starts zeroed and serves one queue only; there is nothing to initialise.
  */
 #ifndef RACKMEM_QUEUE_H

@@ -55,6 +55,27 @@ static void open_counter(rack *r, uint64_t which, int64_t reset, uint64_t word,
     CHECK(rackmem_counter_open(r->ctx, r->sync_offset + which, &config) == 0);
 }
 
+/* Where a segment can be had as memory, what is changed there is changed for all. */
+void test_map(rack *r)
+{
+    int neighbour = (r->nid + 1) % r->nodes;
+    rackmem_mapping m;
+    CHECK(rackmem_map(r->ctx, r->nid, &m) == 0);
+    CHECK(m.memory == r->segment && m.size_bytes == rackmem_segment_bytes(r->ctx));
+    CHECK(*m.state == RACKMEM_MAPPING_LIVE);
+    CHECK(rackmem_map(r->ctx, RACKMEM_MAX_NODES - 1, &m) == rackmem_status_errno(RACKMEM_NO_NODE));
+    int error = rackmem_map(r->ctx, neighbour, &m);
+    CHECK(error == 0 || error == -95); /* EOPNOTSUPP */
+    if (error == 0)
+        __atomic_fetch_add((uint64_t *)(void *)((char *)m.memory + place(r, 0, FLAG).offset), 1,
+                           __ATOMIC_RELAXED);
+    else
+        CHECK(rmc_fetch_and_add(r->qp, neighbour, place(r, 0, FLAG).offset, 1, NULL) == 0);
+    barrier(r);
+    CHECK(*own(r, FLAG) == 1);
+    *own(r, FLAG) = 0;
+}
+
 /* Each episode of so many arrivals as there are nodes puts one word into a queue, whoever comes
  * when. */
 void test_counter(rack *r)

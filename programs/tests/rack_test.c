@@ -451,6 +451,7 @@ static const test tests[] = {
     {"barrier", test_barrier, 1},
     {"messages", test_messages, 2},
     {"many-messages", test_many_messages, 2},
+    {"map", test_map, 1},
     {"counter", test_counter, 1},
     {"counter-tree", test_counter_tree, 1},
     {"copy", test_copy, 1},

@@ -37,6 +37,7 @@ static inline void barrier(rack *r)
 
 /* Of rack_sync.c: bytes of every segment, and its tests. */
 uint64_t sync_bytes(int nodes);
+void test_map(rack *r);
 void test_counter(rack *r);
 void test_counter_tree(rack *r);
 void test_copy(rack *r);

@@ -109,6 +109,41 @@ static void all_items_came(void)
                                RACKMEM_QUEUE_USED_) == 0);
 }
 
+/* Two put an item each, unless they die; the reader gives up what does not come. */
+static void put_or_skip(rackmem_context *ctx, QP *qp, void *handle)
+{
+    rackmem_queue *q = handle;
+    uint64_t item = (uint64_t)ctx->nid;
+    (void)qp;
+    if (ctx->nid != 0) {
+        int error = rackmem_queue_put(q, &item);
+        CHECK(error == 0 || error == -112); /* EHOSTDOWN */
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        int error = rackmem_queue_get(q, &item);
+        CHECK(error == 0 || error == -112);
+        if (error == 0)
+            CHECK(++world.notes[8 + item] == 1);
+        else
+            rackmem_queue_skip(q);
+    }
+}
+
+static void items_of_the_living_came(void)
+{
+    for (int i = 1; i < 3 && world.processes[0].status == DONE; i++)
+        CHECK(world.processes[i].status == DEAD || world.notes[8 + i] == 1);
+}
+
+/* The reader may wait for who died before it had a place. */
+static void a_producer_died(void)
+{
+    CHECK(world.processes[1].status == DEAD || world.processes[2].status == DEAD);
+    CHECK(*rackmem_queue_word_((rackmem_queue *)(void *)world.processes[0].handle,
+                               RACKMEM_QUEUE_TAIL_) == 1);
+}
+
 /* ---- Queue of many readers ---------------------------------------------------------------- */
 
 /* What the ring holds: never items and requests. */
@@ -209,18 +244,24 @@ static void pass_on_or_die(rackmem_context *ctx, QP *qp, void *handle)
         return;
     if (ctx->nid != 1)
         note_item(item);
+    world.notes[8 + ctx->nid] = 1; /* it has the item */
     item++;
     error = rackmem_mr_queue_put(q, &item);
     CHECK(error == 0 || error == -112 || error == -11); /* EAGAIN: a place is not free yet */
     world.notes[4 + ctx->nid] = 1;
 }
 
-/* Who waits for ever does so because the item went with one who had it, or was about to give it. */
+/* Who waits for ever does so because the item went with one who had it, had been given it, or was
+ * giving it. */
 static void item_was_lost(void)
 {
     int lost = 0;
-    for (int i = 0; i < 3; i++)
-        lost += world.processes[i].status == DEAD && world.notes[4 + i] == 0;
+    for (int i = 0; i < 3; i++) {
+        uint64_t answer;
+        memcpy(&answer, world.segments[i] + OWN, sizeof answer);
+        lost += world.processes[i].status == DEAD && world.notes[4 + i] == 0 &&
+                (i == 1 || world.notes[8 + i] != 0 || answer != 0);
+    }
     CHECK(lost == 1);
 }
 
@@ -341,6 +382,8 @@ static const interleaving all[] = {
     {"counter, one dies", 3, 1, open_counters, add_or_die, NULL, episodes_fired_but_the_dead_ones,
      NULL, false, 45},
     {"queue", 3, 0, open_queue, put_or_get, NULL, all_items_came, NULL, false, 4},
+    {"queue, one dies", 3, 1, open_queue, put_or_skip, NULL, items_of_the_living_came,
+     a_producer_died, false, 30},
     {"mr-queue, two readers", 3, 0, open_ring, put_two_get_one, is_of_one_kind, two_items_came,
      NULL, false, 18},
     {"mr-queue, two writers", 3, 0, open_ring, put_one_get_two, is_of_one_kind, three_items_came,
