@@ -912,11 +912,6 @@ static void long_message(chip *c)
     c->command[0][NI_OPERATION] = ni_operation(NI_MESSAGE, 48);
 }
 
-static void odd_message(chip *c)
-{
-    c->command[0][NI_OPERATION] = ni_operation(NI_MESSAGE, 12);
-}
-
 static void no_opcode(chip *c)
 {
     c->command[0][NI_OPERATION] = 9 | 64 << 8;
@@ -1055,7 +1050,6 @@ static const test mistakes[] = {
     {"double-write", double_write},
     {"oversize", oversize},
     {"long-message", long_message},
-    {"odd-message", odd_message},
     {"opcode", no_opcode},
     {"short-store", short_store},
     {"not-scratchpad", not_scratchpad},

@@ -222,7 +222,8 @@ impl View<'_> {
         let own = self.l1.integrated.as_ref().filter(|_| is_special);
         let (words, kept) = match own {
             Some(own) => {
-                let is_scratchpad = own.own_line(line).is_some_and(crate::scratchpad::line::Line::is_plain);
+                let is_scratchpad =
+                    own.own_line(line).is_some_and(crate::scratchpad::line::Line::is_plain);
                 (Some(own.words(line)), is_scratchpad)
             }
             None => (self.l1.load(line, self.wires), is_data),

@@ -156,10 +156,9 @@ impl Layout {
     #[inline]
     pub fn engine_of_tile(&self, tile: u16) -> u16 {
         match self.placement {
-            Placement::Edge
-            | Placement::Split
-            | Placement::Sonuma
-            | Placement::CacheIntegrated => self.unit_of_tile(tile),
+            Placement::Edge | Placement::Split | Placement::Sonuma | Placement::CacheIntegrated => {
+                self.unit_of_tile(tile)
+            }
             Placement::PerTile | Placement::Numa => tile,
         }
     }

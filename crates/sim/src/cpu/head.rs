@@ -2,11 +2,11 @@
 
 use rackmem_riscv::exec::split::{self, AccessKind, Issued};
 
-use super::{Core, LINE_BYTES};
 use super::ops::Kind;
 use super::outside::Outside;
 use super::place::{Place, read, truncated, write};
 use super::slot::Stage;
+use super::{Core, LINE_BYTES};
 
 /// Bits of the sets of a fence.
 mod set {

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
-pub use super::scratchpad::ScratchpadSpec;
 pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
+pub use super::scratchpad::ScratchpadSpec;
 pub use crate::cpu::CpuSpec;
 pub use crate::sonuma::RmcSpec;
 

@@ -30,7 +30,8 @@ pub enum Misuse {
     Body(u64, u32),
     /// Items of queues are of 1, 2, 4 or 8 words; a multiple-reader queue's of 4 at most.
     ItemWords(u64, u8),
-    /// A line is converted that is in use: a command under way, items or requests in a queue.
+    /// A line is converted that is in use: a command under way, items or requests in a queue, or the
+    /// body of one.
     InUse(u64),
     /// A set would have no line left for the cache.
     LastWay(u64),
@@ -57,7 +58,10 @@ impl std::fmt::Display for Misuse {
                 "a word of the command at {at:#x} was written in part; store all 8 bytes at once"
             ),
             Misuse::Opcode(at, opcode) => {
-                write!(f, "the command at {at:#x} has the opcode {opcode}; 1 is a message, 2 a copy")
+                write!(
+                    f,
+                    "the command at {at:#x} has the opcode {opcode}; 1 is a message, 2 a copy"
+                )
             }
             Misuse::Size(at, bytes) => write!(
                 f,
@@ -91,12 +95,12 @@ impl std::fmt::Display for Misuse {
             ),
             Misuse::InUse(at) => write!(
                 f,
-                "the line at {at:#x} is in use: a command is under way, or a queue is not empty"
+                "the line at {at:#x} is in use: a command is under way, a queue is not empty, or the \
+                 line is of its body"
             ),
-            Misuse::LastWay(at) => write!(
-                f,
-                "the line at {at:#x} is the last one of its set that can be a cache line"
-            ),
+            Misuse::LastWay(at) => {
+                write!(f, "the line at {at:#x} is the last one of its set that can be a cache line")
+            }
             Misuse::Foreign(at) => {
                 write!(f, "the line at {at:#x} is another core's: only its own core converts it")
             }

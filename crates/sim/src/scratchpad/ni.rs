@@ -166,12 +166,7 @@ impl Ni {
     ///
     /// # Errors
     /// [`Misuse`].
-    pub fn store_remote(
-        &mut self,
-        address: u64,
-        size: u8,
-        value: u64,
-    ) -> Result<Stored, Misuse> {
+    pub fn store_remote(&mut self, address: u64, size: u8, value: u64) -> Result<Stored, Misuse> {
         self.check(address, 1)?;
         if self.stores.len() >= self.spec.stores {
             return Ok(Stored::Wait);
@@ -201,17 +196,16 @@ impl Ni {
     pub fn convert(&mut self, number: u32, state_word: u64) -> Result<(), Misuse> {
         let at = self.address(number);
         let state = State::of(state_word as u8).ok_or(Misuse::State(at, state_word as u8))?;
-        if self.line(number).is_in_use() {
+        if self.line(number).is_in_use() || self.is_in_body(number) {
             return Err(Misuse::InUse(at));
         }
         let new = match state {
             State::Cache => Line::Cache,
             State::Plain => Line::Plain,
             State::Command => Line::Command { valid: 0, is_pending: false },
-            State::Counter => Line::Counter {
-                value: self.data[number as usize][counter::RESET],
-                episodes: 0,
-            },
+            State::Counter => {
+                Line::Counter { value: self.data[number as usize][counter::RESET], episodes: 0 }
+            }
             State::SingleReader => Line::SingleReader(self.queue(number, state_word, None)?),
             State::MultipleReader => {
                 let queue = self.queue(number, state_word, Some(SHARED_ENTRY_WORDS))?;
@@ -224,6 +218,20 @@ impl Ni {
         self.lines[number as usize] = new;
         self.changed.push(number);
         Ok(())
+    }
+
+    /// Whether a line belongs to the body of a queue: the descriptor is before it, with nothing but plain
+    /// lines in between.
+    fn is_in_body(&self, number: u32) -> bool {
+        let number = number as usize;
+        let before = self.lines[..number].iter().rposition(|line| !line.is_plain());
+        match before.map(|at| (at, self.lines[at])) {
+            Some((at, Line::SingleReader(queue) | Line::MultipleReader(queue, _))) => {
+                self.lines[number].is_plain()
+                    && number - at <= (queue.body_bytes / LINE_BYTES) as usize
+            }
+            _ => false,
+        }
     }
 
     /// State and tag bits of a line: what the operating system reads to save it.
@@ -514,16 +522,8 @@ impl Ni {
         } else {
             holds = Holds::Requests;
             let place = queue.enqueue().ok_or(Misuse::Overflow(at))?;
-            let request = [
-                transfer.destination,
-                transfer.ack,
-                transfer.bytes.into(),
-                0,
-                0,
-                0,
-                0,
-                0,
-            ];
+            let request =
+                [transfer.destination, transfer.ack, transfer.bytes.into(), 0, 0, 0, 0, 0];
             self.put_item(number, place, &request, SHARED_ENTRY_WORDS);
         }
         self.lines[number as usize] = Line::MultipleReader(queue, holds);
@@ -580,7 +580,9 @@ impl Ni {
         match job {
             Job::Command { line, done } => self.carry_on_command(line, done).map(Some),
             Job::Notify { line, next } => Ok(self.notify(line, next)),
-            Job::Answer { .. } | Job::Item { .. } => unreachable!("answers have a list of their own"),
+            Job::Answer { .. } | Job::Item { .. } => {
+                unreachable!("answers have a list of their own")
+            }
         }
     }
 

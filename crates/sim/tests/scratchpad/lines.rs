@@ -16,9 +16,8 @@ fn lines_can_be_saved_and_restored() {
     system.store(0, at(0, 128 + 8), at(1, 1024), &mut InOrder);
     system.store(0, at(0, 192), 33, &mut InOrder);
     let ni = &system.nis[0];
-    let saved: Vec<_> = (0..6)
-        .map(|line| (ni.tag(line, 0), ni.tag(line, 1), ni.load(line).unwrap()))
-        .collect();
+    let saved: Vec<_> =
+        (0..6).map(|line| (ni.tag(line, 0), ni.tag(line, 1), ni.load(line).unwrap())).collect();
 
     let mut restored = System::new(2);
     for (line, (_, _, words)) in (0..).zip(&saved) {

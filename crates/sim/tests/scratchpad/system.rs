@@ -48,8 +48,7 @@ impl System {
     /// Cores whose lines are all scratchpad.
     pub fn new(cores: u16) -> System {
         let spec = NiSpec { jobs: 4, reads: 2, acks: 2, stores: 4 };
-        let regions =
-            Regions { cores, scratchpad_bytes: BYTES, dram_bytes: 1 << 20, locks: 0 };
+        let regions = Regions { cores, scratchpad_bytes: BYTES, dram_bytes: 1 << 20, locks: 0 };
         let mut nis: Vec<Ni> = (0..cores).map(|core| Ni::new(core, regions, spec)).collect();
         for ni in &mut nis {
             (0..BYTES / LINE_BYTES).for_each(|line| ni.convert(line, 1).unwrap());
@@ -97,8 +96,7 @@ impl System {
             Some(ni) => ni.has_work(),
             None => system.dram.has_work(),
         };
-        let leaving: Vec<usize> =
-            (0..=self.nis.len()).filter(|&n| working(self, n)).collect();
+        let leaving: Vec<usize> = (0..=self.nis.len()).filter(|&n| working(self, n)).collect();
         let arriving: Vec<usize> =
             (0..self.network.len()).filter(|&at| self.has_room(&self.network[at])).collect();
         let count = leaving.len() + arriving.len();
