@@ -205,10 +205,15 @@ SCR_INLINE scr_word *sys_box_lock_of(unsigned number)
     return (scr_word *)(uintptr_t)(SYS_LOCK_BOX + number * SCR_WORD_BYTES);
 }
 
+/* Every look takes a turn of the bus, and so does freeing the lock: between looks there is some time
+ * for that. */
+enum { SYS_BOX_PAUSE = 8 };
+
 SCR_INLINE void sys_box_lock(scr_word *lock)
 {
     while (*lock != 0)
-        ;
+        for (int i = 0; i < SYS_BOX_PAUSE; i++)
+            __asm__ volatile("");
     scr_acquire();
 }
 

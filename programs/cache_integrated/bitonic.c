@@ -29,18 +29,25 @@ enum { MOST_CORES = 4, MOST_EXCHANGES = 3, MOST_N = 1 << 16 };
 
 typedef int64_t sort_key;
 
+/* A step between two cores. With whom is known before: so are the other's addresses. */
+typedef struct exchange {
+    sort_key *inbox, *other_inbox;
+    scr_word *flag, *other_flag;
+    scr_word *arrivals, *other_arrivals; /* counters, which set flags */
+    scr_word *command;
+    bool keeps_greater;
+} exchange;
+
 /* What a core has in its scratchpad. */
 typedef struct worker {
     __attribute__((aligned(SCR_LINE_BYTES))) sort_key *keys; /* at first */
-    sort_key *inbox[MOST_EXCHANGES];
-    scr_word *command[MOST_EXCHANGES];
-    scr_word *arrivals[MOST_EXCHANGES]; /* counters */
-    scr_word *flag[MOST_EXCHANGES];
+    exchange exchanges[MOST_EXCHANGES];
 } worker;
 
 typedef struct sorting {
     uint64_t n;
     uint64_t cores;
+    unsigned log2_own; /* of a core's keys */
     mechanism how;
     uint64_t rounds;
     uint64_t warm_up;
@@ -53,10 +60,10 @@ typedef struct sorting {
 
 static uint64_t own_keys(const sorting *s)
 {
-    return s->n / s->cores;
+    return UINT64_C(1) << s->log2_own;
 }
 
-static unsigned exchanges(const sorting *s)
+static unsigned exchanges_of(const sorting *s)
 {
     unsigned levels = log2_of(s->cores);
     return levels * (levels + 1) / 2;
@@ -114,43 +121,35 @@ static void keep(const sort_key *ours, sort_key *theirs, uint64_t count, bool is
 /* ---- Communication ----------------------------------------------------------------------- */
 
 /* Sends keys to another core, and waits for its own. */
-static void exchange(const sorting *s, const sys_member *self, unsigned number, unsigned other,
-                     const sort_key *keys)
+static inline void send_keys(const sorting *s, const exchange *e, const sort_key *keys)
 {
-    const worker *w = &s->workers[self->number];
     uint64_t count = own_keys(s);
-    sort_key *there = sys_at(self->team, other, w->inbox[number]);
     if (s->how == MECHANISM_DMA) {
         scr_release();
-        ni_copy(w->command[number], there, keys, count * sizeof *keys,
-                (scr_word *)sys_at(self->team, other, w->arrivals[number]));
+        ni_copy(e->command, e->other_inbox, keys, count * sizeof *keys, e->other_arrivals);
     } else {
-        for (uint64_t i = 0; i < count; i++)
-            *(scr_word *)&there[i] = (uint64_t)keys[i];
-        ni_signal(sys_at(self->team, other, w->flag[number]), 1);
+        chip_store_words((scr_word *)e->other_inbox, (const scr_word *)keys, count);
+        ni_signal(e->other_flag, 1);
     }
-    (void)ni_wait(w->flag[number]);
+    (void)ni_wait(e->flag);
 }
 
 /* ---- Work of a core ---------------------------------------------------------------------- */
 
 /* Sorts, and returns where the keys are then. */
-static const sort_key *sort(const sorting *s, const sys_member *self, uint64_t *communication)
+static const sort_key *sort(const sorting *s, unsigned self, uint64_t *communication)
 {
-    const worker *w = &s->workers[self->number];
-    uint64_t count = own_keys(s), first = self->number * count;
-    sort_key *keys = w->keys;
-    unsigned number = 0;
+    const exchange *e = s->workers[self].exchanges;
+    uint64_t count = own_keys(s), first = self * count;
+    sort_key *keys = s->workers[self].keys;
     for (uint64_t run = 2; run <= s->n; run *= 2) {
         uint64_t apart = run / 2;
         for (; apart >= count; apart /= 2) {
-            unsigned distance = (unsigned)(apart / count);
             uint64_t begin = sys_cycles();
-            exchange(s, self, number, self->number ^ distance, keys);
+            send_keys(s, e, keys);
             *communication += sys_cycles() - begin;
-            bool is_upper = self->number & distance, goes_down = first & run;
-            keep(keys, w->inbox[number], count, is_upper != goes_down);
-            keys = w->inbox[number++];
+            keep(keys, e->inbox, count, e->keeps_greater);
+            keys = e++->inbox;
         }
         for (; apart > 0; apart /= 2)
             order_own(keys, count, first, run, apart);
@@ -161,17 +160,29 @@ static const sort_key *sort(const sorting *s, const sys_member *self, uint64_t *
 /* Lines that are not keys. */
 enum { LINES_BESIDE_KEYS = CHIP_BARRIER_LINES + 3 * MOST_EXCHANGES };
 
+static void make_exchange(const sorting *s, sys_member *self, exchange *e, unsigned other)
+{
+    uint64_t bytes = own_keys(s) * sizeof *e->inbox;
+    e->inbox = scr_alloc(&self->pad, bytes, SCR_LINE_BYTES);
+    e->command = scr_alloc_command(&self->pad);
+    e->flag = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
+    e->arrivals = scr_alloc_counter(&self->pad, -(int64_t)bytes, e->flag);
+    e->other_inbox = sys_at(self->team, other, e->inbox);
+    e->other_flag = sys_at(self->team, other, e->flag);
+    e->other_arrivals = sys_at(self->team, other, e->arrivals);
+}
+
 static void make(sorting *s, sys_member *self)
 {
     worker *w = &s->workers[self->number];
-    uint64_t bytes = own_keys(s) * sizeof *w->keys;
-    w->keys = scr_alloc(&self->pad, bytes, SCR_LINE_BYTES);
-    for (unsigned i = 0; i < exchanges(s); i++) {
-        w->inbox[i] = scr_alloc(&self->pad, bytes, SCR_LINE_BYTES);
-        w->command[i] = scr_alloc_command(&self->pad);
-        w->flag[i] = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
-        w->arrivals[i] = scr_alloc_counter(&self->pad, -(int64_t)bytes, w->flag[i]);
-    }
+    exchange *e = w->exchanges;
+    w->keys = scr_alloc(&self->pad, own_keys(s) * sizeof *w->keys, SCR_LINE_BYTES);
+    for (unsigned run = 2; run <= s->cores; run *= 2)
+        for (unsigned distance = run / 2; distance > 0; distance /= 2, e++) {
+            bool is_upper = self->number & distance, goes_down = self->number & run;
+            make_exchange(s, self, e, self->number ^ distance);
+            e->keeps_greater = is_upper != goes_down;
+        }
 }
 
 static void work(sys_member *self, void *argument)
@@ -187,10 +198,10 @@ static void work(sys_member *self, void *argument)
             s->workers[self->number].keys[i] = s->input[first + i];
         uint64_t communication = 0;
         sys_counter_barrier_wait(barrier);
-        times->begin = sys_cycles();
-        sorted = sort(s, self, &communication);
-        times->end = sys_cycles();
-        times->communication = communication;
+        uint64_t begin = sys_cycles();
+        sorted = sort(s, self->number, &communication);
+        /* Only now: a store that misses would be waited for by the first signal. */
+        *times = (round_times){begin, sys_cycles(), communication};
         sys_counter_barrier_wait(barrier);
         if (self->number == 0 && round >= s->warm_up)
             breakdown_add(&s->sum, s->times, (unsigned)s->cores);
@@ -239,7 +250,7 @@ static const char *complaint(const sorting *s, const scr_pad *pad)
     if (!is_power_of_two(s->n) || s->n < s->cores)
         return "--n: expected a power of two, at least --cores";
     uint64_t buffer = (own_keys(s) * sizeof(sort_key) + SCR_LINE_BYTES - 1) / SCR_LINE_BYTES;
-    uint64_t lines = (1 + exchanges(s)) * buffer + LINES_BESIDE_KEYS;
+    uint64_t lines = (1 + exchanges_of(s)) * buffer + LINES_BESIDE_KEYS;
     if (lines > scr_left(pad) / SCR_LINE_BYTES)
         return "--n: so many do not fit in the scratchpads";
     return NULL;
@@ -268,6 +279,8 @@ int main(int argc, char **argv)
     const scr_pad *pad = chip_pad(NAME);
     if (!pad)
         return PROGRAM_FAILED;
+    if (is_power_of_two(s.n) && is_power_of_two(s.cores) && s.n >= s.cores)
+        s.log2_own = log2_of(s.n) - log2_of(s.cores);
     const char *wrong = complaint(&s, pad);
     if (wrong)
         return options_usage(&line, wrong);

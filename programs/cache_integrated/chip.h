@@ -40,6 +40,23 @@ double chip_timer_cycles(void);
 bool is_power_of_two(uint64_t number);
 unsigned log2_of(uint64_t power_of_two);
 
+/* Words to another core's scratchpad by remote stores: half a line at a time, loads first, so that they
+ * do not wait for each other. */
+static inline void chip_store_words(scr_word *to, const scr_word *from, uint64_t words)
+{
+    enum { AT_ONCE = 4 };
+    uint64_t i = 0;
+    for (; i + AT_ONCE <= words; i += AT_ONCE) {
+        uint64_t some[AT_ONCE];
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            some[k] = from[i + k];
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            to[i + k] = some[k];
+    }
+    for (; i < words; i++)
+        to[i] = from[i];
+}
+
 /* When a member did a round of its work, and how much of it was communication. A line of its own. */
 typedef struct round_times {
     __attribute__((aligned(SCR_LINE_BYTES))) uint64_t begin;

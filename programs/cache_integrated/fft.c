@@ -45,6 +45,7 @@ typedef struct worker {
 typedef struct transform {
     uint64_t n;
     uint64_t cores;
+    unsigned log2_n, log2_cores;
     mechanism how;
     uint64_t rounds;
     uint64_t warm_up;
@@ -59,12 +60,12 @@ typedef struct transform {
 
 static uint64_t own_elements(const transform *t)
 {
-    return t->n / t->cores;
+    return UINT64_C(1) << (t->log2_n - t->log2_cores);
 }
 
 static uint64_t part_elements(const transform *t)
 {
-    return t->n / (t->cores * t->cores);
+    return UINT64_C(1) << (t->log2_n - 2 * t->log2_cores);
 }
 
 static unsigned reverse_bits(unsigned number, unsigned bits)
@@ -103,8 +104,9 @@ static void reorder(complex_number *data, const uint16_t *reversed, uint64_t cou
 /* Transforms of 2, 4, ... elements, to one of `count`. */
 static void transform_own(const transform *t, complex_number *data, uint64_t count)
 {
+    uint64_t stride = t->n;
     for (uint64_t half = 1; half < count; half *= 2) {
-        uint64_t stride = t->n / (2 * half);
+        stride /= 2; /* n / (2 half) */
         for (uint64_t first = 0; first < count; first += 2 * half)
             for (uint64_t i = 0; i < half; i++)
                 butterfly(&data[first + i], &data[first + half + i], t->roots[i * stride]);
@@ -114,9 +116,9 @@ static void transform_own(const transform *t, complex_number *data, uint64_t cou
 /* The same part of the transforms of all cores becomes that of the whole. */
 static void combine(const transform *t, unsigned self, complex_number *const part[MOST_CORES])
 {
-    uint64_t own = own_elements(t), count = part_elements(t);
+    uint64_t own = own_elements(t), count = part_elements(t), stride = t->cores;
     for (unsigned half = 1; half < t->cores; half *= 2) {
-        uint64_t stride = t->cores / (2 * half); /* n / the transform's length */
+        stride /= 2; /* n / the transform's length */
         for (unsigned low = 0; low < t->cores; low++) {
             if (low & half)
                 continue;
@@ -151,10 +153,8 @@ static void send_by_stores(const transform *t, const sys_member *self)
     for (unsigned to = 0; to < t->cores; to++) {
         if (to == self->number)
             continue;
-        const scr_word *from = (const scr_word *)(w->data + to * count);
-        scr_word *there = sys_at(self->team, to, w->inbox + self->number * count);
-        for (uint64_t i = 0; i < count; i++)
-            there[i] = from[i];
+        chip_store_words(sys_at(self->team, to, w->inbox + self->number * count),
+                         (const scr_word *)(w->data + to * count), count);
     }
     scr_release();
     for (unsigned to = 0; to < t->cores; to++)
@@ -218,17 +218,17 @@ static void do_round(transform *t, const sys_member *self, complex_number *const
 {
     const worker *w = &t->workers[self->number];
     round_times *times = &t->times[self->number];
-    times->communication = 0;
-    times->begin = sys_cycles();
+    uint64_t communication = 0, begin = sys_cycles();
     reorder(w->data, t->reversed, own_elements(t));
     transform_own(t, w->data, own_elements(t));
     if (t->cores > 1) {
-        uint64_t begin = sys_cycles();
+        uint64_t before = sys_cycles();
         exchange(t, self);
-        times->communication = sys_cycles() - begin;
+        communication = sys_cycles() - before;
         combine(t, self->number, part);
     }
-    times->end = sys_cycles();
+    /* Only now: a store that misses would be waited for by the first signal. */
+    *times = (round_times){begin, sys_cycles(), communication};
 }
 
 static void work(sys_member *self, void *argument)
@@ -351,6 +351,10 @@ int main(int argc, char **argv)
     const scr_pad *pad = chip_pad(NAME);
     if (!pad)
         return PROGRAM_FAILED;
+    if (is_power_of_two(t.n) && is_power_of_two(t.cores) && t.n >= t.cores * t.cores) {
+        t.log2_n = log2_of(t.n);
+        t.log2_cores = log2_of(t.cores);
+    }
     const char *wrong = complaint(&t, pad);
     if (wrong)
         return options_usage(&line, wrong);

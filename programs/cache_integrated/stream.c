@@ -4,9 +4,12 @@
  * On chip, one or two cores serve: the arrays are in their scratchpads, and the other cores stream
  * them. Off chip, the arrays are in DRAM and all cores stream.
  *
- * With dma, a core copies blocks of b and c into a ring of buffers in its scratchpad, in turn, as
- * many ahead as there are buffers; computes in place of c; and copies that to a. One counter for each
- * buffer tells when a copy has ended. With stores, the serving cores store b and c into the others'
+ * A buffer holds what a step needs, a block of b and one of c, half a buffer each: with three, one step
+ * is on its way here while another one is computed and the results of a third are on their way back.
+ *
+ * With dma, a core copies blocks of b and c into a ring of buffers in its scratchpad, as many steps
+ * ahead as there are buffers; computes in place of c; and copies that to a. Counters of each buffer
+ * tell when copies have ended. With stores, the serving cores store b and c into the others'
  * buffers, word by word, and are told by a store what has been used; results are stored where they
  * belong. Nobody serves DRAM: there, cores load and store it, and buffers do not matter.
  */
@@ -40,9 +43,9 @@ typedef struct client {
     char *ring;                /* the buffers */
     scr_word *used;            /* at the server: blocks of those that were used */
     const arrays *remote;
-    scr_word *command[MOST_BUFFERS];
-    scr_word *completion[MOST_BUFFERS]; /* counters */
-    scr_word *flag[MOST_BUFFERS];
+    scr_word *command[MOST_BUFFERS], *other_command[MOST_BUFFERS];
+    scr_word *fetched[MOST_BUFFERS], *back[MOST_BUFFERS]; /* counters */
+    scr_word *fetched_flag[MOST_BUFFERS], *back_flag[MOST_BUFFERS];
     uint64_t begin, end; /* cycles */
 } client;
 
@@ -50,8 +53,10 @@ typedef struct stream {
     uint64_t cores;
     uint64_t servers; /* 0: off chip */
     uint64_t buffers;
-    uint64_t block_bytes;
+    uint64_t buffer_bytes;
+    uint64_t block_bytes; /* half of that */
     uint64_t array_bytes;
+    uint64_t blocks; /* of an array */
     uint64_t steps; /* blocks of a that each core makes */
     mechanism how;
     bool feasible; /* data go the same ways, but nothing is computed */
@@ -71,15 +76,28 @@ static bool is_server(const stream *s, const sys_member *self)
     return self->number < s->servers;
 }
 
-static uint64_t blocks(const stream *s)
+/* Where a client is in a step: the buffer, and the block of the arrays. Both go round. */
+typedef struct place {
+    uint64_t slot, block;
+} place;
+
+static place first_place(const stream *s, unsigned client_number)
 {
-    return s->array_bytes / s->block_bytes;
+    return (place){0, client_number % s->blocks};
 }
 
-/* Where the block that a client works on in a step begins, in words. */
-static uint64_t block_begin(const stream *s, unsigned client_number, uint64_t step)
+static void advance(const stream *s, place *p)
 {
-    return (client_number + step * clients_of(s)) % blocks(s) * (s->block_bytes / SCR_WORD_BYTES);
+    p->slot = p->slot + 1 < s->buffers ? p->slot + 1 : 0;
+    p->block += clients_of(s);
+    while (p->block >= s->blocks)
+        p->block -= s->blocks;
+}
+
+/* Words of an array before a block. */
+static uint64_t block_begin(const stream *s, uint64_t block)
+{
+    return block * (s->block_bytes / SCR_WORD_BYTES);
 }
 
 /* What the arrays hold. */
@@ -119,51 +137,48 @@ static inline void copy_words(uint64_t *to, const uint64_t *from, uint64_t words
 /* ---- With copies ------------------------------------------------------------------------- */
 
 /*
- * Blocks are numbered as they are fetched: 2 i is that of b for step i, 2 i + 1 that of c; block n
- * goes to buffer n modulo their number. A buffer with a block of b is free once that has been used;
- * one with a block of c holds results then and is free when these have been copied.
+ * Step n has buffer n modulo their number: a block of b, and behind it one of c, in whose place the
+ * results are. While a step's are computed, those of the steps before are on their way back, and those
+ * of the steps after on their way here. One counter of a buffer waits for both blocks, another one for
+ * the results.
  */
 typedef struct fetching {
     const stream *s;
     const client *c;
-    unsigned number; /* of the client */
-    uint64_t next;   /* block */
+    uint64_t next; /* step */
+    place at;      /* its */
 } fetching;
 
-static uint64_t *buffer(const fetching *f, uint64_t block)
+/* The first of a buffer's blocks. */
+static uint64_t *buffer(const stream *s, const client *c, uint64_t slot)
 {
-    return (uint64_t *)(void *)(f->c->ring + block % f->s->buffers * f->s->block_bytes);
-}
-
-static bool holds_results(const fetching *f, uint64_t block)
-{
-    return block >= f->s->buffers && (block - f->s->buffers) % 2 == 1;
+    return (uint64_t *)(void *)(c->ring + slot * s->buffer_bytes);
 }
 
 static void fetch(fetching *f)
 {
-    uint64_t slot = f->next % f->s->buffers;
-    const arrays *remote = f->c->remote;
-    const uint64_t *source = f->next % 2 ? remote->c : remote->b;
-    source += block_begin(f->s, f->number, f->next / 2);
-    ni_copy(f->c->command[slot], buffer(f, f->next), source, f->s->block_bytes,
-            f->c->completion[slot]);
+    const stream *s = f->s;
+    const client *c = f->c;
+    uint64_t slot = f->at.slot, begin = block_begin(s, f->at.block), *b = buffer(s, c, slot);
+    ni_copy(c->command[slot], b, c->remote->b + begin, s->block_bytes, c->fetched[slot]);
+    ni_copy(c->other_command[slot], b + s->block_bytes / SCR_WORD_BYTES, c->remote->c + begin,
+            s->block_bytes, c->fetched[slot]);
+    advance(s, &f->at);
     f->next++;
 }
 
-/* Fetches blocks into all buffers that are free now that those before `used` have been used; those
- * before `needed` it waits for. */
-static void fetch_ahead(fetching *f, uint64_t used, uint64_t needed)
+/* Fetches into all buffers that are free now; for that of step `needed` it waits. */
+static void fetch_ahead(fetching *f, uint64_t needed)
 {
-    uint64_t end = used + f->s->buffers;
-    end = end < 2 * f->s->steps ? end : 2 * f->s->steps;
+    const stream *s = f->s;
+    uint64_t end = needed + s->buffers < s->steps ? needed + s->buffers : s->steps;
     while (f->next < end) {
-        if (holds_results(f, f->next)) {
-            scr_word *copied = f->c->flag[f->next % f->s->buffers];
-            if (f->next < needed)
-                (void)ni_wait(copied);
-            else if (!ni_test(copied))
-                break;
+        if (f->next >= s->buffers) {
+            scr_word *is_back = f->c->back_flag[f->at.slot];
+            if (f->next <= needed)
+                (void)ni_wait(is_back);
+            else if (!ni_test(is_back))
+                return;
         }
         fetch(f);
     }
@@ -171,50 +186,57 @@ static void fetch_ahead(fetching *f, uint64_t used, uint64_t needed)
 
 static void stream_by_copies(const stream *s, const client *c, unsigned number)
 {
-    fetching f = {s, c, number, 0};
+    place at = first_place(s, number);
+    fetching f = {s, c, 0, at};
     uint64_t words = s->block_bytes / SCR_WORD_BYTES;
-    for (uint64_t step = 0; step < s->steps; step++) {
-        uint64_t b = 2 * step, result = b + 1, slot = result % s->buffers;
-        fetch_ahead(&f, b, b + 2);
-        (void)ni_wait(c->flag[b % s->buffers]);
-        (void)ni_wait(c->flag[slot]);
+    for (uint64_t step = 0; step < s->steps; step++, advance(s, &at)) {
+        uint64_t *b = buffer(s, c, at.slot), *results = b + words;
+        fetch_ahead(&f, step);
+        (void)ni_wait(c->fetched_flag[at.slot]);
         if (!s->feasible)
-            triad(buffer(&f, result), buffer(&f, b), buffer(&f, result), words);
+            triad(results, b, results, words);
         scr_release();
-        ni_copy(c->command[slot], c->remote->a + block_begin(s, number, step),
-                buffer(&f, result), s->block_bytes, c->completion[slot]);
+        ni_copy(c->command[at.slot], c->remote->a + block_begin(s, at.block), results,
+                s->block_bytes, c->back[at.slot]);
     }
     /* Results whose buffers nobody has needed since. */
-    uint64_t end = 2 * s->steps;
-    for (uint64_t block = end > s->buffers ? end - s->buffers : 0; block < end; block++)
-        if (block % 2 == 1)
-            (void)ni_wait(c->flag[block % s->buffers]);
+    uint64_t left = s->steps < s->buffers ? s->steps : s->buffers;
+    for (uint64_t slot = 0; slot < left; slot++)
+        (void)ni_wait(c->back_flag[slot]);
 }
 
 /* ---- With stores ------------------------------------------------------------------------- */
 
-/* Stores the next block for a client into its ring, and says so. */
-static void push_block(const stream *s, unsigned number, uint64_t block)
+/* What a server has given to a client: steps so far, and where the next one is. */
+typedef struct pushing {
+    uint64_t steps;
+    place at;
+} pushing;
+
+/* Stores a client's next blocks of b and c into its ring, and says so. */
+static void push_step(const stream *s, const client *c, pushing *p)
 {
-    const client *c = &s->clients[number];
-    const uint64_t *source = block % 2 ? c->remote->c : c->remote->b;
-    char *to = c->ring + block % s->buffers * s->block_bytes;
-    copy_words((uint64_t *)(void *)to, source + block_begin(s, number, block / 2),
-               s->block_bytes / SCR_WORD_BYTES);
-    ni_signal(c->arrived, block + 1);
+    uint64_t begin = block_begin(s, p->at.block), words = s->block_bytes / SCR_WORD_BYTES;
+    uint64_t *b = buffer(s, c, p->at.slot);
+    copy_words(b, c->remote->b + begin, words);
+    copy_words(b + words, c->remote->c + begin, words);
+    ni_signal(c->arrived, ++p->steps);
+    advance(s, &p->at);
 }
 
 /* Gives all clients of this server their blocks, as they have buffers for them. */
 static void serve(const stream *s, unsigned server)
 {
-    uint64_t pushed[SYS_MOST_MEMBERS] = {0}, end = 2 * s->steps;
+    pushing pushed[SYS_MOST_MEMBERS];
+    for (unsigned n = 0; n < clients_of(s); n++)
+        pushed[n] = (pushing){0, first_place(s, n)};
     for (bool is_done = false; !is_done;) {
         is_done = true;
         for (unsigned n = server; n < clients_of(s); n += (unsigned)s->servers) {
             uint64_t used = *s->clients[n].used;
-            if (pushed[n] < end && pushed[n] < used + s->buffers)
-                push_block(s, n, pushed[n]++);
-            is_done = is_done && used == end;
+            if (pushed[n].steps < s->steps && pushed[n].steps < used + s->buffers)
+                push_step(s, &s->clients[n], &pushed[n]);
+            is_done = is_done && used == s->steps;
         }
     }
 }
@@ -229,29 +251,29 @@ static void store_words(uint64_t *to, uint64_t value, uint64_t words)
 
 static void stream_by_stores(const stream *s, const client *c, unsigned number)
 {
+    place at = first_place(s, number);
     uint64_t words = s->block_bytes / SCR_WORD_BYTES;
-    for (uint64_t step = 0; step < s->steps; step++) {
-        uint64_t *a = c->remote->a + block_begin(s, number, step);
-        const char *b = c->ring + 2 * step % s->buffers * s->block_bytes;
-        const char *next = c->ring + (2 * step + 1) % s->buffers * s->block_bytes;
-        while (*c->arrived < 2 * step + 2)
+    for (uint64_t step = 0; step < s->steps; step++, advance(s, &at)) {
+        uint64_t *a = c->remote->a + block_begin(s, at.block);
+        const uint64_t *b = buffer(s, c, at.slot);
+        while (*c->arrived <= step)
             ;
         scr_acquire();
         if (s->feasible)
             store_words(a, step, words);
         else
-            triad(a, (const uint64_t *)(const void *)b, (const uint64_t *)(const void *)next,
-                  words);
-        ni_signal(c->used, 2 * step + 2);
+            triad(a, b, b + words, words);
+        ni_signal(c->used, step + 1);
     }
 }
 
 /* Off chip: loads from DRAM, and stores to it. */
 static void stream_by_loads_and_stores(const stream *s, const client *c, unsigned number)
 {
+    place at = first_place(s, number);
     uint64_t words = s->block_bytes / SCR_WORD_BYTES;
-    for (uint64_t step = 0; step < s->steps; step++) {
-        uint64_t begin = block_begin(s, number, step);
+    for (uint64_t step = 0; step < s->steps; step++, advance(s, &at)) {
+        uint64_t begin = block_begin(s, at.block);
         triad(c->remote->a + begin, c->remote->b + begin, c->remote->c + begin, words);
     }
     scr_fence();
@@ -272,8 +294,8 @@ static void fill_scratchpad(const arrays *part, uint64_t words)
 static void copy_block(const stream *s, const client *c, void *to, const void *from)
 {
     scr_release();
-    ni_copy(c->command[0], to, from, s->block_bytes, c->completion[0]);
-    (void)ni_wait(c->flag[0]);
+    ni_copy(c->command[0], to, from, s->block_bytes, c->back[0]);
+    (void)ni_wait(c->back_flag[0]);
 }
 
 /* This client's share of the arrays in DRAM, through its buffers. */
@@ -281,7 +303,7 @@ static void fill_dram(const stream *s, const client *c, unsigned number)
 {
     uint64_t words = s->block_bytes / SCR_WORD_BYTES;
     uint64_t *b = (uint64_t *)(void *)c->ring, *next = b + words;
-    for (uint64_t block = number; block < blocks(s); block += clients_of(s)) {
+    for (uint64_t block = number; block < s->blocks; block += clients_of(s)) {
         for (uint64_t i = 0; i < words; i++) {
             b[i] = value_of_b(block * words + i);
             next[i] = value_of_c(block * words + i);
@@ -296,9 +318,10 @@ static uint64_t count_wrong(const stream *s, const client *c, unsigned number)
 {
     uint64_t words = s->block_bytes / SCR_WORD_BYTES, wrong = 0;
     uint64_t *local = (uint64_t *)(void *)c->ring;
-    uint64_t steps = s->steps < blocks(s) ? s->steps : blocks(s); /* then they repeat */
-    for (uint64_t step = 0; step < steps; step++) {
-        uint64_t begin = block_begin(s, number, step);
+    uint64_t steps = s->steps < s->blocks ? s->steps : s->blocks; /* then they repeat */
+    place at = first_place(s, number);
+    for (uint64_t step = 0; step < steps; step++, advance(s, &at)) {
+        uint64_t begin = block_begin(s, at.block);
         copy_block(s, c, local, c->remote->a + begin);
         for (uint64_t i = 0; i < words; i++)
             wrong += local[i] != value_of_b(begin + i) + SCALAR * value_of_c(begin + i);
@@ -326,11 +349,14 @@ static void make_client(stream *s, sys_member *self, unsigned number)
     c->arrived = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
     for (uint64_t i = 0; i < s->buffers; i++) {
         c->command[i] = scr_alloc_command(&self->pad);
-        c->flag[i] = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
-        c->completion[i] =
-            scr_alloc_counter(&self->pad, -(int64_t)s->block_bytes, c->flag[i]);
+        c->other_command[i] = scr_alloc_command(&self->pad);
+        c->fetched_flag[i] = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
+        c->back_flag[i] = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
+        c->fetched[i] =
+            scr_alloc_counter(&self->pad, -2 * (int64_t)s->block_bytes, c->fetched_flag[i]);
+        c->back[i] = scr_alloc_counter(&self->pad, -(int64_t)s->block_bytes, c->back_flag[i]);
     }
-    c->ring = scr_alloc(&self->pad, s->buffers * s->block_bytes, SCR_LINE_BYTES);
+    c->ring = scr_alloc(&self->pad, s->buffers * s->buffer_bytes, SCR_LINE_BYTES);
     if (s->servers == 0)
         fill_dram(s, c, number);
 }
@@ -338,7 +364,7 @@ static void make_client(stream *s, sys_member *self, unsigned number)
 /* What is left of a scratchpad for buffers: the rest of make_client() takes lines. */
 static uint64_t lines_beside_buffers(uint64_t buffers)
 {
-    return CHIP_BARRIER_LINES + 1 + 3 * buffers;
+    return CHIP_BARRIER_LINES + 1 + 6 * buffers;
 }
 
 static void work(sys_member *self, void *argument)
@@ -391,13 +417,13 @@ static void print(const stream *s, bool json)
                ",\"buffer_bytes\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"cycles\":%" PRIu64
                ",\"bytes_per_cycle\":%.4f}\n",
                NAME, s->cores, s->servers, clients_of(s), mechanism_name(s->how),
-               s->feasible ? "true" : "false", s->buffers, s->block_bytes, bytes, end - begin,
+               s->feasible ? "true" : "false", s->buffers, s->buffer_bytes, bytes, end - begin,
                per_cycle);
     else
         printf("%s chip, %u cores stream, %s, %" PRIu64 " buffers of %" PRIu64
                " bytes: %s%.3f bytes per cycle\n",
                s->servers ? "on" : "off", clients_of(s), mechanism_name(s->how), s->buffers,
-               s->block_bytes, s->feasible ? "feasible: " : "", per_cycle);
+               s->buffer_bytes, s->feasible ? "feasible: " : "", per_cycle);
 }
 
 /* The largest power of two that is not above. */
@@ -422,8 +448,8 @@ static void choose_sizes(stream *s, const scr_pad *pad)
     s->buffers = FEASIBLE_BUFFERS;
     room -= lines_beside_buffers(s->buffers) * SCR_LINE_BYTES;
     uint64_t most = floor_power(room / s->buffers);
-    s->block_bytes = most < s->array_bytes ? most : s->array_bytes;
-    s->block_bytes = s->block_bytes < NI_MOST_COPY_BYTES ? s->block_bytes : NI_MOST_COPY_BYTES;
+    most = most / 2 < s->array_bytes ? most : 2 * s->array_bytes;
+    s->buffer_bytes = most / 2 < NI_MOST_COPY_BYTES ? most : 2 * NI_MOST_COPY_BYTES;
 }
 
 /* What is wrong with the sizes, or NULL. */
@@ -434,14 +460,12 @@ static const char *complaint(const stream *s, const scr_pad *pad)
     uint64_t served = ARRAYS * s->array_bytes;
     if (s->servers >= s->cores)
         return "--servers: no core is left that streams";
-    if (s->block_bytes % SCR_LINE_BYTES != 0)
-        return "--buffer-bytes: expected whole lines of 64 bytes";
-    if (s->block_bytes > NI_MOST_COPY_BYTES)
-        return "--buffer-bytes: a copy has 64K at most";
-    if (lines > room || s->buffers * s->block_bytes > room - lines)
+    if (s->buffer_bytes % (2 * SCR_LINE_BYTES) != 0)
+        return "--buffer-bytes: expected whole lines of 64 bytes in each half";
+    if (lines > room || s->buffers * s->buffer_bytes > room - lines)
         return "--buffers: they do not fit in a scratchpad";
-    if (s->array_bytes % s->block_bytes != 0)
-        return "--array-bytes: expected a multiple of --buffer-bytes";
+    if (s->array_bytes % (s->buffer_bytes / 2) != 0)
+        return "--array-bytes: expected a multiple of half of --buffer-bytes";
     if (s->servers != 0 && served + (CHIP_BARRIER_LINES + s->cores) * SCR_LINE_BYTES > room)
         return "--array-bytes: three arrays do not fit in a scratchpad";
     if (s->servers == 0 && served > pad->dram_bytes)
@@ -451,7 +475,7 @@ static const char *complaint(const stream *s, const scr_pad *pad)
 
 int main(int argc, char **argv)
 {
-    static stream s = {.cores = 4, .servers = 1, .buffers = 3, .block_bytes = 1024, .steps = 64};
+    static stream s = {.cores = 4, .servers = 1, .buffers = 3, .buffer_bytes = 1024, .steps = 128};
     const char *how = "dma";
     bool json = false;
     const option options[] = {
@@ -461,12 +485,12 @@ int main(int argc, char **argv)
          MOST_SERVERS},
         {"mechanism", OPTION_TEXT, &how, MECHANISM_VALUE, MECHANISM_HELP, 0, 0},
         {"buffers", OPTION_NUMBER, &s.buffers, "N",
-         "of each streaming core; a block of b or c takes one (3)", 2, MOST_BUFFERS},
-        {"buffer-bytes", OPTION_BYTES, &s.block_bytes, "SIZE", "of one, and of copies (1K)",
-         SCR_LINE_BYTES, NI_MOST_COPY_BYTES},
+         "of each streaming core; a step takes one (3)", 1, MOST_BUFFERS},
+        {"buffer-bytes", OPTION_BYTES, &s.buffer_bytes, "SIZE",
+         "of one; a half is for b, a half for c (1K)", 2 * SCR_LINE_BYTES, 2 * NI_MOST_COPY_BYTES},
         {"array-bytes", OPTION_BYTES, &s.array_bytes, "SIZE",
          "of one array, at each server (what fits, or 256K in DRAM)", SCR_LINE_BYTES, 1 << 30},
-        {"steps", OPTION_NUMBER, &s.steps, "N", "blocks that each core makes (64)", 1, 1 << 20},
+        {"steps", OPTION_NUMBER, &s.steps, "N", "blocks that each core makes (128)", 1, 1 << 20},
         {"feasible", OPTION_FLAG, &s.feasible, NULL,
          "move the same, in the largest blocks, without computing", 0, 0},
         {"json", OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
@@ -485,6 +509,8 @@ int main(int argc, char **argv)
     const char *wrong = complaint(&s, pad);
     if (wrong)
         return options_usage(&line, wrong);
+    s.block_bytes = s.buffer_bytes / 2;
+    s.blocks = s.array_bytes / s.block_bytes;
     if (s.servers == 0) {
         s.parts[0].a = (uint64_t *)(uintptr_t)SCR_DRAM;
         s.parts[0].b = s.parts[0].a + s.array_bytes / SCR_WORD_BYTES;

@@ -70,40 +70,66 @@ typedef struct bench {
     sys_mcs_lock mcs_lock;
     sys_mcs_node mcs_nodes[SYS_MOST_MEMBERS];
     sys_tree_node tree_nodes[SYS_MOST_MEMBERS];
-    scr_word *mrq_lock;
+    scr_word *mrq_lock; /* its queue */
     double timer_cycles;
     sums results[SYS_MOST_MEMBERS];
 } bench;
 
 /* ---- What is timed ----------------------------------------------------------------------- */
 
+/* A word of anybody's scratchpad, as programs name it: a local address and whose (CINI §5.1). */
+typedef struct global {
+    scr_word *local;
+    uint64_t core;
+} global;
+
+static global global_of(const sys_member *self, scr_word *word)
+{
+    return (global){(scr_word *)scr_remote(word, self->pad.core), scr_core_of(word)};
+}
+
 /* All that a core needs for any of them: its handles. */
 typedef struct primitive {
-    scr_word *lock; /* of a multiple-reader queue, or of the lock box */
+    global lock;       /* a multiple-reader queue */
+    uint64_t box_lock; /* number */
     scr_word *command;
     scr_word *token;
     sys_mcs_lock *mcs_lock;
     sys_mcs_node *mcs_node;
     sys_tree_node *tree_node;
-    sys_counter_barrier counter_barrier;
+    global counter;    /* of a barrier, and its flag */
+    scr_word *flag;
     sys_mutex_barrier mutex_barrier;
 } primitive;
 
 typedef void (*step)(const primitive *p);
 
-SCR_INLINE void mrq_lock(const primitive *p) { sys_mrq_lock(p->lock); }
-SCR_INLINE void mrq_unlock(const primitive *p) { sys_mrq_unlock(p->lock); }
-SCR_INLINE void box_lock(const primitive *p) { sys_box_lock(p->lock); }
-SCR_INLINE void box_unlock(const primitive *p) { sys_box_unlock(p->lock); }
+SCR_INLINE scr_word *word_of(global g)
+{
+    return (scr_word *)scr_remote(g.local, (unsigned)g.core);
+}
+
+SCR_INLINE scr_word *box_lock_of(const primitive *p)
+{
+    return sys_box_lock_of((unsigned)p->box_lock);
+}
+
+SCR_INLINE void mrq_lock(const primitive *p) { sys_mrq_lock(word_of(p->lock)); }
+SCR_INLINE void mrq_unlock(const primitive *p) { sys_mrq_unlock(word_of(p->lock)); }
+SCR_INLINE void box_lock(const primitive *p) { sys_box_lock(box_lock_of(p)); }
+SCR_INLINE void box_unlock(const primitive *p) { sys_box_unlock(box_lock_of(p)); }
 SCR_INLINE void mcs_lock(const primitive *p) { sys_mcs_acquire(p->mcs_lock, p->mcs_node); }
 SCR_INLINE void mcs_unlock(const primitive *p) { sys_mcs_release(p->mcs_lock, p->mcs_node); }
-SCR_INLINE void counter_wait(const primitive *p) { sys_counter_barrier_wait(p->counter_barrier); }
+SCR_INLINE void counter_wait(const primitive *p)
+{
+    sys_counter_barrier_wait((sys_counter_barrier){word_of(p->counter), p->flag});
+}
 SCR_INLINE void mutex_wait(const primitive *p) { sys_mutex_barrier_wait(p->mutex_barrier); }
 SCR_INLINE void tree_wait(const primitive *p) { sys_tree_barrier_wait(p->tree_node); }
 
 SCR_INLINE void mrq_lock_request(const primitive *p)
 {
-    sys_mrq_lock_request(p->lock, p->command, p->token);
+    sys_mrq_lock_request(word_of(p->lock), p->command, p->token);
 }
 
 static void nothing(const primitive *p) { (void)p; }
@@ -180,7 +206,8 @@ static int make(bench *b, sys_member *self, primitive *p)
     p->mcs_node = &b->mcs_nodes[self->number];
     p->tree_node = &b->tree_nodes[self->number];
     sys_tree_barrier_make(b->tree_nodes, self->number, (unsigned)b->cores);
-    if (sys_counter_barrier_make(&p->counter_barrier, self, home, (unsigned)b->fan_in) != 0 ||
+    sys_counter_barrier counter_barrier;
+    if (sys_counter_barrier_make(&counter_barrier, self, home, (unsigned)b->fan_in) != 0 ||
         sys_mutex_barrier_make(&p->mutex_barrier, self, home, 0) != 0)
         return -1;
     p->command = scr_alloc_command(&self->pad);
@@ -188,8 +215,13 @@ static int make(bench *b, sys_member *self, primitive *p)
     if (self->number == home)
         b->mrq_lock = sys_mrq_lock_make(&self->pad, (unsigned)b->cores);
     sys_meet(self->team);
-    p->lock = b->what == LOCK_BOX ? sys_box_lock_of(1) : b->mrq_lock;
-    return p->command && p->token && p->lock ? 0 : -1;
+    p->counter = global_of(self, counter_barrier.counter);
+    p->flag = counter_barrier.flag;
+    p->box_lock = 1;
+    if (!p->command || !p->token || !b->mrq_lock)
+        return -1;
+    p->lock = global_of(self, b->mrq_lock);
+    return 0;
 }
 
 static void work(sys_member *self, void *argument)
@@ -206,7 +238,7 @@ static void work(sys_member *self, void *argument)
         b->timer_cycles = timer;
     sys_meet(self->team);
     time_kind(b, &p, b->warm_up);
-    sys_counter_barrier_wait(p.counter_barrier);
+    counter_wait(&p);
     b->results[self->number] = time_kind(b, &p, b->episodes);
 }
 

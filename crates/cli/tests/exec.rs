@@ -366,3 +366,69 @@ fn a_compiler_that_is_not_there_is_named() {
     assert!(text(&done.stderr).contains("pip install ziglang"), "{}", text(&done.stderr));
     assert_eq!(run("RACKMEM_CC", " ").status.code(), Some(2));
 }
+
+/// Runs the test of cache-integrated network interfaces; `args` begin with options of `sim exec`.
+fn scr_test(options: &[&str], args: &[&str]) -> Output {
+    let dir = TempDir::new().unwrap();
+    let program = prebuilt().join("scr_test.rv64");
+    let begin = ["sim", "exec", "cache-integrated"];
+    let named = ["--", program.to_str().unwrap()];
+    rackmem(dir.path(), &[&begin, options, &named, args].concat())
+}
+
+#[test]
+fn the_test_of_cache_integrated_interfaces_passes() {
+    let done = scr_test(&[], &[]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert_eq!(said.lines().last(), Some("scr_test: passed on 4 cores"), "{said}");
+    assert!(said.lines().filter(|line| line.starts_with("PASS ")).count() > 30, "{said}");
+}
+
+#[test]
+fn misuse_of_cache_integrated_interfaces_ends_the_program_in_one_line() {
+    for (what, said) in [
+        ("double-write", "was written twice"),
+        ("oversize", "is for 65537 bytes"),
+        ("long-message", "is for 48 bytes"),
+        ("opcode", "has the opcode 9"),
+        ("short-store", "was written in part"),
+        ("not-scratchpad", "is not scratchpad"),
+        ("load-not-scratchpad", "is not scratchpad"),
+        ("remote-not-scratchpad", "is not scratchpad"),
+        ("copy-not-scratchpad", "is not scratchpad"),
+        ("copy-memory", "in no scratchpad and not in uncached memory"),
+        ("outside", "nothing is mapped there"),
+        ("overflow", "is full"),
+        ("mr-overflow", "is full"),
+        ("item-size", "is no item"),
+        ("head-past-tail", "cannot have the head 5"),
+        ("body-size", "cannot have a body of 192 bytes"),
+        ("body-place", "cannot have a body of 256 bytes"),
+        ("body-not-plain", "cannot have a body of 64 bytes"),
+        ("item-words", "cannot have items of 3 words"),
+        ("in-use", "is in use"),
+        ("body-in-use", "is in use"),
+        ("other-core", "is another core's"),
+        ("last-way", "is the last one of its set"),
+        ("state", "cannot become 6"),
+        ("atomic", "atomic at 0x20"),
+        ("remote-atomic", "atomic at 0x20"),
+    ] {
+        let done = scr_test(&[], &["--wrong", what]);
+        let complaint = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(125), "{what}: {complaint}");
+        assert_eq!(complaint.lines().count(), 1, "{what}: {complaint}");
+        for part in [said, "scr_test.rv64: node 0, core ", " at 0x", ", in cycle "] {
+            assert!(complaint.contains(part), "{what}: {complaint}");
+        }
+    }
+}
+
+#[test]
+fn chips_with_cache_integrated_interfaces_are_not_joined() {
+    let done = scr_test(&["-n", "2"], &[]);
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
+    let complaint = text(&done.stderr);
+    assert!(complaint.contains("joins the cores of one chip; use -n 1"), "{complaint}");
+}

@@ -32,12 +32,20 @@ fn unknown_papers_and_parts_are_wrong_usage() {
     for (args, complaint) in [
         (
             &["reproduce", "manycore"][..],
-            "there is no paper 'manycore' here; there are manycore-ni, sonuma",
+            "there is no paper 'manycore' here; there are manycore-ni, sonuma, cache-integrated-ni",
         ),
         (&["reproduce", "manycore-ni/fig8"], "manycore-ni has no part 'fig8'; there are table1,"),
         (
             &["reproduce", "sonuma/fig10"],
             "sonuma has no part 'fig10'; there are interface, table1,",
+        ),
+        (
+            &["reproduce", "cache-integrated-ni/fig8"],
+            "cache-integrated-ni has no part 'fig8'; there are interface, table1, stream, bitonic,",
+        ),
+        (
+            &["reproduce", "cache-integrated-ni", "--graph", "x"],
+            "cache-integrated-ni has no graphs; --graph is for sonuma",
         ),
         (&["reproduce", "--graph", "x"], "manycore-ni has no graphs; --graph is for sonuma"),
         (&["reproduce", "--jobs", "0"], "0 is not in 1..=1024"),
@@ -68,6 +76,27 @@ fn parameters_of_the_other_paper_hold() {
     assert_eq!((&outcome["paper"], &outcome["summary"]["missed"]), (&"sonuma".into(), &0.into()));
     let complaint = host.fails(1, &["reproduce", "sonuma", "--graph", "/no/such/graph"]);
     assert!(complaint.contains("cannot read /no/such/graph: "), "{complaint}");
+}
+
+/// Mechanisms and locks of the third paper: programs run, and print what checks read.
+#[test]
+fn chips_with_cache_integrated_interfaces_are_reproduced() {
+    let host = Host::new();
+    let of = |part| -> Value {
+        let json = host.ok(&["reproduce", part, "--quick", "--json"]);
+        serde_json::from_str(&json).unwrap()
+    };
+    let interface = of("cache-integrated-ni/interface");
+    assert_eq!(interface["summary"]["missed"], 0, "{}", interface["claims"]);
+    let table = of("cache-integrated-ni/table1");
+    let claims = table["claims"].as_array().unwrap();
+    let wanted = "cache-integrated-ni/sect541/remote-store/one-way-latency";
+    let one_way = claims.iter().find(|claim| claim["id"] == wanted).unwrap();
+    assert_eq!((&one_way["verdict"], &one_way["published"]), (&"holds".into(), &35.0.into()));
+    for claim in claims {
+        let why = claim["why"].as_str().unwrap();
+        assert!(!why.contains(" reports no ") && !why.contains(" counts no "), "{claim}");
+    }
 }
 
 /// All programs of the paper with the arguments that the model gives them, on the runtime: that

@@ -12,7 +12,7 @@ use crate::reproduce::manycore_ni::experiment::Cores;
 use crate::reproduce::outcome::{self, Outcome};
 use crate::reproduce::paper::{Paper, Part};
 use crate::reproduce::results::{Effort, Experiment, Results};
-use crate::reproduce::{claims, manycore_ni, pool, render, sonuma, write};
+use crate::reproduce::{cache_integrated_ni, claims, manycore_ni, pool, render, sonuma, write};
 use crate::size;
 
 /// What `rackmem reproduce --help` says.
@@ -29,18 +29,23 @@ in windows of 500,000 cycles until two of them differ by less than 1 %, as in th
 a while.
 
 sonuma: the programs remote_read, netpipe and pagerank on the model of the soNUMA machine, and for
-the paper's development platform on the runtime, as far as the cores of this host reach.";
+the paper's development platform on the runtime, as far as the cores of this host reach.
+
+cache-integrated-ni: locks, barriers, STREAM, bitonic sort and FFT on the model of the paper's FPGA
+prototype, locks and barriers on that of up to 128 cores, and a test of every mechanism.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem reproduce --quick                     all of manycore-ni, fewer sizes, shorter windows
   rackmem reproduce manycore-ni/table3          one table
-  rackmem reproduce sonuma --quick              the other paper
+  rackmem reproduce sonuma --quick              another paper
+  rackmem reproduce cache-integrated-ni         a third one, in full
   rackmem reproduce --out results/              with plots, machine files and results.json
 
 Parts: manycore-ni/table1, /table2, /table3, /fig5, /fig6, /fig7, /routing, /fig9, /fig10,
-/ablations; sonuma/interface, /table1, /fig7, /fig8, /table2, /fig9.
+/ablations; sonuma/interface, /table1, /fig7, /fig8, /table2, /fig9;
+cache-integrated-ni/interface, /table1, /stream, /bitonic, /fft, /locks, /barriers.
 
 Exit status: 0 if all experiments ran, whatever the verdicts are; 1 if one failed.";
 
@@ -99,17 +104,22 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         Some((paper, part)) => (paper, Some(part)),
     };
     let (manycore_ni, sonuma) = (&manycore_ni::PAPER, &sonuma::PAPER);
+    let cache_integrated_ni = &cache_integrated_ni::PAPER;
     if paper == sonuma.name {
         let part = selection(sonuma, part)?;
         return reproduce(sonuma, part, args, sonuma::setting(args.graph.as_deref())?);
     }
-    if paper != manycore_ni.name {
-        let (first, second) = (manycore_ni.name, sonuma.name);
-        let message = format!("there is no paper '{paper}' here; there are {first}, {second}");
+    let names = [manycore_ni.name, sonuma.name, cache_integrated_ni.name];
+    if !names.contains(&paper) {
+        let message = format!("there is no paper '{paper}' here; there are {}", names.join(", "));
         return Err(Failure::usage(message));
     }
     if args.graph.is_some() {
         return Err(Failure::usage(format!("{paper} has no graphs; --graph is for sonuma")));
+    }
+    if paper == cache_integrated_ni.name {
+        let part = selection(cache_integrated_ni, part)?;
+        return reproduce(cache_integrated_ni, part, args, cache_integrated_ni::setting());
     }
     reproduce(manycore_ni, selection(manycore_ni, part)?, args, args.cores.into())
 }

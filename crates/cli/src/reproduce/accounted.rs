@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::claims::{self, Claim};
+use super::claims::{self, Claim, Kind};
 use super::paper::Paper;
 use super::results::Experiment;
 use super::tolerance::Class;
@@ -58,6 +58,6 @@ pub(super) fn classes_fit_the_words<E: Experiment>(paper: &Paper<E>) {
         let up_to = claim.quote.contains("up to") && claim.relation.sign() == "<=";
         assert_eq!(check.class == Class::UpTo, up_to, "{}", check.id);
         let ordering = matches!(check.class, Class::Order | Class::Reaches);
-        assert_eq!(ordering, claim.value.is_none() && claim.unit != "text", "{}", check.id);
+        assert_eq!(ordering, claim.kind == Kind::Ordering, "{}", check.id);
     }
 }

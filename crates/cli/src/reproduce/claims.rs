@@ -58,6 +58,10 @@ impl Relation {
     }
 }
 
+fn equal() -> Relation {
+    Relation::Equal
+}
+
 /// A claim.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,9 +79,11 @@ pub struct Claim {
     pub config: String,
     /// Published value; orderings and words have none.
     pub value: Option<f64>,
-    /// Unit of the value.
+    /// Unit of the value; words may leave it out.
+    #[serde(default)]
     pub unit: String,
-    /// How the measured value has to relate to it.
+    /// How the measured value has to relate to it; words are or are not so.
+    #[serde(default = "equal")]
     pub relation: Relation,
     /// The paper's words.
     pub quote: String,

@@ -6,8 +6,9 @@
 //! selection needs are found by asking once for nothing. [`tolerance`] is the one place where is
 //! written how near is near enough.
 //!
-//! [`manycore_ni`] and [`sonuma`] are the papers.
+//! [`cache_integrated_ni`], [`manycore_ni`] and [`sonuma`] are the papers.
 
+pub mod cache_integrated_ni;
 pub mod claims;
 pub mod manycore_ni;
 pub mod outcome;

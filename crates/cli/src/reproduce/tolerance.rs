@@ -17,6 +17,11 @@ pub enum Class {
     Bandwidth,
     /// A ratio of two measured values.
     Ratio,
+    /// One end of a range.
+    Range,
+    /// A ratio that the paper has from a simulator of which it gives no parameter; or one end of a range
+    /// of such.
+    Simulated,
     /// A limit.
     Bound,
     /// "Up to": the extreme of a range.
@@ -44,7 +49,7 @@ pub struct Tolerance {
 
 impl Class {
     /// All.
-    pub const ALL: [Class; 11] = [
+    pub const ALL: [Class; 13] = [
         Class::Exact,
         Class::Total,
         Class::Rounded,
@@ -52,6 +57,8 @@ impl Class {
         Class::Overhead,
         Class::Bandwidth,
         Class::Ratio,
+        Class::Range,
+        Class::Simulated,
         Class::Bound,
         Class::UpTo,
         Class::Order,
@@ -68,6 +75,8 @@ impl Class {
             Class::Overhead => "overhead in per cent",
             Class::Bandwidth => "bandwidth",
             Class::Ratio => "ratio",
+            Class::Range => "end of a range",
+            Class::Simulated => "ratio by another simulator",
             Class::Bound => "limit",
             Class::UpTo => "\"up to\"",
             Class::Order => "ordering",
@@ -129,6 +138,20 @@ impl Class {
                 "10 % (15 % if the paper says ~)",
                 "as bandwidth; what is common to both values cancels",
             ),
+            Class::Range => row(
+                0.10,
+                0.10,
+                0.0,
+                "10 % outside; of the upper end, at least half",
+                "as a ratio; a range that does not come up to half of its upper end is another result",
+            ),
+            Class::Simulated => row(
+                0.15,
+                0.15,
+                0.0,
+                "15 %; of the ends of a range, outside",
+                "the paper gives no parameter of the chip that it simulates, and says \"about\"",
+            ),
             Class::Bound => row(0.0, 0.0, 0.0, "none", "a limit is a limit"),
             Class::UpTo => row(
                 0.10,
@@ -156,5 +179,5 @@ impl Class {
     }
 }
 
-/// Part of its value that an "up to" has to come up to.
+/// Part of its value that an "up to" has to come up to, and the upper end of a range.
 pub const UP_TO_LEAST: f64 = 0.5;

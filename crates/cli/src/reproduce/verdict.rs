@@ -108,13 +108,21 @@ pub fn judge(claim: &Claim, class: Class, measured: Measured) -> Verdict {
 fn number(relation: Relation, class: Class, measured: f64, published: f64) -> bool {
     match class {
         Class::Bound | Class::Order => compare(relation, measured, published),
-        Class::UpTo => {
-            let most = published * (1.0 + class.tolerance().relative);
-            measured <= most && measured >= published * UP_TO_LEAST
+        Class::UpTo => up_to(class, measured, published),
+        Class::Range | Class::Simulated if relation == Relation::AtMost => {
+            up_to(class, measured, published)
+        }
+        Class::Range | Class::Simulated if relation == Relation::AtLeast => {
+            measured >= published * (1.0 - class.tolerance().relative)
         }
         Class::Reaches => measured >= published * (1.0 - class.tolerance().relative),
         _ => near(relation, class, measured, published),
     }
+}
+
+fn up_to(class: Class, measured: f64, published: f64) -> bool {
+    let most = published * (1.0 + class.tolerance().relative);
+    measured <= most && measured >= published * UP_TO_LEAST
 }
 
 fn near(relation: Relation, class: Class, measured: f64, published: f64) -> bool {
@@ -209,6 +217,19 @@ mod tests {
         for (measured, expected) in [(33.0, true), (33.1, false), (15.0, true), (14.9, false)] {
             assert_eq!(holds(Class::UpTo, AtMost, 30.0, measured), expected, "{measured}");
         }
+    }
+
+    #[test]
+    fn ends_of_ranges_are_held_against_what_lies_inside() {
+        use Relation::{AtLeast, AtMost};
+        for (measured, expected) in [(4.5, true), (4.4, false), (100.0, true)] {
+            assert_eq!(holds(Class::Range, AtLeast, 5.0, measured), expected, "{measured}");
+        }
+        for (measured, expected) in [(44.0, true), (44.1, false), (20.0, true), (-3.0, false)] {
+            assert_eq!(holds(Class::Range, AtMost, 40.0, measured), expected, "{measured}");
+        }
+        assert!(holds(Class::Simulated, AtLeast, 3.6, 3.2));
+        assert!(!holds(Class::Simulated, AtMost, 3.6, 4.2));
     }
 
     #[test]
