@@ -196,7 +196,7 @@ impl Ni {
     pub fn convert(&mut self, number: u32, state_word: u64) -> Result<(), Misuse> {
         let at = self.address(number);
         let state = State::of(state_word as u8).ok_or(Misuse::State(at, state_word as u8))?;
-        if self.line(number).is_in_use() || self.is_in_body(number) {
+        if self.line(number).is_in_use() || (state != State::Plain && self.is_in_body(number)) {
             return Err(Misuse::InUse(at));
         }
         let new = match state {
