@@ -303,6 +303,20 @@ size_t rackmem_segment_bytes(const rackmem_context *ctx)
     return ctx->segment_bytes;
 }
 
+int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping)
+{
+    static const uint32_t live = RACKMEM_MAPPING_LIVE;
+    if (!ctx || !mapping)
+        return failed(EINVAL, "rackmem_map: an argument is NULL");
+    if (nid < 0 || nid >= ctx->place.nodes)
+        return failed(ENXIO, "no such node: %d; the rack has nodes 0 to %d", nid,
+                      ctx->place.nodes - 1);
+    if (nid != ctx->place.nid || ctx->read_only)
+        return failed(EOPNOTSUPP, "the segment of node %d is reached by queue pairs only", nid);
+    *mapping = (rackmem_mapping){ctx->segment, ctx->segment_bytes, &live};
+    return 0;
+}
+
 /* ---- Queue pairs ------------------------------------------------------------------------- */
 
 /* What is wrong with an operation of a program that is alone: the checks of the controller. */
@@ -586,6 +600,11 @@ int rackmem_wait_notify(rackmem_context *ctx, uint64_t *seen, int timeout_ms)
 }
 
 /* ---- Errors ------------------------------------------------------------------------------ */
+
+int rackmem_set_last_error(int error, const char *text)
+{
+    return -failed(error, "%s", text);
+}
 
 const char *rackmem_last_error(void)
 {

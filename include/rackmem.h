@@ -16,6 +16,11 @@
  *   rackmem/access.h     remote read, write, atomics, notify (data path: inline, no libc)
  *   rackmem/messaging.h  send and receive (inline, on the operations of access.h)
  *   rackmem/barrier.h    barrier over any nodes of a context (inline, likewise)
+ *   rackmem/counter.h    counters that notify at zero: completion of any set of arrivals (likewise)
+ *   rackmem/copy.h       copies between any two nodes, acknowledged to counters (likewise)
+ *   rackmem/queue.h      queue of one reader; rackmem/mr_queue.h: of any readers (likewise)
+ *   rackmem/lock.h       lock, in turn; survives its holder (likewise)
+ *   rackmem/counter_barrier.h  barrier of any threads of any nodes, as trees (likewise)
  *
  * C11 or C++17, GCC or Clang. Functions return 0 or a negative errno unless they say otherwise.
  */
@@ -27,5 +32,11 @@
 #include "rackmem/access.h"
 #include "rackmem/messaging.h"
 #include "rackmem/barrier.h"
+#include "rackmem/counter.h"
+#include "rackmem/copy.h"
+#include "rackmem/queue.h"
+#include "rackmem/mr_queue.h"
+#include "rackmem/lock.h"
+#include "rackmem/counter_barrier.h"
 
 #endif

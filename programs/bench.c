@@ -7,6 +7,8 @@
  * A figure is the median over samples, and a sample the mean of a batch of some milliseconds: a
  * batch in which the kernel ran something else says nothing about us.
  */
+#define _DEFAULT_SOURCE /* barriers of threads */
+#include <pthread.h>
 #include <rackmem.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +30,20 @@ static const char about[] =
     "Measures remote operations between nodes 0 and 1 and prints rows of JSON. Run it by\n"
     "`rackmem bench`, which places the processes and makes a table of the rows.\n";
 
+/* What the C library has for processes that share memory: the peers of lock and barrier. */
+typedef struct pthreads {
+    pthread_mutex_t mutex;
+    pthread_barrier_t barrier;
+} pthreads;
+
 typedef struct bench {
     rackmem_context *ctx;
     QP *qp;
     rackmem_messaging messaging;
     rackmem_barrier barrier;
+    rackmem_lock lock;
+    rackmem_counter_barrier counter_barrier;
+    pthreads *pthreads;    /* in a segment that both nodes have mapped, or NULL */
     const char *path;      /* who makes progress */
     int nid;
     int peer;
@@ -221,6 +232,140 @@ static inline int barrier(bench *b, size_t bytes)
     return rackmem_barrier_wait(&b->barrier);
 }
 
+/* ---- Lock and barriers, beside those of the C library --------------------------------------- */
+
+static inline int counter_barrier(bench *b, size_t bytes)
+{
+    (void)bytes;
+    return rackmem_counter_barrier_wait(&b->counter_barrier);
+}
+
+static inline int lock_pair(bench *b, size_t bytes)
+{
+    (void)bytes;
+    int error = rackmem_lock_acquire(&b->lock);
+    return error != 0 ? error : rackmem_lock_release(&b->lock);
+}
+
+static inline int mutex_pair(bench *b, size_t bytes)
+{
+    (void)bytes;
+    int error = pthread_mutex_lock(&b->pthreads->mutex);
+    return -(error != 0 ? error : pthread_mutex_unlock(&b->pthreads->mutex));
+}
+
+static inline int pthread_barrier(bench *b, size_t bytes)
+{
+    (void)bytes;
+    int error = pthread_barrier_wait(&b->pthreads->barrier);
+    return error == PTHREAD_BARRIER_SERIAL_THREAD ? 0 : -error;
+}
+
+/* Node 0 alone: the other one waits at the barrier, which is asleep by then. */
+static inline __attribute__((always_inline)) double measure_alone(bench *b, operation run)
+{
+    double seconds = b->nid == 0 ? measure(b, run, 0) : 0;
+    if (b->error == 0)
+        b->error = barrier(b, 0);
+    return seconds;
+}
+
+/* Both at once, as fast as they can: seconds of one operation, of either. Who is done early waits
+ * for the other, so it does not help to be unfair. */
+static inline __attribute__((always_inline)) double measure_contended(bench *b, operation run)
+{
+    enum { TURNS = 5000 };
+    double samples[MOST_SAMPLES];
+    for (unsigned s = 0; s < b->samples && b->error == 0; s++) {
+        b->error = barrier(b, 0);
+        double start = program_seconds();
+        batch_seconds(b, run, 0, TURNS);
+        if (b->error == 0)
+            b->error = barrier(b, 0);
+        samples[s] = (program_seconds() - start) / (2 * TURNS);
+    }
+    if (b->error != 0)
+        return 0;
+    samples_sort(samples, b->samples);
+    return samples_quantile(samples, b->samples, 0.5);
+}
+
+/* One of ours and what it is set against, each as seconds of an operation. */
+typedef struct rivals {
+    const char *metric;
+    const char *peer_metric;
+    double (*measure)(bench *b);
+    double (*measure_peer)(bench *b);
+} rivals;
+
+static double lock_alone(bench *b)
+{
+    return measure_alone(b, lock_pair);
+}
+
+static double mutex_alone(bench *b)
+{
+    return measure_alone(b, mutex_pair);
+}
+
+static double lock_contended(bench *b)
+{
+    return measure_contended(b, lock_pair);
+}
+
+static double mutex_contended(bench *b)
+{
+    return measure_contended(b, mutex_pair);
+}
+
+static double barrier_of_two(bench *b)
+{
+    return measure_counted(b, barrier, 0, count_for(8));
+}
+
+static double pthread_barrier_of_two(bench *b)
+{
+    return measure_counted(b, pthread_barrier, 0, count_for(8) / 20); /* it sleeps */
+}
+
+/* A figure, that of the peer, and how many times that is of it (below 1 is ahead): medians of
+ * measurements in turn, so that a busy moment hits either. */
+static void row_beside(bench *b, const rivals *r)
+{
+    enum { ROUNDS = 5 };
+    double ours[ROUNDS], theirs[ROUNDS], ratios[ROUNDS];
+    char ratio[64];
+    for (int round = 0; round < ROUNDS; round++) {
+        ours[round] = r->measure(b);
+        theirs[round] = b->pthreads ? r->measure_peer(b) : 0;
+        ratios[round] = ours[round] / theirs[round];
+    }
+    if (b->error != 0)
+        return;
+    samples_sort(ours, ROUNDS);
+    row_us(b, r->metric, 0, samples_quantile(ours, ROUNDS, 0.5));
+    if (!b->pthreads)
+        return;
+    samples_sort(theirs, ROUNDS);
+    samples_sort(ratios, ROUNDS);
+    snprintf(ratio, sizeof ratio, "%s_ratio", r->metric);
+    row_us(b, r->peer_metric, 0, samples_quantile(theirs, ROUNDS, 0.5));
+    row(b, ratio, 0, samples_quantile(ratios, ROUNDS, 0.5), "x pthread");
+}
+
+static void synchronisation(bench *b)
+{
+    static const rivals all[] = {
+        {"lock_uncontended", "pthread_mutex_uncontended", lock_alone, mutex_alone},
+        {"lock_contended", "pthread_mutex_contended", lock_contended, mutex_contended},
+        {"barrier", "pthread_barrier", barrier_of_two, pthread_barrier_of_two},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && b->error == 0; i++)
+        row_beside(b, &all[i]);
+    if (b->error == 0)
+        row_us(b, "counter_barrier", 0, measure_counted(b, counter_barrier, 0, count_for(8)));
+}
+
 /* Reads of what the peer's core has written since the last one: no copy is cached here. Each is
  * timed alone, between two barriers; the clock's own share is taken off. */
 static double measure_written(bench *b, size_t bytes)
@@ -270,18 +415,50 @@ static void two_sided(bench *b)
     }
     for (int i = 0; i < 3 && b->error == 0; i++)
         row_gb_per_s(b, "message_bandwidth", stream_sizes[i], messages_seconds(b, stream_sizes[i]));
-    row_us(b, "barrier", 0, measure_counted(b, barrier, 0, count_for(8)));
+    synchronisation(b);
     for (int i = 0; i < 4 && b->error == 0; i++)
         row_us(b, "get_written_latency", read_sizes[i], measure_written(b, read_sizes[i]));
 }
 
 /* ---- Both ---------------------------------------------------------------------------------- */
 
+/* Where synchronisation has its areas, in every segment, from the end of the barrier's on. */
+enum { LOCK = 0, LOCK_FLAG = 512, PTHREADS = 576, COUNTER_BARRIER = 1024, SYNC_BYTES = 2048 };
+
+/* The C library's are at node 1, if that can be reached without a controller. */
+static int open_pthreads(bench *b, uint64_t offset)
+{
+    rackmem_mapping mapping;
+    pthread_mutexattr_t of_mutex;
+    pthread_barrierattr_t of_barrier;
+    if (rackmem_map(b->ctx, 1, &mapping) != 0)
+        return 0;
+    b->pthreads = (pthreads *)(void *)((char *)mapping.memory + offset);
+    if (b->nid != 1)
+        return 0;
+    int error = pthread_mutexattr_init(&of_mutex) | pthread_barrierattr_init(&of_barrier) |
+                pthread_mutexattr_setpshared(&of_mutex, PTHREAD_PROCESS_SHARED) |
+                pthread_barrierattr_setpshared(&of_barrier, PTHREAD_PROCESS_SHARED) |
+                pthread_mutex_init(&b->pthreads->mutex, &of_mutex) |
+                pthread_barrier_init(&b->pthreads->barrier, &of_barrier, 2);
+    return -error;
+}
+
+static int open_synchronisation(bench *b, uint64_t offset)
+{
+    int error = rackmem_lock_open(&b->lock, b->ctx, b->qp, rackmem_at(1, offset + LOCK), 2,
+                                  offset + LOCK_FLAG);
+    if (error == 0)
+        error = rackmem_counter_barrier_open(&b->counter_barrier, b->ctx, b->qp,
+                                             offset + COUNTER_BARRIER, 1, 0);
+    return error == 0 ? open_pthreads(b, offset + PTHREADS) : error;
+}
+
 static int open_bench(bench *b)
 {
     size_t messaging = rackmem_messaging_bytes(2);
-    size_t barrier_end = messaging + rackmem_barrier_bytes(2);
-    b->remote = (barrier_end + 4 * KB - 1) / (4 * KB) * (4 * KB);
+    size_t barrier_end = (messaging + rackmem_barrier_bytes(2) + 63) / 64 * 64;
+    b->remote = (barrier_end + SYNC_BYTES + 4 * KB - 1) / (4 * KB) * (4 * KB);
     b->nid = program_nid();
     b->peer = 1 - b->nid;
     const char *progress = getenv("RACKMEM_PROGRESS");
@@ -297,6 +474,9 @@ static int open_bench(bench *b)
         error = rackmem_barrier_open(&b->barrier, b->ctx, b->qp, messaging, NULL, 0);
     if (error != 0)
         return program_operation_failed(NAME, "cannot set up messages and barrier", error);
+    error = open_synchronisation(b, barrier_end);
+    if (error != 0)
+        return program_operation_failed(NAME, "cannot set up lock and barriers", error);
     b->local = rackmem_alloc(b->ctx, MB);
     b->turn = rackmem_alloc(b->ctx, sizeof *b->turn);
     if (!b->local || !b->turn)

@@ -5,6 +5,7 @@ fn main() {
     println!("cargo:rerun-if-changed=c");
     cc::Build::new()
         .file("c/inline.c")
+        .file("c/sync.c")
         .include("../../include")
         .std("c11")
         .opt_level(2)

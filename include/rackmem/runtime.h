@@ -62,6 +62,26 @@ int rackmem_nodes(const rackmem_context *ctx);
 void *rackmem_segment(const rackmem_context *ctx);
 size_t rackmem_segment_bytes(const rackmem_context *ctx);
 
+/* A node's segment in this process's own memory, for loads, stores and atomic instructions. */
+typedef struct rackmem_mapping {
+    void *memory;
+    size_t size_bytes;
+    const uint32_t *state; /* RACKMEM_MAPPING_LIVE as long as the node is there */
+} rackmem_mapping;
+
+#define RACKMEM_MAPPING_LIVE 1u
+
+/*
+ * Finds node nid's segment in this process's memory: its own always, others' with inline progress
+ * on one host. Aligned 8-byte accesses there are atomic against remote operations, but wake nobody
+ * who sleeps. The memory stays until rackmem_close, also when the node is lost: look at `state`
+ * before, for then nobody serves it any more.
+ *
+ * -EOPNOTSUPP the segment cannot be reached that way, or not be written: use a queue pair.
+ * -ENXIO no such node, -ENOENT it has not joined or has left, -EHOSTDOWN it is lost.
+ */
+int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping);
+
 /* Waits until node nid has joined. A timeout below 0 waits for ever. -ETIMEDOUT, -ENXIO. */
 int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms);
 
@@ -91,6 +111,10 @@ int rackmem_wait_notify(rackmem_context *ctx, uint64_t *seen, int timeout_ms);
 
 /* What went wrong in the calling thread's last failed call, where, and what to do. */
 const char *rackmem_last_error(void);
+
+/* Keeps `text` for rackmem_last_error and returns `error`: the inline functions of other headers
+ * say by it what is wrong with their arguments. */
+int rackmem_set_last_error(int error, const char *text);
 
 /* Explains a value returned by any function of rackmem. */
 const char *rackmem_strerror(int error);

@@ -308,4 +308,52 @@ static inline scr_word *scr_alloc_counter(scr_pad *pad, int64_t reset, scr_word 
     return line;
 }
 
+/* ---- Taking lines away and bringing them back --------------------------------------------- */
+
+/* All that there is of lines: what an operating system keeps of a scratchpad that it swaps out
+ * (CINI §3.1). */
+typedef struct scr_saved {
+    uint64_t state;
+    uint64_t metadata;
+    uint64_t words[SCR_LINE_WORDS];
+} scr_saved;
+
+/* Takes lines of this core away, whatever they are, and gives them to the cache. Nobody else may use
+ * them meanwhile, and no command of them may be on its way: wait for what it notifies. */
+static inline void scr_save(volatile void *first, uint64_t lines, scr_saved *saved)
+{
+    for (uint64_t i = 0; i < lines; i++) {
+        scr_word *line = (scr_word *)first + i * SCR_LINE_WORDS;
+        scr_word *tag = scr_tag(line);
+        saved[i].state = tag[0];
+        saved[i].metadata = tag[1];
+        tag[1] = 0; /* nothing is under way in it any more */
+        scr_mark(line, SCR_PLAIN);
+        for (uint64_t w = 0; w < SCR_LINE_WORDS; w++)
+            saved[i].words[w] = line[w];
+    }
+    scr_make_cache((void *)(uintptr_t)first, lines);
+}
+
+/* Brings them back, to the same place or to another one. */
+static inline void scr_restore(volatile void *first, uint64_t lines, const scr_saved *saved)
+{
+    for (uint64_t i = 0; i < lines; i++) {
+        scr_word *line = (scr_word *)first + i * SCR_LINE_WORDS;
+        scr_mark(line, SCR_PLAIN);
+        for (uint64_t w = 0; w < SCR_LINE_WORDS; w++)
+            line[w] = saved[i].words[w];
+    }
+    scr_fence();
+    /* A queue's body has to be there before its descriptor. */
+    for (uint64_t i = 0; i < lines; i++) {
+        scr_word *line = (scr_word *)first + i * SCR_LINE_WORDS;
+        if (saved[i].state == SCR_PLAIN)
+            continue;
+        scr_mark(line, saved[i].state);
+        scr_tag(line)[1] = saved[i].metadata;
+    }
+    scr_fence();
+}
+
 #endif

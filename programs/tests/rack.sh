@@ -43,7 +43,7 @@ expect() {
 for nodes in 1 2 3 4; do
     fails 0 $nodes tests/rack_test
 done
-expect '17 passed on 4 nodes'
+expect '26 passed on 4 nodes'
 
 fails 0 4 hello
 expect 'node 3 of 4: node 0 has 100'

@@ -15,38 +15,14 @@
 
 #include "../program.h"
 #include "check.h"
+#include "rack_test.h"
 
 enum {
     SEED_BYTES = 4096,    /* of the pattern in every segment, for others to read */
     PAGE_BYTES = 1024,    /* of a segment for each node, to write to */
     WORDS = 8,            /* for atomics, a line each */
-    LONGEST = 20000,      /* of messages: longer than a stage */
-    GUARD_BYTES = 64,     /* around local buffers, not to be touched */
-    ENTRIES = 16,
     TIMEOUT_MS = 10000
 };
-
-/* Who is where, and what lies where in every segment. */
-typedef struct rack {
-    rackmem_context *ctx;
-    QP *qp;
-    rackmem_barrier barrier;
-    rackmem_messaging messaging;
-    int nid;
-    int nodes;
-    unsigned char *segment;
-    unsigned char *local; /* a local buffer of LONGEST bytes, and guards */
-    uint64_t messaging_offset;
-    uint64_t words_offset;
-    uint64_t seed_offset;
-    uint64_t pages_offset;
-    uint64_t source_offset; /* messages in the segment */
-} rack;
-
-static void barrier(rack *r)
-{
-    CHECK(rackmem_barrier_wait(&r->barrier) == 0);
-}
 
 /* The byte at a place of what a node wrote, in a test that has a number of its own. */
 static unsigned char pattern(int nid, uint64_t at, int test)
@@ -475,6 +451,15 @@ static const test tests[] = {
     {"barrier", test_barrier, 1},
     {"messages", test_messages, 2},
     {"many-messages", test_many_messages, 2},
+    {"map", test_map, 1},
+    {"counter", test_counter, 1},
+    {"counter-tree", test_counter_tree, 1},
+    {"copy", test_copy, 1},
+    {"queue", test_queue, 1},
+    {"mr-queue", test_mr_queue, 1},
+    {"lock", test_lock, 1},
+    {"counter-barrier", test_counter_barrier, 1},
+    {"sync-errors", test_sync_errors, 1},
 };
 
 /* ---- Set-up ------------------------------------------------------------------------------ */
@@ -486,7 +471,8 @@ static uint64_t lay_out(rack *r, int nodes)
     r->seed_offset = word_offset(r, WORDS);
     r->pages_offset = r->seed_offset + SEED_BYTES;
     r->source_offset = page_offset(r, nodes);
-    return r->source_offset + LONGEST + 4096;
+    r->sync_offset = (r->source_offset + LONGEST + 63) & ~UINT64_C(63);
+    return r->sync_offset + sync_bytes(nodes) + 4096;
 }
 
 static int open_rack(rack *r)

@@ -49,6 +49,7 @@ typedef struct chip {
     scr_word *long_queue;
     scr_word *mr_queue;
     scr_word *mr_pairs; /* data of two words */
+    scr_word *saved;    /* plain lines */
     unsigned char *source;
     unsigned char *target;
 } chip;
@@ -286,6 +287,39 @@ static void test_incomplete(chip *c)
     (void)ni_wait(c->flag[0]);
     CHECK(matches(c->target, 0, 8, c->number));
     CHECK(tag[1] == 0);
+}
+
+/* Lines are what they were after they have been taken away and brought back: half a command, a counter
+ * on its way to zero, a queue with an item. */
+static void test_save(chip *c)
+{
+    enum { LINES = 4 };
+    scr_saved saved[LINES];
+    scr_word *lines = c->saved;
+    scr_word *command = lines, *counter = lines + SCR_LINE_WORDS, *queue = lines + 2 * SCR_LINE_WORDS;
+    scr_mark_command(command);
+    set_counter(counter, -3, 1, c->flag[0], NULL, NULL, NULL);
+    scr_mark(queue, scr_queue_state(SCR_SR_QUEUE, 1, SCR_LINE_BYTES));
+    command[NI_SOURCE] = (uint64_t)(uintptr_t)c->source;
+    command[NI_OPERATION] = ni_operation(NI_COPY, 8);
+    ni_counter_add(counter, 2);
+    ni_sr_enqueue(queue, 77);
+    scr_fence();
+    scr_save(lines, LINES, saved);
+    CHECK(*scr_tag(counter) == SCR_CACHE);
+    scr_restore(lines, LINES, saved);
+    CHECK(ni_counter_value(counter) == -1);
+    ni_sr_reader reader = ni_sr_reader_of(queue);
+    CHECK(ni_sr_dequeue(&reader) == 77);
+    command[NI_ACKNOWLEDGEMENT] = 0;
+    command[NI_DESTINATION] = (uint64_t)(uintptr_t)c->target;
+    ni_counter_add(counter, 1);
+    (void)ni_wait(c->flag[0]);
+    while (scr_tag(command)[1] != 0)
+        ;
+    scr_fence();
+    CHECK(comes_to(counter, -3));
+    CHECK(matches(c->target, 0, 8, c->number));
 }
 
 /* All lengths of messages, to the own core and to another. */
@@ -867,6 +901,7 @@ static const test tests[] = {
     {"store-then-load", test_store_then_load},
     {"any-order", test_any_order},
     {"incomplete", test_incomplete},
+    {"save", test_save},
     {"messages", test_messages},
     {"many-commands", test_many_commands},
     {"remote-command", test_remote_command},
@@ -1100,6 +1135,7 @@ static void lay_out(chip *c)
     CHECK((c->long_queue = scr_alloc_sr_queue(pad, LONG_ITEMS, 4)));
     CHECK((c->mr_queue = scr_alloc_mr_queue(pad, MR_ITEMS, 1)));
     CHECK((c->mr_pairs = scr_alloc_mr_queue(pad, 4, 2)));
+    CHECK((c->saved = scr_alloc(pad, 4 * SCR_LINE_BYTES, 4 * SCR_LINE_BYTES)));
     CHECK((c->source = scr_alloc(pad, AREA_BYTES, SCR_LINE_BYTES)));
     CHECK((c->target = scr_alloc(pad, AREA_BYTES, SCR_LINE_BYTES)));
     for (uint64_t i = 0; i < AREA_BYTES; i++)

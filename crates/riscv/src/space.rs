@@ -52,6 +52,8 @@ pub enum Cause {
     Forbidden,
     /// An atomic whose address is not a multiple of its size.
     Misaligned,
+    /// It is no memory that takes such accesses: atomics, or those of two lines.
+    NotMemory,
 }
 
 /// An access that the address space does not allow.
@@ -75,6 +77,7 @@ impl fmt::Display for Fault {
         };
         let why = match (self.cause, self.wanted) {
             (Cause::Unmapped, _) => "nothing is mapped there",
+            (Cause::NotMemory, _) => "it takes no atomics, and nothing beyond the end of a line",
             (_, Wanted::Read) => "the page may not be read",
             (_, Wanted::Write) => "the page may not be written",
             (_, Wanted::Execute) => "the page holds no code",

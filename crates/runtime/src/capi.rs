@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use crate::client::ffi;
@@ -71,6 +72,15 @@ pub struct OpenArgs {
     pub read_only: c_int,
     pub segment_bytes: usize,
     pub progress: c_int,
+}
+
+/// `rackmem_mapping`.
+#[allow(missing_docs, reason = "see `rackmem/runtime.h`")]
+#[repr(C)]
+pub struct CMapping {
+    pub memory: *mut c_void,
+    pub size_bytes: usize,
+    pub state: *const AtomicU32,
 }
 
 thread_local! {
@@ -252,6 +262,26 @@ pub unsafe extern "C" fn rackmem_segment_bytes(ctx: *const CContext) -> usize {
 /// See `rackmem/runtime.h`.
 ///
 /// # Safety
+/// `ctx` is open, `out` valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_map(ctx: *mut CContext, nid: c_int, out: *mut CMapping) -> c_int {
+    // SAFETY: the caller's contract.
+    code(unsafe { context(ctx) }.and_then(|c| {
+        let segment = c.context.map_segment(u16::try_from(nid).unwrap_or(u16::MAX))?;
+        let mapping = CMapping {
+            memory: segment.data().cast(),
+            size_bytes: segment.size_bytes() as usize,
+            state: segment.state_word(),
+        };
+        // SAFETY: the caller's contract.
+        unsafe { out.write(mapping) };
+        Ok(())
+    }))
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
 /// `ctx` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rackmem_wait_joined(
@@ -411,6 +441,23 @@ pub unsafe extern "C" fn rackmem_wait_notify(
         *seen = c.context.wait_notify(*seen, deadline(timeout_ms))?;
         Ok(())
     }))
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `text` ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_set_last_error(error: c_int, text: *const c_char) -> c_int {
+    // SAFETY: the caller's contract.
+    let text = unsafe { CStr::from_ptr(text) };
+    LAST_ERROR.with(|last| *last.borrow_mut() = text.to_owned());
+    error
+}
+
+/// The text of the calling thread's last failed call.
+pub(crate) fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
 }
 
 /// See `rackmem/runtime.h`.

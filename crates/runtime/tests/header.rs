@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rackmem::capi::OpenArgs;
+use rackmem::capi::{CMapping, OpenArgs};
 use rackmem::client::ffi::{Engine, Qp};
 use rackmem::protocol::Progress;
 use rackmem_abi::{
@@ -96,6 +96,7 @@ fn constants(table: &mut Table) {
     table.add("RACKMEM_SLOT_BUSY", 1);
     table.add("RACKMEM_SLOT_DONE", 2);
     table.add("RACKMEM_PROGRESS_DEFAULT", 0);
+    table.add("RACKMEM_MAPPING_LIVE", rackmem::shm::segment::State::Live as u32);
     for op in Op::ALL {
         let name = match op {
             Op::Nop => "NOP",
@@ -137,6 +138,7 @@ fn layouts(table: &mut Table) {
     table.add("sizeof(rackmem_qp)", size_of::<Qp>() as u64);
     table.add("sizeof(rackmem_engine)", size_of::<Engine>() as u64);
     table.add("sizeof(rackmem_open_args)", size_of::<OpenArgs>() as u64);
+    table.add("sizeof(rackmem_mapping)", size_of::<CMapping>() as u64);
     macro_rules! offsets {
         ($c:literal, $rust:ty, $($member:ident)*) => {
             $(table.add(
@@ -148,6 +150,7 @@ fn layouts(table: &mut Table) {
     offsets!("rackmem_qp", Qp, wq cq operands rmc_asleep engine engine_state callback_arg size
         posted reaped done first_error spin_limit slot_state slot_status);
     offsets!("rackmem_engine", Engine, execute progress wake sleep);
+    offsets!("rackmem_mapping", CMapping, memory size_bytes state);
     offsets!("rackmem_open_args", OpenArgs, rack nid ctx_id read_only segment_bytes progress);
 }
 

@@ -1,5 +1,6 @@
 //! One process of a run.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -8,6 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use rackmem::protocol::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
@@ -16,6 +18,10 @@ use super::{Job, start_status};
 use crate::failure::{Failure, Result};
 use crate::rackctl;
 use crate::spawn::Spawn;
+
+/// How long a process polls before it sleeps, and for how long it does on a core of its own.
+const SPIN_POLLS: &str = "RACKMEM_SPIN_POLLS";
+const SPIN_POLLS_ALONE: &str = "20000";
 
 /// Starts the processes of a run.
 pub struct Launch<'a> {
@@ -99,6 +105,19 @@ impl Launch<'_> {
         ] {
             command.env(name, value);
         }
+        if self.has_cores_to_itself() && std::env::var_os(SPIN_POLLS).is_none() {
+            command.env(SPIN_POLLS, SPIN_POLLS_ALONE);
+        }
+    }
+
+    /// Whether each process has a core that nobody else polls on. A process that is pinned sees only
+    /// its own core, and would take itself for one of many there.
+    fn has_cores_to_itself(&self) -> bool {
+        let cores = &self.job.cores;
+        let distinct: HashSet<_> = cores.iter().collect();
+        self.job.progress == Progress::Inline
+            && distinct.len() == cores.len()
+            && cores.len() >= usize::from(self.job.nodes)
     }
 }
 

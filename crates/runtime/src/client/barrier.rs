@@ -1,6 +1,6 @@
 use std::ffi::{c_int, c_void};
 
-use super::messaging::{Foreign, check};
+use super::foreign::{Foreign, check};
 use super::{Context, QueuePair, ffi};
 use crate::error::Result;
 

@@ -37,6 +37,8 @@ pub(crate) struct Membership {
     pub(crate) segment: Arc<Segment>,
     connection: Mutex<Connection>,
     peers: Mutex<Vec<Option<Arc<Segment>>>>,
+    /// Segments whose addresses the program has: they stay mapped, whatever becomes of the node.
+    pinned: Mutex<Vec<Arc<Segment>>>,
 }
 
 impl Membership {
@@ -82,6 +84,14 @@ impl Membership {
             }
             (Response::Peer { state }, _) => Err(state),
             _ => Err(PeerState::Lost),
+        }
+    }
+
+    /// Keeps a segment mapped for as long as the membership lasts.
+    fn pin(&self, segment: &Arc<Segment>) {
+        let mut pinned = self.pinned.lock().expect("no holder panics");
+        if !pinned.iter().any(|known| Arc::ptr_eq(known, segment)) {
+            pinned.push(segment.clone());
         }
     }
 
@@ -169,6 +179,7 @@ impl Context {
             segment: Arc::new(segment),
             connection: Mutex::new(connection),
             peers: Mutex::new(vec![None; usize::from(rack_nodes)]),
+            pinned: Mutex::default(),
         };
         if options.progress != Progress::Inline && !read_only {
             let address = membership.segment.data() as u64;
@@ -241,6 +252,32 @@ impl Context {
     /// joined for reading only must not write it.
     pub fn segment_data(&self) -> *mut u8 {
         self.membership.segment.data()
+    }
+
+    /// A node's segment as memory of this process, which it stays for as long as the context.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the way of progress or the rights do not allow it; the node is not there.
+    pub(crate) fn map_segment(&self, nid: u16) -> Result<Arc<Segment>> {
+        if nid >= self.membership.rack_nodes {
+            return Err(Status::NoNode.into());
+        }
+        let is_own = nid == self.nid();
+        if self.membership.rights == Rights::ReadOnly
+            || (!is_own && self.progress != Progress::Inline)
+        {
+            let message = format!("the segment of node {nid} is reached by queue pairs only");
+            return Err(Error::new(libc::EOPNOTSUPP, message));
+        }
+        if is_own {
+            return Ok(self.membership.segment.clone());
+        }
+        let segment = self.membership.map_peer(nid)?;
+        if segment.state() != State::Live {
+            return Err(Status::NodeLost.into());
+        }
+        self.membership.pin(&segment);
+        Ok(segment)
     }
 
     /// 8 bytes of this node's segment, to poll and (unless joined for reading only) to change:

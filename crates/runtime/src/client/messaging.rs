@@ -1,8 +1,8 @@
 use std::ffi::{c_int, c_void};
 
+use super::foreign::{Foreign, check};
 use super::{Context, QueuePair, ffi};
-use crate::capi::{CContext, explain};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 unsafe extern "C" {
     fn rackmem_inline_messaging_size() -> usize;
@@ -36,35 +36,6 @@ unsafe extern "C" {
         capacity: usize,
         length: *mut usize,
     ) -> c_int;
-}
-
-/// What an inline function returned, as a result.
-pub(super) fn check(code: c_int) -> Result<()> {
-    if code == 0 { Ok(()) } else { Err(Error::new(-code, explain(code))) }
-}
-
-/// A C structure in memory that does not move, with the context it works on.
-pub(super) struct Foreign {
-    words: Box<[u64]>,
-    context: Box<CContext>,
-    pub(super) qp: QueuePair,
-}
-
-impl Foreign {
-    /// Zeroed memory for a structure of `size` bytes.
-    pub(super) fn new(context: &Context, qp: QueuePair, size: usize) -> Foreign {
-        let words = vec![0; size.div_ceil(8)].into_boxed_slice();
-        Foreign { words, context: Box::new(CContext::new(context.clone())), qp }
-    }
-
-    /// The context as C takes it.
-    pub(super) fn context_ptr(&mut self) -> *mut c_void {
-        (&raw mut *self.context).cast()
-    }
-
-    pub(super) fn as_ptr(&mut self) -> *mut c_void {
-        self.words.as_mut_ptr().cast()
-    }
 }
 
 /// Send and receive between the nodes of a context (soNUMA §5.3).

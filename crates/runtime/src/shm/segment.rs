@@ -148,6 +148,11 @@ impl Segment {
         }
     }
 
+    /// The word behind [`Segment::state`], for those who look at it themselves.
+    pub fn state_word(&self) -> *const AtomicU32 {
+        &raw const self.control().state
+    }
+
     /// Ends the segment: operations on it fail from now on, and its sleepers look again.
     pub fn retire(&self, state: State) {
         self.control().state.store(state as u32, Ordering::Release);

@@ -206,6 +206,18 @@ size_t rackmem_segment_bytes(const rackmem_context *ctx)
     return ctx->segment_bytes;
 }
 
+int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping)
+{
+    (void)ctx, (void)nid, (void)mapping;
+    return -95; /* EOPNOTSUPP */
+}
+
+int rackmem_set_last_error(int error, const char *text)
+{
+    (void)text;
+    return error;
+}
+
 void *rackmem_alloc(rackmem_context *ctx, size_t size_bytes)
 {
     size_t pages = (size_bytes + 4095) / 4096;

@@ -32,6 +32,8 @@ pub struct PrivateCache {
     wire_busy_until: u64,
     mshrs: u32,
     in_transition: u32,
+    /// Write-back buffer: blocks that were driven out, until their homes have taken them.
+    leaving: Vec<(Line, l1::Block<Block>)>,
     reports_lost: bool,
     /// Blocks of which the copy has gone, for whoever has to be told.
     pub lost: Vec<Line>,
@@ -80,6 +82,7 @@ impl PrivateCache {
             wire_busy_until: 0,
             mshrs: spec.mshrs,
             in_transition: 0,
+            leaving: Vec::new(),
             reports_lost: false,
             lost: Vec::new(),
             integrated: None,
@@ -141,7 +144,8 @@ impl PrivateCache {
 
     /// Whether something is under way for the block.
     pub fn is_pending(&self, line: Line) -> bool {
-        self.tags.find(line, line).is_some_and(|entry| !self.tags.value(entry).is_stable())
+        let is_changing = |entry: usize| !self.tags.value(entry).is_stable();
+        self.tags.find(line, line).is_some_and(is_changing) || self.is_leaving(line)
     }
 
     /// Whether the block can be read without asking anybody.
@@ -157,6 +161,7 @@ impl PrivateCache {
             Some(entry) => {
                 self.step_out(entry, line, wires, |block, out| block.message(message, out)).1
             }
+            None if self.is_leaving(line) => self.deliver_to_leaving(line, message, wires),
             // A copy that went silently is still asked for.
             None => {
                 let mut actions = Actions::new();
@@ -168,9 +173,12 @@ impl PrivateCache {
 
     /// The state of a block and its content, for checks.
     pub fn peek(&self, line: Line) -> (l1::State, Block) {
-        match self.tags.find(line, line) {
-            Some(entry) => (self.tags.value(entry).state(), self.tags.value(entry).data),
-            None => (l1::State::I, Block::ZERO),
+        let of = |block: &l1::Block<Block>| (block.state(), block.data);
+        let leaving = self.leaving.iter().find(|&&(other, _)| other == line);
+        match (self.tags.find(line, line), leaving) {
+            (Some(entry), _) => of(self.tags.value(entry)),
+            (None, Some((_, block))) => of(block),
+            (None, None) => (l1::State::I, Block::ZERO),
         }
     }
 
@@ -179,8 +187,8 @@ impl PrivateCache {
         self.tags.ways()
     }
 
-    /// Takes a way of a set from the cache, so that it can be scratchpad; `None` if what is there has
-    /// to be evicted first: again after something is complete.
+    /// Takes a way of a set from the cache, so that it can be scratchpad; `None` if what is there is
+    /// still on its way: again after something is complete.
     ///
     /// # Errors
     /// It is the last one of its set.
@@ -189,10 +197,12 @@ impl PrivateCache {
         if self.tags.unlocked_ways(entry) == 1 {
             return Err(LastWay);
         }
-        if let Some(line) = self.tags.line(entry)
-            && self.step(entry, line, wires, l1::Block::evict) != Eviction::Gone
-        {
-            return Ok(None);
+        if let Some(line) = self.tags.line(entry) {
+            match self.step(entry, line, wires, l1::Block::evict) {
+                Eviction::Gone => {}
+                Eviction::Leaving => self.leave(entry, line),
+                Eviction::Wait => return Ok(None),
+            }
         }
         self.tags.lock(entry);
         Ok(Some(()))
@@ -215,17 +225,46 @@ impl PrivateCache {
             self.tags.touch(entry);
             return Some(entry);
         }
-        if self.in_transition >= self.mshrs {
+        if self.in_transition >= self.mshrs || self.is_leaving(line) {
             return None;
         }
         let entry = self.tags.victim(line, |_, block| block.is_stable())?;
         if let Some(victim) = self.tags.line(entry)
             && self.step(entry, victim, wires, l1::Block::evict) != Eviction::Gone
         {
-            return None;
+            self.leave(entry, victim);
         }
         self.tags.fill(entry, line, l1::Block::new());
         Some(entry)
+    }
+
+    /// A block that its home has to be told of makes room at once.
+    fn leave(&mut self, entry: usize, line: Line) {
+        self.leaving.push((line, *self.tags.value(entry)));
+        self.tags.clear(entry);
+    }
+
+    fn is_leaving(&self, line: Line) -> bool {
+        self.leaving.iter().any(|&(other, _)| other == line)
+    }
+
+    /// A message for a block that is leaving.
+    fn deliver_to_leaving(
+        &mut self,
+        line: Line,
+        message: Message<Block>,
+        wires: &mut Wires,
+    ) -> bool {
+        let at = self.leaving.iter().position(|&(other, _)| other == line);
+        let at = at.expect("the block is leaving");
+        let mut actions = Actions::new();
+        let block = &mut self.leaving[at].1;
+        block.message(message, &mut actions);
+        if block.is_invalid() {
+            self.leaving.swap_remove(at);
+            self.in_transition -= 1;
+        }
+        self.act(line, actions, wires)
     }
 
     fn step<R>(

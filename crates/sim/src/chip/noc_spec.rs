@@ -1,6 +1,6 @@
 //! The network on chip that a machine asks for.
 
-use super::message::{VNET_FORWARD, VNET_NETWORK, VNETS};
+use super::message::{VNET_FORWARD, VNET_NETWORK, VNET_RESPONSE, VNETS};
 use crate::machine::Machine;
 use crate::machine::spec::{NocRouting, NocTopology, Placement};
 use crate::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
@@ -41,6 +41,7 @@ pub fn of(machine: &Machine) -> Spec {
         },
         router,
         vnets: (0..VNETS).map(vnet).collect(),
+        urgent: if noc.priorities { vec![VNET_RESPONSE, VNET_FORWARD] } else { Vec::new() },
         buffer_flits: noc.buffer_flits as usize,
         link_latency_cycles,
         tree_hop_cycles: u64::from(noc.tree_hop_cycles),

@@ -71,7 +71,7 @@ impl Core {
             size,
         };
         if place.lines[0] >= outside.special_from() && is_refused(entry.kind, &place) {
-            return Err(Fault { address, wanted, cause: Cause::Misaligned });
+            return Err(Fault { address, wanted, cause: Cause::NotMemory });
         }
         if place.crosses() {
             let second = address.wrapping_add(place.first_bytes().into());

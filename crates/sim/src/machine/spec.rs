@@ -263,6 +263,9 @@ pub struct NocSpec {
     pub ejection_cycles: u32,
     /// Between parts of the same tile.
     pub local_cycles: u32,
+    /// Whether what ends waits goes first in routers, then what homes and integrated interfaces answer, then
+    /// the rest; otherwise all take turns.
+    pub priorities: bool,
     /// Virtual channels of each of the four virtual networks.
     pub vcs: u32,
     /// Buffer of a virtual channel.
@@ -558,6 +561,7 @@ impl Default for NocSpec {
             injection_cycles: 2,
             ejection_cycles: 2,
             local_cycles: 1,
+            priorities: false,
             vcs: 2,
             buffer_flits: 6,
         }

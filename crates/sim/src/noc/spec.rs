@@ -116,6 +116,10 @@ pub struct Spec {
     pub router: Pipeline,
     /// The virtual networks, by number.
     pub vnets: Vec<VnetSpec>,
+    /// Virtual networks whose flits go before those of others where they compete, the most urgent first;
+    /// those that are not named come last and are alike.
+    #[serde(default)]
+    pub urgent: Vec<u8>,
     /// Buffer of each virtual channel, in flits.
     pub buffer_flits: usize,
     /// Latency of a link between neighbours; the topologies say what they make of it.
@@ -140,6 +144,7 @@ impl Spec {
             routing,
             router,
             vnets: vec![VnetSpec { vcs: 8, ordered: false }],
+            urgent: Vec::new(),
             buffer_flits: 8,
             link_latency_cycles: 1,
             tree_hop_cycles: 1,

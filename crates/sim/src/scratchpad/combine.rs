@@ -6,7 +6,7 @@ use super::{LINE_BYTES, Words};
 use crate::sonuma::memory::{mask, merge, words_at};
 
 /// Stores that have not left yet: those to one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Open {
     line: u64,
     mask: u64,
@@ -15,7 +15,7 @@ struct Open {
 
 /// A write-combining buffer of one line. It empties itself when the line is full or a store goes to
 /// another one; its owner empties it at fences, and when nothing else wants to leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Combiner {
     open: Option<Open>,
 }

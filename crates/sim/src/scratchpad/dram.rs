@@ -2,27 +2,22 @@
 //! packets as a scratchpad all of whose lines are plain.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
 use super::packet::{Class, Packet};
 use super::region::DRAM;
+use super::transfer::{Transfer, gather};
 use super::{LINE_BYTES, Words};
-use crate::sonuma::memory::{bytes_of, mask, merge, words_at};
+use crate::sonuma::memory::{mask, merge, words_at};
 
 /// Lines of a chunk, which comes into being when one of them is written.
 const CHUNK: usize = 1024;
 
-/// A read that is being answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Answer {
-    offset: u64,
-    destination: u64,
-    ack: u64,
-    bytes: u32,
-    done: u32,
-}
+/// A read that is being answered: from where, and where to.
+type Answer = (u64, Transfer);
 
 /// Uncached memory with its DMA engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dram {
     chunks: Vec<Option<Box<[Words; CHUNK]>>>,
     answers: VecDeque<Answer>,
@@ -50,8 +45,8 @@ impl Dram {
     pub fn arrive(&mut self, packet: &Packet) {
         match *packet {
             Packet::Read { source, destination, ack, bytes } => {
-                let offset = source - DRAM;
-                self.answers.push_back(Answer { offset, destination, ack, bytes, done: 0 });
+                let transfer = Transfer { destination, ack, bytes, done: 0 };
+                self.answers.push_back((source - DRAM, transfer));
             }
             Packet::Write { line, mask, words, ack, .. } => {
                 merge(self.line_mut(line - DRAM), &words, mask);
@@ -82,16 +77,18 @@ impl Dram {
         if !may(Class::Reply) {
             return None;
         }
-        let mut answer = self.answers.pop_front()?;
-        let packet = self.piece(&mut answer);
-        if answer.done < answer.bytes {
-            self.answers.push_back(answer);
+        let (offset, mut transfer) = self.answers.pop_front()?;
+        let content = |at, length| {
+            gather(offset + u64::from(at), length, |line| Ok(self.line(line as usize)))
+        };
+        let Ok(packet) = transfer.next::<Infallible>(content, true);
+        if !transfer.is_done() {
+            self.answers.push_back((offset, transfer));
         }
         Some(packet)
     }
 
-    fn line(&self, offset: u64) -> Words {
-        let line = (offset / u64::from(LINE_BYTES)) as usize;
+    fn line(&self, line: usize) -> Words {
         self.chunks[line / CHUNK].as_ref().map_or([0; 8], |chunk| chunk[line % CHUNK])
     }
 
@@ -99,26 +96,5 @@ impl Dram {
         let line = (offset / u64::from(LINE_BYTES)) as usize;
         let chunk = self.chunks[line / CHUNK].get_or_insert_with(|| Box::new([[0; 8]; CHUNK]));
         &mut chunk[line % CHUNK]
-    }
-
-    /// As much as is in one line of the destination.
-    fn piece(&self, answer: &mut Answer) -> Packet {
-        let Answer { offset, destination, ack, bytes, done } = *answer;
-        let at = destination + u64::from(done);
-        let first = (at % u64::from(LINE_BYTES)) as usize;
-        let length = (bytes - done).min(LINE_BYTES - first as u32) as usize;
-        let mut content = [0; LINE_BYTES as usize];
-        for (index, byte) in content[..length].iter_mut().enumerate() {
-            let from = offset + u64::from(done) + index as u64;
-            *byte = bytes_of(&self.line(from))[(from % u64::from(LINE_BYTES)) as usize];
-        }
-        answer.done += length as u32;
-        Packet::Write {
-            line: at - first as u64,
-            mask: mask(first, length),
-            words: words_at(first, &content[..length]),
-            ack,
-            is_reply: true,
-        }
     }
 }

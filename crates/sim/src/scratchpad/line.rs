@@ -91,6 +91,14 @@ impl Line {
         *self == Line::Plain
     }
 
+    /// Bytes behind it that belong to it.
+    pub const fn body_bytes(&self) -> u32 {
+        match self {
+            Line::SingleReader(queue) | Line::MultipleReader(queue, _) => queue.body_bytes,
+            _ => 0,
+        }
+    }
+
     /// State, and for a queue its shape, as a word that makes the same line again.
     pub fn state_word(&self) -> u64 {
         let shape = match self {

@@ -30,8 +30,7 @@ pub enum Misuse {
     Body(u64, u32),
     /// Items of queues are of 1, 2, 4 or 8 words; a multiple-reader queue's of 4 at most.
     ItemWords(u64, u8),
-    /// A line is converted that is in use: a command under way, items or requests in a queue, or the
-    /// body of one.
+    /// A line is converted that is in use: a command under way, items or requests in a queue.
     InUse(u64),
     /// A set would have no line left for the cache.
     LastWay(u64),
@@ -95,8 +94,8 @@ impl std::fmt::Display for Misuse {
             ),
             Misuse::InUse(at) => write!(
                 f,
-                "the line at {at:#x} is in use: a command is under way, a queue is not empty, or the \
-                 line is of its body"
+                "the line at {at:#x} is in use: by a command under way, or by a queue that is not empty \
+                 or whose body it is"
             ),
             Misuse::LastWay(at) => {
                 write!(f, "the line at {at:#x} is the last one of its set that can be a cache line")

@@ -8,10 +8,10 @@
 //! | [`line`] | what a line is, and what its tag bits then hold |
 //! | [`command`] | command buffers: a transfer starts when its description is complete |
 //! | [`queue`] | pointers of single- and multiple-reader queues |
-//! | [`ni`] | one cache's interface: accesses, what arrives, what it sends |
+//! | [`ni`] | one cache's interface: its lines, what happens to them, what leaves |
 //! | [`combine`] | remote stores to one line leave together |
 //! | [`dram`] | memory without caches, and its DMA engine |
-//! | [`packet`] | what travels |
+//! | [`packet`], [`transfer`] | what travels |
 //! | [`misuse`] | what no program may do |
 //!
 //! Every access to a line, local or remote, is one atomic step: it reads and updates the tag, may
@@ -27,6 +27,7 @@ pub mod ni;
 pub mod packet;
 pub mod queue;
 pub mod region;
+pub mod transfer;
 
 pub use line::State;
 pub use misuse::Misuse;

@@ -58,7 +58,7 @@ pub enum Target {
 }
 
 /// The address region table of a chip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Regions {
     /// Cores with a scratchpad.
     pub cores: u16,

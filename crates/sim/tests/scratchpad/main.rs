@@ -4,6 +4,7 @@
 mod chaos;
 mod commands;
 mod counters;
+mod exhaustive;
 mod lines;
 mod queues;
 mod system;

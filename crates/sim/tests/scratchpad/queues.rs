@@ -41,6 +41,7 @@ fn what_a_queue_cannot_take_is_an_error() {
     assert_eq!(system.try_store(0, at(0, DESCRIPTOR + 24), 3), Err(Misuse::Item(descriptor)));
     let ni = &mut system.nis[0];
     assert_eq!(ni.convert(QUEUE, 1), Err(Misuse::InUse(descriptor)), "two items are in it");
+    assert_eq!(ni.convert(QUEUE + 1, 1), Err(Misuse::InUse(at(0, 256))), "the queue's body");
     let other = at(0, 7 * 64);
     let body = |words: u64, bytes: u64| 4 | words << 8 | bytes << 16;
     assert_eq!(ni.convert(7, body(1, 192)), Err(Misuse::Body(other, 192)), "no power of two");

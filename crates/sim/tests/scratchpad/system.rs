@@ -31,6 +31,7 @@ impl Choose for Random {
 }
 
 /// Interfaces, with what is under way between them.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct System {
     pub nis: Vec<Ni>,
     pub dram: Dram,
@@ -47,11 +48,21 @@ pub const BYTES: u32 = 8192;
 impl System {
     /// Cores whose lines are all scratchpad.
     pub fn new(cores: u16) -> System {
+        System::of(cores, BYTES)
+    }
+
+    /// The same with little scratchpad, and no memory.
+    pub fn small(cores: u16) -> System {
+        System::of(cores, 1024)
+    }
+
+    fn of(cores: u16, scratchpad_bytes: u32) -> System {
         let spec = NiSpec { jobs: 4, reads: 2, acks: 2, stores: 4 };
-        let regions = Regions { cores, scratchpad_bytes: BYTES, dram_bytes: 1 << 20, locks: 0 };
+        let dram_bytes = if scratchpad_bytes == BYTES { 1 << 20 } else { 0 };
+        let regions = Regions { cores, scratchpad_bytes, dram_bytes, locks: 0 };
         let mut nis: Vec<Ni> = (0..cores).map(|core| Ni::new(core, regions, spec)).collect();
         for ni in &mut nis {
-            (0..BYTES / LINE_BYTES).for_each(|line| ni.convert(line, 1).unwrap());
+            (0..scratchpad_bytes / LINE_BYTES).for_each(|line| ni.convert(line, 1).unwrap());
         }
         let dram = Dram::new(regions.dram_bytes, 2);
         let loaded = vec![Vec::new(); cores.into()];
@@ -90,15 +101,35 @@ impl System {
         }
     }
 
+    /// How many things can happen next.
+    pub fn possibilities(&self) -> usize {
+        self.leaving().len() + self.arriving().len()
+    }
+
+    /// Forgets which lines have changed: nobody polls.
+    pub fn forget_changes(&mut self) {
+        for ni in &mut self.nis {
+            ni.take_changed(&mut Vec::new());
+        }
+    }
+
+    /// Who has a packet to send; the DMA engine comes last.
+    fn leaving(&self) -> Vec<usize> {
+        let has_work = |&n: &usize| match self.nis.get(n) {
+            Some(ni) => ni.has_work(),
+            None => self.dram.has_work(),
+        };
+        (0..=self.nis.len()).filter(has_work).collect()
+    }
+
+    /// Packets that could arrive.
+    fn arriving(&self) -> Vec<usize> {
+        (0..self.network.len()).filter(|&at| self.has_room(&self.network[at])).collect()
+    }
+
     /// One thing happens, if anything can: a packet leaves, or one arrives.
     pub fn step(&mut self, choose: &mut impl Choose) -> Result<bool, Misuse> {
-        let working = |system: &System, n: usize| match system.nis.get(n) {
-            Some(ni) => ni.has_work(),
-            None => system.dram.has_work(),
-        };
-        let leaving: Vec<usize> = (0..=self.nis.len()).filter(|&n| working(self, n)).collect();
-        let arriving: Vec<usize> =
-            (0..self.network.len()).filter(|&at| self.has_room(&self.network[at])).collect();
+        let (leaving, arriving) = (self.leaving(), self.arriving());
         let count = leaving.len() + arriving.len();
         if count == 0 {
             assert!(self.network.is_empty(), "packets that nobody has room for, for ever");
@@ -116,6 +147,7 @@ impl System {
                 self.arrive(&packet)?;
             }
         }
+        self.forget_changes();
         Ok(true)
     }
 

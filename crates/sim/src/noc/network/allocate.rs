@@ -50,14 +50,24 @@ impl Network {
             tails: &mut self.tails,
         };
         let mut taken = Taken { inputs: 0, outputs: 0 };
-        block.allocate_switch(block.ready, &mut taken, &mut outbox);
+        for class in &self.classes {
+            let inputs = block.ready & !taken.inputs;
+            block.allocate_switch(inputs, class.vcs, &mut taken, &mut outbox);
+        }
         if block.waiting != 0 {
             let mut room =
                 Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
             let first = (number * PORTS) >> port_shift;
             let fresh = block.allocate_vcs(&mut self.routers[first..], port_shift, &mut room);
             if fresh & !taken.inputs != 0 {
-                block.allocate_switch(fresh & !taken.inputs, &mut taken, &mut outbox);
+                for class in &self.classes {
+                    block.allocate_switch(
+                        fresh & !taken.inputs,
+                        class.vcs,
+                        &mut taken,
+                        &mut outbox,
+                    );
+                }
             }
         }
         (self.ready[number], self.waiting[number]) = (block.ready, block.waiting);
@@ -106,15 +116,19 @@ struct Block<'a, const V: usize> {
 }
 
 impl<const V: usize> Block<'_, V> {
-    /// Each of these inputs asks for one of its ready VCs, every output grants to one of the inputs
-    /// that ask.
+    /// Each of these inputs asks for one of its ready VCs of a class, every output grants to one of the
+    /// inputs that ask.
     #[inline(always)]
-    fn allocate_switch(&mut self, inputs: u64, taken: &mut Taken, outbox: &mut Outbox) {
+    fn allocate_switch(&mut self, inputs: u64, vcs: u32, taken: &mut Taken, outbox: &mut Outbox) {
         // By output: the inputs that ask for it, and which outputs anybody asks for.
         let (mut asking, mut asked) = ([0u64; PORTS], 0u64);
         for input in Bits(inputs) {
             let port = &mut self.in_ports[input % PORTS];
-            let vc = first_from(port.ready.into(), port.next_vc);
+            let ready = u64::from(port.ready & vcs);
+            if ready == 0 {
+                continue;
+            }
+            let vc = first_from(ready, port.next_vc);
             let out = u32::from(self.in_vcs[input % PORTS][vc % V].out);
             let free = !(taken.outputs >> (out % 64)) & 1;
             port.asks = vc as u8;

@@ -8,7 +8,7 @@ use super::state::{
     InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Parked, Queue, RouterState, Sending, Slab,
 };
 use super::wheel::Wheel;
-use super::{Network, Stats};
+use super::{Class, Network, Stats};
 
 /// Most VCs of a port: a word has a bit for each.
 const MAX_VCS: usize = 32;
@@ -52,6 +52,7 @@ impl Network {
             port_shift,
             vc_shift,
             vnets,
+            classes: classes(spec),
             buffer_flits: spec.buffer_flits as u8,
             buffer_shift,
             axes: vec![Axis::Local; inputs],
@@ -172,6 +173,22 @@ impl RouterState {
     fn new(router: &Router) -> RouterState {
         RouterState { next_waiting: 0, lookahead: has_lookahead(router), edge: router.edge }
     }
+}
+
+/// Classes of urgency, the most urgent first.
+fn classes(spec: &Spec) -> Vec<Class> {
+    let vcs_of = |vnet: usize| {
+        let first: usize = spec.vnets[..vnet].iter().map(|vnet| vnet.vcs).sum();
+        (0..spec.vnets[vnet].vcs).fold(0, |mask, vc| mask | 1u32 << ((first + vc) % 32))
+    };
+    let known = |&vnet: &u8| usize::from(vnet) < spec.vnets.len();
+    let one = |vnet: u8| Class { vcs: vcs_of(vnet.into()), vnets: 1 << vnet };
+    let mut classes: Vec<Class> = spec.urgent.iter().copied().filter(known).map(one).collect();
+    let named = classes.iter().fold(0, |mask, class| mask | class.vnets);
+    let rest = (0..spec.vnets.len() as u8).filter(|&vnet| named >> vnet & 1 == 0).map(one);
+    let join = |a: Class, b: Class| Class { vcs: a.vcs | b.vcs, vnets: a.vnets | b.vnets };
+    classes.extend(rest.reduce(join));
+    classes
 }
 
 /// Whether heads are routed before they arrive.

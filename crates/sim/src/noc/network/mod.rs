@@ -39,6 +39,8 @@ pub struct Network {
     port_shift: u32,
     vc_shift: u32,
     vnets: usize,
+    /// VCs, and virtual networks, that are served one after the other.
+    classes: Vec<Class>,
     buffer_flits: u8,
     /// Buffers are this long, as a shift, so that a ring wraps by a mask.
     buffer_shift: u32,
@@ -82,6 +84,15 @@ pub struct Network {
     /// Packets sent and not yet delivered.
     live: u64,
     stats: Stats,
+}
+
+/// Virtual networks that are alike in urgency.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    /// Their VCs, as a mask.
+    vcs: u32,
+    /// Themselves, as a mask.
+    vnets: u32,
 }
 
 /// A packet that has arrived, with its times.

@@ -17,7 +17,12 @@ impl Network {
 
     /// Sends a flit of the next virtual network that can send one, if there is any.
     fn inject_flit(&mut self, endpoint: usize) -> bool {
-        let pending = self.pending[endpoint];
+        (0..self.classes.len()).any(|class| self.inject_of(endpoint, self.classes[class].vnets))
+    }
+
+    /// Sends a flit of one of these virtual networks, in turn.
+    fn inject_of(&mut self, endpoint: usize, vnets: u32) -> bool {
+        let pending = self.pending[endpoint] & vnets;
         let later = pending & (u32::MAX << self.next_vnet[endpoint]);
         for vnets in [later, pending & !later] {
             for vnet in Bits(vnets.into()) {

@@ -1,6 +1,7 @@
 //! What only the inside of the network shows.
 
 use super::super::spec::{Packet, Pipeline, Spec, VnetSpec};
+use super::super::{Routing, Shape};
 use super::{Delivered, Network};
 use crate::engine::Random;
 
@@ -70,4 +71,49 @@ fn the_order_in_which_routers_are_visited_does_not_matter() {
             assert_eq!(forwards, storm(&spec, Network::tick_backwards), "{topology} {router}");
         }
     }
+}
+
+/// Where packets of two virtual networks compete for a link all the time, the urgent one's come first.
+#[test]
+fn urgent_packets_go_first() {
+    let mean_latency = |urgent: Vec<u8>| {
+        let shape = Shape::Crossbar { ports: 4 };
+        let spec = Spec {
+            vnets: vec![VnetSpec { vcs: 2, ordered: false }; 2],
+            urgent,
+            ..Spec::standalone(shape, Routing::Minimal, Pipeline::Three)
+        };
+        let mut net = Network::new(&spec, 1).unwrap();
+        let (mut sum, mut count) = ([0u64; 2], [0u64; 2]);
+        for cycle in 0..4000u64 {
+            for src in 0..3 {
+                for vnet in 0..2u8 {
+                    if cycle % 16 == u64::from(src) && net.queued(src, vnet) < 4 {
+                        let packet = Packet {
+                            src,
+                            dst: 3,
+                            vnet,
+                            flits: 3,
+                            from_directory: false,
+                            flow: 0,
+                            tag: 0,
+                        };
+                        net.send(packet);
+                    }
+                }
+            }
+            net.tick();
+            for vnet in 0..2u8 {
+                while let Some(delivered) = net.take_timed(3, vnet) {
+                    sum[usize::from(vnet)] += delivered.arrived - delivered.created;
+                    count[usize::from(vnet)] += 1;
+                }
+            }
+        }
+        [0, 1].map(|vnet| sum[vnet] as f64 / count[vnet] as f64)
+    };
+    let [first, second] = mean_latency(vec![1]);
+    assert!(second * 3.0 < first, "{second} and {first} cycles");
+    let [first, second] = mean_latency(Vec::new());
+    assert!((first / second - 1.0).abs() < 0.3, "{first} and {second} cycles: they take turns");
 }
