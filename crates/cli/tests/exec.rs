@@ -412,8 +412,8 @@ fn misuse_of_cache_integrated_interfaces_ends_the_program_in_one_line() {
         ("other-core", "is another core's"),
         ("last-way", "is the last one of its set"),
         ("state", "cannot become 6"),
-        ("atomic", "atomic at 0x20"),
-        ("remote-atomic", "atomic at 0x20"),
+        ("atomic", "it takes no atomics"),
+        ("remote-atomic", "it takes no atomics"),
     ] {
         let done = scr_test(&[], &["--wrong", what]);
         let complaint = text(&done.stderr);

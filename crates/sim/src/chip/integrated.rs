@@ -153,6 +153,13 @@ impl Integrated {
                     let words = self.ni.load(offset / LINE_BYTES)?;
                     return Ok(Some(bytes_at(&words, offset % LINE_BYTES)));
                 }
+                // As any access it passes the cache's pipeline; only the answer is a packet that is sent.
+                let destination = Regions::load(self.number);
+                let read =
+                    Packet::Read { source: address, destination, ack: 0, bytes: size.into() };
+                self.load = Load::Asked;
+                wires.hand(1, Part::Integrated(self.number), Payload::Scratchpad(read));
+                return Ok(None);
             }
             Target::Lock(lock) => {
                 let (at, was_taken) = wires.lock_box.take(lock, wires.now);

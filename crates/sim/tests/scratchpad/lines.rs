@@ -1,6 +1,6 @@
 //! What lines are, and how the operating system takes them away and brings them back.
 
-use rackmem_sim::scratchpad::State;
+use rackmem_sim::scratchpad::{Misuse, State};
 
 use super::system::{InOrder, System, at};
 
@@ -42,4 +42,19 @@ fn lines_can_be_saved_and_restored() {
     }
     restored.settle(&mut InOrder);
     assert_eq!(restored.word(1, 1024), 33, "the command goes on where it was");
+}
+
+#[test]
+fn a_queue_keeps_the_lines_of_its_body() {
+    let mut system = System::new(1);
+    system.mark_queue(0, 3, State::MultipleReader, 1, 128);
+    let ni = &mut system.nis[0];
+    for line in [4u32, 5] {
+        let place = at(0, 64 * line);
+        assert_eq!(ni.convert(line, State::Cache as u64), Err(Misuse::InUse(place)));
+    }
+    assert_eq!(ni.convert(6, State::Counter as u64), Ok(()));
+    for line in 3..6 {
+        assert_eq!(ni.convert(line, State::Cache as u64), Ok(()), "the descriptor goes first");
+    }
 }

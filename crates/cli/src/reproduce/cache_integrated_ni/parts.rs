@@ -28,7 +28,7 @@ pub const ALL: [Part; 7] = [INTERFACE, TABLE1, STREAM, BITONIC, FFT, LOCKS, BARR
 /// The part that a claim belongs to by its name, for claims that no check assigns.
 pub fn of_id(short_id: &str) -> Option<Part> {
     let mut words = short_id.split('/');
-    match (words.next().unwrap_or_default(), words.last().unwrap_or_default()) {
+    match (words.next().unwrap_or_default(), words.next_back().unwrap_or_default()) {
         ("sim", "barrier-episodes" | "barrier-trees" | "arrival-store-value") => Some(BARRIERS),
         ("sim", _) => Some(LOCKS),
         ("sect541" | "table1a" | "table1b", _) => Some(TABLE1),
