@@ -5,7 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`region`] | which address is what: the address region table |
-//! | [`line`] | what a line is, and what its tag bits then hold |
+//! | [`mod@line`] | what a line is, and what its tag bits then hold |
 //! | [`command`] | command buffers: a transfer starts when its description is complete |
 //! | [`queue`] | pointers of single- and multiple-reader queues |
 //! | [`ni`] | one cache's interface: its lines, what happens to them, what leaves |
