@@ -13,6 +13,11 @@ pub const EXPLANATIONS: Remarks = &[
     ("fig9/fine-op-limit", RATE),
     ("fig7b/bandwidth-8kb", CHANNEL),
     ("table2/hw/max-bw", CHANNEL),
+    (
+        "fig7b/double-sided",
+        "one direction alone takes nine tenths of a node's channel (fig7b/bandwidth-8kb), which the \
+         paper's does not; in both directions, each channel also stores what arrives",
+    ),
     ("fig8b/bandwidth-8kb", MESSAGES),
     ("table2/hw/fetch-and-add", OPERAND),
     ("sec7-4/faa-equals-read", OPERAND),
