@@ -154,9 +154,7 @@ impl Integrated {
                     return Ok(Some(bytes_at(&words, offset % LINE_BYTES)));
                 }
                 // As any access it passes the cache's pipeline; only the answer is a packet that is sent.
-                let destination = Regions::load(self.number);
-                let read =
-                    Packet::Read { source: address, destination, ack: 0, bytes: size.into() };
+                let read = self.ni.load_request(address, size);
                 self.load = Load::Asked;
                 wires.hand(1, Part::Integrated(self.number), Payload::Scratchpad(read));
                 return Ok(None);
@@ -267,10 +265,8 @@ impl Integrated {
 
     /// Blocks of which loads may show something else than before.
     pub fn take_changed(&mut self, into: &mut Vec<Line>) {
-        let mut changed = Vec::new();
-        self.ni.take_changed(&mut changed);
         let first = Regions::scratchpad(self.number, 0) / u64::from(LINE_BYTES);
-        into.extend(changed.into_iter().map(|number| first + u64::from(number)));
+        into.extend(self.ni.take_changed().map(|number| first + u64::from(number)));
     }
 
     /// The outgoing traffic controller: sends what can leave in this cycle.

@@ -113,8 +113,8 @@ impl Ni {
     }
 
     /// Lines of which loads may show something else than before; who polls them has to look again.
-    pub fn take_changed(&mut self, into: &mut Vec<u32>) {
-        into.append(&mut self.changed);
+    pub fn take_changed(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.changed.drain(..)
     }
 
     /// A line as loads see it, which change nothing.
@@ -181,9 +181,13 @@ impl Ni {
     /// [`Regions::load`]. It leaves after all stores before it.
     pub fn ask(&mut self, address: u64, size: u8) {
         self.flush();
+        self.stores.push_back(self.load_request(address, size));
+    }
+
+    /// What such a load asks for.
+    pub fn load_request(&self, address: u64, size: u8) -> Packet {
         let destination = Regions::load(self.core);
-        let bytes = size.into();
-        self.stores.push_back(Packet::Read { source: address, destination, ack: 0, bytes });
+        Packet::Read { source: address, destination, ack: 0, bytes: size.into() }
     }
 
     fn address(&self, number: u32) -> u64 {
