@@ -12,9 +12,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../cache_integrated/chip.h"
 #include "../program.h"
-#include "check.h"
+#include "scr_test.h"
 
 #define NAME "scr_test"
 
@@ -24,53 +23,12 @@ static const char about[] =
     "  rackmem sim exec cache-integrated -- scr_test.rv64\n"
     "  rackmem sim exec cache-integrated -- scr_test.rv64 --wrong overflow\n";
 
-enum {
-    MOST_CORES = 32,
-    COMMANDS = 4,
-    COUNTERS = 6,
-    FLAGS = 8,
-    SR_ITEMS = 32,
-    LONG_ITEMS = 8, /* of four words */
-    MR_ITEMS = 32,
-    AREA_BYTES = 4096, /* to copy from and to */
-    GUARD_BYTES = 64,  /* around what is copied to, not to be touched */
-    LONGEST = 20000    /* cycles after which what has not come does not come */
-};
-
-/* What every core has in its scratchpad, at the same place. Sources hold a pattern of their core. */
-typedef struct chip {
-    sys_member *self;
-    unsigned number, members;
-    unsigned next, previous; /* neighbours */
-    scr_word *command[COMMANDS];
-    scr_word *counter[COUNTERS];
-    scr_word *flag[FLAGS]; /* a line each */
-    scr_word *sr_queue;
-    scr_word *long_queue;
-    scr_word *mr_queue;
-    scr_word *mr_pairs; /* data of two words */
-    scr_word *saved;    /* plain lines */
-    unsigned char *source;
-    unsigned char *target;
-} chip;
-
 static const char *wanted;
 static const char *wrong;
 
 static void meet(const chip *c)
 {
     sys_meet(c->self->team);
-}
-
-/* What another core has where this one has `mine`. */
-static void *at(const chip *c, unsigned member, const volatile void *mine)
-{
-    return sys_at(c->self->team, member, mine);
-}
-
-static scr_word *word_at(const chip *c, unsigned member, const volatile void *mine)
-{
-    return at(c, member, mine);
 }
 
 static void set_counter(scr_word *counter, int64_t reset, uint64_t word, scr_word *first,
@@ -886,11 +844,6 @@ static void test_barriers(chip *c)
     meet(c);
 }
 
-typedef struct test {
-    const char *name;
-    void (*run)(chip *c);
-} test;
-
 static const test tests[] = {
     {"open", test_open},
     {"memory", test_memory},
@@ -926,198 +879,14 @@ static const test tests[] = {
     {"acks-add-up", test_acks_add_up},
     {"locks", test_locks},
     {"barriers", test_barriers},
+    {NULL, NULL},
 };
 
-/* ---- What must not be done --------------------------------------------------------------- */
-
-static void double_write(chip *c)
+static const test *find(const test *table, const char *name)
 {
-    c->command[0][NI_DESTINATION] = (uint64_t)(uintptr_t)c->target;
-    c->command[0][NI_DESTINATION] = (uint64_t)(uintptr_t)c->target;
-}
-
-static void oversize(chip *c)
-{
-    ni_copy(c->command[0], (char *)(uintptr_t)SCR_DRAM, (char *)(uintptr_t)SCR_DRAM + (1 << 20),
-            NI_MOST_COPY_BYTES + 1, NULL);
-}
-
-static void long_message(chip *c)
-{
-    c->command[0][NI_OPERATION] = ni_operation(NI_MESSAGE, 48);
-}
-
-static void no_opcode(chip *c)
-{
-    c->command[0][NI_OPERATION] = 9 | 64 << 8;
-}
-
-static void short_store(chip *c)
-{
-    *(volatile uint32_t *)(volatile void *)c->command[0] = NI_COPY;
-}
-
-static scr_word *cache_line(const chip *c)
-{
-    return scr_line(&c->self->pad, c->self->pad.ways - 1, 0);
-}
-
-static void not_scratchpad(chip *c)
-{
-    *cache_line(c) = 1;
-}
-
-static void load_not_scratchpad(chip *c)
-{
-    (void)*cache_line(c);
-}
-
-static void remote_not_scratchpad(chip *c)
-{
-    *word_at(c, c->next, cache_line(c)) = 1;
-    ni_push();
-}
-
-static void copy_not_scratchpad(chip *c)
-{
-    ni_copy(c->command[0], cache_line(c), c->source, 8, NULL);
-}
-
-static void copy_memory(chip *c)
-{
-    static uint64_t memory[8];
-    ni_copy(c->command[0], memory, c->source, 8, NULL);
-}
-
-static void outside(chip *c)
-{
-    *(scr_word *)(uintptr_t)(SCR_BASE + c->self->pad.cores * SCR_STRIDE) = 1;
-}
-
-static void sr_overflow(chip *c)
-{
-    for (int i = 0; i <= SR_ITEMS; i++)
-        ni_sr_enqueue(c->sr_queue, 1);
-}
-
-static void mr_overflow(chip *c)
-{
-    for (int i = 0; i <= MR_ITEMS; i++)
-        ni_mr_put(c->mr_queue, 1);
-}
-
-static void item_size(chip *c)
-{
-    const uint64_t data[2] = {1, 2};
-    ni_message(c->command[0], c->sr_queue, data, 2, NULL);
-}
-
-static void head_past_tail(chip *c)
-{
-    c->sr_queue[NI_SR_HEAD] = 5;
-}
-
-static void body_size(chip *c)
-{
-    scr_mark((scr_word *)(void *)c->target, scr_queue_state(SCR_SR_QUEUE, 1, 192));
-}
-
-static void body_place(chip *c)
-{
-    scr_word *line = (scr_word *)(void *)c->target;
-    if ((uintptr_t)(line + SCR_LINE_WORDS) % 256 == 0)
-        line += SCR_LINE_WORDS;
-    scr_mark(line, scr_queue_state(SCR_SR_QUEUE, 1, 256));
-}
-
-static void body_not_plain(chip *c)
-{
-    scr_word *body = (scr_word *)(void *)c->target;
-    scr_mark_command(body + SCR_LINE_WORDS);
-    scr_mark(body, scr_queue_state(SCR_SR_QUEUE, 1, 64));
-}
-
-static void item_words(chip *c)
-{
-    scr_mark((scr_word *)(void *)c->target, scr_queue_state(SCR_SR_QUEUE, 3, 64));
-}
-
-/* A command that waits behind others. */
-static void in_use(chip *c)
-{
-    for (int i = 0; i < COMMANDS; i++)
-        ni_copy(c->command[i], c->target, c->source, AREA_BYTES, NULL);
-    *scr_tag(c->command[COMMANDS - 1]) = SCR_CACHE;
-}
-
-static void body_in_use(chip *c)
-{
-    *scr_tag(c->sr_queue + SCR_LINE_WORDS) = SCR_CACHE;
-}
-
-static void other_core(chip *c)
-{
-    *scr_tag(at(c, c->next, c->target)) = SCR_COMMAND;
-}
-
-static void last_way(chip *c)
-{
-    for (unsigned way = 0; way < c->self->pad.ways; way++)
-        *scr_tag(scr_line(&c->self->pad, way, 0)) = SCR_PLAIN;
-}
-
-static void no_state(chip *c)
-{
-    scr_mark((scr_word *)(void *)c->target, 6);
-}
-
-static void atomic(chip *c)
-{
-    __atomic_fetch_add((uint64_t *)(void *)c->target, 1, __ATOMIC_RELAXED);
-}
-
-static void remote_atomic(chip *c)
-{
-    __atomic_fetch_add((uint64_t *)at(c, c->next, c->target), 1, __ATOMIC_RELAXED);
-}
-
-static const test mistakes[] = {
-    {"double-write", double_write},
-    {"oversize", oversize},
-    {"long-message", long_message},
-    {"opcode", no_opcode},
-    {"short-store", short_store},
-    {"not-scratchpad", not_scratchpad},
-    {"load-not-scratchpad", load_not_scratchpad},
-    {"remote-not-scratchpad", remote_not_scratchpad},
-    {"copy-not-scratchpad", copy_not_scratchpad},
-    {"copy-memory", copy_memory},
-    {"outside", outside},
-    {"overflow", sr_overflow},
-    {"mr-overflow", mr_overflow},
-    {"item-size", item_size},
-    {"head-past-tail", head_past_tail},
-    {"body-size", body_size},
-    {"body-place", body_place},
-    {"body-not-plain", body_not_plain},
-    {"item-words", item_words},
-    {"in-use", in_use},
-    {"body-in-use", body_in_use},
-    {"other-core", other_core},
-    {"last-way", last_way},
-    {"state", no_state},
-    {"atomic", atomic},
-    {"remote-atomic", remote_atomic},
-};
-
-enum { TESTS = sizeof tests / sizeof tests[0], MISTAKES = sizeof mistakes / sizeof mistakes[0] };
-
-static const test *find(const test *table, unsigned count, const char *name)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(table[i].name, name) == 0)
-            return &table[i];
-    return NULL;
+    while (table->name && strcmp(table->name, name) != 0)
+        table++;
+    return table->name ? table : NULL;
 }
 
 /* ---- Set-up ------------------------------------------------------------------------------ */
@@ -1152,19 +921,19 @@ static void work(sys_member *self, void *argument)
     meet(&c);
     if (wrong) {
         if (c.number == 0) {
-            find(mistakes, MISTAKES, wrong)->run(&c);
+            find(scr_mistakes, wrong)->run(&c);
             CHECK(stays_zero(c.flag[0]));
         }
         meet(&c);
         return;
     }
-    for (int i = 0; i < TESTS; i++) {
-        if (wanted && strcmp(wanted, tests[i].name) != 0)
+    for (const test *t = tests; t->name; t++) {
+        if (wanted && strcmp(wanted, t->name) != 0)
             continue;
-        tests[i].run(&c);
+        t->run(&c);
         meet(&c);
         if (c.number == 0) {
-            printf("PASS %s\n", tests[i].name);
+            printf("PASS %s\n", t->name);
             fflush(stdout); /* so far it went, whatever comes */
         }
         meet(&c);
@@ -1183,9 +952,9 @@ int main(int argc, char **argv)
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
-    if (wanted && !find(tests, TESTS, wanted))
+    if (wanted && !find(tests, wanted))
         return options_usage(&line, "there is no such test");
-    if (wrong && !find(mistakes, MISTAKES, wrong))
+    if (wrong && !find(scr_mistakes, wrong))
         return options_usage(&line, "--wrong: there is no such mistake");
     status = chip_run(NAME, (unsigned)cores, work, NULL);
     if (status == 0 && wrong)
