@@ -2,12 +2,16 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::protocol::{PROTOCOL_VERSION, Request, Response};
 use crate::rack::Rack;
 use crate::status::NodeStatus;
 use crate::transport::{Channel, Received};
+
+/// How long a daemon may take to answer. It does so at once, but its host may be busy.
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// A connection to the daemon of a node: one request, one response.
 #[derive(Debug)]
@@ -35,16 +39,21 @@ impl Connection {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::daemon_gone(nid),
             _ => Error::io(format!("cannot connect to {}", path.display()), error),
         })?;
-        let connection = Connection { channel, nid };
+        let connection = Connection::over(channel, nid, ANSWER)?;
         let hello = Request::Hello { version: PROTOCOL_VERSION };
         let answer = connection.call(&hello, None)?;
         Ok((connection, answer))
     }
 
+    fn over(channel: Channel, nid: u16, patience: Duration) -> Result<Connection> {
+        channel.set_patience(patience).map_err(|error| Error::io("cannot limit a wait", error))?;
+        Ok(Connection { channel, nid })
+    }
+
     /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// The daemon refuses, or is gone.
+    /// The daemon refuses, does not answer, or is gone.
     pub fn call(&self, request: &Request, fd: Option<&OwnedFd>) -> Result<Received<Response>> {
         use std::os::fd::AsFd;
         let fds: Vec<_> = fd.iter().map(|fd| fd.as_fd()).collect();
@@ -53,6 +62,7 @@ impl Connection {
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::NotConnected => Error::daemon_gone(self.nid),
+            io::ErrorKind::WouldBlock => self.give_up(),
             _ => Error::io(format!("talking to the daemon of node {}", self.nid), error),
         };
         self.channel.send(request, &fds).map_err(gone)?;
@@ -61,6 +71,20 @@ impl Connection {
             Response::Error { errno, message } => Err(Error::new(errno, message)),
             _ => Ok(answer),
         }
+    }
+
+    /// A later answer must not be taken for that of another request.
+    fn give_up(&self) -> Error {
+        let process = self.daemon_pid().map_or(String::new(), |pid| format!(" (process {pid})"));
+        self.channel.hang_up();
+        let nid = self.nid;
+        Error::new(
+            libc::ETIMEDOUT,
+            format!(
+                "the daemon of node {nid}{process} does not answer: if it was stopped, let it go on, or take \
+                 the rack down"
+            ),
+        )
     }
 
     /// Whether the daemon is gone.
@@ -89,4 +113,20 @@ pub fn status(rack: &Rack, nid: u16) -> Result<NodeStatus> {
 /// The daemon answered something else than was asked.
 pub(crate) fn unexpected(response: &Response) -> Error {
     Error::new(libc::EPROTO, format!("the daemon gave an unexpected answer: {response:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_given_up() {
+        let (ours, _theirs) = Channel::pair();
+        let connection = Connection::over(ours, 3, Duration::from_millis(10)).unwrap();
+        let error = connection.call(&Request::Status, None).unwrap_err();
+        assert_eq!(error.errno(), libc::ETIMEDOUT);
+        assert!(error.to_string().contains("the daemon of node 3"), "{error}");
+        let error = connection.call(&Request::Status, None).unwrap_err();
+        assert_eq!(error.errno(), libc::EHOSTDOWN, "{error}");
+    }
 }

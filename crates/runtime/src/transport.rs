@@ -7,6 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -80,6 +81,24 @@ impl Channel {
     /// What the kernel says.
     pub fn set_nonblocking(&self) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.0, true)?)
+    }
+
+    /// Both ends of a connection.
+    #[cfg(test)]
+    pub fn pair() -> (Channel, Channel) {
+        let flags = SocketFlags::CLOEXEC;
+        let ends = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (one, other) = ends.unwrap();
+        (Channel(one), Channel(other))
+    }
+
+    /// Makes receiving fail with `WouldBlock` when nothing has come for so long.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        let which = rustix::net::sockopt::Timeout::Recv;
+        Ok(rustix::net::sockopt::set_socket_timeout(&self.0, which, Some(patience))?)
     }
 
     /// Sends a message with descriptors. A receiver that does not read makes it fail, not wait.

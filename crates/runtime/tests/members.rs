@@ -95,6 +95,7 @@ fn a_thread_may_have_many_queue_pairs() {
 
 #[test]
 fn a_member_has_a_limited_number_of_queue_pairs() {
+    support::allow_many_descriptors();
     let rack = TestRack::start("limits", 1);
     rack.rack.create_context(0, 0o600).unwrap();
     // Those by packets are limited for the node, too: no member gets one that is never served.

@@ -66,6 +66,23 @@ fn shared_buffers_work_like_any_other() {
     });
 }
 
+/// The daemon knows the addresses of a buffer for longer than the program has the buffer.
+#[test]
+fn what_comes_after_a_dropped_buffer_is_not_taken_for_it() {
+    each_way("dropped-buffers", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(4).unwrap();
+        for round in 1..=3u8 {
+            let mut buffer = contexts[0].buffer(1 << 20).unwrap();
+            let mut plain = vec![0; 1 << 20];
+            qp.write(1, 0, &[round; 4096]).unwrap();
+            for place in [&mut buffer[..4096], &mut plain[..4096]] {
+                qp.read(1, 0, place).unwrap();
+                assert!(place.iter().all(|byte| *byte == round));
+            }
+        }
+    });
+}
+
 #[test]
 fn atomics_agree_with_the_owners_own() {
     each_way("atomics", |_, contexts| {

@@ -216,6 +216,47 @@ fn an_item_that_a_killed_reader_asked_for_goes_to_the_next() {
     });
 }
 
+/// Processor time that a process has used, in ticks of a hundredth of a second.
+fn ticks(child: &Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let after_name = stat.rsplit_once(')').unwrap().1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn who_waits_leaves_the_core_to_others() {
+    /// A waiter that polls uses sixty ticks of it, less what others take of the cores.
+    const WATCHED: Duration = Duration::from_millis(600);
+    const MOST_TICKS: u64 = 10;
+    let rack = TestRack::start("waits-asleep", 4);
+    each_way(&rack, |context, ctx_id, progress| {
+        let mut lock = lock_of(&context);
+        lock.acquire().unwrap();
+        ring_of(&context);
+        let roles = ["waiter", "reader", "barrier"];
+        let mut waiters: Vec<_> = (1..)
+            .zip(roles)
+            .map(|(nid, role)| (role, nid, spawn(&rack, role, nid, ctx_id, progress)))
+            .collect();
+        for (_, nid, _) in &waiters {
+            wait_until(&context, u64::from(*nid), 1);
+        }
+        std::thread::sleep(Duration::from_millis(100)); // they spin at first
+        // Of all before any is killed: the others learn of that, and have more to do.
+        let all = || -> Vec<u64> { waiters.iter().map(|(.., child)| ticks(child)).collect() };
+        let before = all();
+        std::thread::sleep(WATCHED);
+        let after = all();
+        for ((role, _, child), (before, after)) in waiters.iter_mut().zip(before.iter().zip(after))
+        {
+            let used = after - before;
+            assert!(used <= MOST_TICKS, "{role}, {}: {used} ticks", progress.name());
+            kill(child);
+        }
+    });
+}
+
 /// Threads of all nodes: no counter loses an arrival, nobody leaves a barrier early, and what the lock
 /// guards is whole.
 #[test]

@@ -39,6 +39,9 @@ pub(crate) struct Membership {
     peers: Mutex<Vec<Option<Arc<Segment>>>>,
     /// Segments whose addresses the program has: they stay mapped, whatever becomes of the node.
     pinned: Mutex<Vec<Arc<Segment>>>,
+    /// Buffers, dropped ones, too: the daemon takes their addresses for them until we leave, so
+    /// nothing else may come to lie there.
+    buffers: Mutex<Vec<Arc<Mapping>>>,
 }
 
 impl Membership {
@@ -93,6 +96,11 @@ impl Membership {
         if !pinned.iter().any(|known| Arc::ptr_eq(known, segment)) {
             pinned.push(segment.clone());
         }
+    }
+
+    /// Keeps a buffer mapped for as long as the membership lasts.
+    fn keep(&self, buffer: &Arc<Mapping>) {
+        self.buffers.lock().expect("no holder panics").push(buffer.clone());
     }
 
     pub(crate) fn forget_peer(&self, peer: usize) {
@@ -180,6 +188,7 @@ impl Context {
             connection: Mutex::new(connection),
             peers: Mutex::new(vec![None; usize::from(rack_nodes)]),
             pinned: Mutex::default(),
+            buffers: Mutex::default(),
         };
         if options.progress != Progress::Inline && !read_only {
             let address = membership.segment.data() as u64;
@@ -358,8 +367,10 @@ impl Context {
         };
         let mapping = Mapping::open(fd, size_bytes, Access::ReadWrite)
             .map_err(|e| Error::io("cannot map the buffer", e))?;
+        let mapping = Arc::new(mapping);
+        self.membership.keep(&mapping);
         self.place(buffer, mapping.base() as u64)?;
-        Ok(LocalBuffer(Arc::new(mapping)))
+        Ok(LocalBuffer(mapping))
     }
 
     /// Tells the daemon where buffer memory is mapped. Inline progress does not ask it.

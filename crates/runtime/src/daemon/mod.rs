@@ -17,9 +17,10 @@ mod worker;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use rustix::process::Resource;
 
 use self::control::Control;
@@ -30,6 +31,12 @@ use crate::shm::sleep;
 
 /// How long a worker polls without finding work before it sleeps, unless told otherwise.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
+
+/// How long somebody who only looks whether a lock is held may have it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Wait before the next attempt to lock.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -100,9 +107,9 @@ fn lock(config: &Config, nid: u16) -> Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     let mut file =
         options.create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match flock_beside_looks(&file) {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
+        Err(Errno::WOULDBLOCK) => {
             return Err(Error::new(
                 libc::EBUSY,
                 format!("the daemon of node {nid} of rack '{}' runs already", config.rack.name()),
@@ -113,4 +120,15 @@ fn lock(config: &Config, nid: u16) -> Result<std::fs::File> {
     file.set_len(0).map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(file)
+}
+
+/// Locks a file unless a daemon has it. Commands that look whether one does have it for a moment.
+fn flock_beside_looks(file: &std::fs::File) -> std::result::Result<(), Errno> {
+    let deadline = Instant::now() + LOOK;
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            other => return other,
+        }
+    }
 }

@@ -30,9 +30,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[cfg(not(loom))]
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tries between two that yield the core, which the owner may need, and look at the clock.
+/// Most that counts of the time between two looks: if it was longer, this process was kept from its
+/// core, and so may the owner have been.
 #[cfg(not(loom))]
-const TRIES_PER_YIELD: u32 = 64;
+const LONGEST_STEP: Duration = Duration::from_millis(50);
+
+/// Tries between two rests, which leave the core to the owner, and looks at the clock.
+#[cfg(not(loom))]
+const TRIES_PER_REST: u32 = 64;
+
+/// Who only yields may wait for whole slices of all others that are busy on this host.
+#[cfg(not(loom))]
+const REST: Duration = Duration::from_micros(20);
 
 /// Who holds a lock: not zero, 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,12 +186,15 @@ impl LineLock {
 #[derive(Default)]
 struct Waiting {
     tries: u32,
-    /// When the wait began, as far as somebody looked.
+    /// When somebody looked last.
     #[cfg(not(loom))]
-    begin: Option<Instant>,
-    /// What the lock has been since when.
+    looked: Option<Instant>,
+    /// How long this has gone on.
     #[cfg(not(loom))]
-    word: Option<(u64, Instant)>,
+    waited: Duration,
+    /// What the lock was then, and how long it has been that.
+    #[cfg(not(loom))]
+    word: (u64, Duration),
 }
 
 impl Waiting {
@@ -190,18 +202,24 @@ impl Waiting {
     #[cfg(not(loom))]
     fn is_over(&mut self, word: u64) -> bool {
         self.tries = self.tries.wrapping_add(1);
-        if self.tries % TRIES_PER_YIELD != 0 {
+        if self.tries % TRIES_PER_REST != 0 {
             std::hint::spin_loop();
             return false;
         }
-        std::thread::yield_now();
+        std::thread::sleep(REST);
         let now = Instant::now();
-        let begin = *self.begin.get_or_insert(now);
-        let since = match self.word {
-            Some((same, since)) if same == word => since,
-            _ => self.word.insert((word, now)).1,
-        };
-        now - since >= PATIENCE || now - begin >= LAST_PATIENCE
+        let before = self.looked.replace(now).unwrap_or(now);
+        self.look(word, now - before)
+    }
+
+    /// Counts the time since the last look, the lock being `word` now.
+    #[cfg(not(loom))]
+    fn look(&mut self, word: u64, passed: Duration) -> bool {
+        let step = passed.min(LONGEST_STEP);
+        let same = if self.word.0 == word { self.word.1 + step } else { Duration::ZERO };
+        self.word = (word, same);
+        self.waited += step;
+        same >= PATIENCE || self.waited >= LAST_PATIENCE
     }
 
     /// Models have no clock.
@@ -250,6 +268,19 @@ mod tests {
         lock.release_if(&|owner| owner == dead);
         lock.release(lock.acquire(alive));
         assert_eq!(lock.0.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_pause_of_the_machine_is_not_held_against_the_owner() {
+        let (pause, moment) = (Duration::from_secs(60), Duration::from_millis(20));
+        let mut waiting = Waiting::default();
+        assert!(!waiting.look(1, Duration::ZERO) && !waiting.look(1, pause));
+        let looks = (1..).find(|_| waiting.look(1, moment));
+        assert_eq!(looks, Some(48), "the other 950 ms");
+        // Who goes on is waited for longer, but not for ever.
+        let mut waiting = Waiting::default();
+        let looks = (1..).find(|word| waiting.look(*word, moment));
+        assert_eq!(looks, Some(250));
     }
 
     #[test]

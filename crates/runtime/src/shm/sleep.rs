@@ -101,9 +101,16 @@ impl Bed {
     /// Wakes the sleepers, if any.
     #[inline(always)]
     pub fn wake(&self) {
+        self.wake_if(|| true);
+    }
+
+    /// Wakes the sleepers, if any and if what was published concerns them: they have said so, by words of their
+    /// own that are relaxed accesses, before they went to sleep.
+    #[inline(always)]
+    pub fn wake_if(&self, concerns: impl FnOnce() -> bool) {
         #[cfg(loom)]
         model::where_the_barrier_strikes();
-        if self.is_occupied() {
+        if self.is_occupied() && concerns() {
             self.wake_slow();
         }
     }

@@ -22,7 +22,10 @@
 
 /* Offsets in the segment of each node. */
 enum { DONE_AT = 0, COUNTER_AT = 64, LOCK_AT = 128, GUARDED_AT = 136, DATA_AT = 4096 };
-enum { SEGMENT_BYTES = 20 << 20, BOUND_MS = 60000, SHARED_ADDS = 500 };
+enum { SEGMENT_BYTES = 20 << 20, SHARED_ADDS = 500 };
+
+/* Who runs this program ends it if it hangs, or if the other node fails. */
+enum { FOREVER = -1 };
 
 static rackmem_context *ctx;
 static unsigned char landing[3 * 4096]; /* registered */
@@ -341,13 +344,13 @@ static void be_target(void)
     uint64_t seen = 0, words[3];
     QP *qp = new_qp(4);
     for (uint64_t i = 1; i <= 3; i++) {
-        CHECK(rackmem_wait_notify(ctx, &seen, BOUND_MS) == 0);
+        CHECK(rackmem_wait_notify(ctx, &seen, FOREVER) == 0);
         CHECK(seen >= 1 && seen <= 3);
         if (seen == 3)
             break;
     }
     contend(qp);
-    CHECK(rackmem_sleep_until(ctx, is_done, segment + DONE_AT, 0, BOUND_MS) == 0);
+    CHECK(rackmem_sleep_until(ctx, is_done, segment + DONE_AT, 0, FOREVER) == 0);
     memcpy(&words[0], segment + COUNTER_AT, 8);
     memcpy(&words[1], segment + LOCK_AT, 8);
     memcpy(&words[2], segment + GUARDED_AT, 8);
@@ -357,14 +360,17 @@ static void be_target(void)
 
 static void be_driver(void)
 {
+    static void (*const steps[])(void) = {
+        every_kind_of_memory,   longer_than_an_entry,       callbacks_come_once_each,
+        synchronous_in_between, asynchronous_of_every_kind, errors,
+        threads,
+    };
     uint64_t done = 1;
-    every_kind_of_memory();
-    longer_than_an_entry();
-    callbacks_come_once_each();
-    synchronous_in_between();
-    asynchronous_of_every_kind();
-    errors();
-    threads();
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        steps[i]();
+        putchar('.'); /* tells who waits for the program that it gets on */
+        fflush(stdout);
+    }
     QP *qp = new_qp(4);
     CHECK(rmc_notify(qp, 1) == 0);
     rmc_notify_async(qp, rmc_wait_for_slot(qp, NULL), 1);
@@ -377,7 +383,7 @@ static void be_driver(void)
     for (uint64_t locked = 1; locked;)
         CHECK(rmc_read(qp, 1, LOCK_AT, &locked, 8) == 0);
     CHECK(rmc_write(qp, 1, DONE_AT, &done, 8) == 0);
-    CHECK(rackmem_sleep_until(ctx, is_done, (char *)rackmem_segment(ctx) + DONE_AT, 1, BOUND_MS) ==
+    CHECK(rackmem_sleep_until(ctx, is_done, (char *)rackmem_segment(ctx) + DONE_AT, 1, FOREVER) ==
           0);
     /* The last queue pair is left to rackmem_close. */
 }

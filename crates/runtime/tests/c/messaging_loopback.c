@@ -434,8 +434,10 @@ static void lost_peer(rackmem_context *ctx, void *arg)
     case WAITS_FOR_STAGE:
         error = rackmem_send(&n.m, 1, data, sizeof data);
         break;
-    default:
-        pause_ms(10);
+    default: /* the message as it was pushed is whole: it is not to be seen before it is cut */
+        while (rackmem_load_(rackmem_ring_line_(&n.m.peers[1], 1)) >> 32 !=
+               20 * RACKMEM_PACKET_BYTES)
+            loopback_rest();
         error = rackmem_recv(&n.m, 1, buffer, 4096, &got);
         break;
     }

@@ -12,7 +12,8 @@ use rackmem::protocol::Progress;
 
 use super::TestRack;
 
-/// Bound on a program that must not hang; sanitizers and a busy machine are slow.
+/// Bound on a program that says nothing: it hangs. Sanitizers and a busy machine are slow, so those
+/// that take long tell how far they are.
 const PROGRAM_BOUND: Duration = Duration::from_secs(120);
 
 /// A language and the compiler that takes it.
@@ -209,7 +210,8 @@ pub fn run_on_nodes(
                 .unwrap()
         })
         .collect();
-    let failure = watch(&mut children);
+    let logs: Vec<PathBuf> = (0..nodes).map(log).collect();
+    let failure = watch(&mut children, &logs);
     if let Some(failure) = failure {
         let said: String = (0..nodes)
             .map(|nid| {
@@ -221,9 +223,12 @@ pub fn run_on_nodes(
     }
 }
 
-/// Waits for all; after the first failure, or too long, the others are killed.
-fn watch(children: &mut [Child]) -> Option<String> {
-    let deadline = Instant::now() + PROGRAM_BOUND;
+/// Waits for all; after the first failure, or too long a silence, the others are killed.
+fn watch(children: &mut [Child], logs: &[PathBuf]) -> Option<String> {
+    let said = || -> u64 {
+        logs.iter().map(|log| std::fs::metadata(log).map_or(0, |file| file.len())).sum()
+    };
+    let (mut heard, mut since) = (said(), Instant::now());
     let mut failure = None;
     while failure.is_none() {
         let mut running = false;
@@ -239,7 +244,10 @@ fn watch(children: &mut [Child]) -> Option<String> {
         if !running {
             return failure;
         }
-        if Instant::now() > deadline {
+        let now = said();
+        if now != heard {
+            (heard, since) = (now, Instant::now());
+        } else if since.elapsed() > PROGRAM_BOUND {
             failure = Some("no end".to_owned());
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -267,7 +275,7 @@ pub fn run_alone(program: &Path, args: &[&str]) {
         .stderr(output)
         .spawn()
         .unwrap();
-    if let Some(failure) = watch(&mut [child]) {
+    if let Some(failure) = watch(&mut [child], std::slice::from_ref(&log)) {
         let said = std::fs::read(log).unwrap_or_default();
         panic!("{}: {failure}\n{}", program.display(), String::from_utf8_lossy(&said));
     }

@@ -17,6 +17,13 @@ use rackmem::rack::Rack;
 /// Bound on everything that must not hang.
 pub const BOUND: Duration = Duration::from_secs(20);
 
+/// Lets this process have as many files open as it may: every queue pair and buffer is one.
+pub fn allow_many_descriptors() {
+    let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let all = rustix::process::Rlimit { current: limits.maximum, ..limits };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, all).unwrap();
+}
+
 /// Starts this binary again as `role`; the test function `child` dispatches on it.
 pub fn spawn(role: &str, args: &[&str]) -> Child {
     Command::new(std::env::current_exe().unwrap())

@@ -1,0 +1,295 @@
+//! Links: impostors, garbage, answers before their questions.
+
+use crate::support::raw::{self, Raw};
+use crate::support::{BOUND, TestRack, eventually};
+use rackmem::Status;
+use rackmem::client::Context;
+use rackmem::protocol::{PROTOCOL_VERSION, Progress, Request, Response};
+use rackmem::rack::Rack;
+use rackmem::shm::bell::Bell;
+use rackmem::shm::mapping::Mapping;
+use rackmem::shm::ring::{Consumer, Producer, Ring};
+use rackmem_abi::{Header, Op, PACKET_BYTES, Packet, Reply, Request as PacketRequest, WqEntry};
+use rustix::fs::SealFlags;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Random;
+use crate::attach::memfd;
+use crate::bystander::{CANARY, Edge};
+use crate::queues::Poster;
+
+/// Node 1's end of a link to node 0, without a daemon behind it.
+struct Impostor {
+    raw: Raw,
+    rings: Mapping,
+    _bell: Bell,
+    wake: OwnedFd,
+}
+
+const RINGS_BYTES: usize = 4 * size_of::<Ring>();
+
+impl Impostor {
+    /// Links to node 0 of a rack whose node 1 has no daemon.
+    fn link(rack: &Rack) -> Impostor {
+        let raw = Raw::connect(rack, 0);
+        let rings = Mapping::create("impostor", RINGS_BYTES).unwrap();
+        let bell = Bell::create().unwrap();
+        let flag = bell.flag_fd().unwrap();
+        let request = Request::Link { version: PROTOCOL_VERSION, nid: 1 };
+        let got = raw.call(&request, &[rings.fd(), flag.as_fd(), bell.event_fd()]).unwrap();
+        assert_eq!(got.message, Response::Welcome { nid: 0, nodes: 2 });
+        let wake = got.fds.into_iter().nth(1).unwrap();
+        Impostor { raw, rings, _bell: bell, wake }
+    }
+
+    /// Lanes 0 and 1 carry our requests and replies, 2 and 3 those of node 0.
+    fn lane(&self, index: usize) -> &Ring {
+        assert!(index < 4);
+        // SAFETY: the memory holds four rings, which consist of atomics.
+        unsafe { &*self.rings.base().cast::<Ring>().add(index) }
+    }
+
+    fn wake(&self) {
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn impostors_without_the_right_parts_are_refused() {
+    let mut rack = TestRack::start("refused-links", 2);
+    rack.kill_daemon(1);
+    eventually("the link is down", || raw::status(&rack.rack, 0).peers_up.is_empty());
+    let rings = || memfd(RINGS_BYTES as u64, SealFlags::SHRINK);
+    let flag = || memfd(4096, SealFlags::SHRINK);
+    let event = || OwnedFd::from(File::open("/dev/null").unwrap());
+    let version = PROTOCOL_VERSION;
+    let good = |nid| Request::Link { version, nid };
+    let bad_fds: [Vec<OwnedFd>; 8] = [
+        vec![],
+        vec![rings()],
+        vec![rings(), flag()],
+        vec![memfd(RINGS_BYTES as u64 - 1, SealFlags::SHRINK), flag(), event()],
+        vec![memfd(RINGS_BYTES as u64, SealFlags::empty()), flag(), event()],
+        vec![memfd(RINGS_BYTES as u64, SealFlags::SHRINK | SealFlags::WRITE), flag(), event()],
+        vec![rings(), memfd(0, SealFlags::SHRINK), event()],
+        vec![event(), flag(), rings()],
+    ];
+    let refused = |raw: Raw, request: &Request, fds: &[OwnedFd], what: &str| {
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        assert!(raw.call(request, &fds).is_none(), "{what}");
+        let status = raw::status(&rack.rack, 0);
+        assert!(status.peers_up.is_empty(), "{what}");
+    };
+    for (index, fds) in bad_fds.iter().enumerate() {
+        refused(Raw::connect(&rack.rack, 0), &good(1), fds, &format!("descriptors {index}"));
+    }
+    let parts = [rings(), flag(), event()];
+    for nid in [0, 2, 3, u16::MAX] {
+        refused(Raw::connect(&rack.rack, 0), &good(nid), &parts, &format!("node {nid}"));
+    }
+    let old = Request::Link { version: version + 1, nid: 1 };
+    refused(Raw::connect(&rack.rack, 0), &old, &parts, "another version");
+    // A client does not turn into a daemon.
+    rack.rack.create_context(0, 0o600).unwrap();
+    refused(Raw::member(&rack.rack, 0, 0, 4096).0, &good(1), &parts, "a member");
+    let greeted = Raw::connect(&rack.rack, 0);
+    greeted.hello();
+    refused(greeted, &good(1), &parts, "a client");
+    eventually("the member is gone", || raw::status(&rack.rack, 0).contexts.is_empty());
+    // What only linked daemons say.
+    let raw = Raw::connect(&rack.rack, 0);
+    let got =
+        raw.call(&Request::ContextUp { ctx_id: 0, incarnation: 0 }, &[rings().as_fd()]).unwrap();
+    assert!(matches!(got.message, Response::Error { errno: libc::EPROTO, .. }));
+    // A daemon of the right kind gets its link, and loses it by a segment that is none.
+    for fd in [Some(memfd(1 << 20, SealFlags::empty())), Some(memfd(64, SealFlags::SHRINK)), None] {
+        let impostor = Impostor::link(&rack.rack);
+        assert_eq!(raw::status(&rack.rack, 0).peers_up, [1]);
+        let fds: Vec<BorrowedFd<'_>> = fd.iter().map(AsFd::as_fd).collect();
+        assert!(
+            impostor.raw.call(&Request::ContextUp { ctx_id: 0, incarnation: 0 }, &fds).is_none()
+        );
+        assert!(raw::status(&rack.rack, 0).peers_up.is_empty());
+    }
+    rack.start_daemon(1);
+    rack.wait_linked();
+}
+
+/// A packet that parses, with fields that fit nothing.
+fn any_packet(random: &mut Random) -> [u8; PACKET_BYTES] {
+    let op = Op::ALL[random.below(6) as usize];
+    let length = match op {
+        Op::Nop | Op::Notify => 0,
+        Op::FetchAdd | Op::CompareSwap => 8,
+        _ => random.below(65) as u8,
+    };
+    let offset = match random.below(3) {
+        0 => random.below(1 << 40),
+        1 => Edge::BYTES.saturating_sub(random.below(100)),
+        _ => random.below(8192),
+    };
+    let header = Header {
+        dst_nid: if random.below(10) == 0 { random.below(4096) as u16 } else { 0 },
+        src_nid: if random.below(10) == 0 { random.below(4096) as u16 } else { 1 },
+        op,
+        ctx_id: if random.below(4) == 0 { random.next() as u16 } else { 0 },
+        length,
+        offset: if length == 8 { offset & !7 } else { offset & !63 },
+        tid: if random.below(4) == 0 {
+            random.next() as u32 & 0xff_ffff
+        } else {
+            random.below(64) as u32
+        },
+    };
+    let payload = std::array::from_fn(|_| random.next() as u8);
+    let packet = if random.below(2) == 0 {
+        Packet::Request(PacketRequest { header, payload })
+    } else {
+        let status = Status::ALL[random.below(9) as usize];
+        Packet::Reply(Reply { header, status, payload })
+    };
+    let mut bytes = [0; PACKET_BYTES];
+    packet.emit(&mut bytes);
+    bytes
+}
+
+#[test]
+fn garbage_on_a_link_stays_within_segments_and_buffers() {
+    let mut rack = TestRack::start("garbage", 2);
+    rack.kill_daemon(1);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let edge = Edge::new(&rack, 0, 0);
+    let client = Context::open(&rack.options(0, 0).progress(Progress::Packet)).unwrap();
+    let pid = raw::status(&rack.rack, 0).pid;
+    for seed in 0..12u64 {
+        let mut random = Random(seed * 77 + 5);
+        let impostor = Impostor::link(&rack.rack);
+        let mut buffer = client.buffer(3 * 4096).unwrap();
+        buffer.fill(CANARY);
+        std::thread::scope(|threads| {
+            // Reads of a node that answers nonsense, into the middle of a buffer.
+            let reads = threads.spawn(|| {
+                let mut qp = client.queue_pair(32).unwrap();
+                let middle = &mut buffer[4096..8192];
+                qp.scope(|scope| {
+                    for piece in middle.chunks_mut(200) {
+                        scope.read(1, 0, piece);
+                    }
+                })
+            });
+            let mut lanes = [Producer::default(), Producer::default()];
+            for round in 0..4000 {
+                let lane = random.below(2) as usize;
+                let mut packet = any_packet(&mut random);
+                if random.below(5) == 0 {
+                    packet[random.below(16) as usize] = random.next() as u8;
+                }
+                let len = if random.below(8) == 0 { 81 } else { 17 } + random.below(64);
+                let exact = [16, 24, 32, 80, len][random.below(5) as usize] as usize;
+                lanes[lane].send(impostor.lane(lane), &packet, exact.min(PACKET_BYTES));
+                if round % 50 == 0 {
+                    impostor.wake();
+                }
+                if seed >= 6 && random.below(10) == 0 {
+                    // Rings, stamps and credits: all of it.
+                    let at = random.below(RINGS_BYTES as u64 / 8) as usize * 8;
+                    // SAFETY: within the mapping, a multiple of 8.
+                    let word = unsafe { &*impostor.rings.base().add(at).cast::<AtomicU64>() };
+                    word.store(random.next() >> random.below(64), Ordering::Relaxed);
+                }
+            }
+            assert_eq!(raw::status(&rack.rack, 0).pid, pid);
+            drop(impostor);
+            // All that waited for the node ends with the link, if nonsense did not end it before.
+            let _ = reads.join().unwrap();
+        });
+        assert!(buffer[..4096].iter().chain(&buffer[8192..]).all(|byte| *byte == CANARY));
+        assert!(edge.is_untouched());
+    }
+    rack.start_daemon(1);
+    rack.wait_linked();
+    let there = Context::open(&rack.options(1, 0).segment_bytes(4096)).unwrap();
+    client.wait_joined(1, Some(Instant::now() + BOUND)).unwrap();
+    client.queue_pair(4).unwrap().write(1, 0, b"well again").unwrap();
+    let mut bytes = [0; 10];
+    there.read_own(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"well again");
+}
+
+/// A peer answers lines that were not asked for yet; then the client leaves.
+#[test]
+fn answers_before_their_questions_do_no_harm() {
+    let mut rack = TestRack::start("too-early", 2);
+    rack.kill_daemon(1);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let pid = raw::status(&rack.rack, 0).pid;
+    for leaves_by_error in [false, true] {
+        let impostor = Impostor::link(&rack.rack);
+        let (raw, _segment) = Raw::member(&rack.rack, 0, 0, 4096);
+        let made = raw.call(&Request::CreateBuffer { size_bytes: 1 << 20 }, &[]).unwrap();
+        assert_eq!(made.message, Response::Buffer { buffer: 0 });
+        let address = 1 << 40;
+        raw.call(&Request::PlaceBuffer { buffer: 0, address }, &[]).unwrap();
+        let (qp, memory) = raw.queue_pair(2, Progress::Packet);
+        // More lines than the lane has credits for; in one case the last of them have no buffer.
+        let length = if leaves_by_error { (1 << 20) + 4096 } else { 1 << 20 };
+        let op_code = Op::Write as u8;
+        let mut poster = Poster::new(memory, 2);
+        poster.post(WqEntry {
+            phase: true,
+            op_code,
+            dst_nid: 1,
+            offset: 0,
+            length,
+            buffer: address,
+        });
+        impostor.wake();
+        let (mut requests, mut replies) = (Consumer::default(), Producer::default());
+        let mut packet = [0; PACKET_BYTES];
+        let receive = |requests: &mut Consumer, packet: &mut _| {
+            let mut got = None;
+            eventually("a request comes", || {
+                impostor.wake();
+                got = requests.receive(impostor.lane(2), packet);
+                got.is_some()
+            });
+            got.unwrap()
+        };
+        let len = receive(&mut requests, &mut packet);
+        let Ok(Packet::Request(first)) = Packet::parse(&packet[..len]) else { panic!() };
+        let header = Header { dst_nid: 0, src_nid: 1, ..first.header };
+        let mut reply = [0; PACKET_BYTES];
+        let len =
+            Packet::Reply(Reply { header, status: Status::Ok, payload: [0; 64] }).emit(&mut reply);
+        let mut answer = |count: u32| {
+            for _ in 0..count {
+                eventually("a reply is taken", || {
+                    impostor.wake();
+                    replies.send(impostor.lane(1), &reply, len)
+                });
+            }
+        };
+        answer(2000);
+        if leaves_by_error {
+            // The rest is sent, up to what cannot be loaded.
+            while requests.receive(impostor.lane(2), &mut packet).is_some() {}
+            for _ in 0..100 {
+                impostor.wake();
+                while requests.receive(impostor.lane(2), &mut packet).is_some() {}
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        raw.call(&Request::DestroyQp { qp }, &[]).expect("the daemon is there");
+        drop(raw);
+        let status = raw::status(&rack.rack, 0);
+        assert_eq!((status.pid, status.qps.len()), (pid, 0));
+        drop(impostor);
+        eventually("the link is down", || raw::status(&rack.rack, 0).peers_up.is_empty());
+    }
+    // The controller still works.
+    let context = Context::open(&rack.options(0, 0).segment_bytes(4096).progress(Progress::Packet));
+    context.unwrap().queue_pair(4).unwrap().write(0, 0, &[1]).unwrap();
+}
