@@ -16,6 +16,9 @@
 //! are the traits [`Memory`] and [`Network`]. Every queue is bounded, and a full one is a value:
 //! the pipeline stalls, keeps its place and goes on when it is polled again.
 //!
+//! [`link`] is the layer below: frames between neighbours, exactly once and in order. [`amt`] and
+//! [`imt`] are the tables of those who reach other nodes by plain loads, stores and interrupts.
+//!
 //! Why there is no deadlock: the RCP consumes every reply without waiting for anything, because a
 //! completion queue has as many entries as its work queue; so reply lanes drain; so the RRPP, which
 //! waits for reply lanes only, drains the request lanes; so the RGP gets on (soNUMA §6).
@@ -23,9 +26,12 @@
 
 extern crate alloc;
 
+pub mod amt;
 pub mod controller;
 pub mod ct;
+pub mod imt;
 pub mod itt;
+pub mod link;
 mod ports;
 pub mod qp;
 pub mod rcp;

@@ -1,0 +1,117 @@
+//! The receiving half: what has arrived, and what there is room for.
+
+use super::{Ack, MAX_WINDOW, distance, reaches};
+
+/// What becomes of a frame with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It is the next one: the owner keeps its payload until it says [`Receiver::consume`].
+    Accept,
+    /// It arrived before: dropped, and acknowledged again.
+    Duplicate,
+    /// One before it is missing: dropped, and asked for.
+    Gap,
+    /// The peer sent more than it was told there is room for: dropped.
+    NoRoom,
+}
+
+/// What has arrived in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receiver {
+    expected: u32,
+    limit: u32,
+    /// There is something that the peer does not know.
+    owes: bool,
+    /// The peer is to be asked to send again,
+    again: bool,
+    /// and has been, for the frame that is expected now: once is enough.
+    asked: bool,
+}
+
+impl Receiver {
+    /// A receiver with room for `room` frames, of which `first` is the first. It owes the peer the news.
+    ///
+    /// # Panics
+    /// Unless there is room for 1 to [`MAX_WINDOW`] frames.
+    pub const fn new(room: u32, first: u32) -> Self {
+        assert!(room > 0 && room <= MAX_WINDOW, "a receiver has room for 1 to 65536 frames");
+        Self {
+            expected: first,
+            limit: first.wrapping_add(room),
+            owes: true,
+            again: false,
+            asked: false,
+        }
+    }
+
+    /// Takes the number of a frame that arrived undamaged.
+    #[inline]
+    pub const fn receive(&mut self, sequence: u32) -> Verdict {
+        if sequence != self.expected {
+            if reaches(sequence, self.expected) {
+                self.ask_again();
+                return Verdict::Gap;
+            }
+            self.owes = true;
+            return Verdict::Duplicate;
+        }
+        self.owes = true;
+        if self.expected == self.limit {
+            return Verdict::NoRoom;
+        }
+        self.expected = sequence.wrapping_add(1);
+        self.asked = false;
+        Verdict::Accept
+    }
+
+    /// A frame arrived of which nothing is sure: it may have been the one that is expected.
+    #[inline]
+    pub const fn damaged(&mut self) {
+        self.ask_again();
+    }
+
+    /// The peer asks for an acknowledgement.
+    #[inline]
+    pub const fn probed(&mut self) {
+        self.owes = true;
+    }
+
+    /// An accepted frame has left: there is room for another one.
+    #[inline]
+    pub const fn consume(&mut self) {
+        self.limit = self.limit.wrapping_add(1);
+        self.owes = true;
+    }
+
+    /// Whether there is something that the peer does not know.
+    #[inline]
+    pub const fn owes(&self) -> bool {
+        self.owes
+    }
+
+    /// How many more frames there is room for.
+    #[inline]
+    pub const fn room(&self) -> u32 {
+        distance(self.expected, self.limit)
+    }
+
+    /// The next frame that will be accepted.
+    #[inline]
+    pub const fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// What the peer is to be told, with whatever is sent next; nothing is owed then.
+    #[inline]
+    pub const fn take_ack(&mut self) -> Ack {
+        let ack = Ack { expected: self.expected, limit: self.limit, again: self.again };
+        (self.owes, self.again) = (false, false);
+        ack
+    }
+
+    const fn ask_again(&mut self) {
+        if !self.asked {
+            (self.asked, self.again, self.owes) = (true, true, true);
+        }
+    }
+}
