@@ -1,0 +1,148 @@
+//! What an agent is to be.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rackmem::rack::Rack;
+
+use super::memory;
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::lease::messages::Party;
+use crate::lease::placement::{LEASE_BYTES, size};
+use crate::net::secret::{Secret, check_exposure};
+
+/// How memory is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lend {
+    /// Bytes, all leases together.
+    pub size_bytes: u64,
+    /// Every page of a lease is there before the borrower has it.
+    pub populate: bool,
+    /// The kernel is asked for huge pages.
+    pub huge_pages: bool,
+    /// How long a lane's thread looks for the next request before it sleeps.
+    pub spin: Duration,
+    /// More may be lent than the host has left.
+    pub overcommit: bool,
+}
+
+impl Lend {
+    /// How long a lane's thread spins unless another time is said: as long as two wake-ups take.
+    pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
+
+    /// So many bytes, nothing else said.
+    pub fn new(size_bytes: u64) -> Lend {
+        let spin = Lend::DEFAULT_SPIN;
+        Lend { size_bytes, populate: false, huge_pages: false, spin, overcommit: false }
+    }
+}
+
+/// Where the monitor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MonitorAt {
+    /// In a lender of this host: this one, if no other is.
+    Embedded,
+    /// There.
+    Address(Address),
+}
+
+/// What an agent is to be.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whose lender or monitor.
+    pub rack: Rack,
+    /// What is lent; `None`: it is a monitor alone.
+    pub lend: Option<Lend>,
+    /// Name by which people know it; by default host and process.
+    pub name: Option<String>,
+    /// Where the monitor is.
+    pub monitor: MonitorAt,
+    /// `HOST:PORT` to listen at over the network.
+    pub listen: Option<String>,
+    /// Permissions of sockets on this host.
+    pub mode: u32,
+    /// What all parties of a network know.
+    pub secret: Option<Secret>,
+    /// Listens without secret for others than this host.
+    pub is_insecure: bool,
+    /// Time that borrowers have after they were told.
+    pub grace: Duration,
+}
+
+impl Config {
+    /// Grace time unless another is said.
+    pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+
+    /// A lender on this host.
+    pub fn lender(rack: Rack, size_bytes: u64) -> Config {
+        Config {
+            rack,
+            lend: Some(Lend::new(size_bytes)),
+            name: None,
+            monitor: MonitorAt::Embedded,
+            listen: None,
+            mode: 0o600,
+            secret: None,
+            is_insecure: false,
+            grace: Config::DEFAULT_GRACE,
+        }
+    }
+
+    /// A monitor on this host.
+    pub fn monitor(rack: Rack) -> Config {
+        Config { lend: None, ..Config::lender(rack, 0) }
+    }
+
+    pub(super) fn party(&self) -> Party {
+        let party = this_party(None);
+        match &self.name {
+            Some(name) => Party { name: name.clone(), ..party },
+            None => Party { name: format!("{}:{}", party.host, party.pid), ..party },
+        }
+    }
+
+    /// The address that others are told: what was asked for, with the port that it has become.
+    pub(super) fn advertised(&self, name: &str, at: SocketAddr) -> Address {
+        let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+        let host = match at.ip().is_unspecified() {
+            true => this_party(None).host,
+            false => host.to_owned(),
+        };
+        Address::Tcp(format!("{host}:{}", at.port()))
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if let Some(lend) = &self.lend {
+            if lend.size_bytes < LEASE_BYTES {
+                return Err(Error::Refused(format!(
+                    "{} bytes cannot be lent: a lease has {LEASE_BYTES} at least",
+                    lend.size_bytes
+                )));
+            }
+            if !lend.overcommit {
+                memory::check_available(lend.size_bytes)?;
+            }
+        }
+        if let Some(listen) = &self.listen {
+            let could = "lend, borrow and see who does";
+            check_exposure(listen, self.secret.as_ref(), self.is_insecure, could)?;
+        }
+        if self.lend.is_some_and(|lend| lend.size_bytes >= 1 << 60) {
+            return Err(Error::Refused(format!("{} cannot be lent", size(u64::MAX))));
+        }
+        Ok(())
+    }
+}
+
+/// This process, by this name or that of its program.
+pub fn this_party(name: Option<&str>) -> Party {
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let program = || text("/proc/self/comm");
+    Party {
+        name: name.map_or_else(program, str::to_owned),
+        host: text("/proc/sys/kernel/hostname"),
+        host_id: text("/proc/sys/kernel/random/boot_id"),
+        pid: std::process::id(),
+    }
+}

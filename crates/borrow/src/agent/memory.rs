@@ -1,0 +1,122 @@
+//! The memory of leases: each is a sealed memfd of its own, made when it is leased and thrown away
+//! when the lease ends, so no page that one borrower had is ever seen by the next.
+
+use rackmem::shm::mapping::Mapping;
+use rustix::fs::FallocateFlags;
+
+use crate::error::{Error, Result};
+use crate::lease::placement::size;
+
+use super::config::Lend;
+
+/// Memory of a lease.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    mapping: Mapping,
+}
+
+impl Memory {
+    /// Zeros.
+    ///
+    /// # Errors
+    /// The kernel has none.
+    pub fn make(size_bytes: u64, lend: &Lend) -> Result<Memory> {
+        let no_memory = |error| Error::io(format!("no memory for {}", size(size_bytes)), error);
+        if lend.populate && !lend.overcommit {
+            check_available(size_bytes)?;
+        }
+        let mapping = Mapping::create("rackmem-lease", size_bytes as usize).map_err(no_memory)?;
+        let memory = Memory { mapping };
+        if lend.huge_pages {
+            memory.ask_for_huge_pages();
+        }
+        if lend.populate {
+            rustix::fs::fallocate(memory.mapping.fd(), FallocateFlags::empty(), 0, size_bytes)
+                .map_err(|error| no_memory(error.into()))?;
+        }
+        Ok(memory)
+    }
+
+    fn ask_for_huge_pages(&self) {
+        // SAFETY: advice about a mapping of our own; its contents do not change.
+        let advised = unsafe {
+            rustix::mm::madvise(
+                self.mapping.base().cast(),
+                self.mapping.len(),
+                rustix::mm::Advice::LinuxHugepage,
+            )
+        };
+        if let Err(error) = advised {
+            tracing::warn!("no huge pages: {error}");
+        }
+    }
+
+    /// The bytes.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Frees all pages, even if the borrower still has them mapped.
+    pub fn throw_away(&self) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(self.mapping.fd(), flags, 0, self.mapping.len() as u64);
+    }
+}
+
+/// Bytes that this host can still hand out without swapping, as its kernel estimates.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn available_bytes() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo")
+        .map_err(|error| Error::io("cannot read /proc/meminfo", error))?;
+    parse_available(&text)
+        .ok_or_else(|| Error::Protocol("/proc/meminfo has no MemAvailable".to_owned()))
+}
+
+fn parse_available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// Whether this host has so much left.
+///
+/// # Errors
+/// It has not, and how much it has.
+pub fn check_available(size_bytes: u64) -> Result<()> {
+    let available = available_bytes()?;
+    if size_bytes <= available {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "{} cannot be lent: this host has {}M left (MemAvailable); lend less, or say --overcommit",
+        size(size_bytes),
+        available >> 20
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_there_is_enough() {
+        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:    7 kB\n"), Some(7168));
+        assert_eq!(parse_available("MemTotal: 9 kB\n"), None);
+        assert!(check_available(1).is_ok());
+        assert!(check_available(1 << 50).unwrap_err().to_string().contains("MemAvailable"));
+    }
+
+    #[test]
+    fn what_is_thrown_away_is_gone() {
+        let lend = Lend { populate: true, ..Lend::new(0) };
+        let memory = Memory::make(8192, &lend).unwrap();
+        let base = memory.mapping().base();
+        // SAFETY: within the mapping, and nobody else has it.
+        unsafe { base.write(7) };
+        memory.throw_away();
+        // SAFETY: as above.
+        assert_eq!(unsafe { base.read() }, 0);
+    }
+}

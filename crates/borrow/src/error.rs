@@ -1,0 +1,98 @@
+//! What can go wrong with borrowed memory: what, where, and what to do about it.
+
+use std::io;
+
+/// Result of whatever touches borrowed memory.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The lender died or the way to it broke: the bytes are gone.
+    #[error("{lender} is lost, and with it the memory that it had lent: {reason}")]
+    Lost {
+        /// Who lent the memory, as the user named it.
+        lender: String,
+        /// How that was noticed.
+        reason: String,
+    },
+    /// The other end of a link or of a lent device died, or the way to it broke.
+    #[error("{peer} is lost: {reason}")]
+    PeerLost {
+        /// Who is at the other end.
+        peer: String,
+        /// How that was noticed.
+        reason: String,
+    },
+    /// Bytes outside of what was leased.
+    #[error("bytes {offset} to {} are outside of the {size_bytes} that were leased", offset + length)]
+    OutOfRange {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        length: u64,
+        /// Size of the lease.
+        size_bytes: u64,
+    },
+    /// The other side understood and declined: the text says why and what to do.
+    #[error("{0}")]
+    Refused(String),
+    /// Whoever runs this asked it to stop.
+    #[error("stopped")]
+    Stopped,
+    /// The other side does not keep to the protocol.
+    #[error("{0}")]
+    Protocol(String),
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A failed system call.
+    pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Error {
+        Error::Io { what: what.into(), source: source.into() }
+    }
+
+    /// The same once more, for a second reader.
+    pub(crate) fn again(&self) -> Error {
+        match self {
+            Error::Lost { lender, reason } => {
+                Error::Lost { lender: lender.clone(), reason: reason.clone() }
+            }
+            Error::PeerLost { peer, reason } => {
+                Error::PeerLost { peer: peer.clone(), reason: reason.clone() }
+            }
+            &Error::OutOfRange { offset, length, size_bytes } => {
+                Error::OutOfRange { offset, length, size_bytes }
+            }
+            Error::Refused(text) => Error::Refused(text.clone()),
+            Error::Stopped => Error::Stopped,
+            Error::Protocol(text) => Error::Protocol(text.clone()),
+            Error::Io { what, source } => {
+                let source = match source.raw_os_error() {
+                    Some(errno) => io::Error::from_raw_os_error(errno),
+                    None => io::Error::new(source.kind(), source.to_string()),
+                };
+                Error::Io { what: what.clone(), source }
+            }
+        }
+    }
+
+    /// The positive `errno` that stands for the error in C.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Lost { .. } | Error::PeerLost { .. } => libc::EHOSTDOWN,
+            Error::OutOfRange { .. } => libc::ERANGE,
+            Error::Refused(_) => libc::ENOMEM,
+            Error::Stopped => libc::EINTR,
+            Error::Protocol(_) => libc::EPROTO,
+            Error::Io { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Asking the monitor.
+
+use std::time::{Duration, Instant};
+
+use super::messages::{Reply, Request};
+use super::{SETTLE, SILENCE, TAKEOVER};
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::net::link::Link;
+use crate::net::secret::Secret;
+
+/// Steps over which the wait for a monitor that is being replaced is divided.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// The monitor's answer to one request. A monitor that is being replaced gets time.
+pub(super) fn ask_monitor(
+    address: &Address,
+    secret: Option<&Secret>,
+    request: &Request,
+) -> Result<(Link, Reply)> {
+    let deadline = Instant::now() + TAKEOVER;
+    let mut address = address.clone();
+    loop {
+        let answer = Link::connect(&address, secret, SILENCE).and_then(|mut link| {
+            link.send(request)?;
+            let reply: Reply = link.receive(SILENCE + SETTLE)?;
+            Ok((link, reply))
+        });
+        let error = match answer {
+            Ok((_, Reply::Elsewhere(other))) if other != address => {
+                address = other;
+                continue;
+            }
+            Ok((_, Reply::Refused(why))) => return Err(Error::Refused(why)),
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        if !may_come_back(&error) || Instant::now() > deadline {
+            return Err(explain(&address, error));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether somebody else takes over, probably.
+fn may_come_back(error: &Error) -> bool {
+    let refused = |source: &std::io::Error| source.kind() == std::io::ErrorKind::ConnectionRefused;
+    match error {
+        Error::Io { source, .. } => refused(source),
+        Error::Lost { reason, .. } => !reason.contains("does not answer"),
+        _ => false,
+    }
+}
+
+fn explain(address: &Address, error: Error) -> Error {
+    match &error {
+        Error::Io { source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound if address.is_local() => Error::Refused(
+                "nobody lends memory here: start a lender with `rackmem lend 2G`".to_owned(),
+            ),
+            std::io::ErrorKind::ConnectionRefused => Error::Refused(format!(
+                "no monitor answers at {address}: start a lender with `rackmem lend 2G`, or over \
+                 several hosts `rackmem monitor`"
+            )),
+            std::io::ErrorKind::PermissionDenied => Error::Refused(format!(
+                "{address} belongs to another user: ask for a lender with --mode 0660 or 0666"
+            )),
+            _ => error,
+        },
+        Error::Lost { reason, .. } => {
+            Error::Refused(format!("the monitor at {address} is lost: {reason}"))
+        }
+        _ => error,
+    }
+}

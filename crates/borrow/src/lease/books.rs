@@ -1,0 +1,68 @@
+//! What a borrower knows of its leases.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rackmem_rmc::amt::SlotId;
+
+use super::borrowing::{Action, Borrowing, Event};
+use super::messages::Party;
+use crate::error::{Error, Result};
+use crate::store::Store;
+use crate::store::health::Health;
+use crate::store::spread::Map;
+
+/// A lease that there is.
+pub(super) struct Lease {
+    pub lender: Party,
+    pub base: u64,
+    pub size_bytes: u64,
+    pub is_local: bool,
+    pub health: Arc<Health>,
+    pub copy: usize,
+    pub store: Option<Arc<dyn Store>>,
+    pub notice: Option<Instant>,
+}
+
+/// What the borrower and the thread that watches its lenders share.
+pub(super) struct Books {
+    pub borrowing: Borrowing,
+    pub leases: Vec<Option<Lease>>,
+    /// The slot of each block in the address map of its copy.
+    pub slots: Vec<Option<SlotId>>,
+    pub maps: Vec<Arc<Map>>,
+}
+
+impl Books {
+    /// Takes a slot of the address map for a block, at the block's place.
+    pub fn reserve(&mut self, number: usize) -> Result<()> {
+        let block = self.borrowing.blocks()[number];
+        let refused = |refused| Error::Protocol(format!("a piece has no place: {refused}"));
+        let (slot, base) =
+            self.maps[block.copy as usize].reserve(block.size_bytes).map_err(refused)?;
+        self.slots[number] = Some(slot);
+        match base == block.offset {
+            true => Ok(()),
+            false => Err(Error::Protocol("pieces are not side by side".to_owned())),
+        }
+    }
+
+    /// Lets a block fault.
+    pub fn fault(&mut self, number: usize, reason: &str) {
+        let Some(lease) = self.leases.get(number).and_then(Option::as_ref) else { return };
+        lease.health.end(reason);
+        if let Some(slot) = self.slots[number].take() {
+            let reason = format!("lender {}: {reason}", lease.lender.name);
+            self.maps[lease.copy].end(slot, &reason);
+        }
+    }
+
+    /// A lender is gone.
+    pub fn lost(&mut self, number: usize, reason: &str) {
+        for action in self.borrowing.step(Event::Lost(number)) {
+            if let Action::Fault(number) = action {
+                self.fault(number, reason);
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Borrowing, for whoever needs memory.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use rackmem::rack::Rack;
+use serde::Serialize;
+
+use super::ask::ask_monitor;
+use super::directory::Directory;
+use super::driver::{Driver, Terms};
+use super::messages::{Ledger, Party, Reply, Request, Want};
+use super::placement::LEASE_BYTES;
+use super::watch::Watch;
+use crate::address::Address;
+use crate::agent::this_party;
+use crate::error::{Error, Result};
+use crate::net::secret::Secret;
+use crate::store::Store;
+use crate::store::mirror::MirrorStore;
+
+/// What is to be borrowed, and of whom.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Bytes; rounded up to pages.
+    pub size_bytes: u64,
+    /// Copies, each with lenders of its own: with two, one lender may die.
+    pub copies: u32,
+    /// Rack whose lenders are meant; `None`: `$RACKMEM_RACK`, else `default`.
+    pub rack: Option<String>,
+    /// Where the monitor is; `None`: `$RACKMEM_MONITOR`, else on this host.
+    pub monitor: Option<Address>,
+    /// File with the secret of the network; `None`: `$RACKMEM_SECRET`, else none.
+    pub secret: Option<PathBuf>,
+    /// Name by which people find the borrower; `None`: that of the program.
+    pub name: Option<String>,
+    /// How long lanes look for an answer before they sleep (only over the network).
+    pub spin: Duration,
+    /// Lenders of this host are reached over the network, too: for measurements.
+    pub only_network: bool,
+}
+
+impl Wanted {
+    /// So many bytes, once, of lenders of this host's rack or of what the environment names.
+    pub fn new(size_bytes: u64) -> Wanted {
+        Wanted {
+            size_bytes,
+            copies: 1,
+            rack: None,
+            monitor: None,
+            secret: None,
+            name: None,
+            spin: Duration::ZERO,
+            only_network: false,
+        }
+    }
+
+    fn terms(&self) -> Result<Terms> {
+        let size_bytes = self.size_bytes.checked_next_multiple_of(LEASE_BYTES);
+        let size_bytes = size_bytes.filter(|&bytes| bytes > 0 && bytes < 1 << 60);
+        let Some(size_bytes) = size_bytes else {
+            return Err(Error::Refused(format!("{} bytes cannot be borrowed", self.size_bytes)));
+        };
+        if !(1..=MAX_COPIES).contains(&self.copies) {
+            return Err(Error::Refused(format!(
+                "{} copies cannot be had: 1 to {MAX_COPIES}",
+                self.copies
+            )));
+        }
+        let (monitor, secret) =
+            monitor_of(self.rack.as_deref(), self.monitor.as_ref(), self.secret.clone())?;
+        let borrower = this_party(self.name.as_deref());
+        let want = Want { borrower, size_bytes, copies: self.copies, avoid: Vec::new() };
+        let only_network = self.only_network;
+        Ok(Terms { want, monitor, secret, spin: self.spin, only_network })
+    }
+}
+
+/// Most copies of a borrowing.
+pub const MAX_COPIES: u32 = 4;
+
+/// Where the monitor is, and the secret.
+fn monitor_of(
+    rack: Option<&str>,
+    monitor: Option<&Address>,
+    secret: Option<PathBuf>,
+) -> Result<(Address, Option<Secret>)> {
+    let from = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let secret = secret.or_else(|| from("RACKMEM_SECRET").map(PathBuf::from));
+    let secret = secret.map(|path| Secret::read(&path)).transpose()?;
+    if let Some(monitor) = monitor {
+        return Ok((monitor.clone(), secret));
+    }
+    if let Some(text) = from("RACKMEM_MONITOR").filter(|_| rack.is_none()) {
+        return Ok((text.parse().map_err(Error::Refused)?, secret));
+    }
+    let rack = Rack::named(rack).map_err(|error| Error::Refused(error.to_string()))?;
+    Ok((Address::Unix(Directory::of(&rack).monitor_socket()), secret))
+}
+
+/// Borrows memory.
+///
+/// It may be used in any process: no signals, no memory but its own, descriptors that `exec` closes,
+/// and one thread, which gets no signals. A child by `fork` has part in the leases as long as it
+/// lives: they end when the last process with these descriptors does, or when the one that borrowed
+/// gives them back; what the child gives back is nothing.
+///
+/// # Errors
+/// [`Error::Refused`]: nobody lends, there is not enough, or a secret is wrong, with what to do.
+pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
+    let mut driver = Driver::borrow(wanted.terms()?)?;
+    let copies: Vec<Arc<dyn Store>> =
+        driver.stores().into_iter().map(|store| Arc::new(store) as Arc<dyn Store>).collect();
+    let store = match <[_; 1]>::try_from(copies) {
+        Ok([only]) => only,
+        Err(copies) => Arc::new(MirrorStore::new(copies)),
+    };
+    let links = std::mem::take(&mut driver.links);
+    let watch = Watch::start(links, driver.books.clone())?;
+    Ok(Borrowed { driver, watch, store, owner: std::process::id() })
+}
+
+/// Who lends what to whom.
+///
+/// # Errors
+/// There is no monitor, or it does not answer.
+pub fn ledger(
+    rack: Option<&str>,
+    monitor: Option<&Address>,
+    secret: Option<PathBuf>,
+) -> Result<Ledger> {
+    let (monitor, secret) = monitor_of(rack, monitor, secret)?;
+    match ask_monitor(&monitor, secret.as_ref(), &Request::Show)? {
+        (_, Reply::Ledger(ledger)) => Ok(ledger),
+        (_, other) => Err(Error::Protocol(format!("the monitor answers {other:?}"))),
+    }
+}
+
+/// Borrowed memory; given back when dropped.
+pub struct Borrowed {
+    driver: Driver,
+    watch: Watch,
+    store: Arc<dyn Store>,
+    /// The process that borrowed: its children have copies of this, but not its thread.
+    owner: u32,
+}
+
+impl std::fmt::Debug for Borrowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.state().fmt(f)
+    }
+}
+
+/// How a borrowing is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// The copies.
+    pub copies: Vec<CopyState>,
+    /// A copy is lost, another is there.
+    pub is_degraded: bool,
+    /// No copy is whole any more.
+    pub is_lost: bool,
+}
+
+/// How a copy is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CopyState {
+    /// Its leases, side by side.
+    pub leases: Vec<LeaseState>,
+}
+
+/// How a lease is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeaseState {
+    /// Who lends.
+    pub lender: Party,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// The lender is on this host, and its memory is mapped.
+    pub is_mapped: bool,
+    /// It is gone.
+    pub is_lost: bool,
+    /// The lender wants it back, and takes it in so many milliseconds.
+    pub notice_ms: Option<u64>,
+}
+
+impl Borrowed {
+    /// The bytes.
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    /// How the leases are.
+    pub fn state(&self) -> Status {
+        let books = self.driver.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies: Vec<CopyState> = Vec::new();
+        for (block, lease) in books.borrowing.blocks().iter().zip(&books.leases) {
+            let copy = block.copy as usize;
+            copies.resize_with(copies.len().max(copy + 1), CopyState::default);
+            let Some(lease) = lease else { continue };
+            let left = |until: Instant| until.saturating_duration_since(Instant::now());
+            copies[copy].leases.push(LeaseState {
+                lender: lease.lender.clone(),
+                size_bytes: lease.size_bytes,
+                is_mapped: lease.is_local,
+                is_lost: lease.health.is_over(),
+                notice_ms: lease.notice.map(|until| left(until).as_millis() as u64),
+            });
+        }
+        let is_lost = |copy: &CopyState| copy.leases.iter().any(|lease| lease.is_lost);
+        let lost = copies.iter().filter(|copy| is_lost(copy)).count();
+        Status {
+            size_bytes: self.store.size_bytes(),
+            is_degraded: lost > 0 && lost < copies.len(),
+            is_lost: lost == copies.len(),
+            copies,
+        }
+    }
+
+    /// Gives everything back, and waits until the lenders have thrown it away. Stores that are still
+    /// held fail from now on.
+    ///
+    /// # Errors
+    /// None at present: a lender that is lost has thrown away what it had.
+    pub fn release(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.owner != std::process::id() {
+            return Ok(());
+        }
+        self.driver.links = self.watch.stop();
+        self.driver.release()
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}

@@ -1,0 +1,167 @@
+//! Where lenders and the monitor of a rack are found on a host. It works whether or not the rack is
+//! up, and `rackmem down` does not touch it.
+//!
+//! ```text
+//! <base>/.memory/<rack>/monitor.sock     where the monitor listens
+//!                       monitor.lock     held (flock) by the process that it is in
+//!                       lender-71-0.sock where a lender listens
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rackmem::rack::{Rack, base_dir};
+use rustix::fs::FlockOperation;
+
+use crate::error::{Error, Result};
+use crate::net::socket;
+
+/// The directory of a rack's lenders.
+#[derive(Clone, Debug)]
+pub struct Directory(PathBuf);
+
+/// The right to be the monitor; given up when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// That of this rack.
+    pub fn of(rack: &Rack) -> Directory {
+        Directory(base_dir().join(".memory").join(rack.name()))
+    }
+
+    /// Makes it.
+    fn create(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o755).create(&self.0)
+    }
+
+    /// Does something that needs the directory, which others may remove at any time if it is empty.
+    fn within<T>(&self, what: &Path, make: impl Fn() -> io::Result<T>) -> Result<T> {
+        let mut attempt = 0;
+        loop {
+            match self.create().and_then(|()| make()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < 100 => {
+                    attempt += 1;
+                }
+                other => {
+                    let cannot =
+                        |error| Error::io(format!("cannot make {}", what.display()), error);
+                    return other.map_err(cannot);
+                }
+            }
+        }
+    }
+
+    /// Listens at a socket in it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
+        self.within(path, || socket::listen_unix(path, mode))
+    }
+
+    /// Where the monitor listens.
+    pub fn monitor_socket(&self) -> PathBuf {
+        self.0.join("monitor.sock")
+    }
+
+    /// A path for a lender of this process.
+    pub fn lender_socket(&self) -> PathBuf {
+        static LENDERS: AtomicU32 = AtomicU32::new(0);
+        let number = LENDERS.fetch_add(1, Ordering::Relaxed);
+        self.0.join(format!("lender-{}-{number}.sock", std::process::id()))
+    }
+
+    /// Tries to become the monitor; `None`: another process is.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        let path = self.0.join("monitor.lock");
+        let cannot = |error: io::Error| Error::io(format!("cannot lock {}", path.display()), error);
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let file = self.within(&path, || options.open(&path))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(cannot(error.into())),
+        }
+        // Whoever had the lock may have removed the file meanwhile: then this is not the lock.
+        let ours = file.metadata().map_err(cannot)?.ino();
+        match fs::metadata(&path) {
+            Ok(now) if now.ino() == ours => Ok(Some(Lock { _file: file, path })),
+            _ => Ok(None),
+        }
+    }
+
+    /// Removes sockets at which nobody listens.
+    pub fn sweep(&self) {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+            let is_socket = name.ends_with(".sock") || name.ends_with(".new");
+            if name.starts_with("lender-") && is_socket && is_abandoned(&path) {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// Removes the directory if nothing is left in it, and the one that all racks share.
+    pub fn remove_if_empty(&self) {
+        let _ = fs::remove_dir(&self.0).and_then(|()| match self.0.parent() {
+            Some(parent) => fs::remove_dir(parent),
+            None => Ok(()),
+        });
+    }
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let error = socket::knock(path).err();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+impl Lock {
+    /// Gives up the right, and the file with it.
+    pub fn remove(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_there_while_another_takes_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Directory(dir.path().join("rack"));
+        let path = directory.monitor_socket();
+        let mut last = directory.listen(&path, 0o600).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let error = socket::knock(&path).err();
+                    assert!(error.is_none_or(|error| error.kind() != io::ErrorKind::NotFound));
+                }
+            });
+            for _ in 0..1000 {
+                last = directory.listen(&path, 0o600).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            looking.join().unwrap();
+        });
+        drop(last);
+        assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 1);
+    }
+}

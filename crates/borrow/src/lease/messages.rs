@@ -1,0 +1,156 @@
+//! What borrowers, lenders and the monitor say to each other: JSON, one frame each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+
+/// Version of the protocol; another one is refused with a sentence.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// A process, as people look for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Party {
+    /// Name, chosen by its user; by default that of host and program.
+    pub name: String,
+    /// Host name.
+    pub host: String,
+    /// Tells hosts apart that have the same name: the identity of the running kernel.
+    pub host_id: String,
+    /// Process number there.
+    pub pid: u32,
+}
+
+/// What the monitor has decided, named: a borrower shows it to the lender, and the lender's report
+/// names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ticket {
+    /// The monitor's life.
+    pub epoch: u64,
+    /// Counts in it.
+    pub number: u64,
+}
+
+/// A lease, as its lender has it in its books.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Record {
+    /// First address, as the lender counts; never used again.
+    pub base: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// The decision that it follows from.
+    pub ticket: Ticket,
+    /// Who has it.
+    pub borrower: Party,
+}
+
+/// What a lender offers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offer {
+    /// Who lends.
+    pub lender: Party,
+    /// Where borrowers get leases; the first that works is taken.
+    pub addresses: Vec<Address>,
+    /// Bytes on offer, leased or not.
+    pub size_bytes: u64,
+    /// No new leases: it is about to end.
+    pub is_leaving: bool,
+}
+
+/// What a borrower wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Want {
+    /// Who wants it.
+    pub borrower: Party,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Copies, each with lenders of its own.
+    pub copies: u32,
+    /// Lenders that did not answer the borrower.
+    pub avoid: Vec<String>,
+}
+
+/// A piece of a borrowing: whom to ask for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Piece {
+    /// Who lends.
+    pub lender: Party,
+    /// Where it listens.
+    pub addresses: Vec<Address>,
+    /// Bytes to lease.
+    pub size_bytes: u64,
+    /// To be shown there.
+    pub ticket: Ticket,
+}
+
+/// A lender and its leases.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Listing {
+    /// What is offered.
+    pub offer: Offer,
+    /// What is leased.
+    pub leases: Vec<Record>,
+    /// Bytes that are promised to borrowers who have not come yet.
+    pub promised_bytes: u64,
+}
+
+/// Who lends what to whom.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The process that embeds the monitor.
+    pub monitor: Party,
+    /// All lenders.
+    pub lenders: Vec<Listing>,
+}
+
+/// What is said to a monitor or to a lender by whoever connects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Request {
+    /// To the monitor: here is a lender, and these are its leases.
+    Offer(Offer, Vec<Record>),
+    /// To the monitor: a lease has begun.
+    Leased(Record),
+    /// To the monitor: the lease with this base has ended.
+    Ended(u64),
+    /// To the monitor: this is wanted. What was promised on this connection before is not any more.
+    Want(Want),
+    /// To the monitor: who lends what to whom?
+    Show,
+    /// Nothing to say.
+    Ping,
+    /// To a lender: the lease of this decision.
+    Lease(Ticket, u64, Party),
+    /// To a lender: the lease is not needed any more.
+    Return,
+    /// To a lender, over the network: this connection is a lane to the lease with this base.
+    Lane(u64, String),
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Reply {
+    /// The monitor has decided; the pieces of each copy, side by side.
+    Granted(Vec<Vec<Piece>>),
+    /// No, and why.
+    Refused(String),
+    /// The monitor is elsewhere: at this address.
+    Elsewhere(Address),
+    /// Who lends what to whom.
+    Ledger(Ledger),
+    /// Nothing to say.
+    Pong,
+    /// The lender has made the lease; on the same host, a descriptor comes with it.
+    Leased {
+        /// First address, as the lender counts.
+        base: u64,
+        /// Bytes leased.
+        size_bytes: u64,
+        /// To be shown by lanes.
+        token: String,
+    },
+    /// The lender wants the lease back, and will take it after so many milliseconds.
+    Notice(u64),
+    /// The lender has thrown the lease's memory away.
+    Returned,
+    /// From here on, the connection is a lane.
+    LaneOpen,
+}

@@ -1,0 +1,38 @@
+//! Memory and devices of other nodes, lent to unmodified programs (TSM, DEOI).
+//!
+//! A lender offers memory; a borrower leases it. A lease has one user, so nothing needs to be kept
+//! coherent between nodes, and what a borrower sees of it is a [`store::Store`]: bytes that are
+//! elsewhere. Everything else stands on that:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`link`] | a reliable link over datagrams, with channels of different urgency |
+//! | [`nic`] | a NIC of another host as an interface here |
+//! | [`lease`] | who lends what to whom: the protocol, and [`lease::borrow`] |
+//! | [`agent`] | the process of a lender, of the monitor, or of both |
+//! | [`net`] | connections between them |
+//! | [`store`] | borrowed bytes: where they are, and lanes by which they are read and written |
+//! | [`paging`] | borrowed bytes as plain memory: pages that leave and come back |
+//! | [`region`] | borrowed memory for programs that know of it; in C, [`capi`] |
+//! | [`program`] | what is told to the library that is loaded into a program |
+//! | [`blk`] | a block device on a store, served by the NBD protocol |
+//! | [`qpair`] | user-level connections between processes: send, receive and completion queues |
+
+pub mod address;
+pub mod agent;
+pub mod blk;
+pub mod capi;
+pub mod error;
+pub mod lease;
+pub mod link;
+pub mod net;
+pub mod nic;
+pub mod paging;
+pub mod program;
+pub mod qpair;
+pub mod region;
+pub mod store;
+
+pub use address::Address;
+pub use error::{Error, Result};
+pub use region::Region;

@@ -1,0 +1,37 @@
+//! A reliable link over datagrams: what is sent arrives exactly once and in order, however the wire
+//! loses, delays, reorders, doubles or damages datagrams, and nothing arrives that there is no room
+//! for (Thunder's data-link layer, TSM §4.2; DEOI §III).
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Fabric`] | what carries datagrams: [`UdpFabric`], and wires in memory for tests |
+//! | [`FaultyFabric`] | any of them with faults, all from one seed |
+//! | [`LinkEnd`] | one end: [`CHANNELS`] virtual channels, each a [`rackmem_rmc::link::Port`] with its buffers |
+//! | [`LinkStream`], [`LinkListener`] | ends that find each other over UDP, with a clock |
+//!
+//! The protocol itself (sequence numbers, acknowledgements, going back, credits, CRC) is that of
+//! [`rackmem_rmc::link`], where it is model-checked. Here are buffers, timers and sockets around it.
+//!
+//! *Virtual channels* share the wire and nothing else: each has its own window and its own room at the
+//! peer, and the lower number goes first whenever both have something. So what is urgent (DEOI's
+//! interrupts, §III-D) never waits behind data.
+//!
+//! *A peer that is silent* for [`Settings::dead_after`] is lost, and so is one whose host says that
+//! nobody listens; every call then fails with [`Error::PeerLost`](crate::Error::PeerLost). Ends that have nothing
+//! to say send an acknowledgement now and then, so silence means something.
+
+mod channel;
+mod end;
+mod fabric;
+mod faulty;
+mod handshake;
+mod listener;
+mod stream;
+mod udp;
+
+pub use end::{CHANNELS, LinkEnd, Settings, Stats};
+pub use fabric::{Fabric, MemoryFabric};
+pub use faulty::{Faults, FaultyFabric};
+pub use listener::LinkListener;
+pub use stream::LinkStream;
+pub use udp::UdpFabric;

@@ -1,0 +1,166 @@
+//! Sockets: how they are made, and what the kernel is asked to watch for.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::lease::SILENCE;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// How often the kernel asks whether a silent network is still there.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Listens at a path, whose file gets these permissions; replaces what is there. The path is at no time without a
+/// socket, nor with one at which nobody listens yet: who looked then would take its owner for dead.
+///
+/// # Errors
+/// What the kernel says.
+pub fn listen_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    use std::os::unix::fs::PermissionsExt;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let unborn = path.with_extension("new");
+    let _ = std::fs::remove_file(&unborn);
+    rustix::net::bind(&fd, &SocketAddrUnix::new(&unborn)?)?;
+    // Nobody can connect before it listens, and it does so with the permissions already there.
+    std::fs::set_permissions(&unborn, std::fs::Permissions::from_mode(mode))?;
+    rustix::net::listen(&fd, BACKLOG)?;
+    std::fs::rename(&unborn, path)?;
+    Ok(fd)
+}
+
+/// Looks whether somebody listens at a path. It does not wait for one that takes nobody: that is [`io::ErrorKind::WouldBlock`].
+///
+/// # Errors
+/// What the kernel says: nothing is there, or it refuses.
+pub fn knock(path: &Path) -> io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?)
+}
+
+/// The addresses that a `HOST:PORT` stands for.
+///
+/// # Errors
+/// There is no such host.
+pub fn resolve(name: &str) -> Result<Vec<SocketAddr>> {
+    let all = name
+        .to_socket_addrs()
+        .map_err(|error| Error::io(format!("cannot find '{name}'"), error))?;
+    Ok(all.collect())
+}
+
+/// Listens at a `HOST:PORT`; port 0 is any that is free. Returns the address with its port.
+///
+/// # Errors
+/// There is no such host, or what the kernel says.
+pub fn listen_tcp(name: &str) -> Result<(OwnedFd, SocketAddr)> {
+    let cannot = |error: io::Error| Error::io(format!("cannot listen at {name}"), error);
+    let listener = std::net::TcpListener::bind(&resolve(name)?[..]).map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    Ok((listener.into(), address))
+}
+
+/// Takes a waiting connection; it does not block, and neither does the connection.
+///
+/// # Errors
+/// `WouldBlock` if none waits.
+pub fn accept(listener: BorrowedFd<'_>, is_local: bool) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::accept_with(listener, flags)?;
+    if !is_local {
+        watch(fd.as_fd())?;
+    }
+    Ok(fd)
+}
+
+/// Connects within the time; the socket does not block afterwards.
+///
+/// # Errors
+/// What the kernel says.
+pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
+    match address {
+        Address::Unix(path) => {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let fd =
+                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let address = SocketAddrUnix::new(path)?;
+            let deadline = Instant::now() + patience;
+            // A full queue of connections is no reason to wait in the kernel for ever.
+            while let Err(error) = rustix::net::connect(&fd, &address) {
+                if error != rustix::io::Errno::AGAIN || Instant::now() > deadline {
+                    return Err(error.into());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(fd)
+        }
+        Address::Tcp(name) => {
+            let all = name.to_socket_addrs()?;
+            let mut last = io::Error::from(io::ErrorKind::NotFound);
+            for address in all {
+                match std::net::TcpStream::connect_timeout(&address, patience) {
+                    Ok(stream) => {
+                        stream.set_nonblocking(true)?;
+                        let fd = OwnedFd::from(stream);
+                        watch(fd.as_fd())?;
+                        return Ok(fd);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
+/// Small messages leave at once; a torn network or a dead host ends the connection within
+/// [`SILENCE`], whether or not anything is said. A process that was merely stopped does not: its
+/// kernel answers for it.
+fn watch(fd: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(fd, true)?;
+    sockopt::set_socket_keepalive(fd, true)?;
+    sockopt::set_tcp_keepidle(fd, PROBE)?;
+    sockopt::set_tcp_keepintvl(fd, PROBE)?;
+    sockopt::set_tcp_keepcnt(fd, SILENCE.as_secs() as u32 - 1)?;
+    sockopt::set_tcp_user_timeout(fd, SILENCE.as_millis() as u32)?;
+    Ok(())
+}
+
+/// Waits until something of `wanted` can be done, or the time is over: then nothing is set.
+///
+/// # Errors
+/// What the kernel says.
+pub fn wait(fd: BorrowedFd<'_>, wanted: PollFlags, patience: Duration) -> io::Result<PollFlags> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut fds = [PollFd::from_borrowed_fd(fd, wanted)];
+        match poll(&mut fds, Some(&timespec(left))) {
+            Ok(_) => return Ok(fds[0].revents()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// How much longer than `patience` it took since `begun`: so long this thread did not run, though it had something to
+/// do. That is not the silence of a peer, of which it could not have heard.
+pub fn delay(begun: Instant, patience: Duration) -> Duration {
+    begun.elapsed().saturating_sub(patience)
+}
+
+/// A duration as the kernel takes it.
+pub fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ }
+}

@@ -1,0 +1,119 @@
+//! A NIC that another host lends (DEOI §III-D): an interface here whose packets leave and arrive there.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Lender`] | gives a NIC to one borrower at a time, and takes it back as it was |
+//! | [`Borrower`] | has the interface, with the NIC's address, MTU and link |
+//! | [`interrupt`] | up to 16 interrupts, before everything else; where they go (IMT) |
+//! | [`register`] | what the borrower reads and writes of the NIC (remote MMIO) |
+//! | [`message`], `frame` | what travels: messages, and packets as a stream |
+//! | `session` | one end at work: interrupts, messages, packets, rest |
+//! | `transport` | two TCP connections, or the two channels of a [`crate::link`] |
+//! | `sys` | TAP, packet sockets, tunnels, programs at the doors of interfaces |
+//!
+//! Packets travel in one of two ways. *Kernel*: a VXLAN tunnel whose lender's end is wired to the NIC by two
+//! programs of six instructions, so no process wakes for a packet. *TAP*: both processes carry
+//! packets, up to 64 KB at a time and with checksums left to do (`virtio_net_hdr`), between a TAP interface
+//! and a packet socket on the NIC.
+//!
+//! A lent NIC has one user: the lender's own stack neither sees its packets nor sends any, and a second
+//! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs
+//! by themselves, tunnels and changed settings by a child that waits for that.
+
+mod frame;
+pub mod interrupt;
+pub mod message;
+pub mod register;
+
+mod borrower;
+mod handshake;
+mod lender;
+mod session;
+mod sys;
+mod transport;
+mod waiter;
+
+pub use borrower::{AttachOptions, Borrower, Carrier};
+pub use lender::{LendOptions, Lender};
+pub use message::Mode;
+pub use session::Traffic;
+pub use sys::interface::Mac;
+
+use serde::Serialize;
+
+/// TCP and UDP port that lenders listen at unless told otherwise.
+pub const DEFAULT_PORT: u16 = 7471;
+
+/// How long an end polls for packets after one came, unless told otherwise, in microseconds.
+pub const DEFAULT_SPIN_US: u64 = 50;
+
+/// Something to tell people, or programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The lender waits for a borrower.
+    Free {
+        /// Its NIC.
+        interface: String,
+        /// Where it listens.
+        address: String,
+    },
+    /// The NIC is lent.
+    Lent {
+        /// To whom: an address,
+        to: String,
+        /// and a node.
+        node: u16,
+        /// How packets travel.
+        mode: Mode,
+    },
+    /// The NIC is back, as it was.
+    Returned {
+        /// From whom.
+        from: String,
+        /// Why.
+        reason: String,
+        /// What was done.
+        traffic: Traffic,
+    },
+    /// Somebody asked for the NIC and did not get it.
+    Refused {
+        /// Who.
+        peer: String,
+        /// Why.
+        reason: String,
+    },
+    /// The borrower has its interface.
+    Attached {
+        /// Its name here.
+        name: String,
+        /// The NIC's name there.
+        interface: String,
+        /// Who lends it.
+        from: String,
+        /// How packets travel.
+        mode: Mode,
+        /// Its address.
+        mac: String,
+        /// Its MTU.
+        mtu: u32,
+    },
+    /// An interrupt of the NIC arrived.
+    Interrupt {
+        /// Which one.
+        id: u8,
+        /// Its level.
+        asserted: bool,
+    },
+    /// Something worth knowing.
+    Remark {
+        /// What.
+        text: String,
+    },
+}
+
+/// An address as people write it.
+pub fn mac_text(mac: Mac) -> String {
+    let parts = mac.map(|byte| format!("{byte:02x}"));
+    parts.join(":")
+}

@@ -1,0 +1,89 @@
+//! What both ends do while they become borrower and lender: wait for each other's next step, for a while.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use super::message::{Message, Setup};
+use super::transport::Transport;
+use super::waiter::Waiter;
+use crate::error::{Error, Result};
+
+/// How long a lender waits for the first word of who asks: meanwhile nobody else can.
+pub const HELLO_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long one end waits for a step of the other, which may have to change interfaces first: the kernel makes
+/// it wait for everybody else who does.
+pub const STEP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The other end's next step.
+///
+/// # Errors
+/// It refuses or ends ([`Error::Refused`]), says nothing in time or goes ([`Error::PeerLost`]), says
+/// something else ([`Error::Protocol`]); `stop` became readable ([`Error::Stopped`]).
+pub fn expect(
+    transport: &mut Transport,
+    patience: Duration,
+    stop: BorrowedFd<'_>,
+) -> Result<Setup> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let now = Instant::now();
+        transport.drive(now)?;
+        match transport.take(now)? {
+            Some(Message::Setup(Setup::Refused { reason }) | Message::Bye(reason)) => {
+                return Err(Error::Refused(reason));
+            }
+            Some(Message::Setup(setup)) => return Ok(setup),
+            Some(Message::Alive | Message::Interrupt(_)) => continue,
+            Some(other) => {
+                let peer = transport.peer();
+                return Err(Error::Protocol(format!(
+                    "{peer} says {other:?} instead of the next step"
+                )));
+            }
+            None => {}
+        }
+        if now >= deadline {
+            let reason = format!("it said nothing for {} s", patience.as_secs());
+            return Err(Error::PeerLost { peer: transport.peer().to_string(), reason });
+        }
+        let most = transport.due_in(now).min(deadline - now);
+        wait(transport, stop, most)?;
+    }
+}
+
+/// Waits until something arrives, or for `most`.
+fn wait(transport: &Transport, stop: BorrowedFd<'_>, most: Duration) -> Result<()> {
+    let failed = |error| Error::io("cannot wait for a step", error);
+    let mut waiter = Waiter::new().map_err(failed)?;
+    let stop = waiter.add(stop, true, false).map_err(failed)?;
+    transport.await_with(&mut waiter, false).map_err(failed)?;
+    waiter.wait(most).map_err(failed)?;
+    if waiter.is_ready(stop) { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// Sends a step.
+///
+/// # Errors
+/// [`Error::PeerLost`].
+pub fn say(transport: &mut Transport, setup: Setup) -> Result<()> {
+    transport.post(&Message::Setup(setup))?;
+    transport.drive(Instant::now())
+}
+
+/// The other end took a step that does not come now.
+pub fn out_of_step(transport: &Transport, setup: &Setup) -> Error {
+    Error::Protocol(format!("{} is not in step: it says {setup:?}", transport.peer()))
+}
+
+/// Bytes that a tunnel between these addresses takes of each packet.
+pub fn tunnel_overhead_bytes(local: std::net::IpAddr) -> u32 {
+    // Ethernet inside, VXLAN, UDP, IP.
+    14 + 8 + 8 + if local.is_ipv4() { 20 } else { 40 }
+}
+
+/// A number that is hard to guess.
+pub fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(Instant::now())
+}

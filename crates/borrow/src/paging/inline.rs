@@ -1,0 +1,276 @@
+//! Delivery in the faulting thread: a missing page means SIGBUS, and its handler brings the page.
+//!
+//! Nothing here allocates or takes a lock that a thread could hold while it touches borrowed memory. A
+//! SIGBUS that is none of ours goes to the action that was there before, or that was chained since.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::core::Core;
+use super::cores;
+use super::options::{FOLLOW_EVERY, PAGE_BYTES};
+use super::wait::Lock;
+use super::worker::{Outcome, Worker};
+use crate::error::Result;
+
+/// Pagers with inline delivery that a process may have.
+pub(crate) const MAX_INLINE: usize = 8;
+/// How long to wait for another before looking again.
+const RETRY: Duration = Duration::from_micros(500);
+
+/// Why a page could not be brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unresolved {
+    /// It is not borrowed.
+    NotOurs,
+    /// It is lost.
+    Lost,
+}
+
+/// Workers that threads share.
+pub(crate) struct Pool {
+    core: std::sync::Arc<Core>,
+    workers: Vec<(Lock, UnsafeCell<Option<Worker>>)>,
+    turn: AtomicUsize,
+    /// Faults that were answered.
+    faults: AtomicU32,
+}
+
+// SAFETY: a worker is reached only by who has its lock.
+unsafe impl Sync for Pool {}
+// SAFETY: as above.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// `count` workers.
+    ///
+    /// # Errors
+    /// No lane can be made.
+    pub(crate) fn new(core: &std::sync::Arc<Core>, count: usize) -> Result<Pool> {
+        let workers = (0..count)
+            .map(|_| Ok((Lock::default(), UnsafeCell::new(Some(Worker::new(core)?)))))
+            .collect::<Result<_>>()?;
+        let core = std::sync::Arc::clone(core);
+        Ok(Pool { core, workers, turn: AtomicUsize::new(0), faults: AtomicU32::new(0) })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Worker) -> T) -> T {
+        // The address of its stack tells threads apart; so each mostly finds a worker of its own.
+        let here = 0u8;
+        let start = (ptr::from_ref(&here) as usize >> 20) % self.workers.len();
+        let rotated = |step: usize| &self.workers[(start + step) % self.workers.len()];
+        let (lock, worker) = (0..self.workers.len())
+            .map(rotated)
+            .find(|(lock, _)| lock.try_acquire())
+            .unwrap_or_else(|| {
+                let any = rotated(self.turn.fetch_add(1, Ordering::Relaxed));
+                any.0.acquire();
+                any
+            });
+        // SAFETY: the lock is held.
+        let result = work(unsafe { (*worker.get()).as_mut().expect("workers stay") });
+        lock.release();
+        result
+    }
+
+    /// In the child of a fork, while it has one thread: lanes of its own.
+    pub(crate) fn renew(&self) -> Result<()> {
+        for (lock, worker) in &self.workers {
+            let fresh = Worker::new(&self.core)?;
+            // SAFETY: there is no other thread, and no one had entered the gate.
+            unsafe { *worker.get() = Some(fresh) };
+            debug_assert!(lock.try_acquire());
+            lock.release();
+        }
+        Ok(())
+    }
+
+    /// Brings a page, and waits until it is there.
+    ///
+    /// # Errors
+    /// See [`Unresolved`].
+    pub(crate) fn bring(&self, page: usize, is_write: bool) -> std::result::Result<(), Unresolved> {
+        let core = &*self.core;
+        if self.faults.fetch_add(1, Ordering::Relaxed) % FOLLOW_EVERY == 0 {
+            cores::own().into_iter().for_each(|number| core.call_evictor_to(number));
+        }
+        loop {
+            core.gate.enter();
+            let ticket = core.freed.ticket();
+            let outcome = self.with(|worker| {
+                let outcome = worker.fault(core, page, is_write);
+                while worker.outstanding() != 0 {
+                    worker.finish(core);
+                }
+                outcome
+            });
+            core.gate.leave();
+            match outcome {
+                Outcome::Done => return Ok(()),
+                Outcome::Asked => match core.table.cell(page).map(|cell| cell.load().state()) {
+                    Some(super::entry::State::Lost) => return Err(Unresolved::Lost),
+                    _ => return Ok(()),
+                },
+                Outcome::Transit(seen) => {
+                    if let Some(cell) = core.table.cell(page) {
+                        cell.wait(seen, Some(RETRY));
+                    }
+                }
+                Outcome::Full => core.freed.wait(ticket, Some(RETRY)),
+                Outcome::NotOurs => return Err(Unresolved::NotOurs),
+                Outcome::Lost => return Err(Unresolved::Lost),
+            }
+        }
+    }
+}
+
+static POOLS: [AtomicPtr<Pool>; MAX_INLINE] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_INLINE];
+
+struct Chained {
+    lock: Lock,
+    action: UnsafeCell<MaybeUninit<libc::sigaction>>,
+    is_installed: UnsafeCell<bool>,
+}
+// SAFETY: the cells are reached by who has the lock.
+unsafe impl Sync for Chained {}
+// SAFETY: as above.
+unsafe impl Send for Chained {}
+
+/// There before the handler is.
+static CHAINED: LazyLock<Chained> = LazyLock::new(|| Chained {
+    lock: Lock::default(),
+    action: UnsafeCell::new(MaybeUninit::zeroed()),
+    is_installed: UnsafeCell::new(false),
+});
+
+/// Enters a pool whose faults the handler answers, and installs the handler with the first. Returns false if
+/// there are too many.
+pub(crate) fn enrol(pool: *mut Pool) -> bool {
+    let is_free = |place: &&AtomicPtr<Pool>| {
+        place.compare_exchange(ptr::null_mut(), pool, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    POOLS.iter().find(is_free).is_some() && {
+        let _held = CHAINED.lock.hold();
+        // SAFETY: the lock is held; the action is initialised before it is installed, and the call
+        // fills in the one before.
+        unsafe {
+            if !*CHAINED.is_installed.get() {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_sigbus as *const () as usize;
+                // Not deferred: what is chained may itself touch borrowed memory.
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+                libc::sigaction(libc::SIGBUS, &action, (*CHAINED.action.get()).as_mut_ptr());
+                *CHAINED.is_installed.get() = true;
+            }
+        }
+        true
+    }
+}
+
+/// Takes a pool out. Its memory must be unmapped already.
+pub(crate) fn leave(pool: *mut Pool) {
+    for place in &POOLS {
+        let _ = place.compare_exchange(pool, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// See [`super::Pager::chain_sigbus`].
+///
+/// # Safety
+/// Both are null or point to a `struct sigaction`.
+pub(crate) unsafe fn chain(action: *const libc::sigaction, old: *mut libc::sigaction) {
+    let _held = CHAINED.lock.hold();
+    // SAFETY: the lock is held; by the condition the pointers are good.
+    unsafe {
+        let kept = (*CHAINED.action.get()).as_mut_ptr();
+        if !old.is_null() {
+            ptr::copy(kept, old, 1);
+        }
+        if !action.is_null() {
+            ptr::copy(action, kept, 1);
+        }
+    }
+}
+
+/// Whether the processor was about to write; if that is not known, yes.
+fn is_write(context: *mut c_void) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: the kernel gives handlers of SA_SIGINFO a context of the interrupted thread.
+        let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+        // Bit 1 of a page fault's error code.
+        context.uc_mcontext.gregs[libc::REG_ERR as usize] & 2 != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = context;
+        true
+    }
+}
+
+extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: errno is the thread's own; the interrupted code must find it as it was.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: the kernel gives handlers of SA_SIGINFO an address for SIGBUS.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if !resolve(address & !(PAGE_BYTES - 1), context) {
+        pass_on(signal, info, context);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Brings the page if it is one of ours.
+fn resolve(page: usize, context: *mut c_void) -> bool {
+    for place in &POOLS {
+        let pool = place.load(Ordering::Acquire);
+        // SAFETY: pools leave the list after their memory is unmapped, so no fault can meet one that is gone.
+        let Some(pool) = (unsafe { pool.as_ref() }) else { continue };
+        let core = &*pool.core;
+        // SAFETY: takes nothing.
+        let tid = unsafe { libc::gettid() };
+        if core.table.is_managed(page) && tid == core.evictor_tid.load(Ordering::Relaxed) {
+            // As in a handler thread.
+            return core.uffd.zero(page).is_ok();
+        }
+        if core.table.is_managed(page) {
+            return pool.bring(page, is_write(context)).is_ok();
+        }
+    }
+    false
+}
+
+/// Does what would have been done about the signal without us.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the action is only replaced as a whole under the lock; a copy of it is looked at. The calls are
+    // those that the kernel would make.
+    unsafe {
+        let action = {
+            let _held = CHAINED.lock.hold();
+            (*CHAINED.action.get()).assume_init_read()
+        };
+        match action.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // What cannot be repaired ends the process, as the kernel has it: the access repeats.
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &default, ptr::null_mut());
+            }
+            handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
+                let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                    std::mem::transmute(handler);
+                handler(signal, info, context);
+            }
+            handler => {
+                let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
+                handler(signal);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What one may say of a pager.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// Size of a page. Larger units of transfer come from prefetching, not from larger pages.
+pub const PAGE_BYTES: usize = rackmem::shm::mapping::PAGE_BYTES;
+
+/// Fewest pages of a local cache: one that is used, one that is prefetched, and some that leave.
+pub const MIN_CACHE_PAGES: usize = 16;
+
+/// Most pages of a local cache: 1 TiB.
+pub const MAX_CACHE_PAGES: usize = 1 << 28;
+
+/// Most pages that one fault brings.
+pub const MAX_PREFETCH_PAGES: usize = 64;
+
+/// Most times that local memory may grow to what the store and the cache have room for.
+pub const MAX_GROWTH: usize = 16;
+/// Most threads that answer faults.
+pub const MAX_HANDLERS: usize = 16;
+
+/// Most pages that leave together.
+pub const MAX_BATCH_PAGES: usize = 128;
+
+/// Every so many faults it is looked up on which core the faulting thread is.
+pub(super) const FOLLOW_EVERY: u32 = 128;
+
+/// Who answers a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// A thread of the pager, to which the kernel hands faults. System calls on pages that are away
+    /// just work, unless only `UFFD_USER_MODE_ONLY` is permitted ([`super::Pager::is_user_mode_only`]).
+    #[default]
+    Thread,
+    /// The faulting thread itself, in a handler of SIGBUS. Faster, but a system call that is given a
+    /// page which is away fails with EFAULT; who wraps system calls asks
+    /// [`super::Pager::ensure_present`] first. No thread that touches borrowed memory may block SIGBUS.
+    Inline,
+    /// Whichever of both is faster here, measured at the start.
+    Auto,
+}
+
+/// How a handler thread waits for faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// It sleeps, and follows the faulting thread to its core, where the kernel switches between both
+    /// without waking another core.
+    #[default]
+    Sleep,
+    /// It spins for so long after each fault before it sleeps; for a core that has nothing else to do.
+    Spin(Duration),
+    /// Whichever is faster here, measured at the start.
+    Auto,
+}
+
+/// Where the evictor runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// With inline delivery and a store that is mapped on the core on which pages are missed: no other core has to
+    /// be told of the pages that it takes, which on a virtual machine costs more than a page-in. Whose faults a handler thread
+    /// answers the kernel moves to another core as it wakes it, so that there it is as `Anywhere`.
+    #[default]
+    Beside,
+    /// Where the kernel puts it: it works while the program does.
+    Anywhere,
+    /// Whichever is faster here, measured at the start.
+    Auto,
+}
+
+/// What one may say of a pager.
+#[derive(Clone, Debug)]
+pub struct PagerOptions {
+    /// Bytes of local memory that borrowed memory may occupy; at least [`MIN_CACHE_PAGES`] pages.
+    pub cache_bytes: usize,
+    /// Pages that a fault may bring beside its own once a stream was seen (TSM §2.2, prefetch degree for
+    /// remote memory); 0 fetches nothing ahead. At most [`MAX_PREFETCH_PAGES`]. A stream begins with
+    /// fewer and earns more.
+    pub prefetch_pages: usize,
+    /// Reads that each handler has outstanding at most (TSM §2.2, outstanding request queue).
+    pub window: usize,
+    /// Pages that leave together; at most [`MAX_BATCH_PAGES`].
+    pub batch_pages: usize,
+    /// Who answers a fault.
+    pub delivery: Delivery,
+    /// How handler threads wait.
+    pub waiting: Waiting,
+    /// Where the evictor runs.
+    pub evictor: Placement,
+    /// Handler threads, each with a lane of its own; with inline delivery, lanes that faulting threads share.
+    pub handlers: usize,
+    /// So many times what the store and the local cache have room for may be mapped, at most [`MAX_GROWTH`] (1: what
+    /// has room). Local memory grows beyond its limit by what is touched and has none.
+    pub growth: usize,
+    /// Any amount may be mapped, not only what the store and the local cache have room for, as by programs that map
+    /// much and touch little: what is touched beyond `growth` is lost.
+    pub overcommit: bool,
+}
+
+impl Default for PagerOptions {
+    fn default() -> PagerOptions {
+        PagerOptions {
+            cache_bytes: 64 << 20,
+            prefetch_pages: 32,
+            window: 16,
+            batch_pages: 32,
+            delivery: Delivery::default(),
+            waiting: Waiting::default(),
+            evictor: Placement::default(),
+            handlers: 1,
+            growth: 1,
+            overcommit: false,
+        }
+    }
+}
+
+impl PagerOptions {
+    /// Pages of the local cache.
+    pub fn cache_pages(&self) -> usize {
+        self.cache_bytes / PAGE_BYTES
+    }
+
+    /// Checks every limit.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] names the first option that is out of range.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |what: &str, value: usize, low: usize, high: usize| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::Refused(format!("{what} is {value}: it must be from {low} to {high}")))
+        };
+        refuse("the local cache in pages", self.cache_pages(), MIN_CACHE_PAGES, MAX_CACHE_PAGES)?;
+        refuse("the prefetch degree", self.prefetch_pages, 0, MAX_PREFETCH_PAGES)?;
+        refuse("the window of outstanding reads", self.window, 1, crate::store::MAX_OUTSTANDING)?;
+        refuse("the batch of pages that leave together", self.batch_pages, 1, MAX_BATCH_PAGES)?;
+        refuse("the growth of local memory", self.growth, 1, MAX_GROWTH)?;
+        refuse("the number of handlers", self.handlers, 1, MAX_HANDLERS)
+    }
+}

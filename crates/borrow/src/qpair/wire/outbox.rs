@@ -1,0 +1,134 @@
+//! Frames that leave: several together where they may, and none before its turn when the network is slow.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+
+use super::frame::Frame;
+use crate::qpair::board::DEPTH;
+
+/// Messages up to this size are put together before they leave; the bytes of larger ones leave from where they
+/// are.
+const SMALL_BYTES: usize = 8 << 10;
+
+/// Size at which what was put together leaves.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Receives that wait for company, at most: fewer than a sender can use up meanwhile.
+const HELD_RECEIVES: usize = DEPTH / 4;
+
+/// Most bytes that wait for a network that takes no more: receives of all connections that there may be are
+/// fewer. Who lets more come together does not read, though it sends.
+const MAX_WAITING_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
+/// What has to leave.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    bytes: Vec<u8>,
+    /// How many of them have left.
+    sent: usize,
+    held_receives: usize,
+    /// Whether the kernel did not take all: then nothing but small frames comes in.
+    pub(super) is_blocked: bool,
+    /// Connections that wait for the end of that.
+    pub(super) waiting: Vec<u32>,
+    /// Whether more came together than may wait.
+    pub(super) is_overrun: bool,
+    is_gone: bool,
+}
+
+impl Outbox {
+    /// Puts a frame behind the others.
+    pub(super) fn push(&mut self, frame: &Frame) {
+        if self.bytes.len() - self.sent > MAX_WAITING_BYTES {
+            self.is_overrun = true;
+            self.give_up();
+        }
+        self.bytes.extend_from_slice(&frame.encode());
+    }
+
+    /// Puts a receive behind the others; whether there are so many that they should leave.
+    pub(super) fn hold(&mut self, frame: &Frame) -> bool {
+        self.push(frame);
+        self.held_receives += 1;
+        self.held_receives >= HELD_RECEIVES
+    }
+
+    /// Sends a frame with its bytes, soon if they are few and now if they are many.
+    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, frame: &Frame, bytes: &[u8]) {
+        if self.is_blocked || bytes.len() <= SMALL_BYTES {
+            self.push(frame);
+            self.bytes.extend_from_slice(bytes);
+            if self.bytes.len() >= BATCH_BYTES {
+                self.flush(socket);
+            }
+            return;
+        }
+        self.push(frame);
+        let here = self.bytes.len() - self.sent;
+        let parts = [IoSlice::new(&self.bytes[self.sent..]), IoSlice::new(bytes)];
+        let left = leave(socket, &parts);
+        let behind = &bytes[left.unwrap_or(0).saturating_sub(here)..];
+        self.bytes.extend_from_slice(behind);
+        self.account(left.map(|left| left.min(here)));
+        if self.has_bytes() {
+            self.flush(socket);
+        }
+    }
+
+    fn has_bytes(&self) -> bool {
+        self.bytes.len() > self.sent
+    }
+
+    fn account(&mut self, left: Option<usize>) {
+        self.held_receives = 0;
+        match left {
+            Some(left) => self.sent = (self.sent + left).min(self.bytes.len()),
+            None => self.give_up(),
+        }
+        if !self.has_bytes() {
+            self.bytes.clear();
+            self.sent = 0;
+        } else if self.sent >= BATCH_BYTES {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.is_gone = true;
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
+    /// Sends what the kernel takes.
+    pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) {
+        if self.is_gone {
+            self.give_up();
+        }
+        while self.has_bytes() {
+            match leave(socket, &[IoSlice::new(&self.bytes[self.sent..])]) {
+                Some(0) => {
+                    self.is_blocked = true;
+                    return;
+                }
+                left => self.account(left),
+            }
+        }
+        self.account(Some(0));
+        self.is_blocked = false;
+    }
+}
+
+/// Sends without waiting: how many bytes; `None` if nobody is there any more.
+fn leave(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> Option<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let mut none = SendAncillaryBuffer::default();
+    let sent = rustix::io::retry_on_intr(|| rustix::net::sendmsg(socket, parts, &mut none, flags));
+    match sent.map_err(io::Error::from) {
+        Ok(sent) => Some(sent),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(0),
+        Err(_) => None,
+    }
+}

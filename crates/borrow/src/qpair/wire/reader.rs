@@ -1,0 +1,183 @@
+//! Bytes from a socket, cut into frames. What belongs to a message goes from the kernel to its place, as far as it
+//! did not come along with others.
+
+use std::io::IoSliceMut;
+use std::os::fd::BorrowedFd;
+
+use rustix::net::{RecvAncillaryBuffer, RecvFlags};
+
+use super::frame::{Frame, HEADER_BYTES, Kind, Malformed};
+use crate::qpair::board::INLINE_BYTES;
+
+/// Bytes taken in at a time, beside those that go to their place.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Reads before others have their turn.
+const ROUNDS: u32 = 16;
+
+/// Why nothing more can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The peer has hung up, or the network says so.
+    Gone(String),
+    /// What it sends makes no sense.
+    Nonsense,
+}
+
+impl From<Malformed> for Over {
+    fn from(_: Malformed) -> Over {
+        Over::Nonsense
+    }
+}
+
+/// What frames are for.
+pub(super) trait Sink {
+    /// Where the bytes go that follow this frame: as many as it says may be written there.
+    fn place(&mut self, frame: &Frame) -> Result<*mut u8, Over>;
+    /// A frame has come whole; with its bytes, if it is a message that travels in the queue.
+    fn take(&mut self, frame: &Frame, inline: &[u8]) -> Result<(), Over>;
+}
+
+/// A frame whose bytes are coming.
+#[derive(Debug)]
+struct Coming {
+    frame: Frame,
+    to: *mut u8,
+    done: usize,
+}
+
+impl Coming {
+    fn missing(&self) -> usize {
+        self.frame.length as usize - self.done
+    }
+}
+
+/// What has come and was not taken yet.
+#[derive(Debug)]
+pub(super) struct Reader {
+    bytes: Box<[u8]>,
+    first: usize,
+    end: usize,
+    coming: Option<Coming>,
+}
+
+// SAFETY: the one address in it is that of memory that all threads have.
+unsafe impl Send for Reader {}
+
+/// Whether a message travels in the queue: it is taken when all of it is there.
+fn is_inline(frame: &Frame) -> bool {
+    frame.kind == Kind::Message && frame.value == 0 && frame.length as usize <= INLINE_BYTES
+}
+
+impl Reader {
+    /// One that begins with bytes that came before.
+    pub(super) fn new(before: &[u8]) -> Reader {
+        let mut bytes = vec![0; CHUNK_BYTES.max(before.len())].into_boxed_slice();
+        bytes[..before.len()].copy_from_slice(before);
+        Reader { bytes, first: 0, end: before.len(), coming: None }
+    }
+
+    /// Takes what is there, without waiting; whether that was anything.
+    pub(super) fn drain(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<bool, Over> {
+        // What came before the first read.
+        let mut has_read = self.end > self.first;
+        self.cut(sink)?;
+        for _ in 0..ROUNDS {
+            let (got, is_all) = self.fill(socket)?;
+            has_read |= got > 0;
+            self.cut(sink)?;
+            if is_all {
+                break;
+            }
+        }
+        Ok(has_read)
+    }
+
+    /// Reads once: how many bytes, and whether the socket had no more.
+    fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, bool), Over> {
+        let missing = self.coming.as_ref().map_or(0, Coming::missing);
+        let direct: &mut [u8] = match &self.coming {
+            // SAFETY: the sink gave this place for all bytes of the frame.
+            Some(coming) => unsafe {
+                std::slice::from_raw_parts_mut(coming.to.add(coming.done), missing)
+            },
+            None => &mut [],
+        };
+        let room = direct.len() + self.bytes.len() - self.end;
+        let mut parts = [IoSliceMut::new(direct), IoSliceMut::new(&mut self.bytes[self.end..])];
+        let mut none = RecvAncillaryBuffer::default();
+        match rustix::net::recvmsg(socket, &mut parts, &mut none, RecvFlags::DONTWAIT) {
+            Ok(message) if message.bytes == 0 => Err(Over::Gone("it hung up".to_owned())),
+            Ok(message) => {
+                let got = message.bytes;
+                if let Some(coming) = &mut self.coming {
+                    coming.done += got.min(missing);
+                }
+                self.end += got.saturating_sub(missing);
+                Ok((got, got < room))
+            }
+            Err(rustix::io::Errno::AGAIN) => Ok((0, true)),
+            Err(rustix::io::Errno::INTR) => Ok((0, false)),
+            Err(error) => Err(Over::Gone(std::io::Error::from(error).to_string())),
+        }
+    }
+
+    /// Takes all frames that are whole.
+    fn cut(&mut self, sink: &mut impl Sink) -> Result<(), Over> {
+        while self.take_coming(sink)? && self.take_next(sink)? {}
+        if self.first > 0 {
+            self.bytes.copy_within(self.first..self.end, 0);
+            (self.first, self.end) = (0, self.end - self.first);
+        }
+        Ok(())
+    }
+
+    /// Takes the frame whose bytes are coming; `false` if some are missing.
+    fn take_coming(&mut self, sink: &mut impl Sink) -> Result<bool, Over> {
+        let Some(coming) = &mut self.coming else { return Ok(true) };
+        let here = coming.missing().min(self.end - self.first);
+        // SAFETY: the sink gave this place for all bytes of the frame.
+        unsafe {
+            let to = coming.to.add(coming.done);
+            std::ptr::copy_nonoverlapping(self.bytes[self.first..].as_ptr(), to, here);
+        }
+        coming.done += here;
+        self.first += here;
+        if coming.missing() > 0 {
+            return Ok(false);
+        }
+        let frame = coming.frame;
+        self.coming = None;
+        sink.take(&frame, &[])?;
+        Ok(true)
+    }
+
+    /// Begins with the next frame; `false` if it is not there.
+    fn take_next(&mut self, sink: &mut impl Sink) -> Result<bool, Over> {
+        let Some((header, rest)) =
+            self.bytes[self.first..self.end].split_first_chunk::<HEADER_BYTES>()
+        else {
+            return Ok(false);
+        };
+        let frame = Frame::decode(header)?;
+        let length = frame.length as usize;
+        if is_inline(&frame) {
+            let Some(inline) = rest.get(..length) else { return Ok(false) };
+            sink.take(&frame, inline)?;
+            self.first += HEADER_BYTES + length;
+            return Ok(true);
+        }
+        self.first += HEADER_BYTES;
+        if length == 0 {
+            sink.take(&frame, &[])?;
+        } else {
+            let to = sink.place(&frame)?;
+            self.coming = Some(Coming { frame, to, done: 0 });
+        }
+        Ok(true)
+    }
+}

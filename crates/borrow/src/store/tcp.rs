@@ -1,0 +1,335 @@
+//! A lease of a lender that is reached over the network: each lane is a connection.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, sockopt};
+
+use super::health::Health;
+use super::packet::{Answer, HEADER_BYTES, Op, Request, Status};
+use super::queue::Queue;
+use super::{Lane, MAX_REQUEST_BYTES, Store};
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::lease::messages::{Reply, Request as Message};
+use crate::lease::{ANSWER, SILENCE};
+use crate::net::link::Link;
+use crate::net::secret::Secret;
+use crate::net::socket;
+
+/// Requests up to this size are put together before they leave; the bytes of larger ones leave from
+/// where they are.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// Size at which what was put together leaves.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Bytes of further answers that are taken in along with one.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// How a lease is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    /// The lender's address.
+    pub address: Address,
+    /// First address of the lease, as the lender counts.
+    pub base: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What the lender wants to see.
+    pub token: String,
+    /// What it wants to have proved.
+    pub secret: Option<Secret>,
+    /// How long to look for an answer before sleeping.
+    pub spin: Duration,
+}
+
+/// A lease over the network.
+#[derive(Clone, Debug)]
+pub struct TcpStore {
+    way: Arc<Way>,
+    health: Arc<Health>,
+}
+
+impl TcpStore {
+    pub(crate) fn new(way: Way, health: Arc<Health>) -> TcpStore {
+        TcpStore { way: Arc::new(way), health }
+    }
+}
+
+impl Store for TcpStore {
+    fn size_bytes(&self) -> u64 {
+        self.way.size_bytes
+    }
+
+    fn lane(&self) -> Result<Box<dyn Lane>> {
+        self.check()?;
+        let way = &self.way;
+        let mut link = Link::connect(&way.address, way.secret.as_ref(), SILENCE)?;
+        link.send(&Message::Lane(way.base, way.token.clone()))?;
+        match link.receive(SILENCE)? {
+            Reply::LaneOpen => {}
+            Reply::Refused(why) => return Err(Error::Refused(why)),
+            other => return Err(Error::Protocol(format!("{} answers {other:?}", way.address))),
+        }
+        let fd = link.into_fd();
+        prepare(&fd).map_err(|error| Error::io("cannot prepare a lane", error))?;
+        Ok(Box::new(TcpLane {
+            fd,
+            store: self.clone(),
+            queue: Queue::new(),
+            out: Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES),
+            ahead: Ahead { bytes: vec![0; AHEAD_BYTES], first: 0, end: 0 },
+            next_tag: 0,
+        }))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.health.check()
+    }
+}
+
+/// The socket of a lane blocks, but not for ever.
+fn prepare(fd: &OwnedFd) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(fd, false)?;
+    sockopt::set_socket_timeout(fd, sockopt::Timeout::Recv, Some(ANSWER))?;
+    Ok(())
+}
+
+/// Bytes that came before they were wanted.
+#[derive(Debug)]
+struct Ahead {
+    bytes: Vec<u8>,
+    first: usize,
+    end: usize,
+}
+
+impl Ahead {
+    fn len(&self) -> usize {
+        self.end - self.first
+    }
+
+    /// Moves as many bytes as there are to where they belong; returns how many.
+    fn give(&mut self, into: &mut [u8]) -> usize {
+        let n = self.len().min(into.len());
+        into[..n].copy_from_slice(&self.bytes[self.first..self.first + n]);
+        self.first += n;
+        if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+        }
+        n
+    }
+
+    /// Room for this many bytes more.
+    fn room(&mut self, wanted: usize) -> &mut [u8] {
+        if self.bytes.len() - self.end < wanted && self.first > 0 {
+            self.bytes.copy_within(self.first..self.end, 0);
+            (self.first, self.end) = (0, self.end - self.first);
+        }
+        if self.bytes.len() - self.end < wanted {
+            self.bytes.resize(self.end + wanted, 0);
+        }
+        &mut self.bytes[self.end..]
+    }
+}
+
+struct TcpLane {
+    fd: OwnedFd,
+    store: TcpStore,
+    queue: Queue<u32>,
+    out: Vec<u8>,
+    ahead: Ahead,
+    next_tag: u32,
+}
+
+impl TcpLane {
+    /// The lane is broken, and so is the lease: its bytes cannot be trusted to be there.
+    #[cold]
+    fn lose(&self, reason: impl Into<String>) -> Error {
+        self.store.health.end(reason);
+        self.store.health.error()
+    }
+
+    fn ask(&mut self, op: Op, offset: u64, length: u64) -> Result<u32> {
+        self.store.health.check()?;
+        self.store.check_range(offset, length)?;
+        if self.out.len() >= BATCH_BYTES {
+            self.flush()?;
+        }
+        let tag = self.next_tag;
+        self.next_tag = tag.wrapping_add(1);
+        let address = self.store.way.base + offset;
+        self.out.extend_from_slice(&Request { op, tag, length, address }.encode());
+        Ok(tag)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        let sent = self.send(&out);
+        self.out = out;
+        self.out.clear();
+        sent
+    }
+
+    /// Sends all of it. While the lender does not read because we do not read its answers, they are
+    /// taken in: nobody waits for ever.
+    fn send(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        while !bytes.is_empty() {
+            match rustix::net::send(&self.fd, bytes, flags) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => self.wait_to_send()?,
+                Err(error) => return Err(self.lose(io::Error::from(error).to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_to_send(&mut self) -> Result<()> {
+        let wanted = PollFlags::IN | PollFlags::OUT;
+        let ready = socket::wait(self.fd.as_fd(), wanted, ANSWER)
+            .map_err(|error| self.lose(error.to_string()))?;
+        if ready.is_empty() {
+            return Err(self.lose("it does not read"));
+        }
+        if ready.contains(PollFlags::IN) { self.absorb(AHEAD_BYTES).map(drop) } else { Ok(()) }
+    }
+
+    /// Takes in what is there, without waiting; returns how many bytes.
+    fn absorb(&mut self, room: usize) -> Result<usize> {
+        let room = self.ahead.room(room);
+        match rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(self.lose("the connection has ended")),
+            Ok((n, _)) => {
+                self.ahead.end += n;
+                Ok(n)
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
+            Err(error) => Err(self.lose(io::Error::from(error).to_string())),
+        }
+    }
+
+    /// Gets a header and the bytes that have to follow it.
+    fn receive(&mut self, header: &mut [u8; HEADER_BYTES], into: &mut [u8]) -> Result<()> {
+        let mut got = self.ahead.give(header);
+        if got == HEADER_BYTES {
+            got += self.ahead.give(into);
+        }
+        let wanted = HEADER_BYTES + into.len();
+        let give_up =
+            (!self.store.way.spin.is_zero()).then(|| Instant::now() + self.store.way.spin);
+        let mut spins = give_up.is_some();
+        while got < wanted {
+            let (head, body) = match got {
+                0..HEADER_BYTES => (&mut header[got..], &mut into[..]),
+                _ => (&mut [][..], &mut into[got - HEADER_BYTES..]),
+            };
+            let missing = head.len() + body.len();
+            let ahead = &mut self.ahead.bytes[..];
+            let mut parts = [IoSliceMut::new(head), IoSliceMut::new(body), IoSliceMut::new(ahead)];
+            let flags = if spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+            let mut none = RecvAncillaryBuffer::default();
+            match rustix::net::recvmsg(&self.fd, &mut parts, &mut none, flags).map(|r| r.bytes) {
+                Ok(0) => return Err(self.lose("the connection has ended")),
+                Ok(n) => {
+                    got += n.min(missing);
+                    self.ahead.end = n.saturating_sub(missing);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) if spins => {
+                    std::hint::spin_loop();
+                    spins = give_up.is_some_and(|give_up| Instant::now() < give_up);
+                }
+                Err(rustix::io::Errno::AGAIN) => return Err(self.lose("it does not answer")),
+                Err(error) => return Err(self.lose(io::Error::from(error).to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, header: &[u8; HEADER_BYTES], tag: u32, length: usize) -> Result<()> {
+        let answer = Answer::decode(header);
+        match answer {
+            Ok(Answer { status: Status::Done, tag: theirs, length: n })
+                if theirs == tag && n == length as u64 =>
+            {
+                Ok(())
+            }
+            Ok(Answer { status, .. }) if status != Status::Done => {
+                Err(self.lose(format!("it answers '{status:?}'")))
+            }
+            _ => Err(self.lose("it does not keep to the protocol")),
+        }
+    }
+}
+
+impl Lane for TcpLane {
+    fn ask_read(&mut self, offset: u64, length: usize) -> Result<()> {
+        assert!(length <= MAX_REQUEST_BYTES);
+        let tag = self.ask(Op::Read, offset, length as u64)?;
+        self.queue.push_read(offset, length, tag);
+        Ok(())
+    }
+
+    fn ask_write(&mut self, offset: u64, from: &[u8]) -> Result<()> {
+        assert!(from.len() <= MAX_REQUEST_BYTES);
+        let tag = self.ask(Op::Write, offset, from.len() as u64)?;
+        self.queue.push_other(tag);
+        if from.len() <= SMALL_BYTES {
+            self.out.extend_from_slice(from);
+            return Ok(());
+        }
+        self.flush()?;
+        self.send(from)
+    }
+
+    fn ask_discard(&mut self, offset: u64, length: u64) -> Result<()> {
+        let tag = self.ask(Op::Discard, offset, length)?;
+        self.queue.push_other(tag);
+        Ok(())
+    }
+
+    fn push(&mut self) -> Result<()> {
+        self.store.health.check()?;
+        self.flush()
+    }
+
+    fn take(&mut self, into: &mut [u8]) -> Result<()> {
+        self.push()?;
+        let (_, length, _, _, tag) = self.queue.get(0).expect("something is outstanding");
+        assert_eq!(into.len(), length, "the buffer has the length of the request");
+        let mut header = [0; HEADER_BYTES];
+        self.queue.take(into, |_, _, _| Ok(()))?;
+        // An answer that is not `Done` is shorter; but then the lane has ended.
+        self.receive(&mut header, into)?;
+        self.judge(&header, tag, length)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        let Some((_, length, _, _, _)) = self.queue.get(0) else { return false };
+        if self.flush().is_err() {
+            // `take` says why, at once.
+            return true;
+        }
+        let wanted = HEADER_BYTES + length;
+        while self.ahead.len() < wanted {
+            match self.absorb(wanted - self.ahead.len()) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+
+    fn outstanding(&self) -> usize {
+        self.queue.len()
+    }
+}

@@ -1,0 +1,156 @@
+//! Ends over UDP on this host, in threads and in processes that die.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use rackmem_borrow::Error;
+use rackmem_borrow::link::{Faults, LinkListener, LinkStream, Settings};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn settings() -> Settings {
+    Settings { window: 64, dead_after: PATIENCE }
+}
+
+fn here() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+fn bad(seed: u64) -> Faults {
+    Faults {
+        seed,
+        loss_permille: 50,
+        duplication_permille: 50,
+        corruption_permille: 50,
+        reordering_permille: 50,
+        delay: Duration::from_micros(50),
+        dies_after: None,
+    }
+}
+
+/// A link within this process.
+fn linked(settings: Settings, faults: Option<Faults>) -> (LinkStream, LinkStream) {
+    let mut listener = LinkListener::bind(here(), settings, faults).unwrap();
+    let address = listener.address().unwrap();
+    let asking = thread::spawn(move || LinkStream::connect(address, settings, faults, PATIENCE));
+    let mut answering = listener.accept().unwrap();
+    while !asking.is_finished() {
+        answering.drive().unwrap();
+        answering.wait(Some(Duration::from_millis(1))).unwrap();
+    }
+    (asking.join().unwrap().unwrap(), answering)
+}
+
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+#[test]
+fn a_stream_of_bytes_arrives_over_a_bad_wire() {
+    let (mut sender, mut receiver) = linked(settings(), Some(bad(11)));
+    let sent = bytes(8_000_000);
+    let expected = sent.clone();
+    let reading = thread::spawn(move || {
+        let mut got = vec![0; expected.len()];
+        receiver.read_exact(&mut got).unwrap();
+        assert!(got == expected, "bytes differ");
+        // Who has all still has to say so until the other end has heard it.
+        receiver.receive(1).unwrap_err()
+    });
+    sender.write_all(&sent).unwrap();
+    sender.drain().unwrap();
+    assert!(sender.stats().resent > 0, "the wire was bad: {:?}", sender.stats());
+    sender.close();
+    let error = reading.join().unwrap();
+    assert!(matches!(error, Error::PeerLost { .. }), "{error}");
+}
+
+#[test]
+fn both_directions_at_once() {
+    let (a, b) = linked(settings(), None);
+    let work = |mut stream: LinkStream| {
+        thread::spawn(move || {
+            let (mut pushed, mut taken) = (0u32, 0u32);
+            while taken < 20_000 || pushed < 20_000 {
+                while pushed < 20_000 && stream.push(1, &pushed.to_le_bytes()).unwrap() {
+                    pushed += 1;
+                }
+                let any = stream.drive().unwrap();
+                while let Some(message) = stream.front(1) {
+                    assert_eq!(message, taken.to_le_bytes());
+                    stream.consume(1);
+                    taken += 1;
+                }
+                if !any {
+                    stream.wait(None).unwrap();
+                }
+            }
+            stream.drain().unwrap();
+            stream
+        })
+    };
+    let (a, b) = (work(a), work(b));
+    let _both_stay_until_both_have_all = (a.join().unwrap(), b.join().unwrap());
+}
+
+#[test]
+fn nobody_there_is_an_error_in_time() {
+    let mut listener = LinkListener::bind(here(), settings(), None).unwrap();
+    let address = listener.address().unwrap();
+    assert!(listener.try_accept().unwrap().is_none());
+    drop(listener);
+    let patience = Duration::from_millis(200);
+    let error = LinkStream::connect(address, settings(), None, patience).unwrap_err();
+    assert!(error.to_string().contains("nobody answered within 0.2 s"), "{error}");
+}
+
+#[test]
+fn a_process_that_is_gone_is_noticed_at_once() {
+    let (mut a, b) = linked(settings(), None);
+    a.send(1, b"are you there").unwrap();
+    // As when a process is killed: its socket goes without a word.
+    drop(b);
+    let error = loop {
+        match a.send(1, b"and now") {
+            Ok(()) => a.wait(Some(Duration::from_millis(1))).unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("nobody listens there"), "{error}");
+}
+
+#[test]
+fn a_host_that_is_gone_is_noticed_in_time() {
+    // Long enough for both to begin, however busy their host is.
+    let settings = Settings { window: 64, dead_after: Duration::from_secs(3) };
+    let (mut a, _it_says_nothing_more) = linked(settings, None);
+    let error = loop {
+        match a.receive(1) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("nothing was heard"), "{error}");
+}
+
+#[test]
+fn strangers_at_the_door_are_ignored() {
+    let mut listener = LinkListener::bind(here(), settings(), None).unwrap();
+    let address = listener.address().unwrap();
+    let stranger = std::net::UdpSocket::bind(here()).unwrap();
+    for length in 0..64 {
+        stranger.send_to(&bytes(length), address).unwrap();
+    }
+    let asking = thread::spawn(move || {
+        let mut stream = LinkStream::connect(address, settings(), None, PATIENCE).unwrap();
+        stream.send(0, b"hello").unwrap();
+        stream.drain().unwrap();
+        stream
+    });
+    let mut stream = listener.accept().unwrap();
+    assert_eq!(stream.receive(0).unwrap(), b"hello");
+    stream.drain().unwrap();
+    asking.join().unwrap();
+}

@@ -1,0 +1,433 @@
+//! Leases over TCP, on the loopback: the same bytes, secrets, and ends that do not keep to the
+//! protocol.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use rackmem::rack::Rack;
+use rackmem_borrow::agent::{Agent, Config, Event, MonitorAt};
+use rackmem_borrow::lease::messages::{Party, Reply, Request, Ticket};
+use rackmem_borrow::lease::{Borrowed, SILENCE, Wanted, borrow, ledger};
+use rackmem_borrow::net::link::Link;
+use rackmem_borrow::store::packet::{self, HEADER_BYTES, Op};
+use rackmem_borrow::store::{HeapStore, Lane, MAX_OUTSTANDING, MAX_REQUEST_BYTES, Store};
+use rackmem_borrow::{Address, Error};
+
+use support::*;
+
+fn networked(rack: &Rack, pages: u64) -> Config {
+    let listen = Some("127.0.0.1:0".to_owned());
+    Config { listen, ..Config::lender(rack.clone(), pages * PAGE) }
+}
+
+/// A lender on the network, and its address.
+fn lender(config: Config) -> (Agent, Address) {
+    let (agent, events) = listening(config);
+    let address = events.lock().unwrap().iter().find_map(|event| match event {
+        Event::Listens(address) => Some(address.clone()),
+        _ => None,
+    });
+    (agent, address.expect("it said where it listens"))
+}
+
+fn over_network(rack: &Rack, pages: u64) -> Borrowed {
+    borrow(&Wanted { only_network: true, ..wanted(rack, pages) }).unwrap()
+}
+
+#[test]
+fn bytes_travel() {
+    let rack = rack();
+    let (_lender, _) = lender(networked(&rack, 64));
+    let borrowed = over_network(&rack, 32);
+    let store = borrowed.store();
+    assert!(store.mapped().is_none());
+    assert!(!borrowed.state().copies[0].leases[0].is_mapped);
+    fill(&*store, 1);
+    check(&*store, 1);
+    let mut lane = store.lane().unwrap();
+    let refused = lane.ask_read(31 * PAGE, 4097).unwrap_err();
+    assert!(matches!(refused, Error::OutOfRange { .. }));
+    lane.read(0, &mut [0]).unwrap();
+    borrowed.release().unwrap();
+    assert!(lane.read(0, &mut [0]).is_err());
+}
+
+/// Both sides have more to send than the kernel holds: a lane must not wait for a lender that waits
+/// for it.
+#[test]
+fn full_pipes_in_both_directions_do_not_wait_for_each_other() {
+    let rack = rack();
+    let pages = 2 * MAX_REQUEST_BYTES as u64 / PAGE;
+    let (_lender, _) = lender(networked(&rack, pages));
+    let borrowed = over_network(&rack, pages);
+    let mut lane = borrowed.store().lane().unwrap();
+    let block = vec![7; MAX_REQUEST_BYTES];
+    for _ in 0..MAX_OUTSTANDING / 8 {
+        lane.ask_read(0, MAX_REQUEST_BYTES).unwrap();
+    }
+    lane.push().unwrap();
+    for _ in 0..MAX_OUTSTANDING / 8 {
+        lane.ask_write(MAX_REQUEST_BYTES as u64, &block).unwrap();
+    }
+    let mut bytes = vec![1; MAX_REQUEST_BYTES];
+    for _ in 0..MAX_OUTSTANDING / 8 {
+        lane.take(&mut bytes).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 0));
+    }
+    while lane.outstanding() > 0 {
+        lane.take(&mut []).unwrap();
+    }
+    lane.read(MAX_REQUEST_BYTES as u64, &mut bytes).unwrap();
+    assert_eq!(bytes, block);
+}
+
+#[derive(Clone, Debug)]
+enum Ask {
+    Read(u64, usize),
+    Write(u64, Vec<u8>),
+    Discard(u64, u64),
+    Push,
+    Take,
+}
+
+fn ask(size: u64) -> impl Strategy<Value = Ask> {
+    let at = move || 0..size;
+    prop_oneof![
+        4 => (at(), 0_usize..9000).prop_map(|(at, length)| Ask::Read(at, length)),
+        4 => (at(), 0_usize..40_000, any::<u8>())
+            .prop_map(|(at, length, byte)| Ask::Write(at, vec![byte; length])),
+        2 => (at(), 0_u64..20_000).prop_map(|(at, length)| Ask::Discard(at, length)),
+        1 => Just(Ask::Push),
+        5 => Just(Ask::Take),
+    ]
+}
+
+/// Does the same to two lanes; their answers must be the same.
+fn compare(ours: &mut dyn Lane, theirs: &mut dyn Lane, asks: &[Ask]) {
+    let mut lengths = std::collections::VecDeque::new();
+    let take = |ours: &mut dyn Lane, theirs: &mut dyn Lane, length: usize| {
+        let (mut a, mut b) = (vec![1; length], vec![2; length]);
+        until("an answer comes", || ours.is_ready());
+        ours.take(&mut a).unwrap();
+        theirs.take(&mut b).unwrap();
+        assert!(a == b, "answers differ");
+    };
+    for ask in asks {
+        let (a, b, length) = match ask {
+            Ask::Read(at, n) => (ours.ask_read(*at, *n), theirs.ask_read(*at, *n), *n),
+            Ask::Write(at, bytes) => (ours.ask_write(*at, bytes), theirs.ask_write(*at, bytes), 0),
+            Ask::Discard(at, n) => (ours.ask_discard(*at, *n), theirs.ask_discard(*at, *n), 0),
+            Ask::Push => {
+                ours.push().unwrap();
+                continue;
+            }
+            Ask::Take => {
+                if let Some(length) = lengths.pop_front() {
+                    take(ours, theirs, length);
+                }
+                continue;
+            }
+        };
+        assert_eq!(a.is_ok(), b.is_ok(), "{a:?} {b:?}");
+        if a.is_ok() {
+            lengths.push_back(length);
+        }
+        assert_eq!(ours.outstanding(), lengths.len());
+    }
+    while let Some(length) = lengths.pop_front() {
+        take(ours, theirs, length);
+    }
+}
+
+/// All kinds of stores against the one in this process's own memory.
+#[test]
+fn all_stores_are_alike() {
+    let (one, many, copied) = (rack(), rack(), rack());
+    let _lenders = [
+        lender(networked(&one, 16)),
+        lender(networked(&many, 5)),
+        lender(networked(&many, 6)),
+        lender(networked(&many, 7)),
+        lender(networked(&copied, 16)),
+        lender(networked(&copied, 16)),
+    ];
+    let twice = |only_network| Wanted { copies: 2, only_network, ..wanted(&copied, 16) };
+    let borrowings = [
+        borrow(&wanted(&many, 16)).unwrap(),
+        borrow(&twice(false)).unwrap(),
+        over_network(&one, 16),
+    ];
+    let stores: Vec<Arc<dyn Store>> = borrowings.iter().map(Borrowed::store).collect();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
+    let asks = prop::collection::vec(ask(16 * PAGE), 1..120);
+    let same = |stores: &[Arc<dyn Store>], asks: &[Ask]| {
+        for store in stores {
+            let heap = HeapStore::new(16 * PAGE).unwrap();
+            let mut lane = store.lane().unwrap();
+            lane.discard(0, 16 * PAGE).unwrap();
+            compare(&mut *lane, &mut *heap.lane().unwrap(), asks);
+        }
+    };
+    runner
+        .run(&asks, |asks| {
+            same(&stores, &asks);
+            Ok(())
+        })
+        .unwrap();
+    drop(borrowings);
+    let borrowings = [over_network(&many, 16), borrow(&twice(true)).unwrap()];
+    let stores: Vec<Arc<dyn Store>> = borrowings.iter().map(Borrowed::store).collect();
+    let asks = prop::collection::vec(ask(16 * PAGE), 1..120);
+    runner
+        .run(&asks, |asks| {
+            same(&stores, &asks);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn the_secret_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let right = file("right", "a secret of all hosts\n");
+    let wrong = file("wrong", "a secret of some hosts");
+    let here = rack();
+    let (_lender, at) = lender(Config { secret: Some(secret()), ..networked(&here, 8) });
+    let ask = |secret| ledger(None, Some(&at), secret).map_err(|error| error.to_string());
+    assert!(ask(None).unwrap_err().contains("--secret FILE"));
+    assert!(ask(Some(wrong)).unwrap_err().contains("another secret"));
+    assert_eq!(ask(Some(right.clone())).unwrap().lenders.len(), 1);
+    let remote = Wanted {
+        monitor: Some(at.clone()),
+        secret: Some(right.clone()),
+        only_network: true,
+        ..Wanted::new(8 * PAGE)
+    };
+    let borrowed = borrow(&remote).unwrap();
+    fill(&*borrowed.store(), 2);
+    check(&*borrowed.store(), 2);
+    // One that has no secret is no partner of one that has.
+    let (_open, open_at) = lender(networked(&rack(), 8));
+    let error = ledger(None, Some(&open_at), Some(right)).unwrap_err().to_string();
+    assert!(error.contains("does not know the secret"), "{error}");
+}
+
+#[test]
+fn without_a_secret_others_are_not_listened_to() {
+    let listen = Some("0.0.0.0:0".to_owned());
+    let open = Config { listen, ..Config::lender(rack(), PAGE) };
+    let error = Agent::start(open.clone(), |_| {}).err().unwrap().to_string();
+    assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
+    drop(Agent::start(Config { is_insecure: true, ..open }, |_| {}).unwrap());
+}
+
+#[test]
+fn lenders_of_several_hosts_have_one_monitor() {
+    // Racks stand for hosts: they do not see each other's sockets.
+    let (a, b, c) = (rack(), rack(), rack());
+    let listen = || Some("127.0.0.1:0".to_owned());
+    let start_monitor = |listen| lender(Config { listen, ..Config::monitor(a.clone()) });
+    let (monitor, at) = start_monitor(listen());
+    let at_monitor = |config| Config { monitor: MonitorAt::Address(at.clone()), ..config };
+    let (_first, _) = lender(at_monitor(networked(&b, 8)));
+    let (_second, second_at) = lender(at_monitor(networked(&c, 8)));
+    let wanted = Wanted { monitor: Some(at.clone()), only_network: true, ..Wanted::new(12 * PAGE) };
+    let borrowed = borrow(&wanted).unwrap();
+    fill(&*borrowed.store(), 4);
+    let leases = || {
+        let ledger = ledger(None, Some(&at), None).unwrap();
+        ledger.lenders.iter().map(|lender| lender.leases.len()).sum::<usize>()
+    };
+    until("lenders have told the monitor", || leases() == 2);
+    // A lender says where the monitor is.
+    assert_eq!(ledger(None, Some(&second_at), None).unwrap().lenders.len(), 2);
+    drop(monitor);
+    check(&*borrowed.store(), 4);
+    let (_monitor, _) = start_monitor(Some(at.to_string()));
+    until("lenders have told the new monitor", || leases() == 2);
+    check(&*borrowed.store(), 4);
+}
+
+/// A lease over the network, by hand: its connection, address and token.
+fn lease(at: &Address, bytes: u64) -> (Link, u64, String) {
+    let mut link = Link::connect(at, None, SILENCE).unwrap();
+    let ticket = Ticket { epoch: 0, number: 0 };
+    link.send(&Request::Lease(ticket, bytes, Party::default())).unwrap();
+    match link.receive(PATIENCE).unwrap() {
+        Reply::Leased { base, token, .. } => (link, base, token),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A lane, as a plain socket.
+fn lane(at: &Address, base: u64, token: &str) -> Option<TcpStream> {
+    let mut link = Link::connect(at, None, SILENCE).unwrap();
+    link.send(&Request::Lane(base, token.to_owned())).unwrap();
+    let reply: Reply = link.receive(PATIENCE).unwrap();
+    let stream = TcpStream::from(link.into_fd());
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    (reply == Reply::LaneOpen).then_some(stream)
+}
+
+#[test]
+fn a_hostile_borrower_gets_an_end_and_nobody_elses_bytes() {
+    let rack = rack();
+    let (_lender, at) = lender(networked(&rack, 64));
+    let victim = over_network(&rack, 8);
+    fill(&*victim.store(), 8);
+    let (_lease, base, token) = lease(&at, PAGE);
+    assert!(lane(&at, base, "").is_none(), "a wrong token");
+    assert!(lane(&at, base - PAGE, &token).is_none(), "another's lease");
+    let outside = |op, length, address| packet::Request { op, tag: 5, length, address }.encode();
+    for header in [
+        outside(Op::Read, 1, base - 1),
+        outside(Op::Read, 2, base + PAGE - 1),
+        outside(Op::Read, 1, 0),
+        outside(Op::Write, 1, base + PAGE),
+        outside(Op::Discard, u64::MAX, base),
+        outside(Op::Discard, 1, u64::MAX),
+        outside(Op::Read, u64::MAX, base),
+        [255; HEADER_BYTES],
+        [0; HEADER_BYTES],
+    ] {
+        let mut lane = lane(&at, base, &token).unwrap();
+        lane.write_all(&header).unwrap();
+        let mut answer = Vec::new();
+        let _ = lane.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer[0] == packet::Status::OutOfRange as u8, "{answer:?}");
+        assert!(answer.len() <= HEADER_BYTES);
+    }
+    check(&*victim.store(), 8);
+}
+
+#[test]
+fn noise_ends_connections_and_nothing_else() {
+    let rack = rack();
+    let (_lender, at) = lender(networked(&rack, 64));
+    let victim = over_network(&rack, 8);
+    fill(&*victim.store(), 8);
+    let (_lease, base, token) = lease(&at, PAGE);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));
+    let noise = prop::collection::vec(any::<u8>(), 1..400);
+    runner
+        .run(&noise, |noise| {
+            let mut control = TcpStream::connect(at.to_string()).unwrap();
+            let _ = control.write_all(&noise);
+            let mut lane = lane(&at, base, &token).unwrap();
+            let _ = lane.write_all(&noise);
+            Ok(())
+        })
+        .unwrap();
+    // Well-formed messages in the wrong place.
+    for request in [Request::Return, Request::Ended(base), Request::Lane(base, String::new())] {
+        Link::connect(&at, None, SILENCE).unwrap().send(&request).unwrap();
+    }
+    check(&*victim.store(), 8);
+    let state = victim.state();
+    assert!(!state.is_lost);
+}
+
+/// Somebody who listens as a monitor and lender, and says `reply` to everything.
+fn impostor(reply: Vec<u8>) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap().to_string());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(64) {
+            let mut stream = stream.unwrap();
+            let _ = stream.write_all(&reply);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_hostile_monitor_gets_an_error() {
+    let hello = |then: &[u8]| {
+        let hello = r#"{"version":1,"nonce":null}"#;
+        let mut bytes = (hello.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(hello.as_bytes());
+        bytes.extend(then);
+        bytes
+    };
+    let framed = |text: &str| {
+        let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(text.as_bytes());
+        hello(&bytes)
+    };
+    for reply in [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        hello(&[255; 64]),
+        framed("\"LaneOpen\""),
+        framed("{\"Granted\":[]}"),
+        framed("{\"Granted\":[[]]}"),
+        framed("{\"Granted\":[[],[],[]]}"),
+        framed("{\"Leased\":{\"base\":0,\"size_bytes\":1,\"token\":\"\"}}"),
+        framed(
+            r#"{"Granted":[[{"lender":{"name":"","host":"","host_id":"","pid":0},"addresses":[],"size_bytes":18446744073709551615,"ticket":{"epoch":0,"number":0}},{"lender":{"name":"","host":"","host_id":"","pid":0},"addresses":[],"size_bytes":4097,"ticket":{"epoch":0,"number":0}}]]}"#,
+        ),
+    ] {
+        let monitor = Some(impostor(reply));
+        let error = borrow(&Wanted { monitor, ..Wanted::new(PAGE) }).unwrap_err();
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+#[test]
+fn noise_from_a_lender_breaks_the_lane_and_nothing_else() {
+    let hello = r#"{"version":1,"nonce":null}"#;
+    let frame = |text: &str| {
+        let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(text.as_bytes());
+        bytes
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(32));
+    let noise = prop::collection::vec(any::<u8>(), 0..200);
+    runner
+        .run(&noise, |noise| {
+            // Monitor, lender and lane of the same connectionful of lies.
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let at = listener.local_addr().unwrap();
+            let piece = format!(
+                r#"{{"Granted":[[{{"lender":{{"name":"x","host":"","host_id":"","pid":0}},"addresses":["{at}"],"size_bytes":8192,"ticket":{{"epoch":0,"number":0}}}}]]}}"#
+            );
+            let leased = r#"{"Leased":{"base":1,"size_bytes":8192,"token":"t"}}"#;
+            let liar = std::thread::spawn(move || {
+                let mut open = Vec::new();
+                for reply in [piece.as_str(), leased, "\"LaneOpen\""] {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    stream.write_all(&frame(hello)).unwrap();
+                    let mut bytes = [0; 4096];
+                    let _ = stream.read(&mut bytes);
+                    stream.write_all(&frame(reply)).unwrap();
+                    open.push(stream);
+                }
+                let mut lane = open.pop().unwrap();
+                let mut bytes = [0; HEADER_BYTES];
+                let _ = lane.read_exact(&mut bytes);
+                let _ = lane.write_all(&noise);
+                drop(open);
+            });
+            let monitor = Some(Address::Tcp(at.to_string()));
+            let borrowed = borrow(&Wanted { monitor, ..Wanted::new(2 * PAGE) }).unwrap();
+            let store = borrowed.store();
+            let mut lane = store.lane().unwrap();
+            let error = lane.read(0, &mut [0; 64]).unwrap_err();
+            assert!(matches!(error, Error::Lost { .. }), "{error}");
+            assert!(lane.read(0, &mut [0; 64]).is_err() && store.check().is_err());
+            liar.join().unwrap();
+            Ok(())
+        })
+        .unwrap();
+}

@@ -1,0 +1,71 @@
+//! Both carriers: what is tested of queue pairs holds over either.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rackmem_borrow::Address;
+use rackmem_borrow::qpair::{Access, Link, Listener, QPair, Terms};
+
+/// Longest that anything may take: nobody hangs.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// What is between two ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Carrier {
+    Memory,
+    Network,
+}
+
+impl Carrier {
+    /// A listener; one at a path lies in `dir`.
+    pub fn listen(self, dir: &Path) -> Listener {
+        let address = match self {
+            Carrier::Memory => Address::Unix(dir.join("link")),
+            Carrier::Network => Address::Tcp("127.0.0.1:0".to_owned()),
+        };
+        Listener::bind(&address, Access::default()).unwrap()
+    }
+
+    /// Two ends in this process: the first one begins connections.
+    pub fn linked(self, terms: Terms) -> (Arc<Link>, Arc<Link>) {
+        let dir = tempfile::TempDir::new().unwrap();
+        let listener = self.listen(dir.path());
+        let address = listener.address().clone();
+        let connecting = std::thread::spawn(move || Link::connect(&address, None, terms).unwrap());
+        let accepted = listener.accept().unwrap();
+        (connecting.join().unwrap(), accepted)
+    }
+
+    /// Both ends of a connection, with so much registered memory.
+    pub fn pairs(self, registered_bytes: usize) -> (QPair, QPair) {
+        let (near, far) = self.linked(Terms { connections: 4, registered_bytes });
+        let pair = near.open().unwrap();
+        (pair, far.accept().unwrap())
+    }
+}
+
+/// Begins a connection when the last one with its number has ended at the peer, too.
+pub fn open(link: &Arc<Link>) -> QPair {
+    let deadline = Instant::now() + LONG;
+    loop {
+        match link.open() {
+            Ok(pair) => return pair,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Makes a test for each carrier of functions that take one.
+macro_rules! over_both {
+    ($($name:ident),* $(,)?) => {
+        mod over_memory {
+            $(#[test] fn $name() { super::$name(crate::carriers::Carrier::Memory); })*
+        }
+        mod over_network {
+            $(#[test] fn $name() { super::$name(crate::carriers::Carrier::Network); })*
+        }
+    };
+}
+pub(crate) use over_both;

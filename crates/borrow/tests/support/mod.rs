@@ -1,0 +1,113 @@
+//! Lenders in this process, on racks of their own.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rackmem::rack::Rack;
+use rackmem_borrow::agent::{Agent, Config, Event};
+use rackmem_borrow::lease::messages::Ledger;
+use rackmem_borrow::lease::{Wanted, ledger};
+use rackmem_borrow::net::secret::Secret;
+use rackmem_borrow::store::Store;
+
+pub const PAGE: u64 = 4096;
+
+/// Longest wait for something that happens sooner or later.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A name that no other test has.
+pub fn rack() -> Rack {
+    static RACKS: AtomicU32 = AtomicU32::new(0);
+    let number = RACKS.fetch_add(1, Ordering::Relaxed);
+    Rack::named(Some(&format!("t{}-{number}", std::process::id()))).unwrap()
+}
+
+/// Removes what killed processes have left of a rack.
+pub struct Cleaner(pub Rack);
+
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(directory(&self.0));
+    }
+}
+
+pub fn directory(rack: &Rack) -> PathBuf {
+    rackmem::rack::base_dir().join(".memory").join(rack.name())
+}
+
+pub fn lend(rack: &Rack, name: &str, pages: u64) -> Agent {
+    start(Config { name: Some(name.to_owned()), ..Config::lender(rack.clone(), pages * PAGE) })
+}
+
+pub fn start(config: Config) -> Agent {
+    Agent::start(config, |_| {}).unwrap()
+}
+
+/// An agent whose events are kept.
+pub fn listening(config: Config) -> (Agent, Arc<Mutex<Vec<Event>>>) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let kept = events.clone();
+    let agent = Agent::start(config, move |event| kept.lock().unwrap().push(event)).unwrap();
+    (agent, events)
+}
+
+pub fn wanted(rack: &Rack, pages: u64) -> Wanted {
+    Wanted { rack: Some(rack.name().to_owned()), ..Wanted::new(pages * PAGE) }
+}
+
+/// What the monitor knows, as soon as there is one: another takes over if it was killed.
+pub fn who(rack: &Rack) -> Ledger {
+    let mut known = None;
+    until("there is a monitor", || {
+        known = ledger(Some(rack.name()), None, None).ok();
+        known.is_some()
+    });
+    known.unwrap()
+}
+
+/// Pages that are leased, by lender.
+pub fn leased(rack: &Rack) -> Vec<(String, u64)> {
+    let mut leased: Vec<(String, u64)> = who(rack)
+        .lenders
+        .iter()
+        .map(|lender| {
+            let bytes: u64 = lender.leases.iter().map(|lease| lease.size_bytes).sum();
+            (lender.offer.lender.name.clone(), bytes / PAGE)
+        })
+        .collect();
+    leased.sort();
+    leased
+}
+
+pub fn secret() -> Secret {
+    Secret::new(b"a secret of all hosts")
+}
+
+pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Fills a store with what `check` expects.
+pub fn fill(store: &dyn Store, seed: u8) {
+    let mut lane = store.lane().unwrap();
+    for page in 0..store.size_bytes() / PAGE {
+        lane.write(page * PAGE, &[seed.wrapping_add(page as u8); PAGE as usize]).unwrap();
+    }
+}
+
+pub fn check(store: &dyn Store, seed: u8) {
+    let mut lane = store.lane().unwrap();
+    let mut bytes = [0; PAGE as usize];
+    for page in 0..store.size_bytes() / PAGE {
+        lane.read(page * PAGE, &mut bytes).unwrap();
+        assert_eq!(bytes, [seed.wrapping_add(page as u8); PAGE as usize], "page {page}");
+    }
+}

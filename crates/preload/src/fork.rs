@@ -1,0 +1,153 @@
+//! fork: a child reads what its parent had, and what it writes is its own.
+//!
+//! The hooks are handlers of pthread_atfork, registered before any of the program's: so they run last
+//! before the fork and first after it, and forks that the C library makes by itself have them, too.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use libc::pid_t;
+
+use crate::next::next;
+use crate::{heap, kernel, process, thread};
+
+/// A lock that is taken in one function and given back in another.
+#[derive(Debug)]
+pub struct ForkLock(AtomicU32);
+
+/// Gives the lock back.
+#[derive(Debug)]
+pub struct Held<'a>(&'a ForkLock);
+
+impl ForkLock {
+    /// A free one.
+    pub const fn new() -> ForkLock {
+        ForkLock(AtomicU32::new(0))
+    }
+
+    /// Takes it.
+    pub fn hold(&self) -> Held<'_> {
+        self.take();
+        Held(self)
+    }
+
+    fn take(&self) {
+        if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return;
+        }
+        while self.0.swap(2, Ordering::Acquire) != 0 {
+            kernel::futex_wait(&self.0, 2);
+        }
+    }
+
+    fn give(&self) {
+        if self.0.swap(0, Ordering::Release) == 2 {
+            kernel::futex_wake(&self.0);
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.give();
+    }
+}
+
+/// That the fork which is being made cannot have a child. Written while the lock is held.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Has the hooks run at each fork.
+pub fn register() {
+    // SAFETY: the handlers are functions of this library, which is never unloaded.
+    let status = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    if status != 0 {
+        kernel::complain(&["no memory for handlers of fork"]);
+        // SAFETY: ends the process.
+        unsafe { libc::abort() };
+    }
+}
+
+extern "C" fn before() {
+    let _inside = thread::enter();
+    process::BEGIN.take();
+    if let Some(pager) = process::pager() {
+        let refused = pager.before_fork();
+        IS_REFUSED.store(refused.is_err(), Ordering::Relaxed);
+        if let Err(error) = refused {
+            kernel::complain(&["no fork: ", &error.to_string()]);
+        }
+    }
+    heap::lock();
+}
+
+extern "C" fn in_parent() {
+    let _inside = thread::enter();
+    heap::unlock();
+    if !IS_REFUSED.load(Ordering::Relaxed)
+        && let Some(pager) = process::pager()
+    {
+        pager.after_fork_in_parent();
+    }
+    process::BEGIN.give();
+}
+
+extern "C" fn in_child() {
+    let _inside = thread::enter();
+    heap::unlock();
+    if IS_REFUSED.load(Ordering::Relaxed) {
+        give_up();
+    }
+    if let Some(pager) = process::pager()
+        && let Err(error) = pager.after_fork_in_child()
+    {
+        kernel::complain(&["the child of a fork cannot go on: ", &error.to_string()]);
+        give_up();
+    }
+    process::BEGIN.give();
+}
+
+/// Ends a child that would read wrong memory.
+fn give_up() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(CHILD_STATUS) }
+}
+
+/// Exit status of a child that could not be given its memory.
+const CHILD_STATUS: c_int = 127;
+
+/// As fork(2). Fails with EAGAIN if the child could not be given its memory.
+///
+/// # Safety
+/// As for fork.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> pid_t {
+    let child = next!(fork() -> pid_t);
+    if child > 0 && process::pager().is_some() && IS_REFUSED.swap(false, Ordering::Relaxed) {
+        // The child has ended, or is about to.
+        let mut status = 0;
+        // SAFETY: the status lives through the call.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        thread::set_errno(libc::EAGAIN);
+        return -1;
+    }
+    child
+}
+
+/// As _Fork(3), which does not run the handlers of pthread_atfork.
+///
+/// # Safety
+/// As for _Fork.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Fork() -> pid_t {
+    if process::pager().is_none() {
+        return next!(_Fork() -> pid_t);
+    }
+    before();
+    let child = next!(_Fork() -> pid_t);
+    if child == 0 {
+        in_child();
+    } else {
+        in_parent();
+    }
+    child
+}

@@ -1,0 +1,277 @@
+//! mmap, munmap, mremap, madvise, mprotect and mlock, as programs call them.
+//!
+//! Private anonymous memory is the pager's, from the smallest size on; all the rest is the kernel's:
+//! files, shared memory, stacks, code, and what is reserved without the right to touch it.
+
+use std::ffi::{c_int, c_void};
+
+use libc::{off64_t, size_t};
+use rackmem_borrow::Error;
+use rackmem_borrow::paging::{PAGE_BYTES, Pager};
+
+use crate::kernel::{self, MAP_FAILED};
+use crate::process;
+use crate::thread::{self, set_errno};
+
+/// Flags of mappings that are not borrowed: stacks must be there when a fault is served; the others
+/// ask for a kind of memory that borrowed memory is not.
+const PLAIN_FLAGS: c_int =
+    libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB | libc::MAP_LOCKED;
+
+fn is_wanted(length: size_t, protection: c_int, flags: c_int) -> bool {
+    let kind = flags & libc::MAP_TYPE;
+    kind == libc::MAP_PRIVATE
+        && flags & libc::MAP_ANONYMOUS != 0
+        && flags & PLAIN_FLAGS == 0
+        && protection & libc::PROT_WRITE != 0
+        && protection & libc::PROT_EXEC == 0
+        && length < usize::MAX - PAGE_BYTES
+}
+
+/// The pager, for what a program does with a range that has borrowed memory in it.
+fn pager_of(address: usize, length: usize) -> Option<&'static Pager> {
+    if thread::is_inside() {
+        return None;
+    }
+    process::pager().filter(|pager| length > 0 && pager.overlaps(address, length))
+}
+
+fn pages(length: usize) -> usize {
+    length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length)
+}
+
+/// Does something inside of the library; an error becomes `failed` and `errno`.
+fn within<R>(failed: R, work: impl FnOnce() -> Result<R, Error>) -> R {
+    let inside = thread::enter();
+    let result = work();
+    drop(inside);
+    result.unwrap_or_else(|error| {
+        set_errno(error.errno());
+        failed
+    })
+}
+
+/// As mmap(2).
+///
+/// # Safety
+/// As for mmap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    length: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off64_t,
+) -> *mut c_void {
+    let at = at as usize;
+    if !thread::is_inside() {
+        if let Some(address) = map_borrowed(at, length, protection, flags) {
+            return address as *mut c_void;
+        }
+        if flags & libc::MAP_FIXED != 0
+            && let Some(pager) = pager_of(at, length)
+        {
+            // What takes the place of borrowed memory is not borrowed.
+            within((), || pager.unmap(at, pages(length)));
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { kernel::mmap(at, length, protection, flags, fd, offset) as *mut c_void }
+}
+
+/// Maps borrowed memory. `None`: the kernel is to map this.
+fn map_borrowed(at: usize, length: usize, protection: c_int, flags: c_int) -> Option<usize> {
+    if !is_wanted(length, protection, flags) {
+        return None;
+    }
+    let pager = process::pager_for(length)?;
+    let mapped = {
+        let _inside = thread::enter();
+        pager.map_at(at, pages(length), protection, flags & !libc::MAP_POPULATE)
+    };
+    match mapped {
+        Ok(address) => Some(address),
+        Err(error) if error.errno() == libc::ENOMEM => {
+            process::count_overflow(length);
+            None
+        }
+        Err(error) => {
+            set_errno(error.errno());
+            Some(MAP_FAILED)
+        }
+    }
+}
+
+/// As mmap(2).
+///
+/// # Safety
+/// As for mmap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    at: *mut c_void,
+    length: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off64_t,
+) -> *mut c_void {
+    // SAFETY: the caller's promise; offsets have 64 bits in both.
+    unsafe { mmap(at, length, protection, flags, fd, offset) }
+}
+
+/// As munmap(2).
+///
+/// # Safety
+/// As for munmap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(address: *mut c_void, length: size_t) -> c_int {
+    match pager_of(address as usize, length) {
+        Some(pager) => within(-1, || pager.unmap(address as usize, pages(length)).map(|()| 0)),
+        // SAFETY: the caller's promise.
+        None => unsafe { kernel::munmap(address as usize, length) },
+    }
+}
+
+/// As mremap(2); the new address is looked at with `MREMAP_FIXED` only.
+///
+/// # Safety
+/// As for mremap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    address: *mut c_void,
+    old_length: size_t,
+    new_length: size_t,
+    flags: c_int,
+    new_address: *mut c_void,
+) -> *mut c_void {
+    let (from, to) = (address as usize, new_address as usize);
+    if let Some(pager) = pager_of(from, old_length.max(1)) {
+        let (old, new) = (pages(old_length), pages(new_length));
+        return within(MAP_FAILED, || pager.remap(from, old, new, flags, to)) as *mut c_void;
+    }
+    if flags & libc::MREMAP_FIXED != 0
+        && let Some(pager) = pager_of(to, new_length)
+    {
+        within((), || pager.unmap(to, pages(new_length)));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { kernel::mremap(from, old_length, new_length, flags, to) as *mut c_void }
+}
+
+/// As mprotect(2).
+///
+/// # Safety
+/// As for mprotect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mprotect(
+    address: *mut c_void,
+    length: size_t,
+    protection: c_int,
+) -> c_int {
+    let address = address as usize;
+    let Some(pager) = pager_of(address, length) else {
+        // SAFETY: the caller's promise.
+        return unsafe { kernel::mprotect(address, length, protection) };
+    };
+    by_owner(pager, address, length, |address, length, is_borrowed| match is_borrowed {
+        true => within(-1, || pager.protect(address, length, protection).map(|()| 0)),
+        // SAFETY: the caller's promise.
+        false => unsafe { kernel::mprotect(address, length, protection) },
+    })
+}
+
+/// As madvise(2). Of borrowed memory: what says that the contents are not needed discards them, what wants
+/// them to be there brings them, and other advice is taken note of.
+///
+/// # Safety
+/// As for madvise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madvise(address: *mut c_void, length: size_t, advice: c_int) -> c_int {
+    let address = address as usize;
+    let Some(pager) = pager_of(address, length) else {
+        // SAFETY: the caller's promise.
+        return unsafe { kernel::madvise(address, length, advice) };
+    };
+    if address % PAGE_BYTES != 0 {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    by_owner(pager, address, pages(length), |address, length, is_borrowed| match is_borrowed {
+        true => within(-1, || advise(pager, address, length, advice).map(|()| 0)),
+        // SAFETY: the caller's promise.
+        false => unsafe { kernel::madvise(address, length, advice) },
+    })
+}
+
+fn advise(pager: &Pager, address: usize, length: usize, advice: c_int) -> Result<(), Error> {
+    match advice {
+        libc::MADV_DONTNEED | libc::MADV_FREE => pager.discard(address, length),
+        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+            let for_write = advice == libc::MADV_POPULATE_WRITE;
+            pager.ensure_present(address, length, for_write).map(|_| ())
+        }
+        libc::MADV_NORMAL
+        | libc::MADV_RANDOM
+        | libc::MADV_SEQUENTIAL
+        | libc::MADV_WILLNEED
+        | libc::MADV_COLD
+        | libc::MADV_PAGEOUT
+        | libc::MADV_HUGEPAGE
+        | libc::MADV_NOHUGEPAGE
+        | libc::MADV_MERGEABLE
+        | libc::MADV_UNMERGEABLE => Ok(()),
+        // SAFETY: what is left says what becomes of the memory in children and dumps, not in here.
+        _ => match unsafe { kernel::madvise(address, length, advice) } {
+            0 => Ok(()),
+            _ => Err(Error::io("madvise", std::io::Error::last_os_error())),
+        },
+    }
+}
+
+/// As mlock(2). Borrowed memory cannot be locked: it leaves.
+///
+/// # Safety
+/// As for mlock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlock(address: *const c_void, length: size_t) -> c_int {
+    if pager_of(address as usize, length).is_some() {
+        set_errno(libc::ENOMEM);
+        return -1;
+    }
+    crate::next::next!(mlock(address => *const c_void, length => size_t) -> c_int)
+}
+
+/// As mlockall(2), which programs that borrow are refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn mlockall(flags: c_int) -> c_int {
+    if process::may_borrow() {
+        set_errno(libc::ENOMEM);
+        return -1;
+    }
+    crate::next::next!(mlockall(flags => c_int) -> c_int)
+}
+
+/// Does `work` with each part of a range that is all borrowed or not at all, until it fails.
+fn by_owner(
+    pager: &Pager,
+    address: usize,
+    length: usize,
+    mut work: impl FnMut(usize, usize, bool) -> c_int,
+) -> c_int {
+    let end = address.saturating_add(length);
+    let mut begin = address;
+    while begin < end {
+        let is_borrowed = pager.contains(begin);
+        let mut next = begin + PAGE_BYTES;
+        while next < end && pager.contains(next) == is_borrowed {
+            next += PAGE_BYTES;
+        }
+        let status = work(begin, next.min(end) - begin, is_borrowed);
+        if status != 0 {
+            return status;
+        }
+        begin = next;
+    }
+    0
+}

@@ -1,0 +1,69 @@
+//! Threads: those that the library starts are its own, and what the C library keeps of any thread is never
+//! borrowed, as it hands on what ended threads leave.
+
+use std::ffi::{c_int, c_void};
+
+use crate::next::next;
+use crate::thread;
+
+type Routine = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// What a thread of the library's begins with.
+struct Start {
+    routine: Routine,
+    argument: *mut c_void,
+}
+
+/// As pthread_create(3). Threads that the library starts are told to be its own.
+///
+/// # Safety
+/// As for pthread_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    handle: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    routine: Routine,
+    argument: *mut c_void,
+) -> c_int {
+    let (routine, argument) = match thread::is_inside() {
+        true => {
+            let start = Box::new(Start { routine, argument });
+            (run_own as Routine, Box::into_raw(start).cast())
+        }
+        false => (routine, argument),
+    };
+    // The C library allocates the thread's own data meanwhile.
+    let _inside = thread::enter();
+    next!(pthread_create(
+        handle => *mut libc::pthread_t,
+        attributes => *const libc::pthread_attr_t,
+        routine => Routine,
+        argument => *mut c_void,
+    ) -> c_int)
+}
+
+extern "C" fn run_own(start: *mut c_void) -> *mut c_void {
+    thread::become_own();
+    // SAFETY: made by `pthread_create` for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { routine, argument } = *start;
+    routine(argument)
+}
+
+/// As thrd_create(3).
+///
+/// # Safety
+/// As for thrd_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(
+    handle: *mut libc::pthread_t,
+    routine: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+) -> c_int {
+    let _inside = thread::enter();
+    next!(thrd_create(
+        handle => *mut libc::pthread_t,
+        routine => extern "C" fn(*mut c_void) -> c_int,
+        argument => *mut c_void,
+    ) -> c_int)
+}

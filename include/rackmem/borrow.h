@@ -1,0 +1,82 @@
+/*
+ * Memory of other nodes, used by load and store (TSM §2.2, DEOI §III).
+ *
+ * What a program borrows may be larger than the memory of its host: a part is local, the rest is at the
+ * lenders, and pages come and go as they are touched. Pointers to it are pointers like others, and
+ * system calls take them. A lender that is lost takes with it what it had: who touches that gets
+ * SIGBUS. With two copies one lender may be lost.
+ *
+ * These functions live in librackmem_borrow, which has everything of librackmem, too: link one of them.
+ * Needs Linux 6.8 and the right to use userfaultfd(2); rackmem_last_error() says what is missing.
+ *
+ * A child of fork() must not touch the memory (programs that are run by `rackmem borrow` may).
+ */
+#ifndef RACKMEM_BORROW_H
+#define RACKMEM_BORROW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Who answers a fault. */
+enum rackmem_borrow_delivery {
+    RACKMEM_BORROW_THREAD = 0, /* a thread: nothing to know */
+    RACKMEM_BORROW_INLINE = 1, /* the faulting thread, on SIGBUS: faster, but system calls on memory
+                                  that is away fail with EFAULT */
+    RACKMEM_BORROW_FASTEST = 2 /* whichever is faster here */
+};
+
+/* How to borrow; zero means the default of each member. */
+typedef struct rackmem_borrow_options {
+    const char *rack;        /* name of the rack; default $RACKMEM_RACK, else "default" */
+    size_t cache_bytes;      /* local memory; default a quarter of the size */
+    unsigned copies;         /* lenders that have each page; default 1 */
+    int prefetch_pages;      /* pages fetched ahead at most; -1: none; default 32 */
+    int delivery;            /* enum rackmem_borrow_delivery */
+} rackmem_borrow_options;
+
+/* What was done so far, in pages of 4 KiB, and what is where now. */
+typedef struct rackmem_borrow_statistics {
+    uint64_t faults;         /* faults that were answered */
+    uint64_t first_touches;  /* pages touched for the first time, for which no lender is asked */
+    uint64_t fetched;        /* read from the lender because of a fault */
+    uint64_t prefetched;     /* read from the lender ahead of need */
+    uint64_t prefetch_hits;  /* of these, seen to be used; one of each batch is watched */
+    uint64_t rescued;        /* needed again on their way out */
+    uint64_t evicted;        /* left local memory */
+    uint64_t written;        /* written to the lender */
+    uint64_t clean;          /* left without being written: the lender had them */
+    uint64_t zero;           /* left without being written: zero */
+    uint64_t full_waits;     /* faults that waited as local memory was full */
+    uint64_t overdrawn;      /* pages beyond the limit, as nothing could leave */
+    uint64_t lost;           /* gone with a lender */
+    uint64_t resident_pages; /* local now */
+    uint64_t slots_in_use;   /* at the lender now */
+    uint64_t page_in_p50_ns; /* from a fault to the delivery of its page by the lender: median, */
+    uint64_t page_in_p99_ns; /* and what 99 of 100 did not exceed */
+} rackmem_borrow_statistics;
+
+/*
+ * Borrows `size` zeroed bytes and stores their address. `options` may be NULL.
+ *
+ * -EINVAL an option, -ENOMEM nobody lends so much, -EPERM userfaultfd is not permitted;
+ * rackmem_last_error() says more.
+ */
+int rackmem_borrow(size_t size, const rackmem_borrow_options *options, void **address);
+
+/* Gives memory back that rackmem_borrow gave; what was in it is thrown away. A NULL is ignored. */
+int rackmem_borrow_return(void *address);
+
+/* What was done so far for the memory at `address`. */
+int rackmem_borrow_read_statistics(void *address, rackmem_borrow_statistics *statistics);
+
+/* Sends everything to the lender, so that the memory occupies nothing here. */
+int rackmem_borrow_evict(void *address);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
