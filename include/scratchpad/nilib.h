@@ -42,7 +42,7 @@ SCR_INLINE uint64_t ni_operation(enum ni_opcode opcode, uint64_t bytes)
  *
  * Stores wait for a buffer whose previous command has not been taken up yet.
  */
-SCR_INLINE void ni_copy(scr_word *command, volatile void *destination, const volatile void *source,
+SCR_FUNCTION void ni_copy(scr_word *command, volatile void *destination, const volatile void *source,
                         uint64_t bytes, scr_word *acknowledgement)
 {
     command[NI_OPERATION] = ni_operation(NI_COPY, bytes);
@@ -53,7 +53,7 @@ SCR_INLINE void ni_copy(scr_word *command, volatile void *destination, const vol
 
 /* A message of up to NI_MOST_MESSAGE_WORDS words: to memory, a counter, or a queue whose items are
  * that long. */
-SCR_INLINE void ni_message(scr_word *command, volatile void *destination, const uint64_t *data,
+SCR_FUNCTION void ni_message(scr_word *command, volatile void *destination, const uint64_t *data,
                            unsigned words, scr_word *acknowledgement)
 {
     command[NI_OPERATION] = ni_operation(NI_MESSAGE, words * SCR_WORD_BYTES);
@@ -71,7 +71,7 @@ SCR_INLINE void ni_push(void)
 }
 
 /* A store that goes at once, behind all before: a signal. */
-SCR_INLINE void ni_signal(scr_word *to, uint64_t value)
+SCR_FUNCTION void ni_signal(scr_word *to, uint64_t value)
 {
     scr_release();
     *to = value;
@@ -80,20 +80,14 @@ SCR_INLINE void ni_signal(scr_word *to, uint64_t value)
 
 /* ---- Notifications ----------------------------------------------------------------------- */
 
-/* Waits until a word of this core's scratchpad is not zero, and returns it, leaving zero for the next
- * time: before whoever waits says that it may come again. */
-SCR_INLINE uint64_t ni_wait(scr_word *flag)
+/* Waits for a notification: see scr_wait(). */
+SCR_FUNCTION uint64_t ni_wait(scr_word *flag)
 {
-    uint64_t word;
-    while ((word = *flag) == 0)
-        ;
-    *flag = 0;
-    scr_acquire();
-    return word;
+    return scr_wait(flag);
 }
 
 /* Likewise if it is not zero yet; returns whether it was. */
-SCR_INLINE int ni_test(scr_word *flag)
+SCR_FUNCTION int ni_test(scr_word *flag)
 {
     if (*flag == 0)
         return 0;
@@ -104,12 +98,12 @@ SCR_INLINE int ni_test(scr_word *flag)
 
 /* ---- Counters ---------------------------------------------------------------------------- */
 
-SCR_INLINE void ni_counter_add(scr_word *counter, int64_t value)
+SCR_FUNCTION void ni_counter_add(scr_word *counter, int64_t value)
 {
     counter[SCR_COUNTER_VALUE] = (uint64_t)value;
 }
 
-SCR_INLINE int64_t ni_counter_value(const scr_word *counter)
+SCR_FUNCTION int64_t ni_counter_value(const scr_word *counter)
 {
     return (int64_t)counter[SCR_COUNTER_VALUE];
 }
@@ -138,13 +132,13 @@ static inline ni_sr_reader ni_sr_reader_of(scr_word *queue)
 }
 
 /* Any core: an item of one word. Longer ones are messages, or copies. */
-SCR_INLINE void ni_sr_enqueue(scr_word *queue, uint64_t item)
+SCR_FUNCTION void ni_sr_enqueue(scr_word *queue, uint64_t item)
 {
     queue[NI_SR_ENQUEUE] = item;
 }
 
 /* The oldest item, once there is one. It stays where it is until ni_sr_free(). */
-SCR_INLINE const scr_word *ni_sr_wait(const ni_sr_reader *reader)
+SCR_FUNCTION const scr_word *ni_sr_wait(const ni_sr_reader *reader)
 {
     while (reader->queue[NI_SR_TAIL] == reader->head)
         ;
@@ -153,13 +147,13 @@ SCR_INLINE const scr_word *ni_sr_wait(const ni_sr_reader *reader)
     return reader->queue + SCR_LINE_WORDS + index * reader->item_words;
 }
 
-SCR_INLINE void ni_sr_free(ni_sr_reader *reader)
+SCR_FUNCTION void ni_sr_free(ni_sr_reader *reader)
 {
     reader->queue[NI_SR_HEAD] = ++reader->head;
 }
 
 /* Takes an item of one word. */
-SCR_INLINE uint64_t ni_sr_dequeue(ni_sr_reader *reader)
+SCR_FUNCTION uint64_t ni_sr_dequeue(ni_sr_reader *reader)
 {
     uint64_t item = *ni_sr_wait(reader);
     ni_sr_free(reader);
@@ -169,13 +163,13 @@ SCR_INLINE uint64_t ni_sr_dequeue(ni_sr_reader *reader)
 /* ---- Multiple-reader queues -------------------------------------------------------------- */
 
 /* Any core: a datum of one word. Longer ones are messages, or copies. */
-SCR_INLINE void ni_mr_put(scr_word *queue, uint64_t datum)
+SCR_FUNCTION void ni_mr_put(scr_word *queue, uint64_t datum)
 {
     *queue = datum;
 }
 
 /* Any core: the oldest datum, of one word, once it is this request's turn; the core waits. */
-SCR_INLINE uint64_t ni_mr_get(const scr_word *queue)
+SCR_FUNCTION uint64_t ni_mr_get(const scr_word *queue)
 {
     uint64_t datum = *queue;
     __asm__ volatile("" : : "r"(datum)); /* a load of nothing into no register waits for nothing */
@@ -184,7 +178,7 @@ SCR_INLINE uint64_t ni_mr_get(const scr_word *queue)
 }
 
 /* Any core: a datum is wanted at `destination`, and the core goes on. */
-SCR_INLINE void ni_mr_request(scr_word *command, scr_word *destination, const scr_word *queue,
+SCR_FUNCTION void ni_mr_request(scr_word *command, scr_word *destination, const scr_word *queue,
                               uint64_t bytes, scr_word *acknowledgement)
 {
     ni_copy(command, destination, queue, bytes, acknowledgement);

@@ -15,6 +15,14 @@
 
 #define SCR_INLINE static inline __attribute__((always_inline))
 
+/* What nilib and syslib do on a critical path: part of the program, or, where SCR_CALLS is defined, calls,
+ * as of a program that is linked with libraries (CINI §5.1). */
+#ifdef SCR_CALLS
+#define SCR_FUNCTION static __attribute__((noinline, unused))
+#else
+#define SCR_FUNCTION SCR_INLINE
+#endif
+
 #define SCR_WORD_BYTES 8
 #define SCR_LINE_BYTES 64
 #define SCR_LINE_WORDS 8
@@ -98,6 +106,18 @@ SCR_INLINE void scr_release(void)
 SCR_INLINE void scr_fence(void)
 {
     SCR_FENCE_("rw,rw", __ATOMIC_SEQ_CST);
+}
+
+/* Waits until a word of this core's scratchpad is not zero, and returns it, leaving zero for the next
+ * time: before whoever waits says that it may come again. */
+SCR_INLINE uint64_t scr_wait(scr_word *flag)
+{
+    uint64_t word;
+    while ((word = *flag) == 0)
+        ;
+    *flag = 0;
+    scr_acquire();
+    return word;
 }
 
 /* ---- Addresses --------------------------------------------------------------------------- */

@@ -10,7 +10,8 @@
  * Multiprocessors", 1991. Whoever has a lock sees what was written before it was released, whoever
  * leaves a barrier what was written before others came.
  *
- * Handles are passed by value, so that what a critical path needs is in registers.
+ * Handles are passed by value, so that what a critical path needs is in registers. Functions of a critical
+ * path are calls, and call those of nilib, where SCR_CALLS is defined.
  */
 #ifndef SCRATCHPAD_SYSLIB_H
 #define SCRATCHPAD_SYSLIB_H
@@ -141,20 +142,20 @@ static inline scr_word *sys_mrq_lock_make(scr_pad *pad, unsigned cores)
 }
 
 /* Reads the queue: the answer is the token, when it is this core's turn. */
-SCR_INLINE void sys_mrq_lock(scr_word *lock)
+SCR_FUNCTION void sys_mrq_lock(scr_word *lock)
 {
     (void)ni_mr_get(lock);
 }
 
 /* The same with a request that is answered in this core's scratchpad, at `token`, where the core
  * polls for it; it could do something else instead. */
-SCR_INLINE void sys_mrq_lock_request(scr_word *lock, scr_word *command, scr_word *token)
+SCR_FUNCTION void sys_mrq_lock_request(scr_word *lock, scr_word *command, scr_word *token)
 {
     ni_mr_request(command, token, lock, SCR_WORD_BYTES, NULL);
     (void)ni_wait(token);
 }
 
-SCR_INLINE void sys_mrq_unlock(scr_word *lock)
+SCR_FUNCTION void sys_mrq_unlock(scr_word *lock)
 {
     ni_signal(lock, 1);
 }
@@ -170,7 +171,7 @@ typedef struct sys_mcs_lock {
     __attribute__((aligned(SCR_LINE_BYTES))) sys_mcs_node *tail;
 } sys_mcs_lock;
 
-SCR_INLINE void sys_mcs_acquire(sys_mcs_lock *lock, sys_mcs_node *self)
+SCR_FUNCTION void sys_mcs_acquire(sys_mcs_lock *lock, sys_mcs_node *self)
 {
     __atomic_store_n(&self->next, (sys_mcs_node *)NULL, __ATOMIC_RELAXED);
     sys_mcs_node *before = __atomic_exchange_n(&lock->tail, self, __ATOMIC_ACQ_REL);
@@ -182,7 +183,7 @@ SCR_INLINE void sys_mcs_acquire(sys_mcs_lock *lock, sys_mcs_node *self)
     }
 }
 
-SCR_INLINE void sys_mcs_release(sys_mcs_lock *lock, sys_mcs_node *self)
+SCR_FUNCTION void sys_mcs_release(sys_mcs_lock *lock, sys_mcs_node *self)
 {
     sys_mcs_node *next = __atomic_load_n(&self->next, __ATOMIC_ACQUIRE);
     if (!next) {
@@ -209,7 +210,7 @@ SCR_INLINE scr_word *sys_box_lock_of(unsigned number)
  * for that. */
 enum { SYS_BOX_PAUSE = 8 };
 
-SCR_INLINE void sys_box_lock(scr_word *lock)
+SCR_FUNCTION void sys_box_lock(scr_word *lock)
 {
     while (*lock != 0)
         for (int i = 0; i < SYS_BOX_PAUSE; i++)
@@ -217,7 +218,7 @@ SCR_INLINE void sys_box_lock(scr_word *lock)
     scr_acquire();
 }
 
-SCR_INLINE void sys_box_unlock(scr_word *lock)
+SCR_FUNCTION void sys_box_unlock(scr_word *lock)
 {
     scr_release();
     *lock = 0;
@@ -330,7 +331,7 @@ static inline int sys_counter_barrier_make(sys_counter_barrier *barrier, sys_mem
     return 0;
 }
 
-SCR_INLINE void sys_counter_barrier_wait(sys_counter_barrier barrier)
+SCR_FUNCTION void sys_counter_barrier_wait(sys_counter_barrier barrier)
 {
     ni_signal(barrier.counter, 1);
     (void)ni_wait(barrier.flag);
@@ -363,7 +364,7 @@ static inline int sys_mutex_barrier_make(sys_mutex_barrier *barrier, sys_member 
     return 0;
 }
 
-SCR_INLINE void sys_mutex_barrier_wait(sys_mutex_barrier barrier)
+SCR_FUNCTION void sys_mutex_barrier_wait(sys_mutex_barrier barrier)
 {
     unsigned members = barrier.team->members;
     scr_release();
@@ -429,7 +430,7 @@ SCR_INLINE uint32_t sys_four_bytes_(const uint8_t bytes[4])
     return __atomic_load_n((const word *)(const void *)bytes, __ATOMIC_ACQUIRE);
 }
 
-SCR_INLINE void sys_tree_barrier_wait(sys_tree_node *self)
+SCR_FUNCTION void sys_tree_barrier_wait(sys_tree_node *self)
 {
     typedef uint32_t __attribute__((may_alias)) word;
     unsigned episode = self->episode + 1;

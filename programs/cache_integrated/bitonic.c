@@ -1,213 +1,199 @@
 /*
- * bitonic: bitonic sort of keys that stay in scratchpads (CINI §5.3, Figure 9; after that of the
- * StreamIt benchmarks).
+ * bitonic: bitonic sort of keys that stay in scratchpads (CINI §5.3, Figure 9), after the recursive one of
+ * the StreamIt benchmarks: a kernel sorts each half, one up and one down, and merges both; a merge
+ * compares keys that are half of it apart, and merges each half.
  *
- * P cores have n / P keys each, of one word. Steps of the sorting network that compare keys of one
- * core are done in place. In the others, two cores send each other all their keys: one keeps the lesser
- * of each pair and the other one the greater, where the other's keys have arrived. So what was sent
- * stays as it is, and every such step has a buffer of its own.
+ * A core that has to sort lets another one sort the second half, as long as there are others, and
+ * merges what it sends back. So the last merge is one core's: the paper's sort, too, is far from four
+ * times as fast on four cores, with less than a hundredth of its time in communication.
  *
- * With dma, keys are one copy that is acknowledged to a counter of the receiver, which sets its flag.
- * With stores, there is a store for each, and one to the flag.
+ * A key is a word of the prototype, of four bytes. With stores, the second half comes as a store for
+ * each key and one to the receiver's flag: instructions of the program. With dma, it is one copy,
+ * which nilib's functions prepare, issue and wait for (CINI §5.1). A counter of the sender counts its bytes
+ * as they are acknowledged (CINI §3.4); then it tells both, the receiver that the keys are there, and
+ * the sender that it may use them again.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define SCR_CALLS
 #include "../program.h"
 #include "chip.h"
 
 #define NAME "bitonic"
 
 static const char about[] =
-    "Sorts n keys of 8 bytes on 1, 2 or 4 cores, and prints the cycles that it takes: in all,\n"
+    "Sorts n keys of 4 bytes on 1, 2 or 4 cores, and prints the cycles that it takes: in all,\n"
     "computing, and communicating.\n"
     "\n"
     "  rackmem sim exec cache-integrated -- bitonic.rv64 --n 64 --cores 2 --mechanism stores\n";
 
-/* Steps between cores: log2 P (log2 P + 1) / 2. */
-enum { MOST_CORES = 4, MOST_EXCHANGES = 3, MOST_N = 1 << 16 };
+enum { MOST_CORES = 4, MOST_LEVELS = 2, MOST_N = 1 << 16 };
 
-typedef int64_t sort_key;
+typedef int32_t sort_key;
+_Static_assert(sizeof(sort_key) == CHIP_WORD_BYTES, "keys are words");
 
-/* A step between two cores. With whom is known before: so are the other's addresses. */
-typedef struct exchange {
-    sort_key *inbox, *other_inbox;
-    scr_word *flag, *other_flag;
-    scr_word *arrivals, *other_arrivals; /* counters, which set flags */
-    scr_word *command;
-    bool keeps_greater;
-} exchange;
-
-/* What a core has in its scratchpad. */
+/* What a core has in its scratchpad, at the same place as all others. */
 typedef struct worker {
-    __attribute__((aligned(SCR_LINE_BYTES))) sort_key *keys; /* at first */
-    exchange exchanges[MOST_EXCHANGES];
+    __attribute__((aligned(SCR_LINE_BYTES))) sort_key *keys; /* of all, at most */
+    scr_word *arrived[MOST_LEVELS]; /* flags, of merges of 2 cores' keys, of 4 */
+    scr_word *command;
+    scr_word *under_way; /* counter */
+    scr_word *sent;      /* flag */
+    sort_key *second_half; /* of the core that merges this one's keys, and its flag */
+    scr_word *announced;
 } worker;
 
 typedef struct sorting {
     uint64_t n;
     uint64_t cores;
-    unsigned log2_own; /* of a core's keys */
     mechanism how;
     uint64_t rounds;
     uint64_t warm_up;
     sort_key *input;
     sort_key *output;
     worker workers[MOST_CORES];
-    round_times times[MOST_CORES];
+    round_times *times; /* of each round, those of all cores */
     breakdown sum;
 } sorting;
 
 static uint64_t own_keys(const sorting *s)
 {
-    return UINT64_C(1) << s->log2_own;
-}
-
-static unsigned exchanges_of(const sorting *s)
-{
-    unsigned levels = log2_of(s->cores);
-    return levels * (levels + 1) / 2;
+    return s->n / s->cores;
 }
 
 /* ---- Computation ------------------------------------------------------------------------- */
 
-/* Puts pairs that are `apart` in order, `count` of them. */
-static inline void order_up(sort_key *keys, uint64_t apart)
+static inline void compare_exchange(sort_key *first, sort_key *second, bool goes_up)
 {
-    for (uint64_t i = 0; i < apart; i++) {
-        sort_key low = keys[i], high = keys[i + apart];
-        if (low > high) {
-            keys[i] = high;
-            keys[i + apart] = low;
-        }
+    sort_key a = *first, b = *second;
+    if ((a > b) == goes_up) {
+        *first = b;
+        *second = a;
     }
 }
 
-static inline void order_down(sort_key *keys, uint64_t apart)
+/* A bitonic sequence becomes a sorted one. */
+static __attribute__((noinline)) void merge(sort_key *keys, uint64_t count, bool goes_up)
 {
-    for (uint64_t i = 0; i < apart; i++) {
-        sort_key high = keys[i], low = keys[i + apart];
-        if (low > high) {
-            keys[i] = low;
-            keys[i + apart] = high;
-        }
+    uint64_t half = count / 2;
+    for (uint64_t i = 0; i < half; i++)
+        compare_exchange(&keys[i], &keys[half + i], goes_up);
+    if (half > 1) {
+        merge(keys, half, goes_up);
+        merge(keys + half, half, goes_up);
     }
 }
 
-/* A step within a core, whose keys begin at number `first` of all: runs of `run` keys go up and
- * down in turn. */
-static void order_own(sort_key *keys, uint64_t count, uint64_t first, uint64_t run, uint64_t apart)
+/* What one core sorts alone. */
+static __attribute__((noinline)) void sort_own(sort_key *keys, uint64_t count, bool goes_up)
 {
-    for (uint64_t i = 0; i < count; i += 2 * apart) {
-        if (((first + i) & run) == 0)
-            order_up(keys + i, apart);
-        else
-            order_down(keys + i, apart);
+    uint64_t half = count / 2;
+    if (half > 1) {
+        sort_own(keys, half, true);
+        sort_own(keys + half, half, false);
     }
-}
-
-/* A step between cores: of each pair, `theirs` becomes what this one keeps. */
-static void keep(const sort_key *ours, sort_key *theirs, uint64_t count, bool is_greater)
-{
-    if (is_greater) {
-        for (uint64_t i = 0; i < count; i++)
-            theirs[i] = ours[i] > theirs[i] ? ours[i] : theirs[i];
-    } else {
-        for (uint64_t i = 0; i < count; i++)
-            theirs[i] = ours[i] < theirs[i] ? ours[i] : theirs[i];
-    }
+    if (half > 0)
+        merge(keys, count, goes_up);
 }
 
 /* ---- Communication ----------------------------------------------------------------------- */
 
-/* Sends keys to another core, and waits for its own. */
-static inline void send_keys(const sorting *s, const exchange *e, const sort_key *keys)
+/* Keys to the core that merges them, in the registers of a function of its own. */
+static __attribute__((noinline)) void send_by_stores(const worker *w, uint64_t count)
 {
-    uint64_t count = own_keys(s);
-    if (s->how == MECHANISM_DMA) {
-        scr_release();
-        ni_copy(e->command, e->other_inbox, keys, count * sizeof *keys, e->other_arrivals);
-    } else {
-        chip_store_words((scr_word *)e->other_inbox, (const scr_word *)keys, count);
-        ni_signal(e->other_flag, 1);
-    }
-    (void)ni_wait(e->flag);
+    chip_store_words((chip_word *)w->second_half, (const chip_word *)w->keys, count);
+    scr_release();
+    *w->announced = 1;
+}
+
+static __attribute__((noinline)) void send_by_copy(const worker *w, uint64_t count)
+{
+    uint64_t bytes = count * sizeof *w->keys;
+    ni_counter_add(w->under_way, -(int64_t)bytes);
+    scr_release();
+    ni_copy(w->command, w->second_half, w->keys, bytes, w->under_way);
+    (void)ni_wait(w->sent);
+}
+
+static inline void wait_for_keys(mechanism how, scr_word *arrived)
+{
+    if (how == MECHANISM_STORES)
+        (void)scr_wait(arrived);
+    else
+        (void)ni_wait(arrived);
 }
 
 /* ---- Work of a core ---------------------------------------------------------------------- */
 
-/* Sorts, and returns where the keys are then. */
-static const sort_key *sort(const sorting *s, unsigned self, uint64_t *communication)
+/* Sorts own keys, merges those that others send, and sends all to whoever merges them further. */
+static uint64_t sort(const sorting *s, const sys_member *self)
 {
-    const exchange *e = s->workers[self].exchanges;
-    uint64_t count = own_keys(s), first = self * count;
-    sort_key *keys = s->workers[self].keys;
-    for (uint64_t run = 2; run <= s->n; run *= 2) {
-        uint64_t apart = run / 2;
-        for (; apart >= count; apart /= 2) {
-            uint64_t begin = sys_cycles();
-            send_keys(s, e, keys);
-            *communication += sys_cycles() - begin;
-            keep(keys, e->inbox, count, e->keeps_greater);
-            keys = e++->inbox;
+    const worker *w = &s->workers[self->number];
+    uint64_t count = own_keys(s), communication = 0;
+    bool is_second = self->number & 1;
+    sort_own(w->keys, count, !is_second);
+    for (unsigned level = 0; 1u << level < s->cores; level++, count *= 2) {
+        uint64_t begin = sys_cycles();
+        if (is_second) {
+            if (s->how == MECHANISM_STORES)
+                send_by_stores(w, count);
+            else
+                send_by_copy(w, count);
+            return communication + sys_cycles() - begin;
         }
-        for (; apart > 0; apart /= 2)
-            order_own(keys, count, first, run, apart);
+        wait_for_keys(s->how, w->arrived[level]);
+        communication += sys_cycles() - begin;
+        is_second = self->number >> (level + 1) & 1;
+        merge(w->keys, 2 * count, !is_second);
     }
-    return keys;
+    return communication;
 }
 
 /* Lines that are not keys. */
-enum { LINES_BESIDE_KEYS = CHIP_BARRIER_LINES + 3 * MOST_EXCHANGES };
-
-static void make_exchange(const sorting *s, sys_member *self, exchange *e, unsigned other)
-{
-    uint64_t bytes = own_keys(s) * sizeof *e->inbox;
-    e->inbox = scr_alloc(&self->pad, bytes, SCR_LINE_BYTES);
-    e->command = scr_alloc_command(&self->pad);
-    e->flag = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
-    e->arrivals = scr_alloc_counter(&self->pad, -(int64_t)bytes, e->flag);
-    e->other_inbox = sys_at(self->team, other, e->inbox);
-    e->other_flag = sys_at(self->team, other, e->flag);
-    e->other_arrivals = sys_at(self->team, other, e->arrivals);
-}
+enum { LINES_BESIDE_KEYS = CHIP_BARRIER_LINES + MOST_LEVELS + 3 };
 
 static void make(sorting *s, sys_member *self)
 {
     worker *w = &s->workers[self->number];
-    exchange *e = w->exchanges;
-    w->keys = scr_alloc(&self->pad, own_keys(s) * sizeof *w->keys, SCR_LINE_BYTES);
-    for (unsigned run = 2; run <= s->cores; run *= 2)
-        for (unsigned distance = run / 2; distance > 0; distance /= 2, e++) {
-            bool is_upper = self->number & distance, goes_down = self->number & run;
-            make_exchange(s, self, e, self->number ^ distance);
-            e->keeps_greater = is_upper != goes_down;
-        }
+    /* A core merges until it is the second of two. */
+    unsigned level = self->number ? (unsigned)__builtin_ctz(self->number) : 0;
+    unsigned parent = self->number & (self->number - 1);
+    w->keys = scr_alloc(&self->pad, s->n * sizeof *w->keys, SCR_LINE_BYTES);
+    for (unsigned i = 0; i < MOST_LEVELS; i++)
+        w->arrived[i] = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
+    w->sent = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
+    w->command = scr_alloc_command(&self->pad);
+    w->under_way = scr_alloc(&self->pad, SCR_LINE_BYTES, SCR_LINE_BYTES);
+    w->second_half = sys_at(self->team, parent, w->keys + (own_keys(s) << level));
+    w->announced = sys_at(self->team, parent, w->arrived[level]);
+    scr_word *const told[SCR_COUNTER_TARGETS] = {w->sent, w->announced, NULL, NULL};
+    scr_mark_counter(w->under_way, 0, 1, told);
 }
 
 static void work(sys_member *self, void *argument)
 {
     sorting *s = argument;
     uint64_t count = own_keys(s), first = self->number * count;
-    round_times *times = &s->times[self->number];
-    const sort_key *sorted = NULL;
+    sort_key *keys;
     sys_counter_barrier barrier = chip_barrier(self);
     make(s, self);
+    keys = s->workers[self->number].keys;
     for (uint64_t round = 0; round < s->warm_up + s->rounds; round++) {
         for (uint64_t i = 0; i < count; i++)
-            s->workers[self->number].keys[i] = s->input[first + i];
-        uint64_t communication = 0;
+            keys[i] = s->input[first + i];
         sys_counter_barrier_wait(barrier);
         uint64_t begin = sys_cycles();
-        sorted = sort(s, self->number, &communication);
+        uint64_t communication = sort(s, self), end = sys_cycles();
         /* Only now: a store that misses would be waited for by the first signal. */
-        *times = (round_times){begin, sys_cycles(), communication};
+        if (round >= s->warm_up)
+            s->times[(round - s->warm_up) * s->cores + self->number] =
+                (round_times){begin, end, communication};
         sys_counter_barrier_wait(barrier);
-        if (self->number == 0 && round >= s->warm_up)
-            breakdown_add(&s->sum, s->times, (unsigned)s->cores);
     }
-    for (uint64_t i = 0; i < count; i++)
-        s->output[first + i] = sorted[i];
+    if (self->number == 0)
+        for (uint64_t i = 0; i < s->n; i++)
+            s->output[i] = keys[i];
 }
 
 /* ---- Input and check --------------------------------------------------------------------- */
@@ -216,12 +202,13 @@ static bool make_input(sorting *s)
 {
     s->input = malloc(s->n * sizeof *s->input);
     s->output = malloc(s->n * sizeof *s->output);
-    if (!s->input || !s->output)
+    s->times = aligned_alloc(SCR_LINE_BYTES, s->rounds * s->cores * sizeof *s->times);
+    if (!s->input || !s->output || !s->times)
         return false;
     uint64_t random = 1;
     for (uint64_t i = 0; i < s->n; i++) {
         random = random * UINT64_C(6364136223846793005) + 1;
-        s->input[i] = (sort_key)random;
+        s->input[i] = (sort_key)(random >> 32);
     }
     return true;
 }
@@ -249,9 +236,8 @@ static const char *complaint(const sorting *s, const scr_pad *pad)
         return "--cores: expected 1, 2 or 4";
     if (!is_power_of_two(s->n) || s->n < s->cores)
         return "--n: expected a power of two, at least --cores";
-    uint64_t buffer = (own_keys(s) * sizeof(sort_key) + SCR_LINE_BYTES - 1) / SCR_LINE_BYTES;
-    uint64_t lines = (1 + exchanges_of(s)) * buffer + LINES_BESIDE_KEYS;
-    if (lines > scr_left(pad) / SCR_LINE_BYTES)
+    uint64_t bytes = s->n * sizeof(sort_key) + LINES_BESIDE_KEYS * SCR_LINE_BYTES;
+    if (bytes > scr_left(pad))
         return "--n: so many do not fit in the scratchpads";
     return NULL;
 }
@@ -265,7 +251,7 @@ int main(int argc, char **argv)
         {"n", OPTION_NUMBER, &s.n, "N", "keys, a power of two (256)", 2, MOST_N},
         {"cores", OPTION_NUMBER, &s.cores, "N", "1, 2 or 4 (4)", 1, MOST_CORES},
         {"mechanism", OPTION_TEXT, &how, MECHANISM_VALUE, MECHANISM_HELP, 0, 0},
-        {"rounds", OPTION_NUMBER, &s.rounds, "N", "sorts that are measured (10)", 1, 1 << 20},
+        {"rounds", OPTION_NUMBER, &s.rounds, "N", "sorts that are measured (10)", 1, 1 << 16},
         {"warm-up", OPTION_NUMBER, &s.warm_up, "N", "sorts before that (2)", 0, 1 << 20},
         {"json", OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
         {0},
@@ -279,8 +265,6 @@ int main(int argc, char **argv)
     const scr_pad *pad = chip_pad(NAME);
     if (!pad)
         return PROGRAM_FAILED;
-    if (is_power_of_two(s.n) && is_power_of_two(s.cores) && s.n >= s.cores)
-        s.log2_own = log2_of(s.n) - log2_of(s.cores);
     const char *wrong = complaint(&s, pad);
     if (wrong)
         return options_usage(&line, wrong);
@@ -292,6 +276,8 @@ int main(int argc, char **argv)
         status = check(&s);
     if (status != 0)
         return status;
+    for (uint64_t round = 0; round < s.rounds; round++)
+        breakdown_add(&s.sum, s.times + round * s.cores, (unsigned)s.cores);
     breakdown_print(&s.sum, NAME, s.n, s.cores, s.how, s.rounds, json);
     return program_flush(NAME);
 }

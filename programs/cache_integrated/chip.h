@@ -40,14 +40,18 @@ double chip_timer_cycles(void);
 bool is_power_of_two(uint64_t number);
 unsigned log2_of(uint64_t power_of_two);
 
+/* A word of the prototype, whose cores have 32 bits: what a remote store of its programs carries. */
+typedef volatile uint32_t __attribute__((may_alias)) chip_word;
+enum { CHIP_WORD_BYTES = 4 };
+
 /* Words to another core's scratchpad by remote stores: half a line at a time, loads first, so that they
  * do not wait for each other. */
-static inline void chip_store_words(scr_word *to, const scr_word *from, uint64_t words)
+static inline void chip_store_words(chip_word *to, const chip_word *from, uint64_t words)
 {
-    enum { AT_ONCE = 4 };
+    enum { AT_ONCE = SCR_LINE_BYTES / CHIP_WORD_BYTES / 2 };
     uint64_t i = 0;
     for (; i + AT_ONCE <= words; i += AT_ONCE) {
-        uint64_t some[AT_ONCE];
+        uint32_t some[AT_ONCE];
         for (unsigned k = 0; k < AT_ONCE; k++)
             some[k] = from[i + k];
         for (unsigned k = 0; k < AT_ONCE; k++)

@@ -14,7 +14,9 @@
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
 //! | [`cpu`] | cores that execute programs, out of order |
 //! | [`sonuma`] | the remote memory controller of Scale-Out NUMA, stage by stage |
+//! | [`window`] | memory that is borrowed of other nodes: address map, outstanding requests, DMA |
 //! | [`dram`] | DDR3 channels, command by command |
+//! | [`interconnect`] | nodes whose on-chip interconnect reaches their neighbours, layer by layer |
 //! | [`machine`] | machine files |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
 //! | [`report`] | what a run found out |
@@ -25,6 +27,7 @@ pub mod cpu;
 pub mod dram;
 pub mod engine;
 pub mod exec;
+pub mod interconnect;
 pub mod machine;
 pub mod noc;
 pub mod rack;
@@ -32,3 +35,4 @@ pub mod report;
 pub mod run;
 pub mod scratchpad;
 pub mod sonuma;
+pub mod window;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use crate::interconnect::{ExtensionReport, KeyValueReport};
 pub use crate::rack::RackReport;
 
 /// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
@@ -47,6 +48,9 @@ pub struct Report {
     /// node, as a mean over all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rack: Option<RackReport>,
+    /// Nodes with an extended on-chip interconnect: what was measured on them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<ExtensionReport>,
 }
 
 /// Distribution of a latency.
@@ -146,6 +150,13 @@ impl Stage {
             "rcp_frontend" => "RCP frontend processing",
             "rcp_cq_write" => "RCP processing and CQ entry write",
             "cq_transfer" => "CQ entry transfer",
+            "software" => "Program, caches and ports",
+            "transaction_master" => "Transaction layer, master",
+            "transaction_slave" => "Transaction layer, slave",
+            "routing" => "Routing layer",
+            "link" => "Link layer",
+            "physical" => "Physical layer",
+            "memory" => "On-chip interconnect and memory",
             "cq_read" => "CQ read software overhead",
             other => other,
         }

@@ -37,8 +37,7 @@ impl Host for World {
     }
 
     fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        buffer[..3].copy_from_slice(b"in\n");
-        Ok(3)
+        io::Read::read(&mut &b"in\n"[..], buffer)
     }
 
     fn open(&mut self, _: &str, _: OpenMode) -> io::Result<File> {

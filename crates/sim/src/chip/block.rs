@@ -57,6 +57,16 @@ impl Block {
         Block { change: Some(change), ..Block::from_bytes(&block) }
     }
 
+    /// Whether it is a change and no content.
+    pub const fn is_change(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Bytes that are written with it.
+    pub fn written_bytes(&self) -> u32 {
+        self.change.map_or(64, |change| change.length.into())
+    }
+
     /// The change that an atomic operation makes to the word at `offset`.
     pub fn atomic(op: Op, offset: usize, operands: [u64; 2]) -> Block {
         let mut words = [0; 8];

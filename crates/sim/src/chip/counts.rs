@@ -60,6 +60,12 @@ counts! {
     wq_messages => "home.messages_wq",
     /// Coherence messages about blocks of CQs.
     cq_messages => "home.messages_cq",
+    /// Stores to borrowed memory that went through homes, combined.
+    through_writes => "home.through_writes",
+    /// Those that dropped a copy.
+    through_dropped => "home.through_dropped",
+    /// Blocks that homes fetched ahead.
+    prefetches => "home.prefetches",
     /// Blocks read from memory.
     memory_reads => "memory.reads",
     /// Blocks written to memory.

@@ -6,6 +6,7 @@ use rackmem_riscv::{Hart, Inst};
 use super::cache::PrivateCache;
 use super::integrated;
 use super::layout::Line;
+use super::through::Through;
 use super::wires::{Event, Wires};
 use super::write_through::{Look, WriteThrough};
 use crate::cpu::{Core, LINE_BYTES, Next, Port, Program, Stop, Translate, Words};
@@ -14,10 +15,6 @@ use crate::machine::Machine;
 use crate::scratchpad::Target;
 use crate::scratchpad::region::{END, FIRST, LOCK_BOX};
 
-/// Lines from here on are no ordinary memory, if the machine has anything else. These addresses are
-/// the same for programs and for the hardware.
-const SPECIAL: Line = FIRST / LINE_BYTES;
-
 /// A core that executes a program.
 #[derive(Clone, Debug)]
 pub struct Cpu {
@@ -25,6 +22,8 @@ pub struct Cpu {
     core: Core,
     /// Its write-through L1, if the private cache is not its L1.
     front: Option<WriteThrough>,
+    /// Its stores to borrowed memory, if they go through.
+    through: Option<Through>,
     /// When it has had its latest cycle.
     ticked_at: Cycle,
     /// What came of this cycle, if it has come before the end of all messages.
@@ -39,6 +38,7 @@ impl Cpu {
             number,
             core: Core::new(&machine.cpu_spec(), hart, wires.now),
             front: WriteThrough::of(number, machine),
+            through: Through::of(number, machine),
             ticked_at: 0,
             ticked: None,
         }
@@ -47,6 +47,11 @@ impl Cpu {
     /// Its registers; it has stopped.
     pub fn hart(&self) -> Hart {
         self.core.hart()
+    }
+
+    /// Its stores to borrowed memory, if they go through.
+    pub fn through(&mut self) -> Option<&mut Through> {
+        self.through.as_mut()
     }
 
     /// The timing of the core.
@@ -76,8 +81,8 @@ impl Cpu {
             return wires.tick_next(self.number);
         }
         let now = wires.now;
-        let Cpu { core, front, .. } = self;
-        self.ticked = Some(core.tick(now, &mut View { front, l1, wires }));
+        let Cpu { core, front, through, .. } = self;
+        self.ticked = Some(core.tick(now, &mut View { front, through, l1, wires }));
         self.ticked_at = now;
         self.note_lost(l1, wires);
         wires.tick_now(self.number);
@@ -98,8 +103,8 @@ impl Cpu {
         let next = match self.ticked.take() {
             Some(next) => next,
             None => {
-                let Cpu { core, front, .. } = self;
-                let next = core.tick(now, &mut View { front, l1, wires });
+                let Cpu { core, front, through, .. } = self;
+                let next = core.tick(now, &mut View { front, through, l1, wires });
                 self.ticked_at = now;
                 self.note_lost(l1, wires);
                 next
@@ -137,8 +142,8 @@ impl Cpu {
             return;
         }
         let now = wires.now;
-        let Cpu { core, front, .. } = self;
-        core.settle(now, &mut View { front, l1, wires });
+        let Cpu { core, front, through, .. } = self;
+        core.settle(now, &mut View { front, through, l1, wires });
         wires.tick_next(self.number);
     }
 
@@ -160,6 +165,7 @@ impl Cpu {
 /// What a core sees in a cycle.
 struct View<'a> {
     front: &'a mut Option<WriteThrough>,
+    through: &'a mut Option<Through>,
     l1: &'a mut PrivateCache,
     wires: &'a mut Wires,
 }
@@ -167,6 +173,11 @@ struct View<'a> {
 impl Port for View<'_> {
     #[inline]
     fn load(&mut self, line: Line) -> Option<Words> {
+        if let Some(through) = self.through
+            && !through.may_load(line, self.wires)
+        {
+            return None;
+        }
         match self.front {
             None => self.l1.load(line, self.wires),
             Some(_) => self.load_through(line, true),
@@ -184,11 +195,15 @@ impl Port for View<'_> {
 
     #[inline]
     fn special_from(&self) -> Line {
-        self.wires.regions.map_or(Line::MAX, |_| SPECIAL)
+        self.wires.special_from
     }
 
     fn is_plain(&self, line: Line) -> bool {
-        self.l1.integrated.as_ref().is_some_and(|own| own.own_line(line).is_some())
+        match &self.l1.integrated {
+            Some(own) => own.own_line(line).is_some(),
+            // Only stores to borrowed memory are special.
+            None => true,
+        }
     }
 
     fn special_load(&mut self, address: u64, size: u8) -> Option<u64> {
@@ -196,6 +211,9 @@ impl Port for View<'_> {
     }
 
     fn special_store(&mut self, address: u64, size: u8, value: u64) -> bool {
+        if let Some(through) = self.through {
+            return through.store(address, size, value, self.wires);
+        }
         let is_done = integrated::store(self.l1, address, size, value, self.wires);
         if let Some(own) = &mut self.l1.integrated {
             own.take_changed(&mut self.l1.lost);
@@ -204,13 +222,18 @@ impl Port for View<'_> {
     }
 
     fn is_waited_for(&self, line: Line) -> bool {
-        line >= LOCK_BOX / LINE_BYTES
+        self.wires.regions.is_some() && line >= LOCK_BOX / LINE_BYTES
     }
 
-    fn fence(&mut self) {
+    fn keeps_stores_in_order(&self) -> bool {
+        self.through.is_none()
+    }
+
+    fn fence(&mut self) -> bool {
         if let Some(own) = &mut self.l1.integrated {
             own.fence(self.wires);
         }
+        self.through.as_mut().is_none_or(|through| through.fence(self.wires))
     }
 }
 

@@ -7,13 +7,17 @@ use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
 use super::message::{Letter, Payload, UNTRACED};
 use super::tags::Tags;
 use super::values::Values;
-use super::wires::{Event, Updated, Wires};
+use super::wires::{Event, Stay, Updated, Wires};
 use crate::coherence::home::{self, Action, Actions, Directory};
-use crate::coherence::{Forward, Message, Party, Request, Response};
+use crate::coherence::{Content, Forward, Message, Party, Request, Response};
 use crate::engine::Random;
 use crate::machine::Machine;
-use crate::machine::spec::Completion;
+use crate::machine::spec::{Completion, PrefetchSpec};
 use crate::report::Stats;
+use crate::window::prefetch::Prefetcher;
+
+/// Transactions that prefetches leave to requests.
+const RESERVED: usize = 2;
 
 /// A home.
 #[derive(Clone, Debug)]
@@ -34,6 +38,9 @@ pub struct Home {
     hits: u64,
     misses: u64,
     writebacks: u64,
+    prefetcher: Option<Prefetcher>,
+    /// A block that has been fetched ahead has come just now: who waits for it need not look it up.
+    has_come: Option<Line>,
     /// A request is in the bank just now, so that a write for it is part of the same access.
     in_access: bool,
 }
@@ -61,6 +68,8 @@ impl Home {
             hits: 0,
             misses: 0,
             writebacks: 0,
+            prefetcher: prefetcher(machine),
+            has_come: None,
             in_access: false,
         }
     }
@@ -96,7 +105,7 @@ impl Home {
         match letter.payload {
             Payload::Coherence { message: Message::Request(_), .. } => {
                 self.inside += 1;
-                self.look_up(letter.payload, wires);
+                self.look_up(letter.payload, Event::LookedUp, wires);
             }
             Payload::Coherence { line, from: Some(from), message: Message::Response(response) } => {
                 let mut response = response;
@@ -110,8 +119,15 @@ impl Home {
                 self.step(line, wires, |block, out| block.response(from, response, out));
             }
             Payload::MemoryData { line, data } => {
-                let data = wires.content(line).unwrap_or(data);
+                let data = match wires.layout.is_borrowed(line) {
+                    true => arrived(line, data, wires),
+                    false => wires.content(line).unwrap_or(data),
+                };
+                let active = self.active.get(line);
+                self.has_come =
+                    active.is_some_and(|active| active.block.is_prefetching()).then_some(line);
                 self.step(line, wires, |block, out| block.memory(data, out));
+                self.has_come = None;
             }
             other => panic!("home[{}] got {other:?}", self.number),
         }
@@ -119,6 +135,19 @@ impl Home {
 
     /// A request has been through the bank: tags and directory are known.
     pub fn looked_up(&mut self, payload: Payload, wires: &mut Wires) {
+        self.looked_up_again(payload, wires);
+        if let Payload::Coherence {
+            line,
+            message: Message::Request(Request::GetS | Request::GetX),
+            ..
+        } = payload
+        {
+            self.look_ahead(line, wires);
+        }
+    }
+
+    /// The same of a request that had to wait: it has been seen.
+    pub fn looked_up_again(&mut self, payload: Payload, wires: &mut Wires) {
         let Payload::Coherence { line, from: Some(from), message: Message::Request(request) } =
             payload
         else {
@@ -180,11 +209,11 @@ impl Home {
     }
 
     /// Sends a request through the bank.
-    fn look_up(&mut self, payload: Payload, wires: &mut Wires) {
+    fn look_up(&mut self, payload: Payload, then: fn(u32) -> Event, wires: &mut Wires) {
         let start = self.use_bank(wires.now);
         let tag =
             wires.letters.put(Letter { to: Part::Home(self.number), payload, trace: UNTRACED });
-        wires.wheel.at(start + self.latency_cycles, Event::LookedUp(tag));
+        wires.wheel.at(start + self.latency_cycles, then(tag));
     }
 
     /// Keeps the bank busy for an access; when it begins.
@@ -213,6 +242,9 @@ impl Home {
             wires.counts.queue_requests += 1;
             let put = matches!(request, Request::PutM(_));
             wires.counts.queue_writebacks += u64::from(put);
+        }
+        if matches!(request, Request::Update(_)) && wires.goes_through(line).is_some() {
+            self.count_through(line, llc.is_some(), wires);
         }
         self.in_access = true;
         self.step(line, wires, |block, out| block.request(from, request, llc, out));
@@ -298,9 +330,14 @@ impl Home {
         let Some(active) = self.active.get_mut(line) else { return };
         let block = active.block;
         match active.waiting.pop_front() {
+            Some((from, request)) if self.has_come == Some(line) => {
+                self.has_come = None;
+                self.serve(line, from, request, wires);
+            }
             Some((from, request)) => {
                 let message = Message::Request(request);
-                self.look_up(Payload::Coherence { line, from: Some(from), message }, wires);
+                let payload = Payload::Coherence { line, from: Some(from), message };
+                self.look_up(payload, Event::LookedUpAgain, wires);
             }
             None if !block.is_busy() => self.settle(line, block, wires),
             None => {}
@@ -309,8 +346,19 @@ impl Home {
 
     fn act(&mut self, line: Line, actions: Actions<Block>, wires: &mut Wires) {
         let me = Part::Home(self.number);
+        let mut through = None;
         for action in actions {
             match action {
+                // Nobody but stores that go through changes such a block here.
+                Action::WriteLlc { data, dirty: true } if wires.goes_through(line).is_some() => {
+                    self.keep_or_drop(line, data, wires);
+                    through = Some(data);
+                }
+                Action::Send(from, _) if through.is_some() => {
+                    let data = through.take().unwrap_or_default();
+                    let payload = Payload::ThroughWrite { line, data, from };
+                    wires.send(me, wires.layout.memory_of(line), payload);
+                }
                 Action::Send(party, mut message) => {
                     let to = wires.layout.part_of(party);
                     if let (Message::Response(Response::Updated(_)), Some(updates)) =
@@ -337,7 +385,7 @@ impl Home {
                     }
                 }
                 Action::ReadMemory => {
-                    let memory = Part::Memory(wires.layout.controller_of(line));
+                    let memory = wires.layout.memory_of(line);
                     wires.counts.rrpp_from_memory += u64::from(line >= SEGMENT_LINE);
                     wires.send(me, memory, Payload::MemoryRead { line });
                 }
@@ -345,6 +393,62 @@ impl Home {
                 Action::Finished => {}
             }
         }
+    }
+
+    /// A store goes through: what becomes of a copy in the bank.
+    fn keep_or_drop(&mut self, line: Line, data: Block, wires: &mut Wires) {
+        // If no copy stays, this is what the operating system sees.
+        if let Some(image) = &mut wires.image {
+            image.change(line, data);
+        }
+        let index = wires.layout.index_at_home(line);
+        if let Some(entry) = self.llc.find(index, line)
+            && wires.goes_through(line) == Some(Stay::Dropped)
+        {
+            self.llc.clear(entry);
+        }
+    }
+
+    /// Whether a block is on its way here from memory.
+    pub fn is_fetching(&self, line: Line) -> bool {
+        self.active.get(line).is_some_and(|active| active.block.is_fetching())
+    }
+
+    fn count_through(&self, line: Line, is_in_bank: bool, wires: &mut Wires) {
+        let is_copied = is_in_bank || self.directory(line, wires) != Directory::Uncached;
+        let drops = wires.goes_through(line) == Some(Stay::Dropped);
+        wires.counts.through_writes += 1;
+        wires.counts.through_dropped += u64::from(is_copied && drops);
+    }
+
+    /// Fetches lines ahead of an access.
+    fn look_ahead(&mut self, line: Line, wires: &mut Wires) {
+        let Some(prefetcher) = &mut self.prefetcher else { return };
+        let is_remote = wires.layout.is_borrowed(line);
+        let Some((stride, degree)) = prefetcher.access(line, is_remote) else { return };
+        for step in 1..=i64::from(degree) {
+            let Some(ahead) = line.checked_add_signed(stride * step) else { return };
+            let has_room = self.inside + RESERVED < self.capacity;
+            let is_same = wires.layout.is_borrowed(ahead) == is_remote;
+            if has_room && is_same && wires.is_memory(ahead) {
+                self.prefetch(ahead, wires);
+            }
+        }
+    }
+
+    /// Fetches a block that nobody has.
+    fn prefetch(&mut self, line: Line, wires: &mut Wires) {
+        let index = wires.layout.index_at_home(line);
+        let is_known = self.active.contains(line)
+            || self.llc.find(index, line).is_some()
+            || self.directory.find(index, line).is_some();
+        if is_known {
+            return;
+        }
+        wires.counts.prefetches += 1;
+        self.inside += 1;
+        self.active.push(line, home::Block::new());
+        self.step(line, wires, home::Block::prefetch);
     }
 
     /// Writes a block to the bank; another one may have to go to memory for it.
@@ -373,8 +477,11 @@ impl Home {
             self.use_bank(wires.now);
             wires.counts.llc_writebacks += 1;
             self.writebacks += 1;
-            let memory = Part::Memory(wires.layout.controller_of(victim));
-            let data = self.values.get(victim);
+            let memory = wires.layout.memory_of(victim);
+            let data = match (&wires.image, wires.layout.is_borrowed(victim)) {
+                (Some(image), true) => Block::from_words(image.block(victim)),
+                _ => self.values.get(victim),
+            };
             wires.send(
                 Part::Home(self.number),
                 memory,
@@ -383,6 +490,25 @@ impl Home {
         }
         self.llc.fill(entry, line, dirty);
     }
+}
+
+/// The prefetcher of a machine, if it has one.
+fn prefetcher(machine: &Machine) -> Option<Prefetcher> {
+    let PrefetchSpec { streams, local_degree, remote_degree } = machine.prefetch;
+    let is_there = streams > 0 && local_degree + remote_degree > 0;
+    is_there.then(|| Prefetcher::new(streams as usize, local_degree, remote_degree))
+}
+
+/// A block has come from its lender, of which there may be copies with another content: who has read
+/// them learns of it.
+fn arrived(line: Line, mut data: Block, wires: &mut Wires) -> Block {
+    for (_, change) in wires.late_changes.extract_if(.., |(changed, _)| *changed == line) {
+        data = data.modified(change);
+    }
+    if wires.content(line).is_some_and(|old| old.words != data.words) {
+        wires.refreshed.push(line);
+    }
+    data
 }
 
 /// Whether a message says no more than that an RCP's store is done.

@@ -5,7 +5,9 @@
 //! is what any copy would show. What has left the coherence domain, such as the payload of a
 //! packet, is a copy of its own.
 
+use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line};
+use crate::coherence::Content;
 use crate::sonuma;
 
 /// Blocks of a chunk, which comes into being when one of them is written.
@@ -42,6 +44,12 @@ impl Image {
         let chunk = &mut self.chunks[(line / CHUNK) as usize];
         let chunk = chunk.get_or_insert_with(|| Box::new([[0; 8]; CHUNK as usize]));
         &mut chunk[(line % CHUNK) as usize]
+    }
+
+    /// Makes a change of a block, or replaces it.
+    pub fn change(&mut self, line: Line, change: Block) {
+        let block = self.block_mut(line);
+        *block = Block::from_words(*block).modified(change).words;
     }
 
     /// Copies memory that begins at a physical address to `bytes`.

@@ -44,6 +44,8 @@ pub enum Part {
     Integrated(u16),
     /// The DMA engine at the first memory controller.
     Dma,
+    /// The window of borrowed memory.
+    Window,
 }
 
 impl std::fmt::Display for Part {
@@ -58,6 +60,7 @@ impl std::fmt::Display for Part {
             Part::Port(n) => write!(f, "port[{n}]"),
             Part::Integrated(n) => write!(f, "integrated_ni[{n}]"),
             Part::Dma => f.write_str("dma"),
+            Part::Window => f.write_str("window"),
         }
     }
 }
@@ -83,6 +86,8 @@ pub struct Layout {
     lines_per_turn: u64,
     wq_lines: u64,
     queue_lines: u64,
+    /// First block of the window of borrowed memory.
+    window_at: Line,
 }
 
 impl Layout {
@@ -106,6 +111,10 @@ impl Layout {
             lines_per_turn: machine.memory.interleave_bytes / BLOCK_BYTES,
             wq_lines,
             queue_lines: wq_lines + cq_lines,
+            window_at: match machine.ni.placement {
+                Placement::Window => machine.memory.size_bytes / BLOCK_BYTES,
+                _ => Line::MAX,
+            },
         }
     }
 
@@ -125,6 +134,18 @@ impl Layout {
     #[inline]
     pub fn controller_of(&self, line: Line) -> u16 {
         (line / self.lines_per_turn % u64::from(self.controllers)) as u16
+    }
+
+    /// Whether a block is another node's memory.
+    #[inline]
+    pub fn is_borrowed(&self, line: Line) -> bool {
+        line >= self.window_at
+    }
+
+    /// The part that has a block, behind its home.
+    #[inline]
+    pub fn memory_of(&self, line: Line) -> Part {
+        if self.is_borrowed(line) { Part::Window } else { Part::Memory(self.controller_of(line)) }
     }
 
     /// Which of its controller's blocks it is; they are numbered without gaps.
@@ -159,7 +180,7 @@ impl Layout {
             Placement::Edge | Placement::Split | Placement::Sonuma | Placement::CacheIntegrated => {
                 self.unit_of_tile(tile)
             }
-            Placement::PerTile | Placement::Numa => tile,
+            Placement::PerTile | Placement::Numa | Placement::Window => tile,
         }
     }
 
@@ -168,13 +189,14 @@ impl Layout {
         match self.placement {
             Placement::Edge | Placement::Split => self.units,
             Placement::PerTile | Placement::Numa => self.tiles,
-            Placement::Sonuma | Placement::CacheIntegrated => 0,
+            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => 0,
         }
     }
 
-    /// Whether RGP and RCP are in the tiles, so that packets cross the chip to the router.
+    /// Whether RGP and RCP are in the tiles, so that packets cross the chip to the router; or the
+    /// buffers of stores that go through.
     pub fn engines_in_tiles(&self) -> bool {
-        matches!(self.placement, Placement::PerTile | Placement::Numa)
+        matches!(self.placement, Placement::PerTile | Placement::Numa | Placement::Window)
     }
 
     /// The endpoint of the network on chip at which a part is.
@@ -193,6 +215,7 @@ impl Layout {
             Part::Home(n) => n,
             Part::Memory(n) => self.tiles + self.units + n,
             Part::Dma => self.tiles + self.units,
+            Part::Window => unit(0),
             Part::NiCache(n) if self.placement == Placement::Edge => unit(n),
             Part::NiCache(n) => n,
             Part::Engine(n) if self.engines_in_tiles() => n,

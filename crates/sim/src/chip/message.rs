@@ -9,6 +9,7 @@ use super::link::Freight;
 use crate::coherence::{Message, Party};
 use crate::engine::Cycle;
 use crate::scratchpad::{self, Class};
+use crate::window;
 
 /// Virtual networks: each waits for later ones only, the last one for the first, so there is no
 /// cycle. Requests wait for forwards and responses, forwards for responses, responses for nothing;
@@ -96,6 +97,17 @@ pub enum Payload {
         /// Its content.
         data: Block,
     },
+    /// A store to borrowed memory that goes through its home.
+    ThroughWrite {
+        /// The block.
+        line: Line,
+        /// The block, or a change of it.
+        data: Block,
+        /// Who waits until it has left.
+        from: Party,
+    },
+    /// From the link of a window, or from its DMA engine.
+    Tlp(window::packet::Packet),
     /// From an RGP to the router, or back from it.
     Net(NetPacket),
     /// Between cache-integrated network interfaces.
@@ -156,7 +168,9 @@ impl Payload {
                 Message::Forward(_) => VNET_FORWARD,
                 Message::Response(_) => VNET_RESPONSE,
             },
-            Payload::MemoryRead { .. } | Payload::MemoryWrite { .. } => VNET_FORWARD,
+            Payload::MemoryRead { .. }
+            | Payload::MemoryWrite { .. }
+            | Payload::ThroughWrite { .. } => VNET_FORWARD,
             Payload::MemoryData { .. } => VNET_RESPONSE,
             Payload::Scratchpad(packet) => Payload::vnet_of(packet.class()),
             _ => VNET_NETWORK,
@@ -178,7 +192,9 @@ impl Payload {
     pub fn bytes(&self) -> u32 {
         match self {
             Payload::Coherence { message, .. } if message.has_data() => BLOCK_BYTES as u32,
-            Payload::MemoryWrite { .. } | Payload::MemoryData { .. } => BLOCK_BYTES as u32,
+            Payload::MemoryWrite { .. }
+            | Payload::MemoryData { .. }
+            | Payload::ThroughWrite { .. } => BLOCK_BYTES as u32,
             Payload::Net(NetPacket { packet, .. }) => {
                 let payload = match packet {
                     Packet::Request(request) => request.payload_bytes(),

@@ -11,6 +11,8 @@
 //! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
 //! | [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
 //! | [`dma`] | a DMA engine and uncached memory |
+//! | [`window`], [`inbound`] | borrowed memory with its DMA engine, and lent memory |
+//! | [`through`] | stores to borrowed memory that go through the caches |
 //! | [`home`], [`active`] | LLC banks with directory slices |
 //! | [`memory`], [`ddr3`] | memory controllers |
 //! | [`image`] | what memory holds while programs are executed |
@@ -30,9 +32,11 @@ pub mod driver;
 pub mod front;
 pub mod home;
 pub mod image;
+pub mod inbound;
 pub mod integrated;
 pub mod layout;
 pub mod link;
+pub mod lock_box;
 pub mod memory;
 pub mod message;
 pub mod mmu;
@@ -42,9 +46,11 @@ pub mod probe;
 pub mod rmc;
 pub mod rrpp;
 pub mod tags;
+pub mod through;
 pub mod tile;
 pub mod trace;
 pub mod values;
+pub mod window;
 pub mod wires;
 pub mod write_through;
 
@@ -72,6 +78,7 @@ use rmc::{PORT_QUEUE, Rmc};
 use rrpp::Rrpp;
 use tile::{NiCache, Tile};
 use values::Values;
+use window::Window;
 use wires::{Event, Wires};
 
 /// First stream of random numbers for the contents of LLC banks; cores have those below.
@@ -97,6 +104,8 @@ pub struct Chip {
     pub node_rmc: Option<Box<NodeRmc>>,
     /// The DMA engine at a memory controller, if there is one.
     pub dma: Option<Dma>,
+    /// The window of borrowed memory, if there is one.
+    pub window: Option<Box<Window>>,
     /// Executing cores that have stopped in this cycle, for the operating system.
     pub stops: Vec<(u16, Stop)>,
     ports: Vec<Port>,
@@ -140,7 +149,7 @@ impl Chip {
             _ => 0,
         };
         let units = match layout.placement {
-            Placement::Sonuma | Placement::CacheIntegrated => 0,
+            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => 0,
             _ => layout.units,
         };
         let values = || {
@@ -164,6 +173,7 @@ impl Chip {
             rrpps: (0..units).map(|n| Rrpp::new(n, nid, machine, contexts.clone())).collect(),
             node_rmc: None,
             dma: Dma::of(machine),
+            window: Window::of(nid, machine),
             stops: Vec::new(),
             ports: vec![Port::default(); usize::from(units)],
             inboxes: vec![Inbox::default(); usize::from(layout.homes)],
@@ -269,6 +279,36 @@ impl Chip {
         }
     }
 
+    /// The operating system changes a block of borrowed memory; `changed_by_system` tells of it.
+    pub fn change_borrowed(&mut self, line: Line, change: Block) {
+        let Chip { wires, homes, window, .. } = self;
+        let Some(window) = window else { return };
+        window.written_by_system(line, change, wires.now);
+        if homes[usize::from(wires.layout.home_of(line))].is_fetching(line) {
+            wires.late_changes.push((line, change));
+        }
+    }
+
+    /// Lets the operating system see stores that wait in combining buffers.
+    pub fn show_stores(&mut self) {
+        let Chip { wires, tiles, .. } = self;
+        let Some(image) = &mut wires.image else { return };
+        for through in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()?.through()) {
+            through.show(image);
+        }
+    }
+
+    /// Blocks have come from their lender with another content than copies had.
+    #[inline]
+    fn tell_refreshed(&mut self) {
+        let Chip { wires, tiles, .. } = self;
+        while let Some(line) = wires.refreshed.pop() {
+            for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
+                cpu.changed(line, wires);
+            }
+        }
+    }
+
     /// Wakes executing cores that repeat themselves, before something changes that they could not
     /// be told of; their counts are then those of the end of this cycle.
     pub fn settle(&mut self) {
@@ -283,6 +323,13 @@ impl Chip {
     /// Something of another node reaches the RMC's fabric interface in `delay` cycles.
     pub fn receive_freight(&mut self, delay: u64, from: u16, freight: Freight) {
         self.wires.hand(delay, Part::NiCache(0), Payload::Freight { from, freight });
+    }
+
+    /// A packet of another node reaches the window in `delay` cycles.
+    pub fn receive_tlp(&mut self, delay: u64, packet: crate::window::packet::Packet) {
+        let Some(window) = &self.window else { return };
+        let delay = delay + window.latency_cycles(&packet);
+        self.wires.hand(delay, Part::Window, Payload::Tlp(packet));
     }
 
     /// What is still under way, by part; nothing once a chip has come to rest.
@@ -314,6 +361,9 @@ impl Chip {
         }
         for (n, rmc) in self.rmcs.iter().enumerate() {
             note(format!("rmc[{n}]"), rmc.under_way());
+        }
+        if let Some(window) = &self.window {
+            note("window".to_owned(), window.under_way());
         }
         for (n, tile) in self.tiles.iter().enumerate() {
             note(format!("accesses to the L1 of tile[{n}]"), tile.driver.waiting());
@@ -446,7 +496,10 @@ impl Chip {
                 Some(rmc) => rmc.receive(letter.payload, wires),
                 None => self.ni_caches[usize::from(n)].receive(letter.payload, wires),
             },
-            Part::Home(n) => self.homes[usize::from(n)].receive(letter, wires),
+            Part::Home(n) => {
+                self.homes[usize::from(n)].receive(letter, wires);
+                self.tell_refreshed();
+            }
             Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
             Part::Engine(n) => self.engine_receives(n, letter.payload),
             Part::Rrpp(n) => self.rrpp_receives(n, letter.payload),
@@ -458,6 +511,11 @@ impl Chip {
                 let tag = wires.letters.put(letter);
                 wires.wheel.at(at, Event::Accessed(tag));
             }
+            Part::Window => {
+                if let Some(window) = &mut self.window {
+                    window.receive(letter.payload, wires);
+                }
+            }
             Part::Dma => {
                 if let (Some(dma), Payload::Scratchpad(packet)) = (&mut self.dma, letter.payload) {
                     dma.arrive(&packet, wires);
@@ -468,7 +526,11 @@ impl Chip {
 
     fn engine_receives(&mut self, number: u16, payload: Payload) {
         use crate::coherence::Message;
-        let Chip { wires, rmcs, tiles, .. } = self;
+        let Chip { wires, rmcs, tiles, window, .. } = self;
+        if window.is_some() {
+            let Payload::Coherence { line, .. } = payload else { return };
+            return tiles[usize::from(number)].taken(line, wires);
+        }
         let rmc = &mut rmcs[usize::from(number)];
         match payload {
             Payload::Work { qp, slot, work } => rmc.accept(qp, slot, work, wires),
@@ -491,6 +553,13 @@ impl Chip {
 
     fn rrpp_receives(&mut self, number: u16, payload: Payload) {
         use crate::coherence::Message;
+        if let (
+            Some(window),
+            Payload::Coherence { line, message: Message::Response(response), .. },
+        ) = (&mut self.window, &payload)
+        {
+            return window.response(*line, *response, &mut self.wires);
+        }
         let rrpp = &mut self.rrpps[usize::from(number)];
         match payload {
             Payload::Net(NetPacket { packet: Packet::Request(request), engine, .. }) => {
@@ -530,6 +599,12 @@ impl Chip {
                     homes[usize::from(n)].looked_up(letter.payload, wires);
                 }
             }
+            Event::LookedUpAgain(tag) => {
+                let letter = wires.letters.take(tag);
+                if let Part::Home(n) = letter.to {
+                    homes[usize::from(n)].looked_up_again(letter.payload, wires);
+                }
+            }
             Event::Core(n) => tiles[usize::from(n)].step(wires),
             Event::Drain(n) => tiles[usize::from(n)].drain(wires),
             Event::Poll { front: Part::Tile(n), index } => {
@@ -566,6 +641,16 @@ impl Chip {
                 }
             }
             Event::NodeRmc => wires.rmc_now = true,
+            Event::WindowRead => {
+                if let Some(window) = &mut self.window {
+                    window.go_on(wires);
+                }
+            }
+            Event::WindowEngine => {
+                if let Some(window) = &mut self.window {
+                    window.run_engine(wires);
+                }
+            }
             Event::Pump(Part::Port(n)) => self.pump_port(n),
             Event::Pump(part) => self.pump_tile(number_of(part)),
         }
@@ -629,6 +714,6 @@ fn number_of(part: Part) -> u16 {
         | Part::Rrpp(n)
         | Part::Port(n)
         | Part::Integrated(n) => n,
-        Part::Dma => 0,
+        Part::Dma | Part::Window => 0,
     }
 }

@@ -127,7 +127,7 @@ impl Probe {
                 ("to_backend", from(FrontendDone, AtBackend)),
                 ("rgp_backend", from(AtBackend, Out)),
             ],
-            Placement::Sonuma | Placement::CacheIntegrated => vec![],
+            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => vec![],
             Placement::Numa => {
                 vec![("load", from(Start, FrontendDone)), ("to_edge", from(FrontendDone, Out))]
             }
@@ -156,7 +156,7 @@ impl Probe {
                 ]);
                 rows.extend(cq);
             }
-            Placement::Sonuma | Placement::CacheIntegrated => {}
+            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => {}
             Placement::Numa => rows.push(("to_core", from(Back, End))),
         }
         rows

@@ -162,6 +162,14 @@ impl Tile {
         self.told(wires);
     }
 
+    /// The root complex has taken a store of the core to borrowed memory.
+    pub fn taken(&mut self, line: Line, wires: &mut Wires) {
+        if let Some(through) = self.cpu.as_mut().and_then(Cpu::through) {
+            through.taken(line, wires);
+        }
+        self.told(wires);
+    }
+
     /// The outgoing traffic controller's next packet.
     pub fn pump_integrated(&mut self, wires: &mut Wires) {
         if let Some(own) = &mut self.l1.integrated {

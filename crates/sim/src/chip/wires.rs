@@ -10,8 +10,8 @@ use rackmem_rmc::Work;
 use super::block::Block;
 use super::counts::Counts;
 use super::image::Image;
-use super::integrated::LockBox;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
+use super::lock_box::LockBox;
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::mmu::Mmu;
 use super::probe::Probe;
@@ -19,8 +19,9 @@ use super::trace::Trace;
 use crate::coherence::Party;
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
-use crate::machine::spec::{NiCacheKind, Placement};
+use crate::machine::spec::{NiCacheKind, Placement, WritePolicy};
 use crate::noc::{self, Network};
+use crate::scratchpad::region::FIRST;
 use crate::scratchpad::{Misuse, Regions};
 
 /// Something that happens at a certain cycle.
@@ -34,6 +35,8 @@ pub enum Event {
     Enter(u32, Part),
     /// A request has been through the bank of its home.
     LookedUp(u32),
+    /// The same of one that had waited.
+    LookedUpAgain(u32),
     /// A core goes on.
     Core(u16),
     /// A core's store buffer goes on.
@@ -72,6 +75,19 @@ pub enum Event {
     Dma,
     /// The chip's RMC goes on.
     NodeRmc,
+    /// The next read of borrowed memory may leave.
+    WindowRead,
+    /// The DMA engine beside the window goes on.
+    WindowEngine,
+}
+
+/// What a store that goes through does to a copy in the last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// It is updated, and stays.
+    Updated,
+    /// It is dropped.
+    Dropped,
 }
 
 /// A packet that has left the chip.
@@ -136,6 +152,18 @@ pub struct Wires {
     pub regions: Option<Regions>,
     /// Hardware locks.
     pub lock_box: LockBox,
+    /// Lines from this one on take stores in a way of their own, if the machine has such.
+    pub special_from: Line,
+    /// Blocks of the window that are borrowed: others are not fetched.
+    pub borrowed: std::ops::Range<Line>,
+    /// Whether stores to borrowed memory go through, and if so, whether copies stay.
+    pub through: Option<Stay>,
+    /// What the operating system has changed of blocks that are on their way from their lender.
+    pub late_changes: Vec<(Line, Block)>,
+    /// Blocks that have come from memory with another content than copies had.
+    pub refreshed: Vec<Line>,
+    /// Blocks of ordinary memory.
+    memory_lines: Line,
     /// What a core has done that no program may do, for the operating system.
     pub misuse: Option<(u16, Misuse)>,
     /// What homes have changed for network interfaces, in order, if somebody wants to know.
@@ -156,11 +184,31 @@ impl Wires {
     pub fn new(machine: &Machine, nid: u16, seed: u64) -> Result<Wires, noc::SpecError> {
         let net = Network::new(&super::noc_spec::of(machine), seed)?;
         let hops = all_hops(&net);
+        let layout = Layout::new(machine);
+        let memory_lines = machine.memory.size_bytes / BLOCK_BYTES;
+        let is_window = machine.ni.placement == Placement::Window;
+        let through = match machine.window.policy {
+            _ if !is_window => None,
+            WritePolicy::WriteBack => None,
+            WritePolicy::WriteThroughUpdate => Some(Stay::Updated),
+            WritePolicy::WriteThroughInvalidate => Some(Stay::Dropped),
+        };
+        let special_from = match (machine.regions(), through) {
+            (Some(_), _) => FIRST / BLOCK_BYTES,
+            (None, Some(_)) => memory_lines,
+            (None, None) => Line::MAX,
+        };
         Ok(Wires {
             now: 0,
             nid,
             segment_bytes: machine.workload.footprint_bytes,
-            layout: Layout::new(machine),
+            layout,
+            special_from,
+            borrowed: memory_lines..memory_lines,
+            through,
+            refreshed: Vec::new(),
+            late_changes: Vec::new(),
+            memory_lines,
             net,
             hops,
             wheel: Wheel::default(),
@@ -202,6 +250,18 @@ impl Wires {
     /// A core has done what no program may do; the first one is what its program ends with.
     pub fn misused(&mut self, core: u16, misuse: Misuse) {
         self.misuse.get_or_insert((core, misuse));
+    }
+
+    /// Whether a block is memory that is there.
+    #[inline]
+    pub fn is_memory(&self, line: Line) -> bool {
+        line < self.memory_lines || self.borrowed.contains(&line)
+    }
+
+    /// Whether stores to a block go through to its lender, and what then happens to a copy.
+    #[inline]
+    pub fn goes_through(&self, line: Line) -> Option<Stay> {
+        self.through.filter(|_| self.layout.is_borrowed(line))
     }
 
     /// What a block holds, if programs are executed: then caches and homes do not know.
@@ -345,6 +405,7 @@ fn flow_of(payload: &Payload) -> u32 {
             Packet::Request(request) => request.header.offset / 64,
             Packet::Reply(reply) => reply.header.offset / 64,
         },
+        Payload::ThroughWrite { line, .. } => *line,
         Payload::Scratchpad(_) => return 0,
         _ => 0,
     };

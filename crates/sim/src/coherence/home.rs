@@ -55,6 +55,8 @@ pub type Actions<D> = ArrayVec<Action<D>, 3>;
 enum Transaction<D> {
     /// Memory reads the block, which is then sent so.
     Memory { to: Party, grant: Grant, acks: u8, once: bool },
+    /// Memory reads the block for the LLC alone.
+    Prefetch,
     /// The requester will say when it has everything. It brings the block if a modified one is
     /// shared from now on.
     Unblock { from: Party, to_share: bool },
@@ -94,6 +96,16 @@ impl<D: Content> Block<D> {
     /// Whether a transaction is under way, so that requests have to wait.
     pub const fn is_busy(&self) -> bool {
         self.transaction.is_some()
+    }
+
+    /// Whether the block is being fetched into the LLC alone.
+    pub const fn is_prefetching(&self) -> bool {
+        matches!(self.transaction, Some(Transaction::Prefetch))
+    }
+
+    /// Whether memory has been asked for the block.
+    pub const fn is_fetching(&self) -> bool {
+        matches!(self.transaction, Some(Transaction::Prefetch | Transaction::Memory { .. }))
     }
 
     /// Whether there is nothing to remember.
@@ -138,6 +150,15 @@ impl<D: Content> Block<D> {
         self.collect(None, None, out);
     }
 
+    /// Begins to fetch an idle block into the LLC, which does not have it.
+    pub fn prefetch(&mut self, out: &mut Actions<D>) {
+        if !self.is_idle() {
+            self.illegal(0, "a prefetch");
+        }
+        self.transaction = Some(Transaction::Prefetch);
+        out.push(Action::ReadMemory);
+    }
+
     /// A response has arrived.
     pub fn response(&mut self, from: Party, response: Response<D>, out: &mut Actions<D>) {
         match (response, &mut self.transaction, &mut self.directory) {
@@ -179,6 +200,11 @@ impl<D: Content> Block<D> {
                 out.push(Action::WriteLlc { data, dirty: false });
                 self.transaction = None;
                 self.send_data(to, data, grant, acks, once, out);
+            }
+            Some(Transaction::Prefetch) => {
+                out.push(Action::WriteLlc { data, dirty: false });
+                out.push(Action::Finished);
+                self.transaction = None;
             }
             Some(Transaction::Collect { old: old @ None, .. }) => {
                 *old = Some(data);
@@ -343,4 +369,36 @@ fn updated<D>(to: Party, data: D, old: Option<D>, out: &mut Actions<D>) {
 fn bit(cache: Party) -> u128 {
     assert!(usize::from(cache) < MAX_CACHES, "party {cache} is not a private cache");
     1 << cache
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    struct Byte(u8);
+
+    impl Content for Byte {
+        fn modified(self, change: Self) -> Self {
+            change
+        }
+    }
+
+    #[test]
+    fn a_prefetch_fills_the_llc_and_leaves_nothing_else() {
+        let (mut block, mut out) = (Block::<Byte>::new(), Actions::new());
+        block.prefetch(&mut out);
+        assert_eq!(out[..], [Action::ReadMemory]);
+        assert!(block.is_busy() && block.is_fetching() && block.is_prefetching());
+        out.clear();
+        block.memory(Byte(7), &mut out);
+        assert_eq!(out[..], [Action::WriteLlc { data: Byte(7), dirty: false }, Action::Finished]);
+        assert!(block.is_idle() && !block.is_fetching());
+    }
+
+    #[test]
+    #[should_panic(expected = "a prefetch")]
+    fn a_block_that_somebody_has_is_not_prefetched() {
+        Block::<Byte>::with(Directory::Owned(1)).prefetch(&mut Actions::new());
+    }
 }

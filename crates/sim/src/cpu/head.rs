@@ -43,14 +43,16 @@ impl Core {
                 let [before, after] = self.sets(slot);
                 let orders_stores = before & (set::WRITE | set::OUTPUT) != 0;
                 // Stores leave in order anyway.
-                let is_done = !orders_stores || after & !set::WRITE == 0 || stores_have_left;
-                if is_done {
-                    if orders_stores {
-                        outside.fence();
-                    }
-                    self.finish(slot);
+                let only_stores = after & !set::WRITE == 0 && outside.keeps_stores_in_order();
+                if self.head_waits || orders_stores && !only_stores && !stores_have_left {
+                    return false;
                 }
-                is_done
+                if orders_stores && !outside.fence() {
+                    self.head_waits = true;
+                    return false;
+                }
+                self.finish(slot);
+                true
             }
             Kind::FenceI => {
                 if stores_have_left {

@@ -55,8 +55,15 @@ pub trait Port {
         false
     }
 
-    /// Stores before this are to be seen by others.
-    fn fence(&mut self) {}
+    /// Stores before this are to be seen by others; `false` if that has to be waited for.
+    fn fence(&mut self) -> bool {
+        true
+    }
+
+    /// Whether stores are seen by others in the order in which they leave.
+    fn keeps_stores_in_order(&self) -> bool {
+        true
+    }
 
     /// Brings a line for the L1 of instructions; `false` if it has to be waited for.
     fn fetch(&mut self, line: Line) -> bool {

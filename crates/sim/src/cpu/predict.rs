@@ -32,6 +32,8 @@ impl Checkpoint {
 /// A predictor.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
+    /// Otherwise nothing is known of where a branch goes.
+    predicts: bool,
     history: u32,
     history_mask: u32,
     /// Position of the next entry of the return stack; it wraps.
@@ -48,6 +50,7 @@ pub(super) struct Predictor {
 impl Predictor {
     pub(super) fn new(spec: &CpuSpec) -> Predictor {
         Predictor {
+            predicts: spec.predicts,
             history: 0,
             history_mask: (1 << spec.history_bits) - 1,
             depth: 0,
@@ -90,6 +93,10 @@ impl Predictor {
     #[inline]
     pub(super) fn predict(&mut self, pc: u64, inst: &Inst) -> u64 {
         let behind = pc.wrapping_add(inst.len.into());
+        if !self.predicts {
+            self.note(pc, inst, behind);
+            return behind;
+        }
         match inst.op {
             Op::Jal => {
                 let target = pc.wrapping_add_signed(inst.imm.into());

@@ -78,6 +78,9 @@ pub struct CpuSpec {
     pub icache_bytes: u64,
     /// Its ways (2, Table 1).
     pub icache_ways: u32,
+    /// Whether branches and jumps are predicted. Otherwise the next instruction in memory is fetched
+    /// behind each of them, and those that go elsewhere cost as much as a wrong prediction.
+    pub predicts: bool,
     /// Bits of history of the gshare predictor, and of the number of its counters. 12: 1 KB of
     /// counters, about what cores of this size spend.
     pub history_bits: u32,
@@ -122,6 +125,7 @@ impl Default for CpuSpec {
             move_cycles: 3,
             icache_bytes: 32 << 10,
             icache_ways: 2,
+            predicts: true,
             history_bits: 12,
             indirect_targets: 256,
             return_stack: 16,

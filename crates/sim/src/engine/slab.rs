@@ -37,6 +37,15 @@ impl<T> Slab<T> {
         self.values[index as usize].as_ref().expect("a number that is in use")
     }
 
+    /// The value with this number, to be changed.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> &mut T {
+        self.values[index as usize].as_mut().expect("a number that is in use")
+    }
+
     /// Gives the value up.
     ///
     /// # Panics

@@ -7,6 +7,7 @@
 //! | [`system`] | the operating system: threads, system calls, how a process ends |
 //! | [`pages`] | physical memory, page tables, the program's address space |
 //! | [`device`], [`controller`] | the device driver of the network interface |
+//! | [`borrow`] | the driver of borrowed memory and its DMA engine |
 //! | [`outcome`] | what a run leaves behind |
 //!
 //! Instructions, accesses and packets take the time that the chip's parts take. What the operating
@@ -14,6 +15,7 @@
 //! every system call: it runs outside of the chip, and whoever has read what it writes is told of it
 //! as by coherence.
 
+pub mod borrow;
 pub mod controller;
 pub mod device;
 pub mod node;

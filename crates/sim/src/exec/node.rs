@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use rackmem_abi::Status;
 
+use super::borrow::Lending;
 use super::device::Notice;
 use super::outcome::{End, NodeOutcome};
 use super::pages::Pages;
@@ -22,6 +23,7 @@ use crate::machine::spec::Placement;
 use crate::report::Stats;
 use crate::sonuma::Rmc;
 use crate::sonuma::driver::Driver;
+use crate::window;
 
 /// What has left a node in an epoch.
 pub struct Sent {
@@ -29,6 +31,8 @@ pub struct Sent {
     pub freight: Vec<Departure>,
     /// From network interfaces as of Manycore NI.
     pub packets: VecDeque<wires::Departure>,
+    /// From windows of borrowed memory, and from what is lent.
+    pub tlps: Vec<window::packet::Departure>,
     /// From the device driver.
     pub notices: Vec<(Cycle, Notice)>,
 }
@@ -62,15 +66,25 @@ impl Node {
         let spec = machine.rmc_spec();
         let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
         let bytes = machine.memory.size_bytes;
-        let integrated = machine.ni.placement == Placement::CacheIntegrated;
-        let tiled = machine.ni.placement != Placement::Sonuma;
+        let placement = machine.ni.placement;
+        let tiled = placement != Placement::Sonuma;
+        let lent = chip.window.as_ref().map_or(0, |_| machine.window.lent_bytes);
         let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
-        let mut image = Image::new(if tiled && !integrated { segment } else { bytes });
-        let driver = Driver::new(&spec, queues..bytes, machine.system.contexts, &mut image);
+        let mut image = Image::new(match placement {
+            Placement::Sonuma | Placement::CacheIntegrated => bytes,
+            // The window follows.
+            Placement::Window => bytes + lent,
+            _ => segment,
+        });
+        let own = queues..bytes - lent;
+        let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
         if tiled {
             let closed = Err(Status::NoContext);
             chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(CONTEXT, closed));
-            chip.warm(machine);
+            // There, addresses of synthetic workloads are other memory.
+            if placement != Placement::Window {
+                chip.warm(machine);
+            }
         } else {
             let rmc = Rmc::new(&spec, nid, nodes, driver.registers());
             let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;
@@ -81,7 +95,11 @@ impl Node {
         for tile in &mut chip.tiles {
             tile.l1.report_lost();
         }
-        let pages = Pages::new(driver, machine.rmc.page_bytes);
+        let mut pages = Pages::new(driver, machine.rmc.page_bytes);
+        let lending = Lending::of(nid, nodes, machine);
+        if let Some(lending) = lending.filter(|_| machine.window.heap) {
+            pages.remote = Some(lending.borrow_all(&mut chip));
+        }
         let system = System::new(nid, machine, job, options, pages, &mut chip)?;
         Ok(Node { nid, chip, system, output: Default::default() })
     }
@@ -111,6 +129,7 @@ impl Node {
         let link = self.chip.node_rmc.as_ref().map(|rmc| &rmc.link);
         link.is_some_and(|link| !link.departures.is_empty())
             || !self.chip.wires.departures.is_empty()
+            || self.chip.window.as_ref().is_some_and(|window| !window.departures.is_empty())
             || !self.system.device.outbox.is_empty()
     }
 
@@ -120,6 +139,10 @@ impl Node {
         Sent {
             freight: link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures)),
             packets: std::mem::take(&mut self.chip.wires.departures),
+            tlps: match &mut self.chip.window {
+                Some(window) => std::mem::take(&mut window.departures),
+                None => Vec::new(),
+            },
             notices: std::mem::take(&mut self.system.device.outbox),
         }
     }
@@ -128,6 +151,10 @@ impl Node {
     pub fn give_back(&mut self, mut sent: Sent) {
         sent.freight.clear();
         sent.packets.clear();
+        sent.tlps.clear();
+        if let Some(window) = &mut self.chip.window {
+            window.departures = sent.tlps;
+        }
         if let Some(rmc) = &mut self.chip.node_rmc {
             rmc.link.departures = sent.freight;
         }
@@ -181,6 +208,9 @@ impl Node {
         }
         for own_ni in self.chip.tiles.iter().filter_map(|tile| tile.l1.integrated.as_ref()) {
             own_ni.write_stats(&mut own);
+        }
+        if let Some(window) = &self.chip.window {
+            window.write_stats(&self.chip.wires, &mut own);
         }
         if let Some(dma) = &self.chip.dma {
             dma.write_stats(&mut own);

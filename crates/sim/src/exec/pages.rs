@@ -1,11 +1,14 @@
 //! The address space of a node's process: page tables in the node's memory, which cores and RMC share
 //! (soNUMA §5.1). All pages are pinned, from the moment in which they are mapped.
 
+use std::ops::Range;
+
 use rackmem_riscv::kernel::UserMemory;
 use rackmem_riscv::space::{Cause, Fault, PAGE, Permissions, Wanted};
 use rackmem_rmc::Rights;
 
 use crate::chip::Chip;
+use crate::chip::block::Block;
 use crate::chip::image::Image;
 use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::mmu::Page;
@@ -23,6 +26,8 @@ pub struct Pages {
     /// The process.
     pub space: Space,
     page_bytes: u64,
+    /// Borrowed memory that programs get instead of the node's own: what is left of it.
+    pub remote: Option<Range<u64>>,
     /// Pages that were used and are not any more.
     free: Vec<u64>,
     /// Memory was asked for that the node does not have.
@@ -41,6 +46,7 @@ impl Pages {
             driver,
             space,
             page_bytes,
+            remote: None,
             free: Vec::new(),
             is_exhausted: false,
             code_changed: false,
@@ -122,6 +128,13 @@ impl Pages {
         if frame.is_some() {
             return frame;
         }
+        if let Some(remote) = &mut self.remote {
+            let start = remote.start;
+            let is_left = remote.end - start >= self.page_bytes;
+            self.is_exhausted |= !is_left;
+            remote.start += if is_left { self.page_bytes } else { 0 };
+            return is_left.then_some(start);
+        }
         // Tables on the way to the page may be needed, too.
         let needed = self.page_bytes * u64::from(crate::sonuma::page::LEVELS + 1);
         if self.driver.free_bytes() < needed {
@@ -201,7 +214,12 @@ impl User<'_> {
             Wanted::Write => page.permissions.write,
             _ => page.permissions.read,
         };
-        if is_allowed { Ok(page.phys + address % PAGE) } else { Err(fault(Cause::Forbidden)) }
+        // Of what others may change, the operating system has no coherent view.
+        let is_own = !self.chip.wires.layout.is_borrowed(page.phys / BLOCK_BYTES);
+        match is_allowed && (is_own || self.pages.remote.is_some()) {
+            true => Ok(page.phys + address % PAGE),
+            false => Err(fault(Cause::Forbidden)),
+        }
     }
 }
 
@@ -251,8 +269,24 @@ pub fn image(chip: &mut Chip) -> &mut Image {
 fn write(chip: &mut Chip, phys: u64, bytes: &[u8]) {
     image(chip).write_bytes(phys, bytes);
     let end = phys + bytes.len() as u64;
+    if chip.wires.layout.is_borrowed(phys / BLOCK_BYTES) {
+        change_borrowed(chip, phys, bytes);
+    }
     for line in phys / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
         chip.changed_by_system(line);
+    }
+}
+
+/// Tells the lender what has been written to its memory.
+fn change_borrowed(chip: &mut Chip, phys: u64, bytes: &[u8]) {
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = phys + done as u64;
+        let from = (at % BLOCK_BYTES) as usize;
+        let piece = (bytes.len() - done).min(BLOCK_BYTES as usize - from);
+        let change = Block::write(from, &bytes[done..done + piece]);
+        chip.change_borrowed(at / BLOCK_BYTES, change);
+        done += piece;
     }
 }
 
@@ -261,6 +295,9 @@ fn clear(chip: &mut Chip, phys: u64) {
     for line in phys / BLOCK_BYTES..(phys + PAGE) / BLOCK_BYTES {
         if image(chip).block(line) != [0; 8] {
             *image(chip).block_mut(line) = [0; 8];
+            if chip.wires.layout.is_borrowed(line) {
+                chip.change_borrowed(line, Block::ZERO);
+            }
             chip.changed_by_system(line);
         }
     }

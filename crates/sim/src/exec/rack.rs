@@ -18,6 +18,7 @@ use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement, Remote};
 use crate::report::Stats;
+use crate::window;
 
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 14;
@@ -66,8 +67,10 @@ impl Rack {
         }
         let hops = Cycle::from(machine.network.hops);
         let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        let has_port =
-            !matches!(machine.ni.placement, Placement::Sonuma | Placement::CacheIntegrated);
+        let has_port = !matches!(
+            machine.ni.placement,
+            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window
+        );
         let mirrored = has_port && machine.network.remote == Remote::Generator;
         Ok(Rack { shares, latency_cycles: latency_cycles.max(1), mirrored })
     }
@@ -158,11 +161,18 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
         _ if machine.network.remote == Remote::Torus => {
             wrong("network.remote: is \"torus\", whose simplified nodes execute nothing")
         }
+        _ if machine.network.remote == Remote::Extension => {
+            wrong("network.remote: is \"extension\", whose simplified nodes execute nothing")
+        }
         Placement::Sonuma => Ok(()),
         Placement::CacheIntegrated if job.nodes > 1 => wrong(
             "ni.placement: is \"cache-integrated\", which joins the cores of one chip; use -n 1",
         ),
         Placement::CacheIntegrated => Ok(()),
+        Placement::Window if job.nodes < 2 => {
+            wrong("ni.placement: is \"window\", where nodes borrow of each other; use -n 2 or more")
+        }
+        Placement::Window => Ok(()),
         Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
         _ if mirrored && job.nodes > 1 => {
             wrong("network.remote: is \"generator\", which is one node; set it to \"nodes\"")
@@ -234,6 +244,10 @@ fn deliver(nodes: &mut [&mut Node], from: u16, sent: &Sent, latency: Cycle, mirr
     for Departure { cycle, to, freight } in &sent.freight {
         let chip = &mut nodes[usize::from(*to)].chip;
         chip.receive_freight(cycle + latency - chip.wires.now, from, *freight);
+    }
+    for window::packet::Departure { cycle, to, packet } in &sent.tlps {
+        let chip = &mut nodes[usize::from(*to)].chip;
+        chip.receive_tlp(cycle + latency - chip.wires.now, *packet);
     }
     for departure in &sent.packets {
         let packet = departure.packet;

@@ -7,6 +7,7 @@ use rackmem_riscv::kernel::{Effect, Kernel};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Symbols, abi, disassemble, elf, stack};
 
+use super::borrow::{self, Lending};
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
@@ -39,6 +40,8 @@ pub struct System {
     pages: Pages,
     /// The driver of the RMC.
     pub device: Device,
+    /// The driver of borrowed memory, if there is any.
+    lending: Option<Lending>,
     symbols: Symbols,
     threads: Vec<Thread>,
     machine: Machine,
@@ -83,6 +86,7 @@ impl System {
             kernel: Kernel::new(image.end, seed),
             host: LocalHost::new(cores, Output::Capture, options.folder.clone()),
             device: Device::new(nid, nodes, machine.system.contexts),
+            lending: Lending::of(nid, nodes, machine),
             pages,
             symbols: image.symbols,
             threads: vec![Thread::Idle; cores],
@@ -95,7 +99,10 @@ impl System {
             end: None,
             counted: Vec::new(),
         };
+        // What a program begins with is in the node's own memory.
+        let remote = system.pages.remote.take();
         system.install(&space, chip)?;
+        system.pages.remote = remote;
         let mut hart = Hart::new(image.entry);
         hart.x[abi::SP] = sp;
         system.start(0, &hart, chip);
@@ -266,8 +273,16 @@ impl System {
     fn call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
         // What the call changes, cores that repeat themselves would not notice.
         chip.settle();
+        chip.show_stores();
         self.host.now_ns = self.ns(chip.wires.now);
-        if Device::has_call(hart.x[abi::A7]) {
+        if let Some(lending) = self.lending.as_mut().filter(|_| borrow::has_call(hart.x[abi::A7])) {
+            const ECALL_BYTES: u64 = 4;
+            let args = std::array::from_fn(|at| hart.x[abi::A0 + at]);
+            let mut user = User { pages: &mut self.pages, chip };
+            hart.x[abi::A0] = lending.call(hart.x[abi::A7], args, &mut self.kernel, &mut user);
+            hart.pc += ECALL_BYTES;
+            self.resume(number, &hart, chip);
+        } else if Device::has_call(hart.x[abi::A7]) {
             self.device_call(number, hart, chip);
         } else {
             let mut user = User { pages: &mut self.pages, chip };

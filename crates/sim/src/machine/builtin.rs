@@ -10,7 +10,7 @@ pub struct BuiltIn {
 }
 
 /// All of them.
-pub const BUILT_IN: [BuiltIn; 7] = [
+pub const BUILT_IN: [BuiltIn; 11] = [
     BuiltIn { name: "manycore-ni", text: include_str!("../../../../machines/manycore-ni.toml") },
     BuiltIn {
         name: "manycore-ni-noc-out",
@@ -29,6 +29,10 @@ pub const BUILT_IN: [BuiltIn; 7] = [
         name: "cache-integrated-128",
         text: include_str!("../../../../machines/cache-integrated-128.toml"),
     },
+    BuiltIn { name: "tsm-sim", text: include_str!("../../../../machines/tsm-sim.toml") },
+    BuiltIn { name: "pcie-ntb", text: include_str!("../../../../machines/pcie-ntb.toml") },
+    BuiltIn { name: "deoi", text: include_str!("../../../../machines/deoi.toml") },
+    BuiltIn { name: "thunder", text: include_str!("../../../../machines/thunder.toml") },
     BuiltIn { name: "rack-torus", text: include_str!("../../../../machines/rack-torus.toml") },
 ];
 

@@ -7,6 +7,8 @@
 mod builtin;
 mod dram;
 mod error;
+mod experiment;
+mod extension;
 mod geometry;
 mod layer;
 mod load;
@@ -15,7 +17,10 @@ mod schema;
 mod scratchpad;
 pub mod spec;
 mod validate;
+mod validate_extension;
 mod validate_rack;
+mod validate_window;
+mod window;
 
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use error::{MachineError, Origin};

@@ -28,6 +28,8 @@ pub struct ScratchpadSpec {
     pub locks: u16,
     /// An access to the lock box over its bus.
     pub lock_cycles: u32,
+    /// How long such an access keeps others off the bus.
+    pub lock_bus_cycles: u32,
 }
 
 impl Default for ScratchpadSpec {
@@ -43,6 +45,7 @@ impl Default for ScratchpadSpec {
             dram_bytes: 64 << 20,
             locks: 16,
             lock_cycles: 16,
+            lock_bus_cycles: 4,
         }
     }
 }

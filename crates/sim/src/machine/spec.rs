@@ -6,8 +6,13 @@
 use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+pub use super::experiment::{
+    Buffers, ExperimentKind, ExperimentSpec, KvSpec, NicSpec, Place, QpairSpec, Translation,
+};
+pub use super::extension::{ExtensionSpec, LineCode, LinkTopology, SocSpec};
 pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 pub use super::scratchpad::ScratchpadSpec;
+pub use super::window::{PrefetchSpec, WindowSpec, WritePolicy};
 pub use crate::cpu::CpuSpec;
 pub use crate::sonuma::RmcSpec;
 
@@ -37,6 +42,10 @@ pub struct Machine {
     pub l2: L2Spec,
     /// Network interfaces in these.
     pub scratchpad: ScratchpadSpec,
+    /// Borrowed memory, with `ni.placement = "window"`.
+    pub window: WindowSpec,
+    /// Prefetching into the last-level cache.
+    pub prefetch: PrefetchSpec,
     /// Last-level cache.
     pub llc: LlcSpec,
     /// Directory slices.
@@ -59,6 +68,18 @@ pub struct Machine {
     pub node: NodeSpec,
     /// What simplified nodes ask of each other.
     pub traffic: TrafficSpec,
+    /// The module that extends the on-chip interconnect, with `network.remote = "extension"`.
+    pub extension: ExtensionSpec,
+    /// A node with such a module.
+    pub soc: SocSpec,
+    /// A network interface card of such a node.
+    pub nic: NicSpec,
+    /// The queue pair channel of such a module.
+    pub qpair: QpairSpec,
+    /// A key-value cache on such a node.
+    pub kv: KvSpec,
+    /// What is measured on such nodes.
+    pub experiment: ExperimentSpec,
     /// What the cores do.
     pub workload: WorkloadSpec,
     /// When a run ends.
@@ -288,6 +309,8 @@ pub enum Placement {
     Sonuma,
     /// In every private L2, lines of which become scratchpad memory (CINI): [`ScratchpadSpec`].
     CacheIntegrated,
+    /// None: memory of other nodes is at physical addresses of a window (TSM): [`WindowSpec`].
+    Window,
 }
 
 /// How an NI cache in a tile takes part in coherence (Manycore NI §3.4).
@@ -365,6 +388,9 @@ pub enum Remote {
     /// There is no such chip: simplified nodes send to each other over a torus, as [`RackSpec`],
     /// [`NodeSpec`] and [`TrafficSpec`] say.
     Torus,
+    /// There is no such chip: nodes reach each other's memory and devices by modules that extend their
+    /// on-chip interconnect, as [`ExtensionSpec`] says.
+    Extension,
 }
 
 /// Between chips.
@@ -454,6 +480,8 @@ impl Default for Machine {
             l1: L1Spec::default(),
             l2: L2Spec::default(),
             scratchpad: ScratchpadSpec::default(),
+            window: WindowSpec::default(),
+            prefetch: PrefetchSpec::default(),
             llc: LlcSpec::default(),
             directory: DirectorySpec::default(),
             memory: MemorySpec::default(),
@@ -465,6 +493,12 @@ impl Default for Machine {
             rack: RackSpec::default(),
             node: NodeSpec::default(),
             traffic: TrafficSpec::default(),
+            extension: ExtensionSpec::default(),
+            soc: SocSpec::default(),
+            nic: NicSpec::default(),
+            qpair: QpairSpec::default(),
+            kv: KvSpec::default(),
+            experiment: ExperimentSpec::default(),
             workload: WorkloadSpec::default(),
             run: RunSpec::default(),
         }

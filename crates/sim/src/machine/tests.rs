@@ -52,6 +52,10 @@ fn the_file_of_the_first_machine_with_a_part_names_its_every_key() {
             "rack" | "node" | "traffic" => rack,
             "cpu" | "rmc" | "system" => node,
             "l2" | "scratchpad" => integrated,
+            "window" => text("pcie-ntb"),
+            "prefetch" => text("tsm-sim"),
+            "extension" | "soc" | "nic" | "kv" | "experiment" => text("deoi"),
+            "qpair" => text("thunder"),
             _ => chip,
         };
         for key in keys.keys() {
@@ -150,7 +154,7 @@ fn unknown_machines_are_refused_with_the_nearest_name() {
     );
     assert!(error("q").ends_with(
         "built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa, sonuma, \
-         cache-integrated, cache-integrated-128, rack-torus"
+         cache-integrated, cache-integrated-128, tsm-sim, pcie-ntb, deoi, thunder, rack-torus"
     ));
 }
 

@@ -2,7 +2,9 @@
 
 use super::geometry::BLOCK_BYTES;
 use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote};
+use super::validate_extension::extension;
 use super::validate_rack::rack;
+use super::validate_window::window;
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::{BURST, Timing};
 use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
@@ -36,6 +38,7 @@ pub fn validate(machine: &Machine) -> Checked {
     programs(machine)?;
     caches(machine)?;
     scratchpad(machine)?;
+    window(machine)?;
     memory(machine)?;
     dram(machine)?;
     dram_timing(machine)?;
@@ -43,6 +46,7 @@ pub fn validate(machine: &Machine) -> Checked {
     interfaces(machine)?;
     network(machine)?;
     rack(machine)?;
+    extension(machine)?;
     workload(machine)?;
     run(machine)
 }
@@ -165,6 +169,7 @@ fn scratchpad(machine: &Machine) -> Checked {
         ("scratchpad.store_entries", spec.store_entries),
         ("scratchpad.bytes_per_cycle", spec.bytes_per_cycle),
         ("scratchpad.lock_cycles", spec.lock_cycles),
+        ("scratchpad.lock_bus_cycles", spec.lock_bus_cycles),
     ] {
         at_least(key, value.into(), 1)?;
     }

@@ -92,6 +92,7 @@ impl<'a> Meter<'a> {
             stats: stats(chip),
             trace: chip.wires.trace.take(),
             rack: None,
+            extension: None,
             windows: self.windows,
         }
     }

@@ -5,6 +5,7 @@
 //! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
 //! | `rack` | several chips and the fabric between them, in parallel |
 //! | `meter` | windows, and what is reported |
+//! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up, with what is stuck |
 
@@ -80,6 +81,7 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
         Remote::Generator => measure(machine, options, Mirror::new(machine)?),
         Remote::Nodes => measure(machine, options, Rack::new(machine)?),
         Remote::Torus => crate::rack::run(machine, options),
+        Remote::Extension => crate::interconnect::run(machine, options),
     }
 }
 

@@ -122,6 +122,7 @@ fn random_programs_in_small_and_large_cores() {
         memory_ports: 1,
         l1_cycles: 1,
         icache_bytes: 128,
+        predicts: false,
         ..CpuSpec::default()
     };
     let large = CpuSpec {

@@ -217,6 +217,41 @@ fn a_misprediction_costs_the_front_end() {
 }
 
 #[test]
+fn without_prediction_each_taken_branch_costs_the_front_end() {
+    // A MicroBlaze: one instruction at a time, fetch, decode, and branches that are known behind that.
+    let spec = CpuSpec {
+        predicts: false,
+        fetch_width: 1,
+        dispatch_width: 1,
+        issue_width: 1,
+        retire_width: 1,
+        rob_entries: 5,
+        front_end_cycles: 1,
+        ..CpuSpec::default()
+    };
+    let looped = |n: usize, jump: fn(&mut Code, usize)| {
+        let mut code = Code::default();
+        code.li(T0, n as i32);
+        let again = code.here();
+        code.addi(T0, T0, -1);
+        jump(&mut code, again);
+        code.stop();
+        let mut node = Node::short(&[code], &spec, Delays::fixed(MISS), 0);
+        assert_eq!(node.run_to_stop(1_000_000), Some((0, Stop::Ebreak)));
+        node.now
+    };
+    let taken = |n| looped(n, |code, again| _ = code.bne(T0, ZERO, again));
+    assert_eq!(each(taken, 100, 1000), 4.0, "an addition and three cycles");
+    let not_taken = |n| {
+        looped(n, |code, again| {
+            let behind = code.here() + 1;
+            code.bne(ZERO, ZERO, behind).bne(T0, ZERO, again);
+        })
+    };
+    assert_eq!(each(not_taken, 100, 1000), 5.0, "a cycle more");
+}
+
+#[test]
 fn fences_wait_for_stores() {
     let run = |sets| {
         cold(|code| {

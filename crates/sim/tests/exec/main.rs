@@ -6,6 +6,7 @@ use rackmem_sim::exec::{self, End, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine, Override};
 
 mod answers;
+mod borrowed;
 mod ends;
 mod same;
 

@@ -1,0 +1,147 @@
+//! Accesses to a node's memory by other nodes, and by the DMA engine beside it (TSM §2.1): coherent with
+//! the node's own caches, in order.
+
+use std::collections::VecDeque;
+
+use super::block::Block;
+use super::layout::{Layout, Line, Part};
+use super::message::Payload;
+use super::wires::Wires;
+use crate::coherence::{Content, Message, Request, Response, Update};
+use crate::window::packet::{Asker, Packet};
+
+/// Bytes of a line.
+const LINE_BYTES: u64 = 64;
+
+/// Its number among the parts that access memory without a cache.
+const NUMBER: u16 = 0;
+
+/// An access to a line.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    line: Line,
+    what: What,
+    is_done: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// Answered with the line, which is its answer in the end.
+    Read { asker: Asker, tag: u32, index: u16, block: Block },
+    /// Answered only if somebody wants to know.
+    Write { asker: Option<(Asker, u32)>, block: Block },
+}
+
+/// What has been done, in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    /// A line.
+    Data(Asker, Packet),
+    /// A write is done.
+    Written(Asker, Packet),
+}
+
+/// Memory as others see it.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    capacity: usize,
+    waiting: VecDeque<Access>,
+    under_way: VecDeque<Access>,
+}
+
+impl Inbound {
+    /// So many accesses at the same time.
+    pub fn new(capacity: usize) -> Inbound {
+        Inbound { capacity, waiting: VecDeque::new(), under_way: VecDeque::new() }
+    }
+
+    /// A request arrives.
+    pub fn arrive(&mut self, packet: Packet, wires: &mut Wires) {
+        match packet {
+            Packet::Read { asker, tag, address, lines } => {
+                for index in 0..lines {
+                    let line = address / LINE_BYTES + u64::from(index);
+                    let what = What::Read { asker, tag, index, block: Block::ZERO };
+                    self.waiting.push_back(Access { line, what, is_done: false });
+                }
+            }
+            Packet::Write { address, block, asker } => {
+                let what = What::Write { asker, block };
+                let line = address / LINE_BYTES;
+                self.waiting.push_back(Access { line, what, is_done: false });
+            }
+            Packet::Data { .. } | Packet::Written { .. } => panic!("memory has asked for nothing"),
+        }
+        self.begin(wires);
+    }
+
+    /// A home answers.
+    pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
+        if response.read_needs_unblock() {
+            send(line, Message::Response(Response::Unblock(None)), wires);
+        }
+        let access =
+            self.under_way.iter_mut().find(|access| access.line == line && !access.is_done);
+        let access = access.expect("an access that was begun");
+        access.is_done = true;
+        if let (What::Read { block, .. }, Response::Data { data, .. }) =
+            (&mut access.what, response)
+        {
+            *block = data;
+        }
+        self.begin(wires);
+    }
+
+    /// What has been done and is next to be said.
+    pub fn answer(&mut self) -> Option<Answer> {
+        while self.under_way.front().is_some_and(|access| access.is_done) {
+            match self.under_way.pop_front()?.what {
+                What::Read { asker, tag, index, block } => {
+                    let data = Packet::Data { asker, tag, index, block };
+                    return Some(Answer::Data(asker, data));
+                }
+                What::Write { asker: Some((asker, tag)), .. } => {
+                    return Some(Answer::Written(asker, Packet::Written { asker, tag }));
+                }
+                What::Write { asker: None, .. } => {}
+            }
+        }
+        None
+    }
+
+    /// Accesses that are not over.
+    pub fn under_way(&self) -> usize {
+        self.waiting.len() + self.under_way.len()
+    }
+
+    /// Begins what may begin: answers name their line only, so that each has one at a time.
+    fn begin(&mut self, wires: &mut Wires) {
+        while self.under_way.len() < self.capacity {
+            let Some(next) = self.waiting.front() else { return };
+            let is_same = |access: &Access| access.line == next.line && !access.is_done;
+            if self.under_way.iter().any(is_same) {
+                return;
+            }
+            let request = match next.what {
+                What::Read { .. } => Request::ReadOnce,
+                What::Write { block, .. } if block.is_change() => {
+                    Request::Update(Update::Modify(block))
+                }
+                What::Write { block, .. } => Request::Update(Update::Replace(block)),
+            };
+            send(next.line, Message::Request(request), wires);
+            self.under_way.extend(self.waiting.pop_front());
+        }
+    }
+}
+
+fn send(line: Line, message: Message<Block>, wires: &mut Wires) {
+    let from = Some(Layout::party_of_rrpp(NUMBER));
+    let home = Part::Home(wires.layout.home_of(line));
+    wires.send(Part::Rrpp(NUMBER), home, Payload::Coherence { line, from, message });
+}
+
+/// A block with a change made to it.
+pub fn changed(old: Block, change: Block) -> Block {
+    old.modified(change)
+}

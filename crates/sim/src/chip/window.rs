@@ -1,0 +1,395 @@
+//! The window of borrowed memory on a chip (TSM §2.1, §4.1): what misses the last-level cache there
+//! leaves by the outstanding request queue and the root complex; beside it, the DMA engine of the NTB.
+//! What others want of this node's memory comes in by [`inbound`](super::inbound).
+
+use super::block::Block;
+use super::inbound::{Answer, Inbound};
+use super::layout::{Line, Part};
+use super::message::Payload;
+use super::wires::{Event, Wires};
+use crate::coherence::{Message, Party, Response};
+use crate::engine::{Cycle, Slab};
+use crate::machine::Machine;
+use crate::machine::spec::{Placement, WindowSpec};
+use crate::report::Stats;
+use crate::window::dma::{Engine, LINE_BYTES};
+use crate::window::map::{AddressMap, Target};
+use crate::window::orq::Orq;
+use crate::window::packet::{Asker, Departure, Packet};
+use crate::window::wire::Wire;
+
+/// Entries of the address map.
+const MAP_ENTRIES: usize = 16;
+
+/// Tag of the engine's reads of its ring; those of data have others.
+const FETCH: u32 = 0;
+const DATA: u32 = 1;
+
+/// First, last and number of something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    count: u64,
+    first: Cycle,
+    last: Cycle,
+}
+
+impl Seen {
+    fn add(&mut self, at: Cycle) {
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.count += 1;
+        self.last = self.last.max(at);
+    }
+}
+
+/// The window of a node.
+#[derive(Clone, Debug)]
+pub struct Window {
+    nid: u16,
+    spec: WindowSpec,
+    /// Which node's memory it is.
+    pub map: AddressMap,
+    /// The DMA engine, once its driver has given it a ring.
+    pub engine: Option<Box<Engine>>,
+    /// Where the engine writes how many descriptors it has carried out.
+    pub status_address: u64,
+    /// What has left for other nodes.
+    pub departures: Vec<Departure>,
+    orq: Orq,
+    /// Stores that go through, until their lender has answered: line, and who waits.
+    unanswered: Slab<(Line, Party)>,
+    inbound: Inbound,
+    /// The link of this node, away from its root complex and to it.
+    out: Wire,
+    into: Wire,
+    root_cycles: u64,
+    /// From the engine's NTB to the root complex.
+    hop_cycles: u64,
+    setup_cycles: u64,
+    /// When the engine asks for more.
+    ask_at: Cycle,
+    tlps: Seen,
+    dma_write_tlps: Seen,
+    reads: u64,
+    read_cycles: u64,
+    writes: u64,
+    cycle_ns: f64,
+}
+
+impl Window {
+    /// The window of node `nid`, if the machine has one.
+    pub fn of(nid: u16, machine: &Machine) -> Option<Box<Window>> {
+        if machine.ni.placement != Placement::Window {
+            return None;
+        }
+        let spec = machine.window;
+        let per_cycle = spec.link_bytes_per_ns().map(|bytes| bytes / machine.clock_ghz);
+        Some(Box::new(Window {
+            nid,
+            spec,
+            map: AddressMap::new(MAP_ENTRIES),
+            engine: None,
+            status_address: 0,
+            departures: Vec::new(),
+            orq: Orq::new(spec.outstanding as usize),
+            unanswered: Slab::default(),
+            inbound: Inbound::new(spec.accesses as usize),
+            out: Wire::new(per_cycle),
+            into: Wire::new(per_cycle),
+            root_cycles: machine.cycles(spec.root_ns),
+            hop_cycles: machine.cycles(machine.network.hop_latency_ns),
+            setup_cycles: machine.cycles(spec.dma_setup_ns),
+            ask_at: 0,
+            tlps: Seen::default(),
+            dma_write_tlps: Seen::default(),
+            reads: 0,
+            read_cycles: 0,
+            writes: 0,
+            cycle_ns: 1.0 / machine.clock_ghz,
+        }))
+    }
+
+    /// Takes a message of a home, or a packet.
+    pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
+        match payload {
+            Payload::MemoryRead { line } => {
+                self.orq.ask(line, wires.now);
+                self.leave(wires);
+            }
+            Payload::MemoryWrite { line, data } => {
+                self.write(line, data, None, wires.now);
+            }
+            Payload::ThroughWrite { line, data, from } => self.through(line, data, from, wires),
+            Payload::Tlp(packet) => self.arrive(packet, wires),
+            other => panic!("window got {other:?}"),
+        }
+    }
+
+    /// A home answers an access to this node's memory.
+    pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
+        self.inbound.response(line, response, wires);
+        self.answer(wires);
+    }
+
+    /// The operating system has changed a block: its lender learns of it.
+    pub fn written_by_system(&mut self, line: Line, change: Block, now: Cycle) {
+        self.write(line, change, None, now);
+    }
+
+    /// How long a packet of another node takes from the link to its part.
+    pub fn latency_cycles(&self, packet: &Packet) -> u64 {
+        match packet {
+            Packet::Data { .. } | Packet::Written { .. } => 0,
+            Packet::Read { .. } | Packet::Write { .. } => self.root_cycles,
+        }
+    }
+
+    /// Reads, accesses and descriptors that are not over.
+    pub fn under_way(&self) -> usize {
+        let engine = self.engine.as_ref();
+        let descriptors = engine.map_or(0, |engine| engine.posted() - engine.done());
+        self.orq.len() + self.unanswered.len() + self.inbound.under_way() + descriptors as usize
+    }
+
+    /// Adds what it has counted.
+    pub fn write_stats(&self, wires: &Wires, stats: &mut Stats) {
+        let ns = |seen: Seen| (seen.last - seen.first) as f64 * self.cycle_ns;
+        let read_mean = self.read_cycles as f64 / self.reads.max(1) as f64 * self.cycle_ns;
+        for (name, value) in [
+            ("tlps", self.tlps.count as f64),
+            ("tlps_ns", ns(self.tlps)),
+            ("dma_write_tlps", self.dma_write_tlps.count as f64),
+            ("dma_write_tlps_ns", ns(self.dma_write_tlps)),
+            ("reads", self.reads as f64),
+            ("read_mean_ns", read_mean),
+            ("writes", self.writes as f64),
+            ("most_outstanding", self.orq.most() as f64),
+            ("through_writes", wires.counts.through_writes as f64),
+            ("through_dropped", wires.counts.through_dropped as f64),
+            ("prefetches", wires.counts.prefetches as f64),
+        ] {
+            stats.insert(format!("window.{name}"), value);
+        }
+    }
+
+    /// Lets reads leave that have an entry.
+    fn leave(&mut self, wires: &mut Wires) {
+        while let Some((tag, line)) = self.orq.issue() {
+            let Target { node, address } = self.target(line);
+            let bytes = self.spec.request_overhead_bytes;
+            let cycle = self.out.send(wires.now + self.root_cycles, bytes);
+            self.tlps.add(cycle);
+            let asker = Asker::Queue(self.nid);
+            let packet = Packet::Read { asker, tag, address, lines: 1 };
+            self.departures.push(Departure { cycle, to: node, packet });
+        }
+    }
+
+    /// Writes a line, or a part of one; when it has left.
+    fn write(
+        &mut self,
+        line: Line,
+        block: Block,
+        asker: Option<(Asker, u32)>,
+        now: Cycle,
+    ) -> Cycle {
+        let Target { node, address } = self.target(line);
+        let bytes = self.spec.request_overhead_bytes + block.written_bytes();
+        let cycle = self.out.send(now + self.root_cycles, bytes);
+        self.tlps.add(cycle);
+        self.writes += 1;
+        let packet = Packet::Write { address, block, asker };
+        self.departures.push(Departure { cycle, to: node, packet });
+        cycle
+    }
+
+    /// A store that goes through.
+    fn through(&mut self, line: Line, block: Block, from: Party, wires: &mut Wires) {
+        if self.spec.posted {
+            let left = self.write(line, block, None, wires.now);
+            return free_buffer(left - wires.now, line, from, wires);
+        }
+        let tag = self.unanswered.put((line, from));
+        self.write(line, block, Some((Asker::Queue(self.nid), tag)), wires.now);
+    }
+
+    fn target(&self, line: Line) -> Target {
+        let found = self.map.find(line * LINE_BYTES, LINE_BYTES);
+        found.expect("pages are mapped, and lines fetched, where memory is borrowed only")
+    }
+
+    fn arrive(&mut self, packet: Packet, wires: &mut Wires) {
+        match packet {
+            Packet::Data { asker: Asker::Queue(_), tag, block, .. } => {
+                self.tlps.add(wires.now);
+                self.out.send(wires.now, self.spec.ack_bytes);
+                let asked = self.orq.done(tag);
+                self.reads += 1;
+                self.read_cycles += wires.now + self.root_cycles - asked.at;
+                let home = Part::Home(wires.layout.home_of(asked.line));
+                let reply = Payload::MemoryData { line: asked.line, data: block };
+                wires.send_after(self.root_cycles, Part::Window, home, reply);
+                // The root complex goes on when it has passed the data on.
+                if self.root_cycles == 0 {
+                    self.leave(wires);
+                } else {
+                    wires.wheel.at(wires.now + self.root_cycles, Event::WindowRead);
+                }
+            }
+            Packet::Written { asker: Asker::Queue(_), tag } => {
+                self.tlps.add(wires.now);
+                let (line, from) = self.unanswered.take(tag);
+                free_buffer(self.root_cycles, line, from, wires);
+            }
+            Packet::Written { asker: Asker::Engine(_), .. } => self.written(wires),
+            Packet::Data { asker: Asker::Engine(_), tag, block, .. } => {
+                self.engine_data(tag, block, wires);
+            }
+            _ => {
+                self.out.send(wires.now, self.spec.ack_bytes);
+                self.inbound.arrive(packet, wires);
+                self.answer(wires);
+            }
+        }
+    }
+
+    /// The next read may leave.
+    pub fn go_on(&mut self, wires: &mut Wires) {
+        self.leave(wires);
+    }
+
+    /// Says what has been done to this node's memory.
+    fn answer(&mut self, wires: &mut Wires) {
+        while let Some(answer) = self.inbound.answer() {
+            let (asker, packet, data_bytes) = match answer {
+                // The engine need not be told over the link: its writes are posted.
+                Answer::Written(Asker::Engine(_), _) => {
+                    self.written(wires);
+                    continue;
+                }
+                Answer::Written(asker, packet) => (asker, packet, 0),
+                Answer::Data(asker, packet) => (asker, packet, LINE_BYTES as u32),
+            };
+            let bytes = self.spec.completion_overhead_bytes + data_bytes;
+            let cycle = self.out.send(wires.now + self.root_cycles, bytes);
+            if asker.node() == self.nid {
+                let delay = cycle + self.hop_cycles - wires.now;
+                wires.hand(delay, Part::Window, Payload::Tlp(packet));
+            } else {
+                self.departures.push(Departure { cycle, to: asker.node(), packet });
+            }
+        }
+    }
+
+    /// The engine goes on: fetches descriptors, asks for data.
+    pub fn run_engine(&mut self, wires: &mut Wires) {
+        let Some(mut engine) = self.engine.take() else { return };
+        if let Some(address) = engine.fetch() {
+            let asker = Asker::Engine(self.nid);
+            let packet = Packet::Read { asker, tag: FETCH, address, lines: 1 };
+            self.ask_own_memory(self.spec.request_overhead_bytes, packet, wires);
+        }
+        if self.ask_at <= wires.now
+            && let Some(read) = engine.read(self.spec.max_read_bytes.into())
+        {
+            let setup = if read.is_first { self.setup_cycles } else { 0 };
+            // As fast as the link brings it, so that nothing has to be kept.
+            let per_line = LINE_BYTES as u32 + self.spec.completion_overhead_bytes;
+            let bytes = u32::from(read.lines) * per_line + self.spec.ack_bytes;
+            self.ask_at = wires.now + setup + self.into.cycles(bytes).max(1);
+            self.ask(setup, read.address, read.lines, wires);
+            if engine.wants_to_read() {
+                wires.wheel.at(self.ask_at, Event::WindowEngine);
+            }
+        }
+        self.engine = Some(engine);
+    }
+
+    /// Asks for lines, of this node or of another one.
+    fn ask(&mut self, setup: u64, address: u64, lines: u16, wires: &mut Wires) {
+        let asker = Asker::Engine(self.nid);
+        let read = |address| Packet::Read { asker, tag: DATA, address, lines };
+        let bytes = u64::from(lines) * LINE_BYTES;
+        match self.map.find(address, bytes) {
+            Some(Target { node, address }) => {
+                let cycle = wires.now + setup;
+                self.departures.push(Departure { cycle, to: node, packet: read(address) });
+            }
+            None => self.ask_own_memory(self.spec.request_overhead_bytes, read(address), wires),
+        }
+    }
+
+    /// A line for the engine.
+    fn engine_data(&mut self, tag: u32, block: Block, wires: &mut Wires) {
+        let Some(engine) = &mut self.engine else { return };
+        if tag == FETCH {
+            engine.fetched(&block);
+            return self.schedule_engine(wires);
+        }
+        let Some(write) = engine.data(block) else { return };
+        let bytes =
+            self.spec.request_overhead_bytes + write.blocks.len() as u32 * LINE_BYTES as u32;
+        let to = self.map.find(write.to, LINE_BYTES);
+        for (index, block) in write.blocks.into_iter().enumerate() {
+            let offset = index as u64 * LINE_BYTES;
+            // The TLP's bytes count once, with its first line.
+            let bytes = if index == 0 { bytes } else { 0 };
+            match to {
+                Some(Target { node, address }) => {
+                    let (address, asker) = (address + offset, None);
+                    let packet = Packet::Write { address, block, asker };
+                    self.departures.push(Departure { cycle: wires.now, to: node, packet });
+                    self.written(wires);
+                }
+                None => {
+                    let asker = Some((Asker::Engine(self.nid), DATA));
+                    let packet = Packet::Write { address: write.to + offset, block, asker };
+                    self.ask_own_memory(bytes, packet, wires);
+                }
+            }
+        }
+        self.dma_write_tlps.add(wires.now);
+        self.schedule_engine(wires);
+    }
+
+    /// A line of the engine has been written.
+    fn written(&mut self, wires: &mut Wires) {
+        let Some(engine) = &mut self.engine else { return };
+        if engine.written() {
+            let done = engine.done();
+            let address = self.status_address;
+            let offset = (address % LINE_BYTES) as usize;
+            let block = Block::write(offset, &done.to_le_bytes());
+            let packet = Packet::Write { address: address - offset as u64, block, asker: None };
+            self.ask_own_memory(self.spec.request_overhead_bytes + 8, packet, wires);
+        }
+        self.schedule_engine(wires);
+    }
+
+    /// The engine goes on in this cycle or when it may.
+    fn schedule_engine(&mut self, wires: &mut Wires) {
+        wires.wheel.at(self.ask_at.max(wires.now + 1), Event::WindowEngine);
+    }
+
+    /// Descriptors have been posted.
+    pub fn ring_doorbell(&mut self, wires: &mut Wires) {
+        let delay = self.root_cycles + self.hop_cycles;
+        wires.wheel.at(wires.now + delay.max(1), Event::WindowEngine);
+    }
+
+    /// A packet of the engine to the node beside it.
+    fn ask_own_memory(&mut self, bytes: u32, packet: Packet, wires: &mut Wires) {
+        let left = self.into.send(wires.now, bytes);
+        let delay = left + self.hop_cycles + self.root_cycles - wires.now;
+        wires.hand(delay, Part::Window, Payload::Tlp(packet));
+    }
+}
+
+/// Tells a core that a store of a line is done.
+fn free_buffer(delay: u64, line: Line, from: Party, wires: &mut Wires) {
+    let to = wires.layout.part_of(from);
+    let message = Message::Response(Response::Updated(None));
+    let payload = Payload::Coherence { line, from: None, message };
+    wires.send_after(delay, Part::Window, to, payload);
+}

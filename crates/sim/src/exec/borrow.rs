@@ -1,0 +1,238 @@
+//! The driver of borrowed memory and of the DMA engine beside it (TSM §2.1), as programs call it:
+//! `guest/window.h` has the calls.
+//!
+//! Who lends to whom is decided before programs begin: node `n` borrows all that node `n + 1` lends, the
+//! last one of the first. So each piece of memory has one borrower.
+
+use std::ops::Range;
+
+use rackmem_riscv::kernel::{Kernel, UserMemory};
+use rackmem_riscv::space::{PAGE, Permissions};
+
+use super::device::{ENODEV, ENOMEM, Result};
+use super::pages::{Pages, User};
+use crate::chip::Chip;
+use crate::chip::layout::BLOCK_BYTES;
+use crate::machine::Machine;
+use crate::machine::spec::Placement;
+use crate::sonuma::Image as _;
+use crate::window::dma::{DESCRIPTOR_BYTES, Descriptor, Engine};
+use crate::window::map::Entry;
+
+/// The first of the driver's calls, and how many there are.
+const FIRST_CALL: u64 = 0x5241_4320;
+const CALLS: u64 = 4;
+
+const EAGAIN: i64 = 11;
+const EFAULT: i64 = 14;
+const EINVAL: i64 = 22;
+const ENOSYS: i64 = 38;
+
+/// Whether a system call is this driver's.
+pub fn has_call(number: u64) -> bool {
+    number.wrapping_sub(FIRST_CALL) < CALLS
+}
+
+/// What a node lends and borrows.
+#[derive(Clone, Debug)]
+pub struct Lending {
+    lender: u16,
+    /// Physical addresses of the window, and of the memory behind it at the lender.
+    window: u64,
+    lent: u64,
+    bytes: u64,
+    /// The process's own addresses for it, once it has asked.
+    borrowed_at: Option<u64>,
+    lent_at: Option<u64>,
+    descriptors: u64,
+    max_payload_bytes: u64,
+    /// Its address of the engine's status.
+    status_at: Option<u64>,
+}
+
+impl Lending {
+    /// Of node `nid` of so many, if the machine has a window.
+    pub fn of(nid: u16, nodes: u16, machine: &Machine) -> Option<Lending> {
+        let (window, bytes) = (machine.memory.size_bytes, machine.window.lent_bytes);
+        (machine.ni.placement == Placement::Window).then(|| Lending {
+            lender: (nid + 1) % nodes,
+            window,
+            lent: window - bytes,
+            bytes,
+            borrowed_at: None,
+            lent_at: None,
+            descriptors: machine.window.dma_descriptors.into(),
+            max_payload_bytes: machine.window.max_payload_bytes.into(),
+            status_at: None,
+        })
+    }
+
+    /// Enters the lender's memory in the address map; its physical addresses.
+    pub fn borrow_all(&self, chip: &mut Chip) -> Range<u64> {
+        let range = self.window..self.window + self.bytes;
+        chip.wires.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
+        if let Some(window) = &mut chip.window
+            && window.map.find(self.window, self.bytes).is_none()
+        {
+            let (base, bytes) = (self.window, self.bytes);
+            let entry = Entry { base, bytes, node: self.lender, remote_base: self.lent };
+            window.map.insert(entry).expect("the only entry of the map");
+        }
+        range
+    }
+
+    /// Carries out a call.
+    pub fn call(
+        &mut self,
+        number: u64,
+        args: [u64; 4],
+        kernel: &mut Kernel,
+        user: &mut User<'_>,
+    ) -> u64 {
+        let result = match number - FIRST_CALL {
+            0 => self.borrow(args[0], kernel, user),
+            1 => self.lent(args[0], kernel, user),
+            2 => self.open_engine(args[0], kernel, user),
+            3 => self.copy(args, user),
+            _ => Err(ENOSYS),
+        };
+        result.unwrap_or_else(|errno| -errno as u64)
+    }
+
+    /// Maps what the node borrows.
+    fn borrow(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        // As the heap, it is there already.
+        if user.pages.remote.is_some() {
+            return Err(EINVAL);
+        }
+        let address = match self.borrowed_at {
+            Some(address) => address,
+            None => {
+                let range = self.borrow_all(user.chip);
+                map(range.start, self.bytes, kernel, user.chip)?
+            }
+        };
+        self.borrowed_at = Some(address);
+        put(user, out, &[address, self.bytes, self.lender.into()])
+    }
+
+    /// Maps what the node lends: its borrower sees what is stored there, and it what the borrower's
+    /// caches have written.
+    fn lent(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        let address = match self.lent_at {
+            Some(address) => address,
+            None => map(self.lent, self.bytes, kernel, user.chip)?,
+        };
+        self.lent_at = Some(address);
+        put(user, out, &[address, self.bytes])
+    }
+
+    /// Gives the engine its ring, and the process the word in which it counts.
+    fn open_engine(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        if self.descriptors == 0 {
+            return Err(ENODEV);
+        }
+        let status_at = match self.status_at {
+            Some(address) => address,
+            None => {
+                let page_bytes = user.pages.page_bytes();
+                let ring_bytes = self.descriptors * DESCRIPTOR_BYTES;
+                if user.pages.driver.free_bytes() < ring_bytes + 3 * page_bytes {
+                    return Err(ENOMEM);
+                }
+                let status = user.pages.driver.allocate(page_bytes, page_bytes);
+                let ring = user.pages.driver.allocate(ring_bytes, page_bytes);
+                let window = user.chip.window.as_mut().ok_or(ENODEV)?;
+                let engine = Engine::new(ring, self.descriptors, self.max_payload_bytes);
+                window.engine = Some(Box::new(engine));
+                window.status_address = status;
+                map(status, PAGE, kernel, user.chip)?
+            }
+        };
+        self.status_at = Some(status_at);
+        put(user, out, &[status_at, self.descriptors])
+    }
+
+    /// Posts copies of `bytes` bytes from one address of the process to another one, in blocks: a
+    /// descriptor for each, and one more where physical pages do not follow each other. How many have
+    /// been posted since the engine was opened.
+    fn copy(&mut self, args: [u64; 4], user: &mut User<'_>) -> Result {
+        let [to, from, bytes, block_bytes] = args;
+        if self.status_at.is_none() || block_bytes == 0 || bytes == 0 {
+            return Err(EINVAL);
+        }
+        if (to | from | bytes | block_bytes) % BLOCK_BYTES != 0 {
+            return Err(EINVAL);
+        }
+        let mut all = Vec::new();
+        let mut done = 0;
+        while done < bytes {
+            let block = block_bytes.min(bytes - done);
+            pieces(from + done, to + done, block, user.chip, &mut all)?;
+            done += block;
+        }
+        let Chip { window, wires, .. } = &mut *user.chip;
+        let window = window.as_mut().ok_or(ENODEV)?;
+        let engine = window.engine.as_mut().ok_or(EINVAL)?;
+        if engine.room() < all.len() as u64 {
+            return Err(EAGAIN);
+        }
+        let mut written = Vec::new();
+        for descriptor in all {
+            if !descriptor.is_valid() {
+                return Err(EINVAL);
+            }
+            let address = engine.next_address();
+            engine.post();
+            let image = wires.image.as_mut().ok_or(ENODEV)?;
+            for (word, value) in (0..).zip(descriptor.words()) {
+                image.write(address + word * 8, value);
+            }
+            written.push(address / BLOCK_BYTES);
+        }
+        let posted = engine.posted();
+        window.ring_doorbell(wires);
+        for line in written {
+            user.chip.changed_by_system(line);
+        }
+        Ok(posted)
+    }
+}
+
+/// A block as pieces that are contiguous in physical memory on both sides.
+fn pieces(from: u64, to: u64, bytes: u64, chip: &Chip, all: &mut Vec<Descriptor>) -> Result<()> {
+    let first = all.len();
+    let mut done = 0;
+    while done < bytes {
+        let phys = |address: u64, is_written: bool| {
+            let page = chip.wires.mmu.page(address).ok_or(EFAULT)?;
+            let is_allowed = page.permissions.read && (!is_written || page.permissions.write);
+            if is_allowed { Ok(page.phys + address % PAGE) } else { Err(EFAULT) }
+        };
+        let (source, target) = (phys(from + done, false)?, phys(to + done, true)?);
+        let in_page = |address: u64| PAGE - (address + done) % PAGE;
+        let piece = (bytes - done).min(in_page(from)).min(in_page(to));
+        match all[first..].last_mut() {
+            Some(last) if last.from + last.bytes == source && last.to + last.bytes == target => {
+                last.bytes += piece;
+            }
+            _ => all.push(Descriptor { from: source, to: target, bytes: piece }),
+        }
+        done += piece;
+    }
+    Ok(())
+}
+
+/// Maps physical memory for the process.
+fn map(phys: u64, bytes: u64, kernel: &mut Kernel, chip: &mut Chip) -> Result {
+    let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
+    Pages::map_physical(chip, address, phys, bytes, Permissions::READ_WRITE);
+    Ok(address)
+}
+
+/// Fills a structure of the program.
+fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    user.write(address, &bytes).map_err(|_| EFAULT)?;
+    Ok(0)
+}

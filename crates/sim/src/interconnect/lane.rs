@@ -1,0 +1,219 @@
+//! One end of a link: link layer and physical layer (DEOI §III, TSM §4.2).
+//!
+//! The link layer is `rackmem_rmc::link`, once for each virtual channel: frames arrive exactly once and in
+//! order, and never where there is no room. All virtual channels share the wire, frame by frame.
+//!
+//! A frame passes the sender's protocol engine, its words go through the transceiver one after the
+//! other, fly, and pass the receiver's protocol engine when the last one is there.
+
+use rackmem_rmc::link::{Header, Kind, Port, Verdict};
+
+use super::packet::{Channel, Packet, VCS};
+use super::time::{Clock, Ps, ps};
+use crate::engine::Random;
+use crate::machine::spec::{ExtensionSpec, LineCode};
+
+/// Times of a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Clock of the link layer.
+    pub clock: Clock,
+    lane_bytes: u32,
+    word_ps: Ps,
+    send_ps: Ps,
+    receive_ps: Ps,
+    wire_ps: Ps,
+}
+
+impl Times {
+    /// Of a machine.
+    pub fn new(spec: &ExtensionSpec) -> Times {
+        let bits = f64::from(spec.lane_bytes * 8);
+        // A transceiver with a gearbox runs at the rate of the line and pauses for the code's own bits.
+        let (clock_mhz, word_bits) = match spec.line_code {
+            LineCode::EightTen => (spec.lane_gbps * 800.0 / bits, bits * 10.0 / 8.0),
+            LineCode::SixtyFour => (spec.lane_gbps * 1000.0 / bits, bits * 66.0 / 64.0),
+        };
+        let clock = Clock::of_mhz(clock_mhz);
+        let engine = clock.cycles(spec.link_cycles);
+        Times {
+            clock,
+            lane_bytes: spec.lane_bytes,
+            word_ps: ps(word_bits / spec.lane_gbps),
+            send_ps: engine / 2,
+            receive_ps: engine - engine / 2,
+            wire_ps: clock.cycles(spec.transceiver_cycles) + ps(spec.flight_ns),
+        }
+    }
+
+    /// How long the words of a frame take.
+    pub fn frame(&self, bytes: u32) -> Ps {
+        Ps::from(bytes.div_ceil(self.lane_bytes)) * self.word_ps
+    }
+
+    /// The receiver's protocol engine.
+    pub fn receive(&self) -> Ps {
+        self.receive_ps
+    }
+}
+
+/// A frame on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Its virtual channel.
+    pub vc: u8,
+    /// What the link layer says.
+    pub header: Header,
+    /// What it carries, if it carries data.
+    pub packet: Packet,
+    /// Whether its check holds.
+    pub is_intact: bool,
+    /// Its time in the physical layer.
+    pub physical: Ps,
+}
+
+/// What an end has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Frames with data, sent for the first time or again.
+    pub data: u64,
+    /// Other frames.
+    pub control: u64,
+    /// Frames that the wire lost.
+    pub lost: u64,
+    /// Frames that it damaged.
+    pub damaged: u64,
+    /// Frames with data that arrived and were dropped: again, or after a gap.
+    pub dropped: u64,
+    /// Bytes of frames.
+    pub bytes: u64,
+    /// Time in which the wire was in use.
+    pub busy: Ps,
+}
+
+/// An end of a link.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Node and number of the other end.
+    pub peer: (u16, u8),
+    /// The link layer of each virtual channel.
+    pub ports: [Port; VCS],
+    rings: [Box<[Packet]>; VCS],
+    /// When the next frame may begin.
+    pub wire_free: Ps,
+    /// When it will be looked at again.
+    pub look_at: Option<Ps>,
+    /// When something of a virtual channel was last heard or begun.
+    pub heard: [Ps; VCS],
+    /// Whether the timer of a virtual channel runs.
+    pub timer_runs: [bool; VCS],
+    random: Random,
+    lost: u64,
+    damaged: u64,
+    overhead: u32,
+    header: u32,
+    address: u32,
+    /// What has been counted.
+    pub counts: Counts,
+}
+
+const NOTHING: Packet =
+    Packet { channel: Channel::Interrupt, source: 0, destination: 0, tag: 0, bytes: 0 };
+
+impl End {
+    /// An end whose other one is `peer`.
+    pub fn new(spec: &ExtensionSpec, peer: (u16, u8), random: Random) -> End {
+        let ring = vec![NOTHING; spec.link_window as usize].into_boxed_slice();
+        End {
+            peer,
+            ports: [Port::new(spec.link_window, spec.link_room); VCS],
+            rings: [ring.clone(), ring.clone(), ring],
+            wire_free: 0,
+            look_at: None,
+            heard: [0; VCS],
+            timer_runs: [false; VCS],
+            random,
+            lost: spec.lost_per_million.into(),
+            damaged: spec.damaged_per_million.into(),
+            overhead: spec.frame_overhead_bytes,
+            header: spec.header_bytes,
+            address: spec.address_bytes,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Bytes of a packet on the link.
+    pub fn packet_bytes(&self, packet: &Packet) -> u32 {
+        let address = if packet.channel.has_address() { self.address } else { 0 };
+        let data = if packet.channel.has_data() { packet.bytes } else { 0 };
+        self.header + address + data
+    }
+
+    /// Whether a packet of this virtual channel could be sent now.
+    #[inline]
+    pub fn accepts(&self, vc: usize) -> bool {
+        self.ports[vc].sender.has_credit()
+    }
+
+    /// Gives a packet to the link layer, which has room for it.
+    pub fn push(&mut self, packet: Packet) {
+        let vc = packet.channel.vc();
+        if let Some(sequence) = self.ports[vc].push() {
+            self.rings[vc][self.ports[vc].sender.place(sequence)] = packet;
+        }
+    }
+
+    /// The frame that goes onto the wire now: of the first virtual channel of `order` that has data,
+    /// else of the first that has something to say. With when it arrives, unless it is lost.
+    pub fn send(
+        &mut self,
+        now: Ps,
+        order: [usize; VCS],
+        times: &Times,
+    ) -> Option<(Frame, Option<Ps>)> {
+        let has_data = |vc: &usize| self.ports[*vc].sender.is_ready();
+        let is_ready = |vc: &usize| self.ports[*vc].is_ready();
+        let first = order.into_iter().find(has_data);
+        let vc = first.or_else(|| order.into_iter().find(is_ready))?;
+        let header = self.ports[vc].poll()?;
+        let is_data = header.kind == Kind::Data;
+        let place = self.ports[vc].sender.place(header.sequence);
+        let packet = if is_data { self.rings[vc][place] } else { NOTHING };
+        let bytes = self.overhead + if is_data { self.packet_bytes(&packet) } else { 0 };
+        let words = times.frame(bytes);
+        self.wire_free = now + words;
+        self.counts.busy += words;
+        self.counts.bytes += u64::from(bytes);
+        if is_data {
+            self.counts.data += 1;
+        } else {
+            self.counts.control += 1;
+        }
+        let physical = words + times.wire_ps;
+        let chance =
+            if self.lost + self.damaged > 0 { self.random.below(1_000_000) } else { u64::MAX };
+        let (is_lost, is_damaged) = (chance < self.lost, chance < self.lost + self.damaged);
+        self.counts.lost += u64::from(is_lost);
+        self.counts.damaged += u64::from(is_damaged && !is_lost);
+        let frame = Frame { vc: vc as u8, header, packet, is_intact: !is_damaged, physical };
+        Some((frame, (!is_lost).then_some(now + times.send_ps + physical)))
+    }
+
+    /// A frame arrives; whether its packet is the next one.
+    pub fn receive(&mut self, frame: &Frame, now: Ps) -> bool {
+        let vc = usize::from(frame.vc);
+        self.heard[vc] = now;
+        if !frame.is_intact {
+            self.ports[vc].damaged();
+            return false;
+        }
+        match self.ports[vc].receive(&frame.header) {
+            Some(Verdict::Accept) => true,
+            Some(_) => {
+                self.counts.dropped += 1;
+                false
+            }
+            None => false,
+        }
+    }
+}

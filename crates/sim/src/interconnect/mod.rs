@@ -1,0 +1,48 @@
+//! Nodes whose on-chip interconnect is extended to their neighbours (DEOI), and Thunder, which is made the
+//! same way (TSM §4.2): a model layer by layer, of what packets meet on their way.
+//!
+//! ```text
+//! core --- caches --+-- on-chip interconnect --+-- DDR3 (memory.rs)
+//!                   |                          +-- card (nic.rs)
+//!                   +-- transaction layer (transaction.rs): packets of AXI's channels, FIFOs
+//!                         routing layer (routing.rs): AMT, IMT, switch, congestion
+//!                           link layer   } (lane.rs), one virtual channel each for interrupts,
+//!                           physical     } responses and requests
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `platform` | all nodes, and what happens when |
+//! | `node` | a node as its parts |
+//! | `packet` | packets, accesses, and the layers that their time is accounted to |
+//! | `cores` | cores as software sees them: operations, each of which takes its time |
+//! | `qpair` | queue pairs of Thunder, as a pure state machine |
+//! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs, a key-value cache |
+//! | `time` | picoseconds, clocks, what is planned |
+//!
+//! State machines are those of `rackmem_rmc`: [`rackmem_rmc::link`], [`rackmem_rmc::amt`],
+//! [`rackmem_rmc::imt`]. Latencies are sums: each access accounts every picosecond to the layer that it is
+//! in, and no figure of the papers is written here.
+//!
+//! Left out: what caches of the nodes hold (an access of a workload is a miss), the contents of memory,
+//! and what runs on nodes that only lend.
+
+mod cores;
+pub mod lane;
+pub mod memory;
+pub mod nic;
+pub mod node;
+pub mod packet;
+pub mod platform;
+pub mod qpair;
+pub mod report;
+mod routing;
+mod run;
+pub mod time;
+pub mod transaction;
+pub mod workload;
+
+pub use packet::{LAYER_NAMES, LAYERS};
+pub use rackmem_rmc::imt::LINES as INTERRUPT_LINES;
+pub use report::{ExtensionReport, KeyValueReport};
+pub use run::run;

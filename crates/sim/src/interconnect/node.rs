@@ -1,0 +1,111 @@
+//! A node as its parts: tables, transaction layer, links, memory, cores.
+
+use std::collections::VecDeque;
+
+use rackmem_rmc::amt::Amt;
+use rackmem_rmc::imt::Imt;
+
+use super::lane::End;
+use super::memory::Memory;
+use super::nic::Nic;
+use super::packet::Packet;
+use super::time::Ps;
+use super::transaction::Transactions;
+
+/// Where registers of a network interface card begin; memory ends here.
+pub const CARD_BASE: u64 = 0x4000_0000;
+
+/// Registers of a card.
+pub const CARD_BYTES: u64 = 1 << 16;
+
+/// What a core does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Instructions that take so long.
+    Work(Ps),
+    /// A load that misses all caches, or of a device; the core waits for its value.
+    Load(u64, u32),
+    /// A store to a device and the barrier behind it: the core waits for the response.
+    Store(u64, u32),
+    /// Tells the workload that the core has come so far.
+    Call(Call),
+}
+
+/// A place in the software of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which.
+    pub what: u8,
+    /// With what.
+    pub argument: u32,
+}
+
+/// A core: what it has to do. Interrupt handlers go before threads, operation by operation.
+#[derive(Clone, Debug, Default)]
+pub struct Core {
+    /// What handlers have to do.
+    pub handler: VecDeque<Op>,
+    /// What the thread has to do.
+    pub thread: VecDeque<Op>,
+    /// Whether an operation is under way.
+    pub is_busy: bool,
+    /// Time in which it did something.
+    pub busy: Ps,
+    /// When the operation under way began.
+    pub since: Ps,
+}
+
+/// What a control centre is told (TSM §4.2), and counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Control {
+    /// Packets for which the routing table has no entry: dropped.
+    pub unroutable: u64,
+    /// Accesses that the address mapping table has no slot for.
+    pub unmapped: u64,
+    /// Packets passed on for other nodes.
+    pub forwarded: u64,
+    /// Packets that found their link busy, or the other end without room.
+    pub congested: u64,
+}
+
+/// A request of another node that waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// The link that it came from.
+    pub port: u8,
+    /// The request.
+    pub packet: Packet,
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    /// Which addresses are whose memory.
+    pub amt: Amt,
+    /// Who is told of interrupts.
+    pub imt: Imt,
+    /// The transaction layer.
+    pub transactions: Transactions,
+    /// Its ends of links.
+    pub ends: Vec<End>,
+    /// The routing table: the link towards each node.
+    pub routes: Vec<Option<u8>>,
+    /// Packets for other nodes, by the link that they wait for.
+    pub forward: Vec<VecDeque<Held>>,
+    /// Requests of other nodes that are served.
+    pub served: u32,
+    /// Requests of other nodes that wait for that.
+    pub held: VecDeque<Held>,
+    /// Its memory.
+    pub memory: Memory,
+    /// Its cores.
+    pub cores: Vec<Core>,
+    /// Its network interface card.
+    pub nic: Option<Nic>,
+    /// What the control centre knows.
+    pub control: Control,
+    /// Addresses of writes that have left for a link, less data that have: data follow their address.
+    pub addresses_ahead: u64,
+    /// Where the search for the next packet of a virtual channel begins.
+    pub turn: usize,
+}

@@ -1,0 +1,189 @@
+//! What travels: packets of the channels of the on-chip interconnect (DEOI §III), and the accesses that
+//! they belong to, with the time that each layer took.
+
+use super::time::Ps;
+
+/// A channel: those of AXI, interrupts, and messages of queue pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Channel {
+    /// Address and length of a read.
+    ReadAddress,
+    /// Its data.
+    ReadData,
+    /// Address and length of a write.
+    WriteAddress,
+    /// Its data.
+    WriteData,
+    /// That it is done.
+    WriteResponse,
+    /// A change of an interrupt line.
+    Interrupt,
+    /// A part of a message of a queue pair.
+    Message,
+    /// What became of a message.
+    MessageResponse,
+}
+
+/// Channels.
+pub const CHANNELS: usize = 8;
+
+/// Virtual channels of a link: interrupts, responses, requests, in the order of their priority. Requests
+/// wait for responses, responses and interrupts for nothing, so no cycle of waiting comes about.
+pub const VCS: usize = 3;
+
+impl Channel {
+    /// Its number.
+    #[inline]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The virtual channel that it travels on.
+    #[inline]
+    pub fn vc(self) -> usize {
+        match self {
+            Channel::Interrupt => 0,
+            Channel::ReadData | Channel::WriteResponse | Channel::MessageResponse => 1,
+            Channel::ReadAddress
+            | Channel::WriteAddress
+            | Channel::WriteData
+            | Channel::Message => 2,
+        }
+    }
+
+    /// Whether its packets have an address.
+    #[inline]
+    pub fn has_address(self) -> bool {
+        matches!(self, Channel::ReadAddress | Channel::WriteAddress | Channel::Message)
+    }
+
+    /// Whether its packets carry data.
+    #[inline]
+    pub fn has_data(self) -> bool {
+        matches!(self, Channel::ReadData | Channel::WriteData | Channel::Message)
+    }
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Its channel.
+    pub channel: Channel,
+    /// Who sends it; answers go there.
+    pub source: u16,
+    /// Who gets it.
+    pub destination: u16,
+    /// The access that it belongs to; for interrupts the line and its level, for messages the tag.
+    pub tag: u32,
+    /// Bytes of data.
+    pub bytes: u32,
+}
+
+/// A layer, or what else takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// Program, caches and ports of the node that asks.
+    Software,
+    /// Transaction layer of the node that asks.
+    Master,
+    /// Transaction layer of the node that answers.
+    Slave,
+    /// Table lookup and waiting for a link.
+    Routing,
+    /// Link layer, both directions.
+    Link,
+    /// Physical layer, both directions.
+    Physical,
+    /// On-chip interconnect and memory, or a device.
+    Memory,
+}
+
+/// Layers.
+pub const LAYERS: usize = 7;
+
+/// Names of the layers in reports.
+pub const LAYER_NAMES: [&str; LAYERS] = [
+    "software",
+    "transaction_master",
+    "transaction_slave",
+    "routing",
+    "link",
+    "physical",
+    "memory",
+];
+
+/// Who asked, and for what; he is told when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Master {
+    /// A core that waits.
+    Core(u16),
+    /// A network interface card: a descriptor of a frame to be sent.
+    NicDescriptor,
+    /// Data of that frame.
+    NicData,
+    /// Data of a frame that has come, or what is written after it.
+    NicWrite,
+    /// The same: its last write.
+    NicReceived,
+    /// The last write of a frame that was sent.
+    NicSent,
+    /// The queue pair channel.
+    Qpair(u32),
+}
+
+/// An access.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// Who asked.
+    pub master: Master,
+    /// The node that asks.
+    pub node: u16,
+    /// The node whose memory or device it is, once that is known.
+    pub home: u16,
+    /// Whether it writes.
+    pub is_write: bool,
+    /// The address, as the node that asks sees it, then as its home does.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// When it began.
+    pub start: Ps,
+    /// Up to when its time is accounted for.
+    pub mark: Ps,
+    /// The time of each layer up to then.
+    pub layers: [Ps; LAYERS],
+    /// It went nowhere: a bus error.
+    pub failed: bool,
+}
+
+impl Access {
+    /// An access that begins now.
+    pub fn new(
+        master: Master,
+        node: u16,
+        is_write: bool,
+        address: u64,
+        bytes: u32,
+        now: Ps,
+    ) -> Access {
+        Access {
+            master,
+            node,
+            home: node,
+            is_write,
+            address,
+            bytes,
+            start: now,
+            mark: now,
+            layers: [0; LAYERS],
+            failed: false,
+        }
+    }
+
+    /// All time up to `now` that is not accounted for was this layer's.
+    #[inline]
+    pub fn charge(&mut self, layer: Layer, now: Ps) {
+        self.layers[layer as usize] += now - self.mark;
+        self.mark = now;
+    }
+}

@@ -1,0 +1,381 @@
+//! Nodes and the links between them: what happens when.
+
+use std::collections::VecDeque;
+
+use rackmem_rmc::amt::{Amt, SlotId, Target};
+use rackmem_rmc::imt::Imt;
+
+use super::lane::{self, End, Frame};
+use super::memory::Memory;
+use super::node::{CARD_BASE, CARD_BYTES, Call, Control, Core, Node};
+use super::packet::{Access, Channel, Layer, Master, Packet};
+use super::time::{Agenda, Ps, ps};
+use super::transaction::{self, Transactions};
+use crate::engine::{Random, Slab};
+use crate::machine::Machine;
+use crate::machine::spec::{ExtensionSpec, LinkTopology, NicSpec, SocSpec};
+
+/// What is going to happen.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// A packet is seen by routing.
+    Packed { node: u16, packet: Packet },
+    /// A link may have something to send.
+    Serve { node: u16, port: u8 },
+    /// A frame arrives at an end.
+    Arrive { node: u16, port: u8, frame: Frame },
+    /// The timer of a virtual channel.
+    Timer { node: u16, port: u8, vc: u8 },
+    /// A packet has passed the link layer.
+    Deliver { node: u16, port: u8, packet: Packet, physical: Ps },
+    /// A packet is on the on-chip interconnect.
+    Unpacked { node: u16, port: u8, packet: Packet },
+    /// An access is at the on-chip interconnect of its home.
+    Home { access: u32 },
+    /// Memory wants to be looked at.
+    Memory { node: u16 },
+    /// Memory or a device has done what was asked.
+    Served { access: u32 },
+    /// An access is done where it was asked for.
+    Finished { access: u32 },
+    /// A core has done its operation.
+    Core { node: u16, core: u16 },
+    /// An access leaves a core.
+    Leave { access: u32 },
+    /// A card has sent a frame.
+    CardSent { node: u16 },
+    /// A frame arrives at a card.
+    CardReceives { node: u16, bytes: u32, tag: u32 },
+    /// The card's time after its last frame is over, if that was number `after`.
+    CardTimer { node: u16, line: u8, after: u64 },
+    /// A frame is at the other end of the network.
+    AtPeer { bytes: u32, tag: u32 },
+    /// Something that a workload has planned.
+    Later { call: Call },
+}
+
+/// What a workload is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Upcall {
+    /// A core has come to a call.
+    Called {
+        /// Its node.
+        node: u16,
+        /// Which core.
+        core: u16,
+        /// The call.
+        call: Call,
+    },
+    /// An interrupt line has changed.
+    Interrupt {
+        /// The node that is interrupted.
+        node: u16,
+        /// Which line.
+        line: u8,
+        /// Whether it is asserted now.
+        asserted: bool,
+    },
+    /// A frame is at the other end of the network.
+    AtPeer {
+        /// Bytes of its IP packet.
+        bytes: u32,
+        /// Its name.
+        tag: u32,
+    },
+    /// What it planned.
+    Later {
+        /// As it was planned.
+        call: Call,
+    },
+    /// An access of a core is done; what it was and how long its layers took.
+    Loaded {
+        /// Which core.
+        core: u16,
+        /// The access.
+        access: Access,
+    },
+    /// A read or write of the queue pair channel is done.
+    Qpair {
+        /// Its name.
+        operation: u32,
+        /// The access.
+        access: Access,
+    },
+    /// The FIFO for messages of a node has room again.
+    Room {
+        /// Which node.
+        node: u16,
+    },
+    /// A packet of a queue pair has come; it keeps its room at the link until it is taken.
+    Message {
+        /// Where.
+        node: u16,
+        /// The link that it came from.
+        port: u8,
+        /// The packet.
+        packet: Packet,
+    },
+}
+
+/// Nodes and links.
+#[derive(Debug)]
+pub struct Platform {
+    pub(super) agenda: Agenda<Event>,
+    pub(super) extension: ExtensionSpec,
+    pub(super) soc: SocSpec,
+    pub(super) nic: NicSpec,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    pub(super) accesses: Slab<Access>,
+    pub(super) times: transaction::Times,
+    pub(super) lanes: lane::Times,
+    pub(super) upcalls: VecDeque<Upcall>,
+    pub(super) done: Vec<(u32, Ps)>,
+    /// Events so far.
+    pub events: u64,
+}
+
+impl Platform {
+    /// As a machine has it.
+    pub fn new(machine: &Machine) -> Platform {
+        let spec = &machine.extension;
+        let lanes = lane::Times::new(spec);
+        let times = transaction::Times::new(spec, lanes.clock);
+        let nodes = (0..spec.nodes).map(|node| build(machine, node, times)).collect();
+        let mut platform = Platform {
+            agenda: Agenda::default(),
+            extension: spec.clone(),
+            soc: machine.soc.clone(),
+            nic: machine.nic.clone(),
+            nodes,
+            accesses: Slab::default(),
+            times,
+            lanes,
+            upcalls: VecDeque::new(),
+            done: Vec::new(),
+            events: 0,
+        };
+        for node in 0..spec.nodes {
+            for port in 0..platform.nodes[usize::from(node)].ends.len() {
+                platform.agenda.at(0, Event::Serve { node, port: port as u8 });
+            }
+        }
+        platform
+    }
+
+    /// The time.
+    pub fn now(&self) -> Ps {
+        self.agenda.now()
+    }
+
+    /// Lets time go by until the workload has to be told something; `None` if nothing will ever happen
+    /// again.
+    pub fn next_upcall(&mut self) -> Option<Upcall> {
+        loop {
+            if let Some(upcall) = self.upcalls.pop_front() {
+                return Some(upcall);
+            }
+            let event = self.agenda.pop()?;
+            self.events += 1;
+            self.happen(event);
+        }
+    }
+
+    /// Tells the workload so after some time.
+    pub fn later(&mut self, delay: Ps, call: Call) {
+        self.agenda.at(self.now() + delay, Event::Later { call });
+    }
+
+    /// A node borrows a block of another one's addresses, in the steps of DEOI §III; its address here.
+    ///
+    /// # Errors
+    /// The table or the window is full.
+    pub fn borrow(&mut self, node: u16, of: Target, bytes: u64) -> Result<(SlotId, u64), String> {
+        let amt = &mut self.nodes[usize::from(node)].amt;
+        let borrow = |amt: &mut Amt| {
+            let id = amt.reserve(bytes, 4096)?;
+            amt.ask(id)?;
+            amt.grant(id, of)?;
+            Ok(id)
+        };
+        let id = borrow(amt).map_err(|refused: rackmem_rmc::amt::Refused| refused.to_string())?;
+        let base = amt.get(id).map(|slot| slot.base);
+        Ok((id, base.ok_or("a slot that was granted is in use")?))
+    }
+
+    /// Whether the FIFO of a channel takes another packet.
+    pub fn has_room(&self, node: u16, channel: Channel) -> bool {
+        self.nodes[usize::from(node)].transactions.has_room(channel.index())
+    }
+
+    /// Changes the routing table of a node (TSM §4.2, by its control centre).
+    pub fn route(&mut self, node: u16, destination: u16, port: Option<u8>) {
+        self.nodes[usize::from(node)].routes[usize::from(destination)] = port;
+    }
+
+    /// An access begins at a node's on-chip interconnect. Its number.
+    pub fn access(&mut self, access: Access) -> u32 {
+        let id = self.accesses.put(access);
+        self.leave(id);
+        id
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Packed { node, packet } => self.packed(node, packet),
+            Event::Serve { node, port } => {
+                self.nodes[usize::from(node)].ends[usize::from(port)].look_at = None;
+                self.serve(node, port);
+            }
+            Event::Arrive { node, port, frame } => self.arrive(node, port, frame),
+            Event::Timer { node, port, vc } => self.timer(node, port, vc),
+            Event::Deliver { node, port, packet, physical } => {
+                self.deliver(node, port, packet, physical);
+            }
+            Event::Unpacked { node, port, packet } => self.unpacked(node, port, packet),
+            Event::Leave { access } => self.leave(access),
+            Event::Home { access } => self.home(access),
+            Event::Memory { node } => self.look(node),
+            Event::Served { access } => self.served(access),
+            Event::Finished { access } => self.finished(access),
+            Event::Core { node, core } => self.core_done(node, core),
+            Event::CardSent { node } => self.card_sent(node),
+            Event::CardReceives { node, bytes, tag } => self.card_receives(node, bytes, tag),
+            Event::CardTimer { node, line, after } => self.card_timer(node, line, after),
+            Event::AtPeer { bytes, tag } => self.upcalls.push_back(Upcall::AtPeer { bytes, tag }),
+            Event::Later { call } => self.upcalls.push_back(Upcall::Later { call }),
+        }
+    }
+
+    /// An access is at the on-chip interconnect of the node that asks: where does it go?
+    fn leave(&mut self, id: u32) {
+        let now = self.now();
+        let decode = self.times.oci.cycles(self.extension.oci_cycles);
+        let access = self.accesses.get_mut(id);
+        let node = &mut self.nodes[usize::from(access.node)];
+        if !node.amt.covers(access.address) {
+            access.home = access.node;
+            self.agenda.at(now + decode, Event::Home { access: id });
+            return;
+        }
+        match node.amt.lookup(access.address, access.bytes.into()) {
+            Ok(Target { destination, address }) => {
+                (access.home, access.address) = (destination, address);
+                access.charge(Layer::Software, now);
+                self.request(id);
+            }
+            Err(_) => {
+                node.control.unmapped += 1;
+                access.failed = true;
+                self.agenda.at(now + decode, Event::Finished { access: id });
+            }
+        }
+    }
+
+    /// An access is at its home.
+    fn home(&mut self, id: u32) {
+        let now = self.now();
+        let Access { home, address, bytes, is_write, .. } = *self.accesses.get(id);
+        if (CARD_BASE..CARD_BASE + CARD_BYTES).contains(&address) {
+            if is_write {
+                self.card_told(home, address - CARD_BASE);
+            }
+            self.agenda.at(now + ps(self.soc.register_ns), Event::Served { access: id });
+            return;
+        }
+        let memory = &mut self.nodes[usize::from(home)].memory;
+        memory.access(now, id, address, bytes, is_write, &mut self.done);
+        self.settle(home);
+    }
+
+    fn look(&mut self, node: u16) {
+        let now = self.now();
+        self.nodes[usize::from(node)].memory.go_on(now, &mut self.done);
+        self.settle(node);
+    }
+
+    /// Plans the ends of accesses that memory knows, and its next command.
+    fn settle(&mut self, node: u16) {
+        let now = self.now();
+        for (access, at) in self.done.drain(..) {
+            self.agenda.at(at.max(now), Event::Served { access });
+        }
+        if let Some(at) = self.nodes[usize::from(node)].memory.look(now) {
+            self.agenda.at(at, Event::Memory { node });
+        }
+    }
+
+    /// Memory or device of the home has answered.
+    fn served(&mut self, id: u32) {
+        let at = self.now() + self.times.oci.cycles(self.extension.oci_cycles);
+        let access = self.accesses.get(id);
+        if access.home == access.node {
+            self.agenda.at(at, Event::Finished { access: id });
+        } else {
+            self.respond(id);
+        }
+    }
+
+    /// An access is done where it was asked for.
+    fn finished(&mut self, id: u32) {
+        let now = self.now();
+        let mut access = self.accesses.take(id);
+        let layer = if access.home == access.node { Layer::Memory } else { Layer::Master };
+        access.charge(layer, now);
+        match access.master {
+            Master::Core(core) => {
+                let back = ps(self.soc.port_ns / 2.0);
+                access.charge(Layer::Software, now);
+                access.mark += back;
+                access.layers[Layer::Software as usize] += back;
+                self.agenda.at(now + back, Event::Core { node: access.node, core });
+                self.upcalls.push_back(Upcall::Loaded { core, access });
+            }
+            Master::Qpair(operation) => {
+                self.upcalls.push_back(Upcall::Qpair { operation, access });
+            }
+            _ => self.card_finished(access),
+        }
+    }
+}
+
+/// A node, and its ends of links.
+fn build(machine: &Machine, number: u16, times: transaction::Times) -> Node {
+    let spec = &machine.extension;
+    let neighbours: Vec<u16> = (0..spec.nodes)
+        .filter(|&other| match spec.topology {
+            LinkTopology::Full => other != number,
+            LinkTopology::Chain => other.abs_diff(number) == 1,
+        })
+        .collect();
+    let towards = |from: u16, to: u16| -> Option<u8> {
+        match spec.topology {
+            _ if to == from => None,
+            LinkTopology::Full if to < from => Some(to as u8),
+            LinkTopology::Full => Some(to as u8 - 1),
+            // The link to the one before is the first one, except of the first node.
+            LinkTopology::Chain if to < from => Some(0),
+            LinkTopology::Chain => Some(u8::from(from > 0)),
+        }
+    };
+    let end = |&peer: &u16| {
+        let random = Random::new(machine.seed, u64::from(number) << 16 | u64::from(peer) | 1 << 40);
+        End::new(spec, (peer, towards(peer, number).unwrap_or_default()), random)
+    };
+    Node {
+        amt: Amt::new(spec.amt_slots, spec.lva_base_bytes, spec.lva_bytes),
+        imt: Imt::default(),
+        transactions: Transactions::new(spec, times),
+        routes: (0..spec.nodes).map(|to| towards(number, to)).collect(),
+        forward: vec![VecDeque::new(); neighbours.len()],
+        ends: neighbours.iter().map(end).collect(),
+        served: 0,
+        held: VecDeque::new(),
+        memory: Memory::new(&machine.dram),
+        cores: vec![Core::default(); usize::from(machine.soc.cores)],
+        nic: None,
+        control: Control::default(),
+        addresses_ahead: 0,
+        turn: 0,
+    }
+}

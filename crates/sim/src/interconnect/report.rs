@@ -1,0 +1,95 @@
+//! What a run of nodes with an extended interconnect found out, besides what all reports have.
+
+use rackmem_rmc::amt::State;
+use serde::Serialize;
+
+use super::packet::LAYERS;
+use super::platform::Platform;
+use crate::report::Stats;
+
+/// What was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ExtensionReport {
+    /// Mean latency: of a read, or of a message one way (half a round trip).
+    pub latency_ns: Option<f64>,
+    /// The shortest read.
+    pub least_latency_ns: Option<f64>,
+    /// The longest read.
+    pub most_latency_ns: Option<f64>,
+    /// Reads: where the time went, in the order of [`super::packet::LAYER_NAMES`]; their sum is the
+    /// latency.
+    pub layers_ns: Option<[f64; LAYERS]>,
+    /// Queue pairs: the library's part of the latency.
+    pub software_ns: Option<f64>,
+    /// Queue pairs: what cores of both ends work for a message.
+    pub core_ns: Option<f64>,
+    /// Bandwidth of the data of messages.
+    pub mbps: Option<f64>,
+    /// Share of its time in which each core of the first node was busy.
+    pub core_utilisation: Vec<f64>,
+    /// Reads that ended with a bus error.
+    pub failed: u64,
+    /// A key-value cache.
+    pub key_value: Option<KeyValueReport>,
+}
+
+/// A key-value cache.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct KeyValueReport {
+    /// Requests for items, after the warm-up.
+    pub gets_per_second: f64,
+    /// The same by interval.
+    pub per_second: Vec<f64>,
+    /// Share of them that the cache had.
+    pub hit_ratio: f64,
+    /// Items that were dropped, for each request.
+    pub evictions_per_get: f64,
+    /// When the memory was full, as a share of the measured requests; `None` if it never was.
+    pub full_at: Option<f64>,
+    /// A read of local memory, as measured on this machine.
+    pub local_read_ns: f64,
+    /// A read of borrowed memory, likewise.
+    pub remote_read_ns: f64,
+    /// A request and its answer, likewise, without the server's work on it.
+    pub network_ns: f64,
+}
+
+impl ExtensionReport {
+    /// Adds how busy the cores of a node were.
+    pub fn utilisation(&mut self, platform: &Platform, node: u16) {
+        let time = platform.now().max(1) as f64;
+        let cores = &platform.nodes[usize::from(node)].cores;
+        self.core_utilisation = cores.iter().map(|core| core.busy as f64 / time).collect();
+    }
+}
+
+/// Counters by path of the part.
+pub fn stats(platform: &Platform) -> Stats {
+    let mut stats = Stats::new();
+    for (number, node) in platform.nodes.iter().enumerate() {
+        let mut put = |name: String, value: u64| {
+            stats.insert(format!("node[{number}].{name}"), value as f64);
+        };
+        let used = node.amt.slots().iter().filter(|slot| slot.state != State::Free).count();
+        put("amt.slots".to_owned(), used as u64);
+        put("control.unroutable".to_owned(), node.control.unroutable);
+        put("control.unmapped".to_owned(), node.control.unmapped);
+        put("control.forwarded".to_owned(), node.control.forwarded);
+        put("routing.congested".to_owned(), node.control.congested);
+        put("transaction.held_back".to_owned(), node.transactions.held_back);
+        if let Some(card) = &node.nic {
+            put("nic.interrupts".to_owned(), card.interrupts);
+        }
+        for (port, end) in node.ends.iter().enumerate() {
+            let counts = &end.counts;
+            put(format!("link[{port}].data_frames"), counts.data);
+            put(format!("link[{port}].control_frames"), counts.control);
+            put(format!("link[{port}].lost"), counts.lost);
+            put(format!("link[{port}].damaged"), counts.damaged);
+            put(format!("link[{port}].dropped"), counts.dropped);
+            put(format!("link[{port}].bytes"), counts.bytes);
+            put(format!("link[{port}].busy_ns"), counts.busy / 1000);
+        }
+    }
+    stats
+}

@@ -1,0 +1,118 @@
+//! Messages to and fro through a card: NetPIPE (DEOI §IV-B), whose latency is half a round trip.
+
+use super::Workload;
+use super::stack::{RECEIVED_DONE, RECEIVED_READ, SENT_DONE, SENT_READ, Stack, USER};
+use crate::interconnect::nic::CardFrame;
+use crate::interconnect::node::{Call, Op};
+use crate::interconnect::platform::{Platform, Upcall};
+use crate::interconnect::report::ExtensionReport;
+use crate::interconnect::time::Ps;
+use crate::machine::Machine;
+use crate::machine::spec::ExperimentSpec;
+
+/// The core whose thread answers: the other one is interrupted.
+const CORE: u16 = 1;
+/// The stack has made the packet of the answer.
+const MADE: u8 = 0;
+
+/// To and fro.
+#[derive(Debug)]
+pub struct PingPong {
+    stack: Stack,
+    spec: ExperimentSpec,
+    core: u16,
+    rounds: u64,
+    begin: Ps,
+    end: Ps,
+}
+
+impl PingPong {
+    /// Of a machine.
+    pub fn new(machine: &Machine) -> PingPong {
+        PingPong {
+            stack: Stack::new(machine),
+            spec: machine.experiment.clone(),
+            core: CORE.min(machine.soc.cores - 1),
+            rounds: 0,
+            begin: 0,
+            end: 0,
+        }
+    }
+
+    fn frame(&self) -> CardFrame {
+        CardFrame { bytes: self.spec.message_bytes + self.stack.nic.header_bytes, tag: 0 }
+    }
+
+    /// The other end sends the next message.
+    fn ask(&mut self, platform: &mut Platform) {
+        let at = platform.now() + self.stack.peer();
+        let frame = self.frame();
+        self.stack.arrive_from_peer(platform, at, frame);
+    }
+
+    fn called(&mut self, platform: &mut Platform, what: u8) {
+        match what {
+            MADE => {
+                let frame = self.frame();
+                let tell = self.stack.post(platform, frame);
+                platform.thread(USER, self.core, [tell]);
+            }
+            SENT_READ => self.stack.sent_read(platform),
+            SENT_DONE => self.stack.sent_done(platform),
+            RECEIVED_READ => self.stack.received_read(platform),
+            RECEIVED_DONE => {
+                self.stack.received_done(platform);
+                if std::mem::take(&mut self.stack.taken).is_empty() {
+                    return;
+                }
+                let copy = self.stack.call(self.spec.message_bytes);
+                let send = self.stack.work(self.stack.nic.send_ns);
+                let made = Op::Call(Call { what: MADE, argument: 0 });
+                platform.thread(USER, self.core, [self.stack.wake(), copy, copy, send, made]);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Workload for PingPong {
+    fn start(&mut self, platform: &mut Platform) -> Result<(), String> {
+        let most = self.stack.segment();
+        if self.spec.message_bytes > most {
+            return Err(format!(
+                "experiment.message_bytes: is {}, must be at most {most}, the data of one packet",
+                self.spec.message_bytes
+            ));
+        }
+        self.stack.start(platform)?;
+        self.ask(platform);
+        Ok(())
+    }
+
+    fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> bool {
+        match upcall {
+            Upcall::Called { call, .. } => self.called(platform, call.what),
+            Upcall::Interrupt { line, asserted, .. } => {
+                self.stack.interrupt(platform, line, asserted);
+            }
+            Upcall::AtPeer { .. } => {
+                self.rounds += 1;
+                self.end = platform.now();
+                if self.rounds <= self.spec.warm_up {
+                    self.begin = self.end;
+                }
+                self.ask(platform);
+            }
+            _ => {}
+        }
+        self.rounds >= self.spec.warm_up + self.spec.count
+    }
+
+    fn report(&self, platform: &Platform, report: &mut ExtensionReport) {
+        let rounds = (self.rounds - self.spec.warm_up).max(1) as f64;
+        let latency_ns = (self.end - self.begin) as f64 / 1000.0 / rounds / 2.0;
+        report.latency_ns = Some(latency_ns);
+        report.mbps = Some(f64::from(self.spec.message_bytes) * 8000.0 / latency_ns);
+        report.utilisation(platform, USER);
+    }
+}

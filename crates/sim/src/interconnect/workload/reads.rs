@@ -1,0 +1,105 @@
+//! Random reads of lines by one core, each after the other: latency, and the layers that it is made of
+//! (DEOI §IV-A).
+
+use rackmem_rmc::amt::Target;
+
+use super::Workload;
+use crate::engine::Random;
+use crate::interconnect::node::{Call, Op};
+use crate::interconnect::packet::{LAYERS, Layer};
+use crate::interconnect::platform::{Platform, Upcall};
+use crate::interconnect::report::ExtensionReport;
+use crate::interconnect::time::Ps;
+use crate::machine::Machine;
+use crate::machine::spec::{ExperimentSpec, Place};
+
+/// The read that is next.
+const NEXT: Call = Call { what: 0, argument: 0 };
+
+/// The node that reads, and the one that lends.
+const READER: u16 = 0;
+const LENDER: u16 = 1;
+
+/// Random reads.
+#[derive(Debug)]
+pub struct Reads {
+    spec: ExperimentSpec,
+    line_bytes: u32,
+    loop_cycles: u32,
+    base: u64,
+    random: Random,
+    done: u64,
+    failed: u64,
+    layers: [Ps; LAYERS],
+    total: Ps,
+    least: Ps,
+    most: Ps,
+}
+
+impl Reads {
+    /// Of a machine.
+    pub fn new(machine: &Machine) -> Reads {
+        Reads {
+            spec: machine.experiment.clone(),
+            line_bytes: machine.soc.line_bytes,
+            loop_cycles: machine.soc.loop_cycles,
+            base: 0,
+            random: Random::new(machine.seed, 1),
+            done: 0,
+            failed: 0,
+            layers: [0; LAYERS],
+            total: 0,
+            least: Ps::MAX,
+            most: 0,
+        }
+    }
+}
+
+impl Workload for Reads {
+    fn start(&mut self, platform: &mut Platform) -> Result<(), String> {
+        if self.spec.place == Place::Remote {
+            let lent = Target { destination: LENDER, address: 0 };
+            self.base = platform.borrow(READER, lent, self.spec.footprint_bytes)?.1;
+        }
+        platform.thread(READER, 0, [Op::Call(NEXT)]);
+        Ok(())
+    }
+
+    fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> bool {
+        match upcall {
+            Upcall::Called { .. } => {
+                let lines = self.spec.footprint_bytes / u64::from(self.line_bytes);
+                let line = self.random.below(lines) * u64::from(self.line_bytes);
+                let work = Op::Work(platform.core_cycles(self.loop_cycles));
+                let load = Op::Load(self.base + line, self.line_bytes);
+                platform.thread(READER, 0, [work, load, Op::Call(NEXT)]);
+            }
+            Upcall::Loaded { access, .. } => {
+                self.done += 1;
+                if self.done > self.spec.warm_up {
+                    let work = platform.core_cycles(self.loop_cycles);
+                    let time = access.mark - access.start + work;
+                    self.total += time;
+                    (self.least, self.most) = (self.least.min(time), self.most.max(time));
+                    self.failed += u64::from(access.failed);
+                    for (sum, layer) in self.layers.iter_mut().zip(access.layers) {
+                        *sum += layer;
+                    }
+                    self.layers[Layer::Software as usize] += work;
+                }
+            }
+            _ => {}
+        }
+        self.done >= self.spec.warm_up + self.spec.count
+    }
+
+    fn report(&self, _: &Platform, report: &mut ExtensionReport) {
+        let count = (self.done - self.spec.warm_up).max(1) as f64;
+        let ns = |ps: Ps| ps as f64 / 1000.0;
+        report.latency_ns = Some(ns(self.total) / count);
+        report.least_latency_ns = Some(ns(self.least));
+        report.most_latency_ns = Some(ns(self.most));
+        report.layers_ns = Some(self.layers.map(|layer| ns(layer) / count));
+        report.failed = self.failed;
+    }
+}

@@ -1,0 +1,204 @@
+//! Driver and network stack of a node that uses a card, its own or its neighbour's: what is common to all
+//! experiments with one.
+//!
+//! The driver is that of the card that the paper used, Linux' for the AXI Ethernet: a register write for
+//! each packet that is sent; for each interrupt a read of the status, the write that takes it back, and
+//! for received frames a write that gives buffers back.
+
+use rackmem_rmc::amt::Target;
+
+use crate::interconnect::nic::{
+    CardFrame, Nic, RECEIVE_STATUS, RECEIVE_TAIL, RECEIVED, SEND_STATUS, SEND_TAIL, SENT,
+};
+use crate::interconnect::node::{CARD_BASE, CARD_BYTES, Call, Op};
+use crate::interconnect::platform::Platform;
+use crate::interconnect::time::{Ps, ps};
+use crate::machine::Machine;
+use crate::machine::spec::{NicSpec, Place, SocSpec};
+
+/// The node that uses the card.
+pub const USER: u16 = 0;
+
+/// The core that is interrupted.
+const INTERRUPTED: u16 = 0;
+
+/// Frames without data.
+pub const ACK: u32 = 1 << 31;
+
+/// Memory of rings and buffers.
+const BUFFERS_BYTES: u64 = 1 << 20;
+
+/// Handler: the status of sent frames has been read.
+pub const SENT_READ: u8 = 100;
+/// Handler: and taken back.
+pub const SENT_DONE: u8 = 101;
+/// Handler: the status of received frames has been read.
+pub const RECEIVED_READ: u8 = 102;
+/// Handler: and taken back; what has come is with the stack.
+pub const RECEIVED_DONE: u8 = 103;
+
+/// The stack.
+#[derive(Debug)]
+pub struct Stack {
+    /// The card's parameters.
+    pub nic: NicSpec,
+    soc: SocSpec,
+    place: Place,
+    /// The node that has the card.
+    pub card: u16,
+    /// Where its registers are for the user.
+    registers: u64,
+    /// Frames that were taken from the card and go through the stack.
+    pub taken: Vec<CardFrame>,
+    reclaimed: u32,
+    /// Descriptors in use.
+    pub in_ring: u32,
+    handling: [bool; 2],
+    /// The level of each line, as the user knows it.
+    asserted: [bool; 2],
+    /// The network from the other end, when it is free.
+    peer_free: Ps,
+}
+
+impl Stack {
+    /// Of a machine.
+    pub fn new(machine: &Machine) -> Stack {
+        let place = machine.experiment.place;
+        Stack {
+            nic: machine.nic.clone(),
+            soc: machine.soc.clone(),
+            place,
+            card: if place == Place::Remote { USER + 1 } else { USER },
+            registers: CARD_BASE,
+            taken: Vec::new(),
+            reclaimed: 0,
+            in_ring: 0,
+            handling: [false; 2],
+            asserted: [false; 2],
+            peer_free: 0,
+        }
+    }
+
+    /// Borrows the card, if it is the neighbour's: its registers for the user, the user's memory for the
+    /// card, and its interrupts (DEOI §III).
+    pub fn start(&mut self, platform: &mut Platform) -> Result<(), String> {
+        let mut base = 0;
+        if self.place == Place::Remote {
+            let card = Target { destination: self.card, address: CARD_BASE };
+            self.registers = platform.borrow(USER, card, CARD_BYTES)?.1;
+            let memory = Target { destination: USER, address: 0 };
+            base = platform.borrow(self.card, memory, BUFFERS_BYTES)?.1;
+            let node = &mut platform.nodes[usize::from(self.card)];
+            (0..2).for_each(|line| node.imt.map(line, Some(USER)));
+        }
+        platform.nodes[usize::from(self.card)].nic = Some(Nic::new(USER, base));
+        Ok(())
+    }
+
+    /// Data of a full packet.
+    pub fn segment(&self) -> u32 {
+        self.nic.mtu - self.nic.header_bytes
+    }
+
+    /// A system call that copies so many bytes.
+    pub fn call(&self, bytes: u32) -> Op {
+        Op::Work(ps(self.soc.call_ns + self.soc.copy_ns_per_kb * f64::from(bytes) / 1024.0))
+    }
+
+    /// A thread that waited goes on.
+    pub fn wake(&self) -> Op {
+        Op::Work(ps(self.soc.wake_ns))
+    }
+
+    /// Work of the stack.
+    pub fn work(&self, ns: f64) -> Op {
+        Op::Work(ps(ns))
+    }
+
+    /// A frame has got a descriptor: the store that tells the card.
+    pub fn post(&mut self, platform: &mut Platform, frame: CardFrame) -> Op {
+        self.in_ring += 1;
+        let node = &mut platform.nodes[usize::from(self.card)];
+        if let Some(card) = node.nic.as_mut() {
+            card.post(frame);
+        }
+        Op::Store(self.registers + SEND_TAIL, 4)
+    }
+
+    /// An interrupt: the handler reads the status.
+    pub fn interrupt(&mut self, platform: &mut Platform, line: u8, asserted: bool) {
+        self.asserted[usize::from(line)] = asserted;
+        self.handle(platform, line);
+    }
+
+    /// Begins a handler, unless it is at work or there is no reason.
+    fn handle(&mut self, platform: &mut Platform, line: u8) {
+        let number = usize::from(line);
+        if !self.asserted[number] || std::mem::replace(&mut self.handling[number], true) {
+            return;
+        }
+        let (register, what) = match line {
+            RECEIVED => (RECEIVE_STATUS, RECEIVED_READ),
+            _ => (SEND_STATUS, SENT_READ),
+        };
+        let enter = Op::Work(ps(self.soc.interrupt_ns));
+        let call = Op::Call(Call { what, argument: 0 });
+        platform.handler(USER, INTERRUPTED, [enter, Op::Load(self.registers + register, 4), call]);
+    }
+
+    /// Sent frames are taken from the ring.
+    pub fn sent_read(&mut self, platform: &mut Platform) {
+        let node = &mut platform.nodes[usize::from(self.card)];
+        self.reclaimed = node.nic.as_mut().map_or(0, |card| std::mem::take(&mut card.sent));
+        let work = self.work(self.nic.reclaim_ns * f64::from(self.reclaimed));
+        let done = Op::Call(Call { what: SENT_DONE, argument: 0 });
+        let back = Op::Store(self.registers + SEND_STATUS, 4);
+        platform.handler(USER, INTERRUPTED, [work, back, done]);
+    }
+
+    /// And their descriptors are free.
+    pub fn sent_done(&mut self, platform: &mut Platform) {
+        self.in_ring -= self.reclaimed;
+        self.handling[usize::from(SENT)] = false;
+        self.handle(platform, SENT);
+    }
+
+    /// Received frames go through the stack; `more` is what has to be done because of them.
+    pub fn received_read(&mut self, platform: &mut Platform) {
+        let node = &mut platform.nodes[usize::from(self.card)];
+        if let Some(card) = node.nic.as_mut() {
+            self.taken.extend(card.received.drain(..));
+        }
+        let acks = self.taken.iter().filter(|frame| frame.tag & ACK != 0).count() as f64;
+        let data = self.taken.len() as f64 - acks;
+        let work = self.work(self.nic.receive_ns * data + self.nic.ack_ns * acks);
+        let done = Op::Call(Call { what: RECEIVED_DONE, argument: 0 });
+        let back = Op::Store(self.registers + RECEIVE_STATUS, 4);
+        let buffers = Op::Store(self.registers + RECEIVE_TAIL, 4);
+        platform.handler(USER, INTERRUPTED, [work, back, buffers, done]);
+    }
+
+    /// They are with the stack.
+    pub fn received_done(&mut self, platform: &mut Platform) {
+        self.handling[usize::from(RECEIVED)] = false;
+        self.handle(platform, RECEIVED);
+    }
+
+    /// Work for the interrupted core, before its threads.
+    pub fn urgent(&self, platform: &mut Platform, ops: impl IntoIterator<Item = Op>) {
+        platform.handler(USER, INTERRUPTED, ops);
+    }
+
+    /// The other end sends a frame, not before `at`.
+    pub fn arrive_from_peer(&mut self, platform: &mut Platform, at: Ps, frame: CardFrame) {
+        let start = at.max(self.peer_free);
+        self.peer_free = start + platform.wire_time(frame.bytes);
+        let arrives = self.peer_free + platform.beyond(frame.bytes);
+        platform.to_card(arrives, self.card, frame);
+    }
+
+    /// What the other end takes for something.
+    pub fn peer(&self) -> Ps {
+        ps(self.nic.peer_ns)
+    }
+}

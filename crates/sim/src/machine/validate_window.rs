@@ -1,0 +1,81 @@
+//! Which machines with borrowed memory can be built.
+
+use super::spec::{Completion, Machine, NocTopology, Placement};
+use super::validate::{Checked, at_least, not_negative, require};
+
+/// Most lines that a prefetcher fetches ahead.
+const MAX_DEGREE: u32 = 64;
+
+/// Most reads at the same time.
+const MAX_OUTSTANDING: u32 = 4096;
+
+/// Most descriptors of a ring: its page.
+const MAX_DESCRIPTORS: u32 = 1 << 16;
+
+/// Memory is lent in pages.
+const PAGE_BYTES: u64 = 1 << 16;
+
+/// Checks what borrows.
+pub(super) fn window(machine: &Machine) -> Checked {
+    prefetch(machine)?;
+    if machine.ni.placement != Placement::Window {
+        return Ok(());
+    }
+    let window = &machine.window;
+    let crossbar = machine.noc.topology == NocTopology::Crossbar;
+    require(crossbar && machine.tiles.rows == 1, "ni.placement", || {
+        "is \"window\", which needs noc.topology = \"crossbar\" and tiles.rows = 1".to_owned()
+    })?;
+    require(machine.ni.completion == Completion::Acknowledged, "ni.completion", || {
+        "is \"posted\", must be \"acknowledged\": cores wait for stores that go through".to_owned()
+    })?;
+    let lent = window.lent_bytes;
+    require(lent > 0 && lent.is_multiple_of(PAGE_BYTES), "window.lent_bytes", || {
+        format!("is {lent}, must be a multiple of {PAGE_BYTES}, and not 0")
+    })?;
+    require(lent < machine.memory.size_bytes, "window.lent_bytes", || {
+        format!("is {lent}, must be less than memory.size_bytes, which it is the end of")
+    })?;
+    for (key, value) in [
+        ("window.outstanding", window.outstanding),
+        ("window.combining_buffers", window.combining_buffers),
+        ("window.accesses", window.accesses),
+        ("window.link_lanes", window.link_lanes),
+    ] {
+        at_least(key, value.into(), 1)?;
+    }
+    require(window.outstanding <= MAX_OUTSTANDING, "window.outstanding", || {
+        format!("is {}, must be at most {MAX_OUTSTANDING}", window.outstanding)
+    })?;
+    require(window.link_bits_per_ten <= 10, "window.link_bits_per_ten", || {
+        format!("is {}, must be at most 10", window.link_bits_per_ten)
+    })?;
+    for (key, value) in [
+        ("window.max_payload_bytes", window.max_payload_bytes),
+        ("window.max_read_bytes", window.max_read_bytes),
+    ] {
+        require(value.is_power_of_two() && (64..=4096).contains(&value), key, || {
+            format!("is {value}, must be a power of two from 64 to 4096, as PCIe has it")
+        })?;
+    }
+    let ring = window.dma_descriptors;
+    require(ring % 4 == 0 && ring <= MAX_DESCRIPTORS, "window.dma_descriptors", || {
+        format!("is {ring}, must be a multiple of 4, at most {MAX_DESCRIPTORS}; 0 for no engine")
+    })?;
+    not_negative("window.root_ns", window.root_ns)?;
+    not_negative("window.link_gtps", window.link_gtps)?;
+    not_negative("window.dma_setup_ns", window.dma_setup_ns)
+}
+
+fn prefetch(machine: &Machine) -> Checked {
+    let prefetch = &machine.prefetch;
+    for (key, value) in [
+        ("prefetch.local_degree", prefetch.local_degree),
+        ("prefetch.remote_degree", prefetch.remote_degree),
+    ] {
+        require(value <= MAX_DEGREE, key, || format!("is {value}, must be at most {MAX_DEGREE}"))?;
+    }
+    require(prefetch.streams == 0 || machine.llc_banks() == 1, "prefetch.streams", || {
+        "must be 0 with more than one bank: a bank sees a part of each stream only".to_owned()
+    })
+}

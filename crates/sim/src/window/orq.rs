@@ -1,0 +1,68 @@
+//! The outstanding request queue: how many reads of lines may be under way (TSM §5, TS-09, TS-10). With
+//! one entry, reads are serial, as a root complex has them.
+
+use std::collections::VecDeque;
+
+use crate::engine::{Cycle, Slab};
+
+/// A read of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The line.
+    pub line: u64,
+    /// When it was asked for.
+    pub at: Cycle,
+}
+
+/// The queue.
+#[derive(Clone, Debug)]
+pub struct Orq {
+    capacity: usize,
+    under_way: Slab<Asked>,
+    /// Misses that wait for an entry, in order.
+    waiting: VecDeque<Asked>,
+    most: usize,
+}
+
+impl Orq {
+    /// A queue of so many entries.
+    pub fn new(capacity: usize) -> Orq {
+        Orq { capacity, under_way: Slab::default(), waiting: VecDeque::new(), most: 0 }
+    }
+
+    /// A line is asked for.
+    pub fn ask(&mut self, line: u64, at: Cycle) {
+        self.waiting.push_back(Asked { line, at });
+    }
+
+    /// The next read that may leave: its tag and its line.
+    pub fn issue(&mut self) -> Option<(u32, u64)> {
+        if self.under_way.len() >= self.capacity {
+            return None;
+        }
+        let asked = self.waiting.pop_front()?;
+        let tag = self.under_way.put(asked);
+        self.most = self.most.max(self.under_way.len());
+        Some((tag, asked.line))
+    }
+
+    /// The data of a read have come: its entry is free.
+    pub fn done(&mut self, tag: u32) -> Asked {
+        self.under_way.take(tag)
+    }
+
+    /// Reads under way and waiting.
+    pub fn len(&self) -> usize {
+        self.under_way.len() + self.waiting.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The most that have been under way at the same time.
+    pub const fn most(&self) -> usize {
+        self.most
+    }
+}

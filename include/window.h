@@ -1,0 +1,94 @@
+/*
+ * Borrowed memory on the model (TSM §2.1): memory of another node at addresses of this one. Machines
+ * with ni.placement = "window" have it; programs are executed there by `rackmem sim exec`.
+ *
+ * Node n borrows all that node n + 1 lends, the last one of the first. That is decided before programs
+ * begin, so that each piece of memory has one borrower. It is used by loads and stores. Caches of
+ * borrower and lender are not kept coherent: what the borrower's caches hold may differ from the
+ * lender's memory. So system calls refuse its addresses (EFAULT), but for these functions, unless it is
+ * the heap (window.heap), which nobody else uses.
+ *
+ * Functions return 0 or more, or a negative errno of Linux; -38 (ENOSYS): there is no such device.
+ */
+#ifndef RACKMEM_WINDOW_H
+#define RACKMEM_WINDOW_H
+
+#include <stdint.h>
+
+enum {
+    WINDOW_CALL_BORROW = 0x52414320,
+    WINDOW_CALL_LENT = 0x52414321,
+    WINDOW_CALL_ENGINE = 0x52414322,
+    WINDOW_CALL_COPY = 0x52414323
+};
+
+/* Memory of another node, or for one. */
+typedef struct window_memory {
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t node; /* whose it is */
+} window_memory;
+
+/* The DMA engine. */
+typedef struct window_engine {
+    uint64_t done;        /* address of a word: descriptors that have been carried out so far */
+    uint64_t descriptors; /* for which its ring has room */
+} window_engine;
+
+static inline int64_t window_call_(uint64_t number, uint64_t first, uint64_t second, uint64_t third,
+                                   uint64_t fourth)
+{
+#ifdef __riscv
+    register uint64_t a0 __asm__("a0") = first;
+    register uint64_t a1 __asm__("a1") = second;
+    register uint64_t a2 __asm__("a2") = third;
+    register uint64_t a3 __asm__("a3") = fourth;
+    register uint64_t a7 __asm__("a7") = number;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a1), "r"(a2), "r"(a3), "r"(a7) : "memory");
+    return (int64_t)a0;
+#else
+    (void)number, (void)first, (void)second, (void)third, (void)fourth;
+    return -38;
+#endif
+}
+
+/* Maps what the node borrows. -22 (EINVAL): the heap is borrowed already (window.heap). */
+static inline int64_t window_borrow(window_memory *out)
+{
+    return window_call_(WINDOW_CALL_BORROW, (uint64_t)(uintptr_t)out, 0, 0, 0);
+}
+
+/* Maps what the node lends, of which `node` is not set. */
+static inline int64_t window_lent(window_memory *out)
+{
+    return window_call_(WINDOW_CALL_LENT, (uint64_t)(uintptr_t)out, 0, 0, 0);
+}
+
+/* Gives the DMA engine a ring of descriptors. -19 (ENODEV): the machine has no engine. */
+static inline int64_t window_open_engine(window_engine *out)
+{
+    return window_call_(WINDOW_CALL_ENGINE, (uint64_t)(uintptr_t)out, 0, 0, 0);
+}
+
+/*
+ * Posts a copy: a descriptor for each block, and for each further piece of one where physical pages do
+ * not follow each other. All four are multiples of 64. Returns how many descriptors have been posted so
+ * far: the copy is complete when the engine has done as many. Copies do not wait for each other: one that
+ * reads what another one writes is posted when that is complete. Nor does the engine see what a core has
+ * stored to borrowed memory and caches still hold.
+ *
+ * -11 (EAGAIN): the ring has no room for all of it. -22 (EINVAL), -14 (EFAULT).
+ */
+static inline int64_t window_copy(void *to, const void *from, uint64_t bytes, uint64_t block_bytes)
+{
+    return window_call_(WINDOW_CALL_COPY, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes,
+                        block_bytes);
+}
+
+/* How many descriptors the engine has carried out so far. */
+static inline uint64_t window_done(const window_engine *engine)
+{
+    return __atomic_load_n((const uint64_t *)(uintptr_t)engine->done, __ATOMIC_ACQUIRE);
+}
+
+#endif

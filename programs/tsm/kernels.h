@@ -1,0 +1,24 @@
+/* What is run on local or borrowed memory: access patterns, each a loop over zeroed lines. */
+#ifndef TSM_KERNELS_H
+#define TSM_KERNELS_H
+
+#include <stdint.h>
+
+typedef struct area {
+    volatile uint64_t *words;
+    uint64_t lines;
+} area;
+
+/* How much to do. */
+typedef struct amount {
+    uint64_t accesses;
+    uint64_t reuse; /* how often a block is read before the next one */
+} amount;
+
+/* Does so much; what it has read, so that it is read. */
+typedef uint64_t kernel_run(const area *a, const amount *n);
+
+/* Like those applications of SPEC CPU2000, as far as memory is concerned. */
+kernel_run run_gzip, run_gcc, run_mcf, run_gap;
+
+#endif
