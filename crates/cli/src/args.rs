@@ -51,6 +51,8 @@ Environment:
   RACKMEM_DIR   directory of all racks [default: $XDG_RUNTIME_DIR/rackmem, else
                 /tmp/rackmem-UID]
   RACKMEM_RACK  rack that is meant when --rack is not given [default: \"default\"]
+  RACKMEM_MONITOR, RACKMEM_SECRET
+                where the monitor of lent memory is, and the file with the secret of its network
   NO_COLOR      any value: no colours
 
 Exit status:
@@ -106,6 +108,12 @@ pub enum Command {
             (128 + the number of the signal if one killed it); 127 if there is no such program."
     )]
     Run(RunArgs),
+    /// Run a program whose heap grows into memory that other nodes lend
+    #[command(
+        long_about = crate::commands::borrow::ABOUT,
+        after_long_help = crate::commands::borrow::EXAMPLES
+    )]
+    Borrow(crate::commands::borrow::BorrowArgs),
     /// Watch operations, bytes and errors of every node and queue pair
     #[command(after_long_help = "Examples:\n  \
         rackmem top                  until q or Ctrl-C\n  \
@@ -142,6 +150,29 @@ pub enum Command {
             Exit status: 1 if ranks disagree."
     )]
     Demo(DemoArgs),
+    /// Lend memory of this host
+    #[command(
+        long_about = crate::commands::lend::ABOUT,
+        after_long_help = crate::commands::lend::EXAMPLES
+    )]
+    Lend(crate::commands::lend::LendArgs),
+    /// Show who lends what to whom
+    #[command(after_long_help = "Examples:\n  \
+        rackmem leases\n  \
+        rackmem leases --monitor node0:7000 --secret ~/.rackmem-secret --json")]
+    Leases(crate::commands::leases::LeasesArgs),
+    /// Keep the ledger of lenders and borrowers of several hosts
+    #[command(
+        long_about = crate::commands::monitor::ABOUT,
+        after_long_help = crate::commands::monitor::EXAMPLES
+    )]
+    Monitor(crate::commands::monitor::MonitorArgs),
+    /// Serve borrowed memory as a block device (NBD)
+    #[command(
+        long_about = crate::commands::blk::ABOUT,
+        after_long_help = crate::commands::blk::EXAMPLES
+    )]
+    Blk(crate::commands::blk::BlkArgs),
     /// Simulate a network on chip under synthetic traffic
     #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
     Noc(NocArgs),
@@ -164,6 +195,20 @@ pub enum Command {
         after_long_help = crate::commands::reproduce::EXAMPLES
     )]
     Reproduce(crate::commands::reproduce::ReproduceArgs),
+    /// Lend a network interface to another host, or borrow one
+    #[command(
+        disable_help_subcommand = true, arg_required_else_help = true,
+        long_about = crate::commands::nic::ABOUT,
+        after_long_help = crate::commands::nic::EXAMPLES
+    )]
+    Nic(crate::commands::nic::NicArgs),
+    /// Carry the sockets of programs over queue pairs
+    #[command(
+        disable_help_subcommand = true, arg_required_else_help = true,
+        long_about = crate::commands::sockets::ABOUT,
+        after_long_help = crate::commands::sockets::EXAMPLES
+    )]
+    Sockets(crate::commands::sockets::SocketsArgs),
     /// Print completions for a shell
     #[command(after_long_help = "Examples:\n  \
         rackmem completion bash > ~/.local/share/bash-completion/completions/rackmem\n  \
@@ -250,7 +295,7 @@ pub enum ContextCommand {
     },
 }
 
-fn parse_mode(text: &str) -> Result<u32, String> {
+pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
         _ => Err("expected permissions in octal, such as 0660".to_owned()),

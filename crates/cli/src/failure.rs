@@ -52,3 +52,9 @@ impl From<rackmem::error::Error> for Failure {
         Failure::new(error.to_string())
     }
 }
+
+impl From<rackmem_borrow::Error> for Failure {
+    fn from(error: rackmem_borrow::Error) -> Failure {
+        Failure::new(error.to_string())
+    }
+}

@@ -56,6 +56,11 @@ impl Interrupt {
         self.readable.as_fd()
     }
 
+    /// Ends what waits for a signal, as if one had come.
+    pub fn give_up(&self) {
+        let _ = signal_hook::low_level::raise(SIGTERM);
+    }
+
     /// Fails if a signal has come.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ pub mod failure;
 pub mod host;
 pub mod interrupt;
 pub mod job;
+pub mod loadable;
 pub mod placement;
 pub mod plot;
 pub mod programs;
@@ -40,6 +41,11 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Status(args) => commands::status::run(rack, &args),
         Command::Context(args) => commands::context::run(rack, &args),
         Command::Run(args) => commands::run::run(rack, &args),
+        Command::Blk(args) => commands::blk::run(rack, &args),
+        Command::Borrow(args) => commands::borrow::run(rack, &args),
+        Command::Lend(args) => commands::lend::run(rack, &args),
+        Command::Leases(args) => commands::leases::run(rack, &args),
+        Command::Monitor(args) => commands::monitor::run(rack, &args),
         Command::Top(args) => commands::top::run(rack, &args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
@@ -47,6 +53,8 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Sim(args) => commands::sim::run(&args),
         Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Nic(args) => commands::nic::run(&args),
+        Command::Sockets(args) => commands::sockets::run(&args),
         Command::Completion(args) => commands::manual::completion(&args),
         Command::Man => commands::manual::man(),
         Command::Program(args) => commands::program::run(&args),

@@ -32,7 +32,8 @@ fn unknown_papers_and_parts_are_wrong_usage() {
     for (args, complaint) in [
         (
             &["reproduce", "manycore"][..],
-            "there is no paper 'manycore' here; there are manycore-ni, sonuma, cache-integrated-ni",
+            "there is no paper 'manycore' here; there are manycore-ni, sonuma, cache-integrated-ni, \
+             tsm, deoi",
         ),
         (&["reproduce", "manycore-ni/fig8"], "manycore-ni has no part 'fig8'; there are table1,"),
         (

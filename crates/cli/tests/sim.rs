@@ -8,7 +8,14 @@ use common::Host;
 fn machines_are_listed_and_shown() {
     let host = Host::new();
     let list = host.ok(&["sim", "machines"]);
-    for name in ["manycore-ni ", "manycore-ni-noc-out ", "manycore-ni-numa ", "rack-torus "] {
+    for name in [
+        "manycore-ni ",
+        "manycore-ni-noc-out ",
+        "manycore-ni-numa ",
+        "rack-torus ",
+        "deoi ",
+        "thunder ",
+    ] {
         assert!(list.contains(name), "{list}");
     }
     let shown = host.ok(&["sim", "show", "manycore-ni", "--set", "noc.vcs=4"]);

@@ -42,7 +42,7 @@ pub struct CcArgs {
 }
 
 /// The headers that programs include.
-const HEADERS: [(&str, &str); 19] = [
+const HEADERS: [(&str, &str); 20] = [
     ("rackmem.h", include_str!("../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../include/rackmem/access.h")),
@@ -62,6 +62,7 @@ const HEADERS: [(&str, &str); 19] = [
     ("scratchpad/nilib.h", include_str!("../../../../include/scratchpad/nilib.h")),
     ("scratchpad/scrlib.h", include_str!("../../../../include/scratchpad/scrlib.h")),
     ("scratchpad/syslib.h", include_str!("../../../../include/scratchpad/syslib.h")),
+    ("window.h", include_str!("../../../../include/window.h")),
 ];
 
 /// The library behind them, and what it includes.
@@ -194,6 +195,9 @@ mod tests {
         assert!(!links(&words("--version")));
     }
 
+    /// Needs a kernel with userfaultfd, which the model has not: no header for RISC-V.
+    const HOST_ONLY: &str = "borrow.h";
+
     /// Those that programs include, and the parts that those include.
     #[test]
     fn all_headers_are_there() {
@@ -203,6 +207,9 @@ mod tests {
         for folder in ["", "rackmem", "scratchpad"] {
             for entry in fs::read_dir(sources.join(folder)).unwrap() {
                 let entry = entry.unwrap();
+                if entry.file_name() == HOST_ONLY {
+                    continue;
+                }
                 let place = dir.path().join("include").join(folder).join(entry.file_name());
                 assert!(place.exists(), "{}", place.display());
                 count += usize::from(entry.path().is_file());

@@ -1,17 +1,24 @@
 //! One file per command.
 
 pub mod bench;
+pub mod blk;
+pub mod borrow;
 pub mod cc;
 pub mod context;
 pub mod daemon;
 pub mod demo;
 pub mod down;
+pub mod leases;
+pub mod lend;
 pub mod manual;
+pub mod monitor;
+pub mod nic;
 pub mod noc;
 pub mod program;
 pub mod reproduce;
 pub mod run;
 pub mod sim;
+pub mod sockets;
 pub mod status;
 pub mod top;
 pub mod up;

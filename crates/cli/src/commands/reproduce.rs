@@ -12,7 +12,9 @@ use crate::reproduce::manycore_ni::experiment::Cores;
 use crate::reproduce::outcome::{self, Outcome};
 use crate::reproduce::paper::{Paper, Part};
 use crate::reproduce::results::{Effort, Experiment, Results};
-use crate::reproduce::{cache_integrated_ni, claims, manycore_ni, pool, render, sonuma, write};
+use crate::reproduce::{
+    cache_integrated_ni, claims, deoi, manycore_ni, pool, render, sonuma, tsm, write,
+};
 use crate::size;
 
 /// What `rackmem reproduce --help` says.
@@ -32,7 +34,16 @@ sonuma: the programs remote_read, netpipe and pagerank on the model of the soNUM
 the paper's development platform on the runtime, as far as the cores of this host reach.
 
 cache-integrated-ni: locks, barriers, STREAM, bitonic sort and FFT on the model of the paper's FPGA
-prototype, locks and barriers on that of up to 128 cores, and a test of every mechanism.";
+prototype, locks and barriers on that of up to 128 cores, and a test of every mechanism.
+
+tsm: borrowed memory on models of the paper's simulator and of its PCIe prototype: transfers, write
+policies, outstanding requests, prefetching, atomics and messages; and queue pairs on the model of its
+FPGA prototype. Transfers, outstanding reads, prefetching, the microbenchmarks and queue pairs also on
+the runtime of this host, where only orderings and ratios are judged.
+
+deoi: random reads of a neighbour's memory, its network interface, and a key-value cache in its memory, on
+the model of the paper's prototype. Reads and the cache also on the runtime of this host, with memory
+of a lender there; where userfaultfd is not permitted, the report says so instead.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
@@ -45,7 +56,9 @@ Examples:
 
 Parts: manycore-ni/table1, /table2, /table3, /fig5, /fig6, /fig7, /routing, /fig9, /fig10,
 /ablations; sonuma/interface, /table1, /fig7, /fig8, /table2, /fig9;
-cache-integrated-ni/interface, /table1, /stream, /bitonic, /fft, /locks, /barriers.
+cache-integrated-ni/interface, /table1, /stream, /bitonic, /fft, /locks, /barriers;
+tsm/background, /table2, /orion, /fig5, /comm, /fig8, /fig9, /thunder, /qpair;
+deoi/table1, /fig4, /fig5, /fig7, /fig8, /cost.
 
 Exit status: 0 if all experiments ran, whatever the verdicts are; 1 if one failed.";
 
@@ -109,7 +122,13 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         let part = selection(sonuma, part)?;
         return reproduce(sonuma, part, args, sonuma::setting(args.graph.as_deref())?);
     }
-    let names = [manycore_ni.name, sonuma.name, cache_integrated_ni.name];
+    let names = [
+        manycore_ni.name,
+        sonuma.name,
+        cache_integrated_ni.name,
+        tsm::PAPER.name,
+        deoi::PAPER.name,
+    ];
     if !names.contains(&paper) {
         let message = format!("there is no paper '{paper}' here; there are {}", names.join(", "));
         return Err(Failure::usage(message));
@@ -120,6 +139,14 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
     if paper == cache_integrated_ni.name {
         let part = selection(cache_integrated_ni, part)?;
         return reproduce(cache_integrated_ni, part, args, cache_integrated_ni::setting());
+    }
+    if paper == tsm::PAPER.name {
+        let part = selection(&tsm::PAPER, part)?;
+        return reproduce(&tsm::PAPER, part, args, tsm::setting());
+    }
+    if paper == deoi::PAPER.name {
+        let part = selection(&deoi::PAPER, part)?;
+        return reproduce(&deoi::PAPER, part, args, deoi::setting());
     }
     reproduce(manycore_ni, selection(manycore_ni, part)?, args, args.cores.into())
 }

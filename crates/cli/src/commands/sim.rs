@@ -4,6 +4,7 @@ pub mod args;
 mod exec;
 pub(crate) mod output;
 mod render;
+mod render_extension;
 mod render_rack;
 mod sweep;
 mod trace;

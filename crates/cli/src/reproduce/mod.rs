@@ -6,18 +6,23 @@
 //! selection needs are found by asking once for nothing. [`tolerance`] is the one place where is
 //! written how near is near enough.
 //!
-//! [`cache_integrated_ni`], [`manycore_ni`] and [`sonuma`] are the papers.
+//! [`cache_integrated_ni`], [`deoi`], [`manycore_ni`], [`sonuma`] and [`tsm`] are the papers;
+//! `prebuilt` runs programs on the model for those whose experiments are programs, `runtime` measures borrowed memory and queue pairs on this host for two of them.
 
 pub mod cache_integrated_ni;
 pub mod claims;
+pub mod deoi;
 pub mod manycore_ni;
 pub mod outcome;
 pub mod paper;
 pub mod pool;
+mod prebuilt;
 pub mod render;
 pub mod results;
+mod runtime;
 pub mod sonuma;
 pub mod tolerance;
+pub mod tsm;
 pub mod verdict;
 pub mod write;
 

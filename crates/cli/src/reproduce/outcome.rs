@@ -112,6 +112,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// All claims of the selection, in the order of the file.
     pub claims: Vec<Judged>,
+    /// Claims that the runtime of this host shows, too; they are not in the counts.
+    pub runtime: Vec<Judged>,
     /// Curves by name of the figure.
     pub curves: BTreeMap<String, Curves>,
     /// What the paper does not have.
@@ -133,7 +135,7 @@ pub fn plan<E: Experiment>(
     selection: Option<Part>,
 ) -> BTreeSet<E> {
     results.plan(|results| {
-        for &(part, checks) in paper.checks {
+        for &(part, checks) in paper.checks.iter().chain(paper.runtime) {
             if selected(selection, part) {
                 for check in checks {
                     // Only what it asks for matters.
@@ -153,6 +155,7 @@ pub fn evaluate<E: Experiment>(
     results: &Results<E>,
     selection: Option<Part>,
 ) -> Outcome {
+    let runtime = runtime(paper, claims, results, selection);
     let judged = claims.iter().map(|claim| one(paper, claim, results, selection));
     let claims: Vec<Judged> = judged.flatten().collect();
     Outcome {
@@ -162,6 +165,7 @@ pub fn evaluate<E: Experiment>(
         notes: (paper.notes)(results),
         summary: summary(&claims),
         claims,
+        runtime,
         curves: curves(paper, results, selection),
         beyond: beyond(paper, results, selection),
         failed_runs: failed(results),
@@ -233,6 +237,26 @@ fn one<E: Experiment>(
     let part = (paper.part_of)(id);
     let reason = paper.why_not(id).unwrap_or("nobody has said how to check it");
     (selection.is_none() || selection == part).then(|| untestable(claim, part, reason.to_owned()))
+}
+
+/// What the runtime shows of the claims of a selection, part by part.
+fn runtime<E: Experiment>(
+    paper: &Paper<E>,
+    claims: &[Claim],
+    results: &Results<E>,
+    selection: Option<Part>,
+) -> Vec<Judged> {
+    let mut all = Vec::new();
+    for &(part, checks) in paper.runtime.iter().filter(|&&(part, _)| selected(selection, part)) {
+        for check in checks {
+            let claim = claims.iter().find(|claim| claim.short_id() == check.id);
+            // Remarks on missed claims are about the model.
+            all.extend(claim.map(|claim| {
+                Measurement { claim, part, check, explanation: None }.judged(results)
+            }));
+        }
+    }
+    all
 }
 
 fn untestable(claim: &Claim, part: Option<Part>, why: String) -> Judged {

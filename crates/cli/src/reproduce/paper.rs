@@ -87,6 +87,9 @@ pub struct Paper<E: Experiment + 'static> {
     pub parts: &'static [Part],
     /// How claims are measured, by the part that they are shown with.
     pub checks: &'static [(Part, &'static [Check<E>])],
+    /// Claims that the runtime of this host shows, too, beside the verdicts on the model: orderings and
+    /// ratios, never the paper's times.
+    pub runtime: &'static [(Part, &'static [Check<E>])],
     /// The part that a claim belongs to by its name, for claims that no check assigns.
     pub part_of: fn(&str) -> Option<Part>,
     /// Claims that nothing here can show to be true or false, with the reasons.

@@ -8,8 +8,10 @@ use rackmem_sim::machine::Machine;
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{self, Options};
 
-use super::results::Known;
+use super::results::{Experiment, Known};
 use crate::console;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// A run that is asked for.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub fn threads(wanted: Option<u16>) -> usize {
 
 /// Runs machines; results come in the order of the jobs.
 pub fn run(jobs: &[Job<Machine>], threads: usize) -> Vec<Known<Report>> {
-    let run = |machine: &Machine| run::run(&alone(machine), &Options::default());
+    let run = |machine: &Machine| run::run(&on_one_thread(machine), &Options::default());
     each(jobs, threads, &|machine| run(machine).map_err(|error| error.to_string()))
 }
 
@@ -66,8 +68,37 @@ pub fn each<W: Sync, R: Send>(
     results.into_iter().map(result).collect()
 }
 
+/// Makes runs on this host one after the other, so that nothing of ours disturbs what they measure.
+/// After a signal that asks to end no further one begins.
+pub fn alone<E: Experiment>(
+    runs: &[E],
+    work: &dyn Fn(&E, &Interrupt) -> Known<E::Report>,
+) -> Vec<Known<E::Report>> {
+    if runs.is_empty() {
+        return vec![];
+    }
+    let said = |failure: Failure| failure.message.unwrap_or_default();
+    let interrupt = match Interrupt::catch().map_err(said) {
+        Ok(interrupt) => interrupt,
+        Err(problem) => return runs.iter().map(|_| Err(problem.clone())).collect(),
+    };
+    let bar = console::steps(runs.len() as u64);
+    let run = |run: &E| {
+        if interrupt.received().is_some() {
+            return Err("interrupted".to_owned());
+        }
+        bar.set_message(run.name());
+        let report = work(run, &interrupt);
+        bar.inc(1);
+        report
+    };
+    let reports = runs.iter().map(run).collect();
+    bar.finish_and_clear();
+    reports
+}
+
 /// The same machine on one thread: the others are taken by other runs.
-fn alone(machine: &Machine) -> Machine {
+fn on_one_thread(machine: &Machine) -> Machine {
     let mut machine = machine.clone();
     machine.run.threads = 1;
     machine

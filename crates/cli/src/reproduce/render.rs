@@ -23,9 +23,12 @@ pub fn outcome(outcome: &Outcome, colour: bool) -> String {
     let missed = |judged: &Judged| judged.verdict == Verdict::Missed;
     let untestable = |judged: &Judged| judged.verdict == Verdict::Untestable;
     let read = |judged: &Judged| judged.verdict == Verdict::Holds && judged.read_so;
-    text += &reasons(outcome, read, "Hold as they are read here", colour);
-    text += &reasons(outcome, untestable, "Not testable here, and why", colour);
-    text += &reasons(outcome, missed, "Missed, and why", colour);
+    let (claims, runtime) = (&outcome.claims, &outcome.runtime);
+    text += &reasons(claims, read, "Hold as they are read here", colour);
+    text += &reasons(claims, untestable, "Not testable here, and why", colour);
+    text += &reasons(claims, missed, "Missed, and why", colour);
+    let all = |judged: &Judged| !judged.why.is_empty();
+    text += &reasons(runtime, all, "On the runtime: how it is measured, and why not", colour);
     text += &failures(outcome);
     text += &tolerances(outcome, colour);
     text + &summary(outcome, colour)
@@ -47,7 +50,8 @@ fn failures(outcome: &Outcome) -> String {
 fn tolerances(outcome: &Outcome, colour: bool) -> String {
     let mut table =
         Table::new(&[("kind", Align::Left), ("allowed", Align::Left), ("because", Align::Left)]);
-    let used = |class: Class| outcome.claims.iter().any(|judged| judged.class == Some(class));
+    let judged = || outcome.claims.iter().chain(&outcome.runtime);
+    let used = |class: Class| judged().any(|judged| judged.class == Some(class));
     for class in Class::ALL.into_iter().filter(|&class| used(class)) {
         let row = class.tolerance();
         table.row([class.name().to_owned(), row.words.to_owned(), row.reason.to_owned()]);
@@ -75,29 +79,46 @@ pub fn summary(outcome: &Outcome, colour: bool) -> String {
             sum.measured_holds
         ),
     };
-    rest + &console::paint(&line, "1", colour) + "\n"
+    rest + &on_runtime(outcome) + &console::paint(&line, "1", colour) + "\n"
+}
+
+/// How many of the claims that the runtime can show it shows.
+fn on_runtime(outcome: &Outcome) -> String {
+    let of = |verdict| outcome.runtime.iter().filter(|judged| judged.verdict == verdict).count();
+    let (holds, missed) = (of(Verdict::Holds), of(Verdict::Missed));
+    match holds + missed {
+        0 => String::new(),
+        all => format!("on the runtime of this host, orderings alone: {holds} of {all} hold\n"),
+    }
 }
 
 fn section(outcome: &Outcome, part: Part, colour: bool) -> String {
     let testable =
         |judged: &&Judged| judged.part == Some(part) && judged.verdict != Verdict::Untestable;
     let judged: Vec<&Judged> = outcome.claims.iter().filter(testable).collect();
-    if judged.is_empty() {
+    let runtime: Vec<&Judged> = outcome.runtime.iter().filter(testable).collect();
+    let beyond = beyond(outcome, part);
+    if judged.is_empty() && runtime.is_empty() && beyond.is_empty() {
         return String::new();
     }
     let mut text = console::paint(part.title, "1", colour) + "\n\n";
-    text += &coloured(&table(&judged), &judged, colour);
+    if !judged.is_empty() {
+        text += &coloured(&table("claim", &judged), &judged, colour);
+    }
     for curves in outcome.curves.values().filter(|curves| curves.part == part) {
         let plot = &curves.plot;
         text += &format!("\n{} ({})\n{}", plot.title, plot.y, points(plot).render());
     }
-    text += &beyond(outcome, part);
-    text + "\n"
+    if !runtime.is_empty() {
+        let table = table("on the runtime of this host", &runtime);
+        text += &format!("\n{}", coloured(&table, &runtime, colour));
+    }
+    text + &beyond + "\n"
 }
 
-fn table(judged: &[&Judged]) -> Table {
+fn table(title: &str, judged: &[&Judged]) -> Table {
     let mut table = Table::new(&[
-        ("claim", Align::Left),
+        (title, Align::Left),
         ("published", Align::Right),
         ("measured", Align::Right),
         ("unit", Align::Left),
@@ -206,12 +227,12 @@ fn beyond(outcome: &Outcome, part: Part) -> String {
 }
 
 fn reasons(
-    outcome: &Outcome,
+    claims: &[Judged],
     are_wanted: impl Fn(&Judged) -> bool,
     title: &str,
     colour: bool,
 ) -> String {
-    let wanted: Vec<&Judged> = outcome.claims.iter().filter(|judged| are_wanted(judged)).collect();
+    let wanted: Vec<&Judged> = claims.iter().filter(|judged| are_wanted(judged)).collect();
     if wanted.is_empty() {
         return String::new();
     }

@@ -32,7 +32,7 @@ impl Effort {
 /// A run that claims are measured by.
 pub trait Experiment: Clone + Ord {
     /// What a run gives.
-    type Report;
+    type Report: Default;
     /// What all runs of a reproduction have in common, and checks may ask for, too.
     type Setting: Clone;
 
@@ -40,7 +40,9 @@ pub trait Experiment: Clone + Ord {
     fn name(&self) -> String;
 
     /// A report that answers every question with something.
-    fn blank() -> Self::Report;
+    fn blank() -> Self::Report {
+        Self::Report::default()
+    }
 }
 
 /// The reports of all runs, of which papers' quantities are computed.

@@ -30,6 +30,8 @@ pub enum Class {
     Order,
     /// "Efficiently uses", "utilises": the left side comes up to the right one.
     Reaches,
+    /// What the runtime measures on this host.
+    Host,
 }
 
 /// A row of the table.
@@ -49,7 +51,7 @@ pub struct Tolerance {
 
 impl Class {
     /// All.
-    pub const ALL: [Class; 13] = [
+    pub const ALL: [Class; 14] = [
         Class::Exact,
         Class::Total,
         Class::Rounded,
@@ -63,6 +65,7 @@ impl Class {
         Class::UpTo,
         Class::Order,
         Class::Reaches,
+        Class::Host,
     ];
 
     /// In words.
@@ -81,6 +84,7 @@ impl Class {
             Class::UpTo => "\"up to\"",
             Class::Order => "ordering",
             Class::Reaches => "\"uses fully\"",
+            Class::Host => "runtime on this host",
         }
     }
 
@@ -174,6 +178,13 @@ impl Class {
                 0.0,
                 "at least 90 % of the right side",
                 "as for bandwidth, of which it is a claim",
+            ),
+            Class::Host => row(
+                0.0,
+                0.50,
+                0.0,
+                "the order; a ratio on the same side of 1; 50 % where both are alike",
+                "another host with other times, and whoever else is busy on it",
             ),
         }
     }

@@ -108,6 +108,7 @@ pub fn judge(claim: &Claim, class: Class, measured: Measured) -> Verdict {
 fn number(relation: Relation, class: Class, measured: f64, published: f64) -> bool {
     match class {
         Class::Bound | Class::Order => compare(relation, measured, published),
+        Class::Host => measured > 1.0 && published > 1.0 || measured < 1.0 && published < 1.0,
         Class::UpTo => up_to(class, measured, published),
         Class::Range | Class::Simulated if relation == Relation::AtMost => {
             up_to(class, measured, published)
@@ -254,5 +255,19 @@ mod tests {
         assert!(!holds(Class::UpTo, Relation::AtMost, 10.0, f64::NAN));
         assert!(!ordered(Class::Order, Relation::About, f64::NAN, 1.0));
         assert!(!ordered(Class::Reaches, Relation::About, 1.0, f64::NAN));
+        assert!(!holds(Class::Host, Relation::Equal, 10.0, f64::NAN));
+    }
+
+    #[test]
+    fn of_this_host_only_orderings_matter() {
+        use Relation::{About, Equal, Less, More};
+        for (published, measured, expected) in
+            [(4.0, 1.1, true), (4.0, 400.0, true), (4.0, 0.9, false), (0.5, 0.9, true)]
+        {
+            assert_eq!(holds(Class::Host, Equal, published, measured), expected, "{measured}");
+        }
+        assert!(ordered(Class::Host, Less, 1.0, 1.001) && !ordered(Class::Host, More, 1.0, 1.0));
+        assert!(ordered(Class::Host, About, 149.0, 100.0));
+        assert!(!ordered(Class::Host, About, 151.0, 100.0));
     }
 }

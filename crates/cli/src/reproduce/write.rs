@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use rackmem_sim::machine::{self, Machine};
+
 use super::outcome::Outcome;
 use super::paper::Paper;
-use super::results::{Experiment, Results};
+use super::results::{Experiment, Known, Results};
 use crate::commands::sim::output;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Writes results and plots, and what else the paper's runs leave.
 ///
@@ -24,4 +26,30 @@ pub fn all<E: Experiment>(
         output::text(dir, &format!("{name}.svg"), &curves.plot.svg())?;
     }
     (paper.files)(dir, results)
+}
+
+/// Writes the report of each run, and the machine of those on the model.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn runs<E: Experiment>(
+    dir: &Path,
+    results: &Results<E>,
+    machine_of: impl Fn(&E) -> Option<Known<Machine>>,
+    report_to: impl Fn(&Path, &str, &E::Report) -> Result<()>,
+) -> Result<()> {
+    let (machines, reports) = (dir.join("machines"), dir.join("reports"));
+    output::make(&machines)?;
+    output::make(&reports)?;
+    for (run, report) in results.runs() {
+        let name = run.name().replace('/', "-");
+        if let Some(machine) = machine_of(run) {
+            let machine = machine.map_err(Failure::new)?;
+            output::text(&machines, &format!("{name}.toml"), &machine::resolved(&machine))?;
+        }
+        if let Ok(report) = report {
+            report_to(&reports, &format!("{name}.json"), report)?;
+        }
+    }
+    Ok(())
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tempfile::TempDir;
 
 /// Longest wait for something that happens sooner or later.
@@ -120,15 +122,13 @@ impl From<Output> for Done {
     }
 }
 
-/// Whether there is such a process that has not ended; one that nobody has waited for has.
+/// Whether there is such a process that has not ended; one that nobody has waited for has. It has not
+/// as long as one of its threads may still have files open.
 pub fn is_alive(pid: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    // While another thread ends, the first one is a zombie and files are still open.
-    threads.map(|thread| thread.path().join("stat")).any(|stat| {
-        let stat = fs::read_to_string(stat).unwrap_or_default();
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        !matches!(state, None | Some('Z' | 'X'))
-    })
+    let pid = Pid::from_raw(pid as i32).unwrap();
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&now)) == Ok(0)
 }
 
 pub fn kill(pid: u32, signal: &str) {

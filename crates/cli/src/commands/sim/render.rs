@@ -34,6 +34,10 @@ pub(super) fn report(machine: &Machine, report: &Report) -> String {
         parts.extend(super::render_rack::report(machine, report, rack));
         return parts.join("\n");
     }
+    if let Some(extension) = &report.extension {
+        parts.extend(super::render_extension::report(machine, report, extension));
+        return parts.join("\n");
+    }
     parts.extend(latency(machine, report));
     parts.extend(breakdown(report));
     parts.extend(bandwidth(report));

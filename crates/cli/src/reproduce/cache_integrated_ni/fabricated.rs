@@ -1,8 +1,6 @@
 //! Reports as a perfect model would give them, made from the claims themselves: if the wiring of checks
 //! is right, all of them hold.
 
-use std::collections::BTreeMap;
-
 use rackmem_sim::report::Stats;
 use serde_json::{Value, json};
 
@@ -10,8 +8,8 @@ use super::PAPER;
 use super::experiment::{Barrier, Buffers, Experiment, Kernel, Lock, Mechanism, SMALL, Work};
 use super::results::{Report, Results, counter};
 use super::setting::setting;
+use crate::reproduce::accounted::{self, Published};
 use crate::reproduce::results::Effort;
-use crate::reproduce::{claims, outcome};
 
 /// Every test that checks may ask for.
 const TESTS: &[&str] = &[
@@ -42,7 +40,7 @@ const TESTS: &[&str] = &[
 ];
 
 pub(super) struct Perfect {
-    published: BTreeMap<String, f64>,
+    published: Published,
 }
 
 /// From one value to another one as a list is gone through.
@@ -58,13 +56,11 @@ fn position<T: PartialEq>(list: &[T], wanted: &T) -> f64 {
 
 impl Perfect {
     pub(super) fn new() -> Perfect {
-        let claims = claims::parse(PAPER.published).unwrap();
-        let values = claims.iter().map(|claim| Some((claim.short_id().to_owned(), claim.value?)));
-        Perfect { published: values.flatten().collect() }
+        Perfect { published: Published::of(&PAPER) }
     }
 
     fn value(&self, id: &str) -> f64 {
-        *self.published.get(id).unwrap_or_else(|| panic!("no claim {id}"))
+        self.published.value(id)
     }
 
     /// The ends of a range.
@@ -74,14 +70,7 @@ impl Perfect {
 
     /// Reports of everything that a reproduction needs.
     pub(super) fn results(&self, effort: Effort) -> Results {
-        let mut results = Results::new(effort, setting());
-        loop {
-            let planned = outcome::plan(&PAPER, &mut results, None);
-            if planned.is_empty() {
-                return results;
-            }
-            results.extend(planned.into_iter().map(|run| (run, Ok(self.report(run, effort)))));
-        }
+        accounted::filled(&PAPER, effort, setting(), |run| self.report(run, effort))
     }
 
     pub(super) fn report(&self, run: Experiment, effort: Effort) -> Report {

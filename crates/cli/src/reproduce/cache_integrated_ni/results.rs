@@ -1,31 +1,17 @@
 //! The quantities that claims of this paper speak of, out of what programs print and the model
 //! counts.
 
-use rackmem_sim::report::Stats;
-use serde::Serialize;
-use serde_json::Value;
-
 use super::experiment::{
     Barrier, Buffers, Experiment, Kernel, Lock, Mechanism, PARALLEL, SMALL, Work,
 };
 use super::setting::Setting;
 use crate::reproduce::results;
 
+pub use crate::reproduce::prebuilt::Report;
 pub use crate::reproduce::results::Known;
 
 /// The reports of all runs of this paper.
 pub type Results = results::Results<Experiment>;
-
-/// What a program printed, and what the machine under it counted.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
-    /// The program's line of JSON.
-    pub output: Value,
-    /// Simulated cycles.
-    pub cycles: u64,
-    /// Counters of the model by path of the part.
-    pub stats: Stats,
-}
 
 impl results::Experiment for Experiment {
     type Report = Report;
@@ -33,10 +19,6 @@ impl results::Experiment for Experiment {
 
     fn name(&self) -> String {
         Experiment::name(self)
-    }
-
-    fn blank() -> Report {
-        Report::default()
     }
 }
 

@@ -1,16 +1,13 @@
 //! Reports as a perfect model would give them, made from the claims themselves: if the wiring of
 //! checks is right, all of them hold.
 
-use std::collections::BTreeMap;
-
 use rackmem_sim::report::{Latency, LinkLoad, Report, Stage, Window};
 
 use super::PAPER;
 use super::experiment::{Chip, Cores, Design, Experiment, Routing, Twist};
 use super::results::Results;
-use crate::reproduce::claims::Claim;
+use crate::reproduce::accounted::{self, Published};
 use crate::reproduce::results::Effort;
-use crate::reproduce::{accounted, outcome};
 
 const STAGES: [(Design, &str, &[&str]); 4] = [
     (
@@ -66,27 +63,21 @@ const STAGES: [(Design, &str, &[&str]); 4] = [
 ];
 
 pub(super) struct Perfect {
-    claims: BTreeMap<String, Claim>,
+    published: Published,
 }
 
 impl Perfect {
     pub(super) fn new() -> Perfect {
-        let claims = accounted::claims(&PAPER);
-        let by_id = |claim: Claim| (claim.short_id().to_owned(), claim);
-        Perfect { claims: claims.into_iter().map(by_id).collect() }
+        Perfect { published: Published::of(&PAPER) }
     }
 
     fn value(&self, id: &str) -> f64 {
-        let claim = self.claims.get(id).unwrap_or_else(|| panic!("no claim {id}"));
-        claim.value.unwrap()
+        self.published.value(id)
     }
 
     /// Reports of everything that a reproduction needs.
     pub(super) fn results(&self, effort: Effort) -> Results {
-        let mut results = Results::new(effort, Cores::Synthetic);
-        let all = outcome::plan(&PAPER, &mut results, None);
-        results.extend(all.into_iter().map(|run| (run, Ok(self.report(run)))));
-        results
+        accounted::filled(&PAPER, effort, Cores::Synthetic, |run| self.report(run))
     }
 
     pub(super) fn report(&self, run: Experiment) -> Report {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rackmem_sim::machine;
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{self, Options};
 
@@ -10,10 +9,11 @@ use super::executed;
 use super::experiment::{Cores, Design, Experiment, LARGE, Routing};
 use super::results::{Known, Results};
 use crate::commands::sim::output;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::plot::heat;
 use crate::reproduce::pool::{self, Job};
 use crate::reproduce::results::Effort;
+use crate::reproduce::write;
 
 /// Makes runs; each takes a thread.
 pub fn make(runs: &[Experiment], results: &Results, threads: usize) -> Vec<Known<Report>> {
@@ -43,16 +43,5 @@ pub fn write(dir: &Path, results: &Results) -> Result<()> {
             output::text(dir, &name, &heat::links(&title, &report.links))?;
         }
     }
-    let (files, reports) = (dir.join("machines"), dir.join("reports"));
-    output::make(&files)?;
-    output::make(&reports)?;
-    for (run, report) in results.runs() {
-        let name = run.name().replace('/', "-");
-        let machine = run.machine(results.effort).map_err(Failure::new)?;
-        output::text(&files, &format!("{name}.toml"), &machine::resolved(&machine))?;
-        if let Ok(report) = report {
-            output::json(&reports, &format!("{name}.json"), report)?;
-        }
-    }
-    Ok(())
+    write::runs(dir, results, |run| Some(run.machine(results.effort)), output::json)
 }

@@ -14,47 +14,26 @@ use crate::reproduce::outcome::{self, Outcome};
 use crate::reproduce::paper::Part;
 use crate::reproduce::results::Effort;
 use crate::reproduce::verdict::Verdict;
-use crate::reproduce::{accounted, render, write};
+use crate::reproduce::{accounted, render};
 
 fn plan(effort: Effort, part: Option<Part>) -> BTreeSet<Experiment> {
     outcome::plan(&PAPER, &mut Results::new(effort, Cores::Synthetic), part)
 }
 
-fn evaluate(results: &Results, part: Option<Part>) -> Outcome {
-    outcome::evaluate(&PAPER, &accounted::claims(&PAPER), results, part)
-}
-
 fn perfect(effort: Effort) -> Outcome {
-    evaluate(&Perfect::new().results(effort), None)
+    accounted::evaluate(&PAPER, &Perfect::new().results(effort), None)
 }
 
 #[test]
 fn claims_are_accounted_for() {
-    accounted::every_claim_is_named_once(&PAPER);
-    accounted::odd_claims_say_how_they_are_read(&PAPER);
-    accounted::classes_fit_the_words(&PAPER);
+    accounted::claims_are_accounted_for(&PAPER);
 }
 
 #[test]
 fn with_a_perfect_model_every_claim_holds() {
     for effort in [Effort::Quick, Effort::Full] {
-        let outcome = perfect(effort);
-        for judged in &outcome.claims {
-            if judged.verdict == Verdict::Missed {
-                panic!("{} {:?} {:?}: {}", judged.id, judged.measured, judged.against, judged.why);
-            }
-            let short = judged.id.strip_prefix("manycore-ni/").unwrap();
-            let listed = PAPER.why_not(short).is_some();
-            assert_eq!(
-                judged.verdict == Verdict::Untestable,
-                listed,
-                "{}: {}",
-                judged.id,
-                judged.why
-            );
-        }
-        assert_eq!(outcome.summary.untestable, NOT_CHECKABLE.len());
-        assert_eq!(outcome.claims.len(), accounted::claims(&PAPER).len());
+        let count = accounted::claims(&PAPER).len();
+        accounted::every_claim_holds(&PAPER, &perfect(effort), count);
     }
 }
 
@@ -90,7 +69,7 @@ fn a_worse_model_misses_what_it_should() {
     }
     let broken = Experiment::latency(Design::Edge, 64).on(Chip::NocOut);
     results.extend([(broken, Err("no progress".to_owned()))]);
-    let outcome = evaluate(&results, None);
+    let outcome = accounted::evaluate(&PAPER, &results, None);
     let of =
         |id: &str| outcome.claims.iter().find(|judged| judged.id.ends_with(id)).unwrap().clone();
     let peak = of("fig7/ni-split/peak");
@@ -121,15 +100,7 @@ fn a_part_needs_only_its_own_runs() {
 
 #[test]
 fn every_part_has_claims_and_knows_only_its_own() {
-    let results = Perfect::new().results(Effort::Quick);
-    let mut sum = 0;
-    for part in parts::ALL {
-        let outcome = evaluate(&results, Some(part));
-        assert!(outcome.summary.holds > 0, "{part:?}");
-        assert!(outcome.claims.iter().all(|judged| judged.part == Some(part)));
-        sum += outcome.summary.holds;
-    }
-    assert_eq!(sum, perfect(Effort::Quick).summary.holds);
+    accounted::parts_add_up(&PAPER, &Perfect::new().results(Effort::Quick));
 }
 
 #[test]
@@ -174,6 +145,7 @@ fn the_json_for_programs() {
     assert_eq!(json["effort"], "quick");
     assert_eq!(json["failed_runs"], serde_json::json!([]));
 }
+
 #[test]
 fn parameters_are_told_from_what_takes_a_run() {
     let needs = |id: &str| {
@@ -185,30 +157,13 @@ fn parameters_are_told_from_what_takes_a_run() {
 
 #[test]
 fn everything_is_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let perfect = Perfect::new();
-    let results = perfect.results(Effort::Quick);
-    let outcome = evaluate(&results, None);
-    write::all(dir.path(), &PAPER, &outcome, &results).unwrap();
-    for name in [
-        "results.json",
-        "fig5.svg",
-        "fig6.svg",
-        "fig7.svg",
-        "fig9.svg",
-        "fig10.svg",
-        "routing.svg",
-        "links-xy.svg",
-        "links-cdr-directory.svg",
-        "machines/mesh-split-async-8192.toml",
-        "reports/mesh-split-async-8192.json",
-    ] {
-        let text = std::fs::read_to_string(dir.path().join(name)).unwrap();
-        match name.rsplit('.').next() {
-            Some("svg") => assert_well_formed(&text),
-            Some("json") => assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok()),
-            _ => {}
-        }
+    let dir = accounted::written(&PAPER, &Perfect::new().results(Effort::Quick), 7);
+    for name in ["links-xy.svg", "links-cdr-directory.svg"] {
+        assert_well_formed(&accounted::read(&dir, name));
+    }
+    for name in ["results.json", "reports/mesh-split-async-8192.json"] {
+        let text = accounted::read(&dir, name);
+        assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{name}");
     }
     let path = dir.path().join("machines/mesh-split-async-8192.toml");
     let again = rackmem_sim::machine::load(path.to_str().unwrap(), &[]).unwrap();

@@ -10,7 +10,7 @@ use super::PAPER;
 use super::experiment::{Experiment, Platform, Threshold, Variant, Work};
 use super::results::{Report, Results, counter};
 use super::setting::{Setting, published};
-use crate::reproduce::outcome;
+use crate::reproduce::accounted;
 use crate::reproduce::results::Effort;
 
 /// The graph of all PageRanks.
@@ -90,14 +90,7 @@ impl Perfect {
 
     /// Reports of everything that a reproduction needs.
     pub(super) fn results(&self, effort: Effort, cores: usize) -> Results {
-        let mut results = Results::new(effort, self.setting(cores));
-        loop {
-            let planned = outcome::plan(&PAPER, &mut results, None);
-            if planned.is_empty() {
-                return results;
-            }
-            results.extend(planned.into_iter().map(|run| (run, Ok(self.report(run, effort)))));
-        }
+        accounted::filled(&PAPER, effort, self.setting(cores), |run| self.report(run, effort))
     }
 
     pub(super) fn report(&self, run: Experiment, effort: Effort) -> Report {

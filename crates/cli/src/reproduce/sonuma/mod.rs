@@ -32,6 +32,7 @@ pub static PAPER: Paper<Experiment> = Paper {
     published: include_str!("../../../../../published/sonuma.toml"),
     parts: &parts::ALL,
     checks: checks::ALL,
+    runtime: &[],
     part_of: parts::of_id,
     not_checkable: not_checkable::NOT_CHECKABLE,
     explanations: explanations::EXPLANATIONS,

@@ -6,13 +6,14 @@ use rackmem::protocol::Progress;
 use rackmem_sim::report::Stats;
 
 use super::experiment::{Experiment, Work};
-use super::results::{Report, parsed};
+use super::results::Report;
 use crate::commands::bench::{Placement, SPIN, place};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{Captured, Job};
 use crate::placement;
 use crate::rackctl::{Plan, PrivateRack};
+use crate::reproduce::prebuilt::parsed;
 use crate::reproduce::results::Known;
 
 /// Whether there are cores for two busy programs and two daemons.

@@ -1,29 +1,17 @@
 //! The quantities that claims of this paper speak of, out of what programs print and the model
 //! counts.
 
-use rackmem_sim::report::Stats;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::experiment::{Experiment, LARGE, Platform, SMALL, Threshold, Variant, Work};
 use super::setting::Setting;
 use crate::reproduce::results;
 
+pub use crate::reproduce::prebuilt::Report;
 pub use crate::reproduce::results::Known;
 
 /// The reports of all runs of this paper.
 pub type Results = results::Results<Experiment>;
-
-/// What a program printed, and what the machine under it counted.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
-    /// The program's line of JSON.
-    pub output: Value,
-    /// Simulated cycles; 0 on the runtime.
-    pub cycles: u64,
-    /// Counters of the model by path of the part.
-    pub stats: Stats,
-}
 
 impl results::Experiment for Experiment {
     type Report = Report;
@@ -32,19 +20,6 @@ impl results::Experiment for Experiment {
     fn name(&self) -> String {
         Experiment::name(self)
     }
-
-    fn blank() -> Report {
-        Report::default()
-    }
-}
-
-/// The line of JSON that a program printed.
-///
-/// # Errors
-/// It is not one.
-pub fn parsed(program: &str, text: &str) -> Known<Value> {
-    serde_json::from_str(text)
-        .map_err(|error| format!("the program {program} printed '{}': {error}", text.trim_end()))
 }
 
 /// Counters of the model that claims need; of each, all whose path ends so.

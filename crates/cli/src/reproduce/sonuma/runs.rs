@@ -3,17 +3,14 @@
 
 use std::path::Path;
 
-use rackmem_sim::machine;
-
 use super::experiment::{Experiment, Platform};
 use super::results::{Report, Results};
 use super::{on_host, on_model};
 use crate::commands::sim::output;
-use crate::console;
-use crate::failure::{Failure, Result};
-use crate::interrupt::Interrupt;
+use crate::failure::Result;
 use crate::reproduce::pool::{self, Job};
 use crate::reproduce::results::Known;
+use crate::reproduce::write;
 
 /// Makes runs; each of the model takes a thread.
 pub fn make(runs: &[Experiment], results: &Results, threads: usize) -> Vec<Known<Report>> {
@@ -33,34 +30,12 @@ fn on_the_model(runs: &[Experiment], results: &Results, threads: usize) -> Vec<K
     };
     let jobs: Vec<_> = runs.iter().map(job).collect();
     pool::each(&jobs, threads, &|(run, machine, arguments)| {
-        let mut machine = machine.clone()?;
-        // The other threads are taken by other runs.
-        machine.run.threads = 1;
-        on_model::run(run, &machine, arguments)
+        on_model::run(run, machine.clone()?, arguments)
     })
 }
 
 fn on_this_host(runs: &[Experiment], results: &Results) -> Vec<Known<Report>> {
-    if runs.is_empty() {
-        return vec![];
-    }
-    let interrupt = match Interrupt::catch() {
-        Ok(interrupt) => interrupt,
-        Err(failure) => {
-            let problem = failure.message.unwrap_or_default();
-            return runs.iter().map(|_| Err(problem.clone())).collect();
-        }
-    };
-    let bar = console::steps(runs.len() as u64);
-    let run = |run: &Experiment| {
-        bar.set_message(run.name());
-        let report = on_host::run(run, &arguments(run, results), &interrupt);
-        bar.inc(1);
-        report
-    };
-    let reports = runs.iter().map(run).collect();
-    bar.finish_and_clear();
-    reports
+    pool::alone(runs, &|run, interrupt| on_host::run(run, &arguments(run, results), interrupt))
 }
 
 fn arguments(run: &Experiment, results: &Results) -> Vec<String> {
@@ -70,17 +45,8 @@ fn arguments(run: &Experiment, results: &Results) -> Vec<String> {
 
 /// What each run printed, its counters, and the machine of those on the model.
 pub fn write(dir: &Path, results: &Results) -> Result<()> {
-    let (files, reports) = (dir.join("machines"), dir.join("reports"));
-    output::make(&files)?;
-    output::make(&reports)?;
-    for (run, report) in results.runs() {
-        let Ok(report) = report else { continue };
-        let name = run.name().replace('/', "-");
-        output::json(&reports, &format!("{name}.json"), report)?;
-        if run.platform == Platform::Model {
-            let machine = on_model::machine(run, results).map_err(Failure::new)?;
-            output::text(&files, &format!("{name}.toml"), &machine::resolved(&machine))?;
-        }
-    }
-    Ok(())
+    let machine_of = |run: &Experiment| {
+        (run.platform == Platform::Model).then(|| on_model::machine(run, results))
+    };
+    write::runs(dir, results, machine_of, output::json)
 }

@@ -1,0 +1,234 @@
+//! `rackmem blk`.
+
+use std::io;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rackmem_borrow::Address;
+use rackmem_borrow::blk::{Config, Server, Summary, TlsMode, tls};
+use rackmem_borrow::lease::{Borrowed, Status, Wanted, borrow};
+
+use crate::console::{self, count};
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::size;
+
+/// What `rackmem help blk` says.
+pub const ABOUT: &str = "\
+Borrows memory and serves it as a block device by the NBD protocol, in the foreground, until Ctrl-C. \
+Whatever speaks NBD can use it: the kernel (nbd-client), virtual machines (qemu), fio, nbdcopy. The \
+memory is zero at first, and goes back to its lenders at the end, with what was written to it.
+
+Any number of clients may be connected at once, each served by a thread of its own; what one of them \
+has had confirmed, the others read. If a lender dies, requests fail with EIO (with --mirror 2 only if both \
+do) and the server stays.
+
+NBD itself knows no passwords: who may connect to the socket may read and write. Over TCP use --tls require \
+with --verify-clients, or a network that you trust.
+
+DIR of --tls-certificates has server-cert.pem, server-key.pem and, for --verify-clients, ca-cert.pem: \
+the names that qemu and nbdkit use, too.";
+
+/// Examples of `rackmem help blk`.
+pub const EXAMPLES: &str = "Examples:\n  \
+    rackmem blk 1G --socket /tmp/disk\n  \
+    nbdinfo 'nbd+unix:///?socket=/tmp/disk'\n  \
+    qemu-img convert disk.qcow2 'nbd+unix:///?socket=/tmp/disk'\n  \
+    nbd-client -unix /tmp/disk /dev/nbd0 && mkfs.ext4 /dev/nbd0\n\n  \
+    rackmem blk 16G --mirror 2 --listen 0.0.0.0:10809 \\\n      \
+        --tls require --tls-certificates /etc/rackmem --verify-clients";
+
+/// How often the state of the leases is looked at, for the log.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How the command line names TLS modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TlsArg {
+    /// Never
+    Off,
+    /// If a client wants it
+    On,
+    /// Always
+    Require,
+}
+
+/// Arguments of `rackmem blk`.
+#[derive(Debug, Args)]
+pub struct BlkArgs {
+    /// Size of the device
+    #[arg(value_name = "SIZE", value_parser = size::parse)]
+    pub size: u64,
+    /// Listen at this Unix socket
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
+    pub socket: Option<PathBuf>,
+    /// Listen at this TCP port (10809 is NBD's; 0 is any that is free)
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Name of the export; clients that name none get it, too
+    #[arg(long, value_name = "NAME", default_value = "memory")]
+    pub export: String,
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+    /// Copies, each with lenders of its own: with two, one lender may die
+    #[arg(long, value_name = "COPIES", default_value_t = 1)]
+    pub mirror: u32,
+    /// Whether connections are encrypted
+    #[arg(long, value_name = "WHEN", default_value = "off")]
+    pub tls: TlsArg,
+    /// Directory of the certificates
+    #[arg(long, value_name = "DIR")]
+    pub tls_certificates: Option<PathBuf>,
+    /// Take only clients with a certificate of the authority
+    #[arg(long, requires = "tls_certificates")]
+    pub verify_clients: bool,
+    /// Where the monitor is [default: $RACKMEM_MONITOR, else on this host]
+    #[arg(long, value_name = "ADDRESS")]
+    pub monitor: Option<Address>,
+    /// File with the secret of the network [default: $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Reach lenders of this host over the network, too: for measurements
+    #[arg(long, hide = true)]
+    pub only_network: bool,
+}
+
+/// Serves until it is asked to end.
+///
+/// # Errors
+/// The memory cannot be borrowed, the address is taken, or certificates are missing.
+pub fn run(rack: Option<&str>, args: &BlkArgs) -> Result<()> {
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
+    let interrupt = Interrupt::catch()?;
+    let config = config(args)?;
+    let borrowed = borrow(&Wanted {
+        copies: args.mirror,
+        rack: rack.map(str::to_owned),
+        monitor: args.monitor.clone(),
+        secret: args.secret.clone(),
+        name: Some(format!("blk {}", args.export)),
+        only_network: args.only_network,
+        ..Wanted::new(args.size)
+    })?;
+    let server = Server::bind(borrowed.store(), config)?;
+    announce(server.address(), args, &borrowed)?;
+    let summary = std::thread::scope(|scope| {
+        scope.spawn(|| watch(&borrowed, &interrupt));
+        let summary = server.run(interrupt.as_fd());
+        // A server that failed ends the watch, too.
+        if summary.is_err() {
+            interrupt.give_up();
+        }
+        summary
+    })?;
+    borrowed.release()?;
+    conclude(&summary)
+}
+
+fn config(args: &BlkArgs) -> Result<Config> {
+    let tls_mode = match args.tls {
+        TlsArg::Off => TlsMode::Off,
+        TlsArg::On => TlsMode::On,
+        TlsArg::Require => TlsMode::Require,
+    };
+    let tls = match (&args.tls_certificates, tls_mode) {
+        (None, TlsMode::Off) => None,
+        (Some(_), TlsMode::Off) => {
+            return Err(Failure::usage("--tls-certificates needs --tls on or --tls require"));
+        }
+        (None, _) => return Err(Failure::usage("--tls needs --tls-certificates")),
+        (Some(directory), _) => Some(tls::load(directory, args.verify_clients)?),
+    };
+    let address = match (&args.socket, &args.listen) {
+        (Some(path), _) => Address::Unix(path.clone()),
+        (None, Some(name)) => Address::Tcp(name.clone()),
+        (None, None) => unreachable!("the command line has one of them"),
+    };
+    if is_open_to_all(&address) && !(tls_mode == TlsMode::Require && args.verify_clients) {
+        console::remark(&format!(
+            "whoever reaches {address} may read and write; --tls require --verify-clients prevents it"
+        ));
+    }
+    Ok(Config {
+        address,
+        name: args.export.clone(),
+        description: "borrowed memory".to_owned(),
+        is_read_only: args.read_only,
+        tls_mode,
+        tls,
+    })
+}
+
+/// Whether others than this host's users come there.
+fn is_open_to_all(address: &Address) -> bool {
+    match address {
+        Address::Unix(_) => false,
+        Address::Tcp(name) => name
+            .to_socket_addrs()
+            .is_ok_and(|mut addresses| addresses.any(|address| !address.ip().is_loopback())),
+    }
+}
+
+fn announce(address: &Address, args: &BlkArgs, borrowed: &Borrowed) -> Result<()> {
+    let scheme = if args.tls == TlsArg::Off { "nbd" } else { "nbds" };
+    let export = &args.export;
+    let uri = match address {
+        Address::Unix(path) => format!("{scheme}+unix:///{export}?socket={}", path.display()),
+        Address::Tcp(name) => format!("{scheme}://{name}/{export}"),
+    };
+    let status = borrowed.state();
+    let leases: usize = status.copies.iter().map(|copy| copy.leases.len()).sum();
+    let size = size::exact(status.size_bytes);
+    console::print(&format!("{size} of borrowed memory ({}) at {uri}\n", count(leases, "lease")))
+}
+
+/// Says what becomes of the leases, once each.
+fn watch(borrowed: &Borrowed, interrupt: &Interrupt) {
+    let mut said = Vec::new();
+    while interrupt.sleep(LOOK).is_ok() {
+        for text in news(&borrowed.state()) {
+            if !said.contains(&text) {
+                console::remark(&text);
+                said.push(text);
+            }
+        }
+    }
+}
+
+fn news(status: &Status) -> Vec<String> {
+    let leases = status.copies.iter().flat_map(|copy| &copy.leases);
+    let what_next = if status.is_lost {
+        "requests that need it fail with EIO"
+    } else {
+        "the other copy serves on; write it elsewhere before that goes, too"
+    };
+    leases
+        .filter_map(|lease| {
+            let lender = &lease.lender.name;
+            let size = size::exact(lease.size_bytes);
+            if lease.is_lost {
+                return Some(format!("{size} of {lender} are lost: {what_next}"));
+            }
+            lease.notice_ms.map(|_| format!("{lender} takes {size} back soon: copy them now"))
+        })
+        .collect()
+}
+
+fn conclude(summary: &Summary) -> Result<()> {
+    let tally = summary.tally;
+    console::print(&format!(
+        "served {}: {} requests, {} read, {} written, {} refused\n",
+        count(summary.clients as usize, "client"),
+        size::rounded(tally.requests as f64),
+        size::rounded_bytes(tally.read_bytes as f64),
+        size::rounded_bytes(tally.written_bytes as f64),
+        size::rounded(tally.errors as f64),
+    ))
+}

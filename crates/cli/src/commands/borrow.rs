@@ -1,0 +1,230 @@
+//! `rackmem borrow`: runs a program whose heap grows into borrowed memory.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+use rackmem_borrow::Address;
+use rackmem_borrow::lease::ledger;
+use rackmem_borrow::paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
+use rackmem_borrow::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
+
+use super::leases::free;
+use crate::failure::{Failure, Result};
+use crate::{loadable, size};
+
+/// What `rackmem borrow --help` says.
+pub const ABOUT: &str = "\
+Runs a program, unmodified, whose heap grows into memory that other nodes lend (`rackmem lend`).
+
+A library is loaded into the program. Once a process uses more memory than --threshold, maps more than
+that at once, or has mapped four times as much, it leases SIZE bytes, and the large mappings that
+follow, by malloc or by mmap, are pages which leave for the lender when more than --cache of
+them are in local memory, and come back when they are touched. Each
+process that the program starts does so by itself: a child of fork() reads what its parent had and
+shares its lease; a program that is executed has a lease of its own once it is as large as that.
+
+What stays local: what was mapped before the lease, stacks, code, files, shared memory, and mappings of
+less than 256 KiB. What does not fit into SIZE is local, too.
+
+If the lender dies, a program that touches what is gone gets SIGBUS, as for a file that was cut off.
+With --mirror 2 there are two lenders with the same bytes, and it carries on.
+
+Programs that are linked statically, are setuid, or are written in Go cannot be given memory in this way:
+they are refused.";
+
+/// What stands below it.
+pub const EXAMPLES: &str = "\
+Examples:
+  rackmem lend 2G                                      on another node, or in another shell
+  rackmem borrow 512M -- redis-server --port 7000
+  rackmem borrow 4G --cache 256M --stats -- python3 build_index.py
+  rackmem borrow 1G --mirror 2 -- ./program            survives the death of a lender
+  rackmem borrow 1G --mode inline --prefetch 0 -- ./random_access
+
+Environment:
+  RACKMEM_MONITOR  address of the monitor, if --monitor does not say it
+  RACKMEM_PRELOAD  the library that is loaded [default: librackmem_preload.so beside this
+                   command, or in ../lib]
+
+Exit status: that of the program, whose process this becomes; 1 if nobody lends or the program cannot
+be given memory; 127 if there is no such program.";
+
+/// Arguments of `rackmem borrow`.
+#[derive(Debug, Args)]
+pub struct BorrowArgs {
+    /// Memory that a process borrows at most
+    #[arg(value_name = "SIZE", value_parser = size::parse)]
+    pub size: u64,
+    /// Local memory that it occupies at most [default: a quarter of SIZE]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub cache: Option<u64>,
+    /// Memory that a process uses before it begins to borrow; what is mapped by then stays local
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
+    pub threshold: u64,
+    /// Lenders that have the same bytes, so that all but one may die
+    #[arg(long, value_name = "COPIES", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub mirror: u32,
+    /// Pages that come along once a stream of faults was seen (0: none)
+    #[arg(long, value_name = "PAGES", default_value_t = PagerOptions::default().prefetch_pages as u64,
+          value_parser = clap::value_parser!(u64).range(0..=MAX_PREFETCH_PAGES as u64))]
+    pub prefetch: u64,
+    /// Reads that are in flight at most
+    #[arg(long, value_name = "READS", default_value_t = PagerOptions::default().window as u64,
+          value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub window: u64,
+    /// Who answers faults: a thread of its own, or the thread that faults, or whichever is faster
+    #[arg(long, value_enum, default_value_t = ModeArg::Thread)]
+    pub mode: ModeArg,
+    /// Address of the monitor
+    #[arg(long, value_name = "ADDRESS")]
+    pub monitor: Option<Address>,
+    /// Reach lenders of this host over the network, too: for measurements
+    #[arg(long)]
+    pub network: bool,
+    /// Say at the end of each process what was fetched, kept and written, on stderr
+    #[arg(long)]
+    pub stats: bool,
+    /// Say it as a line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Program and arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// How `rackmem borrow` names who answers faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    /// A thread beside those of the program; system calls just work
+    Thread,
+    /// The thread that faults, in a handler of SIGBUS: some microseconds faster
+    Inline,
+    /// Whichever is faster here, measured at the start
+    Auto,
+}
+
+/// Replaces this process by the program.
+///
+/// # Errors
+/// Nobody lends, the library is not there, or it cannot be loaded into the program.
+pub fn run(rack: Option<&str>, args: &BorrowArgs) -> Result<()> {
+    let program = loadable::find(&args.command[0])?;
+    loadable::check(&program)?;
+    let settings = settings(args)?;
+    let library = library()?;
+    check_lenders(rack, args, &settings)?;
+    let mut command = Command::new(&program);
+    command.arg0(&args.command[0]).args(&args.command[1..]);
+    command.env(SETTINGS_VARIABLE, settings.to_variable());
+    command.env("LD_PRELOAD", preloaded(&library, std::env::var_os("LD_PRELOAD").as_deref()));
+    if let Some(rack) = rack {
+        command.env("RACKMEM_RACK", rack);
+    }
+    let error = command.exec();
+    Err(Failure::io(format!("cannot run '{}'", program.display()), error))
+}
+
+fn settings(args: &BorrowArgs) -> Result<Settings> {
+    let cache = args.cache.unwrap_or(args.size / 4).next_multiple_of(PAGE_BYTES as u64) as usize;
+    let settings = Settings {
+        size_bytes: args.size.next_multiple_of(PAGE_BYTES as u64),
+        copies: args.mirror,
+        cache_bytes: cache.max(MIN_CACHE_PAGES * PAGE_BYTES),
+        threshold_bytes: usize::try_from(args.threshold).unwrap_or(usize::MAX),
+        prefetch_pages: args.prefetch as usize,
+        window: args.window as usize,
+        mode: match args.mode {
+            ModeArg::Thread => Mode::Thread,
+            ModeArg::Inline => Mode::Inline,
+            ModeArg::Auto => Mode::Auto,
+        },
+        monitor: args.monitor.as_ref().map(ToString::to_string),
+        only_network: args.network,
+        report: match (args.stats, args.json) {
+            (_, true) => Report::Json,
+            (true, false) => Report::Text,
+            (false, false) => Report::None,
+        },
+    };
+    if settings.size_bytes == 0 {
+        return Err(Failure::usage("0 bytes cannot be borrowed: say how much, such as 512M"));
+    }
+    settings.pager_options().check().map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(settings)
+}
+
+/// Checks that there is so much to borrow. The lease is made by the program when it needs it, so that may
+/// have changed then: it says so, and goes on with local memory.
+fn check_lenders(rack: Option<&str>, args: &BorrowArgs, settings: &Settings) -> Result<()> {
+    let ledger = ledger(rack, args.monitor.as_ref(), None)?;
+    let lenders = ledger.lenders.iter().filter(|lender| !lender.offer.is_leaving);
+    let free: u64 = lenders.clone().map(free).sum();
+    let wanted = settings.size_bytes.saturating_mul(settings.copies.into());
+    if free < wanted {
+        return Err(Failure::new(format!(
+            "{} are wanted, but lenders have only {} left (`rackmem leases`): start another with \
+             `rackmem lend`, or borrow less",
+            size::exact(wanted),
+            size::exact(free)
+        )));
+    }
+    if lenders.count() < settings.copies as usize {
+        return Err(Failure::new(format!(
+            "{} copies need as many lenders: start another with `rackmem lend`",
+            settings.copies
+        )));
+    }
+    Ok(())
+}
+
+/// Name of the library's file.
+const LIBRARY: &str = "librackmem_preload.so";
+
+/// Where the library is: where it was built, or where it was installed.
+fn library() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("RACKMEM_PRELOAD") {
+        let path = PathBuf::from(path);
+        return path.canonicalize().map_err(|error| {
+            Failure::io(format!("cannot use RACKMEM_PRELOAD='{}'", path.display()), error)
+        });
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::io("cannot tell where this command is", error))?;
+    let dir = own.parent().unwrap_or(&own);
+    let places = ["deps", "", "../lib"].map(|place| dir.join(place).join(LIBRARY));
+    let found = places.iter().find_map(|path| path.canonicalize().ok());
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "{LIBRARY} is not beside this command, in {}: build it with \
+             `cargo build -p rackmem-preload`, or say in RACKMEM_PRELOAD where it is",
+            dir.display()
+        ))
+    })
+}
+
+/// `LD_PRELOAD` with the library in front of what is there.
+fn preloaded(library: &std::path::Path, others: Option<&OsStr>) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_libraries_stay_loaded() {
+        let library = std::path::Path::new("/lib/a.so");
+        assert_eq!(preloaded(library, None), "/lib/a.so");
+        assert_eq!(preloaded(library, Some(OsStr::new(""))), "/lib/a.so");
+        assert_eq!(preloaded(library, Some(OsStr::new("b.so"))), "/lib/a.so:b.so");
+    }
+}

@@ -1,0 +1,73 @@
+//! `rackmem leases`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use rackmem_borrow::Address;
+use rackmem_borrow::lease::ledger;
+use rackmem_borrow::lease::messages::{Ledger, Listing};
+
+use super::lend::party;
+use crate::console::{self, Align, Table, count};
+use crate::failure::Result;
+use crate::size;
+
+/// Arguments of `rackmem leases`.
+#[derive(Debug, Args)]
+pub struct LeasesArgs {
+    /// Where the monitor is [default: $RACKMEM_MONITOR, else in a lender of this host]
+    #[arg(long, value_name = "ADDRESS")]
+    pub monitor: Option<Address>,
+    /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Shows who lends what to whom.
+///
+/// # Errors
+/// There is no monitor, or it does not answer.
+pub fn run(rack: Option<&str>, args: &LeasesArgs) -> Result<()> {
+    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.clone())?;
+    match args.json {
+        true => console::print_json(&ledger),
+        false => console::print(&table(&ledger)),
+    }
+}
+
+fn table(ledger: &Ledger) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("lender", Left),
+        ("lends", Right),
+        ("free", Right),
+        ("leased", Right),
+        ("to", Left),
+    ]);
+    for lender in &ledger.lenders {
+        let mut first = [
+            party(&lender.offer.lender),
+            size::exact(lender.offer.size_bytes),
+            if lender.offer.is_leaving { "leaves".to_owned() } else { size::exact(free(lender)) },
+        ];
+        for lease in &lender.leases {
+            let lease = [size::exact(lease.size_bytes), party(&lease.borrower)];
+            table.row(std::mem::take(&mut first).into_iter().chain(lease));
+        }
+        if lender.leases.is_empty() {
+            table.row(first);
+        }
+    }
+    let lenders = count(ledger.lenders.len(), "lender");
+    let leases = ledger.lenders.iter().map(|lender| lender.leases.len()).sum();
+    let leases = count(leases, "lease");
+    format!("{lenders}, {leases}; monitor: {}\n\n{}", party(&ledger.monitor), table.render())
+}
+
+pub(super) fn free(lender: &Listing) -> u64 {
+    let leased: u64 = lender.leases.iter().map(|lease| lease.size_bytes).sum();
+    lender.offer.size_bytes.saturating_sub(leased + lender.promised_bytes)
+}

@@ -1,0 +1,193 @@
+//! `rackmem sockets`: programs that know sockets, on queue pairs.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, value_parser};
+use rackmem_borrow::qpair::Access;
+use rackmem_borrow::qpair::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOCKETS, Summary};
+use rackmem_borrow::{Address, Error};
+
+use crate::console::{self, count};
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::size;
+
+/// What `rackmem sockets --help` says.
+pub const ABOUT: &str = "\
+Carries the connections of programs that know nothing of rackmem over queue pairs, from one
+process to another. `rackmem sockets listen` stands beside the program that serves, `rackmem
+sockets connect` where its clients are; they meet at MEET, which is a path for two processes of one
+host, over shared memory, and HOST:PORT for processes of two, over one TCP connection. Each
+connection has a queue pair of its own (SQ, RQ, CQ and registered memory): none sees another, and
+one that is not read does not stop the others.
+
+To programs it is a socket like any other: bytes in order, back pressure, shutdown of one
+direction. If a program or a proxy dies, TCP clients get a reset within a second, and clients of
+Unix sockets the end of the connection. A proxy that is stopped, or a network that is torn, is
+noticed within 5 seconds. Urgent bytes (TCP) and descriptors (Unix) are not carried.
+
+MEET and ADDRESS are HOST:PORT, or a path if they have a '/'.";
+
+/// What stands below it.
+pub const EXAMPLES: &str = "\
+Examples:
+  redis-server --port 6379 &
+  rackmem sockets listen /tmp/redis.qp --to 127.0.0.1:6379
+  rackmem sockets connect /tmp/redis.qp --listen 127.0.0.1:6380
+  redis-cli -p 6380 ping
+
+  node1$ rackmem sockets listen node1:7700 --to 127.0.0.1:6379 --secret ~/.rackmem-secret
+  node2$ rackmem sockets connect node1:7700 --listen 127.0.0.1:6380 --secret ~/.rackmem-secret
+
+Who may write to the file at a path may connect there: its owner. Over a network it is who knows
+the secret. It proves who one is; data are not encrypted.";
+
+/// What `rackmem sockets listen --help` says.
+pub const LISTEN_ABOUT: &str = "\
+Waits at MEET for `rackmem sockets connect`, any number of times, and connects every queue pair that
+comes to a server, until Ctrl-C. The server need not be there yet: whoever comes too early is turned
+away. Without a secret only this host's loopback addresses are listened at, unless --insecure is
+said.";
+
+/// What stands below it.
+pub const LISTEN_EXAMPLES: &str = "\
+Examples:
+  rackmem sockets listen /tmp/redis.qp --to 127.0.0.1:6379
+  rackmem sockets listen ./db.qp --to /run/postgresql/.s.PGSQL.5432 --sockets 1000
+  rackmem sockets listen node1:7700 --to 127.0.0.1:6379 --secret ~/.rackmem-secret
+
+Exit status: 0 after Ctrl-C or SIGTERM, 1 if MEET cannot be listened at.";
+
+/// What `rackmem sockets connect --help` says.
+pub const CONNECT_ABOUT: &str = "\
+Listens like a server and carries what connects there to the `rackmem sockets listen` at MEET, until
+Ctrl-C. If that one ends, all connections do; those that come later find the next one at MEET.";
+
+/// What stands below it.
+pub const CONNECT_EXAMPLES: &str = "\
+Examples:
+  rackmem sockets connect /tmp/redis.qp --listen 127.0.0.1:6380
+  rackmem sockets connect ./db.qp --listen ./.s.PGSQL.5432
+  rackmem sockets connect node1:7700 --listen 127.0.0.1:6380 --secret ~/.rackmem-secret
+
+Exit status: 0 after Ctrl-C or SIGTERM; 1 if nobody listens at MEET, it wants another secret, or the
+address is taken.";
+
+/// Arguments of `rackmem sockets`.
+#[derive(Debug, Args)]
+pub struct SocketsArgs {
+    /// Which side this is
+    #[command(subcommand)]
+    pub command: SocketsCommand,
+}
+
+/// The commands of `rackmem sockets`.
+#[derive(Debug, Subcommand)]
+pub enum SocketsCommand {
+    /// Take queue pairs, and connect each to a server
+    #[command(long_about = LISTEN_ABOUT, after_long_help = LISTEN_EXAMPLES)]
+    Listen(ListenArgs),
+    /// Listen for programs, and give each a queue pair
+    #[command(long_about = CONNECT_ABOUT, after_long_help = CONNECT_EXAMPLES)]
+    Connect(ConnectArgs),
+}
+
+/// Arguments of `rackmem sockets listen`.
+#[derive(Debug, Args)]
+pub struct ListenArgs {
+    /// Where queue pairs come to: a path on this host, or HOST:PORT
+    #[arg(value_name = "MEET")]
+    pub meet: Address,
+    /// The server
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Address,
+    /// Most connections at a time
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SOCKETS,
+        value_parser = value_parser!(u32).range(1..=i64::from(MAX_SOCKETS)))]
+    pub sockets: u32,
+    /// File with the secret that both hosts have [default: $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Listen for other hosts without a secret
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+/// Arguments of `rackmem sockets connect`.
+#[derive(Debug, Args)]
+pub struct ConnectArgs {
+    /// Where `rackmem sockets listen` waits
+    #[arg(value_name = "MEET")]
+    pub meet: Address,
+    /// Where programs connect; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Address,
+    /// Most connections at a time; more wait
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SOCKETS,
+        value_parser = value_parser!(u32).range(1..=i64::from(MAX_SOCKETS)))]
+    pub sockets: u32,
+    /// File with the secret that both hosts have [default: $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+}
+
+/// Carries connections until it is asked to end.
+///
+/// # Errors
+/// Nobody listens, an address is taken, or limits do not permit as many connections.
+pub fn run(args: &SocketsArgs) -> Result<()> {
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
+    let interrupt = Interrupt::catch()?;
+    let summary = match &args.command {
+        SocketsCommand::Listen(args) => listen(args, &interrupt)?,
+        SocketsCommand::Connect(args) => connect(args, &interrupt)?,
+    };
+    conclude(&summary)
+}
+
+fn listen(args: &ListenArgs, interrupt: &Interrupt) -> Result<Summary> {
+    let secret = super::lend::secret(args.secret.as_deref())?;
+    let access = Access { secret, is_insecure: args.insecure };
+    let acceptor = Acceptor::open(&args.meet, access, args.to.clone(), args.sockets)?;
+    console::print(&format!("queue pairs at {} reach {}\n", acceptor.address(), args.to))?;
+    Ok(acceptor.run(interrupt.as_fd())?)
+}
+
+fn connect(args: &ConnectArgs, interrupt: &Interrupt) -> Result<Summary> {
+    let secret = super::lend::secret(args.secret.as_deref())?;
+    let connector = Connector::open(&args.meet, secret, &args.listen, args.sockets)
+        .map_err(|error| explain(error, &args.meet))?;
+    let address = connector.address();
+    console::print(&format!("sockets at {address} get queue pairs to {}\n", args.meet))?;
+    Ok(connector.run(interrupt.as_fd())?)
+}
+
+/// Says what to do about an acceptor that is not there.
+fn explain(error: Error, meet: &Address) -> Failure {
+    use io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+    let kind = match &error {
+        // Only what concerns MEET: the address to listen at has its own errors.
+        Error::Io { what, source } if what.ends_with(&meet.to_string()) => source.kind(),
+        _ => return error.into(),
+    };
+    match kind {
+        ConnectionRefused | NotFound => {
+            Failure::new(format!("{error}; start `rackmem sockets listen` there first"))
+        }
+        PermissionDenied => {
+            Failure::new(format!("{error}; who may write to that file may connect"))
+        }
+        _ => error.into(),
+    }
+}
+
+fn conclude(summary: &Summary) -> Result<()> {
+    console::print(&format!(
+        "carried {}: {} not ended in order, {} sent, {} received\n",
+        count(summary.connections as usize, "connection"),
+        summary.broken,
+        size::rounded_bytes(summary.sent_bytes as f64),
+        size::rounded_bytes(summary.received_bytes as f64),
+    ))
+}

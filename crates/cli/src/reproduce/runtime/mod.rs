@@ -1,0 +1,108 @@
+//! Measurements on this host by the runtime: memory that a lender in this process lends, paged in and out, and
+//! queue pairs.
+//!
+//! Variants that are compared take turns in rounds, and the medians are what is told: who else is busy on this
+//! host meets all of them alike. Every measurement checks the bytes that it moves.
+
+pub mod cache;
+pub mod kernels;
+pub mod key_value;
+pub mod memory;
+pub mod messages;
+pub mod reads;
+pub mod transfers;
+pub mod window;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use rackmem_borrow::paging::PagerOptions;
+
+use self::memory::{Loan, Memory, PAGE_WORDS};
+use super::results::{Effort, Known};
+use crate::host;
+
+/// What a measurement gives, by name.
+pub type Figures = BTreeMap<String, f64>;
+
+/// Whether this host lets the runtime borrow and page at all.
+///
+/// # Errors
+/// What it does not permit, and how to get it.
+pub fn probe() -> Known<()> {
+    let pages = 64;
+    let loan = Loan::start(pages)?;
+    let options = PagerOptions { cache_bytes: 16 * memory::PAGE, ..PagerOptions::default() };
+    let mut memory = Memory::borrow(&loan, pages, &options)?;
+    let words = memory.words();
+    (0..pages).for_each(|page| words[page * PAGE_WORDS] = page as u64);
+    match (0..pages).all(|page| words[page * PAGE_WORDS] == page as u64) {
+        true => Ok(()),
+        false => Err("borrowed memory has lost what was stored in it".to_owned()),
+    }
+}
+
+/// What a reader has to know of the runtime's figures, or why there are none.
+pub fn note(may: &Known<()>, is_there: bool) -> Vec<String> {
+    match may {
+        Ok(()) if !is_there => vec![],
+        Ok(()) => vec![format!(
+            "What is said of the runtime was measured on this host ({}), with a lender in the same process, \
+             over TCP unless a row says otherwise. Times are this host's and not the paper's: only orderings and ratios are judged, \
+             and they are not in the counts of claims.",
+            host::description()
+        )],
+        Err(why) => vec![format!("Nothing was measured on the runtime of this host: {why}.")],
+    }
+}
+
+/// How often variants take turns.
+pub fn rounds(effort: Effort) -> usize {
+    match effort {
+        Effort::Quick => 3,
+        Effort::Full => 7,
+    }
+}
+
+/// Nanoseconds that something takes.
+pub fn timed_ns(step: impl FnOnce() -> Known<()>) -> Known<f64> {
+    let begun = Instant::now();
+    step()?;
+    Ok(begun.elapsed().as_secs_f64() * 1e9)
+}
+
+/// The middle of an odd number of samples.
+pub fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Samples of variants that take turns, by their names.
+#[derive(Debug, Default)]
+pub struct Samples(BTreeMap<String, Vec<f64>>);
+
+impl Samples {
+    /// Adds one.
+    pub fn add(&mut self, name: impl Into<String>, value: f64) {
+        self.0.entry(name.into()).or_default().push(value);
+    }
+
+    /// Their medians.
+    pub fn medians(&self) -> Figures {
+        self.0.iter().map(|(name, samples)| (name.clone(), median(samples))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_are_told_by_their_medians() {
+        let mut samples = Samples::default();
+        [3.0, 1.0, 100.0].into_iter().for_each(|value| samples.add("a", value));
+        samples.add("b", 7.0);
+        assert_eq!(samples.medians(), [("a".to_owned(), 3.0), ("b".to_owned(), 7.0)].into());
+    }
+}

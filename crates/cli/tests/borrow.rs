@@ -1,0 +1,226 @@
+//! `rackmem borrow`: what unmodified C programs do with memory that leaves and comes back.
+//!
+//! Skipped, with a message, where userfaultfd is not permitted.
+
+mod common;
+mod lender;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Done, Host};
+use lender::{Lender, borrow, borrow_with, is_possible, program};
+
+/// Longest wait for a program that ought to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Local memory of these tests; their programs use several times as much.
+const CACHE: &str = "4M";
+
+/// Runs a part of tests/c/borrowed.c on borrowed memory.
+fn part(name: &str, mode: &str) {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "512M");
+    if !is_possible(&host) {
+        return;
+    }
+    let program = program("borrowed");
+    let program = program.to_str().unwrap();
+    let args = ["128M", "--cache", CACHE, "--threshold", "0", "--mode", mode, "--json", "--"];
+    let done = Done::from(borrow_with(&host, &args, &[program, name]).output().unwrap());
+    assert_eq!(done.status, Some(0), "{name}, {mode}: {done:?}");
+    assert!(done.out.ends_with("ok\n"), "{done:?}");
+    // A program whose pages never left would pass, too.
+    let reports = done.err.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let fetched = reports.map(|report: serde_json::Value| report["fetched"].as_u64().unwrap());
+    assert!(fetched.sum::<u64>() > 100, "{name}, {mode}: {}", done.err);
+}
+
+#[test]
+fn malloc_in_threads_gives_what_was_put_there() {
+    part("malloc", "thread");
+    part("malloc", "inline");
+}
+
+#[test]
+fn mappings_are_changed_as_by_the_kernel() {
+    part("maps", "thread");
+    part("maps", "inline");
+}
+
+#[test]
+fn children_of_fork_read_what_their_parent_had() {
+    part("fork", "thread");
+    part("fork", "inline");
+}
+
+#[test]
+fn programs_start_programs() {
+    part("exec", "thread");
+    part("exec", "inline");
+}
+
+#[test]
+fn signals_of_the_program_are_its_own() {
+    part("signals", "thread");
+    part("signals", "inline");
+}
+
+#[test]
+fn system_calls_reach_memory_that_is_away() {
+    part("calls", "thread");
+    part("calls", "inline");
+}
+
+#[test]
+fn a_program_whose_lender_dies_gets_sigbus() {
+    loss("1", |status| status.code() == Some(128 + libc::SIGBUS) || is_sigbus(status));
+}
+
+#[test]
+fn a_program_with_two_lenders_survives_one() {
+    loss("2", |status| status.success());
+}
+
+/// A program that has most of its memory at lenders, and goes on when it is written to.
+fn at_work(host: &Host, args: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let program = program("borrowed");
+    let args = [args, &["--cache", CACHE, "--threshold", "0", "--"]].concat();
+    let mut child = borrow_with(host, &args, &[program.to_str().unwrap(), "loss"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, output)
+}
+
+/// Stops a lender, which is reached over the network, as if its host or the way to it had gone silent.
+fn silence(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
+    let host = Host::new();
+    let silent = Lender::start_on_network(&host, "256M");
+    if !is_possible(&host) {
+        return;
+    }
+    let _other = (copies != "1").then(|| Lender::start_on_network(&host, "256M"));
+    let (mut child, _output) = at_work(&host, &["128M", "--network", "--mirror", copies]);
+    silent.stop();
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let end = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+            None => {
+                let _ = child.kill();
+                panic!("still waiting for a lender that is silent");
+            }
+        }
+    };
+    assert!(is_right(status), "{status:?}");
+}
+
+#[test]
+fn a_program_whose_lender_is_silent_gets_sigbus() {
+    silence("1", |status| status.code() == Some(128 + libc::SIGBUS) || is_sigbus(status));
+}
+
+#[test]
+fn a_program_with_two_lenders_goes_on_when_one_is_silent() {
+    silence("2", |status| status.success());
+}
+
+fn is_sigbus(status: std::process::ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGBUS)
+}
+
+/// Kills the lender of a program that is at work, at ever other moments.
+fn loss(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
+    let host = Host::new();
+    let _survivor = Lender::start(&host, "256M");
+    if !is_possible(&host) {
+        return;
+    }
+    for round in 0..4 {
+        let dying = Lender::start(&host, "256M");
+        // With one copy it must be the dying one that has it: the survivor has no room then.
+        let filler = (copies == "1").then(|| Filler::start(&host));
+        let (mut child, _output) = at_work(&host, &["128M", "--mirror", copies]);
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"go\n").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20 * round));
+        drop(dying);
+        // Without its lender the program has to end though it is told to go on.
+        let input = (copies == "1").then_some(input);
+        let status = child.wait().unwrap();
+        drop(input);
+        assert!(is_right(status), "round {round}: {status:?}");
+        drop(filler);
+    }
+}
+
+/// A program that occupies a lender.
+struct Filler(Child);
+
+impl Filler {
+    fn start(host: &Host) -> Filler {
+        Filler(at_work(host, &["250M"]).0)
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn small_programs_do_not_borrow() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    let done = Done::from(borrow(&host, &["64M", "--stats"], &["echo", "x"]).output().unwrap());
+    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (Some(0), "x\n", ""));
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_program() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    let done = Done::from(borrow(&host, &["64M"], &["sh", "-c", "exit 42"]).output().unwrap());
+    assert_eq!(done.status, Some(42), "{done:?}");
+    let done = borrow(&host, &["64M"], &["sh", "-c", "kill -TERM $$"]).status().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&done), Some(libc::SIGTERM));
+}
+
+#[test]
+fn what_cannot_be_lent_to_is_told_before_it_starts() {
+    let host = Host::new();
+    let nobody = host.fails(1, &["borrow", "64M", "--", "true"]);
+    assert!(nobody.contains("rackmem lend"), "{nobody}");
+    let _lender = Lender::start(&host, "64M");
+    let little = host.fails(1, &["borrow", "1G", "--", "true"]);
+    assert!(little.contains("only 64 MiB"), "{little}");
+    let missing = host.fails(127, &["borrow", "64M", "--", "no-such-program"]);
+    assert!(missing.contains("no-such-program"), "{missing}");
+    let nothing = host.fails(2, &["borrow", "0", "--", "true"]);
+    assert!(nothing.contains("0 bytes"), "{nothing}");
+    let alone = host.fails(1, &["borrow", "16M", "--mirror", "2", "--", "true"]);
+    assert!(alone.contains("2 copies"), "{alone}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("static.c");
+    let built = dir.path().join("static");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let cc = Command::new("cc").args(["-static", "-o"]).arg(&built).arg(&source).status();
+    if cc.is_ok_and(|status| status.success()) {
+        let refused = host.fails(1, &["borrow", "64M", "--", built.to_str().unwrap()]);
+        assert!(refused.contains("statically") && refused.contains("swapon"), "{refused}");
+    } else {
+        eprintln!("not tested: this compiler makes no static programs");
+    }
+}

@@ -1,0 +1,142 @@
+//! `rackmem lend`, `leases` and `monitor`, with a borrower from the library.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+
+use common::{Host, until};
+use rackmem_borrow::Address;
+use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
+
+/// A command in the foreground, and its lines.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(host: &Host, args: &[&str]) -> Running {
+        let mut child = host.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Running { child, out }
+    }
+
+    /// The next line that has this in it.
+    fn line(&mut self, part: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.out.read_line(&mut line).unwrap() > 0, "no line has '{part}'");
+            if line.contains(part) {
+                return line.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Asks it to end, and expects that it does so in good order.
+    fn end(mut self, signal: &str) {
+        common::kill(self.child.id(), signal);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+fn borrowed(host: &Host, size_bytes: u64) -> Borrowed {
+    let socket = host.racks().join(".memory/default/monitor.sock");
+    let name = Some("reader".to_owned());
+    let monitor = Some(Address::Unix(socket));
+    borrow(&Wanted { monitor, name, ..Wanted::new(size_bytes) }).unwrap()
+}
+
+#[test]
+fn a_lender_says_who_has_what() {
+    let host = Host::new();
+    let mut lender = Running::start(&host, &["lend", "8M", "--name", "north", "--grace", "60"]);
+    assert_eq!(lender.line("lends"), "lends 8 MiB in rack 'default'");
+    let mut other = Running::start(&host, &["lend", "4M", "--name", "south"]);
+    other.line("lends");
+    let store = borrowed(&host, 3 << 20);
+    let told = lender.line("reader");
+    assert!(told.starts_with("3 MiB to reader (process "), "{told}");
+
+    let text = host.ok(&["leases"]);
+    assert!(text.starts_with("2 lenders, 1 lease; monitor: north (process "), "{text}");
+    let row = text.lines().find(|line| line.starts_with("north")).unwrap();
+    assert!(row.contains("8 MiB") && row.contains("5 MiB") && row.contains("reader"), "{row}");
+    let json: serde_json::Value = serde_json::from_str(&host.ok(&["leases", "--json"])).unwrap();
+    let lease = &json["lenders"][0]["leases"][0];
+    assert_eq!(lease["size_bytes"], 3 << 20);
+    assert_eq!(lease["borrower"]["pid"], std::process::id());
+
+    // The lender waits for its borrower, who is told.
+    common::kill(lender.child.id(), "INT");
+    lender.line("borrowers have 60 s to go");
+    until("the borrower is told", || {
+        store.state().copies[0].leases[0].notice_ms.is_some_and(|ms| ms > 50_000)
+    });
+    assert!(host.ok(&["leases"]).contains("leaves"));
+    store.release().unwrap();
+    lender.line("3 MiB back from reader");
+    assert_eq!(lender.child.wait().unwrap().code(), Some(0));
+
+    // The other one has become the monitor.
+    assert!(host.ok(&["leases"]).starts_with("1 lender, 0 leases; monitor: south"));
+    drop(borrowed(&host, 4 << 20));
+    other.end("TERM");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_killed_lender_is_followed_by_another() {
+    let host = Host::new();
+    let mut first = Running::start(&host, &["lend", "8M"]);
+    first.line("lends");
+    let mut second = Running::start(&host, &["lend", "4M", "--name", "second"]);
+    second.line("lends");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    second.line("the monitor is lost");
+    second.line("keeps the ledger");
+    assert!(host.ok(&["leases"]).starts_with("1 lender, 0 leases; monitor: second"));
+    second.end("INT");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn hosts_meet_at_a_monitor() {
+    let host = Host::new();
+    let secret = host.racks().join("secret");
+    std::fs::write(&secret, "nobody guesses this\n").unwrap();
+    let secret = secret.to_str().unwrap();
+    let listen = ["--listen", "127.0.0.1:0", "--secret", secret];
+    let mut monitor = Running::start(&host, &[&["--rack", "a", "monitor"], &listen[..]].concat());
+    let at = monitor.line("listens at").replace("listens at ", "");
+    monitor.line("is the monitor");
+    let name = ["--name", "far", "--monitor", &at];
+    let args = [&["--rack", "b", "lend", "8M"], &name[..], &listen[..]].concat();
+    let mut lender = Running::start(&host, &args);
+    lender.line("lends");
+    let leases = ["leases", "--monitor", &at];
+    assert!(host.ok(&[&leases[..], &["--secret", secret]].concat()).contains("far (process"));
+    let error = host.fails(1, &leases);
+    assert!(error.contains("--secret FILE"), "{error}");
+    lender.end("INT");
+    monitor.end("INT");
+    std::fs::remove_file(secret).unwrap();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn errors_teach() {
+    let host = Host::new();
+    let error = host.fails(1, &["leases"]);
+    assert!(error.contains("`rackmem lend 2G`"), "{error}");
+    let error = host.fails(1, &["lend", "1000000G"]);
+    assert!(error.contains("MemAvailable") && error.contains("--overcommit"), "{error}");
+    let error = host.fails(1, &["lend", "1M", "--listen", "0.0.0.0:0"]);
+    assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
+    let error = host.fails(1, &["lend", "1M", "--monitor", "127.0.0.1:1"]);
+    assert!(error.contains("127.0.0.1:1"), "{error}");
+    host.fails(2, &["lend", "1M", "--monitor", "nowhere"]);
+    host.fails(2, &["lend", "much"]);
+    host.assert_nothing_left();
+}
