@@ -328,6 +328,8 @@ impl Running {
             lender.remove_socket();
         }
         if let Some(monitor) = self.monitor.take() {
+            // One that was still dying when this became the monitor has left its socket.
+            self.directory.sweep();
             // Who finds the socket and nobody there knows that another lender takes over.
             let others = monitor.lenders() > usize::from(self.lender.is_some());
             if !others {

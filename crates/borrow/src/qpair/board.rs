@@ -112,7 +112,7 @@ const NUMBER_BITS: u32 = 40;
 /// The stamp of a number in one life of a connection, never 0.
 #[inline]
 fn stamp(life: u32, number: u64) -> u64 {
-    u64::from(life) << NUMBER_BITS | ((number + 1) & ((1 << NUMBER_BITS) - 1))
+    u64::from(life) << NUMBER_BITS | (number.wrapping_add(1) & ((1 << NUMBER_BITS) - 1))
 }
 
 impl Board {

@@ -162,9 +162,10 @@ impl QPair {
         if self.queues.end().is_some() {
             return;
         }
-        // In this order: who has closed or died sends nothing after that, so what it sent is seen.
-        // Of one that first closed and then ended, it counts that it closed.
-        let status = match (self.ends.is_closed_by_peer(), self.ends.is_lost()) {
+        // In this order: who has closed or died sends nothing after that, so what it sent is seen. Of one that
+        // first closed and then ended, it counts that it closed: it had when it is found to be lost.
+        let is_lost = self.ends.is_lost();
+        let status = match (self.ends.is_closed_by_peer(), is_lost) {
             (true, _) => Status::Closed,
             (false, true) => Status::Lost,
             (false, false) => return,
