@@ -289,6 +289,11 @@ impl<F: Fabric> LinkEnd<F> {
         channels.iter_mut().find_map(|channel| channel.take_frame(buffer, now))
     }
 
+    /// Takes the peer for one that was heard of now: the caller knows why it is silent.
+    pub fn excuse(&mut self, now: Duration) {
+        self.last_heard = now;
+    }
+
     /// When [`LinkEnd::poll`] has something to do although nothing arrives.
     pub fn due(&self) -> Duration {
         if self.channels.iter().any(Channel::is_ready) {

@@ -243,6 +243,12 @@ impl LinkStream {
         }
     }
 
+    /// Takes the peer for one that was heard of now: the caller knows why it is silent.
+    pub fn excuse(&mut self) {
+        let now = self.now();
+        self.end.excuse(now);
+    }
+
     /// How long until [`LinkStream::drive`] has something to do although nothing arrives.
     pub fn due_in(&self) -> Duration {
         self.end.due().saturating_sub(self.now())

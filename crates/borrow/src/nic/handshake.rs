@@ -28,6 +28,8 @@ pub fn expect(
     let deadline = Instant::now() + patience;
     loop {
         let now = Instant::now();
+        // Until it has had its time for the step, it is not silent.
+        transport.excuse(now);
         transport.drive(now)?;
         match transport.take(now)? {
             Some(Message::Setup(Setup::Refused { reason }) | Message::Bye(reason)) => {

@@ -163,6 +163,14 @@ impl Transport {
         }
     }
 
+    /// Takes the other end for one that was heard of now: something keeps it.
+    pub fn excuse(&mut self, now: Instant) {
+        match self {
+            Transport::Tcp(tcp) => tcp.last_heard = now,
+            Transport::Link(link) => link.stream.excuse(),
+        }
+    }
+
     /// The next message, if one has arrived.
     ///
     /// # Errors
