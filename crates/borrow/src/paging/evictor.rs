@@ -280,8 +280,10 @@ impl Evictor {
         self.idle_rounds = 0;
         let limit = core.frames.limit();
         if limit < core.frames.capacity() {
-            core.frames.set_limit(limit + core.marks.high);
-            count_all(&core.counters.overdrawn, core.frames.limit() - limit);
+            let raised = (limit + core.marks.high).min(core.frames.capacity());
+            // First: who gets one of these frames may ask at once how many there were.
+            count_all(&core.counters.overdrawn, raised - limit);
+            core.frames.set_limit(raised);
         } else {
             core.is_exhausted.store(true, Ordering::Release);
             core.evictor.wait(ticket, Some(IDLE));

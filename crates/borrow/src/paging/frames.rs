@@ -87,10 +87,8 @@ impl Frames {
 
     /// A frame, unless fewer than `reserve` others would be left.
     pub fn take(&self, reserve: usize) -> Option<u32> {
-        if self.in_use.fetch_add(1, Ordering::AcqRel) + reserve >= self.limit() {
-            self.in_use.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
+        let one_more = |used: usize| (used + reserve < self.limit()).then_some(used + 1);
+        self.in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let first = head as u32;
