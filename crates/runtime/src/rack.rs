@@ -183,16 +183,21 @@ impl Rack {
             )));
         }
         let path = self.context_path(ctx_id);
+        // It is there at once with all that it says: who joined before would be in another context.
+        let unborn = path.with_extension(format!("{}.new", std::process::id()));
         let make = || -> io::Result<()> {
             let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+                OpenOptions::new().write(true).create_new(true).mode(mode).open(&unborn)?;
             // Tells it from another context that had the same number: see `incarnation_of`.
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             writeln!(file, "{}", now.as_nanos() as u64)?;
             // The process's umask must not take away what was asked for.
-            file.set_permissions(fs::Permissions::from_mode(mode))
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+            fs::hard_link(&unborn, &path)
         };
-        make().map_err(|error| match error.kind() {
+        let made = make();
+        let _ = fs::remove_file(&unborn);
+        made.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 Error::invalid(format!("context {ctx_id} exists already"))
             }

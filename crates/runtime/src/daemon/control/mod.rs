@@ -121,6 +121,8 @@ impl Control {
     pub fn run(mut self, signals: BorrowedFd<'_>) -> Result<()> {
         tracing::info!(nid = self.nid, nodes = self.nodes, "up");
         let result = self.serve_all(signals);
+        // First: clients complete what is left by themselves when their segments are lost, and nobody else may then.
+        self.worker.call(Command::Stop);
         self.retire_own_segments();
         let _ = std::fs::remove_file(self.rack.socket_path(self.nid));
         tracing::info!(nid = self.nid, "down");
