@@ -279,7 +279,7 @@ fn a_monitor_that_is_killed_takes_nothing_along() {
         monitor.line("ready");
         (monitor, at)
     };
-    let (mut running, at) = monitor("127.0.0.1:0");
+    let (mut running, at) = monitor("127.0.0.3:0"); // nobody else takes a port there
     let _lenders: Vec<Process> = (1..3)
         .map(|n| {
             let args = format!("{} h{n} {} tcp {at}", hosts[n].name(), 16 + n);

@@ -235,7 +235,8 @@ fn without_a_secret_others_are_not_listened_to() {
 fn lenders_of_several_hosts_have_one_monitor() {
     // Racks stand for hosts: they do not see each other's sockets.
     let (a, b, c) = (rack(), rack(), rack());
-    let listen = || Some("127.0.0.1:0".to_owned());
+    // Nobody else takes its port there while it is free.
+    let listen = || Some("127.0.0.4:0".to_owned());
     let start_monitor = |listen| lender(Config { listen, ..Config::monitor(a.clone()) });
     let (monitor, at) = start_monitor(listen());
     let at_monitor = |config| Config { monitor: MonitorAt::Address(at.clone()), ..config };

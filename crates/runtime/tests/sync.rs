@@ -109,10 +109,12 @@ fn each_way(rack: &TestRack, mut test: impl FnMut(Context, u16, Progress)) {
     }
 }
 
-/// Waits until node `nid` says that it has come so far.
+/// Waits until node `nid` says that it has come so far, and this node's daemon knows of it, too.
 fn wait_until(context: &Context, nid: u64, step: u64) {
     let word = context.word(PROGRESS_OF + 8 * nid).unwrap();
     eventually("the child gets so far", || word.load(Ordering::Acquire) == step);
+    let mut qp = context.queue_pair(2).unwrap();
+    eventually("the child is known", || qp.read(nid as u16, 0, &mut [0; 8]).is_ok());
 }
 
 #[test]
@@ -235,25 +237,24 @@ fn who_waits_leaves_the_core_to_others() {
         lock.acquire().unwrap();
         ring_of(&context);
         let roles = ["waiter", "reader", "barrier"];
-        let mut waiters: Vec<_> = (1..)
-            .zip(roles)
-            .map(|(nid, role)| (role, nid, spawn(&rack, role, nid, ctx_id, progress)))
-            .collect();
-        for (_, nid, _) in &waiters {
-            wait_until(&context, u64::from(*nid), 1);
+        let spawned = (1..).zip(roles).map(|(nid, role)| spawn(&rack, role, nid, ctx_id, progress));
+        let mut waiters: Vec<Child> = spawned.collect();
+        for nid in 1..=3 {
+            wait_until(&context, nid, 1);
         }
         std::thread::sleep(Duration::from_millis(100)); // they spin at first
         // Of all before any is killed: the others learn of that, and have more to do.
-        let all = || -> Vec<u64> { waiters.iter().map(|(.., child)| ticks(child)).collect() };
-        let before = all();
-        std::thread::sleep(WATCHED);
-        let after = all();
-        for ((role, _, child), (before, after)) in waiters.iter_mut().zip(before.iter().zip(after))
-        {
-            let used = after - before;
-            assert!(used <= MOST_TICKS, "{role}, {}: {used} ticks", progress.name());
-            kill(child);
-        }
+        let all = || -> Vec<u64> { waiters.iter().map(ticks).collect() };
+        let used = || -> Vec<u64> {
+            let before = all();
+            std::thread::sleep(WATCHED);
+            all().iter().zip(before).map(|(after, before)| after - before).collect()
+        };
+        // Time for which the host holds a core back counts as that of whoever runs on it; who polls does so always.
+        let watched: Vec<_> = (0..3).map(|_| used()).collect();
+        let is_quiet = watched.iter().any(|used| used.iter().all(|ticks| *ticks <= MOST_TICKS));
+        assert!(is_quiet, "{}: {watched:?} ticks of {roles:?}", progress.name());
+        waiters.iter_mut().for_each(kill);
     });
 }
 

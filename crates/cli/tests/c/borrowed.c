@@ -323,7 +323,12 @@ static void part_calls(void)
     CHECK(is_filled(other, 12 * MIB, 3));
     struct iovec parts[3] = {{other, 4 * PAGE}, {other + 8 * PAGE, 4 * PAGE}, {other + 4 * PAGE, 4 * PAGE}};
     push_out();
-    CHECK(lseek(fd, 0, SEEK_SET) == 0 && readv(fd, parts, 3) == (ssize_t)(12 * PAGE));
+    ssize_t got;
+    do { /* it may stop at a page that left again meanwhile, as read(2) may */
+        CHECK(lseek(fd, 0, SEEK_SET) == 0);
+        got = readv(fd, parts, 3);
+        CHECK(got > 0);
+    } while (got < (ssize_t)(12 * PAGE));
     CHECK(is_filled(other + 8 * PAGE, 4 * PAGE, 3 + 4 * PAGE / 8));
     push_out();
     rewind(file);
