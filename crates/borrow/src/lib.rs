@@ -32,6 +32,7 @@ pub mod program;
 pub mod qpair;
 pub mod region;
 pub mod store;
+mod sync;
 
 pub use address::Address;
 pub use error::{Error, Result};

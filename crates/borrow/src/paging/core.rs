@@ -13,7 +13,6 @@ use super::cores;
 use super::entry::Entry;
 use super::frames::{Frames, NO_SLOT};
 use super::latencies::Latencies;
-use super::lazy::reserve;
 use super::options::{MAX_HANDLERS, MAX_PREFETCH_PAGES, PAGE_BYTES, PagerOptions, Placement};
 use super::slots::Slots;
 use super::space::Space;
@@ -21,9 +20,10 @@ use super::statistics::{Counters, count};
 use super::streams::Streams;
 use super::table::Table;
 use super::uffd::{Uffd, feature};
-use super::wait::{Event, Gate, Guarded};
 use crate::error::{Error, Result};
 use crate::store::Store;
+use crate::sync::lazy::reserve;
+use crate::sync::wait::{Event, Gate, Guarded};
 
 /// Something that is replaced in the child of a fork, while that has one thread.
 pub(crate) struct Replaced<T>(UnsafeCell<T>);

@@ -17,7 +17,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::sync::{AtomicU64, Bed};
+use crate::sync::{AtomicU64, Bed};
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -206,7 +206,7 @@ pub struct Cell {
 
 // SAFETY: an atomic beside nothing; zero is `Empty`.
 #[cfg(not(loom))]
-unsafe impl super::lazy::Zeroable for Cell {}
+unsafe impl crate::sync::lazy::Zeroable for Cell {}
 
 impl Cell {
     /// The word.
@@ -254,8 +254,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::sync::AtomicU32;
     use super::*;
+    use crate::sync::AtomicU32;
 
     const FRAME: u32 = 7;
     const SLOT: u32 = 3;

@@ -17,9 +17,9 @@ use super::frames::NO_SLOT;
 use super::options::PAGE_BYTES;
 use super::pagemap::Pagemap;
 use super::statistics::{count, count_all};
-use super::wait::Event;
 use crate::error::{Error, Result};
 use crate::store::{Lane, MAX_OUTSTANDING};
+use crate::sync::wait::Event;
 
 /// How often children of fork are looked after while nothing else is to be done.
 const CHILD_CHECK: Duration = Duration::from_millis(200);
@@ -120,7 +120,7 @@ pub(crate) struct Evictor {
     /// Pages of each request to the lane.
     pub(super) requests: VecDeque<usize>,
     /// How often each frame was written back: an answer is about one generation.
-    pub(super) generations: super::sync::Lazy<AtomicU32>,
+    pub(super) generations: crate::sync::Lazy<AtomicU32>,
     /// Frames in standby, oldest first; some were taken back since.
     pub(super) standby: VecDeque<u32>,
     /// Frames that are free once their places in the staging area are.
@@ -150,7 +150,7 @@ impl Evictor {
             batch: Vec::with_capacity(batch),
             sent: VecDeque::with_capacity(MAX_OUTSTANDING * batch),
             requests: VecDeque::with_capacity(MAX_OUTSTANDING),
-            generations: super::sync::Lazy::new(core.frames.capacity()).map_err(no_memory)?,
+            generations: crate::sync::Lazy::new(core.frames.capacity()).map_err(no_memory)?,
             standby,
             leaving: Vec::with_capacity(RETIRED + batch),
             hand: 0,

@@ -12,9 +12,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use super::ranges::Child;
 use super::slots::Frozen;
 use super::table::Table;
-use super::wait::Lock;
 use super::{Pager, open_uffd};
 use crate::error::{Error, Result};
+use crate::sync::wait::Lock;
 
 /// The child of a fork may write to one in so many free slots.
 const CHILD_SHARE: usize = 2;

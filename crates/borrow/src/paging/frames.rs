@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::sync::{AtomicU32, AtomicU64, AtomicUsize, Lazy};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lazy};
 
 /// No frame.
 pub const NO_FRAME: u32 = u32::MAX;

@@ -12,8 +12,8 @@ use super::core::{Core, drop_pages};
 use super::cores;
 use super::options::{FOLLOW_EVERY, PAGE_BYTES, Waiting};
 use super::uffd::{Fault, Message};
-use super::wait::Event;
 use super::worker::{Outcome, Worker};
+use crate::sync::wait::Event;
 
 /// Messages that are taken from the kernel together.
 const MESSAGES: usize = 32;

@@ -14,9 +14,9 @@ use std::time::Duration;
 use super::core::Core;
 use super::cores;
 use super::options::{FOLLOW_EVERY, PAGE_BYTES};
-use super::wait::Lock;
 use super::worker::{Outcome, Worker};
 use crate::error::Result;
+use crate::sync::wait::Lock;
 
 /// Pagers with inline delivery that a process may have.
 pub(crate) const MAX_INLINE: usize = 8;

@@ -12,8 +12,7 @@
 //! | `handler`, `inline` | who has faults answered: a thread, or the faulting thread itself |
 //! | `evictor`, `writeback` | sends pages away ahead of need |
 //! | `space`, `ranges`, `fork` | map, unmap, discard, protect, remap; children and their views |
-//! | `uffd`, `pagemap`, `wait`, `lazy`, `thread` | userfaultfd, written pages, futexes, memory that is lazily there, threads |
-//! | `sync` | what loom puts in the place of atomics and of the kernel to check all interleavings of the above |
+//! | `uffd`, `pagemap`, `thread` | userfaultfd, written pages, threads |
 
 mod core;
 mod cores;
@@ -24,7 +23,6 @@ mod frames;
 mod handler;
 mod inline;
 mod latencies;
-mod lazy;
 mod measure;
 mod options;
 mod pagemap;
@@ -34,11 +32,9 @@ mod slots;
 mod space;
 mod statistics;
 mod streams;
-mod sync;
 mod table;
 mod thread;
 mod uffd;
-mod wait;
 #[cfg(test)]
 mod walk;
 mod worker;

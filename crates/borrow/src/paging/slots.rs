@@ -6,8 +6,8 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::sync::{AtomicBool, AtomicU64, AtomicUsize, Lazy};
-use super::wait::Lock;
+use crate::sync::wait::Lock;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Lazy};
 
 /// Which slots are taken.
 #[derive(Debug)]
@@ -185,8 +185,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::sync::AtomicU32;
     use super::*;
+    use crate::sync::AtomicU32;
 
     /// One takes, two give back what they had, one of them as the child ends that read it: what is taken was free.
     #[test]

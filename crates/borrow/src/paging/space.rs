@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::core::{Core, drop_pages};
 use super::options::PAGE_BYTES;
 use super::ranges::{Child, Inner, drop_range};
-use super::wait::Lock;
 use crate::error::{Error, Result};
+use crate::sync::wait::Lock;
 
 /// The bits of mmap's flags that tell private from shared.
 const MAP_TYPE: i32 = 0xf;
@@ -218,9 +218,10 @@ impl Space {
             if flags & libc::MREMAP_MAYMOVE == 0 {
                 return Err(last_error("cannot grow borrowed memory where it is"));
             }
-            let target = super::lazy::reserve(new_length, rustix::mm::ProtFlags::empty()).map_err(
-                |error| Error::io("cannot find room for borrowed memory to move to", error),
-            )?;
+            let target = crate::sync::lazy::reserve(new_length, rustix::mm::ProtFlags::empty())
+                .map_err(|error| {
+                    Error::io("cannot find room for borrowed memory to move to", error)
+                })?;
             let target = target.as_ptr() as usize;
             inner.relocate(core, old, target..target + new_length)
         })

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::entry::{Cell, Entry};
 use super::options::PAGE_BYTES;
-use super::sync::Lazy;
+use crate::sync::Lazy;
 
 const ADDRESS_BITS: u32 = 48;
 const LEAF_BITS: u32 = 30;

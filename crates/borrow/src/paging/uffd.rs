@@ -345,8 +345,8 @@ impl Uffd {
 mod tests {
     use rustix::mm::ProtFlags;
 
-    use super::super::lazy::reserve;
     use super::*;
+    use crate::sync::lazy::reserve;
 
     #[test]
     fn a_move_takes_pages_that_are_there_to_where_nothing_is() {

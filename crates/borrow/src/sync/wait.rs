@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::sync::{AtomicU32, Bed, fence, load_in_order};
+use super::{AtomicU32, Bed, fence, load_in_order};
 
 /// A word on which threads sleep.
 #[derive(Debug, Default)]

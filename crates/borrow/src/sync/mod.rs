@@ -1,4 +1,8 @@
-//! Atomics, arrays of them, and the kernel's part in sleeping: loom's where its models are checked.
+//! Atomics, arrays of them, and the kernel's part in sleeping: loom's where its models are checked. Locks, events
+//! and gates on them are in [`wait`].
+
+pub mod lazy;
+pub mod wait;
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
@@ -6,7 +10,7 @@ pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fenc
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 #[cfg(not(loom))]
-pub use super::lazy::Lazy;
+pub use lazy::Lazy;
 #[cfg(loom)]
 pub use model::{Bed, Lazy};
 
