@@ -16,6 +16,14 @@ pub enum Error {
         /// How that was noticed.
         reason: String,
     },
+    /// The way to a lender broke, or it does not answer; its memory may still be there.
+    #[error("{lender} cannot be reached: {reason}")]
+    Broken {
+        /// Who lent the memory.
+        lender: String,
+        /// How that was noticed.
+        reason: String,
+    },
     /// The other end of a link or of a lent device died, or the way to it broke.
     #[error("{peer} is lost: {reason}")]
     PeerLost {
@@ -65,6 +73,9 @@ impl Error {
             Error::Lost { lender, reason } => {
                 Error::Lost { lender: lender.clone(), reason: reason.clone() }
             }
+            Error::Broken { lender, reason } => {
+                Error::Broken { lender: lender.clone(), reason: reason.clone() }
+            }
             Error::PeerLost { peer, reason } => {
                 Error::PeerLost { peer: peer.clone(), reason: reason.clone() }
             }
@@ -87,7 +98,7 @@ impl Error {
     /// The positive `errno` that stands for the error in C.
     pub fn errno(&self) -> i32 {
         match self {
-            Error::Lost { .. } | Error::PeerLost { .. } => libc::EHOSTDOWN,
+            Error::Lost { .. } | Error::Broken { .. } | Error::PeerLost { .. } => libc::EHOSTDOWN,
             Error::OutOfRange { .. } => libc::ERANGE,
             Error::Refused(_) => libc::ENOMEM,
             Error::Stopped => libc::EINTR,

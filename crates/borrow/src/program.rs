@@ -46,6 +46,8 @@ pub struct Settings {
     pub monitor: Option<String>,
     /// Lenders of this host are reached over the network, too: for measurements.
     pub only_network: bool,
+    /// How long the program stands still while no lender that has its memory can be reached.
+    pub patience_seconds: u64,
     /// What is said at the end.
     pub report: Report,
 }
@@ -101,6 +103,7 @@ impl Settings {
         wanted.copies = self.copies;
         wanted.spin = SPIN;
         wanted.only_network = self.only_network;
+        wanted.patience = Duration::from_secs(self.patience_seconds);
         wanted.monitor = match &self.monitor {
             Some(text) => Some(text.parse().map_err(Error::Refused)?),
             None => None,
@@ -141,6 +144,7 @@ mod tests {
             mode: Mode::Inline,
             monitor: Some("10.0.0.1:7000".to_owned()),
             only_network: false,
+            patience_seconds: 7,
             report: Report::Json,
         };
         assert_eq!(Settings::from_variable(&settings.to_variable()).unwrap(), settings);

@@ -15,6 +15,7 @@ pub(crate) mod mapped;
 pub mod mirror;
 pub mod packet;
 mod queue;
+pub mod replicas;
 pub(crate) mod spread;
 pub(crate) mod tcp;
 pub(crate) mod window;
@@ -44,10 +45,36 @@ pub trait Store: Send + Sync {
 
     /// Where the bytes are mapped in this process, for as long as the store lives: `size_bytes`
     /// bytes, readable and writable. `None` if the lender is on another host. The memory stays
-    /// mapped when the lender is lost; who uses it asks [`Store::check`] afterwards.
+    /// mapped, and its bytes right, when the lender is lost; [`Store::check`] says so. Writes go between
+    /// [`Store::begin_write`] and [`Store::end_write`].
     fn mapped(&self) -> Option<*mut u8> {
         None
     }
+
+    /// The caller is about to write to the mapped bytes; for a moment, while the memory is moved, it waits.
+    fn begin_write(&self) {}
+
+    /// The caller has written this range of the mapped bytes.
+    fn end_write(&self, _offset: u64, _length: u64) {}
+
+    /// Ends all lanes that this process has: nothing that was asked of them and not answered takes effect after this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Broken`].
+    fn fence(&self) -> Result<()> {
+        self.check()
+    }
+
+    /// To be called by the thread that forks, before it does: no other thread changes the store from here to one of
+    /// the two functions below.
+    fn before_fork(&self) {}
+
+    /// The fork is made, or has failed.
+    fn after_fork_in_parent(&self) {}
+
+    /// In the child, which has one thread and no lane yet.
+    fn after_fork_in_child(&self) {}
 
     /// Whether the bytes are still there; costs a load.
     ///
@@ -70,7 +97,8 @@ pub trait Store: Send + Sync {
 
 /// One thread's way to a store. Ranges outside of the store are refused when they are asked for.
 ///
-/// After an error other than [`Error::OutOfRange`] the lane is broken: all further calls fail.
+/// After an error other than [`Error::OutOfRange`] the lane is broken: all further calls fail, but
+/// [`Lane::reopen`]. A lane of a borrowing ([`MirrorStore`]) reopens by itself, and fails for good.
 pub trait Lane: Send {
     /// Asks for `length` bytes, at most [`MAX_REQUEST_BYTES`]; `take` gets them.
     ///
@@ -105,6 +133,13 @@ pub trait Lane: Send {
     /// # Panics
     /// Nothing is outstanding, or `into` has another length.
     fn take(&mut self, into: &mut [u8]) -> Result<()>;
+
+    /// Makes a broken lane usable again, in one attempt that takes some seconds at most. What was asked of it and not
+    /// answered is forgotten, and takes no effect after this returns.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: for good; [`Error::Broken`]: not now.
+    fn reopen(&mut self) -> Result<()>;
 
     /// Whether `take` would find the whole answer at once.
     fn is_ready(&mut self) -> bool;

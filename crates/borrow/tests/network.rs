@@ -6,6 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -263,17 +264,23 @@ fn lenders_of_several_hosts_have_one_monitor() {
 fn lease(at: &Address, bytes: u64) -> (Link, u64, String) {
     let mut link = Link::connect(at, None, SILENCE).unwrap();
     let ticket = Ticket { epoch: 0, number: 0 };
-    link.send(&Request::Lease(ticket, bytes, Party::default())).unwrap();
+    let borrower = Party::default();
+    let lease = Request::Lease { ticket, size_bytes: bytes, borrower, patience_ms: 0 };
+    link.send(&lease).unwrap();
     match link.receive(PATIENCE).unwrap() {
         Reply::Leased { base, token, .. } => (link, base, token),
         other => panic!("{other:?}"),
     }
 }
 
+/// Numbers lanes: one takes the place of another of its number.
+static LANES: AtomicU64 = AtomicU64::new(0);
+
 /// A lane, as a plain socket.
 fn lane(at: &Address, base: u64, token: &str) -> Option<TcpStream> {
     let mut link = Link::connect(at, None, SILENCE).unwrap();
-    link.send(&Request::Lane(base, token.to_owned())).unwrap();
+    let (token, owner, number) = (token.to_owned(), 1, LANES.fetch_add(1, Ordering::Relaxed));
+    link.send(&Request::Lane { base, token, owner, number }).unwrap();
     let reply: Reply = link.receive(PATIENCE).unwrap();
     let stream = TcpStream::from(link.into_fd());
     stream.set_nonblocking(false).unwrap();
@@ -331,7 +338,10 @@ fn noise_ends_connections_and_nothing_else() {
         })
         .unwrap();
     // Well-formed messages in the wrong place.
-    for request in [Request::Return, Request::Ended(base), Request::Lane(base, String::new())] {
+    let lane = Request::Lane { base, token: String::new(), owner: 1, number: 0 };
+    let fence = Request::Fence { base, token: String::new(), owner: 1 };
+    let resume = Request::Resume { base, token: String::new() };
+    for request in [Request::Return, Request::Ended(base), lane, fence, resume] {
         Link::connect(&at, None, SILENCE).unwrap().send(&request).unwrap();
     }
     check(&*victim.store(), 8);
@@ -356,7 +366,7 @@ fn impostor(reply: Vec<u8>) -> Address {
 #[test]
 fn a_hostile_monitor_gets_an_error() {
     let hello = |then: &[u8]| {
-        let hello = r#"{"version":1,"nonce":null}"#;
+        let hello = r#"{"version":2,"nonce":null}"#;
         let mut bytes = (hello.len() as u32).to_le_bytes().to_vec();
         bytes.extend(hello.as_bytes());
         bytes.extend(then);
@@ -387,7 +397,7 @@ fn a_hostile_monitor_gets_an_error() {
 
 #[test]
 fn noise_from_a_lender_breaks_the_lane_and_nothing_else() {
-    let hello = r#"{"version":1,"nonce":null}"#;
+    let hello = r#"{"version":2,"nonce":null}"#;
     let frame = |text: &str| {
         let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
         bytes.extend(text.as_bytes());

@@ -157,7 +157,9 @@ fn start() -> Option<&'static Pager> {
 }
 
 fn borrow(settings: &Settings) -> Result<Borrowing> {
-    let lease = lease::borrow(&settings.wanted()?)?;
+    let mut wanted = settings.wanted()?;
+    wanted.tell = std::sync::Arc::new(|text| kernel::complain(&[text]));
+    let lease = lease::borrow(&wanted)?;
     let pager = Pager::start(lease.store(), &settings.pager_options())?;
     Ok(Borrowing { pager, lease })
 }

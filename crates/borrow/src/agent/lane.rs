@@ -1,13 +1,17 @@
 //! A lender's end of lanes: a thread for each.
 
-use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rackmem::shm::copy::copy_out;
+use rustix::net::{RecvFlags, SendFlags};
 
 use super::memory::Memory;
+use crate::error::{Error, Result};
+use crate::lease::messages::Reply;
+use crate::net::frame;
 use crate::store::mapped;
 use crate::store::packet::{Answer, HEADER_BYTES, Op, Request, Status};
 
@@ -23,35 +27,95 @@ const SMALL_BYTES: usize = 32 << 10;
 /// Size at which what was put together leaves.
 const BATCH_BYTES: usize = 256 << 10;
 
+#[derive(Debug)]
+struct Lane {
+    owner: u32,
+    number: u64,
+    socket: Weak<OwnedFd>,
+    thread: JoinHandle<()>,
+}
+
 /// The lanes of a lease.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    sockets: Vec<Weak<OwnedFd>>,
+pub(super) struct Lanes(Vec<Lane>);
+
+/// Lanes that are about to end.
+#[derive(Debug)]
+pub(super) struct Ending(Vec<JoinHandle<()>>);
+
+impl Ending {
+    /// Waits until they have: nothing that was asked of them takes effect any more.
+    pub fn wait(self) {
+        for thread in self.0 {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Lanes {
-    /// Serves a lane in a thread of its own.
-    pub fn open(&mut self, fd: OwnedFd, memory: Arc<Memory>, base: u64, spin: Duration) {
-        self.sockets.retain(|socket| socket.strong_count() > 0);
-        if self.sockets.len() >= MAX_LANES || rustix::io::ioctl_fionbio(&fd, false).is_err() {
-            return;
+    /// Serves a lane of a borrower's process in a thread of its own, once an earlier one of the same number has ended.
+    ///
+    /// # Errors
+    /// There are too many, or the kernel has no thread.
+    pub fn open(
+        &mut self,
+        fd: OwnedFd,
+        memory: Arc<Memory>,
+        base: u64,
+        spin: Duration,
+        (owner, number): (u32, u64),
+    ) -> Result<()> {
+        let before = self.end(|lane| lane.owner == owner && lane.number == number);
+        if self.0.len() >= MAX_LANES {
+            return Err(Error::Refused(format!(
+                "the lease has {MAX_LANES} lanes, the most that it can"
+            )));
         }
+        let cannot = |error| Error::io("cannot serve a lane", error);
+        rustix::io::ioctl_fionbio(&fd, false).map_err(|error| cannot(error.into()))?;
         let fd = Arc::new(fd);
-        self.sockets.push(Arc::downgrade(&fd));
-        let serve = move || Server::new(fd, memory, base, spin).run();
-        let _ = std::thread::Builder::new().name("rackmem-lane".to_owned()).spawn(serve);
+        let socket = Arc::downgrade(&fd);
+        let serve = move || {
+            before.wait();
+            let Ok(open) = frame::encode(&Reply::LaneOpen) else { return };
+            let mut server = Server::new(fd, memory, base, spin);
+            server.out.extend_from_slice(&open);
+            server.run();
+        };
+        let thread = std::thread::Builder::new().name("rackmem-lane".to_owned());
+        let thread = thread.spawn(serve).map_err(cannot)?;
+        self.0.push(Lane { owner, number, socket, thread });
+        Ok(())
     }
 
-    /// Ends all lanes.
-    pub fn close(self) {
-        for socket in self.sockets.iter().filter_map(Weak::upgrade) {
-            let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Both);
-        }
+    /// Begins to end all lanes of a borrower's process.
+    pub fn fence(&mut self, owner: u32) -> Ending {
+        self.end(|lane| lane.owner == owner)
+    }
+
+    /// Begins to end all lanes.
+    pub fn close(mut self) -> Ending {
+        self.end(|_| true)
+    }
+
+    fn end(&mut self, is_meant: impl Fn(&Lane) -> bool) -> Ending {
+        self.0.retain(|lane| !lane.thread.is_finished());
+        let (ending, rest) = std::mem::take(&mut self.0).into_iter().partition(is_meant);
+        self.0 = rest;
+        let end = |lane: Lane| {
+            if let Some(socket) = lane.socket.upgrade() {
+                let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Both);
+            }
+            lane.thread
+        };
+        Ending(Vec::into_iter(ending).map(end).collect())
     }
 }
 
 /// The lane is over.
 struct Over;
+
+type Done = std::result::Result<(), Over>;
 
 impl From<rustix::io::Errno> for Over {
     fn from(_: rustix::io::Errno) -> Over {
@@ -83,7 +147,7 @@ impl Server {
     }
 
     /// Answers all requests that are there, then waits for more.
-    fn round(&mut self) -> Result<(), Over> {
+    fn round(&mut self) -> Done {
         while let Some(header) = self.bytes[self.first..self.end].first_chunk::<HEADER_BYTES>() {
             let request = Request::decode(header).map_err(|_| Over)?;
             self.first += HEADER_BYTES;
@@ -98,7 +162,7 @@ impl Server {
         self.receive()
     }
 
-    fn receive(&mut self) -> Result<(), Over> {
+    fn receive(&mut self) -> Done {
         let begun = Instant::now();
         let mut spins = !self.spin.is_zero();
         loop {
@@ -119,15 +183,14 @@ impl Server {
         }
     }
 
-    fn serve(&mut self, request: Request) -> Result<(), Over> {
-        let mapping = self.memory.mapping();
-        let Some(offset) = request.offset_in(self.base, mapping.len() as u64) else {
+    fn serve(&mut self, request: Request) -> Done {
+        let Some(offset) = request.offset_in(self.base, self.memory.size_bytes() as u64) else {
             // What follows a write cannot be skipped for ever: the lane ends with this answer.
             self.answer(&request, Status::OutOfRange, 0);
             return Err(Over);
         };
-        // SAFETY: the request lies inside of the mapping.
-        let at = unsafe { mapping.base().add(offset as usize) };
+        // SAFETY: the request lies inside of the lease's memory.
+        let at = unsafe { self.memory.base().add(offset as usize) };
         let length = request.length as usize;
         match request.op {
             Op::Read => self.read(&request, at, length),
@@ -148,16 +211,17 @@ impl Server {
         self.out.extend_from_slice(&Answer { status, tag: request.tag, length }.encode());
     }
 
-    fn read(&mut self, request: &Request, from: *const u8, length: usize) -> Result<(), Over> {
+    /// The bytes may be changed by another lane meanwhile: no reference to them is made.
+    fn read(&mut self, request: &Request, from: *const u8, length: usize) -> Done {
         self.answer(request, Status::Done, request.length);
-        // SAFETY: the range lies inside of the lease's memory; its one user answers for what another
-        // of his lanes does to it at the same time, and any bytes are valid.
-        let bytes = unsafe { std::slice::from_raw_parts(from, length) };
         if length <= SMALL_BYTES && self.has_more() {
-            self.out.extend_from_slice(bytes);
+            let end = self.out.len();
+            self.out.resize(end + length, 0);
+            // SAFETY: the range lies inside of the lease's memory, and `out` has room for it.
+            unsafe { copy_out(self.out[end..].as_mut_ptr(), from, length) };
             return Ok(());
         }
-        let sent = send_both(&self.fd, &self.out, bytes);
+        let sent = send_both(&self.fd, &self.out, from, length);
         self.out.clear();
         sent
     }
@@ -167,11 +231,10 @@ impl Server {
         self.end - self.first >= HEADER_BYTES
     }
 
-    fn write(&mut self, to: *mut u8, length: usize) -> Result<(), Over> {
-        // SAFETY: as in `read`.
-        let into = unsafe { std::slice::from_raw_parts_mut(to, length) };
+    fn write(&mut self, to: *mut u8, length: usize) -> Done {
         let here = length.min(self.end - self.first);
-        into[..here].copy_from_slice(&self.bytes[self.first..self.first + here]);
+        // SAFETY: the caller's range of the lease's memory, and bytes that have come.
+        unsafe { copy_out(to, self.bytes[self.first..].as_ptr(), here) };
         self.first += here;
         let mut done = here;
         if done < length {
@@ -179,37 +242,57 @@ impl Server {
             self.flush()?;
         }
         while done < length {
-            match rustix::net::recv(&*self.fd, &mut into[done..], RecvFlags::empty()) {
-                Ok((0, _)) => return Err(Over),
-                Ok((n, _)) => done += n,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return Err(Over),
-            }
+            // SAFETY: as above; the kernel writes.
+            let got =
+                unsafe { libc::recv(self.fd.as_raw_fd(), to.add(done).cast(), length - done, 0) };
+            done += moved(got)?;
         }
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Over> {
+    fn flush(&mut self) -> Done {
         let sent = send(&self.fd, &self.out);
         self.out.clear();
         sent
     }
 }
 
-/// Sends one after the other, by one call if the kernel takes them.
-fn send_both(fd: &OwnedFd, first: &[u8], second: &[u8]) -> Result<(), Over> {
-    let parts = [IoSlice::new(first), IoSlice::new(second)];
-    let mut none = SendAncillaryBuffer::default();
-    let sent = match rustix::net::sendmsg(fd, &parts, &mut none, SendFlags::NOSIGNAL) {
-        Ok(sent) => sent,
-        Err(rustix::io::Errno::INTR) => 0,
-        Err(_) => return Err(Over),
-    };
-    send(fd, &first[sent.min(first.len())..])?;
-    send(fd, &second[sent.saturating_sub(first.len())..])
+/// What a system call that moves bytes returned: how many, 0 after a signal.
+fn moved(returned: isize) -> std::result::Result<usize, Over> {
+    match returned {
+        1.. => Ok(returned as usize),
+        0 => Err(Over),
+        _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => Ok(0),
+        _ => Err(Over),
+    }
 }
 
-fn send(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), Over> {
+/// Sends what was put together, then bytes from where they are; by one call if the kernel takes them.
+fn send_both(fd: &OwnedFd, first: &[u8], from: *const u8, length: usize) -> Done {
+    let mut done = 0;
+    while done < first.len() + length {
+        let head = &first[done.min(first.len())..];
+        let skipped = done.saturating_sub(first.len());
+        let mut parts = [
+            libc::iovec { iov_base: head.as_ptr().cast_mut().cast(), iov_len: head.len() },
+            libc::iovec {
+                iov_base: from.wrapping_add(skipped).cast_mut().cast(),
+                iov_len: length - skipped,
+            },
+        ];
+        // SAFETY: zero is a message without parts; both parts live through the call, which reads them.
+        let sent = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = parts.as_mut_ptr();
+            message.msg_iovlen = parts.len() as _;
+            libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL)
+        };
+        done += moved(sent)?;
+    }
+    Ok(())
+}
+
+fn send(fd: &OwnedFd, mut bytes: &[u8]) -> Done {
     while !bytes.is_empty() {
         match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
             Ok(n) => bytes = &bytes[n..],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::config::Lend;
 use super::lane::Lanes;
@@ -14,11 +14,17 @@ use crate::address::Address;
 use crate::error::Result;
 use crate::lease::messages::{Offer, Party, Record, Reply, Request};
 use crate::lease::pool::{Action, Event, Pool, User};
-use crate::net::hub::{Hub, PeerId};
+use crate::net::hub::{How, Hub, PeerId};
 use crate::net::secret;
 
 /// Addresses of leases begin here, so that 0 is none.
 const FIRST_BASE: u64 = 1 << 32;
+
+/// How long a borrower whose connection was reset has to come back: its host answers, so it notices at once.
+const RESET_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest that a lease is kept for a borrower that cannot be reached.
+const MAX_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// A lease that has memory.
 struct Held {
@@ -26,6 +32,10 @@ struct Held {
     token: String,
     record: Record,
     lanes: Lanes,
+    /// How long it is kept while its borrower cannot be reached.
+    patience: Duration,
+    /// Until when it is kept for a borrower that cannot.
+    expires_at: Option<Instant>,
 }
 
 pub(super) struct Lender {
@@ -34,8 +44,11 @@ pub(super) struct Lender {
     addresses: Vec<Address>,
     socket: Option<PathBuf>,
     pool: Pool,
-    made: BTreeMap<User, Memory>,
-    held: BTreeMap<User, Held>,
+    /// By the base of the lease.
+    made: BTreeMap<u64, Memory>,
+    held: BTreeMap<u64, Held>,
+    /// What the borrowers said with their requests for leases.
+    patience: BTreeMap<User, Duration>,
     reports: Vec<Request>,
     replies: Vec<(User, Reply, Option<OwnedFd>)>,
     grace: Duration,
@@ -58,6 +71,7 @@ impl Lender {
             pool: Pool::new(lend.size_bytes, FIRST_BASE),
             made: BTreeMap::new(),
             held: BTreeMap::new(),
+            patience: BTreeMap::new(),
             reports: Vec::new(),
             replies: Vec::new(),
             grace: Duration::ZERO,
@@ -95,40 +109,86 @@ impl Lender {
 
     pub fn message(&mut self, peer: PeerId, request: Request, hub: &mut Hub, tell: &mut Tell) {
         match request {
-            Request::Lease(ticket, size_bytes, borrower) => {
+            Request::Lease { ticket, size_bytes, borrower, patience_ms } => {
+                let patience = Duration::from_millis(patience_ms).min(MAX_PATIENCE);
+                self.patience.insert(peer, patience);
                 self.step(Event::Ask(peer, ticket, size_bytes, borrower), hub, tell);
             }
             Request::Return => self.step(Event::Return(peer), hub, tell),
-            Request::Lane(base, token) => self.lane(peer, base, &token, hub),
+            Request::Resume { base, token } => match self.held_by(base, &token) {
+                Some(_) => self.step(Event::Resume(peer, base), hub, tell),
+                None => hub.send(peer, &Reply::NoLease, None),
+            },
+            Request::Lane { base, token, owner, number } => {
+                self.lane(peer, base, &token, (owner, number), hub);
+            }
+            Request::Fence { base, token, owner } => {
+                let Some(held) = self.held_by(base, &token) else {
+                    return hub.send(peer, &Reply::NoLease, None);
+                };
+                let ending = held.lanes.fence(owner);
+                let mailbox = self.mailbox.clone();
+                std::thread::spawn(move || {
+                    ending.wait();
+                    mailbox.send(Mail::Fenced(peer));
+                });
+            }
             _ => {}
         }
     }
 
-    /// A connection becomes a lane of a lease.
-    fn lane(&mut self, peer: PeerId, base: u64, token: &str, hub: &mut Hub) {
-        let held = self.held.values_mut().find(|held| held.record.base == base);
-        let Some(held) = held.filter(|held| secret::is_same(&held.token, token)) else {
-            let why = "there is no such lease, or no longer".to_owned();
-            return hub.send(peer, &Reply::Refused(why), None);
-        };
-        hub.send(peer, &Reply::LaneOpen, None);
-        let Some(fd) = hub.take_out(peer) else { return };
-        held.lanes.open(fd, held.memory.clone(), base, self.lend.spin);
+    /// The lease with this base, if the token is its.
+    fn held_by(&mut self, base: u64, token: &str) -> Option<&mut Held> {
+        self.held.get_mut(&base).filter(|held| secret::is_same(&held.token, token))
     }
 
-    pub fn made(&mut self, user: User, made: Result<Memory>, hub: &mut Hub, tell: &mut Tell) {
+    /// A connection becomes a lane of a lease.
+    fn lane(&mut self, peer: PeerId, base: u64, token: &str, lane: (u32, u64), hub: &mut Hub) {
+        let spin = self.lend.spin;
+        let Some(held) = self.held_by(base, token) else {
+            return hub.send(peer, &Reply::NoLease, None);
+        };
+        let Some(fd) = hub.take_out(peer) else { return };
+        if let Err(error) = held.lanes.open(fd, held.memory.clone(), base, spin, lane) {
+            tracing::warn!("{error}");
+        }
+    }
+
+    pub fn made(&mut self, base: u64, made: Result<Memory>, hub: &mut Hub, tell: &mut Tell) {
         let event = match made {
             Ok(memory) => {
-                self.made.insert(user, memory);
-                Event::Made(user)
+                self.made.insert(base, memory);
+                Event::Made(base)
             }
-            Err(error) => Event::NotMade(user, error.to_string()),
+            Err(error) => Event::NotMade(base, error.to_string()),
         };
         self.step(event, hub, tell);
     }
 
-    pub fn gone(&mut self, peer: PeerId, hub: &mut Hub, tell: &mut Tell) {
-        self.step(Event::Gone(peer), hub, tell);
+    /// A connection has ended, in this way.
+    pub fn gone(&mut self, peer: PeerId, how: How, hub: &mut Hub, tell: &mut Tell) {
+        self.patience.remove(&peer);
+        let event = if how == How::Ended { Event::Gone(peer) } else { Event::Broken(peer) };
+        for action in self.pool.step(event) {
+            if let Action::Orphan(base) = action {
+                if let Some(held) = self.held.get_mut(&base) {
+                    let most = if how == How::Reset { RESET_PATIENCE } else { MAX_PATIENCE };
+                    held.expires_at = Some(Instant::now() + held.patience.min(most));
+                }
+                continue;
+            }
+            self.act(action, hub, tell);
+        }
+    }
+
+    /// Ends leases whose borrowers had their time to come back.
+    pub fn expire(&mut self, hub: &mut Hub, tell: &mut Tell) {
+        let is_due = |held: &Held| held.expires_at.is_some_and(|at| Instant::now() >= at);
+        let due: Vec<u64> =
+            self.held.iter().filter(|(_, held)| is_due(held)).map(|(&base, _)| base).collect();
+        for base in due {
+            self.step(Event::Expire(base), hub, tell);
+        }
     }
 
     pub fn leave(&mut self, grace: Duration, hub: &mut Hub, tell: &mut Tell) {
@@ -158,14 +218,22 @@ impl Lender {
 
     fn act(&mut self, action: Action, hub: &mut Hub, tell: &mut Tell) {
         match action {
-            Action::Make(user, _, size_bytes) => self.make(user, size_bytes),
+            Action::Make(base, size_bytes) => self.make(base, size_bytes),
             Action::Grant(user, record) => self.grant(user, record, hub, tell),
             Action::Refuse(user, why) => {
                 let why = format!("{}: {why}", self.party.name);
                 self.reply(user, Reply::Refused(why));
             }
-            Action::Destroy(user, _) => self.destroy(user, tell),
+            Action::Destroy(base) => self.destroy(base, tell),
+            Action::Orphan(_) => {}
             Action::Report(base) => self.reports.push(Request::Ended(base)),
+            Action::Resumed(user, base) => {
+                if let Some(held) = self.held.get_mut(&base) {
+                    held.expires_at = None;
+                }
+                self.reply(user, Reply::Resumed);
+            }
+            Action::NoLease(user) => self.reply(user, Reply::NoLease),
             Action::Returned(user) => self.reply(user, Reply::Returned),
             Action::Notify(user) => self.reply(user, Reply::Notice(self.grace.as_millis() as u64)),
             Action::HangUp(user) => hub.hang_up(user),
@@ -176,22 +244,22 @@ impl Lender {
         self.replies.push((user, reply, None));
     }
 
-    fn make(&self, user: User, size_bytes: u64) {
+    fn make(&self, base: u64, size_bytes: u64) {
         let (lend, mailbox) = (self.lend, self.mailbox.clone());
-        let make = move || mailbox.send(Mail::Made(user, Memory::make(size_bytes, &lend)));
+        let make = move || mailbox.send(Mail::Made(base, Memory::make(size_bytes, &lend)));
         let thread = std::thread::Builder::new().name("rackmem-make".to_owned());
         if let Err(error) = thread.spawn(make) {
             let error = crate::error::Error::io("cannot start a thread", error);
-            self.mailbox.send(Mail::Made(user, Err(error)));
+            self.mailbox.send(Mail::Made(base, Err(error)));
         }
     }
 
     fn grant(&mut self, user: User, record: Record, hub: &mut Hub, tell: &mut Tell) {
-        let (Some(memory), Ok(token)) = (self.made.remove(&user), secret::token()) else {
+        let (Some(memory), Ok(token)) = (self.made.remove(&record.base), secret::token()) else {
             return hub.hang_up(user);
         };
         let fd = match hub.is_local(user) {
-            true => memory.mapping().fd().try_clone_to_owned().ok(),
+            true => memory.fd().try_clone_to_owned().ok(),
             false => None,
         };
         let leased = Reply::Leased {
@@ -203,18 +271,23 @@ impl Lender {
         tell(Told::Leased(record.size_bytes, record.borrower.clone()));
         self.reports.push(Request::Leased(record.clone()));
         let lanes = Lanes::default();
-        self.held.insert(user, Held { memory: Arc::new(memory), token, record, lanes });
+        let patience = self.patience.remove(&user).unwrap_or_default();
+        let base = record.base;
+        let memory = Arc::new(memory);
+        self.held.insert(base, Held { memory, token, record, lanes, patience, expires_at: None });
     }
 
-    /// Throws memory away, in a thread of its own: that takes a second for ten gigabytes.
-    fn destroy(&mut self, user: User, tell: &mut Tell) {
-        if let Some(memory) = self.made.remove(&user) {
+    /// Lets memory go, in a thread of its own: that takes a second for ten gigabytes.
+    fn destroy(&mut self, base: u64, tell: &mut Tell) {
+        if let Some(memory) = self.made.remove(&base) {
             std::thread::spawn(move || drop(memory));
         }
-        let Some(held) = self.held.remove(&user) else { return };
-        held.lanes.close();
+        let Some(held) = self.held.remove(&base) else { return };
         tell(Told::Ended(held.record.size_bytes, held.record.borrower));
-        let memory = held.memory;
-        std::thread::spawn(move || memory.throw_away());
+        let (ending, memory) = (held.lanes.close(), held.memory);
+        std::thread::spawn(move || {
+            ending.wait();
+            drop(memory);
+        });
     }
 }

@@ -1,18 +1,23 @@
-//! The memory of leases: each is a sealed memfd of its own, made when it is leased and thrown away
-//! when the lease ends, so no page that one borrower had is ever seen by the next.
+//! The memory of leases: each is a sealed memfd of its own, made when it is leased, so no page that one borrower had
+//! is ever seen by the next. When the lease ends the lender says so in the trailer, and lets go of the memory; the
+//! kernel frees it when nobody has it mapped any more. Nobody ever reads zeros in place of what was there.
 
 use rackmem::shm::mapping::Mapping;
 use rustix::fs::FallocateFlags;
+use std::os::fd::BorrowedFd;
 
 use crate::error::{Error, Result};
 use crate::lease::placement::size;
+use crate::store::health::{self, TRAILER_BYTES};
 
 use super::config::Lend;
 
 /// Memory of a lease.
 #[derive(Debug)]
 pub(crate) struct Memory {
+    /// The bytes, and the trailer.
     mapping: Mapping,
+    size_bytes: usize,
 }
 
 impl Memory {
@@ -25,8 +30,9 @@ impl Memory {
         if lend.populate && !lend.overcommit {
             check_available(size_bytes)?;
         }
-        let mapping = Mapping::create("rackmem-lease", size_bytes as usize).map_err(no_memory)?;
-        let memory = Memory { mapping };
+        let size = size_bytes as usize;
+        let mapping = Mapping::create("rackmem-lease", size + TRAILER_BYTES).map_err(no_memory)?;
+        let memory = Memory { mapping, size_bytes: size };
         if lend.huge_pages {
             memory.ask_for_huge_pages();
         }
@@ -51,15 +57,26 @@ impl Memory {
         }
     }
 
-    /// The bytes.
-    pub fn mapping(&self) -> &Mapping {
-        &self.mapping
+    /// Its descriptor, to hand over.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.mapping.fd()
     }
 
-    /// Frees all pages, even if the borrower still has them mapped.
-    pub fn throw_away(&self) {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let _ = rustix::fs::fallocate(self.mapping.fd(), flags, 0, self.mapping.len() as u64);
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.mapping.base()
+    }
+
+    /// Bytes that the borrower has.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `make` with room for a trailer, and unmapped after this.
+        health::revoke(unsafe { health::trailer(self.mapping.base(), self.size_bytes) });
     }
 }
 
@@ -98,7 +115,10 @@ pub fn check_available(size_bytes: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rackmem::shm::mapping::Access;
+
     use super::*;
+    use crate::store::health::Health;
 
     #[test]
     fn memory_that_is_there_is_enough() {
@@ -109,14 +129,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thrown_away_is_gone() {
+    fn memory_stays_for_those_who_have_it_mapped() {
         let lend = Lend { populate: true, ..Lend::new(0) };
         let memory = Memory::make(8192, &lend).unwrap();
-        let base = memory.mapping().base();
         // SAFETY: within the mapping, and nobody else has it.
-        unsafe { base.write(7) };
-        memory.throw_away();
+        unsafe { memory.base().write(7) };
+        let fd = memory.fd().try_clone_to_owned().unwrap();
+        let theirs = Mapping::open(fd, 8192, Access::ReadWrite).unwrap();
+        let health = Health::in_memory("a lender", theirs.fd(), 8192).unwrap();
+        assert!(health.check().is_ok());
+        drop(memory);
         // SAFETY: as above.
-        assert_eq!(unsafe { base.read() }, 0);
+        assert_eq!(unsafe { theirs.base().read() }, 7);
+        assert!(health.check().is_err());
     }
 }

@@ -19,8 +19,7 @@ use std::thread::JoinHandle;
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::messages::Party;
-use crate::lease::pool::User;
-use crate::net::hub::{Hub, Waker};
+use crate::net::hub::{Hub, PeerId, Waker};
 use crate::net::link::Link;
 
 pub use config::{Config, Lend, MonitorAt, this_party};
@@ -48,8 +47,10 @@ pub enum Event {
 
 /// What other threads tell the agent's.
 enum Mail {
-    /// The memory of a lease is there, or is not.
-    Made(User, Result<Memory>),
+    /// The memory of the lease with this base is there, or is not.
+    Made(u64, Result<Memory>),
+    /// Lanes have ended, as this peer asked.
+    Fenced(PeerId),
     /// A connection to the monitor was made, or not.
     Uplink(Result<Link>),
     /// Begin to leave: no new leases, and those that there are end after the grace time.

@@ -13,7 +13,7 @@ use crate::lease::directory::Directory;
 use crate::lease::messages::{Reply, Request};
 use crate::lease::{HEARTBEAT, SILENCE};
 use crate::net::frame;
-use crate::net::hub::{Hub, PeerId, Seen};
+use crate::net::hub::{How, Hub, PeerId, Seen};
 use crate::net::link::Link;
 use crate::net::socket;
 
@@ -136,7 +136,7 @@ impl Running {
         for seen in seen.drain(..) {
             match seen {
                 Seen::Message(peer, frame) => self.message(peer, &frame),
-                Seen::Gone(peer) => self.gone(peer),
+                Seen::Gone(peer, how) => self.gone(peer, how),
             }
         }
         while let Ok(mail) = self.mails.try_recv() {
@@ -156,7 +156,11 @@ impl Running {
         let Ok(request) = frame::decode::<Request>(frame) else { return self.drop_peer(peer) };
         match request {
             Request::Ping => self.hub.send(peer, &Reply::Pong, None),
-            Request::Lease(..) | Request::Return | Request::Lane(..) => match &mut self.lender {
+            Request::Lease { .. }
+            | Request::Resume { .. }
+            | Request::Return
+            | Request::Lane { .. }
+            | Request::Fence { .. } => match &mut self.lender {
                 Some(lender) => lender.message(peer, request, &mut self.hub, &mut self.tell),
                 None => self.refuse(peer, "this is a monitor, it lends nothing"),
             },
@@ -193,10 +197,10 @@ impl Running {
 
     fn drop_peer(&mut self, peer: PeerId) {
         self.hub.hang_up(peer);
-        self.gone(peer);
+        self.gone(peer, How::Ended);
     }
 
-    fn gone(&mut self, peer: PeerId) {
+    fn gone(&mut self, peer: PeerId, how: How) {
         if self.uplink.is(peer) {
             self.uplink.lost("its connection has ended", &mut self.tell);
         }
@@ -204,16 +208,17 @@ impl Running {
             monitor.gone(peer);
         }
         if let Some(lender) = &mut self.lender {
-            lender.gone(peer, &mut self.hub, &mut self.tell);
+            lender.gone(peer, how, &mut self.hub, &mut self.tell);
         }
         self.report();
     }
 
     fn mail(&mut self, mail: Mail) {
         match mail {
-            Mail::Made(user, made) => {
+            Mail::Fenced(peer) => self.hub.send(peer, &Reply::Fenced, None),
+            Mail::Made(base, made) => {
                 if let Some(lender) = &mut self.lender {
-                    lender.made(user, made, &mut self.hub, &mut self.tell);
+                    lender.made(base, made, &mut self.hub, &mut self.tell);
                 }
             }
             Mail::Uplink(made) => {
@@ -254,6 +259,10 @@ impl Running {
         if let Some(silent) = self.uplink.silent(&self.hub) {
             self.uplink.lost("it does not answer", &mut self.tell);
             self.hub.hang_up(silent);
+        }
+        if let Some(lender) = &mut self.lender {
+            lender.expire(&mut self.hub, &mut self.tell);
+            self.report();
         }
         if self.last_beat.elapsed() >= HEARTBEAT {
             self.last_beat = Instant::now();

@@ -154,15 +154,20 @@ impl<'a, S: Stream> Mapped<'a, S> {
                 self.batch.push_data(self.at(request), request.length as usize);
             }
             Ok(Operation::Write) => {
-                self.write(request)?;
+                self.session.store.begin_write();
+                let written = self.write(request);
+                self.session.store.end_write(request.offset, request.length.into());
+                written?;
                 self.batch.push(&Reply::done(request));
             }
             Ok(Operation::Flush | Operation::Cache) => self.batch.push(&Reply::done(request)),
             Ok(Operation::BlockStatus) => self.batch.push(&Reply::allocated(request)),
             Ok(Operation::WriteZeroes { keep }) if keep || request.length <= ZEROS_BYTES => {
+                self.session.store.begin_write();
                 // SAFETY: a checked range; a lease has one user, who answers for what his connections do
                 // to the same bytes at the same time.
                 unsafe { self.at(request).write_bytes(0, request.length as usize) };
+                self.session.store.end_write(request.offset, request.length.into());
                 self.batch.push(&Reply::done(request));
             }
             Ok(Operation::Trim | Operation::WriteZeroes { .. }) => {

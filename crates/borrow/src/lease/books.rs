@@ -17,6 +17,8 @@ pub(super) struct Lease {
     pub lender: Party,
     pub base: u64,
     pub size_bytes: u64,
+    /// What the lender wants to see on other connections.
+    pub token: String,
     pub is_local: bool,
     pub health: Arc<Health>,
     pub copy: usize,
@@ -24,7 +26,7 @@ pub(super) struct Lease {
     pub notice: Option<Instant>,
 }
 
-/// What the borrower and the thread that watches its lenders share.
+/// The books of one borrowing.
 pub(super) struct Books {
     pub borrowing: Borrowing,
     pub leases: Vec<Option<Lease>>,
@@ -47,18 +49,26 @@ impl Books {
         }
     }
 
-    /// Lets a block fault.
+    /// Lets a block fault in this process.
     pub fn fault(&mut self, number: usize, reason: &str) {
         let Some(lease) = self.leases.get(number).and_then(Option::as_ref) else { return };
-        lease.health.end(reason);
+        lease.health.close(reason);
         if let Some(slot) = self.slots[number].take() {
             let reason = format!("lender {}: {reason}", lease.lender.name);
             self.maps[lease.copy].end(slot, &reason);
         }
     }
 
-    /// A lender is gone.
+    /// A lender is gone, for all processes that use its lease.
     pub fn lost(&mut self, number: usize, reason: &str) {
+        if let Some(lease) = self.leases.get(number).and_then(Option::as_ref) {
+            lease.health.end(reason);
+        }
+        self.without(number, reason);
+    }
+
+    /// A lender's lease is not used any more.
+    pub fn without(&mut self, number: usize, reason: &str) {
         for action in self.borrowing.step(Event::Lost(number)) {
             if let Action::Fault(number) = action {
                 self.fault(number, reason);

@@ -1,7 +1,8 @@
 //! Borrowing, for whoever needs memory.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem::rack::Rack;
@@ -10,18 +11,19 @@ use serde::Serialize;
 use super::ask::ask_monitor;
 use super::directory::Directory;
 use super::driver::{Driver, Terms};
+use super::keeper::Keeper;
 use super::messages::{Ledger, Party, Reply, Request, Want};
 use super::placement::LEASE_BYTES;
-use super::watch::Watch;
 use crate::address::Address;
 use crate::agent::this_party;
 use crate::error::{Error, Result};
 use crate::net::secret::Secret;
-use crate::store::Store;
-use crate::store::mirror::MirrorStore;
+use crate::store::mirror::{DEFAULT_PATIENCE, Tell};
+use crate::store::replicas::{MAX_MEMBERS, State};
+use crate::store::{MirrorStore, Store};
 
 /// What is to be borrowed, and of whom.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Wanted {
     /// Bytes; rounded up to pages.
     pub size_bytes: u64,
@@ -39,6 +41,19 @@ pub struct Wanted {
     pub spin: Duration,
     /// Lenders of this host are reached over the network, too: for measurements.
     pub only_network: bool,
+    /// How long those who touch the memory stand still while no lender that has it can be reached.
+    pub patience: Duration,
+    /// Tells people what happens to the borrowing: lenders that do not answer, leave, are lost or replaced.
+    pub tell: Tell,
+}
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wanted")
+            .field("size_bytes", &self.size_bytes)
+            .field("copies", &self.copies)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Wanted {
@@ -53,6 +68,8 @@ impl Wanted {
             name: None,
             spin: Duration::ZERO,
             only_network: false,
+            patience: DEFAULT_PATIENCE,
+            tell: Arc::new(|text| tracing::warn!("{text}")),
         }
     }
 
@@ -73,7 +90,9 @@ impl Wanted {
         let borrower = this_party(self.name.as_deref());
         let want = Want { borrower, size_bytes, copies: self.copies, avoid: Vec::new() };
         let only_network = self.only_network;
-        Ok(Terms { want, monitor, secret, spin: self.spin, only_network })
+        let (spin, patience) = (self.spin, self.patience);
+        let only_mapped = false;
+        Ok(Terms { want, monitor, secret, spin, only_network, only_mapped, patience })
     }
 }
 
@@ -109,16 +128,13 @@ fn monitor_of(
 /// # Errors
 /// [`Error::Refused`]: nobody lends, there is not enough, or a secret is wrong, with what to do.
 pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
-    let mut driver = Driver::borrow(wanted.terms()?)?;
+    let terms = wanted.terms()?;
+    let driver = Driver::borrow(terms.clone())?;
     let copies: Vec<Arc<dyn Store>> =
         driver.stores().into_iter().map(|store| Arc::new(store) as Arc<dyn Store>).collect();
-    let store = match <[_; 1]>::try_from(copies) {
-        Ok([only]) => only,
-        Err(copies) => Arc::new(MirrorStore::new(copies)),
-    };
-    let links = std::mem::take(&mut driver.links);
-    let watch = Watch::start(links, driver.books.clone())?;
-    Ok(Borrowed { driver, watch, store, owner: std::process::id() })
+    let store = MirrorStore::new(copies, wanted.patience, wanted.tell.clone())?;
+    let keeper = Keeper::start(driver, terms, &store, wanted.tell.clone())?;
+    Ok(Borrowed { keeper, store, owner: std::process::id() })
 }
 
 /// Who lends what to whom.
@@ -139,9 +155,8 @@ pub fn ledger(
 
 /// Borrowed memory; given back when dropped.
 pub struct Borrowed {
-    driver: Driver,
-    watch: Watch,
-    store: Arc<dyn Store>,
+    keeper: Keeper,
+    store: MirrorStore,
     /// The process that borrowed: its children have copies of this, but not its thread.
     owner: u32,
 }
@@ -166,8 +181,10 @@ pub struct Status {
 }
 
 /// How a copy is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CopyState {
+    /// Whether it has every write.
+    pub state: State,
     /// Its leases, side by side.
     pub leases: Vec<LeaseState>,
 }
@@ -190,56 +207,58 @@ pub struct LeaseState {
 impl Borrowed {
     /// The bytes.
     pub fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
+        Arc::new(self.store.clone())
     }
 
     /// How the leases are.
     pub fn state(&self) -> Status {
-        let books = self.driver.books.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut copies: Vec<CopyState> = Vec::new();
-        for (block, lease) in books.borrowing.blocks().iter().zip(&books.leases) {
-            let copy = block.copy as usize;
-            copies.resize_with(copies.len().max(copy + 1), CopyState::default);
-            let Some(lease) = lease else { continue };
+        let mut copies = Vec::new();
+        // A child of fork does not wait for a thread that only its parent has.
+        let places = match self.owner == std::process::id() {
+            true => Some(self.keeper.places()),
+            false => self.keeper.try_places(),
+        };
+        for member in 0..MAX_MEMBERS {
+            let Some(places) = &places else { break };
+            let Some((driver, copy)) = places.members[member] else { continue };
+            let leases = places.drivers[driver].books.leases.iter().flatten();
             let left = |until: Instant| until.saturating_duration_since(Instant::now());
-            copies[copy].leases.push(LeaseState {
+            let lease = |lease: &super::books::Lease| LeaseState {
                 lender: lease.lender.clone(),
                 size_bytes: lease.size_bytes,
                 is_mapped: lease.is_local,
                 is_lost: lease.health.is_over(),
                 notice_ms: lease.notice.map(|until| left(until).as_millis() as u64),
-            });
+            };
+            let leases = leases.filter(|lease| lease.copy == copy).map(lease).collect();
+            copies.push(CopyState { state: self.store.state(member), leases });
         }
-        let is_lost = |copy: &CopyState| copy.leases.iter().any(|lease| lease.is_lost);
-        let lost = copies.iter().filter(|copy| is_lost(copy)).count();
         Status {
             size_bytes: self.store.size_bytes(),
-            is_degraded: lost > 0 && lost < copies.len(),
-            is_lost: lost == copies.len(),
+            is_degraded: self.store.is_degraded(),
+            is_lost: self.store.check().is_err(),
             copies,
         }
     }
 
-    /// Gives everything back, and waits until the lenders have thrown it away. Stores that are still
-    /// held fail from now on.
+    /// Gives everything back, and waits until the lenders have it. Stores that are still held fail from now on.
     ///
     /// # Errors
-    /// None at present: a lender that is lost has thrown away what it had.
+    /// None at present: a lender that is lost has nothing any more.
     pub fn release(mut self) -> Result<()> {
-        self.end()
+        self.end();
+        Ok(())
     }
 
-    fn end(&mut self) -> Result<()> {
-        if self.owner != std::process::id() {
-            return Ok(());
+    fn end(&mut self) {
+        if self.owner == std::process::id() {
+            self.keeper.release();
         }
-        self.driver.links = self.watch.stop();
-        self.driver.release()
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        let _ = self.end();
+        self.end();
     }
 }

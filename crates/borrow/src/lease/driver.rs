@@ -1,8 +1,9 @@
 //! Carries out what the borrower's state machine says.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::ask::ask_monitor;
 use super::books::{Books, Lease};
@@ -28,13 +29,18 @@ pub(super) struct Terms {
     pub secret: Option<Secret>,
     pub spin: Duration,
     pub only_network: bool,
+    /// Lenders of this host only: their memory is to take the place of memory that is mapped.
+    pub only_mapped: bool,
+    pub patience: Duration,
 }
 
 /// The books, and one connection for each block.
 pub(super) struct Driver {
-    pub books: Arc<Mutex<Books>>,
+    pub books: Books,
     pub links: Vec<Option<Link>>,
     windows: Vec<Arc<Window>>,
+    /// Memory that was handed over, by block.
+    memory: Vec<Option<OwnedFd>>,
     pieces: Vec<Piece>,
     terms: Terms,
     /// Why it did not come about.
@@ -72,9 +78,8 @@ impl Driver {
         }
         let books =
             Books { borrowing: Borrowing::new(), leases: Vec::new(), slots: Vec::new(), maps };
-        let books = Arc::new(Mutex::new(books));
-        let (links, pieces) = (Vec::new(), Vec::new());
-        Ok(Driver { books, links, windows, pieces, terms, failure: None })
+        let (links, pieces, memory) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Driver { books, links, windows, memory, pieces, terms, failure: None })
     }
 
     /// One try; an error names the lender that it failed for, and whether it could not be reached.
@@ -105,7 +110,7 @@ impl Driver {
                 Action::Fill(number, _) => self.fill(number),
                 Action::Return(number) => vec![self.give_back(number)],
                 Action::Fault(number) => {
-                    self.lock().fault(number, "it was given back");
+                    self.books.fault(number, "it was given back");
                     Vec::new()
                 }
                 Action::Borrowed => {
@@ -123,17 +128,12 @@ impl Driver {
         Err((self.failure.take().unwrap_or_else(nothing), culprit))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn step(&self, event: Event) -> Vec<Action> {
-        self.lock().borrowing.step(event)
+    fn step(&mut self, event: Event) -> Vec<Action> {
+        self.books.borrowing.step(event)
     }
 
     fn is_pending(&self, number: usize) -> bool {
-        let books = self.lock();
-        books.borrowing.blocks()[number].state == super::borrowing::State::Pending
+        self.books.borrowing.blocks()[number].state == super::borrowing::State::Pending
     }
 
     fn ask_monitor(&mut self) -> (Option<Link>, Event) {
@@ -154,20 +154,24 @@ impl Driver {
         let event = Event::Decided(sizes.collect());
         self.pieces = copies.into_iter().flatten().collect();
         self.links = self.pieces.iter().map(|_| None).collect();
-        let mut books = self.lock();
-        books.leases = self.pieces.iter().map(|_| None).collect();
-        books.slots = vec![None; self.pieces.len()];
-        drop(books);
+        self.memory = self.pieces.iter().map(|_| None).collect();
+        self.books.leases = self.pieces.iter().map(|_| None).collect();
+        self.books.slots = vec![None; self.pieces.len()];
         (Some(link), event)
     }
 
     /// Steps 1 to 4 of DE-08.
     fn ask_lender(&mut self, number: usize) -> Result<Event> {
-        self.lock().reserve(number)?;
+        self.books.reserve(number)?;
         let piece = &self.pieces[number];
         let mut link = self.reach(piece)?;
         let borrower = self.terms.want.borrower.clone();
-        link.send(&Request::Lease(piece.ticket, piece.size_bytes, borrower))?;
+        link.send(&Request::Lease {
+            ticket: piece.ticket,
+            size_bytes: piece.size_bytes,
+            borrower,
+            patience_ms: self.terms.patience.as_millis() as u64,
+        })?;
         let (base, size_bytes, token) = match link.receive(MAKING)? {
             Reply::Leased { base, size_bytes, token } => (base, size_bytes, token),
             Reply::Refused(why) => return Err(Error::Refused(why)),
@@ -176,59 +180,90 @@ impl Driver {
                 return Err(Error::Protocol(format!("lender {lender} answers {other:?}")));
             }
         };
-        let block = self.lock().borrowing.blocks()[number];
-        let health = Arc::new(Health::new(format!("lender {}", piece.lender.name)));
-        let (is_local, store) = if block.size_bytes == size_bytes {
-            self.open(number, &mut link, block.copy as usize, block.offset, base, token, &health)?
-        } else {
-            (false, None)
-        };
         let lender = piece.lender.clone();
+        let block = self.books.borrowing.blocks()[number];
+        let name = format!("lender {}", lender.name);
+        let memory = link.take_fd();
+        let health = match &memory {
+            Some(memory) => Health::in_memory(name, memory.as_fd(), size_bytes),
+            None => Health::new(name),
+        };
+        let health = health.map_err(|error| Error::io("cannot map the word of a lease", error))?;
+        let (health, is_local) = (Arc::new(health), memory.is_some());
+        if !is_local && self.terms.only_mapped {
+            return Err(Error::Protocol(format!("lender {} is not on this host", lender.name)));
+        }
+        self.memory[number] = memory;
+        let store = match block.size_bytes == size_bytes {
+            true => Some(self.open(number, &link, base, token.clone(), &health)?),
+            false => None,
+        };
         let copy = block.copy as usize;
-        let lease = Lease { lender, base, size_bytes, is_local, health, copy, store, notice: None };
-        self.lock().leases[number] = Some(lease);
+        let (notice, token) = (None, token);
+        self.books.leases[number] =
+            Some(Lease { lender, base, size_bytes, token, is_local, health, copy, store, notice });
         self.links[number] = Some(link);
         Ok(Event::Answered(number, base, size_bytes))
     }
 
     /// The bytes of a lease: mapped if the lender handed them over, else by lanes.
-    #[allow(clippy::too_many_arguments, reason = "what a lease is made of")]
     fn open(
         &self,
         number: usize,
-        link: &mut Link,
-        copy: usize,
-        offset: u64,
+        link: &Link,
         base: u64,
         token: String,
         health: &Arc<Health>,
-    ) -> Result<(bool, Option<Arc<dyn Store>>)> {
-        let size_bytes = self.pieces[number].size_bytes;
-        if let Some(memory) = link.take_fd() {
-            let window = self.windows[copy].clone();
-            window.map(offset, size_bytes, &memory)?;
-            let store = MappedStore::new(window, offset, size_bytes, health.clone());
-            return Ok((true, Some(Arc::new(store))));
+    ) -> Result<Arc<dyn Store>> {
+        let block = self.books.borrowing.blocks()[number];
+        if let Some(memory) = &self.memory[number] {
+            let window = self.windows[block.copy as usize].clone();
+            window.map(block.offset, block.size_bytes, memory)?;
+            let store = MappedStore::new(window, block.offset, block.size_bytes, health.clone());
+            return Ok(Arc::new(store));
         }
         let way = Way {
-            address: link.name().parse().map_err(Error::Protocol)?,
+            address: link.peer()?,
             base,
-            size_bytes,
+            size_bytes: block.size_bytes,
             token,
             secret: self.terms.secret.clone(),
             spin: self.terms.spin,
         };
-        Ok((false, Some(Arc::new(TcpStore::new(way, health.clone())))))
+        Ok(Arc::new(TcpStore::new(way, health.clone())))
+    }
+
+    /// Moves the memory of the only copy, all of which is mapped, to where another was mapped; returns the bytes there.
+    pub fn map_at(&mut self, window: &Arc<Window>) -> Result<SpreadStore> {
+        for (number, block) in self.books.borrowing.blocks().iter().enumerate() {
+            let (Some(memory), Some(lease)) =
+                (&self.memory[number], &mut self.books.leases[number])
+            else {
+                return Err(Error::Protocol("a piece is not mapped".to_owned()));
+            };
+            window.map(block.offset, block.size_bytes, memory)?;
+            let health = lease.health.clone();
+            let store = MappedStore::new(window.clone(), block.offset, block.size_bytes, health);
+            lease.store = Some(Arc::new(store));
+        }
+        self.windows = vec![window.clone()];
+        Ok(self.stores().remove(0))
+    }
+
+    /// Where the first copy is mapped.
+    pub fn window(&self) -> &Arc<Window> {
+        &self.windows[0]
     }
 
     /// A connection to the lender: the first of its addresses that works.
     fn reach(&self, piece: &Piece) -> Result<Link> {
         let here = &self.terms.want.borrower.host_id;
+        let Terms { only_network, only_mapped, .. } = self.terms;
         let mut last = None;
         for address in &piece.addresses {
             let is_possible = match address.is_local() {
-                true => piece.lender.host_id == *here && !self.terms.only_network,
-                false => true,
+                true => piece.lender.host_id == *here && !only_network,
+                false => !only_mapped,
             };
             if !is_possible {
                 continue;
@@ -248,9 +283,8 @@ impl Driver {
 
     /// Step 5 of DE-08.
     fn fill(&mut self, number: usize) -> Vec<Event> {
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let books = &self.books;
         let block = books.borrowing.blocks()[number];
-        let books = &mut *books;
         let (Some(lease), Some(slot)) = (&books.leases[number], books.slots[number]) else {
             return vec![Event::Lost(number)];
         };
@@ -273,11 +307,11 @@ impl Driver {
     }
 
     /// Gives everything back.
-    pub fn release(&mut self) -> Result<()> {
+    pub fn release(&mut self) {
         let mut actions = VecDeque::from(self.step(Event::Release));
         while let Some(action) = actions.pop_front() {
             match action {
-                Action::Fault(number) => self.lock().fault(number, "it was given back"),
+                Action::Fault(number) => self.books.fault(number, "it was given back"),
                 Action::Return(number) => {
                     let event = self.give_back(number);
                     actions.extend(self.step(event));
@@ -285,12 +319,11 @@ impl Driver {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     /// The stores of the copies.
     pub fn stores(&self) -> Vec<SpreadStore> {
-        let books = self.lock();
+        let books = &self.books;
         let copies = books.maps.iter().zip(&self.windows).enumerate();
         copies
             .map(|(copy, (map, window))| {
@@ -312,11 +345,13 @@ fn node_in_copy(borrowing: &Borrowing, number: usize) -> u16 {
     before.count() as u16
 }
 
-/// Tells the lender, and waits until it has thrown the memory away.
+/// Tells the lender, and waits until it has the lease back.
 fn give_back(mut link: Link) -> Result<()> {
+    let deadline = Instant::now() + SILENCE;
     link.send(&Request::Return)?;
     loop {
-        if matches!(link.receive(SILENCE)?, Reply::Returned) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if matches!(link.receive(left)?, Reply::Returned) {
             return Ok(());
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::Address;
 
 /// Version of the protocol; another one is refused with a sentence.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// A process, as people look for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -118,11 +118,45 @@ pub enum Request {
     /// Nothing to say.
     Ping,
     /// To a lender: the lease of this decision.
-    Lease(Ticket, u64, Party),
+    Lease {
+        /// The decision.
+        ticket: Ticket,
+        /// Bytes to lease.
+        size_bytes: u64,
+        /// Who asks.
+        borrower: Party,
+        /// How long the lease is to be kept, in milliseconds, while the network between both is torn.
+        patience_ms: u64,
+    },
+    /// To a lender, over the network: this connection takes the place of the one by which the lease was made.
+    Resume {
+        /// First address of the lease, as the lender counts.
+        base: u64,
+        /// What the lender gave out with the lease.
+        token: String,
+    },
     /// To a lender: the lease is not needed any more.
     Return,
-    /// To a lender, over the network: this connection is a lane to the lease with this base.
-    Lane(u64, String),
+    /// To a lender, over the network: this connection is a lane to a lease.
+    Lane {
+        /// First address of the lease, as the lender counts.
+        base: u64,
+        /// What the lender gave out with the lease.
+        token: String,
+        /// The borrower's process that has the lane.
+        owner: u32,
+        /// Which of its lanes; an earlier one of the same number ends first.
+        number: u64,
+    },
+    /// To a lender, over the network: end all lanes of a process to a lease.
+    Fence {
+        /// First address of the lease, as the lender counts.
+        base: u64,
+        /// What the lender gave out with the lease.
+        token: String,
+        /// The borrower's process.
+        owner: u32,
+    },
 }
 
 /// What is answered.
@@ -153,4 +187,10 @@ pub enum Reply {
     Returned,
     /// From here on, the connection is a lane.
     LaneOpen,
+    /// The connection is that of the lease from here on.
+    Resumed,
+    /// The lanes have ended; nothing that was asked of them takes effect any more.
+    Fenced,
+    /// There is no such lease, or no longer.
+    NoLease,
 }

@@ -5,10 +5,10 @@
 //! checker. Processes around them: [`borrow`] for whoever needs memory, [`crate::agent`] for lenders
 //! and the monitor.
 //!
-//! A lease lives as long as the borrower's connection to the lender: when that ends, for whatever
-//! reason, the lender throws the memory away, and no other borrower ever sees what was in it. The
-//! lender alone decides what is leased; a monitor that dies takes nothing with it that lenders do not
-//! report to the next one.
+//! A lease lives as long as the borrower: when its connection to the lender is closed, the lender lets the memory go,
+//! and no other borrower ever sees what was in it. A connection that breaks may be replaced by another
+//! (`keeper`) for as long as the borrower is patient. The lender alone decides what is leased; a monitor that
+//! dies takes nothing with it that lenders do not report to the next one.
 
 mod ask;
 mod books;
@@ -16,11 +16,11 @@ pub mod borrowing;
 mod client;
 pub mod directory;
 mod driver;
+mod keeper;
 pub mod messages;
 pub mod monitor;
 pub mod placement;
 pub mod pool;
-mod watch;
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A partner that must speak, or a network, is given up after so much silence.
 pub const SILENCE: Duration = Duration::from_secs(3);
 
-/// Longest wait for a lender's answer on a lane. A torn network is noticed within [`SILENCE`]; this is
-/// for a lender that was stopped.
-pub const ANSWER: Duration = Duration::from_secs(5);
+/// Longest wait for a lender's answer on a lane. Then it is said that the lender does not answer, another copy is
+/// used, or the lane is opened anew.
+pub const ANSWER: Duration = Duration::from_secs(2);
 
 /// Longest wait for a lender that makes the memory of a lease.
 pub const MAKING: Duration = Duration::from_secs(30);

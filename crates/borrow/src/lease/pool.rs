@@ -1,7 +1,9 @@
 //! A lender's pool: what is leased to whom (DE-08, DE-09).
 //!
 //! Here is where a lease has one user: addresses are handed out once and never again, the sum of
-//! all leases stays within what is lent, and a connection has at most one lease.
+//! all leases stays within what is lent, and a connection has at most one lease. A lease is known by its first address.
+//! It outlives a connection that broke, until the borrower has another one or its time is over; it ends with a
+//! connection that was closed.
 
 use super::messages::{Party, Record, Ticket};
 
@@ -16,14 +18,20 @@ pub type User = u64;
 pub enum Event {
     /// A borrower asks for a lease.
     Ask(User, Ticket, u64, Party),
-    /// The memory that was to be made is there.
-    Made(User),
+    /// The memory that was to be made for the lease with this base is there.
+    Made(u64),
     /// There is no memory.
-    NotMade(User, String),
+    NotMade(u64, String),
     /// The borrower gives its lease back.
     Return(User),
-    /// The borrower's connection has ended.
+    /// The borrower has closed its connection, or its process has ended.
     Gone(User),
+    /// The way to the borrower broke; it may be there still.
+    Broken(User),
+    /// A connection says that it is the borrower of the lease with this base, and has proved it.
+    Resume(User, u64),
+    /// The borrower of the lease with this base had its time to come back.
+    Expire(u64),
     /// The lender is about to end.
     Leave,
     /// Grace is over.
@@ -33,14 +41,20 @@ pub enum Event {
 /// What the lender has to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Make memory for this user; tell by [`Event::Made`].
-    Make(User, u64, u64),
+    /// Make memory for the lease with this base, so many bytes; tell by [`Event::Made`].
+    Make(u64, u64),
     /// Tell the user that the lease is his; tell the monitor.
     Grant(User, Record),
     /// Tell the user no.
     Refuse(User, String),
-    /// Throw the memory away, if it was made, and close its lanes.
-    Destroy(User, u64),
+    /// Let the memory of the lease with this base go, and close its lanes.
+    Destroy(u64),
+    /// Nobody has the lease with this base; tell by [`Event::Expire`] when that has lasted long enough.
+    Orphan(u64),
+    /// Tell the user that the lease with this base is his again.
+    Resumed(User, u64),
+    /// Tell the user that there is no such lease.
+    NoLease(User),
     /// Tell the monitor that the lease with this base has ended.
     Report(u64),
     /// Tell the user that his lease is over.
@@ -53,7 +67,8 @@ pub enum Action {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lease {
-    user: User,
+    /// The borrower's connection, if there is one.
+    user: Option<User>,
     record: Record,
     is_made: bool,
     /// Its borrower went while it was being made.
@@ -106,14 +121,17 @@ impl Pool {
             Event::Ask(user, ticket, size_bytes, borrower) => {
                 self.ask(user, Record { base: self.next_base, size_bytes, ticket, borrower })
             }
-            Event::Made(user) => self.made(user),
-            Event::NotMade(user, reason) => self.not_made(user, reason),
+            Event::Made(base) => self.made(base),
+            Event::NotMade(base, reason) => self.not_made(base, reason),
             Event::Return(user) => self.returned(user),
             Event::Gone(user) => self.gone(user),
+            Event::Broken(user) => self.broken(user),
+            Event::Resume(user, base) => self.resume(user, base),
+            Event::Expire(base) => self.expire(base),
             Event::Leave => {
                 self.is_leaving = true;
                 let made = self.leases.iter().filter(|lease| lease.is_made);
-                made.map(|lease| Action::Notify(lease.user)).collect()
+                made.filter_map(|lease| lease.user).map(Action::Notify).collect()
             }
             Event::Close => self.close(),
         }
@@ -126,13 +144,13 @@ impl Pool {
         }
         let base = record.base;
         self.next_base += size_bytes;
-        self.leases.push(Lease { user, record, is_made: false, is_over: false });
-        vec![Action::Make(user, base, size_bytes)]
+        self.leases.push(Lease { user: Some(user), record, is_made: false, is_over: false });
+        vec![Action::Make(base, size_bytes)]
     }
 
     fn may_lease(&self, user: User, size_bytes: u64) -> Result<(), String> {
         let free = self.size_bytes - self.leased_bytes();
-        if self.leases.iter().any(|lease| lease.user == user) {
+        if self.leases.iter().any(|lease| lease.user == Some(user)) {
             return Err("this connection has a lease already".to_owned());
         }
         if self.is_leaving {
@@ -151,17 +169,21 @@ impl Pool {
     }
 
     fn position(&self, user: User) -> Option<usize> {
-        self.leases.iter().position(|lease| lease.user == user && !lease.is_over)
+        self.leases.iter().position(|lease| lease.user == Some(user) && !lease.is_over)
     }
 
-    fn made(&mut self, user: User) -> Vec<Action> {
-        let Some(at) = self.leases.iter().position(|l| l.user == user && !l.is_made) else {
+    fn position_of(&self, base: u64) -> Option<usize> {
+        self.leases.iter().position(|lease| lease.record.base == base)
+    }
+
+    fn made(&mut self, base: u64) -> Vec<Action> {
+        let Some(at) = self.position_of(base).filter(|&at| !self.leases[at].is_made) else {
             return Vec::new();
         };
-        if self.leases[at].is_over {
-            let lease = self.leases.remove(at);
-            return vec![Action::Destroy(user, lease.record.base)];
-        }
+        let Some(user) = self.leases[at].user.filter(|_| !self.leases[at].is_over) else {
+            self.leases.remove(at);
+            return vec![Action::Destroy(base)];
+        };
         self.leases[at].is_made = true;
         let mut actions = vec![Action::Grant(user, self.leases[at].record.clone())];
         if self.is_leaving {
@@ -170,12 +192,50 @@ impl Pool {
         actions
     }
 
-    fn not_made(&mut self, user: User, reason: String) -> Vec<Action> {
-        let Some(at) = self.leases.iter().position(|l| l.user == user && !l.is_made) else {
+    fn not_made(&mut self, base: u64, reason: String) -> Vec<Action> {
+        let Some(at) = self.position_of(base).filter(|&at| !self.leases[at].is_made) else {
             return Vec::new();
         };
         let lease = self.leases.remove(at);
-        if lease.is_over { Vec::new() } else { vec![Action::Refuse(user, reason)] }
+        match lease.user.filter(|_| !lease.is_over) {
+            Some(user) => vec![Action::Refuse(user, reason)],
+            None => Vec::new(),
+        }
+    }
+
+    fn broken(&mut self, user: User) -> Vec<Action> {
+        let Some(at) = self.position(user).filter(|&at| self.leases[at].is_made) else {
+            return self.gone(user);
+        };
+        self.leases[at].user = None;
+        vec![Action::Orphan(self.leases[at].record.base)]
+    }
+
+    fn resume(&mut self, user: User, base: u64) -> Vec<Action> {
+        let is_free = self.leases.iter().all(|lease| lease.user != Some(user));
+        let Some(at) = self.position_of(base).filter(|&at| self.leases[at].is_made && is_free)
+        else {
+            return vec![Action::NoLease(user)];
+        };
+        let before = self.leases[at].user.replace(user);
+        let mut actions: Vec<Action> = before.into_iter().map(Action::HangUp).collect();
+        actions.push(Action::Resumed(user, base));
+        if self.is_leaving {
+            actions.push(Action::Notify(user));
+        }
+        actions
+    }
+
+    fn expire(&mut self, base: u64) -> Vec<Action> {
+        match self.position_of(base).filter(|&at| self.leases[at].user.is_none()) {
+            Some(at) => self.remove(at),
+            None => Vec::new(),
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Vec<Action> {
+        let base = self.leases.remove(at).record.base;
+        vec![Action::Destroy(base), Action::Report(base)]
     }
 
     fn returned(&mut self, user: User) -> Vec<Action> {
@@ -190,16 +250,19 @@ impl Pool {
             self.leases[at].is_over = true;
             return Vec::new();
         }
-        let base = self.leases.remove(at).record.base;
-        vec![Action::Destroy(user, base), Action::Report(base)]
+        self.remove(at)
     }
 
     fn close(&mut self) -> Vec<Action> {
-        let users: Vec<User> = self.leases.iter().filter(|l| !l.is_over).map(|l| l.user).collect();
         let mut actions = Vec::new();
-        for user in users {
-            actions.extend(self.gone(user));
-            actions.push(Action::HangUp(user));
+        for at in (0..self.leases.len()).rev() {
+            let Lease { user, is_made, .. } = self.leases[at];
+            if is_made {
+                actions.extend(self.remove(at));
+            } else {
+                self.leases[at].is_over = true;
+            }
+            actions.extend(user.map(Action::HangUp));
         }
         actions
     }

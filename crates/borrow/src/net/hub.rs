@@ -1,7 +1,7 @@
 //! The listening end: many peers, one thread.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -34,8 +34,32 @@ pub type PeerId = u64;
 pub enum Seen {
     /// A message of a peer that may speak.
     Message(PeerId, Vec<u8>),
-    /// A peer has hung up, or was given up.
-    Gone(PeerId),
+    /// A peer is gone, in this way.
+    Gone(PeerId, How),
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The peer hung up, has ended, or was given up for what it said.
+    Ended,
+    /// The peer's host knows nothing of the connection.
+    Reset,
+    /// The network broke: the peer may not know yet.
+    Silent,
+}
+
+impl How {
+    fn of(error: rustix::io::Errno) -> How {
+        use rustix::io::Errno;
+        match error {
+            Errno::CONNRESET | Errno::PIPE => How::Reset,
+            Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN => {
+                How::Silent
+            }
+            _ => How::Ended,
+        }
+    }
 }
 
 /// Wakes the hub's thread.
@@ -72,7 +96,7 @@ struct Peer {
     /// Parts that wait, each with what goes along with its first byte.
     waiting: Vec<(Vec<u8>, Option<OwnedFd>)>,
     last_heard: Instant,
-    is_gone: bool,
+    gone: Option<How>,
 }
 
 /// Listeners and peers.
@@ -126,7 +150,7 @@ impl Hub {
             frames: Frames::default(),
             waiting: Vec::new(),
             last_heard: Instant::now(),
-            is_gone: false,
+            gone: None,
         };
         self.peers.insert(id, peer);
         id
@@ -189,11 +213,9 @@ impl Hub {
     /// Moves what can be moved.
     fn serve(&mut self, id: PeerId, seen: &mut Vec<Seen>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if !peer.take_in() || !peer.put_out() {
-            peer.is_gone = true;
-        }
+        peer.gone = peer.gone.or(peer.take_in()).or_else(|| peer.put_out());
         if !peer.has_spoken && peer.last_heard.elapsed() > SILENCE {
-            peer.is_gone = true;
+            peer.gone = Some(How::Ended);
         }
         loop {
             let Some(peer) = self.peers.get_mut(&id) else { return };
@@ -211,7 +233,7 @@ impl Hub {
                 },
                 Ok(None) => return,
                 Err(_) => {
-                    peer.is_gone = true;
+                    peer.gone = Some(How::Ended);
                     return;
                 }
             }
@@ -222,7 +244,7 @@ impl Hub {
         let (Some(secret), Some(peer)) = (&self.secret, self.peers.get_mut(&id)) else { return };
         let proof: Option<Proof> = frame::decode(frame).ok();
         let Some(ours) = proof.and_then(|proof| secret.confirm(&ours, &proof)) else {
-            peer.is_gone = true;
+            peer.gone = Some(How::Ended);
             return;
         };
         peer.trust = Trust::Yes;
@@ -230,11 +252,11 @@ impl Hub {
     }
 
     fn bury(&mut self, seen: &mut Vec<Seen>) {
-        let gone: Vec<PeerId> =
-            self.peers.iter().filter(|(_, peer)| peer.is_gone).map(|(&id, _)| id).collect();
-        for id in gone {
+        let gone: Vec<(PeerId, How)> =
+            self.peers.iter().filter_map(|(&id, peer)| Some((id, peer.how_gone()?))).collect();
+        for (id, how) in gone {
             self.peers.remove(&id);
-            seen.push(Seen::Gone(id));
+            seen.push(Seen::Gone(id, how));
         }
     }
 
@@ -245,9 +267,9 @@ impl Hub {
         match frame::encode(message) {
             Ok(bytes) if waiting + bytes.len() <= MAX_WAITING_BYTES => {
                 peer.waiting.push((bytes, fd));
-                peer.is_gone |= !peer.put_out();
+                peer.gone = peer.gone.or(peer.put_out());
             }
-            _ => peer.is_gone = true,
+            _ => peer.gone = Some(How::Ended),
         }
     }
 
@@ -276,27 +298,32 @@ impl Hub {
 }
 
 impl Peer {
-    /// Takes in what has come; false if the peer is gone.
-    fn take_in(&mut self) -> bool {
+    /// How it is gone, if it is. On this host there is no network that breaks.
+    fn how_gone(&self) -> Option<How> {
+        self.gone.map(|how| if self.is_local { How::Ended } else { how })
+    }
+
+    /// Takes in what has come; says how the peer is gone, if it is.
+    fn take_in(&mut self) -> Option<How> {
         let mut bytes = [0; CHUNK_BYTES];
         // A peer that never stops does not keep the others waiting.
         for _ in 0..16 {
             match rustix::net::recv(&self.fd, &mut bytes[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return false,
+                Ok((0, _)) => return Some(How::Ended),
                 Ok((n, _)) => {
                     self.last_heard = Instant::now();
                     self.frames.extend(&bytes[..n]);
                 }
-                Err(rustix::io::Errno::AGAIN) => return true,
+                Err(rustix::io::Errno::AGAIN) => return None,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return false,
+                Err(error) => return Some(How::of(error)),
             }
         }
-        true
+        None
     }
 
-    /// Sends what waits, as far as the peer reads it; false if the peer is gone.
-    fn put_out(&mut self) -> bool {
+    /// Sends what waits, as far as the peer reads it; says how the peer is gone, if it is.
+    fn put_out(&mut self) -> Option<How> {
         while let Some((bytes, fd)) = self.waiting.first_mut() {
             match send(self.fd.as_fd(), bytes, fd.as_ref().map(AsFd::as_fd)) {
                 Ok(sent) if sent == bytes.len() => {
@@ -306,14 +333,15 @@ impl Peer {
                     bytes.drain(..sent);
                     *fd = None;
                 }
-                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+                Err(rustix::io::Errno::AGAIN) => return None,
+                Err(error) => return Some(How::of(error)),
             }
         }
-        true
+        None
     }
 }
 
-fn send(to: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<usize> {
+fn send(to: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> rustix::io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let fds: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
@@ -321,7 +349,7 @@ fn send(to: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Res
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    Ok(rustix::net::sendmsg(to, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
+    rustix::net::sendmsg(to, &[IoSlice::new(bytes)], &mut ancillary, flags)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::lease::messages::PROTOCOL_VERSION;
 const MAX_FDS: usize = 1;
 
 /// Bytes taken in at a time.
-const CHUNK_BYTES: usize = 16 << 10;
+const CHUNK_BYTES: usize = 4 << 10;
 
 /// A connection of one owner.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Link {
     /// Longest frame that is taken.
     limit: usize,
     fds: Vec<OwnedFd>,
+    /// For bytes on their way in: connections are made on the stacks of signal handlers, too, which are small.
+    chunk: Box<[u8]>,
 }
 
 /// What became of a connection.
@@ -40,7 +42,8 @@ fn lost(name: &str, reason: &str) -> Error {
 
 impl Link {
     fn new(fd: OwnedFd, name: String, limit: usize) -> Link {
-        Link { fd, name, frames: Frames::default(), limit, fds: Vec::new() }
+        let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+        Link { fd, name, frames: Frames::default(), limit, fds: Vec::new(), chunk }
     }
 
     /// Takes one who has connected over TCP to a listener of this process, if it proves within the time that it
@@ -186,10 +189,9 @@ impl Link {
 
     /// Takes in what is there; whether there was something.
     fn fill(&mut self) -> Result<bool> {
-        let mut bytes = [0; CHUNK_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut bytes)];
+        let mut buffers = [IoSliceMut::new(&mut self.chunk)];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let got = match rustix::net::recvmsg(&self.fd, &mut buffers, &mut ancillary, flags) {
             Ok(got) => got.bytes,
@@ -205,7 +207,7 @@ impl Link {
         if got == 0 {
             return Err(lost(&self.name, "the connection has ended"));
         }
-        self.frames.extend(&bytes[..got]);
+        self.frames.extend(&self.chunk[..got]);
         Ok(true)
     }
 
@@ -217,6 +219,17 @@ impl Link {
     /// Who is at the other end.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The address at the other end of a connection over TCP, as a number.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn peer(&self) -> Result<Address> {
+        let cannot = |error| Error::io(format!("cannot tell the address of {}", self.name), error);
+        let stream = self.fd.try_clone().map(std::net::TcpStream::from);
+        let peer = stream.and_then(|stream| stream.peer_addr()).map_err(cannot)?;
+        Ok(Address::Tcp(peer.to_string()))
     }
 
     /// The socket; it does not block. Whatever came after the last message is lost.

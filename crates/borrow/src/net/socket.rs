@@ -160,6 +160,24 @@ pub fn delay(begun: Instant, patience: Duration) -> Duration {
     begun.elapsed().saturating_sub(patience)
 }
 
+/// Whether a host answered that nobody listens there.
+pub fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Starts a thread that gets none of the program's signals.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: plain calls on sets that live on the stack.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
+}
+
 /// A duration as the kernel takes it.
 pub fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ }

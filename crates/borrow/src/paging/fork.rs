@@ -64,6 +64,7 @@ impl Pager {
         self.core.space.lock.acquire();
         self.rest_faults();
         self.orders.rest(&self.core);
+        self.core.store.before_fork();
         let frozen = self.core.slots.freeze(CHILD_SHARE);
         self.ticket.put(Some(Pending { frozen, for_parent, for_child }));
         Ok(())
@@ -78,6 +79,7 @@ impl Pager {
         // SAFETY: this thread took the lock in `before_fork`.
         unsafe { self.core.space.with_held(|inner| inner.children.push(child)) };
         self.core.space.lock.release();
+        self.core.store.after_fork_in_parent();
         self.orders.go(&self.core);
         self.go_on_with_faults();
         self.ticket.1.release();
@@ -129,6 +131,7 @@ impl Pager {
             });
         }
         core.space.lock.release();
+        core.store.after_fork_in_child();
         core.gate.reset();
         self.command.reset();
         self.orders.reset();

@@ -16,9 +16,6 @@ use super::streams::Plan;
 use crate::error::{Error, Result};
 use crate::store::Lane;
 
-/// Lanes that are opened in place of one that broke, before its pages are given up.
-const RETRIES: usize = 2;
-
 /// What became of a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
@@ -43,7 +40,6 @@ pub(crate) struct Worker {
     /// Held for a plan, and not asked for yet.
     ahead: Vec<Run>,
     buffer: Area,
-    failures: usize,
 }
 
 impl Worker {
@@ -58,7 +54,6 @@ impl Worker {
             asked: VecDeque::with_capacity(core.options.window + MAX_PREFETCH_PAGES + 1),
             ahead: Vec::with_capacity(MAX_PREFETCH_PAGES),
             buffer,
-            failures: 0,
         })
     }
 
@@ -225,6 +220,7 @@ impl Worker {
             return Outcome::Done;
         }
         if let Some(bytes) = core.slot_bytes(run.slot) {
+            // The bytes are right as long as they are mapped: only whether the lease is over is to be looked at.
             if run.is_demand() && core.store.check().is_err() {
                 core.lose(run.page, core.table.cell(run.page).map(|cell| cell.load().frame()));
                 return Outcome::Lost;
@@ -238,7 +234,7 @@ impl Worker {
         };
         self.asked.push_back(run);
         if asked.is_err() {
-            self.recover(core);
+            self.lose(core);
         }
         Outcome::Asked
     }
@@ -248,7 +244,7 @@ impl Worker {
             return;
         }
         if self.lane.as_mut().is_some_and(|lane| lane.push().is_err()) {
-            self.recover(core);
+            self.lose(core);
         }
     }
 
@@ -258,32 +254,18 @@ impl Worker {
         // SAFETY: the buffer is this worker's alone, and as long as the longest run.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.buffer.base(), run.bytes()) };
         if lane.take(bytes).is_err() {
-            return self.recover(core);
+            return self.lose(core);
         }
-        self.failures = 0;
         self.asked.pop_front();
         deliver(core, &run, bytes.as_ptr());
     }
 
-    /// The lane broke: asks another for everything again, or gives up.
-    fn recover(&mut self, core: &Core) {
+    /// The lane failed, which it does for good: what was asked for will not come.
+    fn lose(&mut self, core: &Core) {
         self.lane = None;
-        while self.failures < RETRIES && core.store.check().is_ok() {
-            self.failures += 1;
-            let Ok(mut lane) = core.store.lane() else { continue };
-            let again =
-                self.asked.iter().try_for_each(|run| lane.ask_read(run.offset(), run.bytes()));
-            if again.and_then(|()| lane.push()).is_ok() {
-                self.lane = Some(lane);
-                return;
-            }
-        }
-        self.failures = 0;
         while let Some(run) = self.asked.pop_front() {
             give_up(core, &run);
         }
-        // Later faults may find the store back.
-        self.lane = core.store.lane().ok();
     }
 }
 

@@ -1,7 +1,10 @@
 //! How pages leave: out of the program, into the staging area, to the store.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use rackmem::shm::copy::copy_out;
 
 use super::core::Core;
 use super::entry::{Entry, State};
@@ -16,8 +19,19 @@ const MOVE_ATTEMPTS: usize = 8;
 
 fn bytes_at<'b>(address: usize) -> &'b [u8; PAGE_BYTES] {
     // SAFETY: callers pass pages that are there and that no one writes: places in the staging area whose
-    // frames leave, copies, and slots of the store.
+    // frames leave, and copies.
     unsafe { &*(address as *const [u8; PAGE_BYTES]) }
+}
+
+/// Whether a slot of the store, which its lender could write to, has these bytes.
+fn is_stored(page: &[u8; PAGE_BYTES], stored: *const u8) -> bool {
+    let mut copy = MaybeUninit::<[u8; PAGE_BYTES]>::uninit();
+    // SAFETY: slots are pages of the store, and the copy has room for one, which is initialised by it.
+    let copy = unsafe {
+        copy_out(copy.as_mut_ptr().cast(), stored, PAGE_BYTES);
+        copy.assume_init_ref()
+    };
+    page == copy
 }
 
 fn is_zero(page: &[u8; PAGE_BYTES]) -> bool {
@@ -93,7 +107,7 @@ impl Evictor {
                 core.table.cell(leaver.page).expect("pages on their way out are in the table");
             let bytes = bytes_at(core.staging_of(leaver.frame));
             let is_clean = match core.slot_bytes(slot) {
-                Some(stored) => bytes == bytes_at(stored as usize),
+                Some(stored) => is_stored(bytes, stored),
                 None => leaver.clean_copy.is_some_and(|copy| {
                     bytes == bytes_at(self.scratch.base() as usize + copy as usize * PAGE_BYTES)
                 }),
@@ -183,14 +197,10 @@ impl Evictor {
             let (to, length) = (slot(&self.batch[first]), run * PAGE_BYTES);
             let is_written = match core.slot_bytes(to) {
                 Some(stored) => {
+                    core.store.begin_write();
                     // SAFETY: the frames' places are there, and the slots are these pages'.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(
-                            core.staging_of(frame) as *const u8,
-                            stored,
-                            length,
-                        )
-                    };
+                    unsafe { copy_out(stored, core.staging_of(frame) as *const u8, length) };
+                    core.store.end_write(u64::from(to) * PAGE_BYTES as u64, length as u64);
                     core.store.check().is_ok()
                 }
                 None => self.send(to, core.staging_of(frame), length),
@@ -204,7 +214,7 @@ impl Evictor {
         }
         count_all(&core.counters.written, written);
         if self.lane.as_mut().is_some_and(|lane| lane.push().is_err()) {
-            self.recover();
+            self.cut_off();
         }
         written
     }
@@ -235,17 +245,13 @@ impl Evictor {
         }
         // SAFETY: the places of frames that leave: the evictor's alone until they are settled.
         let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, length) };
-        for _ in 0..2 {
-            let offset = u64::from(slot) * PAGE_BYTES as u64;
-            match self.lane.as_mut().map(|lane| lane.ask_write(offset, bytes)) {
-                Some(Ok(())) => {
-                    self.requests.push_back(length / PAGE_BYTES);
-                    return true;
-                }
-                _ => self.recover(),
-            }
+        let offset = u64::from(slot) * PAGE_BYTES as u64;
+        let asked = self.lane.as_mut().is_some_and(|lane| lane.ask_write(offset, bytes).is_ok());
+        match asked {
+            true => self.requests.push_back(length / PAGE_BYTES),
+            false => self.cut_off(),
         }
-        false
+        asked
     }
 
     /// Takes the answers that are there.
@@ -257,9 +263,9 @@ impl Evictor {
 
     /// Waits for the oldest answer: its pages are in the store.
     pub(super) fn confirm(&mut self) {
-        let Some(lane) = &mut self.lane else { return self.recover() };
+        let Some(lane) = &mut self.lane else { return self.cut_off() };
         if lane.take(&mut []).is_err() {
-            return self.recover();
+            return self.cut_off();
         }
         let core = Arc::clone(&self.core);
         let pages = self.requests.pop_front().unwrap_or(0);
@@ -278,9 +284,8 @@ impl Evictor {
         }
     }
 
-    /// The lane broke: what it was given and did not confirm returns to the program's pages, and another
-    /// lane is opened.
-    fn recover(&mut self) {
+    /// The lane failed, which it does for good: what it was given and did not confirm returns to the program's pages.
+    fn cut_off(&mut self) {
         let core = Arc::clone(&self.core);
         self.requests.clear();
         for sent in self.sent.drain(..) {
@@ -297,8 +302,8 @@ impl Evictor {
                 );
             }
         }
-        self.lane = core.store.lane().ok();
-        self.is_cut_off = self.lane.is_none();
+        self.lane = None;
+        self.is_cut_off = true;
     }
 }
 

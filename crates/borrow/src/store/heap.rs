@@ -119,6 +119,11 @@ impl Lane for HeapLane {
         Ok(())
     }
 
+    fn reopen(&mut self) -> Result<()> {
+        self.answers.clear();
+        self.store.check()
+    }
+
     fn is_ready(&mut self) -> bool {
         !self.answers.is_empty()
     }

@@ -1,9 +1,12 @@
 //! A lease of a lender on the same host: its memory is mapped here, and lanes are copies.
 //!
-//! When the lender dies the kernel keeps the memory, but it is gone all the same, as it would be
-//! over the network: one way to lose memory is enough for who uses it.
+//! The kernel keeps memory for as long as anybody has it mapped, and a lender never takes any of it away: a copy is
+//! right whenever it is made. A lease that its lender ended, or whose lender died, is over all the same, as it
+//! would be over the network; [`Health`] says so in memory that the lender, the borrower and its children share.
 
 use std::sync::Arc;
+
+use rackmem::shm::copy::copy_out;
 
 use super::health::Health;
 use super::queue::Queue;
@@ -78,7 +81,7 @@ impl MappedLane {
             // answers for what his lanes do to the same bytes at the same time.
             unsafe {
                 let from = base.add(from as usize);
-                std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+                copy_out(into.as_mut_ptr(), from, into.len());
             }
         });
     }
@@ -98,7 +101,7 @@ impl Lane for MappedLane {
         self.settle(offset, from.len() as u64);
         self.queue.push_other(());
         // SAFETY: `to` begins a checked range of that length; see `settle`.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        unsafe { copy_out(to, from.as_ptr(), from.len()) };
         Ok(())
     }
 
@@ -119,11 +122,15 @@ impl Lane for MappedLane {
             // SAFETY: as in `settle`.
             unsafe {
                 let from = base.add(offset as usize);
-                std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+                copy_out(into.as_mut_ptr(), from, into.len());
             }
             Ok(())
         })?;
-        // A lender that died meanwhile has taken with it what was copied.
+        self.store.health.check()
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.queue.clear();
         self.store.health.check()
     }
 

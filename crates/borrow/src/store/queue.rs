@@ -62,6 +62,12 @@ impl<T: Copy> Queue<T> {
         self.length += 1;
     }
 
+    /// Forgets all requests.
+    pub fn clear(&mut self) {
+        self.entries.iter_mut().for_each(|entry| *entry = None);
+        self.length = 0;
+    }
+
     /// Has reads that touch the range carried out now, into the stash.
     pub fn stash_overlapping(
         &mut self,
@@ -99,6 +105,14 @@ impl<T: Copy> Queue<T> {
     pub fn get(&self, number: usize) -> Option<(u64, usize, bool, bool, T)> {
         let entry = self.entries[self.at(number)].as_ref().filter(|_| number < self.length)?;
         Some((entry.offset, entry.length, entry.is_read, !entry.is_stashed, entry.with))
+    }
+
+    /// Changes what is with a request.
+    pub fn set(&mut self, number: usize, with: T) {
+        let at = self.at(number);
+        if let Some(entry) = &mut self.entries[at] {
+            entry.with = with;
+        }
     }
 
     /// Room for the answer of this request, which counts as answered from now on.

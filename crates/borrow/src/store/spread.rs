@@ -1,12 +1,11 @@
 //! Several leases side by side: the address map says which of them has which bytes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rackmem::shm::mapping::PAGE_BYTES;
 use rackmem_rmc::amt::{Amt, Refused, SlotId, Target};
 
-use super::health::Health;
 use super::queue::Queue;
 use super::window::Window;
 use super::{Lane, MAX_REQUEST_BYTES, Store};
@@ -21,15 +20,28 @@ pub(crate) struct Map {
     amt: Mutex<Amt>,
     /// Counts changes of the map, so that lanes look at it only then.
     changes: AtomicU32,
+    name: String,
     /// Why something that was mapped is no more.
-    over: Health,
+    over: OnceLock<String>,
 }
 
 impl Map {
     /// An empty map of so many addresses; errors name the borrowing so.
     pub fn new(size_bytes: u64, name: &str) -> Map {
         let amt = Mutex::new(Amt::new(AMT_ENTRIES as u16, 0, size_bytes));
-        Map { size_bytes, amt, changes: AtomicU32::new(0), over: Health::new(name) }
+        let (changes, over) = (AtomicU32::new(0), OnceLock::new());
+        Map { size_bytes, amt, changes, name: name.to_owned(), over }
+    }
+
+    /// Whether everything that was mapped still is.
+    fn check(&self) -> Result<()> {
+        if self.over.get().is_none() { Ok(()) } else { Err(self.error()) }
+    }
+
+    #[cold]
+    fn error(&self) -> Error {
+        let reason = self.over.get().map_or("it has ended", String::as_str).to_owned();
+        Error::Lost { lender: self.name.clone(), reason }
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Amt) -> T) -> T {
@@ -56,7 +68,7 @@ impl Map {
 
     /// A block that was mapped, or was to be, is so no more.
     pub fn end(&self, id: SlotId, reason: &str) {
-        self.over.end(reason);
+        let _ = self.over.set(reason.to_owned());
         self.change(|amt| {
             if amt.release(id).is_ok() {
                 let _ = amt.free(id);
@@ -131,9 +143,13 @@ impl Store for SpreadStore {
     }
 
     fn check(&self) -> Result<()> {
-        self.map.over.check()?;
+        self.map.check()?;
         // A lane may notice before whoever watches the lender does.
         self.pieces.iter().try_for_each(|piece| piece.store.check())
+    }
+
+    fn fence(&self) -> Result<()> {
+        self.pieces.iter().try_for_each(|piece| piece.store.fence())
     }
 }
 
@@ -170,11 +186,11 @@ impl SpreadLane {
         if offset.checked_add(length).is_none_or(|end| end > size_bytes) {
             return Err(Error::OutOfRange { offset, length, size_bytes });
         }
-        self.map.over.check()?;
+        self.map.check()?;
         let mut parts = Parts { count: 0, parts: [(0, 0); AMT_ENTRIES] };
         let mut done = 0;
         while done < length {
-            let hit = self.amt.lookup(offset + done, 1).map_err(|_| self.map.over.error())?;
+            let hit = self.amt.lookup(offset + done, 1).map_err(|_| self.map.error())?;
             let (base, size_bytes) = self.blocks[usize::from(hit.destination)];
             let at = hit.address - base;
             let part = (size_bytes - at).min(length - done);
@@ -230,7 +246,13 @@ impl Lane for SpreadLane {
             Ok(())
         };
         self.queue.take(into, |_, _, into| take(into))?;
-        self.map.over.check()
+        self.map.check()
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.queue.clear();
+        self.map.check()?;
+        self.lanes.iter_mut().try_for_each(|lane| lane.reopen())
     }
 
     fn is_ready(&mut self) -> bool {

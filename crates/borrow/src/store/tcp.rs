@@ -3,6 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -14,11 +15,11 @@ use super::queue::Queue;
 use super::{Lane, MAX_REQUEST_BYTES, Store};
 use crate::address::Address;
 use crate::error::{Error, Result};
+use crate::lease::ANSWER;
 use crate::lease::messages::{Reply, Request as Message};
-use crate::lease::{ANSWER, SILENCE};
 use crate::net::link::Link;
 use crate::net::secret::Secret;
-use crate::net::socket;
+use crate::net::socket::{self, is_refused};
 
 /// Requests up to this size are put together before they leave; the bytes of larger ones leave from
 /// where they are.
@@ -33,7 +34,7 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// How a lease is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    /// The lender's address.
+    /// The lender's address, as a number: a name would be looked up with the C library's memory.
     pub address: Address,
     /// First address of the lease, as the lender counts.
     pub base: u64,
@@ -52,11 +53,49 @@ pub(crate) struct Way {
 pub struct TcpStore {
     way: Arc<Way>,
     health: Arc<Health>,
+    /// Numbers the lanes of this process.
+    lanes: Arc<AtomicU64>,
 }
 
 impl TcpStore {
     pub(crate) fn new(way: Way, health: Arc<Health>) -> TcpStore {
-        TcpStore { way: Arc::new(way), health }
+        TcpStore { way: Arc::new(way), health, lanes: Arc::default() }
+    }
+
+    /// Asks the lender on a connection of its own, and returns that. One attempt.
+    fn ask(&self, message: &Message, is_expected: impl Fn(&Reply) -> bool) -> Result<Link> {
+        self.check()?;
+        let asked = Link::connect(&self.way.address, self.way.secret.as_ref(), ANSWER).and_then(
+            |mut link| {
+                link.send(message)?;
+                link.receive::<Reply>(ANSWER).map(|reply| (link, reply))
+            },
+        );
+        match asked {
+            Ok((link, reply)) if is_expected(&reply) => Ok(link),
+            Ok((_, Reply::NoLease)) => Err(self.lose("it has the lease no more")),
+            Ok((_, Reply::Refused(why))) => Err(self.health.broken(why)),
+            Ok((_, other)) => Err(self.lose(format!("it answers {other:?}"))),
+            Err(error) if is_refused(&error) => Err(self.lose("its process has ended")),
+            Err(error) => Err(self.health.broken(error.to_string())),
+        }
+    }
+
+    /// The lender has not got the bytes any more.
+    #[cold]
+    fn lose(&self, reason: impl Into<String>) -> Error {
+        self.health.end(reason);
+        self.health.error()
+    }
+
+    /// Opens the lane of this number; one that was open before takes no effect any more.
+    fn connect(&self, number: u64) -> Result<OwnedFd> {
+        let Way { base, token, .. } = &*self.way;
+        let owner = std::process::id();
+        let message = Message::Lane { base: *base, token: token.clone(), owner, number };
+        let fd = self.ask(&message, |reply| *reply == Reply::LaneOpen)?.into_fd();
+        prepare(&fd).map_err(|error| Error::io("cannot prepare a lane", error))?;
+        Ok(fd)
     }
 }
 
@@ -66,29 +105,28 @@ impl Store for TcpStore {
     }
 
     fn lane(&self) -> Result<Box<dyn Lane>> {
-        self.check()?;
-        let way = &self.way;
-        let mut link = Link::connect(&way.address, way.secret.as_ref(), SILENCE)?;
-        link.send(&Message::Lane(way.base, way.token.clone()))?;
-        match link.receive(SILENCE)? {
-            Reply::LaneOpen => {}
-            Reply::Refused(why) => return Err(Error::Refused(why)),
-            other => return Err(Error::Protocol(format!("{} answers {other:?}", way.address))),
-        }
-        let fd = link.into_fd();
-        prepare(&fd).map_err(|error| Error::io("cannot prepare a lane", error))?;
+        let number = self.lanes.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(TcpLane {
-            fd,
+            fd: self.connect(number)?,
+            number,
             store: self.clone(),
             queue: Queue::new(),
             out: Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES),
             ahead: Ahead { bytes: vec![0; AHEAD_BYTES], first: 0, end: 0 },
             next_tag: 0,
+            is_broken: false,
         }))
     }
 
     fn check(&self) -> Result<()> {
         self.health.check()
+    }
+
+    fn fence(&self) -> Result<()> {
+        let Way { base, token, .. } = &*self.way;
+        let message =
+            Message::Fence { base: *base, token: token.clone(), owner: std::process::id() };
+        self.ask(&message, |reply| *reply == Reply::Fenced).map(drop)
     }
 }
 
@@ -138,23 +176,30 @@ impl Ahead {
 
 struct TcpLane {
     fd: OwnedFd,
+    number: u64,
     store: TcpStore,
     queue: Queue<u32>,
     out: Vec<u8>,
     ahead: Ahead,
     next_tag: u32,
+    is_broken: bool,
 }
 
 impl TcpLane {
-    /// The lane is broken, and so is the lease: its bytes cannot be trusted to be there.
+    /// The lane is broken; whether the lease is over as well shows when it is reopened.
     #[cold]
-    fn lose(&self, reason: impl Into<String>) -> Error {
-        self.store.health.end(reason);
-        self.store.health.error()
+    fn fail(&mut self, reason: impl Into<String>) -> Error {
+        self.is_broken = true;
+        self.store.health.broken(reason)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.store.health.check()?;
+        if self.is_broken { Err(self.fail("the lane is broken")) } else { Ok(()) }
     }
 
     fn ask(&mut self, op: Op, offset: u64, length: u64) -> Result<u32> {
-        self.store.health.check()?;
+        self.check()?;
         self.store.check_range(offset, length)?;
         if self.out.len() >= BATCH_BYTES {
             self.flush()?;
@@ -186,7 +231,7 @@ impl TcpLane {
                 Ok(n) => bytes = &bytes[n..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => self.wait_to_send()?,
-                Err(error) => return Err(self.lose(io::Error::from(error).to_string())),
+                Err(error) => return Err(self.fail(io::Error::from(error).to_string())),
             }
         }
         Ok(())
@@ -195,9 +240,9 @@ impl TcpLane {
     fn wait_to_send(&mut self) -> Result<()> {
         let wanted = PollFlags::IN | PollFlags::OUT;
         let ready = socket::wait(self.fd.as_fd(), wanted, ANSWER)
-            .map_err(|error| self.lose(error.to_string()))?;
+            .map_err(|error| self.fail(error.to_string()))?;
         if ready.is_empty() {
-            return Err(self.lose("it does not read"));
+            return Err(self.fail("it does not read"));
         }
         if ready.contains(PollFlags::IN) { self.absorb(AHEAD_BYTES).map(drop) } else { Ok(()) }
     }
@@ -206,13 +251,13 @@ impl TcpLane {
     fn absorb(&mut self, room: usize) -> Result<usize> {
         let room = self.ahead.room(room);
         match rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Err(self.lose("the connection has ended")),
+            Ok((0, _)) => Err(self.fail("the connection has ended")),
             Ok((n, _)) => {
                 self.ahead.end += n;
                 Ok(n)
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
-            Err(error) => Err(self.lose(io::Error::from(error).to_string())),
+            Err(error) => Err(self.fail(io::Error::from(error).to_string())),
         }
     }
 
@@ -237,7 +282,7 @@ impl TcpLane {
             let flags = if spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
             let mut none = RecvAncillaryBuffer::default();
             match rustix::net::recvmsg(&self.fd, &mut parts, &mut none, flags).map(|r| r.bytes) {
-                Ok(0) => return Err(self.lose("the connection has ended")),
+                Ok(0) => return Err(self.fail("the connection has ended")),
                 Ok(n) => {
                     got += n.min(missing);
                     self.ahead.end = n.saturating_sub(missing);
@@ -247,14 +292,14 @@ impl TcpLane {
                     std::hint::spin_loop();
                     spins = give_up.is_some_and(|give_up| Instant::now() < give_up);
                 }
-                Err(rustix::io::Errno::AGAIN) => return Err(self.lose("it does not answer")),
-                Err(error) => return Err(self.lose(io::Error::from(error).to_string())),
+                Err(rustix::io::Errno::AGAIN) => return Err(self.fail("it does not answer")),
+                Err(error) => return Err(self.fail(io::Error::from(error).to_string())),
             }
         }
         Ok(())
     }
 
-    fn judge(&self, header: &[u8; HEADER_BYTES], tag: u32, length: usize) -> Result<()> {
+    fn judge(&mut self, header: &[u8; HEADER_BYTES], tag: u32, length: usize) -> Result<()> {
         let answer = Answer::decode(header);
         match answer {
             Ok(Answer { status: Status::Done, tag: theirs, length: n })
@@ -263,9 +308,9 @@ impl TcpLane {
                 Ok(())
             }
             Ok(Answer { status, .. }) if status != Status::Done => {
-                Err(self.lose(format!("it answers '{status:?}'")))
+                Err(self.store.lose(format!("it answers '{status:?}'")))
             }
-            _ => Err(self.lose("it does not keep to the protocol")),
+            _ => Err(self.store.lose("it does not keep to the protocol")),
         }
     }
 }
@@ -297,7 +342,7 @@ impl Lane for TcpLane {
     }
 
     fn push(&mut self) -> Result<()> {
-        self.store.health.check()?;
+        self.check()?;
         self.flush()
     }
 
@@ -310,6 +355,15 @@ impl Lane for TcpLane {
         // An answer that is not `Done` is shorter; but then the lane has ended.
         self.receive(&mut header, into)?;
         self.judge(&header, tag, length)
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.queue.clear();
+        self.out.clear();
+        (self.ahead.first, self.ahead.end) = (0, 0);
+        self.fd = self.store.connect(self.number)?;
+        self.is_broken = false;
+        Ok(())
     }
 
     fn is_ready(&mut self) -> bool {

@@ -7,6 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
 use crate::lease::placement::size;
+use crate::store::health::TRAILER_BYTES;
 
 /// Reserved addresses. Loads and stores fault where nothing was mapped.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ impl Window {
         Ok(Window { base, size_bytes: length })
     }
 
-    /// Maps a lease's memory at its block.
+    /// Maps a lease's memory at its block, in place of what is mapped there: for those who read it at the same time it
+    /// must have the same bytes.
     ///
     /// # Errors
     /// The block is outside of the window, the memory is not what it should be, or what the kernel
@@ -49,10 +51,10 @@ impl Window {
             let size_bytes = self.size_bytes as u64;
             return Err(Error::OutOfRange { offset, length: size_bytes, size_bytes });
         }
-        check(memory, size_bytes)?;
+        check(memory, size_bytes + TRAILER_BYTES as u64)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the range lies inside of the window, which is ours, and nothing uses it yet.
+        // SAFETY: the range lies inside of the window, which is ours.
         let mapped = unsafe {
             let at = self.base.as_ptr().add(offset as usize).cast();
             rustix::mm::mmap(at, size_bytes as usize, protection, flags, memory, 0)

@@ -110,6 +110,11 @@ impl Lock {
         }
     }
 
+    /// For the child of a fork: nobody has it.
+    pub fn reset(&self) {
+        self.0.word.store(FREE, Ordering::Release);
+    }
+
     /// Takes it until the guard is dropped.
     pub fn hold(&self) -> Held<'_> {
         self.acquire();
@@ -137,6 +142,11 @@ impl<T> Guarded<T> {
     /// A value that no one uses.
     pub fn new(value: T) -> Guarded<T> {
         Guarded { lock: Lock::default(), value: UnsafeCell::new(value) }
+    }
+
+    /// For the child of a fork: nobody uses the value.
+    pub fn reset(&self) {
+        self.lock.reset();
     }
 
     /// Does something with the value, which must not fault at borrowed memory, nor come here again.
@@ -176,6 +186,24 @@ impl Gate {
         }
     }
 
+    /// Enters if the gate is open.
+    pub fn try_enter(&self) -> bool {
+        let mut seen = self.0.word.load(Ordering::Relaxed);
+        while seen & CLOSED == 0 {
+            let enter = self.0.word.compare_exchange_weak(
+                seen,
+                seen + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            match enter {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
     /// Leaves.
     pub fn leave(&self) {
         if self.0.word.fetch_sub(1, Ordering::Release) & CLOSED != 0 {
@@ -191,6 +219,24 @@ impl Gate {
             seen = self.0.word.load(Ordering::Acquire);
         }
         fence(Ordering::Acquire);
+    }
+
+    /// Closes if everybody leaves within `limit`, which they are kept from entering meanwhile; else it is open
+    /// again. One closes at a time.
+    pub fn close_within(&self, limit: Duration) -> bool {
+        let begun = std::time::Instant::now();
+        let mut seen = self.0.word.fetch_or(CLOSED, Ordering::Acquire) | CLOSED;
+        while seen != CLOSED {
+            let left = limit.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                self.open();
+                return false;
+            }
+            self.0.wait(seen, Some(left));
+            seen = self.0.word.load(Ordering::Acquire);
+        }
+        fence(Ordering::Acquire);
+        true
     }
 
     /// Opens.

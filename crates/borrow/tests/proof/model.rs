@@ -47,7 +47,7 @@ enum Action {
     Release(usize),
     Deliver(Conn, usize),
     Notice(Conn, usize),
-    Made(usize, Conn, bool),
+    Made(usize, u64, bool),
     ReportAnew(usize),
     TakeOver,
     Leave,
@@ -80,10 +80,10 @@ impl Case {
             }
         }
         for (number, lender) in world.lenders.iter().enumerate().filter(|(_, l)| l.lives) {
-            for &user in &lender.making {
-                actions.push(Action::Made(number, user, true));
+            for &base in &lender.making {
+                actions.push(Action::Made(number, base, true));
                 if self.memory_may_fail {
-                    actions.push(Action::Made(number, user, false));
+                    actions.push(Action::Made(number, base, false));
                 }
             }
             if lender.uplink.is_none() && world.monitor.is_some() {
@@ -157,7 +157,7 @@ fn has_one_user(_: &Case, state: &State) -> bool {
     };
     let apart = all.iter().enumerate().all(|(n, a)| all[n + 1..].iter().all(|b| !meets(a, b)));
     let within = world.lenders.iter().all(|lender| {
-        let bytes: u64 = lender.memory.values().map(|&(_, bytes)| bytes).sum();
+        let bytes: u64 = lender.memory.values().sum();
         bytes <= lender.size && lender.pool.leased_bytes() <= lender.size
     });
     apart && within && world.broken.is_none()
@@ -172,7 +172,7 @@ fn is_there(_: &Case, state: &State) -> bool {
             ways[1].is_ended || ways[0].messages.contains(&Message::Request(Request::Return))
         });
         let lender = &world.lenders[lender];
-        is_ended || lender.lives && lender.memory.get(&conn) == Some(&(base, bytes))
+        is_ended || lender.lives && lender.memory.get(&base) == Some(&bytes)
     })
 }
 

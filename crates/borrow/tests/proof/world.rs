@@ -56,9 +56,10 @@ pub struct Borrower {
 pub struct Lender {
     pub lives: bool,
     pub pool: Pool,
-    pub making: BTreeSet<Conn>,
-    /// Memory that there is: user, base, bytes.
-    pub memory: BTreeMap<Conn, (u64, u64)>,
+    /// Bases of leases whose memory is being made.
+    pub making: BTreeSet<u64>,
+    /// Memory that there is, by base: bytes, once it was granted.
+    pub memory: BTreeMap<u64, u64>,
     pub uplink: Option<Conn>,
     pub size: u64,
 }
@@ -260,7 +261,9 @@ impl World {
 
     fn lender_hears(&mut self, number: usize, conn: Conn, request: Request) {
         let event = match request {
-            Request::Lease(ticket, bytes, who) => pool::Event::Ask(conn, ticket, bytes, who),
+            Request::Lease { ticket, size_bytes, borrower, .. } => {
+                pool::Event::Ask(conn, ticket, size_bytes, borrower)
+            }
             Request::Return => pool::Event::Return(conn),
             _ => return self.broken = Some("not for a lender"),
         };
@@ -268,13 +271,13 @@ impl World {
     }
 
     /// The thread that makes memory is done.
-    pub fn made(&mut self, number: usize, user: Conn, is_there: bool) {
-        self.lenders[number].making.remove(&user);
+    pub fn made(&mut self, number: usize, base: u64, is_there: bool) {
+        self.lenders[number].making.remove(&base);
         if !is_there {
-            return self.pool(number, pool::Event::NotMade(user, String::new()));
+            return self.pool(number, pool::Event::NotMade(base, String::new()));
         }
-        self.lenders[number].memory.insert(user, (0, 0));
-        self.pool(number, pool::Event::Made(user));
+        self.lenders[number].memory.insert(base, 0);
+        self.pool(number, pool::Event::Made(base));
     }
 
     pub fn leave(&mut self, number: usize) {
@@ -290,24 +293,27 @@ impl World {
         use pool::Action;
         for action in self.lenders[number].pool.step(event) {
             match action {
-                Action::Make(user, ..) => {
-                    self.lenders[number].making.insert(user);
+                Action::Make(base, _) => {
+                    self.lenders[number].making.insert(base);
                 }
                 Action::Grant(user, record) => {
                     let (base, size_bytes) = (record.base, record.size_bytes);
-                    self.lenders[number].memory.insert(user, (base, size_bytes));
+                    self.lenders[number].memory.insert(base, size_bytes);
                     self.reply(user, &Reply::Leased { base, size_bytes, token: String::new() });
                     self.report(number, &Request::Leased(record));
                 }
                 Action::Refuse(user, _) => self.reply(user, &Reply::Refused(String::new())),
-                Action::Destroy(user, _) => {
-                    if self.lenders[number].memory.remove(&user).is_none() {
+                Action::Destroy(base) => {
+                    if self.lenders[number].memory.remove(&base).is_none() {
                         self.broken = Some("memory thrown away twice");
                     }
                 }
                 Action::Report(base) => self.report(number, &Request::Ended(base)),
                 Action::Returned(user) => self.reply(user, &Reply::Returned),
                 Action::Notify(user) => self.reply(user, &Reply::Notice(0)),
+                Action::Orphan(_) | Action::Resumed(..) | Action::NoLease(_) => {
+                    self.broken = Some("nobody comes back here");
+                }
                 Action::HangUp(user) => self.close(user, 0),
             }
         }
@@ -382,7 +388,9 @@ impl World {
             if !self.lenders[lender].lives {
                 self.close(conn, 0);
             }
-            self.request(conn, &Request::Lease(piece.ticket, piece.size_bytes, party(number)));
+            let (ticket, size_bytes) = (piece.ticket, piece.size_bytes);
+            let borrower = party(number);
+            self.request(conn, &Request::Lease { ticket, size_bytes, borrower, patience_ms: 0 });
         }
     }
 

@@ -10,6 +10,7 @@ use rackmem_borrow::Address;
 use rackmem_borrow::lease::ledger;
 use rackmem_borrow::paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
 use rackmem_borrow::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
+use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 
 use super::leases::free;
 use crate::failure::{Failure, Result};
@@ -29,8 +30,14 @@ shares its lease; a program that is executed has a lease of its own once it is a
 What stays local: what was mapped before the lease, stacks, code, files, shared memory, and mappings of
 less than 256 KiB. What does not fit into SIZE is local, too.
 
-If the lender dies, a program that touches what is gone gets SIGBUS, as for a file that was cut off.
-With --mirror 2 there are two lenders with the same bytes, and it carries on.
+If the lender dies, a program that touches what is gone gets SIGBUS, as for a file that was cut off. If
+it does not answer, or the network is torn, the program stands still until it is back, for --patience
+seconds at most. If it ends in order, the memory moves to another lender within its grace time, if there
+is one with room (for memory of a lender on this host, another one on this host).
+
+With --mirror 2 there are two lenders with the same bytes: any one of them may die, stop or end, and the
+program does not notice. A copy that was lost is made anew at another lender, if there is one. A child of
+fork() has the copies that it was born with. What happens is said on stderr.
 
 Programs that are linked statically, are setuid, or are written in Go cannot be given memory in this way:
 they are refused.";
@@ -68,6 +75,10 @@ pub struct BorrowArgs {
     #[arg(long, value_name = "COPIES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=4))]
     pub mirror: u32,
+    /// How long the program stands still while nobody who has its memory can be reached
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub patience: u64,
     /// Pages that come along once a stream of faults was seen (0: none)
     #[arg(long, value_name = "PAGES", default_value_t = PagerOptions::default().prefetch_pages as u64,
           value_parser = clap::value_parser!(u64).range(0..=MAX_PREFETCH_PAGES as u64))]
@@ -144,6 +155,7 @@ fn settings(args: &BorrowArgs) -> Result<Settings> {
         },
         monitor: args.monitor.as_ref().map(ToString::to_string),
         only_network: args.network,
+        patience_seconds: args.patience,
         report: match (args.stats, args.json) {
             (_, true) => Report::Json,
             (true, false) => Report::Text,

@@ -1,0 +1,430 @@
+//! A borrowing's bytes, in one copy or several: writes go to all copies, reads to one.
+//!
+//! [`Replicas`] says how each copy is. A lane that fails reopens by itself, and asks again for what was not answered;
+//! while another copy has the bytes it goes on with that instead. What a copy misses meanwhile is noted, a bit for each page,
+//! and [`Synchroniser`] copies it: page by page while others write, the last of them while nobody does.
+//!
+//! | who | enters the gate | notes a page |
+//! |---|---|---|
+//! | a writing lane | from asking to the answer | when the write was answered, for every copy that did not answer it |
+//! | who writes to mapped bytes | around the write | after it |
+//! | the synchroniser | closes it for the last pages | takes a page's bit before it reads the page |
+//!
+//! So a page whose bit is taken was either read after the last write to it, or its bit is set again.
+
+mod bitmap;
+mod lane;
+mod synchroniser;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use self::bitmap::{Bitmap, pages_of};
+use self::lane::MirrorLane;
+use super::replicas::{Job, MAX_MEMBERS, Replicas, State, Verdict};
+use super::{Lane, Store};
+use crate::error::{Error, Result};
+use crate::sync::wait::{Event, Gate, Guarded, Held, Lock};
+use crate::sync::{AtomicBool, AtomicU32, fence};
+
+pub use synchroniser::{Progress, Synchroniser};
+
+/// Tells people what happens to a borrowing. It may be called by any thread of the process.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How long a program stands still, unless another time is said, while nobody can be reached who has its bytes.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long those who read and write wait while nobody can be reached who has the bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// In all; then the bytes are taken for lost.
+    pub limit: Duration,
+    /// Between two attempts.
+    pub retry: Duration,
+}
+
+impl From<Duration> for Patience {
+    fn from(limit: Duration) -> Patience {
+        Patience { limit, retry: Duration::from_millis(200) }
+    }
+}
+
+/// A borrowing's bytes; clones are the same.
+#[derive(Clone)]
+pub struct MirrorStore(Arc<Shared>);
+
+struct Shared {
+    size_bytes: u64,
+    patience: Patience,
+    tell: Tell,
+    replicas: Guarded<Replicas>,
+    /// The stores of the members.
+    stores: [Guarded<Option<Arc<dyn Store>>>; MAX_MEMBERS],
+    /// Pages that a member misses, as far as it has not all of them.
+    missed: Box<[Bitmap]>,
+    /// Pages that may not be zero.
+    written: Bitmap,
+    /// Members that are `Live`, and members that miss writes, as bits.
+    live: AtomicU32,
+    behind: AtomicU32,
+    /// Counts the lives of each member's lanes: those of an earlier life say nothing of it.
+    lives: [AtomicU32; MAX_MEMBERS],
+    /// Counts changes of the members.
+    changes: AtomicU32,
+    changed: Event,
+    /// Who writes is inside.
+    gate: Gate,
+    /// Who was lost last, and why.
+    last_loss: Guarded<Option<(String, String)>>,
+    /// Why all copies are lost.
+    lost: OnceLock<(String, String)>,
+    /// Nobody can be reached, and people were told.
+    is_away: AtomicBool,
+    /// Held while members change, and around a fork.
+    fork: Lock,
+    /// The first copy, if it is the only one and its lenders are on this host: its bytes stay mapped.
+    mapped: Option<Arc<dyn Store>>,
+    /// Wakes the keeper of the borrowing; there is none in a child of fork.
+    alarm: OnceLock<OwnedFd>,
+}
+
+impl MirrorStore {
+    /// These copies, all of which are zeros.
+    ///
+    /// # Errors
+    /// The kernel has no address space.
+    ///
+    /// # Panics
+    /// There is none, or more than four, or they have different sizes.
+    pub fn new(
+        copies: Vec<Arc<dyn Store>>,
+        patience: impl Into<Patience>,
+        tell: Tell,
+    ) -> Result<MirrorStore> {
+        let size_bytes = copies[0].size_bytes();
+        assert!(copies.iter().all(|copy| copy.size_bytes() == size_bytes), "copies of one size");
+        let replicas = Replicas::new(copies.len());
+        let mapped = match &copies[..] {
+            [only] if only.mapped().is_some() => Some(only.clone()),
+            _ => None,
+        };
+        let no_memory = |error| Error::io("no addresses for a borrowing's tables", error);
+        let bitmap = || Bitmap::new(size_bytes).map_err(no_memory);
+        let mut stores: [Guarded<Option<Arc<dyn Store>>>; MAX_MEMBERS] = Default::default();
+        for (place, copy) in stores.iter_mut().zip(copies) {
+            *place = Guarded::new(Some(copy));
+        }
+        Ok(MirrorStore(Arc::new(Shared {
+            size_bytes,
+            patience: patience.into(),
+            tell,
+            live: AtomicU32::new(replicas.mask(State::Live)),
+            behind: AtomicU32::new(0),
+            replicas: Guarded::new(replicas),
+            stores,
+            missed: (0..MAX_MEMBERS).map(|_| bitmap()).collect::<Result<_>>()?,
+            written: bitmap()?,
+            lives: Default::default(),
+            changes: AtomicU32::new(0),
+            changed: Event::default(),
+            gate: Gate::default(),
+            last_loss: Guarded::default(),
+            lost: OnceLock::new(),
+            is_away: AtomicBool::new(false),
+            fork: Lock::default(),
+            mapped,
+            alarm: OnceLock::new(),
+        })))
+    }
+
+    /// Has every change of the copies, and every failure of a lane, wake whoever waits on this eventfd.
+    pub(crate) fn set_alarm(&self, alarm: OwnedFd) {
+        let _ = self.0.alarm.set(alarm);
+    }
+
+    /// What is to be done about the copies.
+    pub fn jobs(&self) -> Vec<Job> {
+        let _held = self.0.fork.hold();
+        self.0.replicas.with(|replicas| replicas.jobs())
+    }
+
+    /// How a copy is.
+    pub fn state(&self, member: usize) -> State {
+        let _held = self.0.fork.hold();
+        self.0.replicas.with(|replicas| replicas.state(member))
+    }
+
+    /// Whether fewer copies than wanted have every write.
+    pub fn is_degraded(&self) -> bool {
+        let _held = self.0.fork.hold();
+        self.0.replicas.with(|replicas| replicas.is_degraded())
+    }
+
+    /// A copy's bytes.
+    pub fn member(&self, member: usize) -> Option<Arc<dyn Store>> {
+        let _held = self.0.fork.hold();
+        self.0.stores[member].with(|store| store.clone())
+    }
+
+    /// Changes the members by a step of the state machine, for all who read and write.
+    fn change<T>(&self, step: impl FnOnce(&mut Replicas) -> T) -> T {
+        let _held = self.0.fork.hold();
+        self.change_held(step)
+    }
+
+    /// As `change`; the caller holds the lock.
+    fn change_held<T>(&self, step: impl FnOnce(&mut Replicas) -> T) -> T {
+        let shared = &*self.0;
+        let (result, is_lost) = shared.replicas.with(|replicas| {
+            let result = step(replicas);
+            let behind = replicas.mask(State::Joining) | replicas.mask(State::Away);
+            shared.behind.store(behind, Ordering::Release);
+            shared.live.store(replicas.mask(State::Live), Ordering::Release);
+            // Together with the one in `note`: either we see the page that was noted, or the writer our change.
+            fence(Ordering::SeqCst);
+            (result, replicas.is_lost(|member| shared.missed[member].is_empty()))
+        });
+        if is_lost {
+            let nobody = || ("all lenders".to_owned(), "no copy is left".to_owned());
+            let _ = shared.lost.set(shared.last_loss.with(Option::take).unwrap_or_else(nobody));
+        }
+        shared.changes.fetch_add(1, Ordering::AcqRel);
+        shared.changed.signal();
+        if let Some(alarm) = shared.alarm.get() {
+            let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
+        }
+        result
+    }
+
+    /// While it is held nobody forks: for changes of what a child of fork finds.
+    pub(crate) fn keep_from_forking(&self) -> Held<'_> {
+        self.0.fork.hold()
+    }
+
+    /// A copy's memory is gone, for this reason.
+    pub fn lose(&self, member: usize, error: &Error) {
+        if let Error::Lost { lender, reason } = error {
+            self.0.last_loss.with(|last| *last = Some((lender.clone(), reason.clone())));
+        }
+        self.remove(member);
+    }
+
+    /// A copy's memory is not used any more.
+    pub fn remove(&self, member: usize) {
+        self.change(|replicas| replicas.lost(member));
+        drop(self.0.stores[member].with(|store| store.take()));
+    }
+
+    /// A copy's lender wants its memory back.
+    pub fn leaves(&self, member: usize) {
+        self.change(|replicas| replicas.leaves(member));
+    }
+
+    /// A copy has been away for long.
+    pub fn is_overdue(&self, member: usize) {
+        self.change(|replicas| replicas.is_overdue(member));
+    }
+
+    /// Lenders are being asked for a further copy.
+    pub fn leasing(&self, member: usize) {
+        self.change(|replicas| replicas.leasing(member));
+    }
+
+    /// A further copy, of zeros, or `None`: it is not to be had.
+    pub fn leased(&self, member: usize, store: Option<Arc<dyn Store>>) {
+        let shared = &*self.0;
+        let is_there = store.is_some();
+        // Before it can be taken for one that misses nothing.
+        shared.missed[member].copy_from(&shared.written);
+        let _held = shared.fork.hold();
+        shared.lives[member].fetch_add(1, Ordering::AcqRel);
+        shared.stores[member].with(|place| *place = store);
+        self.change_held(|replicas| replicas.leased(member, is_there));
+        // And what was written while nobody noted it yet.
+        shared.missed[member].merge(&shared.written);
+    }
+
+    /// The bytes of a copy that nobody reads yet are there from now on.
+    pub(crate) fn replace(&self, member: usize, store: Arc<dyn Store>) {
+        let _held = self.0.fork.hold();
+        drop(self.0.stores[member].with(|place| place.replace(store)));
+    }
+
+    /// Sees whether the lender of a copy that is away answers again; from then on the copy is `Joining`.
+    ///
+    /// # Errors
+    /// [`Error::Broken`]: not now; [`Error::Lost`]: for good.
+    pub fn rejoin(&self, member: usize) -> Result<()> {
+        let Some(store) = self.member(member) else { return Ok(()) };
+        store.fence()?;
+        self.0.lives[member].fetch_add(1, Ordering::AcqRel);
+        self.change(|replicas| replicas.rejoined(member));
+        Ok(())
+    }
+
+    /// Which life of a member's lanes this is.
+    fn life(&self, member: usize) -> u32 {
+        self.0.lives[member].load(Ordering::Acquire)
+    }
+
+    /// What the failure of a member's lane means, which was opened in this life.
+    fn failed(&self, member: usize, life: u32, error: &Error) -> Verdict {
+        match error {
+            _ if self.life(member) != life => Verdict::WithoutIt,
+            Error::Lost { .. } => {
+                self.lose(member, error);
+                Verdict::WithoutIt
+            }
+            _ => self.change(|replicas| replicas.failed(member)),
+        }
+    }
+
+    /// Members that are `Live`, as bits.
+    fn live(&self) -> u32 {
+        self.0.live.load(Ordering::Acquire)
+    }
+
+    /// Pages of this range are about to be written.
+    fn mark(&self, offset: u64, length: u64) {
+        self.0.written.set(pages_of(offset, length));
+    }
+
+    /// A write to this range was answered by these members only. Returns whether it counts: one of them has every
+    /// write still, now that the others' miss is noted.
+    fn note(&self, answered: u32, offset: u64, length: u64) -> bool {
+        fence(Ordering::SeqCst);
+        let behind = self.0.behind.load(Ordering::Acquire) & !answered;
+        if behind != 0 {
+            for member in (0..MAX_MEMBERS).filter(|member| behind >> member & 1 == 1) {
+                self.0.missed[member].set(pages_of(offset, length));
+            }
+            fence(Ordering::SeqCst);
+        }
+        self.live() & answered != 0
+    }
+
+    /// Everything that has every write is gone.
+    #[cold]
+    fn error(&self) -> Error {
+        let (lender, reason) = self.0.lost.get().cloned().unwrap_or_default();
+        Error::Lost { lender, reason }
+    }
+
+    /// Whether it is still worth while to wait for somebody who has the bytes, whom nobody could reach since `since`.
+    ///
+    /// # Errors
+    /// All copies are lost, or the wait has lasted for as long as the program may stand still.
+    #[cold]
+    fn check_patience(&self, since: Instant, error: Option<&Error>) -> Result<()> {
+        let shared = &*self.0;
+        if since.elapsed() >= shared.patience.limit {
+            let (lender, reason) = explain(error);
+            let seconds = shared.patience.limit.as_secs_f64();
+            let reason = format!("it could not be reached for {seconds} s ({reason})");
+            let _held = self.keep_from_forking();
+            let _ = shared.lost.set((lender, reason));
+        }
+        self.check()
+    }
+
+    /// Waits for a moment, or until something changes, for somebody who has the bytes.
+    #[cold]
+    fn wait(&self, error: Option<&Error>) {
+        let shared = &*self.0;
+        let ticket = shared.changed.ticket();
+        if !shared.is_away.swap(true, Ordering::AcqRel) {
+            let (lender, reason) = explain(error);
+            let seconds = shared.patience.limit.as_secs_f64();
+            (shared.tell)(&format!(
+                "{lender} cannot be reached ({reason}): the program stands still for up to {seconds} s"
+            ));
+        }
+        shared.changed.wait(ticket, Some(shared.patience.retry));
+    }
+
+    /// Somebody answered.
+    fn is_reached(&self) {
+        if self.0.is_away.load(Ordering::Relaxed) && self.0.is_away.swap(false, Ordering::AcqRel) {
+            (self.0.tell)("the lender answers again; the program goes on");
+        }
+    }
+}
+
+/// Who could not be reached, and why.
+fn explain(error: Option<&Error>) -> (String, String) {
+    match error {
+        Some(Error::Broken { lender, reason }) => (lender.clone(), reason.clone()),
+        Some(error) => ("a lender".to_owned(), error.to_string()),
+        None => ("a lender".to_owned(), "it does not answer".to_owned()),
+    }
+}
+
+impl Store for MirrorStore {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes
+    }
+
+    fn lane(&self) -> Result<Box<dyn Lane>> {
+        Ok(Box::new(MirrorLane::open(self)?))
+    }
+
+    fn mapped(&self) -> Option<*mut u8> {
+        self.0.mapped.as_ref().and_then(|store| store.mapped())
+    }
+
+    fn begin_write(&self) {
+        self.0.gate.enter();
+    }
+
+    fn end_write(&self, offset: u64, length: u64) {
+        self.mark(offset, length);
+        self.note(0, offset, length);
+        self.0.gate.leave();
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.0.lost.get().is_some() {
+            return Err(self.error());
+        }
+        // A process without a keeper learns here what another has found out.
+        let live = self.live();
+        for member in (0..MAX_MEMBERS).filter(|member| live >> member & 1 == 1) {
+            if let Some(Err(error)) =
+                self.0.stores[member].with(|store| store.as_ref().map(|store| store.check()))
+            {
+                self.lose(member, &error);
+            }
+        }
+        if self.0.lost.get().is_some() { Err(self.error()) } else { Ok(()) }
+    }
+
+    fn before_fork(&self) {
+        self.0.fork.acquire();
+    }
+
+    fn after_fork_in_parent(&self) {
+        self.0.fork.release();
+    }
+
+    fn after_fork_in_child(&self) {
+        let shared = &*self.0;
+        shared.gate.reset();
+        shared.changed.forget_waiters();
+        // Threads of the parent may have looked at the time, but nobody changed anything.
+        shared.replicas.reset();
+        shared.stores.iter().for_each(Guarded::reset);
+        shared.last_loss.reset();
+        // Nobody synchronises in the child: it has the copies that it was born with.
+        self.change_held(|replicas| {
+            for member in 0..MAX_MEMBERS {
+                if matches!(replicas.state(member), State::Joining | State::Leasing) {
+                    replicas.lost(member);
+                }
+            }
+        });
+        shared.fork.release();
+    }
+}
