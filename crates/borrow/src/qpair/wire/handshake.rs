@@ -158,7 +158,7 @@ mod tests {
     /// One that ends at once, one that speaks something else, one that says no in rackmem's own words.
     #[test]
     fn a_listener_for_something_else_is_named() {
-        let hello = r#"{"version":1,"nonce":null}"#;
+        let hello = r#"{"version":2,"nonce":null}"#;
         let frame = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
         let no = [frame(hello), frame(r#"{"Refused":"no"}"#)].concat();
         for (says, expected) in [
