@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef REGION
+#include <rackmem.h>
 #include <rackmem/borrow.h>
 #endif
 
