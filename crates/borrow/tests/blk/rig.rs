@@ -55,6 +55,8 @@ pub fn config(address: Address) -> Config {
         is_read_only: false,
         tls_mode: TlsMode::Off,
         tls: None,
+        is_insecure: false,
+        mode: 0o600,
     }
 }
 
@@ -65,7 +67,10 @@ impl Rig {
 
     pub fn tcp() -> Rig {
         let any = Address::Tcp("127.0.0.1:0".to_owned());
-        Rig::with(Reach::Mapped, |config| config.address = any)
+        Rig::with(Reach::Mapped, |config| {
+            config.address = any;
+            config.is_insecure = true;
+        })
     }
 
     pub fn with(reach: Reach, change: impl FnOnce(&mut Config)) -> Rig {

@@ -20,7 +20,7 @@ impl Lender {
 
     /// One that is reached over the network, too.
     pub fn start_on_network(host: &Host, size: &str) -> Lender {
-        Lender::start_with(host, &[size, "--listen", "127.0.0.1:0"])
+        Lender::start_with(host, &[size, "--listen", "127.0.0.1:0", "--insecure"])
     }
 
     fn start_with(host: &Host, args: &[&str]) -> Lender {
