@@ -172,7 +172,8 @@ fn a_secret_that_others_can_read_is_refused() {
 fn who_listens_to_everybody_says_so() {
     let host = Host::new();
     let args = ["lend", "1M", "--listen", "127.0.0.1:0", "--insecure"];
-    let mut child = host.command(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child =
+        host.command(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains("--insecure: whoever reaches 127.0.0.1:0 can lend, borrow"), "{said}");

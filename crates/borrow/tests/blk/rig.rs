@@ -74,8 +74,12 @@ impl Rig {
     }
 
     pub fn with(reach: Reach, change: impl FnOnce(&mut Config)) -> Rig {
+        Rig::sized(reach, SIZE_BYTES, change)
+    }
+
+    pub fn sized(reach: Reach, size_bytes: u64, change: impl FnOnce(&mut Config)) -> Rig {
         let dir = TempDir::new().unwrap();
-        let heap = HeapStore::new(SIZE_BYTES).unwrap();
+        let heap = HeapStore::new(size_bytes).unwrap();
         let store: Arc<dyn Store> = match reach {
             Reach::Mapped => Arc::new(heap.clone()),
             Reach::Lane => Arc::new(Elsewhere(heap.clone())),

@@ -23,6 +23,11 @@ impl Lender {
         Lender::start_with(host, &[size, "--listen", "127.0.0.1:0", "--insecure"])
     }
 
+    /// One that is reached by those who know the secret, too.
+    pub fn start_guarded(host: &Host, size: &str, secret: &str) -> Lender {
+        Lender::start_with(host, &[size, "--listen", "127.0.0.1:0", "--secret", secret])
+    }
+
     fn start_with(host: &Host, args: &[&str]) -> Lender {
         let mut child = host
             .command(&[&["lend", "--overcommit"], args].concat())

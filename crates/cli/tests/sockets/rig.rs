@@ -31,7 +31,8 @@ impl Service {
 
     /// The one beside the server, and where it waits.
     pub fn listen(host: &Host, meet: &str, server: &str) -> (Service, String) {
-        let service = Service::start(host, &["sockets", "listen", meet, "--to", server, "--insecure"]);
+        let service =
+            Service::start(host, &["sockets", "listen", meet, "--to", server, "--insecure"]);
         let meet = service.said.split(' ').nth(3).unwrap().to_owned();
         (service, meet)
     }

@@ -73,9 +73,8 @@ fn what_is_wrong_over_a_network_is_said() {
     let silent = connecting(&mute, &[]);
     assert!(silent.contains("does not answer") && silent.contains("sockets listen"), "{silent}");
 
-    let secrets = ["one", "two"].map(|name| {
-        host.secret(name, &format!("the secret of {name} and nobody else"))
-    });
+    let secrets = ["one", "two"]
+        .map(|name| host.secret(name, &format!("the secret of {name} and nobody else")));
     let listen = |meet: &str, more: &[&str]| {
         [&["sockets", "listen", meet, "--to", "127.0.0.1:1"], more].concat().join("\n")
     };

@@ -104,20 +104,25 @@ impl Door {
                 // One that has gone since is nobody.
                 Err(_) => return Ok(()),
             };
-            let cannot = |error| Error::io("cannot take a connection", error);
-            let stranger = self.strangers.admit(stream.as_fd()).map_err(cannot)?;
-            let (secret, sender) = (self.secret.clone(), self.sender.clone());
-            let (bell, peer) = (self.bell.clone(), peer.to_string());
-            let meet = move || {
-                let way = meet(stream, &peer, secret.as_ref(), &stranger);
-                drop(stranger);
-                let _ = sender.send(Caller { peer, way });
-                let _ = rustix::io::write(&bell, &1_u64.to_ne_bytes());
-            };
-            let thread = std::thread::Builder::new().name("rackmem-nic-door".to_owned());
-            thread.spawn(meet).map_err(|error| Error::io("no thread for a borrower", error))?;
+            if let Err(error) = self.start(stream, peer.to_string()) {
+                tracing::warn!("{peer} was turned away: {error}");
+            }
         }
         Ok(())
+    }
+
+    fn start(&self, stream: TcpStream, peer: String) -> io::Result<()> {
+        let stranger = self.strangers.admit(stream.as_fd())?;
+        let (secret, sender) = (self.secret.clone(), self.sender.clone());
+        let bell = self.bell.clone();
+        let meet = move || {
+            let way = meet(stream, &peer, secret.as_ref(), &stranger);
+            drop(stranger);
+            let _ = sender.send(Caller { peer, way });
+            let _ = rustix::io::write(&bell, &1_u64.to_ne_bytes());
+        };
+        let thread = std::thread::Builder::new().name("rackmem-nic-door".to_owned());
+        thread.spawn(meet).map(drop)
     }
 }
 
