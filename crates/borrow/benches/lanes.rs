@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Lend};
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
+use rackmem_borrow::net::access::Access;
 use rackmem_borrow::store::packet::HEADER_BYTES;
 use rackmem_borrow::store::{Lane, Store};
 
@@ -82,7 +83,8 @@ fn minimal(spins: bool) -> (f64, f64) {
 fn lender(rack: &Rack, spin: Duration) -> Agent {
     let lend = Some(Lend { spin, populate: true, ..Lend::new(2 * STORE_BYTES) });
     let listen = Some("127.0.0.1:0".to_owned());
-    let config = Config { lend, listen, ..Config::lender(rack.clone(), 0) };
+    let access = Access::insecure();
+    let config = Config { lend, listen, access, ..Config::lender(rack.clone(), 0) };
     Agent::start(config, |_| {}).expect("a lender starts")
 }
 

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::net::names;
+
 /// Where a lender or the monitor listens. As text, whatever has a `/` is a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -50,6 +52,9 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
+        if !text.chars().all(names::is_printable) {
+            return Err(format!("{text:?} is no address: it has characters that do not show"));
+        }
         if text.contains('/') {
             return Ok(Address::Unix(text.into()));
         }
@@ -72,7 +77,7 @@ mod tests {
         assert_eq!("node-3:7000".parse(), Ok(Address::Tcp("node-3:7000".to_owned())));
         assert_eq!("[::1]:7000".parse(), Ok(Address::Tcp("[::1]:7000".to_owned())));
         assert_eq!("./a.sock".parse(), Ok(Address::Unix("./a.sock".into())));
-        for wrong in ["", "node", ":70", "node:", "node:70000"] {
+        for wrong in ["", "node", ":70", "node:", "node:70000", "/x\u{1b}[2J", "a\n:7"] {
             assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }
         let text = serde_json::to_string(&Address::Unix("/x/y".into())).unwrap();

@@ -67,6 +67,14 @@ impl Error {
         Error::Io { what: what.into(), source: source.into() }
     }
 
+    /// The same of a peer that has lent no memory.
+    pub(crate) fn of_peer(self) -> Error {
+        match self {
+            Error::Lost { lender, reason } => Error::PeerLost { peer: lender, reason },
+            error => error,
+        }
+    }
+
     /// The same once more, for a second reader.
     pub(crate) fn again(&self) -> Error {
         match self {

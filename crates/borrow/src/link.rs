@@ -16,6 +16,10 @@
 //! peer, and the lower number goes first whenever both have something. So what is urgent (DEOI's
 //! interrupts, §III-D) never waits behind data.
 //!
+//! *Strangers* get no link, and no datagram of theirs into one: who asks for a link over UDP proves that it knows the
+//! secret, and each datagram carries a tag that only the peer can make ([`handshake`], `seal`). What is sent is not
+//! encrypted.
+//!
 //! *A peer that is silent* for [`Settings::dead_after`] is lost, and so is one whose host says that
 //! nobody listens; every call then fails with [`Error::PeerLost`](crate::Error::PeerLost). Ends that have nothing
 //! to say send an acknowledgement now and then, so silence means something.
@@ -24,8 +28,9 @@ mod channel;
 mod end;
 mod fabric;
 mod faulty;
-mod handshake;
+pub mod handshake;
 mod listener;
+mod seal;
 mod stream;
 mod udp;
 

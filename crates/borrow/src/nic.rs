@@ -16,6 +16,10 @@
 //! packets, up to 64 KB at a time and with checksums left to do (`virtio_net_hdr`), between a TAP interface
 //! and a packet socket on the NIC.
 //!
+//! Whoever wants a NIC proves first that it knows the lender's secret ([`crate::net::access`]). Over UDP each datagram is
+//! sealed ([`crate::link`]); over TCP nothing is, and a VXLAN tunnel takes packets from whoever knows its number, which
+//! is random and travels unencrypted: both are for networks that one trusts.
+//!
 //! A lent NIC has one user: the lender's own stack neither sees its packets nor sends any, and a second
 //! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs
 //! by themselves, tunnels and changed settings by a child that waits for that.

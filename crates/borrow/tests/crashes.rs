@@ -11,6 +11,7 @@ use rackmem::rack::Rack;
 use rackmem_borrow::Address;
 use rackmem_borrow::agent::{Agent, Config, Event, MonitorAt};
 use rackmem_borrow::lease::{ANSWER, SILENCE, TAKEOVER, Wanted, borrow};
+use rackmem_borrow::net::access::Access;
 use rustix::process::{Pid, Signal, kill_process};
 
 use support::*;
@@ -29,12 +30,17 @@ fn child() {
         "lender" => be_agent(Config {
             name: Some(args[1].to_owned()),
             listen: (args[3] == "tcp").then(|| "127.0.0.1:0".to_owned()),
+            access: Access::insecure(),
             monitor: args
                 .get(4)
                 .map_or(MonitorAt::Embedded, |at| MonitorAt::Address(at.parse().unwrap())),
             ..Config::lender(rack, args[2].parse::<u64>().unwrap() * PAGE)
         }),
-        "monitor" => be_agent(Config { listen: Some(args[1].to_owned()), ..Config::monitor(rack) }),
+        "monitor" => be_agent(Config {
+            listen: Some(args[1].to_owned()),
+            access: Access::insecure(),
+            ..Config::monitor(rack)
+        }),
         "borrower" => be_borrower(&rack, args[1].parse().unwrap(), args[2] == "tcp"),
         "counter" => kill_borrowers(&rack, args[1]),
         role => panic!("no role {role}"),
@@ -152,7 +158,8 @@ fn borrowers_that_are_killed_leave_nothing() {
 fn kill_borrowers(rack: &Rack, network: &str) {
     let config = Config::lender(rack.clone(), 64 * PAGE);
     let listen = Some("127.0.0.1:0".to_owned());
-    let lender = start(Config { name: Some("a".to_owned()), listen, ..config });
+    let (name, access) = (Some("a".to_owned()), Access::insecure());
+    let lender = start(Config { name, listen, access, ..config });
     let before = descriptors();
     for round in 0..ROUNDS {
         let args = format!("{} 64 {network}", rack.name());

@@ -5,6 +5,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Event, MonitorAt};
 use rackmem_borrow::lease::messages::{Party, Reply, Request, Ticket};
 use rackmem_borrow::lease::{Borrowed, SILENCE, Wanted, borrow, ledger};
+use rackmem_borrow::net::access::Access;
 use rackmem_borrow::net::link::Link;
 use rackmem_borrow::store::packet::{self, HEADER_BYTES, Op};
 use rackmem_borrow::store::{HeapStore, Lane, MAX_OUTSTANDING, MAX_REQUEST_BYTES, Store};
@@ -23,7 +25,8 @@ use support::*;
 
 fn networked(rack: &Rack, pages: u64) -> Config {
     let listen = Some("127.0.0.1:0".to_owned());
-    Config { listen, ..Config::lender(rack.clone(), pages * PAGE) }
+    let access = Access::insecure();
+    Config { listen, access, ..Config::lender(rack.clone(), pages * PAGE) }
 }
 
 /// A lender on the network, and its address.
@@ -198,12 +201,14 @@ fn the_secret_is_needed() {
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         path
     };
     let right = file("right", "a secret of all hosts\n");
     let wrong = file("wrong", "a secret of some hosts");
     let here = rack();
-    let (_lender, at) = lender(Config { secret: Some(secret()), ..networked(&here, 8) });
+    let (_lender, at) =
+        lender(Config { access: Access::with_secret(secret()), ..networked(&here, 8) });
     let ask = |secret| ledger(None, Some(&at), secret).map_err(|error| error.to_string());
     assert!(ask(None).unwrap_err().contains("--secret FILE"));
     assert!(ask(Some(wrong)).unwrap_err().contains("another secret"));
@@ -224,12 +229,14 @@ fn the_secret_is_needed() {
 }
 
 #[test]
-fn without_a_secret_others_are_not_listened_to() {
-    let listen = Some("0.0.0.0:0".to_owned());
-    let open = Config { listen, ..Config::lender(rack(), PAGE) };
-    let error = Agent::start(open.clone(), |_| {}).err().unwrap().to_string();
-    assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
-    drop(Agent::start(Config { is_insecure: true, ..open }, |_| {}).unwrap());
+fn without_a_secret_no_port_is_listened_at() {
+    for listen in ["0.0.0.0:0", "127.0.0.1:0", "[::1]:0", "localhost:0"] {
+        let listen = Some(listen.to_owned());
+        let open = Config { listen, ..Config::lender(rack(), PAGE) };
+        let error = Agent::start(open.clone(), |_| {}).err().unwrap().to_string();
+        assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
+    }
+    drop(lender(networked(&rack(), 1)));
 }
 
 #[test]
@@ -238,7 +245,10 @@ fn lenders_of_several_hosts_have_one_monitor() {
     let (a, b, c) = (rack(), rack(), rack());
     // Nobody else takes its port there while it is free.
     let listen = || Some("127.0.0.4:0".to_owned());
-    let start_monitor = |listen| lender(Config { listen, ..Config::monitor(a.clone()) });
+    let start_monitor = |listen| {
+        let access = Access::insecure();
+        lender(Config { listen, access, ..Config::monitor(a.clone()) })
+    };
     let (monitor, at) = start_monitor(listen());
     let at_monitor = |config| Config { monitor: MonitorAt::Address(at.clone()), ..config };
     let (_first, _) = lender(at_monitor(networked(&b, 8)));

@@ -14,6 +14,7 @@ use rackmem_borrow::region::Region;
 
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::Wanted;
+use rackmem_borrow::net::access::Access;
 use support::{rack, start, wanted};
 
 const PAGES: usize = 512;
@@ -25,7 +26,8 @@ fn options(delivery: Delivery) -> PagerOptions {
 /// A lender on the network of this host.
 fn lend(rack: &rackmem::rack::Rack, name: &str) -> Agent {
     let listen = Some("127.0.0.1:0".to_owned());
-    start(Config { name: Some(name.to_owned()), listen, ..Config::lender(rack.clone(), 16 << 20) })
+    let (name, access) = (Some(name.to_owned()), Access::insecure());
+    start(Config { name, listen, access, ..Config::lender(rack.clone(), 16 << 20) })
 }
 
 /// A region; `None`, with a message, where the kernel does not permit it.

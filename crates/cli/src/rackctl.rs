@@ -172,9 +172,12 @@ pub fn rack_option(name: &str) -> String {
 }
 
 fn start(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Child>> {
-    rack.create(plan.nodes)?;
     let mut daemons = Vec::new();
-    let started = spawn_daemons(rack, plan, &mut daemons)
+    // A directory that could not be filled, for the disk is full, must not stay either.
+    let started = rack
+        .create(plan.nodes)
+        .map_err(Failure::from)
+        .and_then(|_| spawn_daemons(rack, plan, &mut daemons))
         .and_then(|()| wait_until_linked(rack, plan, &mut daemons, interrupt));
     if let Err(failure) = started {
         for daemon in &mut daemons {

@@ -182,6 +182,14 @@ fn mistakes_are_said_in_one_line() {
     assert_eq!(missing.lines().count(), 1);
     let nobody = host.fails(1, &["blk", "64M", "--socket", socket.to_str().unwrap()]);
     assert_eq!(nobody.lines().count(), 1, "{nobody}");
+    let _lender = Service::lend(&host, "64M");
+    let open = host.fails(1, &["blk", "64M", "--listen", "127.0.0.1:0"]);
+    assert!(open.contains("--verify-clients") && open.contains("--insecure"), "{open}");
+    std::fs::write(&socket, "mine").unwrap();
+    let taken = host.fails(1, &["blk", "64M", "--socket", socket.to_str().unwrap()]);
+    assert!(taken.contains("is no socket: remove it, or choose another path"), "{taken}");
+    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "mine");
+    std::fs::remove_file(&socket).unwrap();
 }
 
 #[test]

@@ -104,9 +104,8 @@ fn a_killed_lender_is_followed_by_another() {
 #[test]
 fn hosts_meet_at_a_monitor() {
     let host = Host::new();
-    let secret = host.racks().join("secret");
-    std::fs::write(&secret, "nobody guesses this\n").unwrap();
-    let secret = secret.to_str().unwrap();
+    let secret = host.secret("secret", "nobody guesses this\n");
+    let secret = secret.as_str();
     let listen = ["--listen", "127.0.0.1:0", "--secret", secret];
     let mut monitor = Running::start(&host, &[&["--rack", "a", "monitor"], &listen[..]].concat());
     let at = monitor.line("listens at").replace("listens at ", "");
@@ -132,11 +131,83 @@ fn errors_teach() {
     assert!(error.contains("`rackmem lend 2G`"), "{error}");
     let error = host.fails(1, &["lend", "1000000G"]);
     assert!(error.contains("MemAvailable") && error.contains("--overcommit"), "{error}");
-    let error = host.fails(1, &["lend", "1M", "--listen", "0.0.0.0:0"]);
-    assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
+    for listen in ["0.0.0.0:0", "127.0.0.1:0"] {
+        let error = host.fails(1, &["lend", "1M", "--listen", listen]);
+        assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
+        let error = host.fails(1, &["monitor", "--listen", listen]);
+        assert!(error.contains("--secret FILE") && error.contains("--insecure"), "{error}");
+    }
+    let error = host.fails(2, &["lend", "1M", "--name", "\u{1b}[2J"]);
+    assert!(error.contains("U+001B") && !error.contains('\u{1b}'), "{error:?}");
     let error = host.fails(1, &["lend", "1M", "--monitor", "127.0.0.1:1"]);
     assert!(error.contains("127.0.0.1:1"), "{error}");
     host.fails(2, &["lend", "1M", "--monitor", "nowhere"]);
     host.fails(2, &["lend", "much"]);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_secret_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Host::new();
+    let secret = host.secret("secret", "nobody guesses this\n");
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let commands: [&[&str]; 5] = [
+        &["lend", "1M", "--listen", "127.0.0.1:0"],
+        &["leases"],
+        &["borrow", "1M"],
+        &["blk", "1M", "--socket", "/nonexistent/x"],
+        &["sockets", "listen", "127.0.0.1:0", "--to", "127.0.0.1:1"],
+    ];
+    for command in commands {
+        let program: &[&str] = if command[0] == "borrow" { &["--", "true"] } else { &[] };
+        let error = host.fails(1, &[command, &["--secret", &secret], program].concat());
+        assert!(error.contains(&format!("`chmod 600 {secret}`")), "{command:?}: {error}");
+    }
+    std::fs::remove_file(secret).unwrap();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn who_listens_to_everybody_says_so() {
+    let host = Host::new();
+    let args = ["lend", "1M", "--listen", "127.0.0.1:0", "--insecure"];
+    let mut child =
+        host.command(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("--insecure: whoever reaches 127.0.0.1:0 can lend, borrow"), "{said}");
+    common::kill(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    host.assert_nothing_left();
+}
+
+/// Nobody has to be the monitor anew for that: the next lender or whoever looks sweeps.
+#[test]
+fn sockets_of_killed_lenders_are_swept() {
+    let host = Host::new();
+    let mut first = Running::start(&host, &["lend", "1M"]);
+    first.line("lends");
+    let sockets = || {
+        let entries = std::fs::read_dir(host.racks().join(".memory/default")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("lender-")).count()
+    };
+    let killed = || {
+        let mut second = Running::start(&host, &["lend", "1M"]);
+        second.line("lends");
+        second.child.kill().unwrap();
+        second.child.wait().unwrap();
+        assert_eq!(sockets(), 2);
+    };
+    killed();
+    host.ok(&["leases"]);
+    assert_eq!(sockets(), 1);
+    killed();
+    let mut third = Running::start(&host, &["lend", "1M"]);
+    third.line("lends");
+    assert_eq!(sockets(), 2);
+    third.end("TERM");
+    first.end("TERM");
     host.assert_nothing_left();
 }

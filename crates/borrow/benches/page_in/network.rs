@@ -8,6 +8,7 @@ use std::time::Instant;
 use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
+use rackmem_borrow::net::access::Access;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Waiting};
 
 use super::{
@@ -20,6 +21,7 @@ fn lease(pages: usize) -> Option<(Agent, Borrowed)> {
     let size_bytes = (pages * PAGE_BYTES) as u64;
     let mut config = Config::lender(rack.clone(), size_bytes + (64 << 20));
     config.listen = Some("127.0.0.1:0".to_owned());
+    config.access = Access::insecure();
     if let Some(lend) = &mut config.lend {
         lend.spin = SPIN;
         lend.overcommit = true;

@@ -10,7 +10,8 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::messages::Party;
 use crate::lease::placement::{LEASE_BYTES, size};
-use crate::net::secret::{Secret, check_exposure};
+use crate::net::access::Access;
+use crate::net::names;
 
 /// How memory is lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +61,8 @@ pub struct Config {
     pub monitor: MonitorAt,
     /// `HOST:PORT` to listen at over the network.
     pub listen: Option<String>,
-    /// Permissions of sockets on this host.
-    pub mode: u32,
-    /// What all parties of a network know.
-    pub secret: Option<Secret>,
-    /// Listens without secret for others than this host.
-    pub is_insecure: bool,
+    /// Who may come: over the network, and to sockets on this host.
+    pub access: Access,
     /// Time that borrowers have after they were told.
     pub grace: Duration,
 }
@@ -82,9 +79,7 @@ impl Config {
             name: None,
             monitor: MonitorAt::Embedded,
             listen: None,
-            mode: 0o600,
-            secret: None,
-            is_insecure: false,
+            access: Access::default(),
             grace: Config::DEFAULT_GRACE,
         }
     }
@@ -98,7 +93,7 @@ impl Config {
         let party = this_party(None);
         match &self.name {
             Some(name) => Party { name: name.clone(), ..party },
-            None => Party { name: format!("{}:{}", party.host, party.pid), ..party },
+            None => Party { name: names::own(&format!("{}:{}", party.host, party.pid)), ..party },
         }
     }
 
@@ -113,6 +108,9 @@ impl Config {
     }
 
     pub(super) fn check(&self) -> Result<()> {
+        if let Some(name) = &self.name {
+            names::check(name).map_err(Error::Refused)?;
+        }
         if let Some(lend) = &self.lend {
             if lend.size_bytes < LEASE_BYTES {
                 return Err(Error::Refused(format!(
@@ -125,8 +123,7 @@ impl Config {
             }
         }
         if let Some(listen) = &self.listen {
-            let could = "lend, borrow and see who does";
-            check_exposure(listen, self.secret.as_ref(), self.is_insecure, could)?;
+            self.access.check(listen, "lend, borrow and see who does")?;
         }
         if self.lend.is_some_and(|lend| lend.size_bytes >= 1 << 60) {
             return Err(Error::Refused(format!("{} cannot be lent", size(u64::MAX))));
@@ -137,10 +134,10 @@ impl Config {
 
 /// This process, by this name or that of its program.
 pub fn this_party(name: Option<&str>) -> Party {
-    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let text = |path: &str| names::own(std::fs::read_to_string(path).unwrap_or_default().trim());
     let program = || text("/proc/self/comm");
     Party {
-        name: name.map_or_else(program, str::to_owned),
+        name: name.map_or_else(program, names::own),
         host: text("/proc/sys/kernel/hostname"),
         host_id: text("/proc/sys/kernel/random/boot_id"),
         pid: std::process::id(),

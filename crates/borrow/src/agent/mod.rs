@@ -88,7 +88,7 @@ impl Agent {
     /// There is not enough memory, an address is taken, the monitor refuses or cannot be reached.
     pub fn start(config: Config, tell: impl FnMut(Event) + Send + 'static) -> Result<Agent> {
         config.check()?;
-        let hub = Hub::new(config.secret.clone())?;
+        let hub = Hub::new(config.access.secret.clone())?;
         let (sender, mails) = channel();
         let mailbox = Mailbox { sender, waker: hub.waker() };
         let mut running = Running::new(config, hub, mailbox.clone(), mails, Box::new(tell))?;

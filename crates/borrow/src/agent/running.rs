@@ -49,15 +49,16 @@ impl Running {
         let mut addresses = Vec::new();
         let mut unix = None;
         if config.lend.is_some() {
+            directory.sweep();
             let path = directory.lender_socket();
-            let fd = directory.listen(&path, config.mode)?;
-            hub.listen(fd, true);
+            let fd = directory.listen(&path, config.access.mode)?;
+            hub.listen_local(fd, config.access.mode);
             addresses.push(Address::Unix(path.clone()));
             unix = Some(path);
         }
         if let Some(name) = &config.listen {
             let (fd, at) = socket::listen_tcp(name)?;
-            hub.listen(fd, false);
+            hub.listen(fd);
             let address = config.advertised(name, at);
             addresses.push(address.clone());
             tell(Event::Listens(address));
@@ -135,7 +136,9 @@ impl Running {
     fn take_in(&mut self, seen: &mut Vec<Seen>) {
         for seen in seen.drain(..) {
             match seen {
-                Seen::Message(peer, frame) => self.message(peer, &frame),
+                // What a peer said after its first wrong frame, or before it hung up, is nothing.
+                Seen::Message(peer, frame) if self.hub.knows(peer) => self.message(peer, &frame),
+                Seen::Message(..) => {}
                 Seen::Gone(peer, how) => self.gone(peer, how),
             }
         }
@@ -282,7 +285,7 @@ impl Running {
         }
         match self.config.monitor.clone() {
             MonitorAt::Address(address) => {
-                self.uplink.connect(address, self.config.secret.clone());
+                self.uplink.connect(address, self.config.access.secret.clone());
                 self.uplink.failure()
             }
             MonitorAt::Embedded => {
@@ -310,8 +313,9 @@ impl Running {
         let path = self.directory.monitor_socket();
         let replaces_another = path.exists();
         self.directory.sweep();
-        let fd = self.directory.listen(&path, self.config.mode)?;
-        self.hub.listen(fd, true);
+        let mode = self.config.access.mode;
+        let fd = self.directory.listen(&path, mode)?;
+        self.hub.listen_local(fd, mode);
         let party = self.config.party();
         let settles = replaces_another || self.config.listen.is_some() && self.lender.is_none();
         self.monitor = Some(MonitorPart::new(party, lock, settles)?);

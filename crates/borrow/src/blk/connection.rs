@@ -2,26 +2,21 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use rustix::net::sockopt::{self, Timeout};
 
 use super::export::{Agreed, Export};
 use super::mapped::Mapped;
 use super::negotiate::{MAX_OPTION_BYTES, Negotiation, Step, TlsMode};
 use super::piped::Piped;
 use super::request::{Operation, Request};
+use super::server::MAX_CONNECTIONS;
 use super::socket::{Socket, Stream, piece};
 use super::tls::Tls;
 use super::wire::{Errno, OPTION_BYTES, REQUEST_BYTES};
 use crate::error::Error;
+use crate::net::stranger::{PROOF, Stranger};
 use crate::store::Store;
-
-/// How long a client may take to shake hands; then it is disconnected.
-pub const HANDSHAKE: Duration = Duration::from_secs(15);
 
 /// What all connections of a server have in common.
 pub(super) struct Service {
@@ -42,6 +37,8 @@ pub(super) enum End {
     Closed,
     /// The client hung up in the middle of something.
     Cut,
+    /// There are as many clients as there may be.
+    Full,
     /// The client broke the protocol.
     Protocol(String),
     /// The connection failed.
@@ -71,6 +68,7 @@ impl fmt::Display for End {
             End::Goodbye => f.write_str("it said goodbye"),
             End::Closed => f.write_str("it hung up"),
             End::Cut => f.write_str("it hung up in the middle of a request"),
+            End::Full => write!(f, "there are {MAX_CONNECTIONS} clients already"),
             End::Protocol(what) => write!(f, "it does not keep to the protocol: {what}"),
             End::Io(error) => write!(f, "the connection failed: {error}"),
         }
@@ -152,9 +150,17 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Serves a client to the end.
-pub(super) fn serve(service: &Service, socket: Socket) -> (End, Tally) {
-    match shake_hands(service, socket) {
+/// Serves a client to the end; `trust` says whether there is a place for one more that has shaken hands.
+pub(super) fn serve(
+    service: &Service,
+    socket: Socket,
+    stranger: Stranger,
+    trust: impl FnOnce() -> bool,
+) -> (End, Tally) {
+    let shaken = shake_hands(service, socket, &stranger);
+    drop(stranger);
+    match shaken {
+        Ok(_) if !trust() => (End::Full, Tally::default()),
         Ok((Way::Plain(stream), agreed, early)) => transmit(service, stream, agreed, &early),
         Ok((Way::Tls(stream), agreed, early)) => transmit(service, *stream, agreed, &early),
         Err(end) => (end, Tally::default()),
@@ -190,7 +196,7 @@ impl Way {
         }
     }
 
-    fn socket(&self) -> &Socket {
+    fn socket(&mut self) -> &mut Socket {
         match self {
             Way::Plain(socket) => socket,
             Way::Tls(tls) => tls.socket(),
@@ -199,8 +205,12 @@ impl Way {
 }
 
 /// Negotiates; returns what the client has sent ahead, too.
-fn shake_hands(service: &Service, socket: Socket) -> Result<(Way, Agreed, Vec<u8>), End> {
-    let deadline = Instant::now() + HANDSHAKE;
+fn shake_hands(
+    service: &Service,
+    mut socket: Socket,
+    stranger: &Stranger,
+) -> Result<(Way, Agreed, Vec<u8>), End> {
+    socket.set_deadline(Some(stranger.deadline()))?;
     let mut way = Way::Plain(socket);
     let mut input = Vec::with_capacity(OPTION_BYTES + MAX_OPTION_BYTES);
     let mut out = Vec::new();
@@ -214,16 +224,16 @@ fn shake_hands(service: &Service, socket: Socket) -> Result<(Way, Agreed, Vec<u8
         match step {
             Step::More => {
                 sent?;
-                receive(&mut way, &mut input, deadline)?;
+                receive(&mut way, &mut input)?;
             }
             Step::StartTls => {
                 sent?;
-                way = Way::Tls(start_tls(service, way, &input, deadline)?);
+                way = Way::Tls(start_tls(service, way, &input)?);
                 negotiation.secured();
             }
             Step::Transmission(agreed) => {
                 sent?;
-                limit_waiting(way.socket(), None)?;
+                way.socket().set_deadline(None)?;
                 return Ok((way, agreed, input));
             }
             Step::End(None) => return Err(End::Goodbye),
@@ -232,26 +242,19 @@ fn shake_hands(service: &Service, socket: Socket) -> Result<(Way, Agreed, Vec<u8
     }
 }
 
-fn start_tls(
-    service: &Service,
-    way: Way,
-    ahead: &[u8],
-    deadline: Instant,
-) -> Result<Box<Tls>, End> {
+fn start_tls(service: &Service, way: Way, ahead: &[u8]) -> Result<Box<Tls>, End> {
     let Way::Plain(socket) = way else { unreachable!("the negotiation allows it once") };
     if !ahead.is_empty() {
         // Whoever sits in between could have put them there.
         return Err(End::Protocol("bytes between STARTTLS and TLS".to_owned()));
     }
-    limit_waiting(&socket, Some(deadline))?;
     let config = service.tls.clone().expect("a server with TLS has certificates");
     let failed = |error: io::Error| End::Protocol(format!("TLS: {error}"));
     Ok(Box::new(Tls::accept(socket, config).map_err(failed)?))
 }
 
 /// Waits for more of the handshake.
-fn receive(way: &mut Way, input: &mut Vec<u8>, deadline: Instant) -> Result<(), End> {
-    limit_waiting(way.socket(), Some(deadline))?;
+fn receive(way: &mut Way, input: &mut Vec<u8>) -> Result<(), End> {
     let mut bytes = [0; 4096];
     // SAFETY: the piece is `bytes`.
     let got = unsafe { way.stream().receive(&mut [piece(bytes.as_mut_ptr(), bytes.len())]) };
@@ -261,23 +264,10 @@ fn receive(way: &mut Way, input: &mut Vec<u8>, deadline: Instant) -> Result<(), 
             input.extend(&bytes[..got]);
             Ok(())
         }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(too_slow()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let seconds = PROOF.as_secs();
+            Err(End::Protocol(format!("it takes more than {seconds} s to shake hands")))
+        }
         Err(error) => Err(error.into()),
     }
-}
-
-fn too_slow() -> End {
-    End::Protocol(format!("it takes more than {} s to shake hands", HANDSHAKE.as_secs()))
-}
-
-/// Makes receiving and sending fail with `WouldBlock` at the deadline.
-fn limit_waiting(socket: &Socket, deadline: Option<Instant>) -> Result<(), End> {
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    if left.is_some_and(|left| left.is_zero()) {
-        return Err(too_slow());
-    }
-    for timeout in [Timeout::Recv, Timeout::Send] {
-        sockopt::set_socket_timeout(socket.as_fd(), timeout, left).map_err(io::Error::from)?;
-    }
-    Ok(())
 }

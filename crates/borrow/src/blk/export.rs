@@ -2,9 +2,9 @@
 
 use super::wire::transmission;
 
-/// Longest request in bytes; longer ones are answered with an error. It is what clients that ask for no
-/// block sizes may assume.
-pub const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
+/// Longest read or write in bytes; longer ones are answered with an error. Clients that ask for no block sizes may
+/// assume half of it; it is what nbdkit takes, too.
+pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
 /// Size of requests that suits the store best, in bytes.
 pub const PREFERRED_BLOCK_BYTES: u32 = 4096;
@@ -32,12 +32,12 @@ impl Export {
     /// all: `CAN_MULTI_CONN` holds.
     pub(super) fn flags(&self, structured: bool) -> u16 {
         use transmission::{
-            CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, SEND_CACHE, SEND_DF, SEND_FLUSH, SEND_FUA,
-            SEND_TRIM, SEND_WRITE_ZEROES,
+            CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, SEND_CACHE, SEND_DF, SEND_FAST_ZERO, SEND_FLUSH,
+            SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES,
         };
         let all = HAS_FLAGS | CAN_MULTI_CONN | SEND_CACHE | SEND_FLUSH | SEND_FUA;
         let structured = if structured { SEND_DF } else { 0 };
-        let writable = SEND_TRIM | SEND_WRITE_ZEROES;
+        let writable = SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO;
         all | structured | if self.is_read_only { READ_ONLY } else { writable }
     }
 }

@@ -21,7 +21,7 @@ mod region;
 mod server;
 mod socket;
 
-pub use connection::{HANDSHAKE, Tally};
+pub use connection::Tally;
 pub use export::{Agreed, Export, MAX_PAYLOAD_BYTES};
 pub use negotiate::TlsMode;
 pub use server::{Config, GRACE, MAX_CONNECTIONS, Server, Summary};

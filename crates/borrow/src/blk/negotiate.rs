@@ -8,6 +8,7 @@ mod options;
 
 use super::export::{Agreed, Export};
 use super::wire::{self, OPTION_BYTES, handshake, option, reply, u32_at, u64_at};
+use crate::net::stranger::MAX_FIRST_FRAME_BYTES;
 
 /// Most bytes of an option that is looked at; more is skipped and answered with `ERR_TOO_BIG`.
 pub const MAX_OPTION_BYTES: usize = 16 * 1024;
@@ -66,6 +67,8 @@ pub struct Negotiation<'a> {
     agreed: Agreed,
     no_zeroes: bool,
     options: u32,
+    /// Bytes of options that came before TLS, if it is required.
+    said_bytes: usize,
 }
 
 impl<'a> Negotiation<'a> {
@@ -82,6 +85,7 @@ impl<'a> Negotiation<'a> {
             agreed: Agreed::default(),
             no_zeroes: false,
             options: 0,
+            said_bytes: 0,
         }
     }
 
@@ -145,6 +149,11 @@ impl<'a> Negotiation<'a> {
         if magic != wire::OPTION_MAGIC {
             return (0, end(format!("{magic:#018x} where an option should begin")));
         }
+        let whole = OPTION_BYTES.saturating_add(length as usize);
+        if !self.is_open() && whole > MAX_FIRST_FRAME_BYTES - self.said_bytes {
+            let most = MAX_FIRST_FRAME_BYTES;
+            return (0, end(format!("more than {most} bytes of options before TLS")));
+        }
         if length as usize > MAX_OPTION_BYTES {
             if length > MAX_SKIPPED_BYTES || number == option::EXPORT_NAME {
                 return (0, end(format!("option {number} has {length} bytes")));
@@ -152,15 +161,22 @@ impl<'a> Negotiation<'a> {
             self.state = State::Skipping(number, length);
             return (OPTION_BYTES, self.count());
         }
-        let whole = OPTION_BYTES + length as usize;
         if input.len() < whole {
             return (0, Step::More);
+        }
+        if !self.is_open() {
+            self.said_bytes += whole;
         }
         let step = match self.count() {
             Step::More => self.answer(number, &input[OPTION_BYTES..whole], out),
             step => step,
         };
         (whole, step)
+    }
+
+    /// Whether the client may know of the export.
+    fn is_open(&self) -> bool {
+        self.tls != TlsMode::Require || self.is_secure
     }
 
     fn count(&mut self) -> Step {
@@ -172,7 +188,7 @@ impl<'a> Negotiation<'a> {
     }
 
     fn answer(&mut self, number: u32, data: &[u8], out: &mut Vec<u8>) -> Step {
-        let is_open = self.tls != TlsMode::Require || self.is_secure;
+        let is_open = self.is_open();
         match number {
             option::ABORT => {
                 say(out, number, reply::ACK, &[]);

@@ -79,7 +79,8 @@ impl Request {
             command::CACHE => (Operation::Cache, 0),
             command::WRITE_ZEROES => {
                 let keep = self.flags & flag::NO_HOLE != 0;
-                (Operation::WriteZeroes { keep }, flag::NO_HOLE)
+                // Zeros are always faster than a write: no byte of them travels from the client.
+                (Operation::WriteZeroes { keep }, flag::NO_HOLE | flag::FAST_ZERO)
             }
             command::BLOCK_STATUS if agreed.base_allocation => {
                 (Operation::BlockStatus, flag::REQ_ONE)
@@ -220,6 +221,11 @@ mod tests {
         assert_eq!(check(command::WRITE, 0, 8191, 2, neither), Err(Errno::NoSpace));
         assert_eq!(check(command::WRITE_ZEROES, 0, 8191, 2, neither), Err(Errno::NoSpace));
         assert_eq!(check(command::TRIM, 0, 8191, 2, neither), Err(Errno::Invalid));
+        for (flags, keep) in [(flag::FAST_ZERO, false), (flag::FAST_ZERO | flag::NO_HOLE, true)] {
+            let zeroed = check(command::WRITE_ZEROES, flags, 0, 8192, neither);
+            assert_eq!(zeroed, Ok(Operation::WriteZeroes { keep }));
+        }
+        assert_eq!(check(command::TRIM, flag::FAST_ZERO, 0, 1, neither), Err(Errno::Invalid));
         assert_eq!(check(command::FLUSH, 0, 0, 0, neither), Ok(Operation::Flush));
         assert_eq!(check(command::BLOCK_STATUS, 0, 0, 1, neither), Err(Errno::Invalid));
         assert_eq!(check(command::BLOCK_STATUS, 8, 0, 1, both), Ok(Operation::BlockStatus));

@@ -10,17 +10,20 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::Shutdown;
 
-use super::connection::{self, Service, Tally};
+use super::connection::{self, End, Service, Tally};
 use super::export::Export;
 use super::negotiate::TlsMode;
 use super::socket::Socket;
+use super::tls::Certificates;
 use super::wire::MAX_STRING_BYTES;
 use crate::address::Address;
 use crate::error::{Error, Result};
+use crate::net::access::check_exposure;
 use crate::net::listener::Listener;
+use crate::net::stranger::Strangers;
 use crate::store::Store;
 
-/// Clients at a time; more are turned away. Each has a thread.
+/// Clients at a time that have shaken hands; more are turned away. Each has a thread.
 pub const MAX_CONNECTIONS: usize = 256;
 
 /// How long clients have for their outstanding requests when the server ends.
@@ -40,7 +43,23 @@ pub struct Config {
     /// Whether connections are encrypted.
     pub tls_mode: TlsMode,
     /// Certificates and key, unless `tls_mode` is [`TlsMode::Off`]; see [`super::tls::load`].
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<Certificates>,
+    /// Clients that reach a port need no certificate.
+    pub is_insecure: bool,
+    /// Permissions of a socket's file.
+    pub mode: u32,
+}
+
+impl Config {
+    /// Checks that whoever reaches a port has to have a certificate.
+    fn check_exposure(&self) -> Result<()> {
+        let Address::Tcp(name) = &self.address else { return Ok(()) };
+        let verifies = self.tls.as_ref().is_some_and(|tls| tls.verifies_clients);
+        let has_proof = self.tls_mode == TlsMode::Require && verifies;
+        let remedy =
+            "use --tls require with --tls-certificates DIR and --verify-clients, or --socket PATH";
+        check_exposure(name, has_proof, self.is_insecure, "read and write this memory", remedy)
+    }
 }
 
 /// A server that listens.
@@ -49,6 +68,7 @@ pub struct Server {
     address: Address,
     service: Arc<Service>,
     clients: Arc<Clients>,
+    strangers: Strangers,
 }
 
 /// Who is connected.
@@ -62,6 +82,8 @@ struct Clients {
 struct State {
     next: u64,
     sockets: HashMap<u64, Arc<OwnedFd>>,
+    /// How many of them have shaken hands.
+    trusted: usize,
     tally: Tally,
     served: u64,
 }
@@ -92,7 +114,8 @@ impl Server {
                 "the export's name and description may have {MAX_STRING_BYTES} bytes each"
             )));
         }
-        let (listener, address) = Listener::bind(&config.address)?;
+        config.check_exposure()?;
+        let (listener, address) = Listener::bind(&config.address, config.mode)?;
         let export = Export {
             name: config.name,
             description: config.description,
@@ -103,10 +126,11 @@ impl Server {
             store,
             export,
             tls_mode: config.tls_mode,
-            tls: config.tls,
+            tls: config.tls.map(|tls| tls.config),
             loss_is_known: AtomicBool::new(false),
         };
-        Ok(Server { listener, address, service: Arc::new(service), clients: Arc::default() })
+        let (service, clients) = (Arc::new(service), Arc::default());
+        Ok(Server { listener, address, service, clients, strangers: Strangers::default() })
     }
 
     /// Where it listens; with the port that the kernel chose.
@@ -140,14 +164,17 @@ impl Server {
             Ok(client) => client,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => {
-                tracing::warn!("a client could not be accepted: {error}");
+                tracing::warn!("a client was not accepted: {error}");
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    return;
+                }
                 // Descriptors or memory are short: come back when others may have gone.
                 std::thread::sleep(Duration::from_millis(50));
                 return;
             }
         };
-        if self.clients.lock().sockets.len() >= MAX_CONNECTIONS {
-            tracing::warn!("{who} was turned away: there are {MAX_CONNECTIONS} clients already");
+        if self.clients.lock().trusted >= MAX_CONNECTIONS {
+            tracing::warn!("{who} was turned away: {}", End::Full);
             return;
         }
         if let Err(error) = self.start(fd, &who) {
@@ -156,6 +183,7 @@ impl Server {
     }
 
     fn start(&self, fd: OwnedFd, who: &str) -> io::Result<()> {
+        let stranger = self.strangers.admit(fd.as_fd())?;
         let socket = Socket::new(fd.try_clone()?);
         let number = {
             let mut state = self.clients.lock();
@@ -164,11 +192,11 @@ impl Server {
             state.sockets.insert(number, Arc::new(fd));
             number
         };
-        let seat = Seat { clients: self.clients.clone(), number };
+        let mut seat = Seat { clients: self.clients.clone(), number, is_trusted: false };
         let (service, who) = (self.service.clone(), who.to_owned());
         std::thread::Builder::new().name("rackmem-blk".to_owned()).spawn(move || {
             tracing::debug!("{who} is connected");
-            let (end, tally) = connection::serve(&service, socket);
+            let (end, tally) = connection::serve(&service, socket, stranger, || seat.trust());
             let Tally { requests, errors, read_bytes, written_bytes } = tally;
             let did = format!(
                 "{requests} requests ({errors} refused), {read_bytes} bytes read, {written_bytes} written"
@@ -208,12 +236,24 @@ impl Server {
 struct Seat {
     clients: Arc<Clients>,
     number: u64,
+    is_trusted: bool,
+}
+
+impl Seat {
+    /// The client has shaken hands; `false` if others take all places.
+    fn trust(&mut self) -> bool {
+        let mut state = self.clients.lock();
+        self.is_trusted = state.trusted < MAX_CONNECTIONS;
+        state.trusted += usize::from(self.is_trusted);
+        self.is_trusted
+    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.clients.lock();
         state.sockets.remove(&self.number);
+        state.trusted -= usize::from(self.is_trusted);
         state.served += 1;
         self.clients.one_has_gone.notify_all();
     }

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{self, Timeout};
+
 /// How long a thread looks for the next request before it sleeps. A wake-up by another core costs about
 /// as much as a few of these looks, so a client that waits for each answer gains by it.
 pub const SPIN: Duration = Duration::from_micros(50);
@@ -78,12 +80,42 @@ pub struct Socket {
     /// How much spinning has paid off lately.
     luck: i32,
     may_spin: bool,
+    deadline: Option<Instant>,
 }
 
 impl Socket {
     /// A socket of a client.
     pub fn new(fd: OwnedFd) -> Socket {
-        Socket { fd, luck: 0, may_spin: spinners() > 0 }
+        Socket { fd, luck: 0, may_spin: spinners() > 0, deadline: None }
+    }
+
+    /// From this moment on, receiving and sending fail with `WouldBlock`, whatever has come or left before.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        self.deadline = deadline;
+        match deadline {
+            Some(_) => Ok(()),
+            None => self.limit_calls(None),
+        }
+    }
+
+    fn limit_calls(&self, left: Option<Duration>) -> io::Result<()> {
+        for timeout in [Timeout::Recv, Timeout::Send] {
+            sockopt::set_socket_timeout(&self.fd, timeout, left)?;
+        }
+        Ok(())
+    }
+
+    /// Limits the next call by the deadline, if there is one.
+    #[inline]
+    fn check_deadline(&self) -> io::Result<()> {
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        match deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::WouldBlock.into()),
+            left => self.limit_calls(Some(left)),
+        }
     }
 
     unsafe fn receive_with(&self, into: &mut [Piece], flags: i32) -> io::Result<usize> {
@@ -92,6 +124,7 @@ impl Socket {
         message.msg_iov = into.as_mut_ptr();
         message.msg_iovlen = into.len() as _;
         loop {
+            self.check_deadline()?;
             // SAFETY: the pieces may be written, as the caller promises; a wrong address is EFAULT.
             let got = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) };
             match usize::try_from(got) {
@@ -166,6 +199,7 @@ impl Stream for Socket {
             let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
             message.msg_iov = rest.as_mut_ptr();
             message.msg_iovlen = rest.len().min(MAX_PIECES) as _;
+            self.check_deadline()?;
             // SAFETY: the pieces may be read, as the caller promises.
             let sent = unsafe {
                 libc::sendmsg(self.fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)

@@ -11,6 +11,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::socket::{Piece, Socket, Stream, piece};
 use crate::error::{Error, Result};
+use crate::net::secret;
 
 /// The server's certificate and what leads from it to the authority.
 pub const CERTIFICATE_FILE: &str = "server-cert.pem";
@@ -22,11 +23,18 @@ pub const AUTHORITY_FILE: &str = "ca-cert.pem";
 /// Plain bytes of a TLS record, at most.
 const RECORD_BYTES: usize = 16 * 1024;
 
+/// Certificates, and what clients have to have.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) verifies_clients: bool,
+}
+
 /// Reads the certificates of a directory; with `verify_clients`, clients need one of that authority.
 ///
 /// # Errors
 /// A file is missing, or is not what it should be.
-pub fn load(directory: &Path, verify_clients: bool) -> Result<Arc<ServerConfig>> {
+pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     let refused = |file: &str, why: &dyn std::fmt::Display| {
         Error::Refused(format!("TLS: {}: {why}", directory.join(file).display()))
     };
@@ -35,8 +43,9 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Arc<ServerConfig>>
             .and_then(Iterator::collect)
             .map_err(|error| refused(file, &error))
     };
-    let key = PrivateKeyDer::from_pem_file(directory.join(KEY_FILE))
-        .map_err(|error| refused(KEY_FILE, &error))?;
+    let path = directory.join(KEY_FILE);
+    secret::check_file(&path, &path.metadata().map_err(|error| refused(KEY_FILE, &error))?)?;
+    let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| refused(KEY_FILE, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -56,7 +65,7 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Arc<ServerConfig>>
     let config = builder
         .with_single_cert(certificates(CERTIFICATE_FILE)?, key)
         .map_err(|error| refused(CERTIFICATE_FILE, &error))?;
-    Ok(Arc::new(config))
+    Ok(Certificates { config: Arc::new(config), verifies_clients: verify_clients })
 }
 
 /// A socket as rustls sees it.
@@ -114,8 +123,8 @@ impl Tls {
     }
 
     /// The socket below.
-    pub(super) fn socket(&self) -> &Socket {
-        &self.stream.sock.socket
+    pub(super) fn socket(&mut self) -> &mut Socket {
+        &mut self.stream.sock.socket
     }
 
     unsafe fn receive_with(&mut self, into: &mut [Piece], waits: bool) -> io::Result<usize> {

@@ -79,6 +79,7 @@ pub mod transmission {
     pub const SEND_DF: u16 = 1 << 7;
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
     pub const SEND_CACHE: u16 = 1 << 10;
+    pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
 /// Commands of requests.
@@ -101,6 +102,7 @@ pub mod flag {
     pub const NO_HOLE: u16 = 1 << 1;
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
+    pub const FAST_ZERO: u16 = 1 << 4;
 }
 
 /// Chunks of structured replies.

@@ -17,6 +17,7 @@ use super::placement::LEASE_BYTES;
 use crate::address::Address;
 use crate::agent::this_party;
 use crate::error::{Error, Result};
+use crate::net::names;
 use crate::net::secret::Secret;
 use crate::store::mirror::{DEFAULT_PATIENCE, Tell};
 use crate::store::replicas::{MAX_MEMBERS, State};
@@ -87,6 +88,9 @@ impl Wanted {
         }
         let (monitor, secret) =
             monitor_of(self.rack.as_deref(), self.monitor.as_ref(), self.secret.clone())?;
+        if let Some(name) = &self.name {
+            names::check(name).map_err(Error::Refused)?;
+        }
         let borrower = this_party(self.name.as_deref());
         let want = Want { borrower, size_bytes, copies: self.copies, avoid: Vec::new() };
         let only_network = self.only_network;
@@ -147,6 +151,12 @@ pub fn ledger(
     secret: Option<PathBuf>,
 ) -> Result<Ledger> {
     let (monitor, secret) = monitor_of(rack, monitor, secret)?;
+    if let Address::Unix(_) = &monitor
+        && let Ok(rack) = Rack::named(rack)
+    {
+        // A lender that was killed has left its socket.
+        Directory::of(&rack).sweep();
+    }
     match ask_monitor(&monitor, secret.as_ref(), &Request::Show)? {
         (_, Reply::Ledger(ledger)) => Ok(ledger),
         (_, other) => Err(Error::Protocol(format!("the monitor answers {other:?}"))),

@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rackmem::rack::{Rack, base_dir};
 use rustix::fs::FlockOperation;
+use rustix::net::SocketType;
 
 use crate::error::{Error, Result};
-use crate::net::socket;
+use crate::net::path::{self, Replace};
 
 /// The directory of a rack's lenders.
 #[derive(Clone, Debug)]
@@ -59,12 +60,13 @@ impl Directory {
         }
     }
 
-    /// Listens at a socket in it.
+    /// Listens at a socket in it, in place of one that is there: its owner is dead or about to end.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn listen(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
-        self.within(path, || socket::listen_unix(path, mode))
+        let listen = || path::listen(path, SocketType::STREAM, mode, Replace::Any);
+        self.within(path, listen).map(|(fd, _)| fd)
     }
 
     /// Where the monitor listens.
@@ -102,13 +104,14 @@ impl Directory {
         }
     }
 
-    /// Removes sockets at which nobody listens.
+    /// Removes sockets of lenders at which nobody listens: their processes were killed.
     pub fn sweep(&self) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-            let is_socket = name.ends_with(".sock") || name.ends_with(".new");
-            if name.starts_with("lender-") && is_socket && is_abandoned(&path) {
+            let is_ours = name.starts_with("lender-") && name.ends_with(".sock")
+                || name.starts_with('.') && name.ends_with(".new");
+            if is_ours && path::is_dead(&path, SocketType::STREAM) {
                 let _ = fs::remove_file(&path);
             }
         }
@@ -121,11 +124,6 @@ impl Directory {
             None => Ok(()),
         });
     }
-}
-
-fn is_abandoned(path: &Path) -> bool {
-    let error = socket::knock(path).err();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 impl Lock {
@@ -151,7 +149,7 @@ mod tests {
         std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    let error = socket::knock(&path).err();
+                    let error = path::knock(&path, SocketType::STREAM).err();
                     assert!(error.is_none_or(|error| error.kind() != io::ErrorKind::NotFound));
                 }
             });
@@ -163,5 +161,21 @@ mod tests {
         });
         drop(last);
         assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_killed_lenders_have_left_is_swept_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Directory(dir.path().join("rack"));
+        let at = |name: &str| directory.0.join(name);
+        let _living = directory.listen(&at("lender-1-0.sock"), 0o600).unwrap();
+        drop(directory.listen(&at("lender-2-0.sock"), 0o600).unwrap());
+        drop(directory.listen(&at("others.sock"), 0o600).unwrap());
+        fs::write(at("lender-3-0.sock"), "no socket").unwrap();
+        directory.sweep();
+        let entries = fs::read_dir(&directory.0).unwrap();
+        let mut left: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["lender-1-0.sock", "lender-3-0.sock", "others.sock"]);
     }
 }

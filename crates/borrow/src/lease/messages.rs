@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
+use crate::net::names;
 
 /// Version of the protocol; another one is refused with a sentence.
 pub const PROTOCOL_VERSION: u32 = 2;
@@ -11,10 +12,13 @@ pub const PROTOCOL_VERSION: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Party {
     /// Name, chosen by its user; by default that of host and program.
+    #[serde(deserialize_with = "names::take_name")]
     pub name: String,
     /// Host name.
+    #[serde(deserialize_with = "names::take_name")]
     pub host: String,
     /// Tells hosts apart that have the same name: the identity of the running kernel.
+    #[serde(deserialize_with = "names::take_name")]
     pub host_id: String,
     /// Process number there.
     pub pid: u32,
@@ -165,7 +169,7 @@ pub enum Reply {
     /// The monitor has decided; the pieces of each copy, side by side.
     Granted(Vec<Vec<Piece>>),
     /// No, and why.
-    Refused(String),
+    Refused(#[serde(deserialize_with = "names::take_sentence")] String),
     /// The monitor is elsewhere: at this address.
     Elsewhere(Address),
     /// Who lends what to whom.

@@ -66,6 +66,8 @@ pub struct Stats {
     pub received: u64,
     /// Datagrams that were no frames of this link.
     pub damaged: u64,
+    /// Datagrams that were dropped unseen, for the peer had not sealed them: forged, or damaged over UDP.
+    pub forged: u64,
 }
 
 /// One end of a link over any fabric.
@@ -322,7 +324,8 @@ impl<F: Fabric> LinkEnd<F> {
 
     /// What happened so far.
     pub fn stats(&self) -> Stats {
-        Stats { resent: self.channels.iter().map(|channel| channel.resent).sum(), ..self.stats }
+        let resent = self.channels.iter().map(|channel| channel.resent).sum();
+        Stats { resent, forged: self.fabric.forged(), ..self.stats }
     }
 
     /// The fabric below.

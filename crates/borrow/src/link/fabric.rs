@@ -42,6 +42,11 @@ pub trait Fabric: Send {
     fn due(&self) -> Option<Duration> {
         None
     }
+
+    /// Datagrams that were dropped because the peer had not sent them.
+    fn forged(&self) -> u64 {
+        0
+    }
 }
 
 impl<F: Fabric + ?Sized> Fabric for Box<F> {
@@ -67,6 +72,10 @@ impl<F: Fabric + ?Sized> Fabric for Box<F> {
 
     fn due(&self) -> Option<Duration> {
         (**self).due()
+    }
+
+    fn forged(&self) -> u64 {
+        (**self).forged()
     }
 }
 

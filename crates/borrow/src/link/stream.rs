@@ -11,8 +11,10 @@ use super::end::{LinkEnd, Settings, Stats};
 use super::fabric::Fabric;
 use super::faulty::{Faults, FaultyFabric};
 use super::handshake::{self, Message};
+use super::seal::{Seal, Sealed};
 use super::udp::{self, UdpFabric};
 use crate::error::{Error, Result};
+use crate::net::secret::{self, End, Nonce, Secret};
 
 /// Channel that bytes take which are read and written as a stream.
 const STREAM_CHANNEL: usize = 1;
@@ -23,7 +25,7 @@ const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 /// One end of a reliable link over UDP: messages on channels of different urgency, or a stream of bytes.
 #[derive(Debug)]
 pub struct LinkStream {
-    end: LinkEnd<Wire>,
+    end: LinkEnd<Sealed<Wire>>,
     start: Instant,
     peer: SocketAddr,
     /// Bytes of the oldest message that were read.
@@ -88,12 +90,13 @@ impl Fabric for Wire {
 }
 
 impl LinkStream {
-    /// Asks `address` for a link, for up to `patience`.
+    /// Asks `address` for a link, for up to `patience`. Both ends prove that they know the secret, if there is one.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] if nobody answers; what the kernel says.
+    /// [`Error::PeerLost`] if nobody answers; [`Error::Refused`]: it has another secret; what the kernel says.
     pub fn connect(
         address: SocketAddr,
+        secret: Option<&Secret>,
         settings: Settings,
         faults: Option<Faults>,
         patience: Duration,
@@ -102,18 +105,22 @@ impl LinkStream {
         let any: SocketAddr =
             if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).map_err(cannot)?;
-        let theirs = handshake::nonce();
         let max_bytes = udp::max_bytes_to(address).map_err(cannot)? as u16;
-        let hello = Message::Hello { theirs, max_bytes };
-        let (from, ours, max_bytes) = ask(&socket, address, hello, theirs, patience)?;
+        let asking = Asking { socket: &socket, address, deadline: Instant::now() + patience };
+        let connector = secret::nonce()?;
+        let listener = asking.challenge(connector)?;
+        let seal = |end| Seal::new(secret, end, &listener, &connector);
+        let (ours, theirs) = (seal(End::Connector), seal(End::Listener));
+        let prove = Message::Prove { listener, connector, max_bytes };
+        let (from, max_bytes) = asking.prove(prove, &ours, &theirs)?;
         socket.connect(from).map_err(cannot)?;
         let wire = Wire::new(socket, max_bytes, faults).map_err(cannot)?;
-        let session = handshake::session(theirs, ours);
-        LinkStream::start(wire, address, session, settings, None)
+        let sealed = Sealed::new(wire, ours, theirs);
+        LinkStream::start(sealed, address, handshake::session(&listener), settings, None)
     }
 
     pub(super) fn start(
-        wire: Wire,
+        wire: Sealed<Wire>,
         peer: SocketAddr,
         session: u32,
         settings: Settings,
@@ -331,35 +338,73 @@ impl Write for LinkStream {
     }
 }
 
-/// Sends `Hello` until `Welcome` comes: from where, the other end's number, and most bytes of a datagram.
-fn ask(
-    socket: &UdpSocket,
+/// One who asks for a link.
+struct Asking<'a> {
+    socket: &'a UdpSocket,
     address: SocketAddr,
-    hello: Message,
-    expected: u32,
-    patience: Duration,
-) -> Result<(SocketAddr, u32, u16)> {
-    let failed = |error| Error::io(format!("cannot link to {address} over UDP"), error);
-    let hello = hello.encode();
-    let deadline = Instant::now() + patience;
-    socket.set_read_timeout(Some(HELLO_INTERVAL)).map_err(failed)?;
-    while Instant::now() < deadline {
-        socket.send_to(&hello, address).map_err(failed)?;
-        let round = Instant::now() + HELLO_INTERVAL;
-        while Instant::now() < round {
-            let mut bytes = [0; 64];
-            match socket.recv_from(&mut bytes) {
-                Ok((length, from)) => match Message::decode(&bytes[..length]) {
-                    Some(Message::Welcome { theirs, ours, max_bytes }) if theirs == expected => {
-                        return Ok((from, ours, max_bytes));
+    deadline: Instant,
+}
+
+impl Asking<'_> {
+    /// Sends `Hello` until the listener's nonce comes.
+    fn challenge(&self, ours: Nonce) -> Result<Nonce> {
+        let hello = Message::Hello { connector: ours }.encode();
+        self.repeat(&hello, |datagram, _| match Message::decode(datagram)? {
+            Message::Challenge { listener, connector } if connector == ours => Some(Ok(listener)),
+            _ => None,
+        })
+    }
+
+    /// Sends the proof until `Welcome` comes: from where, and most bytes of a datagram.
+    fn prove(&self, prove: Message, ours: &Seal, theirs: &Seal) -> Result<(SocketAddr, u16)> {
+        let mut proof = prove.encode();
+        proof.extend(ours.tag(&proof));
+        let Message::Prove { listener, connector, .. } = prove else { unreachable!("it proves") };
+        self.repeat(&proof, |datagram, from| {
+            if Message::decode(datagram) == Some(Message::Denied { listener, connector }) {
+                return Some(Err(Error::Refused(format!(
+                    "{} has another secret, or one of both has none: name the same file by --secret \
+                     FILE at both ends",
+                    self.address
+                ))));
+            }
+            match Message::decode(theirs.open(datagram)?)? {
+                Message::Welcome { max_bytes, .. } => Some(Ok((from, max_bytes))),
+                _ => None,
+            }
+        })
+    }
+
+    /// Sends a datagram again and again until an answer to it comes.
+    fn repeat<T>(
+        &self,
+        datagram: &[u8],
+        mut answer: impl FnMut(&[u8], SocketAddr) -> Option<Result<T>>,
+    ) -> Result<T> {
+        let address = self.address;
+        let failed = |error| Error::io(format!("cannot link to {address} over UDP"), error);
+        let begun = Instant::now();
+        while Instant::now() < self.deadline {
+            self.socket.send_to(datagram, address).map_err(failed)?;
+            let round = Instant::now() + HELLO_INTERVAL;
+            while let left = round.saturating_duration_since(Instant::now())
+                && !left.is_zero()
+            {
+                self.socket.set_read_timeout(Some(left)).map_err(failed)?;
+                let mut bytes = [0; 128];
+                match self.socket.recv_from(&mut bytes) {
+                    Ok((length, from)) => {
+                        if let Some(answer) = answer(&bytes[..length], from) {
+                            return answer;
+                        }
                     }
-                    _ => {}
-                },
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
             }
         }
+        let waited = self.deadline.saturating_duration_since(begun);
+        let reason = format!("nobody answered within {:.1} s", waited.as_secs_f64());
+        Err(Error::PeerLost { peer: address.to_string(), reason })
     }
-    let reason = format!("nobody answered within {} s", patience.as_secs_f64());
-    Err(Error::PeerLost { peer: address.to_string(), reason })
 }

@@ -2,13 +2,11 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::names;
 use crate::error::{Error, Result};
 
 /// Longest frame without its length; a ledger of all lenders and leases is the longest.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
-
-/// Longest frame of somebody who has not proved anything yet.
-pub const MAX_FIRST_FRAME_BYTES: usize = 4096;
 
 /// A message as a frame.
 ///
@@ -31,25 +29,55 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
 /// # Errors
 /// It is none.
 pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T> {
-    serde_json::from_slice(frame)
-        .map_err(|error| Error::Protocol(format!("the other side is no rackmem: {error}")))
+    serde_json::from_slice(frame).map_err(|error| {
+        let error = names::printable(&error.to_string());
+        Error::Protocol(format!("the other side is no rackmem: {error}"))
+    })
+}
+
+/// The first frame of these bytes, without its length; `None` if it is not whole. With its length it has four bytes
+/// more.
+///
+/// # Errors
+/// It is longer than `limit`.
+pub fn first(bytes: &[u8], limit: usize) -> Result<Option<&[u8]>> {
+    let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > limit {
+        return Err(Error::Protocol(format!(
+            "the other side is no rackmem: a message of {length} bytes"
+        )));
+    }
+    Ok(rest.get(..length))
 }
 
 /// Bytes as they come, cut into frames.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
+    /// How many of them were cut off.
+    cut: usize,
 }
 
 impl Frames {
     /// Takes in what came.
     pub fn extend(&mut self, bytes: &[u8]) {
+        // Each byte is moved at most once for each time that as many have been cut off.
+        if self.cut > self.bytes.len() / 2 {
+            self.bytes.drain(..self.cut);
+            self.cut = 0;
+        }
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// How many bytes came that are no whole frame yet.
+    pub fn waiting(&self) -> usize {
+        self.bytes.len() - self.cut
+    }
+
     /// What came and is no frame yet.
-    pub fn into_rest(self) -> Vec<u8> {
-        self.bytes
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.bytes.split_off(self.cut)
     }
 
     /// The next whole frame, without its length.
@@ -57,18 +85,9 @@ impl Frames {
     /// # Errors
     /// It is longer than `limit`.
     pub fn next(&mut self, limit: usize) -> Result<Option<Vec<u8>>> {
-        let Some((length, rest)) = self.bytes.split_first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > limit {
-            return Err(Error::Protocol(format!(
-                "the other side is no rackmem: a message of {length} bytes"
-            )));
-        }
-        if rest.len() < length {
-            return Ok(None);
-        }
-        let frame = rest[..length].to_vec();
-        self.bytes.drain(..4 + length);
+        let Some(frame) = first(&self.bytes[self.cut..], limit)? else { return Ok(None) };
+        let frame = frame.to_vec();
+        self.cut += 4 + frame.len();
         Ok(Some(frame))
     }
 }
@@ -101,7 +120,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(got, messages);
-            prop_assert!(frames.bytes.is_empty());
+            prop_assert_eq!(frames.waiting(), 0);
         }
 
         #[test]

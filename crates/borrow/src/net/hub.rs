@@ -1,6 +1,6 @@
 //! The listening end: many peers, one thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,13 +11,13 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::Serialize;
 
-use super::frame::{self, Frames, MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES};
+use super::frame::{self, Frames, MAX_FRAME_BYTES};
 use super::secret::{Hello, Nonce, Proof, Secret};
-use super::socket;
+use super::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS, Stranger, Strangers};
+use super::{access, socket};
 use crate::error::{Error, Result};
-use crate::lease::SILENCE;
 
-/// Peers at a time; more have to wait to be accepted.
+/// Peers at a time, strangers not counted; more have to wait to be accepted.
 pub const MAX_PEERS: usize = 1024;
 
 /// Bytes that may wait for a peer that does not read, before it is given up.
@@ -76,7 +76,8 @@ impl Waker {
 #[derive(Debug)]
 struct Listener {
     fd: OwnedFd,
-    is_local: bool,
+    /// Permissions of its file; a listener of the network has none.
+    mode: Option<u32>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -91,10 +92,14 @@ struct Peer {
     fd: OwnedFd,
     is_local: bool,
     trust: Trust,
-    has_spoken: bool,
+    /// Its place until it is trusted and has said something.
+    stranger: Option<Stranger>,
     frames: Frames,
     /// Parts that wait, each with what goes along with its first byte.
-    waiting: Vec<(Vec<u8>, Option<OwnedFd>)>,
+    waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    /// How many bytes of the first part have left, and of all parts have not.
+    sent: usize,
+    waiting_bytes: usize,
     last_heard: Instant,
     gone: Option<How>,
 }
@@ -104,6 +109,7 @@ struct Peer {
 pub struct Hub {
     listeners: Vec<Listener>,
     peers: BTreeMap<PeerId, Peer>,
+    strangers: Strangers,
     next_peer: PeerId,
     secret: Option<Secret>,
     waker: Waker,
@@ -120,18 +126,24 @@ impl Hub {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::io("cannot make an eventfd", error))?;
         let waker = Waker(Arc::new(wake));
-        let (listeners, peers) = (Vec::new(), BTreeMap::new());
-        Ok(Hub { listeners, peers, next_peer: 1, secret, waker, looked: Instant::now() })
+        let (listeners, peers, strangers) = (Vec::new(), BTreeMap::new(), Strangers::default());
+        let looked = Instant::now();
+        Ok(Hub { listeners, peers, strangers, next_peer: 1, secret, waker, looked })
     }
 
-    /// Listens there, too.
-    pub fn listen(&mut self, fd: OwnedFd, is_local: bool) {
-        self.listeners.push(Listener { fd, is_local });
+    /// Listens at a port, too.
+    pub fn listen(&mut self, fd: OwnedFd) {
+        self.listeners.push(Listener { fd, mode: None });
+    }
+
+    /// Listens at a socket whose file has these permissions, too.
+    pub fn listen_local(&mut self, fd: OwnedFd, mode: u32) {
+        self.listeners.push(Listener { fd, mode: Some(mode) });
     }
 
     /// Makes an established connection a peer.
     pub fn adopt(&mut self, fd: OwnedFd, is_local: bool) -> PeerId {
-        self.add(fd, is_local, Trust::Yes, true)
+        self.add(fd, is_local, Trust::Yes, None)
     }
 
     /// What ends the wait from other threads.
@@ -139,16 +151,24 @@ impl Hub {
         self.waker.clone()
     }
 
-    fn add(&mut self, fd: OwnedFd, is_local: bool, trust: Trust, has_spoken: bool) -> PeerId {
+    fn add(
+        &mut self,
+        fd: OwnedFd,
+        is_local: bool,
+        trust: Trust,
+        stranger: Option<Stranger>,
+    ) -> PeerId {
         let id = self.next_peer;
         self.next_peer += 1;
         let peer = Peer {
             fd,
             is_local,
             trust,
-            has_spoken,
+            stranger,
             frames: Frames::default(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
+            sent: 0,
+            waiting_bytes: 0,
             last_heard: Instant::now(),
             gone: None,
         };
@@ -161,7 +181,7 @@ impl Hub {
     /// # Errors
     /// What the kernel says.
     pub fn wait(&mut self, patience: Duration, seen: &mut Vec<Seen>) -> Result<()> {
-        let accepts = self.peers.len() < MAX_PEERS;
+        let accepts = self.has_room();
         let mut fds = vec![PollFd::new(&self.waker.0, PollFlags::IN)];
         for listener in self.listeners.iter().filter(|_| accepts) {
             fds.push(PollFd::new(&listener.fd, PollFlags::IN));
@@ -189,50 +209,64 @@ impl Hub {
         Ok(())
     }
 
+    /// Whether a stranger that proves to be a peer would have a place.
+    fn has_room(&self) -> bool {
+        self.peers.values().filter(|peer| peer.stranger.is_none()).count() < MAX_PEERS
+    }
+
     fn accept(&mut self) {
         for at in 0..self.listeners.len() {
-            while self.peers.len() < MAX_PEERS {
-                let is_local = self.listeners[at].is_local;
-                let Ok(fd) = socket::accept(self.listeners[at].fd.as_fd(), is_local) else { break };
-                self.welcome(fd, is_local);
+            // As many as there are places: who comes then waits for the next round.
+            for _ in 0..MAX_STRANGERS {
+                let Listener { fd, mode } = &self.listeners[at];
+                let mode = *mode;
+                let Ok(fd) = socket::accept(fd.as_fd(), mode.is_some()) else { break };
+                if let Err(error) = self.welcome(fd, mode) {
+                    tracing::warn!("a peer was turned away: {error}");
+                }
             }
         }
     }
 
-    fn welcome(&mut self, fd: OwnedFd, is_local: bool) {
-        if is_local {
-            self.add(fd, true, Trust::Yes, false);
-            return;
+    fn welcome(&mut self, fd: OwnedFd, mode: Option<u32>) -> Result<()> {
+        let refused = |error| Error::io("it may not come", error);
+        if let Some(mode) = mode {
+            access::check_peer(fd.as_fd(), mode).map_err(refused)?;
         }
-        let Ok(hello) = Hello::new(self.secret.as_ref()) else { return };
+        let stranger = self.strangers.admit(fd.as_fd()).map_err(refused)?;
+        if mode.is_some() {
+            self.add(fd, true, Trust::Yes, Some(stranger));
+            return Ok(());
+        }
+        let hello = Hello::new(self.secret.as_ref())?;
         let trust = hello.nonce.map_or(Trust::Yes, Trust::Not);
-        let id = self.add(fd, false, trust, false);
+        let id = self.add(fd, false, trust, Some(stranger));
         self.send(id, &hello, None);
+        Ok(())
     }
 
     /// Moves what can be moved.
     fn serve(&mut self, id: PeerId, seen: &mut Vec<Seen>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.gone = peer.gone.or(peer.take_in()).or_else(|| peer.put_out());
-        if !peer.has_spoken && peer.last_heard.elapsed() > SILENCE {
-            peer.gone = Some(How::Ended);
-        }
-        loop {
-            let Some(peer) = self.peers.get_mut(&id) else { return };
-            let limit = match peer.trust {
-                Trust::Yes => MAX_FRAME_BYTES,
-                Trust::Not(_) => MAX_FIRST_FRAME_BYTES,
-            };
-            match peer.frames.next(limit) {
-                Ok(Some(frame)) => match peer.trust {
-                    Trust::Yes => {
-                        peer.has_spoken = true;
-                        seen.push(Seen::Message(id, frame));
+        while let Some(peer) = self.peers.get_mut(&id) {
+            match (peer.frames.next(peer.limit()), &peer.trust) {
+                (Ok(Some(frame)), Trust::Yes) => {
+                    peer.stranger = None;
+                    seen.push(Seen::Message(id, frame));
+                }
+                (Ok(Some(frame)), &Trust::Not(nonce)) => {
+                    if !self.judge(id, nonce, &frame) {
+                        return;
                     }
-                    Trust::Not(nonce) => self.judge(id, nonce, &frame),
-                },
-                Ok(None) => return,
-                Err(_) => {
+                }
+                (Ok(None), _) => {
+                    if peer.stranger.as_ref().is_some_and(Stranger::is_late) {
+                        peer.gone = Some(How::Ended);
+                    }
+                    return;
+                }
+                (Err(_), _) => {
                     peer.gone = Some(How::Ended);
                     return;
                 }
@@ -240,15 +274,19 @@ impl Hub {
         }
     }
 
-    fn judge(&mut self, id: PeerId, ours: Nonce, frame: &[u8]) {
-        let (Some(secret), Some(peer)) = (&self.secret, self.peers.get_mut(&id)) else { return };
+    /// Trusts a peer if its first frame is the proof; otherwise nothing that it says is looked at.
+    fn judge(&mut self, id: PeerId, ours: Nonce, frame: &[u8]) -> bool {
+        let (Some(secret), Some(peer)) = (&self.secret, self.peers.get_mut(&id)) else {
+            return false;
+        };
         let proof: Option<Proof> = frame::decode(frame).ok();
         let Some(ours) = proof.and_then(|proof| secret.confirm(&ours, &proof)) else {
             peer.gone = Some(How::Ended);
-            return;
+            return false;
         };
         peer.trust = Trust::Yes;
         self.send(id, &ours, None);
+        true
     }
 
     fn bury(&mut self, seen: &mut Vec<Seen>) {
@@ -263,14 +301,19 @@ impl Hub {
     /// Sends a message, and along with it a descriptor. A peer that is gone is seen to be by `wait`.
     pub fn send(&mut self, id: PeerId, message: &impl Serialize, fd: Option<OwnedFd>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let waiting: usize = peer.waiting.iter().map(|(bytes, _)| bytes.len()).sum();
         match frame::encode(message) {
-            Ok(bytes) if waiting + bytes.len() <= MAX_WAITING_BYTES => {
-                peer.waiting.push((bytes, fd));
+            Ok(bytes) if peer.waiting_bytes + bytes.len() <= MAX_WAITING_BYTES => {
+                peer.waiting_bytes += bytes.len();
+                peer.waiting.push_back((bytes, fd));
                 peer.gone = peer.gone.or(peer.put_out());
             }
             _ => peer.gone = Some(How::Ended),
         }
+    }
+
+    /// Whether this peer has not hung up and was not given up.
+    pub fn knows(&self, id: PeerId) -> bool {
+        self.peers.contains_key(&id)
     }
 
     /// Hangs up on a peer, as soon as what was sent to it has left.
@@ -303,12 +346,32 @@ impl Peer {
         self.gone.map(|how| if self.is_local { How::Ended } else { how })
     }
 
+    /// Longest frame that it may send.
+    fn limit(&self) -> usize {
+        match self.trust {
+            Trust::Yes => MAX_FRAME_BYTES,
+            Trust::Not(_) => MAX_FIRST_FRAME_BYTES,
+        }
+    }
+
+    /// Bytes to take in now: of one that is not trusted, no more than its first frame has.
+    fn room(&self) -> usize {
+        match self.trust {
+            Trust::Yes => CHUNK_BYTES,
+            Trust::Not(_) => (4 + MAX_FIRST_FRAME_BYTES).saturating_sub(self.frames.waiting()),
+        }
+    }
+
     /// Takes in what has come; says how the peer is gone, if it is.
     fn take_in(&mut self) -> Option<How> {
         let mut bytes = [0; CHUNK_BYTES];
         // A peer that never stops does not keep the others waiting.
         for _ in 0..16 {
-            match rustix::net::recv(&self.fd, &mut bytes[..], RecvFlags::DONTWAIT) {
+            let room = self.room();
+            if room == 0 {
+                return None;
+            }
+            match rustix::net::recv(&self.fd, &mut bytes[..room], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Some(How::Ended),
                 Ok((n, _)) => {
                     self.last_heard = Instant::now();
@@ -324,14 +387,16 @@ impl Peer {
 
     /// Sends what waits, as far as the peer reads it; says how the peer is gone, if it is.
     fn put_out(&mut self) -> Option<How> {
-        while let Some((bytes, fd)) = self.waiting.first_mut() {
-            match send(self.fd.as_fd(), bytes, fd.as_ref().map(AsFd::as_fd)) {
-                Ok(sent) if sent == bytes.len() => {
-                    self.waiting.remove(0);
-                }
+        while let Some((bytes, fd)) = self.waiting.front_mut() {
+            match send(self.fd.as_fd(), &bytes[self.sent..], fd.as_ref().map(AsFd::as_fd)) {
                 Ok(sent) => {
-                    bytes.drain(..sent);
                     *fd = None;
+                    self.sent += sent;
+                    self.waiting_bytes -= sent;
+                    if self.sent == bytes.len() {
+                        self.waiting.pop_front();
+                        self.sent = 0;
+                    }
                 }
                 Err(rustix::io::Errno::AGAIN) => return None,
                 Err(error) => return Some(How::of(error)),
@@ -354,9 +419,11 @@ fn send(to: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> rustix:
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::net::secret::{self, End};
 
     #[test]
     fn time_in_which_nobody_looked_is_nobodys_silence() {
@@ -369,5 +436,75 @@ mod tests {
         hub.wait(patience, &mut Vec::new()).unwrap();
         let silence = hub.silence(peer);
         assert!(silence + away <= begun.elapsed() + patience, "{silence:?}");
+    }
+
+    /// A hub with one peer, who has to prove that it knows the secret, and the peer's end after the hub's hello.
+    fn stranger() -> (Hub, UnixStream, Nonce) {
+        let mut hub = Hub::new(Some(secret())).unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        hub.welcome(ours.into(), None).unwrap();
+        let mut length = [0; 4];
+        theirs.read_exact(&mut length).unwrap();
+        let mut hello = vec![0; u32::from_le_bytes(length) as usize];
+        theirs.read_exact(&mut hello).unwrap();
+        let hello: Hello = frame::decode(&hello).unwrap();
+        (hub, theirs, hello.nonce.unwrap())
+    }
+
+    fn secret() -> Secret {
+        Secret::new(b"nobody guesses this")
+    }
+
+    /// All that a hub sees of a peer that says this and no more.
+    fn seen_of(mut hub: Hub, mut peer: UnixStream, said: &[u8]) -> Vec<String> {
+        peer.set_nonblocking(true).unwrap();
+        let _ = peer.write(said);
+        let mut seen = Vec::new();
+        while !seen.iter().any(|seen| matches!(seen, Seen::Gone(..)))
+            && hub.peers[&1].frames.waiting() == 0
+        {
+            hub.wait(Duration::from_millis(10), &mut seen).unwrap();
+        }
+        let names = |seen: &Seen| match seen {
+            Seen::Message(_, frame) => String::from_utf8_lossy(frame).into_owned(),
+            Seen::Gone(..) => "gone".to_owned(),
+        };
+        seen.iter().map(names).collect()
+    }
+
+    fn proof(secret: &Secret, theirs: &Nonce) -> Vec<u8> {
+        let nonce = secret::nonce().unwrap();
+        let signature = secret.sign(End::Connector, theirs, &nonce);
+        frame::encode(&Proof { nonce, signature }).unwrap()
+    }
+
+    #[test]
+    fn a_stranger_has_one_frame() {
+        let (show, rest) = (frame::encode(&"Show").unwrap(), [1, 0, 0]);
+        let (hub, peer, nonce) = stranger();
+        let said = [&proof(&secret(), &nonce)[..], &show, &rest].concat();
+        assert_eq!(seen_of(hub, peer, &said), ["\"Show\""], "the right proof");
+        let (hub, peer, nonce) = stranger();
+        let wrong = proof(&Secret::new(b"somebody guesses"), &nonce);
+        let said = [&wrong[..], &proof(&secret(), &nonce), &show].concat();
+        assert_eq!(seen_of(hub, peer, &said), ["gone"], "the right one behind a wrong one");
+        let (hub, peer, nonce) = stranger();
+        let said = [&[0; 4][..], &proof(&secret(), &nonce), &show].concat();
+        assert_eq!(seen_of(hub, peer, &said), ["gone"], "the right one behind nothing");
+    }
+
+    #[test]
+    fn no_more_of_a_stranger_is_kept_than_a_frame() {
+        let (mut hub, mut peer, _) = stranger();
+        let most = MAX_FIRST_FRAME_BYTES as u32;
+        peer.set_nonblocking(true).unwrap();
+        let flood = [&most.to_le_bytes()[..], &vec![b' '; 1 << 20]].concat();
+        assert!(peer.write(&flood).unwrap() > 2 * MAX_FIRST_FRAME_BYTES);
+        let stranger = hub.peers.get_mut(&1).unwrap();
+        assert!(stranger.take_in().is_none());
+        assert_eq!(stranger.frames.waiting(), 4 + MAX_FIRST_FRAME_BYTES);
+        let mut seen = Vec::new();
+        hub.wait(Duration::from_millis(10), &mut seen).unwrap();
+        assert!(matches!(seen[..], [Seen::Gone(..)]) && hub.peers.is_empty());
     }
 }

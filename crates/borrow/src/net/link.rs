@@ -9,9 +9,10 @@ use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::frame::{self, Frames, MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES};
+use super::frame::{self, Frames, MAX_FRAME_BYTES};
 use super::secret::{self, End, Hello, Proof, Secret};
 use super::socket;
+use super::stranger::{MAX_FIRST_FRAME_BYTES, Stranger};
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::messages::PROTOCOL_VERSION;
@@ -46,7 +47,7 @@ impl Link {
         Link { fd, name, frames: Frames::default(), limit, fds: Vec::new(), chunk }
     }
 
-    /// Takes one who has connected over TCP to a listener of this process, if it proves within the time that it
+    /// Takes one who has connected over TCP to a listener of this process, if it proves in time that it
     /// knows the secret. Frames may be [`MAX_FIRST_FRAME_BYTES`] long.
     ///
     /// # Errors
@@ -55,9 +56,9 @@ impl Link {
         fd: OwnedFd,
         name: &str,
         secret: Option<&Secret>,
-        patience: Duration,
+        stranger: &Stranger,
     ) -> Result<Link> {
-        let deadline = Instant::now() + patience;
+        let deadline = stranger.deadline();
         let mut link = Link::new(fd, name.to_owned(), MAX_FIRST_FRAME_BYTES);
         let hello = Hello::new(secret)?;
         link.send(&hello)?;
@@ -81,6 +82,21 @@ impl Link {
         if !address.is_local() {
             link.introduce(secret, deadline)?;
         }
+        Ok(link)
+    }
+
+    /// Makes a TCP connection that does not block a link: proves, within the time, that it knows the secret.
+    ///
+    /// # Errors
+    /// As [`Link::connect`].
+    pub fn meet(
+        fd: OwnedFd,
+        name: &str,
+        secret: Option<&Secret>,
+        patience: Duration,
+    ) -> Result<Link> {
+        let mut link = Link::new(fd, name.to_owned(), MAX_FRAME_BYTES);
+        link.introduce(secret, Instant::now() + patience)?;
         Ok(link)
     }
 
@@ -158,7 +174,11 @@ impl Link {
         self.receive_by(Instant::now() + patience)
     }
 
-    fn receive_by<T: DeserializeOwned>(&mut self, deadline: Instant) -> Result<T> {
+    /// As [`Link::receive`], until a moment that no byte puts off.
+    ///
+    /// # Errors
+    /// As [`Link::receive`].
+    pub fn receive_by<T: DeserializeOwned>(&mut self, deadline: Instant) -> Result<T> {
         loop {
             if let Some(message) = self.poll()? {
                 return Ok(message);
@@ -189,9 +209,11 @@ impl Link {
 
     /// Takes in what is there; whether there was something.
     fn fill(&mut self) -> Result<bool> {
+        // No more of a stranger's bytes than its frame may have.
+        let room = (4 + self.limit - self.frames.waiting().min(3 + self.limit)).min(CHUNK_BYTES);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut self.chunk)];
+        let mut buffers = [IoSliceMut::new(&mut self.chunk[..room])];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let got = match rustix::net::recvmsg(&self.fd, &mut buffers, &mut ancillary, flags) {
             Ok(got) => got.bytes,

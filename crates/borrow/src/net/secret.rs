@@ -2,6 +2,9 @@
 //! both ends' random numbers. Nothing is encrypted by it.
 
 use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use hmac::{Hmac, Mac};
@@ -9,12 +12,17 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::socket;
 use crate::error::{Error, Result};
 use crate::lease::messages::PROTOCOL_VERSION;
 
 /// Shortest secret in bytes, without white space around it.
 pub const MIN_SECRET_BYTES: usize = 16;
+
+/// Longest file of a secret in bytes.
+pub const MAX_SECRET_BYTES: u64 = 4096;
+
+/// Permissions that a secret's file must not have.
+const OTHERS: u32 = 0o077;
 
 /// A shared secret.
 #[derive(Clone)]
@@ -70,18 +78,22 @@ impl Secret {
     /// Reads a secret; white space around it does not count.
     ///
     /// # Errors
-    /// It cannot be read, or is too short.
+    /// It cannot be read, is too short or too long, or others than the user can read or change its file.
     pub fn read(path: &Path) -> Result<Secret> {
-        let bytes = std::fs::read(path).map_err(|error| {
-            Error::io(format!("cannot read the secret {}", path.display()), error)
-        })?;
+        let cannot = |error| Error::io(format!("cannot read the secret {}", path.display()), error);
+        let file = File::open(path).map_err(cannot)?;
+        check_file(path, &file.metadata().map_err(cannot)?)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        let is_too_long = bytes.len() as u64 > MAX_SECRET_BYTES;
         let bytes = bytes.trim_ascii().to_vec();
-        if bytes.len() < MIN_SECRET_BYTES {
+        if bytes.len() < MIN_SECRET_BYTES || is_too_long {
             return Err(Error::Refused(format!(
-                "the secret in {} has {} bytes, at least {MIN_SECRET_BYTES} are needed: \
-                 `head -c 32 /dev/urandom | base64 > FILE` makes one",
+                "the secret in {} has {} bytes{}, {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} are needed: \
+                 `(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes one",
                 path.display(),
-                bytes.len()
+                bytes.len(),
+                if is_too_long { " or more" } else { "" }
             )));
         }
         Ok(Secret(bytes))
@@ -113,6 +125,28 @@ impl Secret {
         self.mac(end, listener, connector).verify_slice(proof).is_ok()
     }
 
+    /// A mark that nobody without this secret can put on these bytes.
+    pub fn mark(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length is a key");
+        parts.iter().for_each(|part| mac.update(part));
+        mac.finalize().into_bytes().into()
+    }
+
+    /// The key by which one end of a session seals what it sends; without a secret it comes of the nonces alone.
+    pub fn session_key(
+        secret: Option<&Secret>,
+        end: End,
+        listener: &Nonce,
+        connector: &Nonce,
+    ) -> [u8; 32] {
+        let label: &[u8] = match end {
+            End::Listener => b"rackmem session of listener",
+            End::Connector => b"rackmem session of connector",
+        };
+        let none = Secret(Vec::new());
+        secret.unwrap_or(&none).mark(&[label, listener, connector])
+    }
+
     /// What a listener, who has sent this number, answers to a connector's proof; `None` if that is wrong.
     pub fn confirm(&self, ours: &Nonce, proof: &Proof) -> Option<Proof> {
         let is_right = self.is_signed(End::Connector, ours, &proof.nonce, &proof.signature);
@@ -121,24 +155,22 @@ impl Secret {
     }
 }
 
-/// Refuses to listen at a `HOST:PORT` of this host that others reach, unless they have to know a secret or it was
-/// said that they need not. `could` is what they could do.
+/// Refuses a file that another user than this one and root owns, or that others can read or write.
 ///
 /// # Errors
-/// [`Error::Refused`]; there is no such host.
-pub fn check_exposure(
-    listen: &str,
-    secret: Option<&Secret>,
-    is_insecure: bool,
-    could: &str,
-) -> Result<()> {
-    let is_open = || -> Result<bool> {
-        Ok(socket::resolve(listen)?.iter().any(|address| !address.ip().is_loopback()))
-    };
-    if secret.is_none() && !is_insecure && is_open()? {
+/// [`Error::Refused`], with what to do.
+pub fn check_file(path: &Path, file: &Metadata) -> Result<()> {
+    let (uid, shown) = (rustix::process::geteuid().as_raw(), path.display());
+    if file.uid() != uid && file.uid() != 0 {
         return Err(Error::Refused(format!(
-            "whoever reaches {listen} could {could}: name a file that all hosts have by \
-             --secret FILE, or say --insecure"
+            "the secret in {shown} belongs to user {}, who may read and change it: `chown {uid} {shown}`",
+            file.uid()
+        )));
+    }
+    if file.mode() & OTHERS != 0 {
+        return Err(Error::Refused(format!(
+            "others may use the secret in {shown} (its mode is {:04o}): `chmod 600 {shown}`",
+            file.mode() & 0o7777
         )));
     }
     Ok(())
@@ -174,6 +206,8 @@ pub fn is_same(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -191,12 +225,29 @@ mod tests {
     }
 
     #[test]
-    fn short_secrets_are_refused() {
+    fn short_endless_and_shared_secrets_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
-        std::fs::write(&path, "  too short\n").unwrap();
-        assert!(Secret::read(&path).unwrap_err().to_string().contains("9 bytes"));
-        std::fs::write(&path, " 0123456789abcdef\n").unwrap();
-        assert_eq!(Secret::read(&path).unwrap().0, b"0123456789abcdef");
+        let write = |text: &str, mode| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Secret::read(&path).map_err(|error| error.to_string())
+        };
+        assert!(write("  too short\n", 0o600).unwrap_err().contains("9 bytes"));
+        assert!(write(&"x".repeat(5000), 0o600).unwrap_err().contains("or more"));
+        let right = " 0123456789abcdef\n";
+        for mode in [0o640, 0o604, 0o620, 0o602, 0o644] {
+            let error = write(right, mode).unwrap_err();
+            assert!(error.contains(&format!("`chmod 600 {}`", path.display())), "{error}");
+        }
+        assert_eq!(write(right, 0o600).unwrap().0, b"0123456789abcdef");
+        assert_eq!(write(right, 0o400).unwrap().0, b"0123456789abcdef");
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tested as an ordinary user: files of others");
+            return;
+        }
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        let error = Secret::read(&path).unwrap_err().to_string();
+        assert!(error.contains("chown 0 "), "{error}");
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,40 +12,8 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::SILENCE;
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 128;
-
 /// How often the kernel asks whether a silent network is still there.
 const PROBE: Duration = Duration::from_secs(1);
-
-/// Listens at a path, whose file gets these permissions; replaces what is there. The path is at no time without a
-/// socket, nor with one at which nobody listens yet: who looked then would take its owner for dead.
-///
-/// # Errors
-/// What the kernel says.
-pub fn listen_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
-    use std::os::unix::fs::PermissionsExt;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let unborn = path.with_extension("new");
-    let _ = std::fs::remove_file(&unborn);
-    rustix::net::bind(&fd, &SocketAddrUnix::new(&unborn)?)?;
-    // Nobody can connect before it listens, and it does so with the permissions already there.
-    std::fs::set_permissions(&unborn, std::fs::Permissions::from_mode(mode))?;
-    rustix::net::listen(&fd, BACKLOG)?;
-    std::fs::rename(&unborn, path)?;
-    Ok(fd)
-}
-
-/// Looks whether somebody listens at a path. It does not wait for one that takes nobody: that is [`io::ErrorKind::WouldBlock`].
-///
-/// # Errors
-/// What the kernel says: nothing is there, or it refuses.
-pub fn knock(path: &Path) -> io::Result<()> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    Ok(rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?)
-}
 
 /// The addresses that a `HOST:PORT` stands for.
 ///

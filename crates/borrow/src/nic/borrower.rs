@@ -18,6 +18,8 @@ use super::transport::{DEAD_AFTER, Transport};
 use super::{Event, mac_text};
 use crate::error::{Error, Result};
 use crate::link::{LinkStream, Settings};
+use crate::net::link::Link;
+use crate::net::secret::Secret;
 
 /// How long to try to reach the lender.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -40,6 +42,8 @@ pub struct AttachOptions {
     pub name: String,
     /// Where the lender listens.
     pub from: SocketAddr,
+    /// What both have to know.
+    pub secret: Option<Secret>,
     /// Which node this is, for the lender's IMT.
     pub node: u16,
     /// How packets shall travel; whichever works best, if not said.
@@ -317,17 +321,22 @@ fn check(options: &AttachOptions) -> Result<()> {
 }
 
 fn connect(options: &AttachOptions) -> Result<Transport> {
-    let from = options.from;
+    let (from, secret) = (options.from, options.secret.as_ref());
     match options.carrier {
         Carrier::Tcp => {
-            let stream = TcpStream::connect_timeout(&from, CONNECT_PATIENCE).map_err(|error| {
+            let cannot = |error| {
                 Error::io(format!("cannot reach a lender at {from} (rackmem nic lend)"), error)
-            })?;
-            Transport::over_tcp(stream)
+            };
+            let stream = TcpStream::connect_timeout(&from, CONNECT_PATIENCE).map_err(cannot)?;
+            stream.set_nonblocking(true).map_err(cannot)?;
+            let link = Link::meet(stream.into(), &from.to_string(), secret, CONNECT_PATIENCE)
+                .map_err(|error| error.of_peer())?;
+            let (fd, early) = link.into_parts();
+            Transport::over_tcp(fd.into(), early)
         }
         Carrier::Udp => {
             let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
-            let stream = LinkStream::connect(from, settings, None, CONNECT_PATIENCE)?;
+            let stream = LinkStream::connect(from, secret, settings, None, CONNECT_PATIENCE)?;
             Ok(Transport::over_link(stream, from))
         }
     }
@@ -343,7 +352,7 @@ fn by_kernel(
     let name = &options.name;
     let failed = |error| permission::explain(&format!("make the tunnel {name}"), error);
     let (local, path_mtu) = transport.path().map_err(failed)?;
-    let id = handshake::random() as u32 & 0xff_ffff | 1;
+    let id = handshake::random()? as u32 & 0xff_ffff | 1;
     let mtu = path_mtu.saturating_sub(tunnel_overhead_bytes(local)).min(offer.mtu);
     let remote = transport.peer().ip();
     let tunnel = Tunnel { id, local, remote, mtu, mac: Some(offer.mac) };

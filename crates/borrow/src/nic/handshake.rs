@@ -7,6 +7,7 @@ use super::message::{Message, Setup};
 use super::transport::Transport;
 use super::waiter::Waiter;
 use crate::error::{Error, Result};
+use crate::net::secret;
 
 /// How long a lender waits for the first word of who asks: meanwhile nobody else can.
 pub const HELLO_PATIENCE: Duration = Duration::from_secs(2);
@@ -84,8 +85,10 @@ pub fn tunnel_overhead_bytes(local: std::net::IpAddr) -> u32 {
     14 + 8 + 8 + if local.is_ipv4() { 20 } else { 40 }
 }
 
-/// A number that is hard to guess.
-pub fn random() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(Instant::now())
+/// A number that nobody can guess.
+///
+/// # Errors
+/// The kernel has none.
+pub fn random() -> Result<u64> {
+    Ok(u64::from_le_bytes(*secret::nonce()?.first_chunk().expect("a nonce has more bytes")))
 }

@@ -1,8 +1,8 @@
 //! The lender: gives its NIC to one borrower after the other, and takes it back as it was.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::time::{Duration, Instant};
@@ -16,11 +16,13 @@ use super::transport::Transport;
 use super::waiter::Waiter;
 use super::{Event, mac_text};
 use crate::error::{Error, Result};
-use crate::link::{LinkListener, Settings};
+use crate::net::access::Access;
 
+mod door;
 mod loan;
 mod watch;
 
+use door::{Caller, Door};
 use loan::Loan;
 use watch::NicWatch;
 
@@ -31,6 +33,8 @@ pub struct LendOptions {
     pub interface: String,
     /// Where to listen, over TCP and UDP.
     pub listen: SocketAddr,
+    /// Who may borrow it.
+    pub access: Access,
     /// How long to poll for packets after one came.
     pub spin: Duration,
 }
@@ -48,8 +52,7 @@ enum End {
 pub struct Lender {
     interface: Interface,
     options: LendOptions,
-    tcp: TcpListener,
-    udp: LinkListener,
+    door: Door,
     /// Nobody else lends the same NIC.
     _alone: UnixListener,
     /// Who was refused, until they have heard it.
@@ -78,13 +81,8 @@ impl Lender {
         })?;
         interface.mac().map_err(|error| Error::io(format!("cannot lend {name}"), error))?;
         let alone = alone(name)?;
-        let cannot = |error| Error::io(format!("cannot listen at {}", options.listen), error);
-        let tcp = TcpListener::bind(options.listen).map_err(cannot)?;
-        tcp.set_nonblocking(true).map_err(cannot)?;
-        let address = tcp.local_addr().map_err(cannot)?;
-        let settings = Settings { dead_after: super::transport::DEAD_AFTER, ..Settings::default() };
-        let udp = LinkListener::bind(address, settings, None)?;
-        Ok(Lender { interface, options, tcp, udp, _alone: alone, parting: Vec::new() })
+        let door = Door::open(options.listen, &options.access, name)?;
+        Ok(Lender { interface, options, door, _alone: alone, parting: Vec::new() })
     }
 
     /// Where it listens.
@@ -92,7 +90,7 @@ impl Lender {
     /// # Errors
     /// What the kernel says.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.tcp.local_addr()
+        self.door.address()
     }
 
     /// Lends to one borrower after the other, until `stop` is readable.
@@ -104,7 +102,7 @@ impl Lender {
         loop {
             let interface = self.interface.name().to_owned();
             report(Event::Free { interface, address: address.to_string() });
-            let transport = match self.await_asker(Duration::MAX, stop) {
+            let transport = match self.await_asker(Duration::MAX, stop, report) {
                 Err(Error::Stopped) => return Ok(()),
                 Ok(None) => continue,
                 Ok(Some(transport)) => transport,
@@ -130,15 +128,17 @@ impl Lender {
         &mut self,
         patience: Duration,
         stop: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Event),
     ) -> Result<Option<Transport>> {
         let failed = |error| Error::io("cannot wait for borrowers", error);
         let mut waiter = Waiter::new().map_err(failed)?;
         let stop = waiter.add(stop, true, false).map_err(failed)?;
-        waiter.add(self.tcp.as_fd(), true, false).map_err(failed)?;
-        waiter.add(self.udp.as_fd(), true, false).map_err(failed)?;
+        for fd in self.door.fds() {
+            waiter.add(fd, true, false).map_err(failed)?;
+        }
         let begun = Instant::now();
         loop {
-            let asker = self.accept()?;
+            let asker = self.accept(report)?;
             let left = patience.saturating_sub(begun.elapsed());
             if asker.is_some() || left.is_zero() {
                 return Ok(asker);
@@ -152,29 +152,24 @@ impl Lender {
         }
     }
 
-    /// Somebody who asks, if there is one.
-    fn accept(&mut self) -> Result<Option<Transport>> {
-        match self.tcp.accept() {
-            // One that has gone since is nobody.
-            Ok((stream, _)) => return Ok(Transport::over_tcp(stream).ok()),
-            Err(error) if is_out_of_descriptors(&error) => {
-                return Err(Error::io("cannot take a connection", error));
+    /// Somebody who asks and may, if there is one.
+    fn accept(&mut self, report: &mut dyn FnMut(Event)) -> Result<Option<Transport>> {
+        while let Some(Caller { peer, way }) = self.door.next()? {
+            match way {
+                Ok(transport) => return Ok(Some(transport)),
+                Err(error) => report(Event::Refused { peer, reason: error.to_string() }),
             }
-            Err(_) => {}
         }
-        let stream = self.udp.try_accept()?;
-        Ok(stream.map(|stream| {
-            let peer = stream.peer();
-            Transport::over_link(stream, peer)
-        }))
+        Ok(None)
     }
 
     /// Refuses all who ask while the NIC is lent.
     fn refuse_askers(&mut self, holder: &str, report: &mut dyn FnMut(Event)) -> Result<()> {
-        while let Some(mut asker) = self.accept()? {
+        while let Some(mut asker) = self.accept(report)? {
             let name = self.interface.name();
             let reason = format!("{name} is lent to {holder}; it has one borrower at a time");
-            report(Event::Refused { peer: asker.peer().to_string(), reason: reason.clone() });
+            let peer = asker.peer().to_string();
+            report(Event::Refused { peer, reason: reason.clone() });
             let _ = say(&mut asker, Setup::Refused { reason });
             if self.parting.len() < MAX_PARTING {
                 self.parting.push((asker, Instant::now() + PARTING));
@@ -254,7 +249,7 @@ impl Lender {
             other => return Err(handshake::out_of_step(transport, &other)),
         };
         let gone = |error| Error::io(format!("cannot look at {}", self.interface.name()), error);
-        let token = handshake::random();
+        let token = handshake::random()?;
         say(
             transport,
             Setup::Offer {
@@ -285,7 +280,7 @@ impl Lender {
             }
             (Mode::Tap, _) => {
                 if let Transport::Tcp(_) = transport {
-                    let packets = self.await_packets(token, stop)?;
+                    let packets = self.await_packets(token, stop, report)?;
                     transport.set_packets(packets)?;
                 }
                 let loan = Loan::by_processes(&self.interface)?;
@@ -298,10 +293,15 @@ impl Lender {
     }
 
     /// Waits for the connection that packets are to take: it shows the token. Others are refused.
-    fn await_packets(&mut self, token: u64, stop: BorrowedFd<'_>) -> Result<std::net::TcpStream> {
+    fn await_packets(
+        &mut self,
+        token: u64,
+        stop: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Event),
+    ) -> Result<std::net::TcpStream> {
         let deadline = Instant::now() + STEP_PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
-        while let Some(mut asker) = self.await_asker(left(), stop)? {
+        while let Some(mut asker) = self.await_asker(left(), stop, report)? {
             match expect(&mut asker, HELLO_PATIENCE, stop) {
                 Ok(Setup::Data { token: shown }) if shown == token => {
                     if let Some(stream) = asker.into_stream() {
@@ -338,13 +338,14 @@ impl Lender {
                 }
             }
             let moved = session.turn()?;
-            let others = [stop, watch.as_fd(), self.tcp.as_fd(), self.udp.as_fd()];
+            let [tcp, udp, bell] = self.door.fds();
+            let others = [stop, watch.as_fd(), tcp, udp, bell];
             let ready = session.rest(moved, &others, watch.due_in())?;
             if ready & 1 != 0 {
                 return Ok(End::Stopped);
             }
             watch.look(&self.interface, session, ready & 2 != 0)?;
-            if ready & 12 != 0 || !self.parting.is_empty() {
+            if ready & 0b1_1100 != 0 || !self.parting.is_empty() {
                 self.refuse_askers(holder, report)?;
             }
         }
@@ -362,10 +363,6 @@ fn alone(name: &str) -> Result<UnixListener> {
     // A name without a file: it belongs to the network namespace, and goes with the process.
     let address = UnixAddress::from_abstract_name(format!("rackmem-nic-{name}")).map_err(taken)?;
     UnixListener::bind_addr(&address).map_err(taken)
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// What was done, in words.

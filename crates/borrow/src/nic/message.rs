@@ -18,9 +18,10 @@ use super::interrupt::{Interrupt, MAX_INTERRUPTS};
 use super::register::Fault;
 use super::sys::interface::Mac;
 use crate::error::{Error, Result};
+use crate::net::names;
 
 /// Version of what is said here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Most bytes of a message: any datagram carries one.
 pub const MAX_MESSAGE_BYTES: usize = 480;
@@ -49,6 +50,7 @@ pub enum Setup {
     /// Lender: you can have it.
     Offer {
         /// The NIC's name there.
+        #[serde(deserialize_with = "names::take_name")]
         interface: String,
         /// Its address.
         mac: Mac,
@@ -64,6 +66,7 @@ pub enum Setup {
     /// Lender: you cannot, or not so.
     Refused {
         /// Why, and what to do.
+        #[serde(deserialize_with = "names::take_sentence")]
         reason: String,
     },
     /// Borrower: this is how packets shall travel.
@@ -209,7 +212,7 @@ impl Message {
                 },
             },
             (6, 0) => Message::Alive,
-            (7, _) => Message::Bye(std::str::from_utf8(rest).ok()?.to_owned()),
+            (7, _) => Message::Bye(names::printable(std::str::from_utf8(rest).ok()?)),
             _ => return None,
         })
     }
@@ -267,13 +270,16 @@ mod tests {
             kind in 0..9u8, rest in proptest::collection::vec(0..4u8, 0..14),
         ) {
             let bytes = [&[kind], &rest[..]].concat();
-            if let Ok(message) = Message::decode(&bytes) {
-                prop_assert_eq!(message.encode(), bytes);
+            match Message::decode(&bytes) {
+                Ok(Message::Bye(reason)) => prop_assert!(reason.chars().all(names::is_printable)),
+                Ok(message) => prop_assert_eq!(message.encode(), bytes),
+                Err(_) => {}
             }
         }
 
         #[test]
         fn long_reasons_are_cut(reason in "\\PC{0,400}") {
+            let reason = names::printable(&reason);
             let bytes = Message::Bye(reason.clone()).encode();
             let Message::Bye(cut) = Message::decode(&bytes).unwrap() else { panic!() };
             prop_assert!(reason.starts_with(&cut) && (cut == reason || cut.len() > 470));

@@ -39,11 +39,11 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// A connection for messages.
+    /// A connection for messages, of which these bytes have come already.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn over_tcp(messages: TcpStream) -> Result<Transport> {
+    pub fn over_tcp(messages: TcpStream, early: Vec<u8>) -> Result<Transport> {
         let (now, failed) = (Instant::now(), |error| Error::io("cannot use a connection", error));
         let peer = messages.peer_addr().map_err(failed)?;
         messages.set_nodelay(true).map_err(failed)?;
@@ -52,7 +52,7 @@ impl Transport {
             messages,
             packets: None,
             peer,
-            incoming: Vec::with_capacity(2 * MAX_MESSAGE_BYTES),
+            incoming: early,
             outgoing: Vec::with_capacity(2 * MAX_MESSAGE_BYTES),
             last_heard: now,
             last_said: now,

@@ -1,43 +1,40 @@
 //! Where processes come that want a link.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rackmem::transport::{self, Channel};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::SocketType;
 
 use super::carrier::Carrier;
 use super::link::Link;
 use super::{memory, wire};
 use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::net::secret::{Secret, check_exposure};
+use crate::net::access::{Access, check_peer};
+use crate::net::path::{self, Name, Replace};
+use crate::net::secret::Secret;
 use crate::net::socket;
-
-/// Who may come over a network; who may come to a path is what the file's permissions say.
-#[derive(Clone, Debug, Default)]
-pub struct Access {
-    /// What they have to know.
-    pub secret: Option<Secret>,
-    /// Whether others than this host's processes may come if there is no secret.
-    pub is_insecure: bool,
-}
+use crate::net::stranger::{Stranger, Strangers};
 
 /// Waits for processes that want a link.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
     address: Address,
-    secret: Option<Secret>,
-    /// The socket's file, if it has one: another's is not ours to remove.
-    file: Option<(PathBuf, u64)>,
+    access: Access,
+    strangers: Strangers,
+    /// The socket's file, if it has one.
+    file: Option<Name>,
 }
 
 /// A process that has connected; it has not said anything yet.
 #[derive(Debug)]
-pub struct Caller(Way);
+pub struct Caller {
+    way: Way,
+    stranger: Stranger,
+}
 
 #[derive(Debug)]
 enum Way {
@@ -53,19 +50,22 @@ impl Listener {
     /// Somebody listens there, something else has that name, whoever reaches the address could come, or what the
     /// kernel says.
     pub fn bind(address: &Address, access: Access) -> Result<Listener> {
-        let Access { secret, is_insecure } = access;
-        match address {
+        let (fd, address, file) = match address {
             Address::Unix(path) => {
-                let (fd, inode) = listen(path)?;
-                let file = Some((path.clone(), inode));
-                Ok(Listener { fd, address: address.clone(), secret, file })
+                let kind = SocketType::SEQPACKET;
+                let (fd, name) =
+                    path::listen(path, kind, access.mode, Replace::Dead).map_err(|error| {
+                        Error::io(format!("cannot listen at {}", path.display()), error)
+                    })?;
+                (fd, address.clone(), Some(name))
             }
             Address::Tcp(name) => {
-                check_exposure(name, secret.as_ref(), is_insecure, "have queue pairs here")?;
+                access.check(name, "have queue pairs here")?;
                 let (fd, at) = socket::listen_tcp(name)?;
-                Ok(Listener { fd, address: Address::Tcp(at.to_string()), secret, file: None })
+                (fd, Address::Tcp(at.to_string()), None)
             }
-        }
+        };
+        Ok(Listener { fd, address, access, strangers: Strangers::default(), file })
     }
 
     /// Where it listens; with the port that the kernel chose.
@@ -91,8 +91,12 @@ impl Listener {
             rustix::io::retry_on_intr(|| poll(&mut fds, None))
                 .map_err(|error| Error::io("cannot wait for a link", error))?;
             match self.take() {
-                // Who has come has gone again.
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                // Who has come has gone again, or may not come.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::PermissionDenied
+                    ) => {}
                 taken => return taken.map_err(|error| Error::io("cannot accept a link", error)),
             }
         }
@@ -100,27 +104,19 @@ impl Listener {
 
     fn take(&self) -> std::io::Result<Caller> {
         if self.address.is_local() {
-            return Ok(Caller(Way::Memory(transport::accept(self.fd.as_fd())?)));
+            let channel = transport::accept(self.fd.as_fd())?;
+            check_peer(channel.as_fd(), self.access.mode)?;
+            let stranger = self.strangers.admit(channel.as_fd())?;
+            return Ok(Caller { way: Way::Memory(channel), stranger });
         }
         let fd = socket::accept(self.fd.as_fd(), false)?;
         let who = rustix::net::getpeername(&fd)?
             .and_then(|at| std::net::SocketAddr::try_from(at).ok())
             .map_or_else(|| "somebody".to_owned(), |at| at.to_string());
-        Ok(Caller(Way::Network { fd, who, secret: self.secret.clone() }))
+        let stranger = self.strangers.admit(fd.as_fd())?;
+        let secret = self.access.secret.clone();
+        Ok(Caller { way: Way::Network { fd, who, secret }, stranger })
     }
-}
-
-fn listen(path: &Path) -> Result<(OwnedFd, u64)> {
-    let cannot = |error| Error::io(format!("cannot listen at {}", path.display()), error);
-    if let Ok(there) = std::fs::symlink_metadata(path) {
-        let is_alive = there.file_type().is_socket() && Channel::connect(path).is_ok();
-        if is_alive || !there.file_type().is_socket() {
-            return Err(cannot(std::io::ErrorKind::AddrInUse.into()));
-        }
-    }
-    let fd = transport::listen(path).map_err(cannot)?;
-    let inode = std::fs::symlink_metadata(path).map_err(cannot)?.ino();
-    Ok((fd, inode))
 }
 
 impl AsFd for Listener {
@@ -131,9 +127,8 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Some((path, inode)) = &self.file else { return };
-        if std::fs::symlink_metadata(path).is_ok_and(|there| there.ino() == *inode) {
-            let _ = std::fs::remove_file(path);
+        if let Some(name) = &self.file {
+            name.remove();
         }
     }
 }
@@ -144,14 +139,14 @@ impl Caller {
     /// # Errors
     /// The peer goes away, wants too much, does not know the secret, or is no such peer.
     pub fn link(self) -> Result<Arc<Link>> {
-        match self.0 {
+        match self.way {
             Way::Memory(channel) => {
                 let (own, peer, terms) = memory::accept(&channel)?;
                 let name = "the other process".to_owned();
                 Link::start(Carrier::Memory(channel), name, [own, peer], terms, false)
             }
             Way::Network { fd, who, secret } => {
-                let (wire, terms) = wire::accept(fd, &who, secret.as_ref())?;
+                let (wire, terms) = wire::accept(fd, &who, secret.as_ref(), &self.stranger)?;
                 Link::over(wire, who, terms, false)
             }
         }

@@ -50,7 +50,9 @@ mod wire;
 
 pub use board::{DEPTH, INLINE_BYTES};
 pub use link::Link;
-pub use listener::{Access, Listener};
+pub use listener::Listener;
+
+pub use crate::net::access::Access;
 pub use pair::QPair;
 pub use queues::{Completion, Descriptor, Kind, Status};
 pub use stream::QStream;

@@ -1,5 +1,6 @@
 //! What is written is read, by every command and over several connections at once.
 
+use rackmem_borrow::blk::MAX_PAYLOAD_BYTES;
 use rackmem_borrow::blk::wire::{command, flag, transmission};
 
 use super::client::Client;
@@ -27,7 +28,8 @@ fn every_command_does_what_it_says() {
         let rig = Rig::new(reach);
         let mut client = Client::ready(&rig, structured);
         assert_eq!(client.size_bytes, SIZE_BYTES);
-        assert_ne!(client.flags & transmission::CAN_MULTI_CONN, 0);
+        let wanted = transmission::CAN_MULTI_CONN | transmission::SEND_FAST_ZERO;
+        assert_eq!(client.flags & wanted, wanted);
         assert_eq!(client.read(12345, 3), Ok(vec![0; 3]));
         assert_eq!(client.write(4095, &[7; 4098]), Ok(()));
         assert_eq!(client.read(4094, 3), Ok(vec![0, 7, 7]));
@@ -57,13 +59,18 @@ fn every_command_does_what_it_says() {
 #[test]
 fn the_largest_request_passes_and_a_larger_one_is_refused() {
     for reach in BOTH {
-        let rig = Rig::new(reach);
+        let most = MAX_PAYLOAD_BYTES;
+        let rig = Rig::sized(reach, 2 * u64::from(most), |_| {});
         let mut client = Client::ready(&rig, true);
-        let bytes: Vec<u8> = (0..32 << 20).map(|i: u32| (i >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..most).map(|i| (i >> 7) as u8).collect();
         assert_eq!(client.write(1, &bytes), Ok(()));
-        assert!(client.read(1, 32 << 20) == Ok(bytes));
-        assert_eq!(client.read(0, (32 << 20) + 1), Err(22));
-        assert_eq!(client.write(0, &vec![1; (32 << 20) + 1]), Err(22));
+        assert!(client.read(1, most) == Ok(bytes));
+        assert_eq!(client.read(0, most + 1), Err(22));
+        assert_eq!(client.write(0, &vec![1; most as usize + 1]), Err(22));
+        // What moves no bytes may be as long as the export.
+        let rest = client.command(command::WRITE_ZEROES, flag::FAST_ZERO, most.into(), most);
+        assert_eq!(rest, Ok(vec![]));
+        assert_eq!(client.command(command::TRIM, 0, 0, 2 * most), Ok(vec![]));
         assert_eq!(client.read(0, 1), Ok(vec![0]));
     }
 }

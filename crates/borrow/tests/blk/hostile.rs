@@ -4,8 +4,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rackmem_borrow::blk::negotiate::{self, Negotiation, Step};
 use rackmem_borrow::blk::wire::{command, flag, info, option, reply};
-use rackmem_borrow::blk::{MAX_CONNECTIONS, negotiate};
+use rackmem_borrow::blk::{Export, MAX_CONNECTIONS, TlsMode};
+use rackmem_borrow::net::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS};
 
 use super::client::{Client, context_data, go_data, option_bytes};
 use super::rig::{BOTH, Reach, Rig};
@@ -212,4 +214,68 @@ fn there_is_a_limit_to_clients_and_a_place_is_free_again_when_one_goes() {
         assert!(std::time::Instant::now() < deadline);
     }
     assert_eq!(clients[0].read(0, 1), Ok(vec![0]));
+}
+
+/// Bytes that come one by one put nothing off: all of them together would take minutes.
+#[test]
+fn a_slow_handshake_has_one_deadline() {
+    let rig = Rig::new(Reach::Mapped);
+    let mut client = Client::connect(&rig);
+    client.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut bytes = option_bytes(option::LIST, &[0; 16_000]).into_iter();
+    let is_over = |client: &mut Client| {
+        let read = client.socket.read(&mut [0; 64]);
+        !matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    while !is_over(&mut client) {
+        let byte = bytes.next().expect("it ends before the option does");
+        let _ = client.socket.write_all(&[byte]);
+    }
+    assert_eq!(Client::ready(&rig, false).read(0, 1), Ok(vec![0]));
+}
+
+#[test]
+fn silent_strangers_take_no_clients_place() {
+    let rig = Rig::new(Reach::Mapped);
+    let mut first = Client::ready(&rig, false);
+    let strangers: Vec<UnixStream> = (0..MAX_CONNECTIONS + 2 * MAX_STRANGERS)
+        .map(|_| UnixStream::connect(rig.path()).unwrap())
+        .collect();
+    assert_eq!(Client::ready(&rig, false).read(0, 1), Ok(vec![0]));
+    assert_eq!(first.read(0, 1), Ok(vec![0]));
+    let mut oldest = &strangers[0];
+    oldest.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(oldest.read_to_end(&mut Vec::new()).unwrap(), 18, "a greeting, then the end");
+}
+
+/// Where TLS is required, that is all that a client can say before it.
+#[test]
+fn before_tls_a_client_has_few_bytes() {
+    let export = Export {
+        name: "secret".to_owned(),
+        description: String::new(),
+        size_bytes: 4096,
+        is_read_only: false,
+    };
+    let says = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        let mut negotiation = Negotiation::begin(&export, TlsMode::Require, &mut out);
+        assert_eq!(negotiation.feed(&3_u32.to_be_bytes(), &mut out), (4, Step::More));
+        out.clear();
+        let (_, step) = negotiation.feed(bytes, &mut out);
+        (step, out)
+    };
+    let is_over = |bytes: &[u8]| matches!(says(bytes).0, Step::End(Some(_)));
+    // As clients begin that try first whether they need it.
+    let tries = [option_bytes(option::STRUCTURED_REPLY, &[]), option_bytes(option::LIST, &[])];
+    let (step, out) = says(&[tries.concat(), option_bytes(option::STARTTLS, &[])].concat());
+    assert_eq!(step, Step::StartTls);
+    assert!(!out.windows(6).any(|bytes| bytes == b"secret"));
+    assert!(is_over(&option_bytes(77, &[]).repeat(MAX_FIRST_FRAME_BYTES / 16 + 1)));
+    assert!(is_over(&option_bytes(77, &[0; 1000]).repeat(5)));
+    assert!(
+        is_over(&option_bytes(option::LIST, &[0; MAX_FIRST_FRAME_BYTES])[..16]),
+        "at its length"
+    );
+    assert_eq!(says(&option_bytes(77, &[0; 1000]).repeat(4)).0, Step::More);
 }

@@ -55,6 +55,8 @@ pub fn config(address: Address) -> Config {
         is_read_only: false,
         tls_mode: TlsMode::Off,
         tls: None,
+        is_insecure: false,
+        mode: 0o600,
     }
 }
 
@@ -65,12 +67,19 @@ impl Rig {
 
     pub fn tcp() -> Rig {
         let any = Address::Tcp("127.0.0.1:0".to_owned());
-        Rig::with(Reach::Mapped, |config| config.address = any)
+        Rig::with(Reach::Mapped, |config| {
+            config.address = any;
+            config.is_insecure = true;
+        })
     }
 
     pub fn with(reach: Reach, change: impl FnOnce(&mut Config)) -> Rig {
+        Rig::sized(reach, SIZE_BYTES, change)
+    }
+
+    pub fn sized(reach: Reach, size_bytes: u64, change: impl FnOnce(&mut Config)) -> Rig {
         let dir = TempDir::new().unwrap();
-        let heap = HeapStore::new(SIZE_BYTES).unwrap();
+        let heap = HeapStore::new(size_bytes).unwrap();
         let store: Arc<dyn Store> = match reach {
             Reach::Mapped => Arc::new(heap.clone()),
             Reach::Lane => Arc::new(Elsewhere(heap.clone())),

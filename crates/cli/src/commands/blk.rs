@@ -1,7 +1,5 @@
 //! `rackmem blk`.
 
-use std::io;
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +7,11 @@ use clap::{Args, ValueEnum};
 use rackmem_borrow::Address;
 use rackmem_borrow::blk::{Config, Server, Summary, TlsMode, tls};
 use rackmem_borrow::lease::{Borrowed, Status, Wanted, borrow};
+use rackmem_borrow::net::names;
+use tracing::level_filters::LevelFilter;
 
+use super::access::log;
+use crate::args::parse_mode;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -25,8 +27,9 @@ Any number of clients may be connected at once, each served by a thread of its o
 has had confirmed, the others read. If a lender dies, requests fail with EIO (with --mirror 2 only if both \
 do) and the server stays.
 
-NBD itself knows no passwords: who may connect to the socket may read and write. Over TCP use --tls require \
-with --verify-clients, or a network that you trust.
+NBD itself knows no passwords: who may connect to the socket may read and write. That is its user and root, \
+and others if --mode says so. A port, loopback included, is listened at with --tls require and \
+--verify-clients only, so that clients prove who they are, unless --insecure is said.
 
 DIR of --tls-certificates has server-cert.pem, server-key.pem and, for --verify-clients, ca-cert.pem: \
 the names that qemu and nbdkit use, too.";
@@ -37,7 +40,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
     nbdinfo 'nbd+unix:///?socket=/tmp/disk'\n  \
     qemu-img convert disk.qcow2 'nbd+unix:///?socket=/tmp/disk'\n  \
     nbd-client -unix /tmp/disk /dev/nbd0 && mkfs.ext4 /dev/nbd0\n\n  \
-    rackmem blk 16G --mirror 2 --listen 0.0.0.0:10809 \\\n      \
+    rackmem blk 16G --mirror 2 --listen node1:10809 \\\n      \
         --tls require --tls-certificates /etc/rackmem --verify-clients";
 
 /// How often the state of the leases is looked at, for the log.
@@ -74,6 +77,12 @@ pub struct BlkArgs {
     /// Name of the export; clients that name none get it, too
     #[arg(long, value_name = "NAME", default_value = "memory")]
     pub export: String,
+    /// Listen at a port although clients prove nothing: whoever reaches it may read and write
+    #[arg(long)]
+    pub insecure: bool,
+    /// Permissions of the Unix socket, in octal: write means connect
+    #[arg(long, default_value = "0600", value_parser = parse_mode)]
+    pub mode: u32,
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,
@@ -105,7 +114,7 @@ pub struct BlkArgs {
 /// # Errors
 /// The memory cannot be borrowed, the address is taken, or certificates are missing.
 pub fn run(rack: Option<&str>, args: &BlkArgs) -> Result<()> {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
+    log(LevelFilter::INFO);
     let interrupt = Interrupt::catch()?;
     let config = config(args)?;
     let borrowed = borrow(&Wanted {
@@ -113,7 +122,7 @@ pub fn run(rack: Option<&str>, args: &BlkArgs) -> Result<()> {
         rack: rack.map(str::to_owned),
         monitor: args.monitor.clone(),
         secret: args.secret.clone(),
-        name: Some(format!("blk {}", args.export)),
+        name: Some(names::own(&format!("blk {}", args.export))),
         only_network: args.only_network,
         ..Wanted::new(args.size)
     })?;
@@ -151,11 +160,6 @@ fn config(args: &BlkArgs) -> Result<Config> {
         (None, Some(name)) => Address::Tcp(name.clone()),
         (None, None) => unreachable!("the command line has one of them"),
     };
-    if is_open_to_all(&address) && !(tls_mode == TlsMode::Require && args.verify_clients) {
-        console::remark(&format!(
-            "whoever reaches {address} may read and write; --tls require --verify-clients prevents it"
-        ));
-    }
     Ok(Config {
         address,
         name: args.export.clone(),
@@ -163,17 +167,9 @@ fn config(args: &BlkArgs) -> Result<Config> {
         is_read_only: args.read_only,
         tls_mode,
         tls,
+        is_insecure: args.insecure,
+        mode: args.mode,
     })
-}
-
-/// Whether others than this host's users come there.
-fn is_open_to_all(address: &Address) -> bool {
-    match address {
-        Address::Unix(_) => false,
-        Address::Tcp(name) => name
-            .to_socket_addrs()
-            .is_ok_and(|mut addresses| addresses.any(|address| !address.ip().is_loopback())),
-    }
 }
 
 fn announce(address: &Address, args: &BlkArgs, borrowed: &Borrowed) -> Result<()> {

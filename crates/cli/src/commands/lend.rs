@@ -1,6 +1,5 @@
 //! `rackmem lend`.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -8,8 +7,9 @@ use rackmem::rack::Rack;
 use rackmem_borrow::Address;
 use rackmem_borrow::agent::{Agent, Config, Event, Lend, MonitorAt};
 use rackmem_borrow::lease::messages::Party;
-use rackmem_borrow::net::secret::Secret;
+use tracing::level_filters::LevelFilter;
 
+use super::access::{AccessArgs, log, parse_name};
 use crate::args::parse_mode;
 use crate::console;
 use crate::failure::Result;
@@ -31,10 +31,11 @@ with --monitor; each lender says with --listen where it is reached.
 The first Ctrl-C or SIGTERM ends lending in good order: no new leases, borrowers are told, and have \
 the grace time to go; a second one ends it at once. Memory of a lender that is gone is gone.
 
-Who may borrow: on this host those to whom the permissions of the socket (--mode) allow it; over \
-the network those who know the secret (--secret). Without a secret only this host's loopback \
-addresses are listened at, unless --insecure is said. The secret proves who one is; the data and \
-the requests themselves are not encrypted: use it in a network that you trust, or through a tunnel.";
+Who may borrow: on this host the same user and root, and others to whom the permissions of the socket \
+(--mode) allow it; over the network, loopback included, those who know the secret (--secret). Without \
+a secret no port is listened at, unless --insecure is said. The secret proves who one is; the data and \
+the requests themselves are not encrypted: use it in a network that you trust, or through a tunnel. \
+`(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes a secret; nobody else may read its file.";
 
 /// Examples of `rackmem help lend`.
 pub const EXAMPLES: &str = "Examples:\n  \
@@ -49,17 +50,14 @@ pub struct NetworkArgs {
     /// Listen there over the network
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
-    /// Listen for other hosts without a secret
-    #[arg(long)]
-    pub insecure: bool,
+    /// Who may come there
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Permissions of the sockets on this host, in octal: write means borrow
     #[arg(long, default_value = "0600", value_parser = parse_mode)]
     pub mode: u32,
     /// Name to go by [default: host and process]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_name)]
     pub name: Option<String>,
 }
 
@@ -99,19 +97,10 @@ impl NetworkArgs {
         Ok(Config {
             name: self.name.clone(),
             listen: self.listen.clone(),
-            mode: self.mode,
-            secret: secret(self.secret.as_deref())?,
-            is_insecure: self.insecure,
+            access: self.access.access(self.mode)?,
             ..config
         })
     }
-}
-
-/// The secret of this file, or of the one that the environment names.
-pub(super) fn secret(file: Option<&Path>) -> Result<Option<Secret>> {
-    let from = std::env::var_os("RACKMEM_SECRET").filter(|path| !path.is_empty());
-    let file = file.map(Path::to_owned).or_else(|| from.map(PathBuf::from));
-    Ok(file.map(|path| Secret::read(&path)).transpose()?)
 }
 
 /// Lends until it is asked to end.
@@ -138,6 +127,7 @@ pub fn run(rack: Option<&str>, args: &LendArgs) -> Result<()> {
 
 /// Runs an agent in the foreground.
 pub(super) fn serve(config: Config, what: &str) -> Result<()> {
+    log(LevelFilter::WARN);
     let interrupt = Interrupt::catch()?;
     let grace = config.grace;
     let agent = Agent::start(config, |event| say(&tell(&event)))?;

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod access;
 pub mod bench;
 pub mod blk;
 pub mod borrow;

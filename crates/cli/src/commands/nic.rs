@@ -1,14 +1,18 @@
 //! `rackmem nic`: network interfaces lent and borrowed.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use rackmem_borrow::net::access::DEFAULT_MODE;
 use rackmem_borrow::nic::{
     AttachOptions, Borrower, Carrier, DEFAULT_PORT, DEFAULT_SPIN_US, Event, LendOptions, Lender,
     Mode,
 };
+use tracing::level_filters::LevelFilter;
 
+use super::access::{AccessArgs, log, secret};
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -26,15 +30,22 @@ left on either host.";
 /// What stands below it.
 pub const EXAMPLES: &str = "\
 Examples:
-  rackmem nic lend eth1                                on the host that has it
-  rackmem nic attach lent0 --from lender --ip 10.0.0.7/24     on the host that wants it
-  rackmem nic attach lent0 --from lender:7471 --mode tap --link udp
+  rackmem nic lend eth1 --listen 10.1.0.2 --secret FILE       on the host that has it
+  rackmem nic attach lent0 --from 10.1.0.2 --ip 10.0.0.7/24 --secret FILE     on the other one
+  rackmem nic attach lent0 --from lender:7471 --secret FILE --mode tap --link udp
 
 Who may: lending needs CAP_NET_ADMIN and CAP_NET_RAW, CAP_BPF as well for --mode kernel; borrowing
 needs CAP_NET_ADMIN, and /dev/net/tun for --mode tap. Root has them all.
 
-There is no encryption, and whoever reaches the lender's port may borrow: listen on a network of the
-rack's own (--listen).";
+Who may borrow: who knows the lender's secret (--secret), loopback included, unless it says --insecure.
+Both ends prove it before anything is said of the interface. What follows is not encrypted:
+
+  --link udp     each datagram has a tag that only the peer can make: forged ones are dropped
+  --link tcp     whoever can change what the network carries can change packets and take the NIC
+  --mode kernel  VXLAN knows no proof: whoever reaches the host and knows or guesses the tunnel's random
+                 number of 24 bits, or sees it on the network, can send packets into it, from any address
+
+Use a network of the rack's own (--listen), or one that nobody else can send to.";
 
 /// What `rackmem nic lend --help` says.
 pub const LEND_ABOUT: &str = "\
@@ -44,9 +55,8 @@ whatever happens: free, lent to whom, returned, who was refused.";
 /// What stands below it.
 pub const LEND_EXAMPLES: &str = "\
 Examples:
-  rackmem nic lend eth1
-  rackmem nic lend eth1 --listen 10.1.0.2      only on the network of the rack
-  rackmem nic lend eth1 --listen [::]:9000 --json
+  rackmem nic lend eth1 --listen 10.1.0.2 --secret ~/.rackmem-secret
+  rackmem nic lend eth1 --listen [::]:9000 --secret ~/.rackmem-secret --json
 
 Exit status: 0 after Ctrl-C or SIGTERM, 1 if the NIC cannot be lent or is gone.";
 
@@ -66,7 +76,7 @@ changed settings (3). A changed MTU or address of NAME is written to the NIC's r
 /// What stands below it.
 pub const ATTACH_EXAMPLES: &str = "\
 Examples:
-  rackmem nic attach lent0 --from 10.1.0.2 --ip 10.0.0.7/24
+  rackmem nic attach lent0 --from 10.1.0.2 --ip 10.0.0.7/24 --secret ~/.rackmem-secret
   rackmem nic attach lent0 --from lender --mode tap --spin 0    never polls, for busy hosts
   rackmem nic attach lent0 --from lender --json                 a JSON line for each event
 
@@ -98,8 +108,11 @@ pub struct LendArgs {
     /// The interface to lend
     pub interface: String,
     /// Where borrowers come to: an address, with or without a port
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", value_parser = parse_address)]
     pub listen: SocketAddr,
+    /// Who may come there
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// How long to poll for packets after one came, before sleeping
     #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
     pub spin: u64,
@@ -134,6 +147,9 @@ pub struct AttachArgs {
     /// The lender: a host or an address, with or without a port
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub from: SocketAddr,
+    /// File with the lender's secret [default: $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// Address of the interface, with the length of its network's prefix; may be repeated
     #[arg(long, value_name = "IP/LENGTH", value_parser = parse_network)]
     pub ip: Vec<(IpAddr, u8)>,
@@ -195,9 +211,11 @@ pub fn run(args: &NicArgs) -> Result<()> {
 
 fn lend(args: &LendArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
+    log(LevelFilter::WARN);
     let mut lender = Lender::open(LendOptions {
         interface: args.interface.clone(),
         listen: args.listen,
+        access: args.access.access(DEFAULT_MODE)?,
         spin: Duration::from_micros(args.spin),
     })?;
     let mut reporter = Reporter::new(args.json);
@@ -211,6 +229,7 @@ fn attach(args: &AttachArgs) -> Result<()> {
     let options = AttachOptions {
         name: args.name.clone(),
         from: args.from,
+        secret: secret(args.secret.as_deref())?,
         node: args.node,
         mode: args.mode.map(|mode| match mode {
             ModeArg::Kernel => Mode::Kernel,
@@ -289,7 +308,7 @@ fn sentence(event: &Event) -> Option<String> {
 
 fn way(mode: Mode) -> &'static str {
     match mode {
-        Mode::Kernel => "the kernel's tunnel",
+        Mode::Kernel => "the kernel's tunnel, into which whoever knows its number can send",
         Mode::Tap => "both processes",
     }
 }

@@ -7,7 +7,10 @@ use clap::{Args, Subcommand, value_parser};
 use rackmem_borrow::qpair::Access;
 use rackmem_borrow::qpair::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOCKETS, Summary};
 use rackmem_borrow::{Address, Error};
+use tracing::level_filters::LevelFilter;
 
+use super::access::{AccessArgs, log, secret};
+use crate::args::parse_mode;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -34,21 +37,21 @@ pub const EXAMPLES: &str = "\
 Examples:
   redis-server --port 6379 &
   rackmem sockets listen /tmp/redis.qp --to 127.0.0.1:6379
-  rackmem sockets connect /tmp/redis.qp --listen 127.0.0.1:6380
-  redis-cli -p 6380 ping
+  rackmem sockets connect /tmp/redis.qp --listen /tmp/redis.sock
+  redis-cli -s /tmp/redis.sock ping
 
   node1$ rackmem sockets listen node1:7700 --to 127.0.0.1:6379 --secret ~/.rackmem-secret
-  node2$ rackmem sockets connect node1:7700 --listen 127.0.0.1:6380 --secret ~/.rackmem-secret
+  node2$ rackmem sockets connect node1:7700 --listen ./redis.sock --secret ~/.rackmem-secret
 
-Who may write to the file at a path may connect there: its owner. Over a network it is who knows
-the secret. It proves who one is; data are not encrypted.";
+Who may write to the file at a path may connect there: its owner and root, and others if --mode says
+so. At a port, loopback included, it is who knows the secret. It proves who one is; data are not
+encrypted.";
 
 /// What `rackmem sockets listen --help` says.
 pub const LISTEN_ABOUT: &str = "\
 Waits at MEET for `rackmem sockets connect`, any number of times, and connects every queue pair that
 comes to a server, until Ctrl-C. The server need not be there yet: whoever comes too early is turned
-away. Without a secret only this host's loopback addresses are listened at, unless --insecure is
-said.";
+away. Without a secret no port is listened at, unless --insecure is said.";
 
 /// What stands below it.
 pub const LISTEN_EXAMPLES: &str = "\
@@ -62,14 +65,17 @@ Exit status: 0 after Ctrl-C or SIGTERM, 1 if MEET cannot be listened at.";
 /// What `rackmem sockets connect --help` says.
 pub const CONNECT_ABOUT: &str = "\
 Listens like a server and carries what connects there to the `rackmem sockets listen` at MEET, until
-Ctrl-C. If that one ends, all connections do; those that come later find the next one at MEET.";
+Ctrl-C. If that one ends, all connections do; those that come later find the next one at MEET.
+
+Programs that know nothing of rackmem cannot prove who they are: at a port, whoever reaches it, as all
+users of this host do, gets to the server. So a port needs --insecure; a path has permissions.";
 
 /// What stands below it.
 pub const CONNECT_EXAMPLES: &str = "\
 Examples:
-  rackmem sockets connect /tmp/redis.qp --listen 127.0.0.1:6380
+  rackmem sockets connect /tmp/redis.qp --listen 127.0.0.1:6380 --insecure
   rackmem sockets connect ./db.qp --listen ./.s.PGSQL.5432
-  rackmem sockets connect node1:7700 --listen 127.0.0.1:6380 --secret ~/.rackmem-secret
+  rackmem sockets connect node1:7700 --listen ./redis.sock --secret ~/.rackmem-secret
 
 Exit status: 0 after Ctrl-C or SIGTERM; 1 if nobody listens at MEET, it wants another secret, or the
 address is taken.";
@@ -106,12 +112,12 @@ pub struct ListenArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SOCKETS,
         value_parser = value_parser!(u32).range(1..=i64::from(MAX_SOCKETS)))]
     pub sockets: u32,
-    /// File with the secret that both hosts have [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
-    /// Listen for other hosts without a secret
-    #[arg(long)]
-    pub insecure: bool,
+    /// Who may come there
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Permissions of the socket at a path, in octal: write means connect
+    #[arg(long, default_value = "0600", value_parser = parse_mode)]
+    pub mode: u32,
 }
 
 /// Arguments of `rackmem sockets connect`.
@@ -130,6 +136,12 @@ pub struct ConnectArgs {
     /// File with the secret that both hosts have [default: $RACKMEM_SECRET, else none]
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
+    /// Listen at a port: whoever reaches it may connect, other users of this host, too
+    #[arg(long)]
+    pub insecure: bool,
+    /// Permissions of the socket at a path, in octal: write means connect
+    #[arg(long, default_value = "0600", value_parser = parse_mode)]
+    pub mode: u32,
 }
 
 /// Carries connections until it is asked to end.
@@ -137,7 +149,7 @@ pub struct ConnectArgs {
 /// # Errors
 /// Nobody listens, an address is taken, or limits do not permit as many connections.
 pub fn run(args: &SocketsArgs) -> Result<()> {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
+    log(LevelFilter::INFO);
     let interrupt = Interrupt::catch()?;
     let summary = match &args.command {
         SocketsCommand::Listen(args) => listen(args, &interrupt)?,
@@ -147,16 +159,16 @@ pub fn run(args: &SocketsArgs) -> Result<()> {
 }
 
 fn listen(args: &ListenArgs, interrupt: &Interrupt) -> Result<Summary> {
-    let secret = super::lend::secret(args.secret.as_deref())?;
-    let access = Access { secret, is_insecure: args.insecure };
+    let access = args.access.access(args.mode)?;
     let acceptor = Acceptor::open(&args.meet, access, args.to.clone(), args.sockets)?;
     console::print(&format!("queue pairs at {} reach {}\n", acceptor.address(), args.to))?;
     Ok(acceptor.run(interrupt.as_fd())?)
 }
 
 fn connect(args: &ConnectArgs, interrupt: &Interrupt) -> Result<Summary> {
-    let secret = super::lend::secret(args.secret.as_deref())?;
-    let connector = Connector::open(&args.meet, secret, &args.listen, args.sockets)
+    let secret = secret(args.secret.as_deref())?;
+    let access = Access { secret, is_insecure: args.insecure, mode: args.mode };
+    let connector = Connector::open(&args.meet, access, &args.listen, args.sockets)
         .map_err(|error| explain(error, &args.meet))?;
     let address = connector.address();
     console::print(&format!("sockets at {address} get queue pairs to {}\n", args.meet))?;

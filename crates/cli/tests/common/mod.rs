@@ -52,6 +52,16 @@ impl Host {
         command.env("RACKMEM_DIR", self.racks());
     }
 
+    /// A file with a secret that only its user reads.
+    pub fn secret(&self, name: &str, text: &str) -> String {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = self.racks().join(name);
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.create_new(true).write(true).mode(0o600).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     /// Runs the command to its end.
     pub fn run(&self, args: &[&str]) -> Done {
         Done::from(self.command(args).output().unwrap())

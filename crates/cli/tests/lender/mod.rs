@@ -20,7 +20,12 @@ impl Lender {
 
     /// One that is reached over the network, too.
     pub fn start_on_network(host: &Host, size: &str) -> Lender {
-        Lender::start_with(host, &[size, "--listen", "127.0.0.1:0"])
+        Lender::start_with(host, &[size, "--listen", "127.0.0.1:0", "--insecure"])
+    }
+
+    /// One that is reached by those who know the secret, too.
+    pub fn start_guarded(host: &Host, size: &str, secret: &str) -> Lender {
+        Lender::start_with(host, &[size, "--listen", "127.0.0.1:0", "--secret", secret])
     }
 
     fn start_with(host: &Host, args: &[&str]) -> Lender {

@@ -2,11 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rackmem_borrow::Address;
+use rackmem_borrow::net::link::Link;
+use rackmem_borrow::net::secret::Secret;
+use rackmem_borrow::net::stranger::{MAX_STRANGERS, Strangers};
 use rackmem_borrow::nic::message::{Message, Mode, Setup, VERSION};
 
-use crate::rack::{LENDER, Rack};
+use crate::rack::{LENDER, PATIENCE, Rack, SECRET};
 
 /// A message as it travels over TCP.
 pub fn framed(message: &Message) -> Vec<u8> {
@@ -21,6 +26,15 @@ pub fn read_message(stream: &mut TcpStream) -> std::io::Result<Message> {
     let mut bytes = vec![0; u16::from_le_bytes(length).into()];
     stream.read_exact(&mut bytes)?;
     Message::decode(&bytes).map_err(std::io::Error::other)
+}
+
+/// A connection that has proved to the lender that it knows the secret. Runs in R.
+fn proven() -> TcpStream {
+    let (lender, secret) = (Address::Tcp(format!("{LENDER}:7471")), Secret::new(SECRET.as_bytes()));
+    let link = Link::connect(&lender, Some(&secret), PATIENCE).unwrap();
+    let stream = TcpStream::from(link.into_fd());
+    stream.set_nonblocking(false).unwrap();
+    stream
 }
 
 fn hello() -> Vec<u8> {
@@ -49,10 +63,12 @@ fn lenders_survive_whoever_asks() {
     ];
     for attack in attacks {
         let attacking = rack.within("R", move || {
-            let mut stream = TcpStream::connect((LENDER, 7471)).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-            let _ = stream.write_all(&attack);
-            let _ = stream.read(&mut [0; 256]);
+            let stranger = TcpStream::connect((LENDER, 7471)).unwrap();
+            for mut stream in [stranger, proven()] {
+                stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+                let _ = stream.write_all(&attack);
+                let _ = stream.read(&mut [0; 256]);
+            }
         });
         attacking.join().unwrap();
     }
@@ -112,7 +128,7 @@ fn a_borrower_that_goes_before_its_packets_come_leaves_the_nic_to_the_next() {
 
 /// Takes the first steps of a borrower, up to its choice; what its packets have to show. Runs in R.
 fn choose_tap() -> (TcpStream, u64) {
-    let mut messages = TcpStream::connect((LENDER, 7471)).unwrap();
+    let mut messages = proven();
     messages.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     messages.write_all(&hello()).unwrap();
     let token = loop {
@@ -130,7 +146,7 @@ fn choose_tap() -> (TcpStream, u64) {
 /// Takes the steps of a borrower; runs in R.
 pub fn become_borrower() -> (TcpStream, TcpStream) {
     let (mut messages, token) = choose_tap();
-    let mut packets = TcpStream::connect((LENDER, 7471)).unwrap();
+    let mut packets = proven();
     packets.write_all(&framed(&Message::Setup(Setup::Data { token }))).unwrap();
     while !matches!(read_message(&mut messages).unwrap(), Message::Setup(Setup::Ready { .. })) {}
     (messages, packets)
@@ -158,13 +174,22 @@ fn borrowers_survive_whoever_answers() {
         offer("x"),
         [offer("x"), vec![0xee; 64]].concat(),
     ];
-    for answer in answers {
+    for (answer, proves) in answers.iter().flat_map(|answer| [(answer, false), (answer, true)]) {
+        let answer = answer.clone();
         let (send, ready) = std::sync::mpsc::channel();
         let serving = rack.within("D", move || {
             // Each at a port of its own: who is just being started elsewhere may still have the last one.
             let listener = TcpListener::bind((LENDER, 0)).unwrap();
             send.send(listener.local_addr().unwrap()).unwrap();
             let (mut stream, _) = listener.accept().unwrap();
+            if proves {
+                let stranger = Strangers::default().admit(stream.as_fd()).unwrap();
+                stream.set_nonblocking(true).unwrap();
+                let secret = Secret::new(SECRET.as_bytes());
+                let link = Link::welcome(stream.into(), "R", Some(&secret), &stranger).unwrap();
+                stream = link.into_fd().into();
+                stream.set_nonblocking(false).unwrap();
+            }
             stream.set_read_timeout(Some(Duration::from_secs(4))).unwrap();
             let _ = stream.write_all(&answer);
             // Until the borrower has had enough.
@@ -178,4 +203,82 @@ fn borrowers_survive_whoever_answers() {
         serving.join().unwrap();
         assert!(rack.link("R", "lent0").is_none());
     }
+}
+
+/// Neither learns anything of the interface, over TCP as over UDP.
+#[test]
+fn who_does_not_know_the_secret_gets_no_nic() {
+    let Some(rack) = Rack::new() else { return };
+    let bare = |command: &mut std::process::Command| {
+        command.env_remove("RACKMEM_SECRET");
+    };
+    let (status, complaint) = rack.nic_as("D", &format!("lend nic0 --listen {LENDER}"), bare).end();
+    assert_eq!(status, Some(1));
+    assert!(complaint.contains("--secret FILE") && complaint.contains("--insecure"), "{complaint}");
+    let lender = rack.lend();
+    let wrong = rack.write_secret("wrong", "somebody guesses this");
+    for link in ["tcp", "udp"] {
+        let attach = format!("attach lent0 --from {LENDER} --mode tap --link {link}");
+        let (status, complaint) = rack.nic_as("R", &attach, bare).end();
+        assert_eq!(status, Some(1));
+        assert!(complaint.contains("--secret FILE"), "{complaint}");
+        let (status, complaint) =
+            rack.nic("R", &format!("{attach} --secret {}", wrong.display())).end();
+        assert_eq!(status, Some(1));
+        assert!(complaint.contains("another secret"), "{complaint}");
+    }
+    let says = rack.within("R", || {
+        let mut stream = TcpStream::connect((LENDER, 7471)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&hello()).unwrap();
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let says = says.join().unwrap();
+    assert!(!says.contains("nic0") && !says.contains("offer"), "{says}");
+    rack.attach("--mode tap").stop();
+    lender.stop();
+}
+
+/// Those who say nothing, or half a frame, before and while the NIC is lent.
+#[test]
+fn silent_strangers_keep_nobody_from_the_nic() {
+    let Some(rack) = Rack::new() else { return };
+    let lender = rack.lend();
+    let crowd = || {
+        let come = |_| {
+            let mut stream = TcpStream::connect((LENDER, 7471)).unwrap();
+            let _ = stream.write_all(&[100, 0, 0, 0, b'{']);
+            stream
+        };
+        (0..2 * MAX_STRANGERS).map(come).collect::<Vec<_>>()
+    };
+    let before = rack.within("R", crowd).join().unwrap();
+    let borrower = rack.attach("--mode tap");
+    let meanwhile = rack.within("R", crowd).join().unwrap();
+    borrower.stop();
+    lender.line("back from");
+    rack.attach("--mode tap --link udp").stop();
+    lender.stop();
+    drop((before, meanwhile));
+}
+
+#[test]
+fn a_lender_that_asks_for_no_secret_says_so() {
+    let Some(rack) = Rack::new() else { return };
+    let bare = |command: &mut std::process::Command| {
+        command.env_remove("RACKMEM_SECRET");
+    };
+    let arguments = format!("lend nic0 --listen {LENDER} --insecure");
+    let lender = rack.nic_as("D", &arguments, bare);
+    lender.line("nic0 is free");
+    let arguments = format!("attach lent0 --from {LENDER} --mode tap");
+    let borrower = rack.nic_as("R", &arguments, bare);
+    borrower.line("lent0 is nic0");
+    borrower.stop();
+    lender.signal("INT");
+    let (status, said) = lender.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("--insecure: whoever reaches") && said.contains("borrow nic0"), "{said}");
 }

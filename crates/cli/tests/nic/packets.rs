@@ -185,7 +185,7 @@ fn through_processes_over_the_link() {
 #[test]
 fn through_processes_that_never_poll() {
     let Some(rack) = Rack::new() else { return };
-    let lender = rack.nic("D", "lend nic0 --spin 0");
+    let lender = rack.nic("D", &format!("lend nic0 --listen {} --spin 0", crate::rack::LENDER));
     lender.line("nic0 is free");
     let borrower = rack.attach("--mode tap --spin 0");
     transfer(&rack);

@@ -3,12 +3,16 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 pub use crate::common::until;
 
@@ -19,9 +23,13 @@ pub const LENDER: &str = "10.77.0.2";
 pub const BORROWED: &str = "10.88.0.1";
 pub const PEER: &str = "10.88.0.9";
 
+/// What all hosts know.
+pub const SECRET: &str = "nobody guesses this";
+
 /// R (10.77.0.1) - fabric - (10.77.0.2) D, whose nic0 leads to E (10.88.0.9).
 pub struct Rack {
     prefix: String,
+    dir: TempDir,
 }
 
 impl Rack {
@@ -29,7 +37,9 @@ impl Rack {
     pub fn new() -> Option<Rack> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let rack = Rack { prefix: format!("rk{}x{number}", std::process::id()) };
+        let prefix = format!("rk{}x{number}", std::process::id());
+        let rack = Rack { prefix, dir: TempDir::new().unwrap() };
+        rack.write_secret("secret", SECRET);
         let made = Command::new("ip").args(["netns", "add", &rack.name("R")]).output();
         if !made.is_ok_and(|made| made.status.success()) {
             eprintln!("skipped: `ip netns add` does not work here (root and iproute2 are needed)");
@@ -45,6 +55,14 @@ impl Rack {
         rack.ip("D", &format!("addr add {LENDER}/24 dev fab"));
         rack.ip("E", &format!("addr add {PEER}/24 dev e0"));
         Some(rack)
+    }
+
+    /// A file with a secret that only its user reads.
+    pub fn write_secret(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
     }
 
     fn name(&self, host: &str) -> String {
@@ -95,7 +113,7 @@ impl Rack {
         File::open(format!("/run/netns/{}", self.name(host))).unwrap()
     }
 
-    /// `rackmem nic` in a host.
+    /// `rackmem nic` in a host, with the secret of all hosts.
     pub fn nic(&self, host: &str, arguments: &str) -> Nic {
         self.nic_as(host, arguments, |_| {})
     }
@@ -105,6 +123,7 @@ impl Rack {
         let space = self.space(host);
         let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
         command.arg("nic").args(arguments.split_whitespace());
+        command.env("RACKMEM_SECRET", self.dir.path().join("secret"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: one system call.
         unsafe { command.pre_exec(move || join_space(&space)) };
@@ -120,7 +139,7 @@ impl Rack {
 
     /// D lends nic0.
     pub fn lend(&self) -> Nic {
-        let lender = self.nic("D", "lend nic0");
+        let lender = self.nic("D", &format!("lend nic0 --listen {LENDER}"));
         lender.line("nic0 is free");
         lender
     }

@@ -13,7 +13,7 @@ fn what_is_wrong_is_said() {
     let qp = path(&host);
     let qp = qp.to_str().unwrap();
     fn connecting<'a>(qp: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-        [&["sockets", "connect", qp], more].concat()
+        [&["sockets", "connect", qp, "--insecure"], more].concat()
     }
     let nobody = host.fails(1, &connecting(qp, &["--listen", "127.0.0.1:0"]));
     assert!(nobody.contains("start `rackmem sockets listen` there first"), "{nobody}");
@@ -37,15 +37,24 @@ fn what_is_wrong_is_said() {
     assert!(neither.contains("expected HOST:PORT, or a path with a '/' in it"), "{neither}");
     let file = host.racks().join("file");
     std::fs::write(&file, "mine").unwrap();
-    host.fails(1, &["sockets", "listen", file.to_str().unwrap(), "--to", "127.0.0.1:1"]);
+    let file_path = file.to_str().unwrap();
+    let refused = [
+        host.fails(1, &["sockets", "listen", file_path, "--to", "127.0.0.1:1"]),
+        host.fails(1, &["sockets", "connect", qp, "--listen", file_path]),
+    ];
+    for refused in refused {
+        assert!(refused.contains("is no socket: remove it, or choose another path"), "{refused}");
+    }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    let port = host.fails(1, &["sockets", "connect", qp, "--listen", "127.0.0.1:0"]);
+    assert!(port.contains("listen at a path") && port.contains("--insecure"), "{port}");
 }
 
 #[test]
 fn what_is_wrong_over_a_network_is_said() {
     let host = Host::new();
     let connecting = |meet: &str, more: &[&str]| {
-        let args = ["sockets", "connect", meet, "--listen", "127.0.0.1:0"];
+        let args = ["sockets", "connect", meet, "--listen", "127.0.0.1:0", "--insecure"];
         host.fails(1, &[&args, more].concat())
     };
     let nobody = connecting("127.0.0.1:1", &[]);
@@ -64,17 +73,15 @@ fn what_is_wrong_over_a_network_is_said() {
     let silent = connecting(&mute, &[]);
     assert!(silent.contains("does not answer") && silent.contains("sockets listen"), "{silent}");
 
-    let secrets = ["one", "two"].map(|name| {
-        let file = host.racks().join(name);
-        std::fs::write(&file, format!("the secret of {name} and nobody else")).unwrap();
-        file.to_str().unwrap().to_owned()
-    });
+    let secrets = ["one", "two"]
+        .map(|name| host.secret(name, &format!("the secret of {name} and nobody else")));
     let listen = |meet: &str, more: &[&str]| {
         [&["sockets", "listen", meet, "--to", "127.0.0.1:1"], more].concat().join("\n")
     };
-    let open = listen("0.0.0.0:0", &[]);
-    let refused = host.fails(1, &open.lines().collect::<Vec<_>>());
-    assert!(refused.contains("--secret FILE, or say --insecure"), "{refused}");
+    for open in ["0.0.0.0:0", "127.0.0.1:0"] {
+        let refused = host.fails(1, &listen(open, &[]).lines().collect::<Vec<_>>());
+        assert!(refused.contains("--secret FILE, or say --insecure"), "{refused}");
+    }
     let guarded = listen("127.0.0.1:0", &["--secret", &secrets[0]]);
     let guarded = Service::start(&host, &guarded.lines().collect::<Vec<_>>());
     let meet = guarded.said.split(' ').nth(3).unwrap();

@@ -1,7 +1,6 @@
 //! The side that connects to the program that serves.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::crew::{Crew, Seat, Summary};
@@ -10,8 +9,9 @@ use super::socket::Socket;
 use super::{GRACE, MAX_LINKS, PATIENCE, RETRY, check, wait};
 use crate::address::Address;
 use crate::error::{Error, Result};
+use crate::net::access::Access;
 use crate::qpair::link::Link;
-use crate::qpair::listener::{Access, Caller, Listener};
+use crate::qpair::listener::{Caller, Listener};
 use crate::qpair::pair::QPair;
 
 /// Takes queue pairs, and carries each to a connection of its own to a server.
@@ -26,8 +26,6 @@ struct Shared {
     server: Address,
     crew: Arc<Crew>,
     links: Mutex<Vec<Weak<Link>>>,
-    /// Processes that have not said yet what they want.
-    callers: AtomicUsize,
 }
 
 impl Acceptor {
@@ -47,7 +45,7 @@ impl Acceptor {
         let crew = Crew::new(sockets);
         Ok(Acceptor {
             listener,
-            shared: Arc::new(Shared { server, crew, links: Mutex::default(), callers: 0.into() }),
+            shared: Arc::new(Shared { server, crew, links: Mutex::default() }),
         })
     }
 
@@ -88,38 +86,37 @@ impl Shared {
         links.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Starts a thread for a process that has connected.
+    /// Starts a thread for a process that has connected. Only those that have a link count against [`MAX_LINKS`].
     fn start(self: &Arc<Shared>, caller: Caller) {
-        if self.links().len() + self.callers.load(Ordering::Relaxed) >= MAX_LINKS {
-            tracing::warn!("a process was turned away: {MAX_LINKS} are linked already");
-            return;
-        }
-        self.callers.fetch_add(1, Ordering::Relaxed);
         let shared = self.clone();
         let serve = move || {
-            let link = caller.link();
-            shared.callers.fetch_sub(1, Ordering::Relaxed);
-            if let Err(error) = link.map(|link| shared.serve(&link)) {
+            if let Err(error) = caller.link().and_then(|link| shared.serve(&link)) {
                 tracing::warn!("a process was turned away: {error}");
             }
         };
         let thread = std::thread::Builder::new().name("rackmem-accept".to_owned()).spawn(serve);
         if let Err(error) = thread {
-            self.callers.fetch_sub(1, Ordering::Relaxed);
             tracing::warn!("a process was turned away: no thread for it: {error}");
         }
     }
 
     /// Takes the connections of one process until it is gone.
-    fn serve(self: &Arc<Shared>, link: &Arc<Link>) {
+    fn serve(self: &Arc<Shared>, link: &Arc<Link>) -> Result<()> {
         let mut links = self.links.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        if links.len() >= MAX_LINKS {
+            return Err(Error::Refused(format!("{MAX_LINKS} are linked already")));
+        }
         links.push(Arc::downgrade(link));
         drop(links);
         tracing::info!("{} is linked", link.name());
         loop {
             let pair = match link.accept() {
                 Ok(pair) => pair,
-                Err(error) => return tracing::info!("{error}"),
+                Err(error) => {
+                    tracing::info!("{error}");
+                    return Ok(());
+                }
             };
             let who = format!("connection {}", pair.number());
             let server = self.server.clone();

@@ -11,6 +11,7 @@ use super::socket::Socket;
 use super::{GRACE, PATIENCE, RETRY, check, terms, wait};
 use crate::address::Address;
 use crate::error::{Error, Result};
+use crate::net::access::{Access, check_exposure};
 use crate::net::listener::Listener;
 use crate::net::secret::Secret;
 use crate::qpair::link::Link;
@@ -29,21 +30,28 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Links to the acceptor, then listens at `address` (port 0: any that is free) for up to
-    /// `sockets` connections at a time. More wait until others have ended.
+    /// Links to the acceptor, by the secret of `access`, then listens at `address` (port 0: any that is free) for
+    /// up to `sockets` connections at a time. More wait until others have ended. Programs that connect to a port
+    /// cannot prove anything, so `access` has to permit whoever comes there.
     ///
     /// # Errors
-    /// There is no acceptor, it wants another secret, something else listens there, or limits do not permit as
-    /// many.
+    /// There is no acceptor, it wants another secret, whoever reaches the port could come, something else listens
+    /// there, or limits do not permit as many.
     pub fn open(
         acceptor: &Address,
-        secret: Option<Secret>,
+        access: Access,
         address: &Address,
         sockets: u32,
     ) -> Result<Connector> {
         check(sockets)?;
+        if let Address::Tcp(name) = address {
+            let could = format!("use what {acceptor} reaches");
+            let remedy = "listen at a path, which has permissions";
+            check_exposure(name, false, access.is_insecure, &could, remedy)?;
+        }
+        let Access { secret, mode, .. } = access;
         let link = Link::connect(acceptor, secret.as_ref(), terms(sockets))?;
-        let (listener, address) = Listener::bind(address)?;
+        let (listener, address) = Listener::bind(address, mode)?;
         let (acceptor, crew) = (acceptor.clone(), Crew::new(sockets));
         Ok(Connector { listener, address, acceptor, secret, sockets, link, crew })
     }
@@ -75,7 +83,7 @@ impl Connector {
                 Ok((fd, who)) => self.take(fd, &who),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    tracing::warn!("a connection could not be accepted: {error}");
+                    tracing::warn!("a connection was not accepted: {error}");
                     // Descriptors or memory are short: come back when others may have gone.
                     std::thread::sleep(RETRY);
                 }

@@ -9,7 +9,9 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::SILENCE;
 use crate::net::link::Link as Way;
+use crate::net::names;
 use crate::net::secret::Secret;
+use crate::net::stranger::Stranger;
 use crate::qpair::window::Terms;
 
 /// Tells versions of the frames apart.
@@ -28,7 +30,7 @@ enum Reply {
     /// On these terms: frames follow.
     Agreed,
     /// No, and why.
-    Refused(String),
+    Refused(#[serde(deserialize_with = "names::take_sentence")] String),
 }
 
 /// Connects to the process that listens there.
@@ -61,15 +63,16 @@ pub(in crate::qpair) fn accept(
     fd: OwnedFd,
     who: &str,
     secret: Option<&Secret>,
+    stranger: &Stranger,
 ) -> Result<(Wire, Terms)> {
-    let mut way = Way::welcome(fd, who, secret, SILENCE).map_err(|error| lost(who, error))?;
-    let request = way.receive(SILENCE).inspect_err(|error| {
+    let mut way = Way::welcome(fd, who, secret, stranger).map_err(Error::of_peer)?;
+    let request = way.receive_by(stranger.deadline()).inspect_err(|error| {
         if matches!(error, Error::Protocol(_)) {
             let _ =
                 way.send(&Reply::Refused("there are queue pairs here, and nothing else".into()));
         }
     });
-    let Request::QueuePairs { version, terms } = request.map_err(|error| lost(who, error))?;
+    let Request::QueuePairs { version, terms } = request.map_err(Error::of_peer)?;
     let judgement = match version {
         VERSION => terms.check(),
         _ => Err(Error::Protocol(format!(
@@ -81,7 +84,7 @@ pub(in crate::qpair) fn accept(
         Ok(()) => Reply::Agreed,
         Err(error) => Reply::Refused(error.to_string()),
     };
-    way.send(&reply).map_err(|error| lost(who, error))?;
+    way.send(&reply).map_err(Error::of_peer)?;
     judgement?;
     Ok((start(way)?, terms))
 }
@@ -91,17 +94,9 @@ fn start(way: Way) -> Result<Wire> {
     Wire::new(socket, &before)
 }
 
-/// No memory is lost with this peer.
-fn lost(who: &str, error: Error) -> Error {
-    match error {
-        Error::Lost { reason, .. } => Error::PeerLost { peer: who.to_owned(), reason },
-        error => error,
-    }
-}
-
 /// Says what to do about one that is not there, or is somebody else.
 fn explain(address: &Address, error: Error) -> Error {
-    match lost(&address.to_string(), error) {
+    match error.of_peer() {
         Error::PeerLost { peer, reason } => Error::Protocol(format!(
             "{peer} gives no queue pairs: {reason}; name the address at which \
              `rackmem sockets listen`, or another listener for queue pairs, waits"
@@ -124,7 +119,7 @@ mod tests {
     /// Says this to a listener for queue pairs: what that says, and what it finds.
     fn answer(message: &serde_json::Value) -> (String, String) {
         let anywhere = Address::Tcp("127.0.0.1:0".to_owned());
-        let listener = Listener::bind(&anywhere, Access::default()).unwrap();
+        let listener = Listener::bind(&anywhere, Access::insecure()).unwrap();
         let address = listener.address().clone();
         let finds = std::thread::spawn(move || listener.accept().unwrap_err().to_string());
         let mut way = Way::connect(&address, None, SILENCE).unwrap();

@@ -142,7 +142,7 @@ fn victim() -> (Arc<Link>, Wire) {
 
 fn linked(terms: Terms) -> (Arc<Link>, Wire) {
     let anywhere = Address::Tcp("127.0.0.1:0".to_owned());
-    let listener = Listener::bind(&anywhere, Access::default()).unwrap();
+    let listener = Listener::bind(&anywhere, Access::insecure()).unwrap();
     let address = listener.address().clone();
     let hostile = std::thread::spawn(move || connect(&address, None, terms).unwrap());
     let link = listener.accept().unwrap();

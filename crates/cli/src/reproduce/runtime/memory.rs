@@ -7,6 +7,7 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Lend};
 use rackmem_borrow::lease::placement::LEASE_BYTES;
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
+use rackmem_borrow::net::access::Access;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Pager, PagerOptions};
 
 use crate::reproduce::results::Known;
@@ -41,7 +42,9 @@ impl Loan {
         // Its memory is there before anything is measured.
         let lend = Some(Lend { populate: true, ..Lend::new(size_bytes) });
         let listen = Some("127.0.0.1:0".to_owned());
-        let config = Config { lend, listen, ..Config::lender(rack.clone(), 0) };
+        // Only pages of the experiment are lent, for as long as it takes.
+        let access = Access::insecure();
+        let config = Config { lend, listen, access, ..Config::lender(rack.clone(), 0) };
         let agent = Agent::start(config, |_| {}).map_err(|error| error.to_string())?;
         Ok(Loan { rack, only_network: true, _agent: agent })
     }

@@ -1,0 +1,104 @@
+//! Who may come to a listener: the one policy of all listeners.
+//!
+//! | a listener at | takes |
+//! |---|---|
+//! | `HOST:PORT`, loopback included | peers that prove something: a secret, or a certificate |
+//! | the same, `--insecure` | whoever reaches it, which is said in the log |
+//! | a path | processes of its user and of root, and others if the mode of its file lets them write |
+//!
+//! Loopback is no exception: all users of a host reach it.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::net::sockopt;
+
+use super::secret::Secret;
+use crate::error::{Error, Result};
+
+/// Permissions of a socket's file that let others than its owner connect.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Permissions of a socket's file unless others are said.
+pub const DEFAULT_MODE: u32 = 0o600;
+
+/// Who may come to a listener.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// What peers over a network have to know.
+    pub secret: Option<Secret>,
+    /// Peers over a network need not prove anything.
+    pub is_insecure: bool,
+    /// Permissions of a socket's file.
+    pub mode: u32,
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access { secret: None, is_insecure: false, mode: DEFAULT_MODE }
+    }
+}
+
+impl Access {
+    /// Whoever reaches a port.
+    pub fn insecure() -> Access {
+        Access { is_insecure: true, ..Access::default() }
+    }
+
+    /// Those who know a secret.
+    pub fn with_secret(secret: Secret) -> Access {
+        Access { secret: Some(secret), ..Access::default() }
+    }
+
+    /// As [`check_exposure`], for a listener that wants a secret.
+    ///
+    /// # Errors
+    /// As [`check_exposure`].
+    pub fn check(&self, listen: &str, could: &str) -> Result<()> {
+        let remedy = "name a file that all hosts have by --secret FILE";
+        check_exposure(listen, self.secret.is_some(), self.is_insecure, could, remedy)
+    }
+}
+
+/// Refuses to listen at a `HOST:PORT` where nobody has to prove anything, unless it was said that they need not: that
+/// is logged. `could` is what whoever comes could do, `remedy` what keeps others out.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub fn check_exposure(
+    listen: &str,
+    has_proof: bool,
+    is_insecure: bool,
+    could: &str,
+    remedy: &str,
+) -> Result<()> {
+    if has_proof {
+        return Ok(());
+    }
+    if !is_insecure {
+        return Err(Error::Refused(format!(
+            "whoever reaches {listen}, as all users of this host do, could {could}: {remedy}, or say \
+             --insecure"
+        )));
+    }
+    tracing::warn!("--insecure: whoever reaches {listen} can {could}");
+    Ok(())
+}
+
+/// Whether the process that has connected to a Unix socket with a file of these permissions may: the file may have
+/// got others since, or the process had the directory to itself.
+///
+/// # Errors
+/// `PermissionDenied` if it may not.
+pub fn check_peer(socket: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+    let peer = sockopt::socket_peercred(socket)?.uid;
+    let is_ours = peer.is_root() || peer == rustix::process::geteuid();
+    if is_ours || mode & OTHERS_WRITE != 0 {
+        return Ok(());
+    }
+    let uid = peer.as_raw();
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("it is a process of user {uid}, and the socket has mode {mode:04o} (--mode)"),
+    ))
+}

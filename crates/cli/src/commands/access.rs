@@ -1,0 +1,49 @@
+//! Who may come to a listener, as the command line says it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rackmem_borrow::net::access::Access;
+use rackmem_borrow::net::names;
+use rackmem_borrow::net::secret::Secret;
+use tracing::level_filters::LevelFilter;
+
+use crate::failure::Result;
+
+/// Who may come over a network.
+#[derive(Clone, Debug, Args)]
+pub struct AccessArgs {
+    /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Listen without a secret: whoever reaches the port may come, other users of this host, too
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+impl AccessArgs {
+    /// What a listener is told, with the permissions of its socket's file.
+    pub(super) fn access(&self, mode: u32) -> Result<Access> {
+        let secret = secret(self.secret.as_deref())?;
+        Ok(Access { secret, is_insecure: self.insecure, mode })
+    }
+}
+
+/// The secret of this file, or of the one that the environment names.
+pub(super) fn secret(file: Option<&Path>) -> Result<Option<Secret>> {
+    let from = std::env::var_os("RACKMEM_SECRET").filter(|path| !path.is_empty());
+    let file = file.map(Path::to_owned).or_else(|| from.map(PathBuf::from));
+    Ok(file.map(|path| Secret::read(&path)).transpose()?)
+}
+
+/// A name that others are shown.
+pub(super) fn parse_name(text: &str) -> std::result::Result<String, String> {
+    names::check(text).map(|()| text.to_owned())
+}
+
+/// Has warnings, and what else is as important as `level`, written to stderr.
+pub(super) fn log(level: LevelFilter) {
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+    log.with_ansi(false).with_target(false).init();
+}
