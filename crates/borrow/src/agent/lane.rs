@@ -1,5 +1,8 @@
 //! A lender's end of lanes: a thread for each.
 
+#[cfg(fuzzing)]
+pub mod fuzz;
+
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
