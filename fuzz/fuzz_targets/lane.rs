@@ -25,7 +25,9 @@ fn model(mut bytes: &[u8], memory: &mut [u8]) -> Vec<u8> {
         }
         let begin = address.checked_sub(BASE);
         let end = begin.and_then(|begin| begin.checked_add(length));
-        let range = end.filter(|&end| end <= LEASE_BYTES as u64).map(|end| begin.unwrap() as usize..end as usize);
+        let range = end
+            .filter(|&end| end <= LEASE_BYTES as u64)
+            .map(|end| begin.unwrap() as usize..end as usize);
         let mut answer = |status: u8, length: u64| {
             answers.extend_from_slice(&[status, 0, 0, 0]);
             answers.extend_from_slice(&header[4..8]);

@@ -39,7 +39,9 @@ impl World {
         };
         let monitor = self.monitor.get_or_insert_with(|| monitor::Monitor::new(7));
         for action in monitor.step(event) {
-            let (monitor::Action::Grant(_, copies), Some(want)) = (action, &wanted) else { continue };
+            let (monitor::Action::Grant(_, copies), Some(want)) = (action, &wanted) else {
+                continue;
+            };
             assert_eq!(copies.len(), want.copies as usize);
             for pieces in &copies {
                 let sum: u64 = pieces.iter().map(|piece| piece.size_bytes).sum();
@@ -63,7 +65,10 @@ impl World {
         for action in pool.step(event) {
             if let pool::Action::Make(_, base, size_bytes) = action {
                 let before = self.leased.range(..base + size_bytes).next_back();
-                assert!(before.is_none_or(|(_, &end)| end <= base), "addresses are never used again");
+                assert!(
+                    before.is_none_or(|(_, &end)| end <= base),
+                    "addresses are never used again"
+                );
                 self.leased.insert(base, base + size_bytes);
             }
         }
@@ -75,7 +80,8 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Unstructured::new(data);
     let mut world = World::default();
     while !input.is_empty() {
-        let (code, who) = (input.arbitrary::<u8>().unwrap_or(0), input.arbitrary::<u8>().unwrap_or(0));
+        let (code, who) =
+            (input.arbitrary::<u8>().unwrap_or(0), input.arbitrary::<u8>().unwrap_or(0));
         let who = u64::from(who % 4);
         let number = input.arbitrary::<u8>().unwrap_or(0);
         let size_bytes = u64::from(number) * 8192;
@@ -110,7 +116,9 @@ fuzz_target!(|data: &[u8]| {
                 let ticket = Ticket { epoch: 7, number: who };
                 world.pool(pool::Event::Ask(who, ticket, size_bytes, Default::default()));
             }
-            8 => drop(world.borrowing.step(borrowing::Event::Answered(who as usize, 0, size_bytes))),
+            8 => {
+                drop(world.borrowing.step(borrowing::Event::Answered(who as usize, 0, size_bytes)))
+            }
             _ => {
                 use borrowing::Event::{Lost, NotDecided, Refused, Release, Returned};
                 let who = who as usize;

@@ -69,8 +69,11 @@ fn forged(input: &mut Unstructured<'_>) -> Vec<u8> {
     let kind = [Kind::Data, Kind::Ack, Kind::Probe][word() as usize % 3];
     let small = |n: u32| if n > 200 { n.wrapping_sub(210) } else { n % 20 };
     let (expected, limit) = (small(word()), small(word()));
-    let header =
-        Header { kind, sequence: small(word()), ack: Ack { expected, limit, again: word() & 1 == 1 } };
+    let header = Header {
+        kind,
+        sequence: small(word()),
+        ack: Ack { expected, limit, again: word() & 1 == 1 },
+    };
     let mut payload = SESSION.to_le_bytes().to_vec();
     payload.push(word() as u8 % 3);
     payload.extend_from_slice(input.bytes(input.len().min(8)).unwrap_or(&[]));
@@ -129,7 +132,10 @@ fuzz_target!(|data: &[u8]| {
                     let at = sides[me].heard[channel];
                     sides[me].heard[channel] += 1;
                     let sent = sides[1 - me].pushed[channel].get(at);
-                    assert!(is_forged || sent == Some(&message), "message {at} of channel {channel}");
+                    assert!(
+                        is_forged || sent == Some(&message),
+                        "message {at} of channel {channel}"
+                    );
                 }
             }
             assert!(sides[me].out.borrow().len() < 1 << 16, "what is sent is bounded");

@@ -158,7 +158,8 @@ fuzz_target!(|data: &[u8]| {
     let config = QpConfig { ctx_id: CTX_ID, size: ENTRIES, rights: Rights::ReadWrite };
     rmc.add_qp(config).unwrap();
     let (segment, buffer) = (vec![0; SEGMENT_BYTES], vec![0; 256]);
-    let mut node = Node { segment, buffer, queue: [[0; 2]; ENTRIES as usize], completions: Vec::new() };
+    let mut node =
+        Node { segment, buffer, queue: [[0; 2]; ENTRIES as usize], completions: Vec::new() };
     let mut lanes = Lanes::default();
     let (mut offered, mut posted) = (0, 0_usize);
     while !input.is_empty() {
@@ -180,10 +181,16 @@ fuzz_target!(|data: &[u8]| {
                 let words = [input.arbitrary().unwrap_or(0), input.arbitrary().unwrap_or(0)];
                 let entry = WqEntry::decode(words);
                 let buffer = 4096 + entry.buffer % 256;
-                let small = WqEntry { length: entry.length % 300, dst_nid: entry.dst_nid % 4, buffer, ..entry };
+                let small = WqEntry {
+                    length: entry.length % 300,
+                    dst_nid: entry.dst_nid % 4,
+                    buffer,
+                    ..entry
+                };
                 let place = posted % ENTRIES as usize;
                 let phase = (posted / ENTRIES as usize) % 2 == 0;
-                node.queue[place] = if code & 8 == 0 { WqEntry { phase, ..small }.encode() } else { words };
+                node.queue[place] =
+                    if code & 8 == 0 { WqEntry { phase, ..small }.encode() } else { words };
                 posted += 1;
             }
             3 => drop(rmc.poll_rgp(&mut node, &mut lanes, 4)),

@@ -42,7 +42,8 @@ impl Daemon {
     pub fn connect(&mut self) -> Client {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, far) = rustix::net::socketpair(family, kind, flags, None).expect("a socket pair");
+        let (socket, far) =
+            rustix::net::socketpair(family, kind, flags, None).expect("a socket pair");
         let session = self.0.add_session(Channel::from(far), Role::Unknown).expect("a session");
         Client { socket, session }
     }
@@ -67,7 +68,8 @@ impl Daemon {
         let used = control.clients.iter().filter(|used| **used).count();
         assert_eq!(used, members.len(), "each member has a number of its own");
         for (ctx_id, context) in &control.contexts {
-            let here = members.iter().filter(|member| Arc::ptr_eq(&member.segment, &context.segment));
+            let here =
+                members.iter().filter(|member| Arc::ptr_eq(&member.segment, &context.segment));
             assert_eq!(here.count(), context.members as usize, "context {ctx_id}");
             assert!(context.members > 0, "context {ctx_id} has no members");
         }
