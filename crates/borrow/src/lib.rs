@@ -23,6 +23,8 @@ pub mod agent;
 pub mod blk;
 pub mod capi;
 pub mod error;
+#[cfg(fuzzing)]
+pub mod fuzz;
 pub mod lease;
 pub mod link;
 pub mod net;

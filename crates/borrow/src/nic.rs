@@ -24,7 +24,7 @@
 //! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs
 //! by themselves, tunnels and changed settings by a child that waits for that.
 
-mod frame;
+pub(crate) mod frame;
 pub mod interrupt;
 pub mod message;
 pub mod register;

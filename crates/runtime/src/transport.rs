@@ -172,6 +172,13 @@ impl Channel {
     }
 }
 
+#[cfg(fuzzing)]
+impl From<OwnedFd> for Channel {
+    fn from(fd: OwnedFd) -> Channel {
+        Channel(fd)
+    }
+}
+
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -1,5 +1,8 @@
 //! A lender's end of lanes: a thread for each.
 
+#[cfg(fuzzing)]
+pub mod fuzz;
+
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;

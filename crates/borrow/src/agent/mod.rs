@@ -6,7 +6,7 @@
 //! talks to its own monitor over a socket, as to any other.
 
 mod config;
-mod lane;
+pub(crate) mod lane;
 mod lender;
 mod memory;
 mod monitor;

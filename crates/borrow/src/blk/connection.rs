@@ -167,7 +167,12 @@ pub(super) fn serve(
     }
 }
 
-fn transmit(service: &Service, stream: impl Stream, agreed: Agreed, early: &[u8]) -> (End, Tally) {
+pub(super) fn transmit(
+    service: &Service,
+    stream: impl Stream,
+    agreed: Agreed,
+    early: &[u8],
+) -> (End, Tally) {
     let session = Session::new(service, agreed);
     let (end, session) = match service.store.mapped() {
         Some(base) => match Mapped::new(session, stream, base, early) {

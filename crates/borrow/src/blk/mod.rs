@@ -15,6 +15,8 @@ pub mod wire;
 
 mod connection;
 mod export;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod mapped;
 mod piped;
 mod region;

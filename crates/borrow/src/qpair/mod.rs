@@ -46,7 +46,7 @@ pub mod proxy;
 pub mod queues;
 pub mod stream;
 mod window;
-mod wire;
+pub(crate) mod wire;
 
 pub use board::{DEPTH, INLINE_BYTES};
 pub use link::Link;

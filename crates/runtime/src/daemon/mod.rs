@@ -7,6 +7,8 @@
 
 mod control;
 mod foreign;
+#[cfg(fuzzing)]
+pub use control::fuzz;
 mod link;
 mod local;
 mod packet;

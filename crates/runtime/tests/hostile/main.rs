@@ -10,6 +10,8 @@ mod descriptors;
 mod links;
 mod locks;
 mod queues;
+#[path = "../../../../tests/seeds.rs"]
+mod seeds;
 
 use std::process::Child;
 use std::time::{Duration, Instant};

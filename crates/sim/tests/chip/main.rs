@@ -11,6 +11,8 @@ mod rack;
 mod random;
 mod remote;
 mod rest;
+#[path = "../../../../tests/seeds.rs"]
+mod seeds;
 mod software;
 mod stuck;
 mod workloads;

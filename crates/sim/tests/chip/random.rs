@@ -1,6 +1,7 @@
 //! Cores, network interfaces and other nodes do random things to the same blocks, with caches and
 //! directories that are too small for them.
 
+use crate::seeds::seeds;
 use rackmem_abi::{Header, LINE_BYTES, Op, Request};
 use rackmem_sim::chip::driver::{Access, Asked};
 use rackmem_sim::chip::layout::{BUFFER_LINE, Line, SEGMENT_LINE};
@@ -201,14 +202,9 @@ impl Tester {
     }
 }
 
-/// How many times as many seeds: `RACKMEM_TEST_SEEDS=20` for a long test.
-fn factor() -> u64 {
-    std::env::var("RACKMEM_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
-
 /// Runs a machine with some seeds.
-fn run(settings: &[&str], seeds: std::ops::Range<u64>, cycles: u64) {
-    for seed in seeds.start * factor()..seeds.end * factor() {
+fn run(settings: &[&str], range: std::ops::Range<u64>, cycles: u64) {
+    for seed in seeds(range) {
         let seed_is = format!("seed={seed}");
         let all: Vec<&str> = settings.iter().copied().chain([seed_is.as_str()]).collect();
         let failing = Named(format!("{all:?}"));

@@ -1,5 +1,6 @@
 //! What memory may look like to several cores (RVWMO), and what it does look like.
 
+use crate::seeds::seeds;
 use std::collections::BTreeMap;
 
 use rackmem_sim::cpu::CpuSpec;
@@ -60,7 +61,7 @@ fn late_load(code: &mut Code, rd: u32, from: u32) {
 fn run(bodies: &[&dyn Fn(&mut Code)]) -> Outcomes {
     let mut outcomes = BTreeMap::new();
     let mut flushes = 0;
-    for seed in 0..600 {
+    for seed in seeds(0..600) {
         let mut rng = Rng::new(seed);
         let threads: Vec<Code> = bodies.iter().map(|body| thread(body, &mut rng)).collect();
         let delays = if seed % 3 == 0 { Delays::fixed(10) } else { Delays::wild() };
@@ -302,7 +303,7 @@ fn writes_of_two_places() {
 fn counters(add: &dyn Fn(&mut Code), evict: u64) {
     const TIMES: i32 = 40;
     let (cores, mut failed) = (4, 0);
-    for seed in 0..6 {
+    for seed in seeds(0..6) {
         let mut rng = Rng::new(seed);
         let body = |code: &mut Code| {
             code.addi(A5, ZERO, TIMES);

@@ -14,5 +14,7 @@ mod programs;
 #[path = "../../../riscv/tests/support/rng.rs"]
 #[allow(dead_code)]
 mod rng;
+#[path = "../../../../tests/seeds.rs"]
+mod seeds;
 mod timing;
 mod waits;

@@ -1,5 +1,6 @@
 //! Cores that poll sleep, and nobody can tell.
 
+use crate::seeds::seeds;
 use rackmem_riscv::Hart;
 use rackmem_riscv::encode::{i, j, opcode, r};
 use rackmem_sim::cpu::{CpuSpec, Stats};
@@ -55,7 +56,7 @@ fn poller(line: i32, body: usize) -> Code {
 #[test]
 fn a_core_that_polls_sleeps() {
     for body in 0..12 {
-        for seed in 0..6 {
+        for seed in seeds(0..6) {
             let mut rng = Rng::new(seed);
             let programs = [poller(0, body), writer(&[0], 20_000, &mut rng)];
             same(&programs, Delays::wild(), seed);
@@ -82,7 +83,7 @@ fn many_that_poll_cost_little() {
 
 #[test]
 fn other_words_of_the_line_wake_it_in_vain() {
-    for seed in 0..10 {
+    for seed in seeds(0..10) {
         let mut rng = Rng::new(seed);
         // The core goes back to sleep each time, until its word is written.
         let programs = [poller(0, 2), writer(&[8, 16, 24, 0], 3000, &mut rng)];
@@ -100,7 +101,7 @@ fn several_places_are_polled_in_turn() {
     poller.ld(A5, A3, 0).add(A2, A2, A5).addi(A3, A3, 256).bne(A3, A4, inner);
     poller.addi(A2, A2, -4).bne(A2, ZERO, start).stop();
     let mut saved = 0.0_f64;
-    for seed in 0..10 {
+    for seed in seeds(0..10) {
         let mut rng = Rng::new(seed);
         let programs = [poller.clone(), writer(&[0, 256, 512, 768], 10_000, &mut rng)];
         saved = saved.max(same(&programs, Delays::wild(), seed));
@@ -151,7 +152,7 @@ fn what_polls_in_a_function_sleeps() {
     // main: call look; until it gives something. look: load the word and return.
     poller.word(j(1, 12)).beq(A2, ZERO, 0).stop();
     poller.ld(A2, A0, 0).word(i(opcode::JALR, 0, 0, 1, 0));
-    for seed in 0..10 {
+    for seed in seeds(0..10) {
         let mut rng = Rng::new(seed);
         let programs = [poller.clone(), poller.clone(), writer(&[8, 0], 5000, &mut rng)];
         assert!(same(&programs, Delays::wild(), seed) > 1.5);
@@ -160,7 +161,7 @@ fn what_polls_in_a_function_sleeps() {
 
 #[test]
 fn cores_need_only_be_looked_at_when_they_say_so() {
-    for seed in 0..30 {
+    for seed in seeds(0..30) {
         let ends = [false, true].map(|is_busy| {
             let mut rng = Rng::new(seed);
             let pollers = [random_poller(&mut rng), random_poller(&mut rng)];
@@ -181,7 +182,7 @@ fn cores_need_only_be_looked_at_when_they_say_so() {
 #[test]
 fn random_loops() {
     let mut best = 0.0_f64;
-    for seed in 0..150 {
+    for seed in seeds(0..150) {
         let mut rng = Rng::new(seed);
         let pollers = [random_poller(&mut rng), random_poller(&mut rng)];
         let lines = [64, 128, 192, 256, 8, 320, 0];

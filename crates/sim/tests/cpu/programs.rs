@@ -1,5 +1,6 @@
 //! Whole programs end as they do without any timing.
 
+use crate::seeds::seeds;
 use std::path::Path;
 use std::process::Command;
 
@@ -37,7 +38,7 @@ fn agrees(program: &Program, seed: u64, delays: Delays, spec: &CpuSpec) -> Stats
 
 #[test]
 fn random_programs() {
-    for seed in 0..24 {
+    for seed in seeds(0..24) {
         let program = generate(seed, 3000).0;
         let stats = agrees(&program, seed, Delays::wild(), &CpuSpec::default());
         assert!(stats.mispredictions > 100 && stats.squashed > 500, "{stats:?}");
@@ -91,7 +92,7 @@ fn tight(seed: u64, steps: usize) -> Program {
 #[test]
 fn accesses_that_meet() {
     let mut sum = Stats::default();
-    for seed in 0..24 {
+    for seed in seeds(0..24) {
         let delays = if seed % 2 == 0 { Delays::fixed(2) } else { Delays::wild() };
         let delays = Delays { evict: 50 * (seed % 3), ..delays };
         let stats = agrees(&tight(seed, 2000), seed, delays, &CpuSpec::default());
@@ -137,7 +138,7 @@ fn random_programs_in_small_and_large_cores() {
         memory_ports: 4,
         ..CpuSpec::default()
     };
-    for seed in 0..6 {
+    for seed in seeds(0..6) {
         let delays = Delays { mshrs: 2, ..Delays::wild() };
         for program in [generate(seed, 2000).0, tight(seed, 2000)] {
             agrees(&program, seed, delays, &small);

@@ -10,6 +10,8 @@
 
 mod apply;
 pub mod frame;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod handshake;
 mod outbox;
 mod reader;

@@ -2,6 +2,8 @@
 
 mod clients;
 mod contexts;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod peers;
 mod status;
 

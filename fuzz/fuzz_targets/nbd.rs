@@ -1,0 +1,93 @@
+//! A client of the block device: the handshake does not care how it is cut, and both ways of serving requests answer
+//! alike and leave the same bytes.
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use rackmem_borrow::blk::negotiate::{MAX_OPTION_BYTES, Negotiation, Step};
+use rackmem_borrow::blk::{Agreed, Export, TlsMode};
+use rackmem_borrow::fuzz::blk::serve;
+use rackmem_borrow::store::{HeapStore, Lane, Store};
+
+const EXPORT_BYTES: u64 = 64 << 10;
+
+/// The same bytes, only by lanes.
+struct Remote(HeapStore);
+
+impl Store for Remote {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn lane(&self) -> rackmem_borrow::Result<Box<dyn Lane>> {
+        self.0.lane()
+    }
+
+    fn check(&self) -> rackmem_borrow::Result<()> {
+        self.0.check()
+    }
+}
+
+fn export(is_read_only: bool) -> Export {
+    let (name, description) = ("memory".to_owned(), "lent".to_owned());
+    Export { name, description, size_bytes: EXPORT_BYTES, is_read_only }
+}
+
+/// Negotiates: what was sent, how it ended, and how many bytes it used.
+fn negotiate(export: &Export, tls: TlsMode, bytes: &[u8], cut: usize) -> (Vec<u8>, Step, usize) {
+    let mut out = Vec::new();
+    let mut negotiation = Negotiation::begin(export, tls, &mut out);
+    let (mut used, mut arrived) = (0, bytes.len().min(cut));
+    loop {
+        let (more, step) = negotiation.feed(&bytes[used..arrived], &mut out);
+        used += more;
+        match step {
+            Step::StartTls => negotiation.secured(),
+            Step::More if arrived == bytes.len() => return (out, step, used),
+            Step::More => arrived = bytes.len().min(arrived + cut),
+            _ => return (out, step, used),
+        }
+        assert!(arrived - used < MAX_OPTION_BYTES + 16 + cut, "what waits is bounded");
+    }
+}
+
+fn contents(store: &HeapStore) -> Vec<u8> {
+    let base = store.mapped().unwrap();
+    // SAFETY: the store is mapped for as long as it lives, and nobody serves it now.
+    unsafe { std::slice::from_raw_parts(base, EXPORT_BYTES as usize) }.to_vec()
+}
+
+/// Serves both ways and compares.
+fn transmit(export: &Export, agreed: Agreed, input: &[u8], cuts: &[u8]) {
+    let [near, far] = [(); 2].map(|()| HeapStore::new(EXPORT_BYTES).expect("a few pages"));
+    let by_mapping = serve(Arc::new(near.clone()), export.clone(), agreed, input, cuts);
+    let by_lane = serve(Arc::new(Remote(far.clone())), export.clone(), agreed, input, cuts);
+    assert_eq!(by_mapping.1, by_lane.1);
+    // A client that breaks the protocol may miss answers to what it had sent before.
+    let length = by_mapping.0.len().min(by_lane.0.len());
+    assert!(by_mapping.0[..length] == by_lane.0[..length], "both ways answer alike");
+    if by_mapping.1 {
+        assert_eq!(by_mapping.0.len(), by_lane.0.len());
+        assert!(contents(&near) == contents(&far), "both ways do the same");
+    }
+    if export.is_read_only {
+        assert!(contents(&near).iter().all(|&byte| byte == 0), "nothing is written");
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[mode, cut], bytes)) = data.split_first_chunk::<2>() else { return };
+    let tls = [TlsMode::Off, TlsMode::On, TlsMode::Require][usize::from(mode % 3)];
+    let export = export(mode & 4 != 0);
+    let cuts = [cut, mode];
+    if mode & 8 == 0 {
+        let agreed = Agreed { structured: mode & 16 != 0, base_allocation: mode & 16 != 0 };
+        return transmit(&export, agreed, bytes, &cuts);
+    }
+    let whole = negotiate(&export, tls, bytes, usize::MAX / 2);
+    assert_eq!(whole, negotiate(&export, tls, bytes, usize::from(cut) + 1));
+    if let Step::Transmission(agreed) = whole.1 {
+        transmit(&export, agreed, &bytes[whole.2..], &cuts);
+    }
+});

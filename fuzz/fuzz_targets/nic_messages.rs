@@ -1,0 +1,68 @@
+//! What the other end of a lent NIC sends: messages, packets as a stream, and interrupts.
+#![no_main]
+
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+use rackmem_borrow::fuzz::{Inbox, MAX_PACKET_BYTES, MIN_PACKET_BYTES};
+use rackmem_borrow::nic::interrupt::{Imt, Interrupts, MAX_INTERRUPTS};
+use rackmem_borrow::nic::message::Message;
+
+/// The packets of a stream that arrives in parts, and whether it is out of step.
+fn packets<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
+    let (mut inbox, mut got) = (Inbox::new(), Vec::new());
+    for part in parts {
+        inbox.room()[..part.len()].copy_from_slice(part);
+        inbox.commit(part.len());
+        loop {
+            match inbox.front() {
+                Ok(Some(packet)) => got.push(packet.to_vec()),
+                Ok(None) => break,
+                Err(_) => return (got, true),
+            }
+            inbox.consume();
+        }
+    }
+    (got, false)
+}
+
+/// Interrupts as they are set and heard: what is heard last is how they are.
+fn interrupts(bytes: &[u8]) {
+    let (mut source, imt) = (Interrupts::new(), Imt::all_to(3));
+    let mut known = [false; MAX_INTERRUPTS];
+    let hear = |source: &mut Interrupts, known: &mut [bool; MAX_INTERRUPTS]| {
+        let Some((_, interrupt)) = source.take(&imt) else { return false };
+        let level = &mut known[usize::from(interrupt.id)];
+        assert_ne!(*level, interrupt.asserted, "each message is a change");
+        *level = interrupt.asserted;
+        true
+    };
+    for &byte in bytes {
+        match byte >> 5 {
+            0 | 1 => source.set(byte & 15, byte & 16 != 0),
+            2 => source.pulse(byte & 15),
+            _ => drop(hear(&mut source, &mut known)),
+        }
+    }
+    while hear(&mut source, &mut known) {}
+    let ids = 0..MAX_INTERRUPTS as u8;
+    assert!(ids.into_iter().all(|id| source.is_asserted(id) == known[usize::from(id)]));
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Unstructured::new(data);
+    let step = usize::from(input.arbitrary::<u8>().unwrap_or(0)) + 1;
+    let bytes = input.take_rest();
+    if let Ok(message) = Message::decode(bytes) {
+        let written = message.encode();
+        match (&message, Message::decode(&written).unwrap()) {
+            // A reason may lose what cannot be printed.
+            (Message::Bye(_), Message::Bye(_)) => {}
+            (_, again) => assert_eq!(message, again),
+        }
+    }
+    let whole = packets(std::iter::once(bytes));
+    assert_eq!(whole, packets(bytes.chunks(step)));
+    let lengths = MIN_PACKET_BYTES..=MAX_PACKET_BYTES;
+    assert!(whole.0.iter().all(|packet| lengths.contains(&packet.len())));
+    interrupts(bytes);
+});
