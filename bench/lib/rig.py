@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent.parent
 LIBRARY = "librackmem_preload.so"
 STRANGER = "nobody"
 
@@ -29,6 +29,14 @@ def wait_until(is_done, bound, pause=0.05):
         if time.monotonic() > end:
             return None
         time.sleep(pause)
+
+
+def end_by_signals():
+    """SIGTERM and SIGINT end the script in order, also where the shell had the latter ignored (`script &`)."""
+    def interrupt(*_):
+        raise KeyboardInterrupt
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, interrupt)
 
 
 def sh(*command, check=True):
