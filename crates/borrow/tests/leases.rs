@@ -2,11 +2,16 @@
 
 mod support;
 
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rackmem::rack::Rack;
 use rackmem_borrow::Error;
 use rackmem_borrow::agent::{Agent, Config, Event};
-use rackmem_borrow::lease::borrow;
+use rackmem_borrow::lease::{Wanted, borrow};
+use rackmem_borrow::net::access::Access;
 
 use support::*;
 
@@ -185,4 +190,106 @@ fn another_lender_becomes_the_monitor_and_nothing_is_forgotten() {
     check(&*of_second.store(), 5);
     of_second.release().unwrap();
     borrow(&wanted(&rack, 8)).unwrap();
+}
+
+/// Both ways to the lenders of a rack: by their memory, and by lanes.
+fn ways(rack: &Rack) -> [(Config, Wanted); 2] {
+    let config = Config { grace: PATIENCE, ..Config::lender(rack.clone(), 8 * PAGE) };
+    let listen = Some("127.0.0.1:0".to_owned());
+    let network = Config { listen, access: Access::insecure(), ..config.clone() };
+    let wanted = wanted(rack, 8);
+    [(config, wanted.clone()), (network, Wanted { only_network: true, ..wanted })]
+}
+
+#[test]
+fn the_only_copy_moves_when_its_lender_leaves() {
+    for way in 0..2 {
+        let rack = rack();
+        let (config, wanted) = ways(&rack)[way].clone();
+        let named = |name: &str| Config { name: Some(name.to_owned()), ..config.clone() };
+        let mut lender = start(named("a"));
+        let borrowed = borrow(&wanted).unwrap();
+        let store = borrowed.store();
+        let mapped = store.mapped();
+        fill(&*store, 9);
+        for next in ["b", "c", "d"] {
+            let successor = start(named(next));
+            lender.leave();
+            // It ends when nobody has anything of it any more.
+            std::mem::replace(&mut lender, successor).join();
+            check(&*store, 9);
+            assert_eq!(leased(&rack), [(next.to_owned(), 8)]);
+            assert_eq!(store.mapped(), mapped);
+            if let Some(base) = mapped {
+                // SAFETY: the store lives, and nobody writes.
+                assert_eq!(unsafe { base.add(5 * PAGE as usize).read() }, 14);
+            }
+        }
+        assert!(!borrowed.state().is_lost && !borrowed.state().is_degraded);
+    }
+}
+
+#[test]
+fn copies_are_made_anew_while_lenders_end_one_after_the_other() {
+    for way in 0..2 {
+        let rack = rack();
+        let (config, wanted) = ways(&rack)[way].clone();
+        let named = |number: usize| Config { name: Some(number.to_string()), ..config.clone() };
+        let mut lenders: VecDeque<Agent> = (0..2).map(|number| start(named(number))).collect();
+        let borrowed = borrow(&Wanted { copies: 2, ..wanted }).unwrap();
+        let store = borrowed.store();
+        fill(&*store, 3);
+        for number in 2..6 {
+            lenders.push_back(start(named(number)));
+            let lender = lenders.pop_front().unwrap();
+            if number % 2 == 0 {
+                lender.leave();
+                lender.join();
+            } else {
+                // As by its death.
+                drop(lender);
+            }
+            check(&*store, 3);
+            let pages = |(_, pages): &(String, u64)| *pages;
+            until("the two lenders that are left have a copy each", || {
+                let state = borrowed.state();
+                let is_whole = !state.is_degraded && state.copies.len() == 2;
+                is_whole && leased(&rack).iter().map(pages).eq([8, 8])
+            });
+        }
+        check(&*store, 3);
+    }
+}
+
+/// A child of fork has no thread that hears lenders, and finds the right bytes all the same.
+#[test]
+fn a_child_reads_what_was_there_when_its_lender_has_ended() {
+    let rack = rack();
+    let grace = Duration::from_millis(10);
+    let lender = start(Config { grace, ..Config::lender(rack.clone(), 8 * PAGE) });
+    let borrowed = borrow(&wanted(&rack, 8)).unwrap();
+    let store = borrowed.store();
+    fill(&*store, 200);
+    let mapped = store.mapped().unwrap() as usize;
+    let (mut told, mut tell) = UnixStream::pair().unwrap();
+    // SAFETY: the child reads a socket and memory, takes no lock that another thread may hold, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let mut byte = [0];
+        let _ = told.read_exact(&mut byte);
+        // SAFETY: the mapping stays as long as the store.
+        let page =
+            |number: usize| unsafe { ((mapped + number * PAGE as usize) as *const u8).read() };
+        let is_right = (0..8).all(|number| page(number) == 200_u8.wrapping_add(number as u8));
+        let is_over = store.check().is_err();
+        // SAFETY: ends the child without its parent's destructors.
+        unsafe { libc::_exit(i32::from(!is_right) + 2 * i32::from(!is_over)) };
+    }
+    lender.leave();
+    lender.join();
+    tell.write_all(&[1]).unwrap();
+    let mut status = 0;
+    // SAFETY: waits for the child from above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "1: wrong bytes, 2: it does not know that the lease is over");
 }

@@ -107,7 +107,8 @@ fn silence(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
         return;
     }
     let _other = (copies != "1").then(|| Lender::start_on_network(&host, "256M"));
-    let (mut child, _output) = at_work(&host, &["128M", "--network", "--mirror", copies]);
+    let (mut child, _output) =
+        at_work(&host, &["128M", "--network", "--mirror", copies, "--patience", "5"]);
     silent.stop();
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let end = Instant::now() + PATIENCE;

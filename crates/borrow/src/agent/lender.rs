@@ -284,6 +284,8 @@ impl Lender {
         }
         let Some(held) = self.held.remove(&base) else { return };
         tell(Told::Ended(held.record.size_bytes, held.record.borrower));
+        // Before this process can end.
+        held.memory.end_lease();
         let (ending, memory) = (held.lanes.close(), held.memory);
         std::thread::spawn(move || {
             ending.wait();

@@ -71,11 +71,10 @@ impl Memory {
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
-}
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `make` with room for a trailer, and unmapped after this.
+    /// Whoever has it mapped finds the lease over from now on.
+    pub fn end_lease(&self) {
+        // SAFETY: mapped by `make` with room for a trailer, as long as `self` lives.
         health::revoke(unsafe { health::trailer(self.mapping.base(), self.size_bytes) });
     }
 }
@@ -138,6 +137,7 @@ mod tests {
         let theirs = Mapping::open(fd, 8192, Access::ReadWrite).unwrap();
         let health = Health::in_memory("a lender", theirs.fd(), 8192).unwrap();
         assert!(health.check().is_ok());
+        memory.end_lease();
         drop(memory);
         // SAFETY: as above.
         assert_eq!(unsafe { theirs.base().read() }, 7);
