@@ -29,8 +29,8 @@ stay. Over several hosts, start `rackmem monitor --listen HOST:PORT` on one of t
 with --monitor; each lender says with --listen where it is reached.
 
 The first Ctrl-C or SIGTERM ends lending in good order: no new leases, borrowers are told, and have \
-the grace time to move to other lenders, and it ends when they have; a second one ends it at once. Memory
-of a lender that is gone is gone.
+the grace time to move to other lenders, and it ends when they have; a second one ends it at once. \
+Memory of a lender that is gone is gone.
 
 Who may borrow: on this host the same user and root, and others to whom the permissions of the socket \
 (--mode) allow it; over the network, loopback included, those who know the secret (--secret). Without \
