@@ -52,7 +52,8 @@ fn a_lender_says_who_has_what() {
     let host = Host::new();
     let mut lender = Running::start(&host, &["lend", "8M", "--name", "north", "--grace", "60"]);
     assert_eq!(lender.line("lends"), "lends 8 MiB in rack 'default'");
-    let mut other = Running::start(&host, &["lend", "4M", "--name", "south"]);
+    // Too little for the borrower to move there.
+    let mut other = Running::start(&host, &["lend", "2M", "--name", "south"]);
     other.line("lends");
     let store = borrowed(&host, 3 << 20);
     let told = lender.line("reader");
@@ -80,7 +81,7 @@ fn a_lender_says_who_has_what() {
 
     // The other one has become the monitor.
     assert!(host.ok(&["leases"]).starts_with("1 lender, 0 leases; monitor: south"));
-    drop(borrowed(&host, 4 << 20));
+    drop(borrowed(&host, 2 << 20));
     other.end("TERM");
     host.assert_nothing_left();
 }

@@ -54,8 +54,7 @@ impl Books {
         let Some(lease) = self.leases.get(number).and_then(Option::as_ref) else { return };
         lease.health.close(reason);
         if let Some(slot) = self.slots[number].take() {
-            let reason = format!("lender {}: {reason}", lease.lender.name);
-            self.maps[lease.copy].end(slot, &reason);
+            self.maps[lease.copy].end(slot, &format!("lender {}", lease.lender.name), reason);
         }
     }
 

@@ -70,11 +70,9 @@ impl Driver {
         let Want { size_bytes, copies, .. } = terms.want;
         let mut windows = Vec::new();
         let mut maps = Vec::new();
-        for copy in 0..copies {
+        for _ in 0..copies {
             windows.push(Arc::new(Window::reserve(size_bytes)?));
-            let name =
-                if copies == 1 { "a lender".to_owned() } else { format!("copy {}", copy + 1) };
-            maps.push(Arc::new(Map::new(size_bytes, &name)));
+            maps.push(Arc::new(Map::new(size_bytes)));
         }
         let books =
             Books { borrowing: Borrowing::new(), leases: Vec::new(), slots: Vec::new(), maps };

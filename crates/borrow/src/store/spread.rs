@@ -20,17 +20,15 @@ pub(crate) struct Map {
     amt: Mutex<Amt>,
     /// Counts changes of the map, so that lanes look at it only then.
     changes: AtomicU32,
-    name: String,
-    /// Why something that was mapped is no more.
-    over: OnceLock<String>,
+    /// Whose block was mapped and is no more, and why.
+    over: OnceLock<(String, String)>,
 }
 
 impl Map {
-    /// An empty map of so many addresses; errors name the borrowing so.
-    pub fn new(size_bytes: u64, name: &str) -> Map {
+    /// An empty map of so many addresses.
+    pub fn new(size_bytes: u64) -> Map {
         let amt = Mutex::new(Amt::new(AMT_ENTRIES as u16, 0, size_bytes));
-        let (changes, over) = (AtomicU32::new(0), OnceLock::new());
-        Map { size_bytes, amt, changes, name: name.to_owned(), over }
+        Map { size_bytes, amt, changes: AtomicU32::new(0), over: OnceLock::new() }
     }
 
     /// Whether everything that was mapped still is.
@@ -40,8 +38,9 @@ impl Map {
 
     #[cold]
     fn error(&self) -> Error {
-        let reason = self.over.get().map_or("it has ended", String::as_str).to_owned();
-        Error::Lost { lender: self.name.clone(), reason }
+        let nobody = || ("a lender".to_owned(), "it has ended the lease".to_owned());
+        let (lender, reason) = self.over.get().cloned().unwrap_or_else(nobody);
+        Error::Lost { lender, reason }
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Amt) -> T) -> T {
@@ -67,8 +66,8 @@ impl Map {
     }
 
     /// A block that was mapped, or was to be, is so no more.
-    pub fn end(&self, id: SlotId, reason: &str) {
-        let _ = self.over.set(reason.to_owned());
+    pub fn end(&self, id: SlotId, lender: &str, reason: &str) {
+        let _ = self.over.set((lender.to_owned(), reason.to_owned()));
         self.change(|amt| {
             if amt.release(id).is_ok() {
                 let _ = amt.free(id);
