@@ -242,6 +242,11 @@ impl Context {
         }
     }
 
+    /// Who makes the operations of its queue pairs progress.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
     /// This node.
     pub fn nid(&self) -> u16 {
         self.membership.nid
