@@ -127,8 +127,7 @@ struct Turn(#[expect(dead_code, reason = "its lock is what counts")] File);
 fn wait_for_turn() -> Result<Turn> {
     let base = rack::base_dir();
     let failed = |error| Failure::io(format_args!("cannot use {}", base.display()), error);
-    fs::create_dir_all(&base).map_err(failed)?;
-    let dir = File::open(&base).map_err(failed)?;
+    let dir = rack::make_base_dir()?;
     let deadline = Instant::now() + TURN_TIMEOUT;
     loop {
         match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
@@ -291,6 +290,8 @@ fn stop(rack: &Rack) -> Result<Stopped> {
     for signal in [Signal::TERM, Signal::KILL] {
         for daemon in &daemons {
             daemon.signal(signal)?;
+            // One that was stopped has to go on to end in order.
+            daemon.signal(Signal::CONT)?;
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
         daemons.retain(|daemon| !daemon.has_ended_by(deadline));
@@ -383,8 +384,9 @@ impl PrivateRack {
 
 impl Drop for PrivateRack {
     fn drop(&mut self) {
-        if let Err(Failure { message: Some(message), .. }) = stop(&self.rack) {
-            crate::console::remark(&message);
+        if let Err(failure) = stop(&self.rack) {
+            // Nobody knows when those will end.
+            return failure.message.iter().for_each(|message| crate::console::remark(message));
         }
         for daemon in &mut self.daemons {
             let _ = daemon.wait();
