@@ -126,7 +126,8 @@ struct Turn(#[expect(dead_code, reason = "its lock is what counts")] File);
 
 fn wait_for_turn() -> Result<Turn> {
     let base = rack::base_dir();
-    let failed = |error| Failure::io(format_args!("cannot use {}", base.display()), error);
+    let failed =
+        |error: io::Error| Failure::io(format_args!("cannot use {}", base.display()), error);
     let dir = rack::make_base_dir()?;
     let deadline = Instant::now() + TURN_TIMEOUT;
     loop {
@@ -290,8 +291,6 @@ fn stop(rack: &Rack) -> Result<Stopped> {
     for signal in [Signal::TERM, Signal::KILL] {
         for daemon in &daemons {
             daemon.signal(signal)?;
-            // One that was stopped has to go on to end in order.
-            daemon.signal(Signal::CONT)?;
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
         daemons.retain(|daemon| !daemon.has_ended_by(deadline));

@@ -14,7 +14,7 @@ use rustix::fs::SealFlags;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::Random;
 use crate::attach::memfd;
