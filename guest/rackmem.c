@@ -606,6 +606,11 @@ int rackmem_set_last_error(int error, const char *text)
     return -failed(error, "%s", text);
 }
 
+int rackmem_explain(int error, const char *what)
+{
+    return error == 0 ? 0 : -failed(error, "%s: %s", what, rackmem_strerror(error));
+}
+
 const char *rackmem_last_error(void)
 {
     return last_error;
@@ -613,19 +618,26 @@ const char *rackmem_last_error(void)
 
 const char *rackmem_strerror(int error)
 {
-    static const char *const texts[RACKMEM_STATUS_COUNT] = {
-        "ok",
-        "offset plus length is outside the remote segment",
-        "the remote node has not joined the context",
-        "the context was opened without this right",
-        "no such node in the rack",
-        "the remote node or its process is gone",
-        "the local buffer is not usable memory",
-        "an atomic needs 8 bytes at a multiple of 8",
-        "no such operation",
-    };
-    for (uint32_t status = 0; status < RACKMEM_STATUS_COUNT; status++)
-        if (rackmem_status_errno(status) == error)
-            return texts[status];
-    return strerror(error < 0 ? -error : error);
+    switch (-error) {
+    case 0:
+        return "success";
+    case EINVAL:
+        return "invalid argument";
+    case ENOENT:
+        return "no such rack or context, or the node has not joined the context";
+    case ENXIO:
+        return "no such node";
+    case EACCES:
+        return "no permission for this context or operation";
+    case ERANGE:
+        return "out of the segment's range";
+    case EFAULT:
+        return "bad local buffer";
+    case EHOSTDOWN:
+        return "the node, its process or its daemon is gone";
+    case ETIMEDOUT:
+        return "timed out";
+    default:
+        return strerror(error < 0 ? -error : error);
+    }
 }

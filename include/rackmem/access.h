@@ -300,11 +300,19 @@ RACKMEM_INLINE int rackmem_sync_(QP *qp, uint32_t op, uint32_t nid, uint64_t off
     return error;
 }
 
-/* One entry moves up to RACKMEM_MAX_LENGTH bytes; longer transfers take several. */
+/* One entry moves up to RACKMEM_MAX_LENGTH bytes; longer transfers take several. None of them is
+ * done before the last byte of the whole is known to lie in the segment. */
 RACKMEM_INLINE int rackmem_sync_long_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
                                       const volatile char *buffer, size_t length)
 {
     const size_t step = RACKMEM_MAX_LENGTH & ~(size_t)(RACKMEM_LINE_BYTES - 1);
+    if (RACKMEM_UNLIKELY(length > RACKMEM_MAX_LENGTH)) {
+        uint64_t last = offset + length < offset ? UINT64_MAX : offset + length - 1;
+        uint64_t *byte = &qp->operands[2 * (size_t)(qp->posted & (qp->size - 1))];
+        int error = rackmem_sync_(qp, RACKMEM_OP_READ, nid, last, byte, 1);
+        if (error != 0)
+            return error;
+    }
     while (RACKMEM_UNLIKELY(length > RACKMEM_MAX_LENGTH)) {
         int error = rackmem_sync_(qp, op, nid, offset, buffer, step);
         if (error != 0)

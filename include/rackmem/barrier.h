@@ -69,13 +69,14 @@ static inline int rackmem_barrier_members_(rackmem_barrier *b, const uint16_t *m
     for (int i = 0; i < count; i++) {
         uint16_t member = members ? members[i] : (uint16_t)i;
         if (member >= nodes || rackmem_barrier_insert_(b->members, i, member) != 0)
-            return -22; /* EINVAL: no such node, or named twice */
+            return rackmem_set_last_error(
+                -22, "a barrier's members are nodes of the run, each named once"); /* EINVAL */
     }
     for (int i = 0; i < count; i++)
         if (b->members[i] == nid)
             b->rank = i;
     if (b->rank < 0)
-        return -22; /* EINVAL: this node is no member */
+        return rackmem_set_last_error(-22, "a barrier is opened by its members only"); /* EINVAL */
     for (int i = b->rank; i + 1 < count; i++)
         b->members[i] = b->members[i + 1];
     b->others = count - 1;
@@ -99,14 +100,15 @@ static inline int rackmem_barrier_open(rackmem_barrier *b, rackmem_context *ctx,
         count = rackmem_nodes(ctx);
     }
     if (area_offset % RACKMEM_LINE_BYTES || count > RACKMEM_MAX_NODES)
-        return -22; /* EINVAL */
+        return rackmem_set_last_error(-22, "a barrier's area begins at a multiple of 64, and has at "
+                                           "most 4096 members"); /* EINVAL */
     size_t size = rackmem_segment_bytes(ctx);
     if (area_offset > size || rackmem_barrier_bytes(count) > size - area_offset)
-        return -34; /* ERANGE */
+        return rackmem_set_last_error(-34, "the barrier's area leaves the segment"); /* ERANGE */
     unsigned char *memory = (unsigned char *)rackmem_alloc(
         ctx, RACKMEM_LINE_BYTES + (size_t)count * sizeof b->members[0]);
     if (!memory)
-        return -12; /* ENOMEM */
+        return -12; /* ENOMEM, of which rackmem_alloc has told */
     b->arrival = (uint64_t *)(void *)memory;
     b->members = (uint16_t *)(void *)(memory + RACKMEM_LINE_BYTES);
     int error = rackmem_barrier_members_(b, members, count);

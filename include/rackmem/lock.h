@@ -71,7 +71,8 @@ static inline int rackmem_lock_join_(rackmem_lock *l, uint64_t flag_offset)
     int error = rackmem_agree_(l->qp, rackmem_at(l->home.nid, l->home.offset + RACKMEM_LOCK_SHAPE_),
                                l->participants);
     if (error == 0)
-        error = rackmem_lock_add_(l, RACKMEM_LOCK_OPENED_, &place);
+        error = rackmem_explain(rackmem_lock_add_(l, RACKMEM_LOCK_OPENED_, &place),
+                                "the lock cannot be written at its home");
     if (error != 0)
         return error;
     if (place >= l->participants)
@@ -79,8 +80,9 @@ static inline int rackmem_lock_join_(rackmem_lock *l, uint64_t flag_offset)
                                       "the lock has all its participants already"); /* ENOSPC */
     l->me = (uint32_t)place + 1;
     __atomic_store_n(&l->flag[1], l->me, __ATOMIC_RELEASE);
-    return rackmem_lock_store_(l, rackmem_lock_flags_offset_(l->participants) + 8 * place,
-                               rackmem_pack_(rackmem_at(rackmem_nid(l->ctx), flag_offset)));
+    error = rackmem_lock_store_(l, rackmem_lock_flags_offset_(l->participants) + 8 * place,
+                                rackmem_pack_(rackmem_at(rackmem_nid(l->ctx), flag_offset)));
+    return rackmem_explain(error, "the lock cannot be written at its home");
 }
 
 /*

@@ -161,10 +161,11 @@ static inline int rackmem_messaging_open(rackmem_messaging *m, rackmem_context *
     m->segment = (unsigned char *)rackmem_segment(ctx);
     m->segment_bytes = rackmem_segment_bytes(ctx);
     if (area_offset % RACKMEM_LINE_BYTES)
-        return -22; /* EINVAL */
+        return rackmem_set_last_error(-22,
+                                      "messaging's area begins at a multiple of 64"); /* EINVAL */
     if (area_offset > m->segment_bytes ||
         rackmem_messaging_bytes(nodes) > m->segment_bytes - area_offset)
-        return -34; /* ERANGE */
+        return rackmem_set_last_error(-34, "messaging's area leaves the segment"); /* ERANGE */
     m->control_offset = area_offset + (uint64_t)nid * RACKMEM_LINE_BYTES;
     m->ring_offset = rings + (uint64_t)nid * ring_bytes;
     m->staging_offset = rings + (uint64_t)nodes * ring_bytes;
@@ -177,7 +178,7 @@ static inline int rackmem_messaging_open(rackmem_messaging *m, rackmem_context *
     m->scratch = (unsigned char *)rackmem_alloc(ctx, ring_bytes + RACKMEM_LINE_BYTES);
     m->peers = (rackmem_peer_ *)rackmem_alloc(ctx, (size_t)nodes * sizeof m->peers[0]);
     if (!m->scratch || !m->peers)
-        return -12; /* ENOMEM */
+        return -12; /* ENOMEM, of which rackmem_alloc has told */
     for (int i = 0; i < nodes; i++) {
         m->peers[i].control = m->segment + area_offset + (size_t)i * RACKMEM_LINE_BYTES;
         m->peers[i].ring = m->segment + rings + (size_t)i * ring_bytes;

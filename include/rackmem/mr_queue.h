@@ -118,7 +118,9 @@ static inline int rackmem_mr_queue_open(rackmem_mr_queue *q, rackmem_context *ct
     q->lines = rackmem_queue_lines_(words);
     q->request = 0;
     q->scratch = (unsigned char *)rackmem_alloc(ctx, response_bytes);
-    return q->scratch ? rackmem_mr_queue_inherit_(q) : -12; /* ENOMEM */
+    if (!q->scratch)
+        return -12; /* ENOMEM, of which rackmem_alloc has told */
+    return rackmem_explain(rackmem_mr_queue_inherit_(q), "the queue cannot be read at its home");
 }
 
 /* ---- Put --------------------------------------------------------------------------------- */

@@ -79,7 +79,7 @@ static inline int rackmem_agree_(QP *qp, rackmem_address at, uint64_t shape)
     int error = rmc_compare_and_swap(qp, at.nid, at.offset, 0, shape, &known);
     if (error == 0 && known != 0 && known != shape)
         return rackmem_set_last_error(-22, "others have opened it with another size");
-    return error;
+    return rackmem_explain(error, "the area cannot be written at its home");
 }
 
 /* Whether an area lies in its node's segment, which is asked, and at a line. */
@@ -91,7 +91,7 @@ static inline int rackmem_check_area_(QP *qp, rackmem_address at, size_t size_by
     int error = rmc_read(qp, at.nid, at.offset + size_bytes - sizeof last, &last, sizeof last);
     if (error == -34) /* ERANGE */
         return rackmem_set_last_error(error, "the area leaves the node's segment");
-    return error;
+    return rackmem_explain(error, "the area cannot be read at its home");
 }
 
 /*

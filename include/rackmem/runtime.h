@@ -34,6 +34,7 @@ typedef struct rackmem_open_args {
     int read_only;        /* open the context for remote reads only */
     size_t segment_bytes; /* size of this node's segment; rounded up to pages */
     int progress;         /* enum rackmem_progress */
+    int shared;           /* other processes may be this node, too, if they say the same */
 } rackmem_open_args;
 
 /*
@@ -42,7 +43,9 @@ typedef struct rackmem_open_args {
  * takes $RACKMEM_CONTEXT_SIZE.
  *
  * -ENOENT no such rack or context, -EACCES no permission, -ENOMEM the segment does not fit the
- * machine, -ETIMEDOUT a node did not join; rackmem_last_error() says more.
+ * machine, -EBUSY another process is this node, -EHOSTDOWN a node joined and died, or a daemon is
+ * gone, -ETIMEDOUT a node did not join within a minute, or a daemon is stopped; -EMFILE too many
+ * open files. rackmem_last_error() says more.
  */
 int rackmem_init(rackmem_context **ctx, size_t segment_bytes);
 
@@ -82,7 +85,9 @@ typedef struct rackmem_mapping {
  */
 int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping);
 
-/* Waits until node nid has joined. A timeout below 0 waits for ever. -ETIMEDOUT, -ENXIO. */
+/* Waits until node nid has joined. A timeout below 0 waits for ever. -ETIMEDOUT, -ENXIO. At once
+ * -EHOSTDOWN if a process joined as it and died (a new one may join later: ask again), and within two
+ * seconds -EHOSTDOWN or -ETIMEDOUT if its daemon is gone or stopped. */
 int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms);
 
 /* Makes a queue pair of `entries` (a power of two, 2 to MAX_WQ_SIZE). -EINVAL, -ENOSPC. */
@@ -109,14 +114,20 @@ int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg
  * the new count there. -ETIMEDOUT. */
 int rackmem_wait_notify(rackmem_context *ctx, uint64_t *seen, int timeout_ms);
 
-/* What went wrong in the calling thread's last failed call, where, and what to do. */
+/* What went wrong in the calling thread's last failed call, where, and what to do. Every function
+ * that joins, opens or creates something sets it when it fails. Each thread has a text of its own,
+ * which is valid until the next failing call of this thread. */
 const char *rackmem_last_error(void);
 
 /* Keeps `text` for rackmem_last_error and returns `error`: the inline functions of other headers
  * say by it what is wrong with their arguments. */
 int rackmem_set_last_error(int error, const char *text);
 
-/* Explains a value returned by any function of rackmem. */
+/* Sets the text to "WHAT: " and rackmem_strerror(error), unless error is 0; returns `error`. */
+int rackmem_explain(int error, const char *what);
+
+/* Says in general what a value means that a function of rackmem returned: a negative errno or 0. The
+ * text is constant. What was wrong with a call is said by rackmem_last_error. */
 const char *rackmem_strerror(int error);
 
 #ifdef __cplusplus

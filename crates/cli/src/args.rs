@@ -48,8 +48,8 @@ A rack is a directory with a socket and a lock for each node's daemon and a file
 context. Who may read and write a context's file may join the context.
 
 Environment:
-  RACKMEM_DIR   directory of all racks [default: $XDG_RUNTIME_DIR/rackmem, else
-                /tmp/rackmem-UID]
+  RACKMEM_DIR   directory of all racks [default: /run/rackmem for root; for others
+                $XDG_RUNTIME_DIR/rackmem, else /tmp/rackmem-UID]
   RACKMEM_RACK  rack that is meant when --rack is not given [default: \"default\"]
   RACKMEM_MONITOR, RACKMEM_SECRET
                 where the monitor of lent memory is, and the file with the secret of its network

@@ -43,7 +43,8 @@ impl Failure {
 
     /// A failed system call.
     pub fn io(what: impl Display, error: impl Into<io::Error>) -> Failure {
-        Failure::new(format!("{what}: {}", error.into()))
+        let error = error.into();
+        Failure::new(format!("{what}: {error}{}", rackmem::error::limit_hint(&error)))
     }
 }
 

@@ -126,9 +126,9 @@ struct Turn(#[expect(dead_code, reason = "its lock is what counts")] File);
 
 fn wait_for_turn() -> Result<Turn> {
     let base = rack::base_dir();
-    let failed = |error| Failure::io(format_args!("cannot use {}", base.display()), error);
-    fs::create_dir_all(&base).map_err(failed)?;
-    let dir = File::open(&base).map_err(failed)?;
+    let failed =
+        |error: io::Error| Failure::io(format_args!("cannot use {}", base.display()), error);
+    let dir = rack::make_base_dir()?;
     let deadline = Instant::now() + TURN_TIMEOUT;
     loop {
         match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
@@ -386,8 +386,9 @@ impl PrivateRack {
 
 impl Drop for PrivateRack {
     fn drop(&mut self) {
-        if let Err(Failure { message: Some(message), .. }) = stop(&self.rack) {
-            crate::console::remark(&message);
+        if let Err(failure) = stop(&self.rack) {
+            // Nobody knows when those will end.
+            return failure.message.iter().for_each(|message| crate::console::remark(message));
         }
         for daemon in &mut self.daemons {
             let _ = daemon.wait();

@@ -94,6 +94,38 @@ fn a_node_that_does_not_answer_is_named() {
     host.assert_nothing_left();
 }
 
+#[test]
+fn a_stopped_daemon_is_named_and_can_be_taken_down() {
+    let host = Host::new();
+    host.ok(&["up", "--nodes", "3"]);
+    let daemon = host.daemon(1);
+    kill(daemon, "STOP");
+    let done = host.run(&["status"]);
+    assert_eq!(done.status, Some(1));
+    let named = format!("the daemon of node 1 (process {daemon}) is stopped");
+    assert!(done.err.contains(&named), "{}", done.err);
+    assert!(done.err.ends_with("rackmem: node 1 does not answer\n"), "{}", done.err);
+    assert_eq!(host.ok(&["down"]), "rack 'default' is down: 3 daemons stopped\n");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_limit_on_open_files_that_is_too_low_is_named() {
+    let host = Host::new();
+    for limit in ["16", "24", "40"] {
+        let mut shell = std::process::Command::new("sh");
+        let up = format!("ulimit -n {limit}; exec \"$0\" up --nodes 4");
+        shell.args(["-c", &up, env!("CARGO_BIN_EXE_rackmem")]);
+        host.environment(&mut shell);
+        let done = shell.output().unwrap();
+        let complaint = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{limit}: {complaint}");
+        assert!(complaint.contains(&format!("{limit} files open")), "{limit}: {complaint}");
+        assert!(complaint.contains("ulimit"), "{limit}: {complaint}");
+    }
+    host.assert_nothing_left();
+}
+
 /// Kills all daemons of the default rack, which leaves its directory.
 fn crash(host: &Host, nodes: u16) {
     let daemons: Vec<u32> = (0..nodes).map(|nid| host.daemon(nid)).collect();
@@ -188,6 +220,10 @@ fn wrong_usage_has_status_2() {
     ] {
         host.fails(2, args);
     }
-    assert!(host.fails(1, &["--rack", "a/b", "status"]).contains("'a/b' is not a rack name"));
+    assert!(host.fails(1, &["--rack", "a/b", "status"]).contains("\"a/b\" is not a name"));
+    for name in ["a b", "a;b", ".a", ""] {
+        assert!(host.fails(1, &["--rack", name, "status"]).contains("is not a name"), "{name:?}");
+    }
+    assert!(host.fails(1, &["--rack=-x", "status"]).contains("\"-x\" is not a name"));
     host.assert_nothing_left();
 }

@@ -201,11 +201,18 @@ impl Rmc {
                     stats.request_lane_stalls += 1;
                     return false;
                 }
-                let unroll = Unroll::new(&work);
-                let Some(tid) = itt.alloc(id, next.index as u16, &work, unroll.lines()) else {
+                if itt.is_full() {
                     stats.itt_stalls += 1;
                     return false;
-                };
+                }
+                if let Err(status) = mem.check(id, &work) {
+                    let slot = qp.take_entry(false);
+                    finish(id, qp, mem, stats, slot, status, 0);
+                    return true;
+                }
+                let unroll = Unroll::new(&work);
+                let tid = itt.alloc(id, next.index as u16, &work, unroll.lines());
+                let tid = tid.expect("the table was found not to be full");
                 qp.take_entry(true);
                 qp.transfer.insert(Transfer { work, tid, unroll })
             }

@@ -1,6 +1,6 @@
 use rackmem_abi::{Reply, Request, Status};
 
-use crate::QpId;
+use crate::{QpId, Work};
 
 /// What the pipelines reach through the memory hierarchy of their node (soNUMA §4.3): queues and
 /// local buffers of the node's applications, and the context segments that other nodes access.
@@ -13,6 +13,18 @@ pub trait Memory {
     /// Writes the completion queue entry at `position`, with release order: it publishes the data
     /// that was stored before.
     fn put_cq(&mut self, qp: QpId, position: u32, word: u32);
+
+    /// Whether a whole transfer can be done, as far as this node knows: the size of the destination's
+    /// segment, and the local buffer. It is asked once, before the first line is sent, so that a
+    /// transfer that is refused changes nothing. A node that knows neither leaves it to the checks of
+    /// each line.
+    ///
+    /// # Errors
+    /// What the transfer completes with.
+    fn check(&mut self, qp: QpId, work: &Work) -> Result<(), Status> {
+        let _ = (qp, work);
+        Ok(())
+    }
 
     /// Copies out of a local buffer of the application behind `qp`.
     ///

@@ -72,6 +72,7 @@ pub struct OpenArgs {
     pub read_only: c_int,
     pub segment_bytes: usize,
     pub progress: c_int,
+    pub shared: c_int,
 }
 
 /// `rackmem_mapping`.
@@ -196,7 +197,7 @@ unsafe fn options(args: *const OpenArgs) -> Result<OpenOptions> {
         3 => options.progress(Progress::Packet),
         other => return Err(invalid(&format!("{other} is no rackmem_progress"))),
     };
-    Ok(options.read_only(args.read_only != 0))
+    Ok(options.read_only(args.read_only != 0).shared(args.shared != 0))
 }
 
 /// See `rackmem/runtime.h`.
@@ -267,6 +268,9 @@ pub unsafe extern "C" fn rackmem_segment_bytes(ctx: *const CContext) -> usize {
 pub unsafe extern "C" fn rackmem_map(ctx: *mut CContext, nid: c_int, out: *mut CMapping) -> c_int {
     // SAFETY: the caller's contract.
     code(unsafe { context(ctx) }.and_then(|c| {
+        if out.is_null() {
+            return Err(invalid("nowhere to put the mapping: the last argument is NULL"));
+        }
         let segment = c.context.map_segment(u16::try_from(nid).unwrap_or(u16::MAX))?;
         let mapping = CMapping {
             memory: segment.data().cast(),
@@ -307,7 +311,10 @@ pub unsafe extern "C" fn rackmem_qp_create(
     out: *mut *mut ffi::Qp,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let made = unsafe { context(ctx) }.and_then(|c| c.context.raw_queue_pair(entries));
+    let made = unsafe { context(ctx) }.and_then(|c| match out.is_null() {
+        true => Err(invalid("nowhere to put the queue pair: the last argument is NULL")),
+        false => c.context.raw_queue_pair(entries),
+    });
     match made {
         Ok(mut pair) => {
             let qp: *mut ffi::Qp = &raw mut *pair.qp;
@@ -455,6 +462,20 @@ pub unsafe extern "C" fn rackmem_set_last_error(error: c_int, text: *const c_cha
     error
 }
 
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
+/// `what` ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_explain(error: c_int, what: *const c_char) -> c_int {
+    if error != 0 {
+        // SAFETY: the caller's contract.
+        let what = unsafe { CStr::from_ptr(what) }.to_string_lossy();
+        report(&Error::new(-error, format!("{what}: {}", explain(error))));
+    }
+    error
+}
+
 /// The text of the calling thread's last failed call.
 pub(crate) fn last_error() -> String {
     LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
@@ -481,9 +502,23 @@ pub extern "C" fn rackmem_strerror(error: c_int) -> *const c_char {
 }
 
 pub(crate) fn explain(error: c_int) -> String {
-    let status = rackmem_abi::Status::ALL.into_iter().find(|status| status.errno() == error);
-    match status {
-        Some(status) => status.describe().to_owned(),
-        None => std::io::Error::from_raw_os_error(error.saturating_abs()).to_string(),
-    }
+    let known = GENERAL.iter().find(|(errno, _)| -errno == error);
+    known.map_or_else(
+        || std::io::Error::from_raw_os_error(error.saturating_abs()).to_string(),
+        |(_, text)| (*text).to_owned(),
+    )
 }
+
+/// What the values mean that more than one function returns, and in which more is meant than the
+/// system's text for the number says.
+const GENERAL: [(c_int, &str); 9] = [
+    (0, "success"),
+    (libc::EINVAL, "invalid argument"),
+    (libc::ENOENT, "no such rack or context, or the node has not joined the context"),
+    (libc::ENXIO, "no such node"),
+    (libc::EACCES, "no permission for this context or operation"),
+    (libc::ERANGE, "out of the segment's range"),
+    (libc::EFAULT, "bad local buffer"),
+    (libc::EHOSTDOWN, "the node, its process or its daemon is gone"),
+    (libc::ETIMEDOUT, "timed out"),
+];

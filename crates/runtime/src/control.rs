@@ -2,16 +2,16 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::patience::{Patience, STEP};
 use crate::protocol::{PROTOCOL_VERSION, Request, Response};
 use crate::rack::Rack;
 use crate::status::NodeStatus;
 use crate::transport::{Channel, Received};
 
-/// How long a daemon may take to answer. It does so at once, but its host may be busy.
-const ANSWER: Duration = Duration::from_secs(60);
+/// Daemons that are asked at the same time.
+const ASKED_AT_ONCE: usize = 64;
 
 /// A connection to the daemon of a node: one request, one response.
 #[derive(Debug)]
@@ -21,11 +21,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and says hello; the answer and what comes with it: the daemon's bell.
+    /// Connects and says hello; returns the connection and how many nodes the rack has.
     ///
     /// # Errors
-    /// There is no rack or no daemon, or it speaks another version.
-    pub fn open(rack: &Rack, nid: u16) -> Result<(Connection, Received<Response>)> {
+    /// There is no rack or no daemon, it speaks another version, or it does not answer.
+    pub fn open(rack: &Rack, nid: u16) -> Result<(Connection, u16)> {
         let nodes = rack.describe()?.nodes;
         if nid >= nodes {
             let name = rack.name();
@@ -34,57 +34,42 @@ impl Connection {
                 format!("rack '{name}' has no node {nid}: its nodes are 0 to {}", nodes - 1),
             ));
         }
-        let path = rack.socket_path(nid);
-        let channel = Channel::connect(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::daemon_gone(nid),
-            _ => Error::io(format!("cannot connect to {}", path.display()), error),
-        })?;
-        let connection = Connection::over(channel, nid, ANSWER)?;
+        let connection = Connection { channel: connect(rack, nid)?, nid };
         let hello = Request::Hello { version: PROTOCOL_VERSION };
-        let answer = connection.call(&hello, None)?;
-        Ok((connection, answer))
-    }
-
-    fn over(channel: Channel, nid: u16, patience: Duration) -> Result<Connection> {
-        channel.set_patience(patience).map_err(|error| Error::io("cannot limit a wait", error))?;
-        Ok(Connection { channel, nid })
+        match connection.call(&hello, None)?.message {
+            Response::Welcome { nodes, .. } => Ok((connection, nodes)),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// The daemon refuses, does not answer, or is gone.
+    /// The daemon refuses, does not answer (see [`crate::patience`]), or is gone.
     pub fn call(&self, request: &Request, fd: Option<&OwnedFd>) -> Result<Received<Response>> {
         use std::os::fd::AsFd;
         let fds: Vec<_> = fd.iter().map(|fd| fd.as_fd()).collect();
-        let gone = |error: io::Error| match error.kind() {
+        let mut patience = Patience::new(self.daemon_pid());
+        let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::NotConnected => Error::daemon_gone(self.nid),
-            io::ErrorKind::WouldBlock => self.give_up(),
             _ => Error::io(format!("talking to the daemon of node {}", self.nid), error),
         };
-        self.channel.send(request, &fds).map_err(gone)?;
-        let answer = self.channel.receive().map_err(gone)?;
+        self.channel.send(request, &fds).map_err(failed)?;
+        while !self.channel.wait(STEP).map_err(failed)? {
+            if patience.is_over() {
+                // A later answer must not be taken for that of another request.
+                self.channel.hang_up();
+                return Err(silent(self.nid, &patience));
+            }
+        }
+        let answer = self.channel.receive().map_err(failed)?;
         match answer.message {
             Response::Error { errno, message } => Err(Error::new(errno, message)),
             _ => Ok(answer),
         }
-    }
-
-    /// A later answer must not be taken for that of another request.
-    fn give_up(&self) -> Error {
-        let process = self.daemon_pid().map_or(String::new(), |pid| format!(" (process {pid})"));
-        self.channel.hang_up();
-        let nid = self.nid;
-        Error::new(
-            libc::ETIMEDOUT,
-            format!(
-                "the daemon of node {nid}{process} does not answer: if it was stopped, let it go on, or take \
-                 the rack down"
-            ),
-        )
     }
 
     /// Whether the daemon is gone.
@@ -96,6 +81,31 @@ impl Connection {
     pub fn daemon_pid(&self) -> Option<i32> {
         self.channel.peer().ok().map(|peer| peer.pid.as_raw_nonzero().get())
     }
+}
+
+/// Connects to the daemon of a node. Its queue of connections is full if it has not taken any for long.
+fn connect(rack: &Rack, nid: u16) -> Result<Channel> {
+    let path = rack.socket_path(nid);
+    let lock = std::fs::read_to_string(rack.lock_path(nid)).unwrap_or_default();
+    let mut patience = Patience::new(lock.trim().parse().ok());
+    loop {
+        let error = match Channel::connect(&path) {
+            Ok(channel) => return Ok(channel),
+            Err(error) => error,
+        };
+        match error.kind() {
+            io::ErrorKind::WouldBlock if patience.is_over() => return Err(silent(nid, &patience)),
+            io::ErrorKind::WouldBlock => std::thread::sleep(STEP),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                return Err(Error::daemon_gone(nid));
+            }
+            _ => return Err(Error::io(format!("cannot connect to {}", path.display()), error)),
+        }
+    }
+}
+
+fn silent(nid: u16, patience: &Patience) -> Error {
+    Error::new(libc::ETIMEDOUT, format!("the daemon of node {nid} {}", patience.reason()))
 }
 
 /// Asks a daemon how it is.
@@ -110,6 +120,20 @@ pub fn status(rack: &Rack, nid: u16) -> Result<NodeStatus> {
     }
 }
 
+/// Asks the daemons of nodes 0 to `nodes` - 1, many at a time: several that do not answer take no longer
+/// than one.
+pub fn status_of_all(rack: &Rack, nodes: u16) -> Vec<Result<NodeStatus>> {
+    let nids: Vec<u16> = (0..nodes).collect();
+    let ask = |nids: &[u16]| {
+        std::thread::scope(|threads| {
+            let asked: Vec<_> =
+                nids.iter().map(|nid| threads.spawn(|| status(rack, *nid))).collect();
+            asked.into_iter().map(|thread| thread.join().expect("no question panics")).collect()
+        })
+    };
+    nids.chunks(ASKED_AT_ONCE).flat_map(|nids| -> Vec<_> { ask(nids) }).collect()
+}
+
 /// The daemon answered something else than was asked.
 pub(crate) fn unexpected(response: &Response) -> Error {
     Error::new(libc::EPROTO, format!("the daemon gave an unexpected answer: {response:?}"))
@@ -120,12 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_answer_is_given_up() {
-        let (ours, _theirs) = Channel::pair();
-        let connection = Connection::over(ours, 3, Duration::from_millis(10)).unwrap();
-        let error = connection.call(&Request::Status, None).unwrap_err();
-        assert_eq!(error.errno(), libc::ETIMEDOUT);
-        assert!(error.to_string().contains("the daemon of node 3"), "{error}");
+    fn a_closed_connection_means_that_the_daemon_is_gone() {
+        let (ours, theirs) = Channel::pair();
+        let connection = Connection { channel: ours, nid: 3 };
+        drop(theirs);
         let error = connection.call(&Request::Status, None).unwrap_err();
         assert_eq!(error.errno(), libc::EHOSTDOWN, "{error}");
     }

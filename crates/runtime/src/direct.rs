@@ -19,6 +19,14 @@ pub trait LocalBuffers {
     /// memory that it may load from and store to without further ado.
     fn locate(&self, address: u64, length: usize) -> Option<*mut u8>;
 
+    /// Whether `length` bytes at `address` can be loaded from, and stored to if `writes`, though
+    /// [`LocalBuffers::locate`] did not find them. Changes nothing; the memory can still go before it
+    /// is used.
+    ///
+    /// # Errors
+    /// `BadLocalBuffer`
+    fn check(&mut self, address: u64, length: usize, writes: bool) -> Result<(), Status>;
+
     /// Copies out of a buffer that [`LocalBuffers::locate`] did not find.
     ///
     /// # Errors
@@ -72,6 +80,9 @@ fn perform_atomic<L: LocalBuffers>(
 ) -> Result<(), Status> {
     let mut operands = [0u64; 2];
     let bytes = work.op.operand_bytes(8);
+    if local.locate(work.buffer, 8).is_none() {
+        local.check(work.buffer, 8, true)?;
+    }
     load_operands(local, work.buffer, &mut operands[..bytes / 8])?;
     // SAFETY: `rgp::check` made sure of the alignment, `View::check` of the range.
     let old = unsafe {
@@ -119,6 +130,7 @@ fn read_bounced<L: LocalBuffers>(
     local: &mut L,
     owner: Owner,
 ) -> Result<(), Status> {
+    local.check(work.buffer, work.length as usize, true)?;
     let mut bounce = vec![0; BOUNCE_BYTES.min(work.length as usize)];
     for (done, n) in pieces(work.offset, work.length as usize) {
         // SAFETY: the piece lies in the checked range, and in `bounce`.
@@ -136,6 +148,7 @@ fn write_bounced<L: LocalBuffers>(
     local: &mut L,
     owner: Owner,
 ) -> Result<(), Status> {
+    local.check(work.buffer, work.length as usize, false)?;
     let mut bounce = vec![0; BOUNCE_BYTES.min(work.length as usize)];
     for (done, n) in pieces(work.offset, work.length as usize) {
         local.load(work.buffer + done as u64, &mut bounce[..n])?;

@@ -30,9 +30,11 @@ impl Error {
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Error {
         let errno = source.raw_os_error().unwrap_or(match source.kind() {
             io::ErrorKind::OutOfMemory => libc::ENOMEM,
+            io::ErrorKind::PermissionDenied => libc::EACCES,
             _ => libc::EIO,
         });
-        Error { message: format!("{}: {source}", what.into()), errno, source: Some(source) }
+        let message = format!("{}: {source}{}", what.into(), limit_hint(&source));
+        Error { message, errno, source: Some(source) }
     }
 
     pub(crate) fn no_rack(name: &str) -> Error {
@@ -58,6 +60,25 @@ impl Error {
     /// The positive `errno` that stands for the error in C.
     pub fn errno(&self) -> i32 {
         self.errno
+    }
+}
+
+/// What to do if a limit on open files is the cause: which limit it is, and how to raise it. Else
+/// nothing.
+pub fn limit_hint(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            let limit = limits.current.map_or("no".to_owned(), |limit| limit.to_string());
+            format!(
+                "; this process may have {limit} files open: raise that with `ulimit -n`, or LimitNOFILE= of \
+                 its service"
+            )
+        }
+        Some(libc::ENFILE) => "; this host may not have more files open: raise fs.file-max with \
+                               sysctl"
+            .to_owned(),
+        _ => String::new(),
     }
 }
 

@@ -9,6 +9,8 @@
 //! | [`control`] | questions to a daemon |
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
+//! | [`trust`] | whose directory is used, and who may answer at a socket |
+//! | `patience` | how long a daemon is waited for |
 //! | `protocol`, `transport` | what goes over the sockets, and how |
 
 pub mod capi;
@@ -17,11 +19,13 @@ pub mod control;
 pub mod daemon;
 mod direct;
 pub mod error;
+mod patience;
 pub mod protocol;
 pub mod rack;
 pub mod shm;
 pub mod status;
 pub mod transport;
+pub mod trust;
 
 pub use error::{Error, Result};
 pub use rackmem_abi::{LINE_BYTES, MAX_WQ_SIZE, Op, Status};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::status::NodeStatus;
 
 /// Changes with every incompatible change of this file or of a layout in shared memory.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Who makes the operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,6 +55,8 @@ pub enum Request {
         ctx_id: u16,
         /// Size of the node's segment; 0 takes what is there.
         segment_bytes: u64,
+        /// Whether other processes may be this node of the context, too, if they say the same.
+        shared: bool,
     },
     /// Makes a queue pair.
     CreateQp {
@@ -128,15 +130,15 @@ pub enum Request {
 /// From a daemon.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
-    /// To `Hello` and to `Link`. To a client with the bell's memory and event descriptor; to a
-    /// peer likewise.
+    /// To `Hello` and to `Link`. To a peer with the bell's memory and event descriptor: a client that
+    /// has not proved any right gets none.
     Welcome {
         /// The daemon's node.
         nid: u16,
         /// Nodes of the rack.
         nodes: u16,
     },
-    /// To `Open`. With the node's segment.
+    /// To `Open`. With the node's segment, the bell's memory and its event descriptor.
     Opened {
         /// The client's number, which names it as owner of line locks.
         owner: u32,
@@ -180,7 +182,9 @@ pub enum PeerState {
     Absent,
     /// It has joined and left.
     Left,
-    /// There is no link to it, or its process was lost.
+    /// It has joined, and its process ended without leaving.
+    Died,
+    /// There is no link to it: its daemon has not started yet, or is gone.
     Lost,
     /// The rack has no such node.
     NoNode,

@@ -6,12 +6,14 @@
 //!               node-0.lock      held (flock) by that daemon while it lives
 //!               node-0.log
 //!               contexts/7       its permissions decide who may join context 7 (soNUMA §5.1)
+//!               contexts/123.id  which context it is, 123 being the inode of its file
 //! ```
+//!
+//! Whose `<base>` is used is said in [`crate::trust`].
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,12 +22,16 @@ use rackmem_rmc::MAX_CONTEXTS;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::trust;
 
 /// Name of the rack that is meant when none is given.
 pub const DEFAULT_RACK: &str = "default";
 
 /// Longest path of a Unix socket, without its final zero.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// Permission bits of a context that let others than its owner join.
+const FOR_OTHERS: u32 = 0o077;
 
 /// What `rack.json` holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,44 +49,83 @@ pub struct Rack {
     name: String,
 }
 
-/// The directory that holds all racks of this user: `$RACKMEM_DIR`, else
-/// `$XDG_RUNTIME_DIR/rackmem`, else `/tmp/rackmem-<uid>`.
-pub fn base_dir() -> PathBuf {
+/// Longest name of a rack.
+const MAX_NAME_BYTES: usize = 64;
+
+/// The directory that holds all racks of this user, and whether it was named by `$RACKMEM_DIR`.
+fn base() -> (PathBuf, bool) {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(dir) = from("RACKMEM_DIR") {
-        return dir.into();
+        return (dir.into(), true);
     }
-    match from("XDG_RUNTIME_DIR") {
-        Some(dir) => PathBuf::from(dir).join("rackmem"),
-        None => format!("/tmp/rackmem-{}", rustix::process::getuid().as_raw()).into(),
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return ("/run/rackmem".into(), false);
+    }
+    // `sudo` and `su` may leave another user's.
+    let is_ours = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|found| found.uid() == uid.as_raw());
+    match from("XDG_RUNTIME_DIR").map(PathBuf::from).filter(is_ours) {
+        Some(dir) => (dir.join("rackmem"), false),
+        None => (format!("/tmp/rackmem-{}", uid.as_raw()).into(), false),
     }
 }
 
-/// Which context an open context file stands for: a number can be used again by another one. A
-/// file that was made by hand stands for the same one always.
-pub fn incarnation_of(file: &OwnedFd) -> u64 {
-    let mut text = [0; 24];
-    let length = rustix::io::pread(file, &mut text, 0).unwrap_or(0);
-    let text = std::str::from_utf8(&text[..length]).unwrap_or("");
-    text.trim().parse().unwrap_or(0)
+/// The directory that holds all racks of this user: `$RACKMEM_DIR`; else, for root, `/run/rackmem`;
+/// for others `$XDG_RUNTIME_DIR/rackmem` if that is theirs, else `/tmp/rackmem-<uid>`.
+pub fn base_dir() -> PathBuf {
+    base().0
+}
+
+/// Makes [`base_dir`] if it is not there, and opens it.
+///
+/// # Errors
+/// `EACCES`: it is not to be trusted, see [`crate::trust`].
+pub fn make_base_dir() -> Result<File> {
+    let (dir, named) = base();
+    trust::make_dir(&dir, named).map_err(|error| cannot_use(&dir, error))
+}
+
+fn cannot_use(dir: &Path, error: io::Error) -> Error {
+    Error::io(format!("cannot use {}", dir.display()), error)
+}
+
+/// Checks a name that becomes that of a file and is shown on terminals: letters, digits, `.`, `_` and
+/// `-`, of which the last and the first do not begin it.
+///
+/// # Errors
+/// It is something else, empty, or longer than 64 bytes.
+pub fn check_name(name: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let begins_well = !name.is_empty() && !name.starts_with(['-', '.']);
+    if begins_well && name.len() <= MAX_NAME_BYTES && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{name:?} is not a name: use at most {MAX_NAME_BYTES} letters, digits, '.', '_' and '-', and begin \
+         with a letter, a digit or '_'"
+    )))
 }
 
 impl Rack {
     /// The rack of this name, whether it exists or not; `None`: `$RACKMEM_RACK`, else `default`.
     ///
     /// # Errors
-    /// The name is empty, has a slash, starts with a dot, or makes socket paths too long.
+    /// [`check_name`] refuses the name, it makes socket paths too long, or the directory of all racks
+    /// is not to be trusted (see [`crate::trust`]).
     pub fn named(name: Option<&str>) -> Result<Rack> {
         let name = match name {
             Some(name) => name.to_owned(),
             None => std::env::var("RACKMEM_RACK").unwrap_or_else(|_| DEFAULT_RACK.to_owned()),
         };
-        if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            return Err(Error::invalid(format!(
-                "'{name}' is not a rack name: use letters, digits, '-' and '_'"
-            )));
+        check_name(&name)?;
+        let (base, named) = base();
+        match trust::open_dir(&base, named) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(cannot_use(&base, error));
+            }
+            _ => {}
         }
-        let rack = Rack { dir: base_dir().join(&name), name };
+        let rack = Rack { dir: base.join(&name), name };
         let socket = rack.socket_path(MAX_NODES as u16 - 1);
         if socket.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
             return Err(Error::invalid(format!(
@@ -96,9 +141,9 @@ impl Rack {
     /// # Errors
     /// It exists already, or the file system refuses.
     pub fn create(&self, nodes: u16) -> Result<()> {
+        make_base_dir()?;
         let builder = || fs::DirBuilder::new();
         let make = || -> io::Result<()> {
-            builder().recursive(true).mode(0o755).create(base_dir())?;
             builder().mode(0o755).create(&self.dir)?;
             builder().mode(0o755).create(self.contexts_dir())?;
             let description = Description { nodes, version: env!("CARGO_PKG_VERSION").to_owned() };
@@ -171,7 +216,21 @@ impl Rack {
         self.contexts_dir().join(ctx_id.to_string())
     }
 
-    /// Creates a context that those may join whom the file permissions `mode` allow it.
+    /// Where it is written which context the one is whose file has this inode: a number can be used
+    /// again by another context. It is not in that file, which members may write.
+    fn incarnation_path(&self, inode: u64) -> PathBuf {
+        self.contexts_dir().join(format!("{inode}.id"))
+    }
+
+    /// Which context a file with this inode stands for, while it is held open. A file that was made by
+    /// hand stands for the same one always.
+    pub fn incarnation(&self, inode: u64) -> u64 {
+        let text = fs::read_to_string(self.incarnation_path(inode)).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
+    /// Creates a context that those may join whom the file permissions `mode` allow it. If these are
+    /// others than the owner, they may search the directories from now on.
     ///
     /// # Errors
     /// It exists, its number is too large, or the file system refuses.
@@ -183,17 +242,22 @@ impl Rack {
             )));
         }
         let path = self.context_path(ctx_id);
-        // It is there at once with all that it says: who joined before would be in another context.
+        // It is there at once with all that is said of it: who joined before would be in another context.
         let unborn = path.with_extension(format!("{}.new", std::process::id()));
         let make = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(mode).open(&unborn)?;
-            // Tells it from another context that had the same number: see `incarnation_of`.
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            writeln!(file, "{}", now.as_nanos() as u64)?;
+            let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unborn)?;
             // The process's umask must not take away what was asked for.
             file.set_permissions(fs::Permissions::from_mode(mode))?;
-            fs::hard_link(&unborn, &path)
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let incarnation = self.incarnation_path(file.metadata()?.ino());
+            fs::write(&incarnation, format!("{}\n", now.as_nanos() as u64))?;
+            fs::hard_link(&unborn, &path).inspect_err(|_| _ = fs::remove_file(&incarnation))?;
+            if mode & FOR_OTHERS != 0 {
+                [&base_dir(), &self.dir, &self.contexts_dir()]
+                    .into_iter()
+                    .try_for_each(|dir| trust::open_to_others(dir))?;
+            }
+            Ok(())
         };
         let made = make();
         let _ = fs::remove_file(&unborn);
@@ -224,7 +288,13 @@ impl Rack {
     /// # Errors
     /// What the file system says.
     pub fn remove_context(&self, ctx_id: u16) -> Result<()> {
-        fs::remove_file(self.context_path(ctx_id)).map_err(|error| match error.kind() {
+        let path = self.context_path(ctx_id);
+        let inode = fs::metadata(&path).map(|found| found.ino());
+        let removed = fs::remove_file(&path).map(|()| {
+            // A file made by hand has none.
+            inode.map(|inode| fs::remove_file(self.incarnation_path(inode)))
+        });
+        removed.map(|_| ()).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::no_context(ctx_id, &self.name),
             _ => Error::io(format!("cannot remove context {ctx_id}"), error),
         })
@@ -255,5 +325,35 @@ impl Rack {
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         ids.sort_unstable();
         ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["default", "a", "A-1_b.c", "_", "7", &"x".repeat(64)] {
+            check_name(good).unwrap();
+        }
+        for bad in [
+            "",
+            "a b",
+            "a;b",
+            "-x",
+            ".",
+            "..",
+            ".x",
+            "a/b",
+            "\u{1b}[2J",
+            "ä",
+            "a\n",
+            &"x".repeat(65),
+        ] {
+            let error = check_name(bad).unwrap_err();
+            assert_eq!(error.errno(), libc::EINVAL);
+            assert!(!error.to_string().contains('\u{1b}'), "{error}");
+        }
     }
 }

@@ -65,13 +65,17 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Channel> {
 }
 
 impl Channel {
-    /// Connects; the channel blocks.
+    /// Connects without waiting; the channel blocks afterwards.
     ///
     /// # Errors
-    /// What the kernel says: `NotFound` or `ConnectionRefused` if nobody listens.
+    /// What the kernel says: `NotFound` or `ConnectionRefused` if nobody listens, `WouldBlock` if too
+    /// many wait to be accepted; `PermissionDenied` if a stranger listens, see [`crate::trust`].
     pub fn connect(path: &Path) -> io::Result<Channel> {
         let fd = socket()?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
         rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+        crate::trust::check_answerer(fd.as_fd(), path)?;
+        rustix::io::ioctl_fionbio(&fd, false)?;
         Ok(Channel(fd))
     }
 
@@ -92,13 +96,18 @@ impl Channel {
         (Channel(one), Channel(other))
     }
 
-    /// Makes receiving fail with `WouldBlock` when nothing has come for so long.
+    /// Waits until something can be received, or the time is over; `false`: it is.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        let which = rustix::net::sockopt::Timeout::Recv;
-        Ok(rustix::net::sockopt::set_socket_timeout(&self.0, which, Some(patience))?)
+    pub fn wait(&self, patience: Duration) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let patience = Timespec::try_from(patience).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&patience)) {
+            Ok(ready) => Ok(ready != 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Sends a message with descriptors. A receiver that does not read makes it fail, not wait.
@@ -123,7 +132,8 @@ impl Channel {
     /// Receives a message.
     ///
     /// # Errors
-    /// `UnexpectedEof` once the other end is gone; `InvalidData` if it is no such message.
+    /// `UnexpectedEof` once the other end is gone; `InvalidData` if it is no such message; `EMFILE` if
+    /// this process may not have as many files open as came with it.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Received<T>> {
         let mut bytes = vec![0; MAX_MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -131,7 +141,7 @@ impl Channel {
         let mut buffers = [IoSliceMut::new(&mut bytes)];
         let flags = RecvFlags::CMSG_CLOEXEC;
         let got = rustix::net::recvmsg(&self.0, &mut buffers, &mut ancillary, flags)?;
-        let fds = ancillary
+        let fds: Vec<OwnedFd> = ancillary
             .drain()
             .filter_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(fds) => Some(fds),
@@ -144,6 +154,14 @@ impl Channel {
         }
         if got.flags.contains(ReturnFlags::TRUNC) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
+        }
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            // The kernel leaves out what there is no room for: in the buffer, or in the process.
+            return Err(if fds.len() == MAX_FDS {
+                io::Error::new(io::ErrorKind::InvalidData, "too many descriptors")
+            } else {
+                io::Error::from_raw_os_error(libc::EMFILE)
+            });
         }
         let message = serde_json::from_slice(&bytes[..got.bytes])?;
         Ok(Received { message, fds })

@@ -55,6 +55,11 @@ fn access_library() {
 }
 
 #[test]
+fn every_opener_says_what_was_wrong_with_the_call() {
+    each_way("openers", 1, "openers.c", 1 << 16, &[]);
+}
+
+#[test]
 fn messages_and_barriers_of_two() {
     each_way("messages-2", 2, "messaging_processes.c", SEGMENT_BYTES, &["20"]);
 }

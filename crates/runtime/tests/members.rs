@@ -23,6 +23,7 @@ fn child() {
     match support::role() {
         Some((role, args)) if role == "daemon" => support::be_daemon(&args),
         Some((role, args)) if role == "second" => be_second(&args),
+        Some((role, args)) if role == "rival" => be_rival(&args),
         Some((role, _)) => panic!("no role {role}"),
         None => {}
     }
@@ -127,7 +128,7 @@ fn a_member_has_a_limited_number_of_queue_pairs() {
 /// the size of the segment. Adds to a word, and stays until it is told to leave.
 fn be_second(args: &[String]) {
     let progress = Progress::from_name(&args[1]).unwrap();
-    let options = OpenOptions::from_env().unwrap().node(1).progress(progress);
+    let options = OpenOptions::from_env().unwrap().node(1).progress(progress).shared(true);
     let context = Context::open(&options.context(args[0].parse().unwrap())).unwrap();
     assert_eq!(context.segment_bytes(), BYTES);
     let mut qp = context.queue_pair(4).unwrap();
@@ -142,10 +143,24 @@ fn be_second(args: &[String]) {
 }
 
 fn spawn_second(rack: &TestRack, ctx_id: u16, progress: Progress) -> std::process::Child {
+    spawn_role(rack, "second", &format!("{ctx_id} {}", progress.name()))
+}
+
+/// The role `rival <ctx>`: joins as node 1 without having asked whether it may.
+fn be_rival(args: &[String]) {
+    let options = OpenOptions::from_env().unwrap().node(1).context(args[0].parse().unwrap());
+    let error = Context::open(&options).unwrap_err();
+    assert_eq!(error.errno(), libc::EBUSY, "{error}");
+    assert!(error.to_string().contains("is node 1 of context"), "{error}");
+    // Who only reads disturbs nobody.
+    Context::open(&options.read_only(true)).unwrap();
+}
+
+fn spawn_role(rack: &TestRack, role: &str, args: &str) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
-        .env("RACKMEM_TEST_ROLE", "second")
-        .env("RACKMEM_TEST_ARGS", format!("{ctx_id} {}", progress.name()))
+        .env("RACKMEM_TEST_ROLE", role)
+        .env("RACKMEM_TEST_ARGS", args)
         .env("RACKMEM_RACK", rack.rack.name())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -153,13 +168,26 @@ fn spawn_second(rack: &TestRack, ctx_id: u16, progress: Progress) -> std::proces
 }
 
 #[test]
+fn a_second_process_is_refused_while_the_first_lives() {
+    let rack = TestRack::start("rivals", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let first = rack.open_all(0, BYTES, Progress::Inline);
+    // A process may join as often as it likes.
+    drop(Context::open(&rack.options(1, 0)).unwrap());
+    assert!(support::wait(&mut spawn_role(&rack, "rival", "0")).success());
+    // The first has left.
+    drop(first);
+    Context::open(&rack.options(1, 0).segment_bytes(BYTES)).unwrap();
+}
+
+#[test]
 fn two_processes_at_one_node_share_its_segment() {
     each_way("second", |rack, ctx_id, progress| {
-        let contexts = rack.open_all(ctx_id, BYTES, progress);
+        let contexts = rack.open_all_shared(ctx_id, BYTES, progress);
         let word = |offset| contexts[1].word(offset).unwrap();
         let mut qp = contexts[0].queue_pair(4).unwrap();
 
-        let larger = rack.options(1, ctx_id).segment_bytes(2 * BYTES);
+        let larger = rack.options(1, ctx_id).segment_bytes(2 * BYTES).shared(true);
         assert_eq!(Context::open(&larger).unwrap_err().errno(), libc::EEXIST);
 
         // One leaves, one is killed: the node stays.
@@ -194,7 +222,7 @@ fn two_processes_at_one_node_share_its_segment() {
 #[test]
 fn a_node_is_gone_when_its_last_member_is() {
     each_way("last", |rack, ctx_id, progress| {
-        let mut contexts = rack.open_all(ctx_id, BYTES, progress);
+        let mut contexts = rack.open_all_shared(ctx_id, BYTES, progress);
         let mut second = spawn_second(rack, ctx_id, progress);
         let word = contexts[1].word(ARRIVED).unwrap();
         eventually("the second has come", || word.load(Ordering::Acquire) == 1);

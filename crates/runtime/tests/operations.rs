@@ -136,6 +136,105 @@ fn every_wrong_operation_gets_its_error_and_touches_nothing() {
     });
 }
 
+/// Pages of which the last cannot be used: a buffer that ends there is no local buffer.
+struct Pages {
+    base: *mut u8,
+    good: usize,
+}
+
+impl Pages {
+    const PAGE: usize = 4096;
+
+    /// `last` is what the page behind the `good` ones allows.
+    fn new(good_pages: usize, last: libc::c_int) -> Pages {
+        let good = good_pages * Self::PAGE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let all = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, whose last page gets other rights; nobody else uses it.
+        unsafe {
+            let base = libc::mmap(std::ptr::null_mut(), good + Self::PAGE, all, flags, -1, 0);
+            assert_ne!(base, libc::MAP_FAILED);
+            base.write_bytes(7, good + Self::PAGE);
+            assert_eq!(libc::mprotect(base.add(good), Self::PAGE, last), 0);
+            Pages { base: base.cast(), good }
+        }
+    }
+
+    /// The good pages and half of the last one. It is only handed to operations.
+    fn buffer(&mut self) -> &mut [u8] {
+        // SAFETY: mapped as long as `self`; what is not accessible is not accessed from here.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.good + Self::PAGE / 2) }
+    }
+
+    fn are_untouched(&self) -> bool {
+        // SAFETY: the good pages can be read.
+        let good = unsafe { std::slice::from_raw_parts(self.base, self.good) };
+        good.iter().all(|byte| *byte == 7)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` has mapped.
+        unsafe { libc::munmap(self.base.cast(), self.good + Self::PAGE) };
+    }
+}
+
+/// Whatever is wrong with a request, and however many packets it would take: nothing of it is done.
+#[test]
+fn a_refused_request_changes_nothing_at_all() {
+    const END: u64 = 1 << 20;
+    each_way("refused", |_, contexts| {
+        let progress = contexts[0].progress();
+        let mut qp = contexts[0].queue_pair(8).unwrap();
+        let mut shared = contexts[0].buffer(256 * 1024).unwrap();
+        let mut plain = vec![7; 256 * 1024];
+        // More than one entry takes.
+        let mut long = vec![7; (1 << 24) + 4096];
+        for nid in [0, 1] {
+            let target = &contexts[usize::from(nid)];
+            let fill = || target.write_own(0, &vec![5; END as usize]).unwrap();
+            let is_untouched = || {
+                let mut all = vec![0; END as usize];
+                target.read_own(0, &mut all).unwrap();
+                all.iter().all(|byte| *byte == 5)
+            };
+            fill();
+            for offset in [END - 1, END - 64, END - 60, END - 4096, END - 57_344, END - 200_000] {
+                for buffer in [&mut shared[..], &mut plain[..], &mut long[..]] {
+                    let what = format!("{progress:?}, node {nid}, {} at {offset}", buffer.len());
+                    buffer.fill(7);
+                    assert_eq!(qp.write(nid, offset, buffer), Err(Status::OutOfSegment), "{what}");
+                    assert!(is_untouched(), "a write, {what}");
+                    assert_eq!(qp.read(nid, offset, buffer), Err(Status::OutOfSegment), "{what}");
+                    assert!(buffer.iter().all(|byte| *byte == 7), "a read, {what}");
+                }
+            }
+            for (offset, status) in
+                [(END - 4, Status::MisalignedAtomic), (END, Status::OutOfSegment)]
+            {
+                assert_eq!(qp.fetch_add(nid, offset, 1), Err(status));
+                assert_eq!(qp.compare_swap(nid, offset, 0x0505_0505_0505_0505, 1), Err(status));
+                assert!(is_untouched(), "an atomic, {progress:?}");
+            }
+            // In the calling thread, such a buffer is a signal.
+            if progress == Progress::Inline {
+                continue;
+            }
+            let mut closed = Pages::new(40, libc::PROT_NONE);
+            assert_eq!(qp.write(nid, 64, closed.buffer()), Err(Status::BadLocalBuffer));
+            assert!(is_untouched(), "a write from a bad buffer, {progress:?}, node {nid}");
+            for last in [libc::PROT_NONE, libc::PROT_READ] {
+                let mut pages = Pages::new(40, last);
+                assert_eq!(qp.read(nid, 64, pages.buffer()), Err(Status::BadLocalBuffer));
+                assert!(pages.are_untouched(), "a read to a bad buffer, {progress:?}, node {nid}");
+            }
+        }
+        // The queue pair still works.
+        qp.write(1, END - 1, &[1]).unwrap();
+    });
+}
+
 #[test]
 fn a_full_queue_waits_and_loses_nothing() {
     each_way("full-queue", |_, contexts| {

@@ -40,6 +40,7 @@ impl Directory {
 
     /// Makes it.
     fn create(&self) -> io::Result<()> {
+        rackmem::rack::make_base_dir().map_err(io::Error::other)?;
         DirBuilder::new().recursive(true).mode(0o755).create(&self.0)
     }
 

@@ -70,6 +70,7 @@ pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
+            rackmem::trust::check_answerer(fd.as_fd(), path)?;
             Ok(fd)
         }
         Address::Tcp(name) => {

@@ -37,10 +37,15 @@ struct RackStatus {
 pub fn run(rack: Option<&str>, args: &StatusArgs) -> Result<()> {
     let rack = Rack::named(rack)?;
     let description = rack.describe()?;
-    let nodes: Vec<Node> = (0..description.nodes)
-        .map(|nid| match control::status(&rack, nid) {
+    let nodes: Vec<Node> = (0..)
+        .zip(control::status_of_all(&rack, description.nodes))
+        .map(|(nid, answer)| match answer {
             Ok(status) => Node { nid, answers: true, error: None, status: Some(status) },
             Err(error) => {
+                // A daemon that is there, but stopped or stuck.
+                if error.errno() == libc::ETIMEDOUT {
+                    console::remark(&error.to_string());
+                }
                 Node { nid, answers: false, error: Some(error.to_string()), status: None }
             }
         })

@@ -104,7 +104,7 @@ fn watch(rack: &Rack, interval: Duration, interrupt: &Interrupt) -> Result<()> {
 
 fn look(rack: &Rack) -> Result<Look> {
     let nodes = rack.describe()?.nodes;
-    let nodes = (0..nodes).map(|nid| control::status(rack, nid).ok()).collect();
+    let nodes = control::status_of_all(rack, nodes).into_iter().map(|node| node.ok()).collect();
     Ok(Look { at: Instant::now(), nodes })
 }
 

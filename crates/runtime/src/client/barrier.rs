@@ -1,6 +1,6 @@
 use std::ffi::{c_int, c_void};
 
-use super::foreign::{Foreign, check};
+use super::foreign::{Foreign, check, check_told};
 use super::{Context, QueuePair, ffi};
 use crate::error::Result;
 
@@ -44,7 +44,7 @@ impl Barrier {
         let (b, ctx, qp) = (this.as_ptr(), this.context_ptr(), this.qp.as_ffi());
         let (list, count) = (members.as_ptr(), members.len() as c_int);
         // SAFETY: context and queue pair live as long as the barrier, the list for the call.
-        check(unsafe { rackmem_inline_barrier_open(b, ctx, qp, area_offset, list, count) })?;
+        check_told(unsafe { rackmem_inline_barrier_open(b, ctx, qp, area_offset, list, count) })?;
         Ok(Barrier(this))
     }
 

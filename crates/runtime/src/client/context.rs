@@ -10,6 +10,7 @@ use super::{LocalBuffer, OpenOptions, QueuePair, RawQueuePair};
 use crate::control::{Connection, unexpected};
 use crate::error::{Error, Result};
 use crate::protocol::{PeerState, Progress, Request, Response};
+use crate::rack::Rack;
 use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
 use crate::shm::mapping::{Access, Mapping, round_up_to_page};
@@ -18,6 +19,9 @@ use crate::shm::sleep::{self, Bed};
 
 /// Between two questions whether a node has joined.
 const JOIN_POLL: Duration = Duration::from_millis(2);
+
+/// Between two questions whether the daemon of a node that has not joined is well.
+const DAEMON_POLL: Duration = Duration::from_millis(250);
 
 /// A sleeper looks that often whether daemon and peer are still there.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
@@ -28,6 +32,7 @@ const READER_NAP: Duration = Duration::from_millis(1);
 /// A process's membership in a context: one connection to its daemon, and what came through it.
 #[derive(Debug)]
 pub(crate) struct Membership {
+    rack: Rack,
     pub(crate) rack_nodes: u16,
     pub(crate) nid: u16,
     pub(crate) ctx_id: u16,
@@ -63,7 +68,7 @@ impl Membership {
         self.find_peer(nid).map_err(|state| match state {
             PeerState::Absent | PeerState::Left => Status::NoContext,
             PeerState::NoNode => Status::NoNode,
-            PeerState::Lost | PeerState::Present => Status::NodeLost,
+            PeerState::Died | PeerState::Lost | PeerState::Present => Status::NodeLost,
         })
     }
 
@@ -148,15 +153,7 @@ impl Context {
     pub fn open(options: &OpenOptions) -> Result<Context> {
         sleep::register_process().map_err(|e| Error::io("the kernel lacks membarrier", e))?;
         let file = options.rack.open_context(options.ctx_id, options.read_only)?;
-        let (connection, welcome) = Connection::open(&options.rack, options.nid)?;
-        let Response::Welcome { nodes: rack_nodes, .. } = welcome.message else {
-            return Err(unexpected(&welcome.message));
-        };
-        let mut fds = welcome.fds.into_iter();
-        let (Some(flag), Some(event)) = (fds.next(), fds.next()) else {
-            return Err(Error::new(libc::EPROTO, "the daemon did not send its bell"));
-        };
-        let bell = Bell::open(flag, event).map_err(|e| Error::io("cannot map the bell", e))?;
+        let (connection, rack_nodes) = Connection::open(&options.rack, options.nid)?;
         let nodes = options.nodes.unwrap_or(rack_nodes);
         if nodes == 0 || nodes > rack_nodes || options.nid >= nodes {
             return Err(Error::invalid(format!(
@@ -167,17 +164,21 @@ impl Context {
         }
         allow_daemon_to_reach_us(&connection);
         let (ctx_id, segment_bytes) = (options.ctx_id, options.segment_bytes);
-        let request = Request::Open { ctx_id, segment_bytes };
+        let request = Request::Open { ctx_id, segment_bytes, shared: options.shared };
         let opened = connection.call(&request, Some(&file.into()))?;
         let Response::Opened { owner, read_only } = opened.message else {
             return Err(unexpected(&opened.message));
         };
-        let fd = opened.fds.into_iter().next();
-        let fd = fd.ok_or_else(|| Error::new(libc::EPROTO, "the daemon sent no segment"))?;
+        let mut fds = opened.fds.into_iter();
+        let (Some(fd), Some(flag), Some(event)) = (fds.next(), fds.next(), fds.next()) else {
+            return Err(Error::new(libc::EPROTO, "the daemon sent no segment and bell"));
+        };
+        let bell = Bell::open(flag, event).map_err(|e| Error::io("cannot map the bell", e))?;
         let access = if read_only { Access::Read } else { Access::ReadWrite };
         let segment =
             Segment::open(fd, access).map_err(|e| Error::io("cannot map the segment", e))?;
         let membership = Membership {
+            rack: options.rack.clone(),
             rack_nodes,
             nid: options.nid,
             ctx_id,
@@ -205,7 +206,7 @@ impl Context {
     /// Joins, and waits until all nodes that take part have joined.
     ///
     /// # Errors
-    /// As [`Context::open`], or a node does not join within a minute.
+    /// As [`Context::open`], as [`Context::wait_joined`], or a node does not join within a minute.
     pub fn open_all(options: &OpenOptions) -> Result<Context> {
         let context = Context::open(options)?;
         let deadline = Instant::now() + JOIN_TIMEOUT;
@@ -218,28 +219,47 @@ impl Context {
     /// Waits until a node has joined.
     ///
     /// # Errors
-    /// The deadline passes, or the rack has no such node.
+    /// The deadline passes, or the rack has no such node. At once if a process has joined as the node
+    /// and died: a new one may join later. Within two seconds if the node's daemon is gone or stopped.
     pub fn wait_joined(&self, nid: u16, deadline: Option<Instant>) -> Result<()> {
         if nid >= self.membership.rack_nodes {
             return Err(Status::NoNode.into());
         }
+        let ctx_id = self.membership.ctx_id;
+        let mut asked = Instant::now();
         loop {
-            match self.membership.find_peer(nid) {
+            let state = match self.membership.find_peer(nid) {
                 // A node that was quick may be gone again.
                 Ok(_) | Err(PeerState::Left) => return Ok(()),
-                Err(_) if self.membership.connection().is_hung_up() => {
-                    return Err(Error::daemon_gone(self.nid()));
-                }
-                Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
-                    let ctx_id = self.membership.ctx_id;
-                    return Err(Error::new(
-                        libc::ETIMEDOUT,
-                        format!("node {nid} did not join context {ctx_id} in time"),
-                    ));
-                }
-                Err(_) => std::thread::sleep(JOIN_POLL),
+                Err(state) => state,
+            };
+            if self.membership.connection().is_hung_up() {
+                return Err(Error::daemon_gone(self.nid()));
             }
+            if state == PeerState::Died {
+                let message = format!(
+                    "node {nid} joined context {ctx_id}, and its process ended without leaving it (rackmem_close)"
+                );
+                return Err(Error::new(libc::EHOSTDOWN, message));
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let message = format!(
+                    "timed out waiting for node {nid}: no process joined context {ctx_id} as it"
+                );
+                return Err(Error::new(libc::ETIMEDOUT, message));
+            }
+            // Its daemon may be what is missing, and says so by its silence.
+            if asked.elapsed() >= DAEMON_POLL {
+                Connection::open(&self.membership.rack, nid)?;
+                asked = Instant::now();
+            }
+            std::thread::sleep(JOIN_POLL);
         }
+    }
+
+    /// Who makes the operations of its queue pairs progress.
+    pub fn progress(&self) -> Progress {
+        self.progress
     }
 
     /// This node.
@@ -436,7 +456,10 @@ impl Context {
             if let Some(deadline) = deadline {
                 nap = nap.min(deadline.saturating_duration_since(Instant::now()));
                 if nap.is_zero() {
-                    return Err(Error::new(libc::ETIMEDOUT, "waited in vain"));
+                    return Err(Error::new(
+                        libc::ETIMEDOUT,
+                        "timed out: what was waited for did not happen",
+                    ));
                 }
             }
             match self.membership.segment.access() {

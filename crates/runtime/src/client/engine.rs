@@ -117,6 +117,10 @@ impl LocalBuffers for OwnMemory {
         (address >= LOWEST_ADDRESS || length == 0).then_some(address as *mut u8)
     }
 
+    fn check(&mut self, _: u64, _: usize, _: bool) -> Result<(), Status> {
+        Err(Status::BadLocalBuffer)
+    }
+
     fn load(&mut self, _: u64, _: &mut [u8]) -> Result<(), Status> {
         Err(Status::BadLocalBuffer)
     }

@@ -11,12 +11,9 @@ pub(super) fn check(code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Error::new(-code, explain(code))) }
 }
 
-/// The same of a function that says what is wrong with its arguments.
+/// The same of a function that says itself what was wrong.
 pub(super) fn check_told(code: c_int) -> Result<()> {
-    match -code {
-        libc::EINVAL | libc::ERANGE | libc::ENOSPC => Err(Error::new(-code, last_error())),
-        _ => check(code),
-    }
+    if code == 0 { Ok(()) } else { Err(Error::new(-code, last_error())) }
 }
 
 /// A place in a node's segment.

@@ -1,6 +1,6 @@
 use std::ffi::{c_int, c_void};
 
-use super::foreign::{Foreign, check};
+use super::foreign::{Foreign, check, check_told};
 use super::{Context, QueuePair, ffi};
 use crate::error::Result;
 
@@ -64,7 +64,7 @@ impl Messaging {
         let mut this = Foreign::new(context, qp, unsafe { rackmem_inline_messaging_size() });
         let (m, ctx, qp) = (this.as_ptr(), this.context_ptr(), this.qp.as_ffi());
         // SAFETY: all three live as long as the endpoint.
-        check(unsafe { rackmem_inline_messaging_open(m, ctx, qp, area_offset) })?;
+        check_told(unsafe { rackmem_inline_messaging_open(m, ctx, qp, area_offset) })?;
         Ok(Messaging(this))
     }
 

@@ -13,6 +13,7 @@ pub struct OpenOptions {
     pub(crate) nodes: Option<u16>,
     pub(crate) ctx_id: u16,
     pub(crate) read_only: bool,
+    pub(crate) shared: bool,
     pub(crate) segment_bytes: u64,
     pub(crate) progress: Progress,
 }
@@ -52,6 +53,7 @@ impl OpenOptions {
             nodes: from_env("RACKMEM_NODES")?,
             ctx_id: from_env("RACKMEM_CONTEXT")?.unwrap_or(0),
             read_only: false,
+            shared: false,
             segment_bytes: from_env("RACKMEM_CONTEXT_SIZE")?.unwrap_or(0),
             progress: progress_from_env()?,
         })
@@ -78,6 +80,13 @@ impl OpenOptions {
     /// Joins for remote reads only.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
+        self
+    }
+
+    /// Lets several processes be this node and share its segment, if all of them say so. Otherwise a
+    /// second process is refused while the first lives; one that only reads never is.
+    pub fn shared(mut self, shared: bool) -> Self {
+        self.shared = shared;
         self
     }
 

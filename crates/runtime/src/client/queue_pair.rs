@@ -199,9 +199,13 @@ impl<'env> Scope<'_, 'env> {
         self.post_long(Op::Write, nid, offset, bytes.as_ptr() as u64, bytes.len());
     }
 
-    /// One entry moves up to `MAX_LENGTH` bytes; longer transfers take several.
+    /// One entry moves up to `MAX_LENGTH` bytes; longer transfers take several, and none of them is
+    /// posted before the end of the whole is known to lie in the segment.
     fn post_long(&mut self, op: Op, nid: u16, mut offset: u64, mut buffer: u64, mut len: usize) {
         const STEP: u32 = MAX_LENGTH & !(rackmem_abi::LINE_BYTES as u32 - 1);
+        if len > STEP as usize && !self.reaches(nid, offset.saturating_add(len as u64)) {
+            return;
+        }
         while len > STEP as usize {
             self.post(op, nid, offset, buffer, STEP);
             offset += u64::from(STEP);
@@ -209,6 +213,19 @@ impl<'env> Scope<'_, 'env> {
             len -= STEP as usize;
         }
         self.post(op, nid, offset, buffer, len as u32);
+    }
+
+    /// Whether the segment has all bytes before `end`: the last of them can be read.
+    #[cold]
+    fn reaches(&mut self, nid: u16, end: u64) -> bool {
+        let before = self.drain();
+        let slot = (self.raw.qp.posted & (self.raw.qp.size - 1)) as usize;
+        // SAFETY: each slot has two operand words in the queue memory.
+        let byte = unsafe { self.raw.qp.operands.add(2 * slot) };
+        self.post(Op::Read, nid, end - 1, byte as u64, 1);
+        let outcome = self.drain();
+        self.first = before.and(outcome).err().unwrap_or(Status::Ok);
+        outcome.is_ok()
     }
 
     #[inline]

@@ -5,9 +5,13 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::shm::mapping::PAGE_BYTES;
 use rackmem_abi::Status;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Pages that one system call looks at: the kernel takes no more pieces.
+const PAGES_AT_ONCE: usize = 1024;
 
 /// The address space of a process.
 #[derive(Debug)]
@@ -28,8 +32,8 @@ impl Foreign {
     /// # Errors
     /// `BadLocalBuffer`: it is gone, the memory is not there, or the kernel allows no access.
     pub fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
-        self.transfer(local, address, libc::process_vm_readv)
+        let ours = piece(out.as_mut_ptr(), out.len());
+        self.transfer(ours, &[piece(address as *mut u8, out.len())], libc::process_vm_readv)
     }
 
     /// Copies into the process.
@@ -37,22 +41,51 @@ impl Foreign {
     /// # Errors
     /// As [`Foreign::load`].
     pub fn store(&self, address: u64, bytes: &[u8]) -> Result<(), Status> {
-        let local =
-            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        self.transfer(local, address, libc::process_vm_writev)
+        let ours = piece(bytes.as_ptr().cast_mut(), bytes.len());
+        self.transfer(ours, &[piece(address as *mut u8, bytes.len())], libc::process_vm_writev)
     }
 
-    fn transfer(&self, local: libc::iovec, address: u64, call: VmCall) -> Result<(), Status> {
-        if local.iov_len == 0 {
+    /// Whether all of a buffer can be loaded from, and stored to if `writes`: a byte of each of its
+    /// pages is loaded, and stored as it was. The buffer is the operation's, so nobody changes it
+    /// in between.
+    ///
+    /// # Errors
+    /// As [`Foreign::load`].
+    pub fn check(&self, address: u64, length: usize, writes: bool) -> Result<(), Status> {
+        if length == 0 {
+            return Ok(());
+        }
+        let end = address + length as u64;
+        let page_of = |at: u64| at & !(PAGE_BYTES as u64 - 1);
+        let first_bytes = (page_of(address)..end).step_by(PAGE_BYTES).map(|at| at.max(address));
+        let pages: Vec<_> = first_bytes.map(|at| piece(at as *mut u8, 1)).collect();
+        let mut bytes = [0u8; PAGES_AT_ONCE];
+        for pages in pages.chunks(PAGES_AT_ONCE) {
+            let ours = piece(bytes.as_mut_ptr(), pages.len());
+            self.transfer(ours, pages, libc::process_vm_readv)?;
+            if writes {
+                self.transfer(ours, pages, libc::process_vm_writev)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &self,
+        ours: libc::iovec,
+        theirs: &[libc::iovec],
+        call: VmCall,
+    ) -> Result<(), Status> {
+        if ours.iov_len == 0 {
             return Ok(());
         }
         if self.is_gone() {
             return Err(Status::BadLocalBuffer);
         }
-        let remote = libc::iovec { iov_base: address as *mut _, iov_len: local.iov_len };
-        // SAFETY: `local` describes a live slice of this process; `remote` is the kernel's to check.
-        let done = unsafe { call(self.pid.as_raw_nonzero().get(), &local, 1, &remote, 1, 0) };
-        if done == local.iov_len as isize { Ok(()) } else { Err(Status::BadLocalBuffer) }
+        let (pid, count) = (self.pid.as_raw_nonzero().get(), theirs.len() as libc::c_ulong);
+        // SAFETY: `ours` describes a live slice of this process; `theirs` is the kernel's to check.
+        let done = unsafe { call(pid, &ours, 1, theirs.as_ptr(), count, 0) };
+        if done == ours.iov_len as isize { Ok(()) } else { Err(Status::BadLocalBuffer) }
     }
 
     /// A number may be used again once its process was reaped.
@@ -60,6 +93,10 @@ impl Foreign {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         !matches!(poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&now)), Ok(0))
     }
+}
+
+fn piece(base: *mut u8, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: base.cast(), iov_len: len }
 }
 
 type VmCall = unsafe extern "C" fn(

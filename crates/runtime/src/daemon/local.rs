@@ -106,6 +106,14 @@ impl LocalBuffers for LocalTable {
         }
     }
 
+    fn check(&mut self, address: u64, length: usize, writes: bool) -> Result<(), Status> {
+        let end = address.checked_add(length as u64).ok_or(Status::BadLocalBuffer)?;
+        match &self.foreign {
+            Some(foreign) if end <= MAX_ADDRESS + 1 => foreign.check(address, length, writes),
+            _ => Err(Status::BadLocalBuffer),
+        }
+    }
+
     fn load(&mut self, address: u64, out: &mut [u8]) -> Result<(), Status> {
         match &self.foreign {
             Some(foreign) if address <= MAX_ADDRESS => foreign.load(address, out),

@@ -18,7 +18,7 @@ mod worker;
 
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -28,7 +28,7 @@ use rustix::process::Resource;
 use self::control::Control;
 use crate::error::{Error, Result};
 use crate::rack::Rack;
-use crate::shm::bell::Bell;
+use crate::shm::bell::Bells;
 use crate::shm::sleep;
 
 /// How long a worker polls without finding work before it sleeps, unless told otherwise.
@@ -36,6 +36,9 @@ pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 
 /// How long somebody who only looks whether a lock is held may have it.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the threads of a daemon have to end after a signal.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Wait before the next attempt to lock.
 const RETRY: Duration = Duration::from_millis(1);
@@ -68,37 +71,76 @@ pub fn run(config: Config) -> Result<()> {
         return Err(Error::invalid(format!("node {nid} is not in a rack of {nodes} nodes")));
     }
     sleep::register_process().map_err(|e| Error::io("the kernel lacks membarrier", e))?;
-    allow_many_descriptors();
+    allow_many_descriptors(nodes.into(), config.nids.len())?;
     let locks = config.nids.iter().map(|nid| lock(&config, *nid));
     let _locks = locks.collect::<Result<Vec<_>>>()?;
     let signals = signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
-    let bell = Arc::new(Bell::create().map_err(|e| Error::io("cannot create the bell", e))?);
+    let bell = Arc::new(Bells::create().map_err(|e| Error::io("cannot create the bell", e))?);
     let workers = worker::spawn(&config, nodes, &bell)?;
     let control = |(nid, worker)| Control::new(&config.rack, nid, nodes, bell.clone(), worker);
     let controls = config.nids.iter().copied().zip(workers).map(control);
     let controls = controls.collect::<Result<Vec<_>>>()?;
-    std::thread::scope(|threads| {
-        let signals = signals.as_fd();
-        let running = controls.into_iter().map(|control| {
-            threads.spawn(move || {
-                let result = control.run(signals);
-                if result.is_err() {
-                    signals::raise();
-                }
-                result
-            })
-        });
-        let running: Vec<_> = running.collect();
-        running.into_iter().try_for_each(|thread| thread.join().expect("control does not panic"))
-    })
+    let signals = Arc::new(signals);
+    let (ended, ends) = mpsc::channel();
+    for control in &mut controls.into_iter() {
+        let (signals, ended) = (signals.clone(), ended.clone());
+        let run = move || {
+            // However it ends, the others end with it.
+            let _raise = signals::RaiseAtEnd;
+            let _ = ended.send(control.run(signals.as_fd()));
+        };
+        let thread = std::thread::Builder::new().name("control".to_owned());
+        thread.spawn(run).map_err(|e| Error::io("cannot start a thread", e))?;
+    }
+    drop(ended);
+    signals::wait(&signals);
+    ends_in_time(&ends)
+}
+
+/// What the control threads end with, until all have or the time is over: a thread that waits for
+/// something ends with the process then.
+fn ends_in_time(ends: &mpsc::Receiver<Result<()>>) -> Result<()> {
+    let deadline = Instant::now() + END_TIMEOUT;
+    let mut result = Ok(());
+    loop {
+        match ends.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(end) => result = result.and(end),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return result,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                tracing::error!("a thread does not end, and is left behind");
+                return result;
+            }
+        }
+    }
+}
+
+/// What a daemon has open at least: each of its nodes is linked to all others, and serves a few
+/// processes.
+fn descriptors(nodes: usize, nids: usize) -> u64 {
+    let (of_process, of_node, of_link, for_clients) = (12, 5, 5, 16);
+    (of_process + nids * (of_node + of_link * (nodes - 1)) + for_clients) as u64
 }
 
 /// Every queue pair and buffer of a client is a descriptor here, and the usual limit is low.
-fn allow_many_descriptors() {
+///
+/// # Errors
+/// `EMFILE`: even the highest limit that is allowed is too low for the rack.
+fn allow_many_descriptors(nodes: usize, nids: usize) -> Result<()> {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     let wanted = rustix::process::Rlimit { current: limits.maximum, ..limits };
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, wanted) {
         tracing::warn!(%error, "cannot raise the limit on open files");
+    }
+    let least = descriptors(nodes, nids);
+    match rustix::process::getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < least => Err(Error::new(
+            libc::EMFILE,
+            format!(
+                "a daemon may have {limit} files open, and needs {least} in a rack of {nodes} nodes: raise that \
+                 with `ulimit -Hn {least}` or more, or LimitNOFILE= of its service"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

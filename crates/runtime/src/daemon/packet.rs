@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rackmem_abi::Status;
-use rackmem_rmc::{Memory, QpId, Rmc, rgp};
+use rackmem_rmc::{Memory, QpConfig, QpId, Rmc, Work, rgp};
 
 use super::local::LocalTable;
 use super::worker::{Client, ClientId, NewQp, Segments};
@@ -21,6 +21,7 @@ const RRPP_CLIENT: u16 = 0xffe;
 struct PacketQp {
     id: QpId,
     client: ClientId,
+    config: QpConfig,
     memory: Arc<QueueMemory>,
 }
 
@@ -35,7 +36,8 @@ impl PacketQps {
         if id.index() >= self.0.len() {
             self.0.resize_with(id.index() + 1, || None);
         }
-        self.0[id.index()] = Some(PacketQp { id, client: new.client, memory: new.memory });
+        self.0[id.index()] =
+            Some(PacketQp { id, client: new.client, config: new.config, memory: new.memory });
     }
 
     /// Forgets the queue pair with this memory.
@@ -123,6 +125,27 @@ impl Memory for PacketMemory<'_> {
             qp.memory.cq_entry(position).store(word, Ordering::Release);
             qp.memory.bed().wake();
         }
+    }
+
+    /// The target checks each line by itself, when the others may have been done already. Its daemon
+    /// has told this one of the segment, so a range that leaves it is refused before anything is sent.
+    #[inline(always)]
+    fn check(&mut self, qp: QpId, work: &Work) -> Result<(), Status> {
+        let Some(PacketQp { config, .. }) = &self.qps.0[qp.index()] else { return Ok(()) };
+        // What is not known here, or is over, the target answers.
+        if let Ok(view) = self.segments.get(work.dst_nid, config.ctx_id)
+            && view.check(work.offset, work.length.into()) == Err(Status::OutOfSegment)
+        {
+            return Err(Status::OutOfSegment);
+        }
+        let length = work.length as usize;
+        let bytes = work.op.operand_bytes(length).max(work.op.result_bytes(length));
+        let writes = work.op.result_bytes(length) != 0;
+        let local = self.local(qp).ok_or(Status::BadLocalBuffer)?;
+        if bytes == 0 || local.locate(work.buffer, bytes).is_some() {
+            return Ok(());
+        }
+        local.check(work.buffer, bytes, writes)
     }
 
     #[inline(always)]

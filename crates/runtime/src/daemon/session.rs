@@ -7,6 +7,7 @@ use rackmem_rmc::Rights;
 
 use super::worker::ClientId;
 use crate::protocol::Progress;
+use crate::shm::bell::AddedBell;
 use crate::shm::line_lock::Owner;
 use crate::shm::mapping::Mapping;
 use crate::shm::queue::QueueMemory;
@@ -37,6 +38,8 @@ pub struct Member {
     pub incarnation: u64,
     /// What it may do.
     pub rights: Rights,
+    /// Whether it lets other processes be this node, too.
+    pub shared: bool,
     /// This node's segment.
     pub segment: Arc<Segment>,
     /// Its queue pairs, by number.
@@ -75,6 +78,8 @@ pub struct Session {
     pub uid: rustix::process::Uid,
     /// Who that is.
     pub role: Role,
+    /// What the process wakes the worker with, once it has proved a right.
+    pub bell: Option<AddedBell>,
     /// Whether the client took its leave.
     pub closed: bool,
 }

@@ -24,8 +24,19 @@ pub fn catch() -> io::Result<OwnedFd> {
     }
 }
 
-/// Ends this process as SIGTERM would.
-pub fn raise() {
-    // SAFETY: sends a signal that this process catches.
-    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+/// Waits until a signal has come.
+pub fn wait(signals: &OwnedFd) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    // Nobody reads the descriptor, so it stays readable.
+    while poll(&mut [PollFd::new(signals, PollFlags::IN)], None) != Ok(1) {}
+}
+
+/// Ends this process as SIGTERM would when it is dropped.
+pub struct RaiseAtEnd;
+
+impl Drop for RaiseAtEnd {
+    fn drop(&mut self) {
+        // SAFETY: sends a signal that this process catches.
+        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+    }
 }

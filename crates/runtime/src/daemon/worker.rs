@@ -16,7 +16,7 @@ use super::local::{Backing, LocalTable};
 use super::packet::{PacketMemory, PacketQps};
 use super::{Config, Error, Result};
 use crate::direct;
-use crate::shm::bell::Bell;
+use crate::shm::bell::Bells;
 use crate::shm::line_lock::Owner;
 use crate::shm::queue::QueueMemory;
 use crate::shm::segment::{Segment, View};
@@ -38,6 +38,12 @@ const PACKET_BUDGET: usize = 64;
 /// While no packets flow, the lanes are looked at once in so many turns: there are many of them,
 /// and each look would delay the queue pairs on mapped segments.
 const TURNS_PER_PACKET_TURN: u32 = 8;
+
+/// How long control waits for the worker. A turn waits up to five seconds for a line lock.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long control waits for the worker's end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Polls without finding work between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 256;
@@ -85,33 +91,53 @@ pub enum Command {
     Stop,
 }
 
+/// A command was not carried out in time. It will be, in its turn, if the worker goes on.
+#[derive(Debug)]
+pub struct HeldUp;
+
 /// Control's end.
 #[derive(Debug)]
 pub struct Handle {
     commands: mpsc::Sender<(Command, mpsc::Sender<()>)>,
     pending: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    bell: Arc<Bells>,
     /// Shared by the workers of all nodes of this process; the last one waits for it.
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Handle {
     /// Hands over a command and waits until it is carried out, which takes no longer than the
-    /// worker's current turn.
-    pub fn call(&self, command: Command) {
+    /// worker's current turn. That may wait for line locks of processes that were stopped.
+    ///
+    /// # Errors
+    /// It takes longer than [`COMMAND_TIMEOUT`].
+    pub fn call(&self, command: Command) -> std::result::Result<(), HeldUp> {
+        self.call_within(command, COMMAND_TIMEOUT)
+    }
+
+    fn call_within(&self, command: Command, timeout: Duration) -> std::result::Result<(), HeldUp> {
         let (done, wait) = mpsc::channel();
         if self.commands.send((command, done)).is_ok() {
             self.pending.store(true, Ordering::Release);
             self.bell.ring();
-            let _ = wait.recv();
+            if wait.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout) {
+                tracing::error!("the controller has not taken a command for {timeout:?}");
+                return Err(HeldUp);
+            }
         }
+        Ok(())
+    }
+
+    /// Ends the worker of this node; `false`: it is held up.
+    pub fn stop(&self) -> bool {
+        self.call_within(Command::Stop, STOP_TIMEOUT).is_ok()
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.call(Command::Stop);
-        if Arc::strong_count(&self.thread) == 1 {
+        // One that is held up ends with the process.
+        if self.stop() && Arc::strong_count(&self.thread) == 1 {
             let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
             let _ = thread.map(JoinHandle::join);
         }
@@ -122,7 +148,7 @@ impl Drop for Handle {
 ///
 /// # Errors
 /// The thread cannot be started, or not be pinned to the core.
-pub fn spawn(config: &Config, nodes: u16, bell: &Arc<Bell>) -> Result<Vec<Handle>> {
+pub fn spawn(config: &Config, nodes: u16, bell: &Arc<Bells>) -> Result<Vec<Handle>> {
     let thread = Arc::new(Mutex::new(None));
     let (mut workers, mut handles) = (Vec::new(), Vec::new());
     for &nid in &config.nids {
@@ -154,7 +180,7 @@ pub fn spawn(config: &Config, nodes: u16, bell: &Arc<Bell>) -> Result<Vec<Handle
 }
 
 /// Runs workers in turn until all have been stopped.
-fn run(mut workers: Vec<Worker>, bell: &Bell, spin: Duration, share_core: bool) {
+fn run(mut workers: Vec<Worker>, bell: &Bells, spin: Duration, share_core: bool) {
     let mut idle_polls = 0;
     let mut idle_since = Instant::now();
     loop {

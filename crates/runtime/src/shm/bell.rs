@@ -1,18 +1,112 @@
-//! How to wake a daemon: a flag that says whether it sleeps, and an event descriptor.
+//! How to wake a daemon: a flag that says whether it sleeps, and an event descriptor for each process
+//! that may wake it.
 //!
-//! The flag is mapped read-only by others and the descriptor counts, so that a hostile client can
-//! neither hide another's wake-up nor make the daemon miss one.
+//! The flag is mapped read-only by others. An event descriptor is shared by both ends with all its
+//! state, so a hostile process can fill it, empty it, or make it block. The daemon therefore never
+//! reads one, and sleeps in an epoll that reports each write as an edge, whatever the count is: such a
+//! process cannot hide another's wake-up, nor make the daemon miss one or block.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
+use rustix::event::{EventfdFlags, epoll};
 
 use super::mapping::{Access, Mapping};
 use super::sleep;
 
-/// A daemon's bell, at the daemon's or at another's end.
+/// Bells that one wake-up reports; the others stay reported for the next sleep.
+const BELLS_AT_ONCE: usize = 16;
+
+/// The flag's word.
+fn asleep(flag: &Mapping) -> &AtomicU32 {
+    // SAFETY: the mapping covers the word for as long as it is borrowed.
+    unsafe { &*flag.base().cast::<AtomicU32>() }
+}
+
+fn ring(event: &OwnedFd) {
+    // A full counter belongs to a process that wakes nobody but itself.
+    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+}
+
+/// The daemon's end of all its bells.
+#[derive(Debug)]
+pub struct Bells {
+    flag: Mapping,
+    epoll: OwnedFd,
+    /// For the daemon's own threads.
+    own: OwnedFd,
+}
+
+impl Bells {
+    /// No bell but the daemon's own.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn create() -> io::Result<Bells> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let own = new_event(&epoll)?;
+        Ok(Bells { flag: Mapping::create("rackmem-bell", size_of::<AtomicU32>())?, epoll, own })
+    }
+
+    /// A bell for one other process; it wakes nobody any more once it is dropped here.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn add(self: &Arc<Self>) -> io::Result<AddedBell> {
+        Ok(AddedBell { event: new_event(&self.epoll)?, bells: self.clone() })
+    }
+
+    /// Wakes the daemon.
+    pub fn ring(&self) {
+        ring(&self.own);
+    }
+
+    /// Sleeps until a bell rings, unless there is work.
+    pub fn sleep_unless(&self, has_work: impl FnOnce() -> bool) {
+        asleep(&self.flag).store(1, Ordering::Relaxed);
+        sleep::barrier();
+        if !has_work() {
+            let mut events = Vec::with_capacity(BELLS_AT_ONCE);
+            let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None);
+        }
+        asleep(&self.flag).store(0, Ordering::Relaxed);
+    }
+}
+
+fn new_event(epoll: &OwnedFd) -> io::Result<OwnedFd> {
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(epoll, &event, epoll::EventData::new_u64(0), edges)?;
+    Ok(event)
+}
+
+/// A bell that another process has or gets.
+#[derive(Debug)]
+pub struct AddedBell {
+    bells: Arc<Bells>,
+    event: OwnedFd,
+}
+
+impl AddedBell {
+    /// What to hand over: the flag's memory, read-only, and the event descriptor.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn fds(&self) -> io::Result<[OwnedFd; 2]> {
+        Ok([self.bells.flag.read_only_fd()?, self.event.as_fd().try_clone_to_owned()?])
+    }
+}
+
+impl Drop for AddedBell {
+    fn drop(&mut self) {
+        // Closing is not enough: the other process keeps the event alive.
+        let _ = epoll::delete(&self.bells.epoll, &self.event);
+    }
+}
+
+/// A daemon's bell at the end of the one who rings.
 #[derive(Debug)]
 pub struct Bell {
     flag: Mapping,
@@ -20,16 +114,6 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// A new bell, for a daemon.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn create() -> io::Result<Bell> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let event = rustix::event::eventfd(0, flags)?;
-        Ok(Bell { flag: Mapping::create("rackmem-bell", size_of::<AtomicU32>())?, event })
-    }
-
     /// The bell of a daemon that handed over its descriptors.
     ///
     /// # Errors
@@ -39,29 +123,14 @@ impl Bell {
         Ok(Bell { flag, event })
     }
 
-    /// What to hand over: the flag's memory, read-only.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn flag_fd(&self) -> io::Result<OwnedFd> {
-        self.flag.read_only_fd()
-    }
-
-    /// What to hand over: the event descriptor.
-    pub fn event_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-
     /// Not zero while the daemon sleeps.
     pub fn asleep(&self) -> &AtomicU32 {
-        // SAFETY: the mapping covers the word for as long as `self`.
-        unsafe { &*self.flag.base().cast::<AtomicU32>() }
+        asleep(&self.flag)
     }
 
     /// Wakes the daemon.
     pub fn ring(&self) {
-        // A full counter means that it is being woken already.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        ring(&self.event);
     }
 
     /// Wakes the daemon if it sleeps: the check after publishing work.
@@ -70,16 +139,5 @@ impl Bell {
         if self.asleep().load(Ordering::Relaxed) != 0 {
             self.ring();
         }
-    }
-
-    /// Sleeps until the bell rings, unless there is work; for the daemon.
-    pub fn sleep_unless(&self, has_work: impl FnOnce() -> bool) {
-        self.asleep().store(1, Ordering::Relaxed);
-        sleep::barrier();
-        if !has_work() {
-            let _ = poll(&mut [PollFd::new(&self.event, PollFlags::IN)], None);
-        }
-        self.asleep().store(0, Ordering::Relaxed);
-        let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 }

@@ -21,7 +21,8 @@ pub const LOCK_COUNT: usize = 1024;
 const OPTIMISTIC_TRIES: u32 = 32;
 
 /// Time after which a lock is taken from an owner that neither proceeds nor dies (a stopped
-/// process). Nobody waits for ever; the price is that the owner, should it go on, may tear a line.
+/// process). Nobody waits for ever; the price is that the owner, should it go on, may tear a line. It
+/// does not release the lock of the next owner: see [`LineLock::release`].
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -72,6 +73,11 @@ const LOCKED: u64 = 1;
 const OWNER_SHIFT: u32 = 40;
 const VERSION_MASK: u64 = (1 << OWNER_SHIFT) - 1;
 
+/// The lock word while it is held: owner and version tell this hold from every other one.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Held(u64);
+
 /// One lock: version (odd: locked) in the low 40 bits, owner above while locked.
 #[repr(transparent)]
 #[derive(Debug)]
@@ -112,9 +118,9 @@ impl LineLock {
             }
             match reader {
                 Some(owner) if waiting.tries >= OPTIMISTIC_TRIES => {
-                    let version = self.acquire(owner);
+                    let held = self.acquire(owner);
                     copy();
-                    return self.release(version);
+                    return self.release(held);
                 }
                 _ => {
                     if waiting.is_over(self.0.load(Ordering::Relaxed)) {
@@ -125,40 +131,45 @@ impl LineLock {
         }
     }
 
-    /// Locks: no one else reads or writes until [`LineLock::release`] gets the version back.
+    /// Locks: no one else reads or writes until [`LineLock::release`].
     #[inline(always)]
-    pub fn acquire(&self, owner: Owner) -> u64 {
-        let mut version = self.0.load(Ordering::Relaxed);
-        if version & LOCKED != 0 || !self.try_lock(version, owner) {
-            version = self.acquire_contended(owner);
+    pub fn acquire(&self, owner: Owner) -> Held {
+        let version = self.0.load(Ordering::Relaxed);
+        if version & LOCKED == 0
+            && let Some(held) = self.try_lock(version, owner)
+        {
+            return held;
         }
-        version
+        self.acquire_contended(owner)
     }
 
-    /// Unlocks, and publishes what was written.
+    /// Unlocks, and publishes what was written. If the lock was taken from this owner meanwhile, it
+    /// is another's by now, or was: the word has another version then, and stays as it is.
     #[inline(always)]
-    pub fn release(&self, version: u64) {
-        self.0.store((version + 2) & VERSION_MASK, Ordering::Release);
+    pub fn release(&self, Held(locked): Held) {
+        let free = ((locked & VERSION_MASK) + 1) & VERSION_MASK;
+        let _ = self.0.compare_exchange(locked, free, Ordering::Release, Ordering::Relaxed);
     }
 
     #[inline(always)]
-    fn try_lock(&self, version: u64, owner: Owner) -> bool {
+    fn try_lock(&self, version: u64, owner: Owner) -> Option<Held> {
         let locked = version | LOCKED | owner.bits();
-        let won =
-            self.0.compare_exchange(version, locked, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let won = self.0.compare_exchange(version, locked, Ordering::Acquire, Ordering::Relaxed);
         // No store of the change may be seen before the lock is.
         fence(Ordering::Release);
-        won
+        won.ok().map(|_| Held(locked))
     }
 
     #[cold]
     #[inline(never)]
-    fn acquire_contended(&self, owner: Owner) -> u64 {
+    fn acquire_contended(&self, owner: Owner) -> Held {
         let mut waiting = Waiting::default();
         loop {
             let version = self.0.load(Ordering::Relaxed);
-            if version & LOCKED == 0 && self.try_lock(version, owner) {
-                return version;
+            if version & LOCKED == 0
+                && let Some(held) = self.try_lock(version, owner)
+            {
+                return held;
             }
             if waiting.is_over(version) {
                 self.release_if(&|_| true);
@@ -171,13 +182,7 @@ impl LineLock {
         let word = self.0.load(Ordering::Acquire);
         let owner = Owner((word >> OWNER_SHIFT) as u32);
         if word & LOCKED != 0 && is_gone(owner) {
-            let free = (word & VERSION_MASK) + 1;
-            let _ = self.0.compare_exchange(
-                word,
-                free & VERSION_MASK,
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
+            self.release(Held(word));
         }
     }
 }
@@ -262,7 +267,7 @@ mod tests {
     fn a_dead_owners_lock_is_released_and_others_are_not() {
         let lock = LineLock::new();
         let (dead, alive) = (Owner::new(1, 2), Owner::new(1, 3));
-        lock.acquire(dead);
+        let _ = lock.acquire(dead);
         lock.release_if(&|owner| owner == alive);
         assert_ne!(lock.0.load(Ordering::Relaxed) & LOCKED, 0);
         lock.release_if(&|owner| owner == dead);
@@ -310,10 +315,10 @@ mod loom_tests {
             let writer = {
                 let (lock, words) = (lock.clone(), words.clone());
                 loom::thread::spawn(move || {
-                    let version = lock.acquire(Owner::new(0, 0));
+                    let held = lock.acquire(Owner::new(0, 0));
                     words[0].store(1, Ordering::Relaxed);
                     words[1].store(1, Ordering::Relaxed);
-                    lock.release(version);
+                    lock.release(held);
                 })
             };
             let (mut a, mut b) = (9, 9);
@@ -334,16 +339,46 @@ mod loom_tests {
             let word = Arc::new(AtomicU64::new(0));
             let add = |client| {
                 let (lock, word) = (lock.clone(), word.clone());
-                loom::thread::spawn(move || {
-                    let version = lock.acquire(Owner::new(0, client));
-                    let value = word.load(Ordering::Relaxed);
-                    word.store(value + 1, Ordering::Relaxed);
-                    lock.release(version);
-                })
+                loom::thread::spawn(move || add_one(&lock, &word, Owner::new(0, client)))
             };
             let (a, b) = (add(0), add(1));
             a.join().unwrap();
             b.join().unwrap();
+            assert_eq!(word.load(Ordering::Relaxed), 2);
+        });
+    }
+
+    /// A change that is lost if another one is made at the same time.
+    fn add_one(lock: &LineLock, word: &AtomicU64, owner: Owner) {
+        let held = lock.acquire(owner);
+        let value = word.load(Ordering::Relaxed);
+        word.store(value + 1, Ordering::Relaxed);
+        lock.release(held);
+    }
+
+    /// An owner that goes on after its lock was taken from it does not let a third one in with the
+    /// second.
+    #[test]
+    fn an_overruled_owner_does_not_free_the_next_ones_lock() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let lock = Arc::new(LineLock::new());
+            let word = Arc::new(AtomicU64::new(0));
+            let stopped = lock.acquire(Owner::new(0, 0));
+            // Somebody loses patience.
+            lock.release_if(&|_| true);
+            let other = {
+                let (lock, word) = (lock.clone(), word.clone());
+                loom::thread::spawn(move || add_one(&lock, &word, Owner::new(0, 1)))
+            };
+            let overruled = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || lock.release(stopped))
+            };
+            add_one(&lock, &word, Owner::new(0, 2));
+            other.join().unwrap();
+            overruled.join().unwrap();
             assert_eq!(word.load(Ordering::Relaxed), 2);
         });
     }

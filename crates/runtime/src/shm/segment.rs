@@ -359,10 +359,10 @@ impl View {
     #[inline(always)]
     unsafe fn write_block(&self, offset: u64, src: *const u8, length: usize, writer: Owner) {
         let lock = self.locks().of(offset);
-        let version = lock.acquire(writer);
+        let held = lock.acquire(writer);
         // SAFETY: the caller's contract.
         unsafe { copy::copy_in(self.data.add(offset as usize), src, length) };
-        lock.release(version);
+        lock.release(held);
     }
 
     /// # Safety
@@ -386,9 +386,9 @@ impl View {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
         let lock = self.locks().of(offset);
-        let version = lock.acquire(writer);
+        let held = lock.acquire(writer);
         let old = word.fetch_add(addend, Ordering::SeqCst);
-        lock.release(version);
+        lock.release(held);
         self.control().bed.wake();
         old
     }
@@ -402,9 +402,9 @@ impl View {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
         let lock = self.locks().of(offset);
-        let version = lock.acquire(writer);
+        let held = lock.acquire(writer);
         let outcome = word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
-        lock.release(version);
+        lock.release(held);
         self.control().bed.wake();
         let (Ok(old) | Err(old)) = outcome;
         old

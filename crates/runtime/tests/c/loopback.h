@@ -218,6 +218,12 @@ int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping)
     return -95; /* EOPNOTSUPP */
 }
 
+int rackmem_explain(int error, const char *what)
+{
+    (void)what;
+    return error;
+}
+
 int rackmem_set_last_error(int error, const char *text)
 {
     (void)text;

@@ -101,7 +101,7 @@ fn requests() -> impl Strategy<Value = Request> {
     prop_oneof![
         6 => version().prop_map(|version| Request::Hello { version }),
         6 => (nid(), size())
-            .prop_map(|(ctx_id, segment_bytes)| Request::Open { ctx_id, segment_bytes }),
+            .prop_map(|(ctx_id, segment_bytes)| Request::Open { ctx_id, segment_bytes, shared: true }),
         4 => (entries, progress)
             .prop_map(|(entries, progress)| Request::CreateQp { entries, progress }),
         2 => small().prop_map(|qp| Request::DestroyQp { qp }),

@@ -82,7 +82,7 @@ impl Edge {
     pub(crate) const BYTES: u64 = 1000;
 
     pub(crate) fn new(rack: &TestRack, nid: u16, ctx_id: u16) -> Edge {
-        let options = rack.options(nid, ctx_id).segment_bytes(Self::BYTES);
+        let options = rack.options(nid, ctx_id).shared(true).segment_bytes(Self::BYTES);
         let edge = Edge(Context::open(&options).unwrap());
         assert_eq!(edge.0.segment_bytes(), Self::BYTES);
         // SAFETY: the mapping ends at a page boundary.

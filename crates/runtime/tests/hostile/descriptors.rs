@@ -38,7 +38,7 @@ fn memory_that_was_handed_over_keeps_its_size() {
     let rack = TestRack::start("seals", 2);
     rack.rack.create_context(0, 0o600).unwrap();
     let other = Context::open(&rack.options(1, 0).segment_bytes(8192)).unwrap();
-    let (raw, segment) = Raw::member(&rack.rack, 0, 0, 8192);
+    let (raw, [segment, flag, _]) = Raw::member(&rack.rack, 0, 0, 8192);
     let (_, queue) = raw.queue_pair(8, Progress::Daemon);
     let got = raw.call(&Request::CreateBuffer { size_bytes: 8192 }, &[]).unwrap();
     let buffer = got.fds.into_iter().next().unwrap();
@@ -69,8 +69,9 @@ fn memory_that_was_handed_over_keeps_its_size() {
     }
     drop(other);
     // The bell's flag is for looking only.
-    let bell = Raw::connect(&rack.rack, 0).hello().fds.into_iter().next().unwrap();
-    assert!(!is_writable(&bell));
+    assert!(!is_writable(&flag));
+    let stranger = Raw::connect(&rack.rack, 0).hello();
+    assert!(stranger.fds.is_empty(), "who has proved nothing gets nothing");
     // So is a segment for those who opened the context for reading.
     let _other = Context::open(&rack.options(1, 0).segment_bytes(8192)).unwrap();
     let reader = Raw::connect(&rack.rack, 0);
@@ -121,10 +122,10 @@ pub(crate) fn be_other_user(_: &[String]) {
 
     // For reading: no way to write.
     let raw = Raw::connect_to("node-0.sock".as_ref());
-    let bell = raw.hello().fds.into_iter().next().unwrap();
-    reopen(&bell).expect_err("the bell's flag must stay as it is");
+    raw.hello();
     File::options().read(true).write(true).open("contexts/0").expect_err("not allowed to write");
-    raw.open(0, 0, File::open("contexts/0").unwrap().as_fd());
+    let [_, flag, _] = raw.open(0, 0, File::open("contexts/0").unwrap().as_fd());
+    reopen(&flag).expect_err("the bell's flag must stay as it is");
     let got = raw.call(&Request::Peer { nid: 1 }, &[]).unwrap();
     let segment = got.fds.into_iter().next().expect("node 1 has joined");
     assert!(!is_writable(&segment));
@@ -136,7 +137,7 @@ pub(crate) fn be_other_user(_: &[String]) {
     let path = File::options().read(true).custom_flags(libc::O_PATH).open("contexts/1").unwrap();
     let raw = Raw::connect_to("node-0.sock".as_ref());
     raw.hello();
-    let open = Request::Open { ctx_id: 1, segment_bytes: 0 };
+    let open = Request::Open { ctx_id: 1, segment_bytes: 0, shared: true };
     let got = raw.call(&open, &[path.as_fd()]).unwrap();
     assert!(matches!(got.message, Response::Error { errno: libc::EACCES, .. }));
 
@@ -145,7 +146,7 @@ pub(crate) fn be_other_user(_: &[String]) {
     let raw = Raw::connect_to("node-0.sock".as_ref());
     raw.hello();
     let file = File::options().read(true).write(true).open("contexts/2").unwrap();
-    raw.open(2, 4096, file.as_fd());
+    let [_, _, wake] = raw.open(2, 4096, file.as_fd());
     let (qp, memory) = raw.queue_pair(4, Progress::Daemon);
     let address = memory.mapping().base() as u64;
     raw.call(&Request::PlaceQp { qp, address }, &[]).unwrap();
@@ -156,7 +157,6 @@ pub(crate) fn be_other_user(_: &[String]) {
         (poster.memory.operands() as u64, Status::Ok),
     ] {
         let op_code = Op::Write as u8;
-        let wake = raw.hello().fds.remove(1);
         poster.post(WqEntry { phase: true, op_code, dst_nid: 0, offset: 0, length: 8, buffer });
         rustix::io::write(&wake, &1u64.to_ne_bytes()).unwrap();
         let deadline = Instant::now() + BOUND;

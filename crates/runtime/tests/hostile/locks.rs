@@ -23,7 +23,7 @@ pub(crate) fn be_locker(_: &[String]) {
     let raw = Raw::connect(&rack, 0);
     raw.hello();
     let file = rack.open_context(0, false).unwrap();
-    let open = Request::Open { ctx_id: 0, segment_bytes: 0 };
+    let open = Request::Open { ctx_id: 0, segment_bytes: 0, shared: true };
     let Some(got) = raw.call(&open, &[file.as_fd()]) else { panic!("no answer") };
     let Response::Opened { owner, .. } = got.message else { panic!("{:?}", got.message) };
     let got = raw.call(&Request::Peer { nid: 1 }, &[]).unwrap();
@@ -55,9 +55,9 @@ fn a_lock_that_is_never_given_back_delays_but_does_not_block() {
     rack.rack.create_context(0, 0o600).unwrap();
     rack.rack.create_context(1, 0o600).unwrap();
     const BYTES: u64 = 64 * BLOCK_BYTES;
-    let contexts = rack.open_all(0, BYTES, Progress::Inline);
+    let contexts = rack.open_all_shared(0, BYTES, Progress::Inline);
     for progress in Progress::ALL {
-        let options = rack.options(0, 0).progress(progress);
+        let options = rack.options(0, 0).progress(progress).shared(true);
         let client = Context::open(&options).unwrap();
         let mut qp = client.queue_pair(4).unwrap();
         qp.write(1, 0, &[0]).unwrap();

@@ -5,6 +5,7 @@
 mod support;
 
 mod attach;
+mod bells;
 mod bystander;
 mod descriptors;
 mod links;

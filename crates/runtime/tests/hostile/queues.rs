@@ -109,8 +109,7 @@ pub(crate) fn be_poster(args: &[String]) {
     let polite = args[1] == "polite";
     let mut random = Random(args[2].parse::<u64>().unwrap() * 2 + 1);
     let rack = Rack::named(None).unwrap();
-    let (raw, _segment) = Raw::member(&rack, 0, 0, Edge::BYTES);
-    let wake = raw.hello().fds.remove(1);
+    let (raw, [_segment, _flag, wake]) = Raw::member(&rack, 0, 0, Edge::BYTES);
     let ring = || rustix::io::write(&wake, &1u64.to_ne_bytes()).map(|_| ()).unwrap_or(());
     // Where nothing is mapped in this process, so that only it would come to harm.
     let nowhere = 0x2345_0000_0000u64;

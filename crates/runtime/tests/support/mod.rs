@@ -132,9 +132,24 @@ impl TestRack {
 
     /// Joins a context as every node, from this process.
     pub fn open_all(&self, ctx_id: u16, size_bytes: u64, progress: Progress) -> Vec<Context> {
+        self.open_nodes(ctx_id, size_bytes, progress, false)
+    }
+
+    /// The same, so that other processes can be these nodes, too.
+    pub fn open_all_shared(&self, ctx_id: u16, bytes: u64, progress: Progress) -> Vec<Context> {
+        self.open_nodes(ctx_id, bytes, progress, true)
+    }
+
+    fn open_nodes(
+        &self,
+        ctx_id: u16,
+        size_bytes: u64,
+        progress: Progress,
+        shared: bool,
+    ) -> Vec<Context> {
         let open = |nid| {
             let options = self.options(nid, ctx_id).segment_bytes(size_bytes).progress(progress);
-            Context::open(&options).unwrap()
+            Context::open(&options.shared(shared)).unwrap()
         };
         let contexts: Vec<Context> = (0..self.daemons.len() as u16).map(open).collect();
         for context in &contexts {

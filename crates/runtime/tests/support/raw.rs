@@ -6,6 +6,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rackmem::protocol::{PROTOCOL_VERSION, Progress, Request, Response};
 use rackmem::rack::Rack;
@@ -28,7 +29,17 @@ impl Raw {
     }
 
     pub fn connect_to(path: &Path) -> Raw {
-        let channel = Channel::connect(path).unwrap();
+        let deadline = Instant::now() + BOUND;
+        let channel = loop {
+            match Channel::connect(path) {
+                // Too many wait to be accepted.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(Instant::now() < deadline, "nobody accepts connections");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                other => break other.unwrap(),
+            }
+        };
         for way in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&channel, way, Some(BOUND)).unwrap();
         }
@@ -67,20 +78,21 @@ impl Raw {
         self.call(&Request::Hello { version: PROTOCOL_VERSION }, &[]).expect("hello is answered")
     }
 
-    /// Joins a context by its open file; returns the segment.
-    pub fn open(&self, ctx_id: u16, segment_bytes: u64, file: BorrowedFd<'_>) -> OwnedFd {
-        let got = self.call(&Request::Open { ctx_id, segment_bytes }, &[file]).unwrap();
+    /// Joins a context by its open file; returns the segment, the bell's flag and its event.
+    pub fn open(&self, ctx_id: u16, segment_bytes: u64, file: BorrowedFd<'_>) -> [OwnedFd; 3] {
+        let open = Request::Open { ctx_id, segment_bytes, shared: true };
+        let got = self.call(&open, &[file]).unwrap();
         assert!(matches!(got.message, Response::Opened { .. }), "{:?}", got.message);
-        got.fds.into_iter().next().unwrap()
+        got.fds.try_into().unwrap()
     }
 
-    /// A member of a context with every right.
-    pub fn member(rack: &Rack, nid: u16, ctx_id: u16, segment_bytes: u64) -> (Raw, OwnedFd) {
+    /// A member of a context with every right, and what [`Raw::open`] returns.
+    pub fn member(rack: &Rack, nid: u16, ctx_id: u16, segment_bytes: u64) -> (Raw, [OwnedFd; 3]) {
         let raw = Raw::connect(rack, nid);
         raw.hello();
         let file = rack.open_context(ctx_id, false).unwrap();
-        let segment = raw.open(ctx_id, segment_bytes, file.as_fd());
-        (raw, segment)
+        let fds = raw.open(ctx_id, segment_bytes, file.as_fd());
+        (raw, fds)
     }
 
     pub fn queue_pair(&self, entries: u32, progress: Progress) -> (u32, QueueMemory) {

@@ -1,12 +1,13 @@
 //! What clients ask for: queue pairs and buffers.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rackmem_abi::MAX_WQ_SIZE;
 use rackmem_rmc::{MAX_QPS, QpConfig, Rights};
 
-use super::{Answer, Control, Refusal, refuse};
+use super::{Answer, Control, Refusal, held_up, refuse};
 use crate::daemon::local::{Backing, MAX_BUFFERS};
 use crate::daemon::session::{Member, QpRecord, Role, Session};
 use crate::daemon::worker::{Command, NewQp};
@@ -27,8 +28,8 @@ impl Control {
         let mut fds = got.fds.into_iter();
         let result = match got.message {
             Request::Hello { version } => self.hello(id, version),
-            Request::Open { ctx_id, segment_bytes } => {
-                self.open(id, ctx_id, segment_bytes, fds.next())
+            Request::Open { ctx_id, segment_bytes, shared } => {
+                self.open(id, ctx_id, segment_bytes, shared, fds.next())
             }
             Request::CreateQp { entries, progress } => self.create_qp(id, entries, progress),
             Request::DestroyQp { qp } => self.destroy_qp(id, qp),
@@ -48,7 +49,9 @@ impl Control {
             }
             Request::Peer { nid } => self.peer_segment(id, nid),
             Request::Close => self.close(id),
-            Request::Status => Ok((Response::Status(Box::new(self.status())), Vec::new())),
+            Request::Status => {
+                self.status().map(|status| (Response::Status(Box::new(status)), Vec::new()))
+            }
             Request::Link { version, nid } => return self.accept_link(id, version, nid, fds),
             Request::ContextUp { .. } | Request::ContextDown { .. } => {
                 Err((libc::EPROTO, "only daemons with a link say this".to_owned()))
@@ -84,12 +87,15 @@ impl Control {
         if matches!(self.session(id).role, Role::Unknown) {
             self.session(id).role = Role::Client;
         }
-        Ok((Response::Welcome { nid: self.nid, nodes: self.nodes }, self.bell_fds()?))
+        Ok((Response::Welcome { nid: self.nid, nodes: self.nodes }, Vec::new()))
     }
 
-    pub(super) fn bell_fds(&self) -> std::result::Result<Vec<OwnedFd>, Refusal> {
-        let event = self.bell.event_fd().try_clone_to_owned().map_err(refuse("bell"))?;
-        Ok(vec![self.bell.flag_fd().map_err(refuse("bell"))?, event])
+    /// Gives the process of a session a bell of its own; what to send it.
+    pub(super) fn add_bell(&mut self, id: u64) -> io::Result<[OwnedFd; 2]> {
+        let bell = self.bell.add()?;
+        let fds = bell.fds()?;
+        self.session(id).bell = Some(bell);
+        Ok(fds)
     }
 
     pub(super) fn create_qp(&mut self, id: u64, entries: u32, progress: Progress) -> Answer {
@@ -118,7 +124,8 @@ impl Control {
         member.qps.insert(qp, QpRecord { memory: memory.clone(), progress, entries });
         if progress != Progress::Inline {
             let by_packets = progress == Progress::Packet;
-            self.worker.call(Command::AddQp(NewQp { client, memory, config, by_packets }));
+            let new = NewQp { client, memory, config, by_packets };
+            self.worker.call(Command::AddQp(new)).map_err(held_up)?;
         }
         Ok((Response::Qp { qp }, vec![fd]))
     }
@@ -136,7 +143,7 @@ impl Control {
         let member = self.member(id)?;
         let record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
         let client = member.id;
-        self.worker.call(Command::RemoveQp(client, record.memory));
+        self.worker.call(Command::RemoveQp(client, record.memory)).map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
     }
 
@@ -177,7 +184,7 @@ impl Control {
             return Err((libc::ENOSPC, "too much memory placed".to_owned()));
         }
         let client = member.id;
-        self.worker.call(Command::Place(client, address, backing));
+        self.worker.call(Command::Place(client, address, backing)).map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
     }
 }

@@ -1,27 +1,37 @@
 //! Who joins and leaves contexts.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use rackmem_abi::Status;
 use rackmem_rmc::{MAX_CONTEXTS, Rights};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
 
 use super::clients::clone_fd;
 use super::peers::{announce, tell};
-use super::{Answer, Context, Control, PeerSegment, Refusal, refuse};
+use super::{Answer, Context, Control, PeerSegment, Refusal, held_up, refuse};
 use crate::daemon::foreign::Foreign;
 use crate::daemon::local::LocalTable;
-use crate::daemon::session::{Member, Role};
+use crate::daemon::session::{Member, Role, Session};
 use crate::daemon::worker::Command;
 use crate::protocol::{PeerState, Request, Response};
-use crate::rack;
 use crate::shm::line_lock::Owner;
 use crate::shm::segment::{Segment, State};
 
 /// Members that a daemon serves at a time; their numbers have to fit an [`Owner`].
 const MAX_CLIENTS: usize = 4000;
+
+/// Who wants to be this node of a context, and how.
+struct Joiner {
+    pid: rustix::process::Pid,
+    ctx_id: u16,
+    incarnation: u64,
+    rights: Rights,
+    shared: bool,
+}
 
 impl Control {
     pub(super) fn open(
@@ -29,6 +39,7 @@ impl Control {
         id: u64,
         ctx_id: u16,
         segment_bytes: u64,
+        shared: bool,
         fd: Option<OwnedFd>,
     ) -> Answer {
         if !matches!(self.session(id).role, Role::Client) {
@@ -38,9 +49,11 @@ impl Control {
             let message = format!("context {ctx_id} is out of range: 0 to {}", MAX_CONTEXTS - 1);
             return Err((libc::ENOENT, message));
         }
-        let (rights, incarnation) = self.check_right(ctx_id, fd)?;
+        let (rights, incarnation, file) = self.check_right(ctx_id, fd)?;
+        let joiner = Joiner { pid: self.session(id).pid, ctx_id, incarnation, rights, shared };
+        self.check_alone(&joiner)?;
         let client = self.claim_client()?;
-        let segment = match self.join(ctx_id, incarnation, segment_bytes) {
+        let segment = match self.join(ctx_id, incarnation, segment_bytes, file) {
             Ok(segment) => segment,
             Err(refusal) => {
                 self.clients[client] = false;
@@ -53,8 +66,8 @@ impl Control {
         // a process that never connected, or it could have gained rights that its user lacks.
         let is_own = self.session(id).uid == rustix::process::geteuid();
         let local = LocalTable::new(if is_own { Foreign::open(pid) } else { None });
-        self.worker.call(Command::AddClient(client, owner, local));
-        // If this fails the client is a member all the same, until it hangs up.
+        let added = self.worker.call(Command::AddClient(client, owner, local));
+        // If anything fails from here on, the client is a member all the same, until it hangs up.
         // Who may only read gets no way to change what other members of this node have here.
         let fd = match rights {
             Rights::ReadWrite => clone_fd(segment.mapping()),
@@ -66,6 +79,7 @@ impl Control {
             ctx_id,
             incarnation,
             rights,
+            shared,
             segment,
             qps: BTreeMap::new(),
             buffers: Vec::new(),
@@ -73,25 +87,68 @@ impl Control {
             placed: 0,
         }));
         let read_only = rights == Rights::ReadOnly;
-        Ok((Response::Opened { owner: owner.token(), read_only }, vec![fd?]))
+        added.map_err(held_up)?;
+        let [flag, event] = self.add_bell(id).map_err(refuse("bell"))?;
+        Ok((Response::Opened { owner: owner.token(), read_only }, vec![fd?, flag, event]))
     }
 
-    /// The open file of the context is the proof: the kernel checked the permissions. Its contents
-    /// tell which context of this number it is.
+    /// A node is one process, unless all its processes want to share its segment. Those that only read
+    /// disturb nobody.
+    fn check_alone(&mut self, joiner: &Joiner) -> std::result::Result<(), Refusal> {
+        while let Some((id, pid)) = self.rival_of(joiner) {
+            if !self.session(id).channel.is_hung_up() {
+                let (nid, ctx_id) = (self.nid, joiner.ctx_id);
+                let message = format!(
+                    "process {pid} is node {nid} of context {ctx_id} already: join as another node, or let both \
+                     processes say that they share it"
+                );
+                return Err((libc::EBUSY, message));
+            }
+            // It has ended, and nobody has looked since.
+            self.end(id);
+        }
+        Ok(())
+    }
+
+    /// A member that keeps another process from joining, and its process.
+    fn rival_of(&self, joiner: &Joiner) -> Option<(u64, i32)> {
+        let is_rival = |session: &Session| match &session.role {
+            Role::Member(member) => {
+                member.ctx_id == joiner.ctx_id
+                    && member.incarnation == joiner.incarnation
+                    && member.rights == Rights::ReadWrite
+                    && joiner.rights == Rights::ReadWrite
+                    && !(member.shared && joiner.shared)
+                    && session.pid != joiner.pid
+            }
+            _ => false,
+        };
+        let (id, session) = self.sessions.iter().find(|(_, session)| is_rival(session))?;
+        Some((*id, session.pid.as_raw_nonzero().get()))
+    }
+
+    /// The open file of the context is the proof: the kernel checked the permissions. Its inode tells
+    /// which context of this number it is.
     pub(super) fn check_right(
         &self,
         ctx_id: u16,
         fd: Option<OwnedFd>,
-    ) -> std::result::Result<(Rights, u64), Refusal> {
+    ) -> std::result::Result<(Rights, u64, OwnedFd), Refusal> {
         let denied = || {
             (libc::EACCES, format!("no permission to join context {ctx_id}: send its open file"))
         };
         let fd = fd.ok_or_else(denied)?;
         let path = self.rack.context_path(ctx_id);
-        let expected = rustix::fs::stat(&path)
+        // Not by asking the file system of a descriptor that a stranger sent: it may never answer.
+        let look = |dir: BorrowedFd<'_>, path: &Path, flags: AtFlags| {
+            let found = statx(dir, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
+            Ok::<_, Errno>((found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
+        };
+        let shown = look(fd.as_fd(), Path::new(""), AtFlags::EMPTY_PATH).map_err(|_| denied())?;
+        let incarnation = self.rack.incarnation(shown.2);
+        let expected = look(CWD, &path, AtFlags::empty())
             .map_err(|_| (libc::ENOENT, format!("there is no context {ctx_id}")))?;
-        let shown = rustix::fs::fstat(&fd).map_err(|_| denied())?;
-        if (shown.st_dev, shown.st_ino) != (expected.st_dev, expected.st_ino) {
+        if shown != expected {
             return Err(denied());
         }
         let flags = rustix::fs::fcntl_getfl(&fd).map_err(|_| denied())?;
@@ -104,7 +161,7 @@ impl Control {
             OFlags::RDONLY => Rights::ReadOnly,
             _ => return Err(denied()),
         };
-        Ok((rights, rack::incarnation_of(&fd)))
+        Ok((rights, incarnation, fd))
     }
 
     pub(super) fn claim_client(&mut self) -> std::result::Result<usize, Refusal> {
@@ -126,6 +183,7 @@ impl Control {
         ctx_id: u16,
         incarnation: u64,
         segment_bytes: u64,
+        file: OwnedFd,
     ) -> std::result::Result<Arc<Segment>, Refusal> {
         if self.contexts.get(&ctx_id).is_some_and(|context| context.incarnation != incarnation) {
             self.give_up_context(ctx_id, true);
@@ -150,8 +208,10 @@ impl Control {
             .map_err(refuse("cannot make the segment"))?;
         let segment = Arc::new(segment);
         let (nid, installed) = (self.nid, Ok(segment.clone()));
-        self.worker.call(Command::SetSegment { nid, ctx_id, segment: installed });
-        let context = Context { incarnation, segment: segment.clone(), members: 1 };
+        self.worker
+            .call(Command::SetSegment { nid, ctx_id, segment: installed })
+            .map_err(held_up)?;
+        let context = Context { incarnation, _file: file, segment: segment.clone(), members: 1 };
         for session in self.peers.values() {
             announce(&self.sessions, *session, ctx_id, &context);
         }
@@ -174,6 +234,7 @@ impl Control {
             _ if nid == self.nid => own,
             Some(PeerSegment::Present(segment)) => segment.clone(),
             Some(PeerSegment::Left) => return state(PeerState::Left),
+            Some(PeerSegment::Died) => return state(PeerState::Died),
             Some(PeerSegment::Lost) => return state(PeerState::Lost),
             None if !self.peers.contains_key(&nid) => return state(PeerState::Lost),
             None => return state(PeerState::Absent),
@@ -195,7 +256,8 @@ impl Control {
 
     /// A member is gone: of its own will or not.
     pub(super) fn leave(&mut self, member: Member, closed: bool) {
-        self.worker.call(Command::RemoveClient(member.id));
+        // If the worker is held up it takes the command later; it releases no lock that is not its own.
+        let _ = self.worker.call(Command::RemoveClient(member.id));
         self.clients[member.id] = false;
         let ctx_id = member.ctx_id;
         for segment in self.present_segments(ctx_id).chain([&member.segment]) {
@@ -226,7 +288,7 @@ impl Control {
         let Some(context) = self.contexts.remove(&ctx_id) else { return };
         context.segment.retire(if closed { State::Closed } else { State::Lost });
         let why = if closed { Status::NoContext } else { Status::NodeLost };
-        self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: Err(why) });
+        let _ = self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: Err(why) });
         for session in self.peers.values().filter_map(|id| self.sessions.get(id)) {
             tell(session, &Request::ContextDown { ctx_id, lost: !closed }, &[]);
         }

@@ -17,11 +17,12 @@ use rustix::event::epoll;
 
 use super::link::{self, Link, Side};
 use super::session::{Role, Session};
-use super::worker::{Command, Handle};
+use super::worker::{COMMAND_TIMEOUT, Command, Handle, HeldUp};
 use super::{Error, Result};
+use crate::error::limit_hint;
 use crate::protocol::Response;
 use crate::rack::Rack;
-use crate::shm::bell::Bell;
+use crate::shm::bell::Bells;
 use crate::shm::segment::{Segment, State};
 use crate::transport::{self, Channel};
 
@@ -37,6 +38,8 @@ const SIGNALS: u64 = u64::MAX - 1;
 /// A context that this node has joined.
 struct Context {
     incarnation: u64,
+    /// Held open, so that its inode names no other file.
+    _file: OwnedFd,
     segment: Arc<Segment>,
     members: u32,
 }
@@ -51,6 +54,9 @@ struct PeerContext {
 enum PeerSegment {
     Present(Arc<Segment>),
     Left,
+    /// Its process ended without leaving.
+    Died,
+    /// Its daemon is gone.
     Lost,
 }
 
@@ -63,7 +69,7 @@ pub struct Control {
     nid: u16,
     nodes: u16,
     started: Instant,
-    bell: Arc<Bell>,
+    bell: Arc<Bells>,
     worker: Handle,
     listener: OwnedFd,
     epoll: OwnedFd,
@@ -86,7 +92,7 @@ impl Control {
         rack: &Rack,
         nid: u16,
         nodes: u16,
-        bell: Arc<Bell>,
+        bell: Arc<Bells>,
         worker: Handle,
     ) -> Result<Control> {
         let path = rack.socket_path(nid);
@@ -98,7 +104,12 @@ impl Control {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
         let memory = Arc::new(link::create_memory().map_err(failed)?);
         let to_self = Box::new(Link::new(memory, Side::Loop, None));
-        worker.call(Command::SetLink(nid, Some(to_self)));
+        if worker.call(Command::SetLink(nid, Some(to_self))).is_err() {
+            return Err(Error::new(
+                libc::ETIMEDOUT,
+                format!("the controller of node {nid} does not start"),
+            ));
+        }
         Ok(Control {
             rack: rack.clone(),
             nid,
@@ -124,7 +135,7 @@ impl Control {
         tracing::info!(nid = self.nid, nodes = self.nodes, "up");
         let result = self.serve_all(signals);
         // First: clients complete what is left by themselves when their segments are lost, and nobody else may then.
-        self.worker.call(Command::Stop);
+        self.worker.stop();
         self.retire_own_segments();
         let _ = std::fs::remove_file(self.rack.socket_path(self.nid));
         tracing::info!(nid = self.nid, "down");
@@ -179,7 +190,8 @@ impl Control {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    tracing::warn!(nid = self.nid, %error, "cannot accept a connection");
+                    let hint = limit_hint(&error);
+                    tracing::warn!(nid = self.nid, "cannot accept a connection: {error}{hint}");
                     if !self.end_oldest_visitor() {
                         std::thread::sleep(NO_DESCRIPTOR_PAUSE);
                         return;
@@ -206,7 +218,7 @@ impl Control {
         let data = epoll::EventData::new_u64(id);
         epoll::add(&self.epoll, &channel, data, epoll::EventFlags::IN).ok()?;
         let (pid, uid) = (credentials.pid, credentials.uid);
-        self.sessions.insert(id, Session { channel, pid, uid, role, closed: false });
+        self.sessions.insert(id, Session { channel, pid, uid, role, bell: None, closed: false });
         self.next_session += 1;
         Some(id)
     }
@@ -244,6 +256,16 @@ impl Control {
 
 /// To a client: the answer and what comes with it.
 type Answer = std::result::Result<(Response, Vec<OwnedFd>), Refusal>;
+
+/// The worker does not take what a client asks for.
+fn held_up(_: HeldUp) -> Refusal {
+    let message = format!(
+        "the daemon's controller has done nothing else for {} s: it waits for a process that was stopped, \
+         or is kept from its core",
+        COMMAND_TIMEOUT.as_secs()
+    );
+    (libc::ETIMEDOUT, message)
+}
 
 fn refuse(what: &'static str) -> impl Fn(io::Error) -> Refusal {
     move |error| {

@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rackmem_abi::Status;
+
 use super::{Context, Control, PeerContext, PeerSegment};
 use crate::daemon::link::{self, Link, Side};
 use crate::daemon::session::{Role, Session};
 use crate::daemon::worker::Command;
+use crate::error::limit_hint;
 use crate::protocol::{PROTOCOL_VERSION, Request, Response};
 use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
@@ -38,8 +41,14 @@ impl Control {
         let now = Instant::now();
         if now >= self.retry_at {
             for nid in lower {
-                if let Err(error) = self.reach(nid) {
-                    tracing::debug!(nid = self.nid, peer = nid, %error, "peer not there");
+                let Err(error) = self.reach(nid) else { continue };
+                match limit_hint(&error) {
+                    hint if hint.is_empty() => {
+                        tracing::debug!(nid = self.nid, peer = nid, %error, "peer not there");
+                    }
+                    hint => {
+                        tracing::error!(nid = self.nid, peer = nid, "cannot link: {error}{hint}");
+                    }
                 }
             }
             self.retry_at = now + self.retry;
@@ -52,11 +61,17 @@ impl Control {
     pub(super) fn reach(&mut self, nid: u16) -> io::Result<()> {
         let channel = Channel::connect(&self.rack.socket_path(nid))?;
         channel.set_nonblocking()?;
+        if !is_our_kind(channel.peer()?.uid) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let memory = Arc::new(link::create_memory()?);
-        let flag = self.bell.flag_fd()?;
+        let bell = self.bell.add()?;
+        let [flag, event] = bell.fds()?;
         let request = Request::Link { version: PROTOCOL_VERSION, nid: self.nid };
-        channel.send(&request, &[memory.fd(), flag.as_fd(), self.bell.event_fd()])?;
-        self.add_session(channel, Role::Linking(nid, memory));
+        channel.send(&request, &[memory.fd(), flag.as_fd(), event.as_fd()])?;
+        if let Some(id) = self.add_session(channel, Role::Linking(nid, memory)) {
+            self.session(id).bell = Some(bell);
+        }
         Ok(())
     }
 
@@ -69,9 +84,7 @@ impl Control {
         mut fds: impl Iterator<Item = OwnedFd>,
     ) -> bool {
         let session = self.session(id);
-        let uid = rustix::process::getuid();
-        // Links carry every context, so only our own kind may make one; and it says nothing before.
-        let trusted = session.uid == uid || session.uid.is_root();
+        let trusted = is_our_kind(session.uid);
         let is_first = matches!(session.role, Role::Unknown);
         let fits = is_first && version == PROTOCOL_VERSION && nid > self.nid && nid < self.nodes;
         let (Some(memory), Some(flag), Some(event)) = (fds.next(), fds.next(), fds.next()) else {
@@ -84,7 +97,7 @@ impl Control {
         let (Ok(memory), Ok(bell)) = (link::open_memory(memory), Bell::open(flag, event)) else {
             return false;
         };
-        let Ok(bell_fds) = self.bell_fds() else { return false };
+        let Ok(bell_fds) = self.add_bell(id) else { return false };
         let fds: Vec<BorrowedFd<'_>> = bell_fds.iter().map(AsFd::as_fd).collect();
         let welcome = Response::Welcome { nid: self.nid, nodes: self.nodes };
         if self.session(id).channel.send(&welcome, &fds).is_err() {
@@ -122,7 +135,7 @@ impl Control {
         self.peer_contexts.retain(|(peer, _), _| *peer != nid);
         self.session(id).role = Role::Peer(nid);
         self.peers.insert(nid, id);
-        self.worker.call(Command::SetLink(nid, Some(Box::new(link))));
+        let _ = self.worker.call(Command::SetLink(nid, Some(Box::new(link))));
         for (ctx_id, context) in &self.contexts {
             announce(&self.sessions, id, *ctx_id, context);
         }
@@ -142,14 +155,18 @@ impl Control {
                 let present = PeerSegment::Present(segment.clone());
                 let context = PeerContext { incarnation, segment: present };
                 self.peer_contexts.insert((nid, ctx_id), context);
-                self.worker.call(Command::SetSegment { nid, ctx_id, segment: Ok(segment) });
+                let installed = Ok(segment);
+                let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment: installed });
                 true
             }
             Request::ContextDown { ctx_id, lost } => {
                 if let Some(context) = self.peer_contexts.get_mut(&(nid, ctx_id)) {
-                    context.segment = if lost { PeerSegment::Lost } else { PeerSegment::Left };
+                    context.segment = if lost { PeerSegment::Died } else { PeerSegment::Left };
+                    // The segment says so, too, but members may write there.
+                    let why = if lost { Status::NodeLost } else { Status::NoContext };
+                    let segment = Err(why);
+                    let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
                 }
-                // The segment itself says closed or lost; the worker keeps it to answer so.
                 self.shake_members(ctx_id);
                 true
             }
@@ -162,16 +179,18 @@ impl Control {
         self.peers.remove(&nid);
         self.retry_at = Instant::now();
         let of_peer = |owner: Owner| owner.token() >> 12 == u32::from(nid);
-        for ((peer, _), context) in &mut self.peer_contexts {
+        for ((peer, ctx_id), context) in &mut self.peer_contexts {
             let PeerSegment::Present(segment) = &context.segment else { continue };
             if *peer == nid {
                 segment.retire(State::Lost);
                 context.segment = PeerSegment::Lost;
+                let (ctx_id, segment) = (*ctx_id, Err(Status::NodeLost));
+                let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
             } else {
                 segment.release_locks(of_peer);
             }
         }
-        self.worker.call(Command::SetLink(nid, None));
+        let _ = self.worker.call(Command::SetLink(nid, None));
         for context in self.contexts.values() {
             context.segment.release_locks(of_peer);
             context.segment.shake();
@@ -184,6 +203,11 @@ impl Control {
             context.segment.shake();
         }
     }
+}
+
+/// Links carry every context, so only daemons of the same user or root's have one.
+fn is_our_kind(uid: rustix::process::Uid) -> bool {
+    uid == rustix::process::geteuid() || uid.is_root()
 }
 
 /// Tells a peer of a segment.

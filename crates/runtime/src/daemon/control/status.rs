@@ -1,8 +1,8 @@
 //! What a daemon says of itself.
 
-use super::Control;
+use super::{Control, Refusal, held_up};
 use crate::daemon::session::{QpRecord, Role, Session};
-use crate::daemon::worker::Command;
+use crate::daemon::worker::{COMMAND_TIMEOUT, Command};
 use crate::status::{ContextStatus, NodeStatus, QpStatus};
 
 /// Queue pairs that a status lists, so that it fits a message.
@@ -12,16 +12,16 @@ const MAX_STATUS_QPS: usize = 256;
 const MAX_STATUS_CONTEXTS: usize = 256;
 
 impl Control {
-    pub(super) fn status(&self) -> NodeStatus {
+    pub(super) fn status(&self) -> std::result::Result<NodeStatus, Refusal> {
         let (reply, stats) = std::sync::mpsc::channel();
-        self.worker.call(Command::Report(reply));
-        let stats = stats.recv().unwrap_or_default();
+        self.worker.call(Command::Report(reply)).map_err(held_up)?;
+        let stats = stats.recv_timeout(COMMAND_TIMEOUT).unwrap_or_default();
         let contexts = self.contexts.iter().map(|(ctx_id, context)| ContextStatus {
             ctx_id: *ctx_id,
             segment_bytes: context.segment.size_bytes(),
             clients: context.members,
         });
-        NodeStatus {
+        Ok(NodeStatus {
             nid: self.nid,
             nodes: self.nodes,
             pid: std::process::id(),
@@ -32,7 +32,7 @@ impl Control {
             qps: self.sessions.values().flat_map(qp_statuses).take(MAX_STATUS_QPS).collect(),
             served_packets: stats.served,
             served_bytes: stats.served_bytes,
-        }
+        })
     }
 }
 

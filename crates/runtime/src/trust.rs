@@ -1,0 +1,164 @@
+//! Whom a program trusts on its own host: whose directory it uses, and who may answer at a socket.
+//!
+//! Anybody can make `/tmp/rackmem-<uid>` before its user does, and listen in it. So the default
+//! directory must belong to the user who uses it, must be no symbolic link, and must be writable by
+//! nobody else. A directory that was named (`$RACKMEM_DIR`) may be another user's: naming it is to
+//! trust its owner, and nobody else may write to it either. At a socket in such a directory the same
+//! user, root, or the owner of the directory may answer.
+//!
+//! A rack is private to its user until a context is created with permissions for others: that lets
+//! others search the directories (not list or write them), and the context's file decides the rest.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Permission bits that let others than the owner change a directory.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Permission bits that let others than the owner reach what they know the name of.
+const SEARCHABLE: u32 = 0o111;
+
+fn refused(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, message)
+}
+
+fn our_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Opens a directory if it can be trusted: see the module. One that was `named` may be a link, or
+/// another user's.
+///
+/// # Errors
+/// `PermissionDenied` says whose it is and what to do; `NotFound` if there is none.
+pub fn open_dir(path: &Path, named: bool) -> io::Result<File> {
+    let follow = if named { 0 } else { libc::O_NOFOLLOW };
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | follow).open(path);
+    let shown = path.display();
+    let dir = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP | libc::ENOTDIR) => refused(format!(
+            "{shown} is not a directory of yours: remove it, or set RACKMEM_DIR to another one"
+        )),
+        Some(libc::EACCES) => refused(format!(
+            "{shown} is closed to you, so another user made it: set RACKMEM_DIR to another directory"
+        )),
+        _ => error,
+    })?;
+    let found = dir.metadata()?;
+    if !named && found.uid() != our_uid() {
+        return Err(refused(format!(
+            "{shown} belongs to user {}, not to you (user {}): set RACKMEM_DIR to a directory of your own",
+            found.uid(),
+            our_uid()
+        )));
+    }
+    if found.mode() & WRITABLE_BY_OTHERS != 0 {
+        return Err(refused(format!(
+            "{shown} can be written by other users (mode {:04o}): run `chmod go-w {shown}`, or set \
+             RACKMEM_DIR to another directory",
+            found.mode() & 0o7777
+        )));
+    }
+    Ok(dir)
+}
+
+/// As [`open_dir`]; makes the directory first, closed to other users, if there is none.
+///
+/// # Errors
+/// As [`open_dir`], or what the file system says.
+pub fn make_dir(path: &Path, named: bool) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).or_else(|error| {
+        // What is there instead is told by the look at it.
+        if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
+    })?;
+    open_dir(path, named)
+}
+
+/// Lets others reach what they know the name of in a directory of ours. Others' directories stay as
+/// they are.
+pub(crate) fn open_to_others(path: &Path) -> io::Result<()> {
+    let found = std::fs::metadata(path)?;
+    if found.uid() != our_uid() || found.mode() & SEARCHABLE == SEARCHABLE {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(found.mode() & 0o7777 | SEARCHABLE))
+}
+
+/// Whether whoever listens at the Unix socket `path`, to which `socket` is connected, may answer: the
+/// same user, root, or the owner of the socket's directory if only that user can write to it.
+///
+/// # Errors
+/// `PermissionDenied` says who answers.
+pub fn check_answerer(socket: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let uid = rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw();
+    if uid == 0 || uid == our_uid() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let dir = std::fs::metadata(parent.unwrap_or(Path::new(".")))?;
+    if uid == dir.uid() && dir.mode() & WRITABLE_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    let shown = path.display();
+    Err(refused(format!(
+        "user {uid} answers at {shown}, who is neither you nor root: remove that socket"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_made_closed_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("racks");
+        let made = make_dir(&path, false).unwrap();
+        assert_eq!(made.metadata().unwrap().mode() & 0o777, 0o700);
+        open_to_others(&path).unwrap();
+        assert_eq!(made.metadata().unwrap().mode() & 0o777, 0o711);
+        make_dir(&path, false).expect("others who cannot write are no danger");
+    }
+
+    #[test]
+    fn links_and_what_others_can_write_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("racks"), dir.path().join("link"));
+        make_dir(&path, false).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let error = make_dir(&link, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+        make_dir(&link, true).expect("who names a link means what it leads to");
+        for others in [0o720, 0o702, 0o1777] {
+            mode(&path, others);
+            for named in [false, true] {
+                let error = make_dir(&path, named).unwrap_err();
+                assert!(error.to_string().contains("other users"), "{error}");
+            }
+        }
+        mode(&path, 0o700);
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert!(make_dir(&path, false).is_err());
+    }
+
+    #[test]
+    fn another_users_directory_is_used_only_if_it_was_named() {
+        if our_uid() != 0 {
+            eprintln!("not tested: only root can give a directory away");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(12345), None).unwrap();
+        let error = make_dir(dir.path(), false).unwrap_err();
+        assert!(error.to_string().contains("belongs to user 12345"), "{error}");
+        make_dir(dir.path(), true).unwrap();
+    }
+}

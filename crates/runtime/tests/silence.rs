@@ -1,0 +1,232 @@
+//! Whoever does not answer is named, and nobody waits for what cannot come: daemons that are stopped or
+//! dead, processes that joined and died, limits on open files.
+
+mod support;
+
+use std::process::Child;
+use std::time::Instant;
+
+use rackmem::client::{Context, OpenOptions};
+use rackmem::control;
+use rackmem::protocol::Progress;
+use rackmem::transport::Channel;
+use support::{BOUND, TestRack, eventually};
+
+const BYTES: u64 = 4096;
+
+#[test]
+fn child() {
+    let Some((role, args)) = support::role() else { return };
+    match role.as_str() {
+        "daemon" => support::be_daemon(&args),
+        "short-lived" => be_short_lived(),
+        "poor" => be_poor(&args),
+        _ => panic!("no role {role}"),
+    }
+}
+
+fn start(rack: &TestRack, role: &str, args: &str) -> Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env("RACKMEM_TEST_ROLE", role)
+        .env("RACKMEM_TEST_ARGS", args)
+        .env("RACKMEM_RACK", rack.rack.name())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// A stopped process, which goes on when this is dropped.
+struct Stopped(libc::pid_t);
+
+impl Stopped {
+    fn new(child: &Child) -> Stopped {
+        let pid = child.id() as libc::pid_t;
+        // SAFETY: signals a child of this process.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+        eventually("the process is stopped", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
+        });
+        Stopped(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+    }
+}
+
+#[test]
+fn a_stopped_daemon_is_named() {
+    let rack = TestRack::start("stopped", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let context = Context::open(&rack.options(0, 0).segment_bytes(BYTES)).unwrap();
+    let daemon = rack.daemons[1].as_ref().unwrap();
+    let stopped = Stopped::new(daemon);
+    let is_named = |error: rackmem::Error| {
+        let text = error.to_string();
+        assert_eq!(error.errno(), libc::ETIMEDOUT, "{text}");
+        assert!(text.contains(&format!("(process {}) is stopped", daemon.id())), "{text}");
+        assert!(text.contains("the daemon of node 1"), "{text}");
+    };
+    is_named(control::status(&rack.rack, 1).unwrap_err());
+    is_named(Context::open(&rack.options(1, 0)).unwrap_err());
+    // Who waits for its node, without a deadline.
+    is_named(context.wait_joined(1, None).unwrap_err());
+    // All are asked, and the others answer.
+    let mut all = control::status_of_all(&rack.rack, 2);
+    is_named(all.pop().unwrap().unwrap_err());
+    assert_eq!(all.pop().unwrap().unwrap().nid, 0);
+    // Not even connections are taken any more.
+    let path = rack.rack.socket_path(1);
+    let mut waiting = Vec::new();
+    let full = loop {
+        match Channel::connect(&path) {
+            Ok(channel) => waiting.push(channel),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
+    is_named(control::status(&rack.rack, 1).unwrap_err());
+    drop(waiting);
+    drop(stopped);
+    let status = || control::status(&rack.rack, 1);
+    eventually("the daemon goes on", || status().is_ok());
+}
+
+#[test]
+fn a_dead_daemon_is_named() {
+    let mut rack = TestRack::start("dead", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let context = Context::open(&rack.options(0, 0).segment_bytes(BYTES)).unwrap();
+    rack.kill_daemon(1);
+    let error = context.wait_joined(1, None).unwrap_err();
+    assert_eq!(error.errno(), libc::EHOSTDOWN, "{error}");
+    assert!(error.to_string().contains("the daemon of node 1 is gone"), "{error}");
+}
+
+/// The role `short-lived`: joins as node 1, and ends without leaving.
+fn be_short_lived() {
+    let options = OpenOptions::from_env().unwrap().node(1).context(0).segment_bytes(BYTES);
+    std::mem::forget(Context::open(&options).unwrap());
+    std::process::exit(0);
+}
+
+#[test]
+fn who_joined_and_died_is_not_waited_for() {
+    let rack = TestRack::start("joined-and-died", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let context = Context::open(&rack.options(0, 0).segment_bytes(BYTES)).unwrap();
+    assert!(support::wait(&mut start(&rack, "short-lived", "")).success());
+    // Neither without a deadline, nor by those who wait for all.
+    for error in [
+        context.wait_joined(1, None).unwrap_err(),
+        Context::open_all(&rack.options(0, 0)).unwrap_err(),
+    ] {
+        assert_eq!(error.errno(), libc::EHOSTDOWN, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("node 1 joined context 0") && text.contains("ended"), "{text}");
+    }
+    // A new process may take its place.
+    let _again = Context::open(&rack.options(1, 0).segment_bytes(BYTES)).unwrap();
+    eventually("the new one is there", || context.wait_joined(1, Some(Instant::now())).is_ok());
+}
+
+fn limit_files(most: u64) {
+    let few = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+}
+
+/// The role `poor <files> <daemon|client>`: must fail, and say why.
+fn be_poor(args: &[String]) {
+    let limit = args[0].parse().unwrap();
+    let error = if args[1] == "daemon" {
+        limit_files(limit);
+        let config = rackmem::daemon::Config {
+            rack: rackmem::rack::Rack::named(None).unwrap(),
+            nids: vec![3],
+            pin_core: None,
+            spin: std::time::Duration::from_micros(20),
+            share_core: false,
+        };
+        rackmem::daemon::run(config).unwrap_err()
+    } else {
+        let context =
+            Context::open(&OpenOptions::from_env().unwrap().segment_bytes(BYTES)).unwrap();
+        limit_files(limit);
+        let mut queue_pairs = Vec::new();
+        loop {
+            match context.queue_pair(4) {
+                Ok(pair) => queue_pairs.push(pair),
+                Err(error) => break error,
+            }
+        }
+    };
+    assert_eq!(error.errno(), libc::EMFILE, "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("{limit} files open")) && text.contains("ulimit"), "{text}");
+}
+
+#[test]
+fn a_limit_on_open_files_is_named() {
+    let rack = TestRack::start("files", 3);
+    rack.rack.create_context(0, 0o600).unwrap();
+    for args in ["24 client", "40 client"] {
+        assert!(support::wait(&mut start(&rack, "poor", args)).success(), "{args}");
+    }
+    drop(rack);
+    let rack = TestRack::start("files-of-daemons", 4);
+    for args in ["16 daemon", "24 daemon"] {
+        assert!(support::wait(&mut start(&rack, "poor", args)).success(), "{args}");
+    }
+}
+
+/// A member that may write the context's file does not put the others out by what it writes there.
+#[test]
+fn members_do_not_decide_which_context_it_is() {
+    let rack = TestRack::start("rewritten", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let contexts = rack.open_all(0, BYTES, Progress::Daemon);
+    let mut qp = contexts[0].queue_pair(4).unwrap();
+    for text in ["1\n", "", "99999999999999999999\n"] {
+        std::fs::write(rack.rack.context_path(0), text).unwrap();
+        let late = Context::open(&rack.options(1, 0)).unwrap();
+        late.wait_joined(0, Some(Instant::now() + BOUND)).unwrap();
+        qp.write(1, 0, b"still one context").unwrap();
+        let mut bytes = [0; 17];
+        late.read_own(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"still one context");
+    }
+}
+
+/// Who may write a segment's control page does not bring a node back from the dead for the daemons.
+#[test]
+fn members_do_not_decide_who_is_alive() {
+    for progress in [Progress::Daemon, Progress::Packet] {
+        let rack = TestRack::start(&format!("undead-{}", progress.name()), 2);
+        rack.rack.create_context(0, 0o600).unwrap();
+        let mut contexts = rack.open_all(0, BYTES, progress);
+        let (raw, _fds) = support::raw::Raw::member(&rack.rack, 0, 0, 0);
+        let asked = raw.call(&rackmem::protocol::Request::Peer { nid: 1 }, &[]).unwrap();
+        let fd = asked.fds.into_iter().next().unwrap();
+        let access = rackmem::shm::mapping::Access::ReadWrite;
+        let segment = rackmem::shm::segment::Segment::open(fd, access).unwrap();
+        let mut qp = contexts[0].queue_pair(4).unwrap();
+        qp.write(1, 0, &[1]).unwrap();
+        drop(contexts.pop());
+        // SAFETY: the word lies in the mapping, which lives as long as the segment.
+        let state = unsafe { &*segment.state_word() };
+        // Until node 0's daemon has heard of it, too.
+        eventually("node 1 has left", || {
+            state.store(1, std::sync::atomic::Ordering::SeqCst);
+            qp.write(1, 0, &[2]) == Err(rackmem::Status::NoContext)
+        });
+        for _ in 0..100 {
+            state.store(1, std::sync::atomic::Ordering::SeqCst);
+            assert_eq!(qp.write(1, 0, &[2]), Err(rackmem::Status::NoContext));
+        }
+    }
+}
