@@ -1,7 +1,7 @@
 //! System calls as they are, past the functions that the library puts in front of them.
 
 use std::ffi::CStr;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rackmem_borrow::paging::PAGE_BYTES;
@@ -185,10 +185,23 @@ pub fn complain(parts: &[&str]) {
     say(&line[..used]);
 }
 
+/// Where reports are written that a program closes stderr before; -1 is nowhere.
+static OTHER_STDERR: AtomicI32 = AtomicI32::new(-1);
+
+/// Keeps stderr for reports at the end: many programs close it at their exit, to notice errors.
+pub fn keep_stderr() {
+    /// Programs count on the lowest numbers.
+    const LOWEST: i32 = 64;
+    let kept = call!(SYS_fcntl, 2, libc::F_DUPFD_CLOEXEC, LOWEST) as i32;
+    OTHER_STDERR.store(kept, Ordering::Relaxed);
+}
+
 /// Writes text to stderr.
 pub fn say(text: impl AsRef<[u8]>) {
     let text = text.as_ref();
-    call!(SYS_write, 2, text.as_ptr(), text.len());
+    if call!(SYS_write, 2, text.as_ptr(), text.len()) == -1 {
+        call!(SYS_write, OTHER_STDERR.load(Ordering::Relaxed), text.as_ptr(), text.len());
+    }
 }
 
 /// Kind of an open file, a value of `S_IFMT`; 0 if it is none.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rackmem_borrow::paging::PAGE_BYTES;
 
 use crate::local::{Pointer, helping};
-use crate::{kernel, memory, messages, process, thread, transfer, waits};
+use crate::{fork, kernel, memory, messages, process, thread, transfer, waits};
 
 /// How often a call is repeated whose pages leave again before it is made.
 const MAX_ATTEMPTS: u32 = 100;
@@ -80,6 +80,8 @@ unsafe fn routed(number: c_long, arguments: [usize; 6]) -> Option<isize> {
                 thread::set_errno(libc::ENOSYS);
                 -1
             }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork => fork::fork() as isize,
             libc::SYS_read => transfer::read(fd, to, c),
             libc::SYS_write => transfer::write(fd, to, c),
             libc::SYS_pread64 => transfer::pread64(fd, to, c, d as i64),
@@ -118,13 +120,14 @@ unsafe fn repeated(number: c_long, arguments: [usize; 6]) -> isize {
     let Some(pager) = helping() else { return result };
     let mut attempts = 0;
     while result == -(libc::EFAULT as isize) && attempts < MAX_ATTEMPTS {
-        let borrowed = arguments.iter().filter(|&&argument| pager.contains(argument));
-        let inside = thread::enter();
-        let count = borrowed.map(|&at| pager.ensure_present(at, PAGE_BYTES, false)).count();
-        drop(inside);
-        if count == 0 {
+        if !arguments.iter().any(|&argument| pager.contains(argument)) {
             break;
         }
+        let inside = thread::enter();
+        for &argument in arguments.iter().filter(|&&argument| pager.contains(argument)) {
+            let _ = pager.ensure_present(argument, PAGE_BYTES, false);
+        }
+        drop(inside);
         attempts += 1;
         result = call();
     }

@@ -26,6 +26,9 @@ struct Whole<'a> {
 
 /// Has the report made at the end.
 pub fn register() {
+    if process::settings().is_some_and(|settings| settings.report != Report::None) {
+        kernel::keep_stderr();
+    }
     // SAFETY: the function is one of this library, which is never unloaded. Without memory for it there is no report.
     let _ = unsafe { libc::atexit(at_exit) };
 }
