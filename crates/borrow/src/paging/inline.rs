@@ -100,16 +100,20 @@ impl Pool {
             cores::own().into_iter().for_each(|number| core.call_evictor_to(number));
         }
         loop {
-            core.gate.enter();
             let ticket = core.freed.ticket();
-            let outcome = self.with(|worker| {
-                let outcome = worker.fault(core, page, is_write);
-                while worker.outstanding() != 0 {
-                    worker.finish(core);
-                }
+            let outcome = {
+                let _blocked = Blocked::new();
+                core.gate.enter();
+                let outcome = self.with(|worker| {
+                    let outcome = worker.fault(core, page, is_write);
+                    while worker.outstanding() != 0 {
+                        worker.finish(core);
+                    }
+                    outcome
+                });
+                core.gate.leave();
                 outcome
-            });
-            core.gate.leave();
+            };
             match outcome {
                 Outcome::Done => return Ok(()),
                 Outcome::Asked => match core.table.cell(page).map(|cell| cell.load().state()) {
@@ -126,6 +130,46 @@ impl Pool {
                 Outcome::Lost => return Err(Unresolved::Lost),
             }
         }
+    }
+}
+
+/// While it lives, no handler of a signal runs in the calling thread: one that touches borrowed memory, or forks, would
+/// wait for the worker that its own thread has, or for the thread to leave the gate. Handlers of faults still run.
+struct Blocked(libc::sigset_t);
+
+/// Signals of faults: a fault while its signal is blocked ends the process.
+const FAULTS: [c_int; 5] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+
+/// Size of the kernel's set of signals.
+const KERNEL_SET_BYTES: usize = 8;
+
+/// As sigprocmask(2), past whoever interposes it.
+fn set_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: zero is a value of the type; both sets live through the call and are larger than the kernel's.
+    unsafe {
+        let mut old: libc::sigset_t = std::mem::zeroed();
+        let (new, old_place) = (ptr::from_ref(set), &raw mut old);
+        libc::syscall(libc::SYS_rt_sigprocmask, how, new, old_place, KERNEL_SET_BYTES);
+        old
+    }
+}
+
+impl Blocked {
+    fn new() -> Blocked {
+        // SAFETY: zero is a value of the type, and the set lives through the calls.
+        let all = unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            FAULTS.iter().for_each(|&signal| _ = libc::sigdelset(&mut all, signal));
+            all
+        };
+        Blocked(set_mask(libc::SIG_BLOCK, &all))
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        set_mask(libc::SIG_SETMASK, &self.0);
     }
 }
 
@@ -248,29 +292,63 @@ fn resolve(page: usize, context: *mut c_void) -> bool {
 
 /// Does what would have been done about the signal without us.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the action is only replaced as a whole under the lock; a copy of it is looked at. The calls are
-    // those that the kernel would make.
-    unsafe {
-        let action = {
-            let _held = CHAINED.lock.hold();
-            (*CHAINED.action.get()).assume_init_read()
-        };
-        match action.sa_sigaction {
-            libc::SIG_DFL | libc::SIG_IGN => {
-                // What cannot be repaired ends the process, as the kernel has it: the access repeats.
-                let mut default: libc::sigaction = std::mem::zeroed();
-                default.sa_sigaction = libc::SIG_DFL;
-                libc::sigaction(signal, &default, ptr::null_mut());
+    let action = {
+        let _held = CHAINED.lock.hold();
+        // SAFETY: the lock is held, and the action was initialised before the handler was installed.
+        unsafe {
+            let kept = (*CHAINED.action.get()).assume_init_mut();
+            let action = *kept;
+            if action.sa_flags & libc::SA_RESETHAND != 0 {
+                kept.sa_sigaction = libc::SIG_DFL;
+                kept.sa_flags &= !(libc::SA_RESETHAND | libc::SA_SIGINFO);
             }
-            handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
-                let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
-                    std::mem::transmute(handler);
-                handler(signal, info, context);
-            }
-            handler => {
-                let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
-                handler(signal);
+            action
+        }
+    };
+    // SAFETY: the kernel gives handlers of SA_SIGINFO what it says of the signal.
+    let is_sent = unsafe { (*info).si_code <= 0 };
+    match action.sa_sigaction {
+        // A fault cannot be ignored: the kernel takes that for the default.
+        libc::SIG_IGN if is_sent => {}
+        libc::SIG_DFL | libc::SIG_IGN => end_by(signal, info),
+        handler => {
+            let mut others = action.sa_mask;
+            // SAFETY: the set is the action's. SIGBUS stays unblocked, as the handler may touch borrowed memory.
+            unsafe { libc::sigdelset(&mut others, signal) };
+            // What is blocked here is unblocked by the return from our own handler.
+            set_mask(libc::SIG_BLOCK, &others);
+            // SAFETY: the program promised that the handler has one of these types, by SA_SIGINFO.
+            unsafe {
+                if action.sa_flags & libc::SA_SIGINFO != 0 {
+                    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                        std::mem::transmute(handler);
+                    handler(signal, info, context);
+                } else {
+                    let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
+                    handler(signal);
+                }
             }
         }
+    }
+}
+
+/// Ends the process by the signal, with what the kernel says of it. These are system calls: the functions of the C
+/// library may be interposed by whoever chains actions to ours, and would then change the chain only.
+fn end_by(signal: c_int, info: *mut libc::siginfo_t) {
+    /// `struct sigaction` of the kernel for a default action.
+    #[repr(C)]
+    struct Default {
+        handler: usize,
+        rest: [usize; 3],
+    }
+    let action = Default { handler: libc::SIG_DFL, rest: [0; 3] };
+    // SAFETY: the structure is at least as large as the kernel's; the signal goes to the calling thread, which does not
+    // block it, and is delivered before the second call returns. Processes may send themselves any `siginfo_t`.
+    unsafe {
+        let none = ptr::null_mut::<Default>();
+        libc::syscall(libc::SYS_rt_sigaction, signal, &raw const action, none, KERNEL_SET_BYTES);
+        let (process, thread) = (libc::getpid(), libc::gettid());
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info);
+        libc::syscall(libc::SYS_tgkill, process, thread, signal);
     }
 }
