@@ -5,7 +5,7 @@
 mod common;
 mod lender;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,9 @@ fn part(name: &str, mode: &str) {
     assert!(done.out.ends_with("ok\n"), "{done:?}");
     // A program whose pages never left would pass, too.
     let reports = done.err.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let fetched = reports.map(|report: serde_json::Value| report["fetched"].as_u64().unwrap());
+    let fetched = reports.map(|report: serde_json::Value| {
+        report["fetched"].as_u64().unwrap() + report["prefetched"].as_u64().unwrap()
+    });
     assert!(fetched.sum::<u64>() > 100, "{name}, {mode}: {}", done.err);
 }
 
@@ -68,26 +70,50 @@ fn signals_of_the_program_are_its_own() {
 }
 
 #[test]
-fn system_calls_reach_memory_that_is_away() {
-    part("calls", "thread");
-    part("calls", "inline");
+fn what_is_reserved_first_is_borrowed_once_it_is_used() {
+    part("reserved", "thread");
+    part("reserved", "inline");
+}
+
+#[test]
+fn what_the_break_gives_is_borrowed() {
+    part("break", "thread");
+    part("break", "inline");
 }
 
 #[test]
 fn a_program_whose_lender_dies_gets_sigbus() {
-    loss("1", |status| status.code() == Some(128 + libc::SIGBUS) || is_sigbus(status));
+    for mode in ["thread", "inline"] {
+        loss("1", mode, "loss", |status, _| is_sigbus(status));
+    }
+}
+
+#[test]
+fn a_program_that_ignores_sigbus_gets_it_all_the_same() {
+    for mode in ["thread", "inline"] {
+        loss("1", mode, "loss-ignored", |status, _| is_sigbus(status));
+    }
+}
+
+#[test]
+fn a_handler_of_sigbus_runs_before_the_program_ends() {
+    for mode in ["thread", "inline"] {
+        loss("1", mode, "loss-handled", |status, said| is_sigbus(status) && said == "handled\n");
+    }
 }
 
 #[test]
 fn a_program_with_two_lenders_survives_one() {
-    loss("2", |status| status.success());
+    for mode in ["thread", "inline"] {
+        loss("2", mode, "loss", |status, said| status.success() && said == "ok\n");
+    }
 }
 
 /// A program that has most of its memory at lenders, and goes on when it is written to.
-fn at_work(host: &Host, args: &[&str]) -> (Child, BufReader<ChildStdout>) {
+fn at_work(host: &Host, args: &[&str], part: &str) -> (Child, BufReader<ChildStdout>) {
     let program = program("borrowed");
     let args = [args, &["--cache", CACHE, "--threshold", "0", "--"]].concat();
-    let mut child = borrow_with(host, &args, &[program.to_str().unwrap(), "loss"])
+    let mut child = borrow_with(host, &args, &[program.to_str().unwrap(), part])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -107,7 +133,7 @@ fn silence(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
         return;
     }
     let _other = (copies != "1").then(|| Lender::start_on_network(&host, "256M"));
-    let (mut child, _output) = at_work(&host, &["128M", "--network", "--mirror", copies]);
+    let (mut child, _output) = at_work(&host, &["128M", "--network", "--mirror", copies], "loss");
     silent.stop();
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let end = Instant::now() + PATIENCE;
@@ -126,7 +152,7 @@ fn silence(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
 
 #[test]
 fn a_program_whose_lender_is_silent_gets_sigbus() {
-    silence("1", |status| status.code() == Some(128 + libc::SIGBUS) || is_sigbus(status));
+    silence("1", is_sigbus);
 }
 
 #[test]
@@ -138,8 +164,13 @@ fn is_sigbus(status: std::process::ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGBUS)
 }
 
-/// Kills the lender of a program that is at work, at ever other moments.
-fn loss(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
+/// Kills the lender of a program that is at work, at ever other moments; `is_right` gets what the program said since.
+fn loss(
+    copies: &str,
+    mode: &str,
+    part: &str,
+    is_right: impl Fn(std::process::ExitStatus, &str) -> bool,
+) {
     let host = Host::new();
     let _survivor = Lender::start(&host, "256M");
     if !is_possible(&host) {
@@ -152,7 +183,8 @@ fn loss(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
         let dying = Lender::start(&host, "256M");
         // With one copy it must be the dying one that has it: the survivor has no room then.
         let filler = (copies == "1").then(|| Filler::start(&host));
-        let (mut child, _output) = at_work(&host, &["128M", "--mirror", copies]);
+        let args = ["128M", "--mirror", copies, "--mode", mode];
+        let (mut child, mut output) = at_work(&host, &args, part);
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"go\n").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20 * round));
@@ -167,7 +199,9 @@ fn loss(copies: &str, is_right: impl Fn(std::process::ExitStatus) -> bool) {
         drop(filler);
         // Where nothing was away, nothing is proved: once more.
         let Some(status) = status else { continue };
-        assert!(is_right(status), "round {round}: {status:?}");
+        let mut said = String::new();
+        output.read_to_string(&mut said).unwrap();
+        assert!(is_right(status, &said), "{mode}, {part}, round {round}: {status:?}, {said}");
         round += 1;
     }
 }
@@ -203,7 +237,7 @@ struct Filler(Child);
 
 impl Filler {
     fn start(host: &Host) -> Filler {
-        Filler(at_work(host, &["250M"]).0)
+        Filler(at_work(host, &["250M"], "loss").0)
     }
 }
 
@@ -219,6 +253,9 @@ fn small_programs_do_not_borrow() {
     let host = Host::new();
     let _lender = Lender::start(&host, "64M");
     let done = Done::from(borrow(&host, &["64M", "--stats"], &["echo", "x"]).output().unwrap());
+    assert_eq!((done.status, done.out.as_str()), (Some(0), "x\n"));
+    assert!(done.err.contains("nothing was borrowed") && done.err.lines().count() == 1, "{done:?}");
+    let done = Done::from(borrow(&host, &["64M"], &["echo", "x"]).output().unwrap());
     assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (Some(0), "x\n", ""));
 }
 
@@ -255,6 +292,14 @@ fn what_cannot_be_lent_to_is_told_before_it_starts() {
     if cc.is_ok_and(|status| status.success()) {
         let refused = host.fails(1, &["borrow", "64M", "--", built.to_str().unwrap()]);
         assert!(refused.contains("statically") && refused.contains("swapon"), "{refused}");
+        // Whoever starts one is told.
+        for script in ["\"$0\"; exit $?", "exec \"$0\""] {
+            let command = ["sh", "-c", script, built.to_str().unwrap()];
+            let done = Done::from(borrow(&host, &["64M"], &command).output().unwrap());
+            assert_eq!(done.status, Some(0), "{done:?}");
+            let told = done.err.lines().filter(|line| line.contains("linked statically"));
+            assert_eq!(told.count(), 1, "{done:?}");
+        }
     } else {
         eprintln!("not tested: this compiler makes no static programs");
     }

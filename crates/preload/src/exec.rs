@@ -1,44 +1,86 @@
-//! execve and its kin, where the kernel does not wait for pages that are away ([`crate::calls`]): names,
-//! arguments and environment are brought first.
+//! execve and its kin, where the kernel does not wait for pages that are away ([`crate::local`]): names, arguments and
+//! environment are brought first, and again if the call fails for one that has left meanwhile. Local memory cannot stand
+//! in for them: a child of vfork, which has its parent's memory, would never give it back.
 //!
-//! The program that is executed has this library loaded anew, which begins with nothing borrowed.
+//! The program that is executed has this library loaded anew, which begins with nothing borrowed. If it cannot be loaded
+//! there, that is said.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 
 use libc::pid_t;
 
-use crate::calls::{helping, small};
+use crate::local::helping;
 use crate::next::next;
-use crate::thread;
+use crate::{binary, process, thread};
 
 type Strings = *const *const c_char;
 
-/// Most strings of an execution that are brought; more are left to luck.
-const MAX_STRINGS: usize = 4096;
+/// How often an execution is repeated whose strings leave again and again.
+const MAX_ATTEMPTS: u32 = 1000;
+
+fn bring_string(string: *const c_char) {
+    let Some(pager) = helping().filter(|pager| pager.contains(string as usize)) else { return };
+    // SAFETY: the caller of the function around this promises a string; reading brings it.
+    let length = unsafe { libc::strlen(string) } + 1;
+    let _inside = thread::enter();
+    let _ = pager.ensure_present(string as usize, length, false);
+}
 
 /// Brings a list of strings that ends with null, and the strings.
 fn bring(strings: Strings) {
     let Some(pager) = helping().filter(|_| !strings.is_null()) else { return };
-    let _inside = thread::enter();
-    for number in 0..MAX_STRINGS {
+    for number in 0.. {
         // SAFETY: the caller of the function around this promises that the list ends with null; reading brings it.
-        let string = unsafe { strings.add(number).read() };
+        let place = unsafe { strings.add(number) };
+        // SAFETY: as above.
+        let string = unsafe { place.read() };
         if string.is_null() {
             return;
         }
-        // SAFETY: as above, each string ends with 0.
-        let length = unsafe { libc::strlen(string) } + 1;
-        let _ = pager.ensure_present(string as usize, length, false);
+        bring_string(string);
+        if pager.contains(place as usize) {
+            let _inside = thread::enter();
+            let _ = pager.ensure_present(place as usize, size_of::<Strings>(), false);
+        }
     }
 }
 
-/// A name, for `small`.
-fn name(path: *const c_char) -> (*const c_void, usize, bool) {
-    if path.is_null() || helping().is_none() {
-        return (path.cast(), 0, false);
+/// Makes a call that returns the number of an error, with its strings brought.
+fn attempt(
+    path: *const c_char,
+    argv: Strings,
+    envp: Strings,
+    mut call: impl FnMut() -> c_int,
+) -> c_int {
+    let mut attempts = 0;
+    loop {
+        bring(argv);
+        bring(envp);
+        bring_string(path);
+        let error = call();
+        attempts += 1;
+        if error != libc::EFAULT || helping().is_none() || attempts == MAX_ATTEMPTS {
+            return error;
+        }
     }
-    // SAFETY: the caller of the function around this promises that it ends with 0.
-    (path.cast(), unsafe { libc::strlen(path) } + 1, false)
+}
+
+/// Replaces the process; returns only if that fails.
+fn execute(path: *const c_char, argv: Strings, envp: Strings, call: impl Fn() -> c_int) -> c_int {
+    attempt(path, argv, envp, || {
+        call();
+        thread::errno()
+    });
+    -1
+}
+
+/// Says that a program will not borrow, if so.
+fn announce(path: *const c_char, is_searched: bool) {
+    if path.is_null() || thread::is_inside() || !process::may_borrow() {
+        return;
+    }
+    // SAFETY: the caller of the function around this promises a string.
+    binary::announce(unsafe { std::ffi::CStr::from_ptr(path) }, is_searched);
 }
 
 unsafe extern "C" {
@@ -51,11 +93,13 @@ unsafe extern "C" {
 /// As for execve.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, argv: Strings, envp: Strings) -> c_int {
-    small(&[name(path)], || {
-        bring(argv);
-        bring(envp);
-        next!(execve(path => *const c_char, argv => Strings, envp => Strings) -> c_int)
-    })
+    announce(path, false);
+    execute(
+        path,
+        argv,
+        envp,
+        || next!(execve(path => *const c_char, argv => Strings, envp => Strings) -> c_int),
+    )
 }
 
 /// As execv(3).
@@ -84,16 +128,18 @@ pub unsafe extern "C" fn execvp(file: *const c_char, argv: Strings) -> c_int {
 /// As for execvpe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, argv: Strings, envp: Strings) -> c_int {
-    small(&[name(file)], || {
-        bring(argv);
-        bring(envp);
-        next!(execvpe(file => *const c_char, argv => Strings, envp => Strings) -> c_int)
-    })
+    announce(file, true);
+    execute(
+        file,
+        argv,
+        envp,
+        || next!(execvpe(file => *const c_char, argv => Strings, envp => Strings) -> c_int),
+    )
 }
 
 /// Defines posix_spawn and posix_spawnp.
 macro_rules! spawn {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $is_searched:literal) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -107,29 +153,20 @@ macro_rules! spawn {
             argv: Strings,
             envp: Strings,
         ) -> c_int {
-            // It returns the error's number, and the child makes the call: what may be repeated is all of it.
-            let mut result = 0;
-            small(&[name(path)], || {
-                bring(argv);
-                bring(envp);
-                result = next!($name(
+            announce(path, $is_searched);
+            attempt(path, argv, envp, || {
+                next!($name(
                     child => *mut pid_t,
                     path => *const c_char,
                     actions => *const libc::posix_spawn_file_actions_t,
                     attributes => *const libc::posix_spawnattr_t,
                     argv => Strings,
                     envp => Strings,
-                ) -> c_int);
-                if result == libc::EFAULT {
-                    thread::set_errno(libc::EFAULT);
-                    return -1;
-                }
-                0
-            });
-            result
+                ) -> c_int)
+            })
         }
     };
 }
 
-spawn!(/** As posix_spawn(3). */ posix_spawn);
-spawn!(/** As posix_spawnp(3). */ posix_spawnp);
+spawn!(/** As posix_spawn(3). */ posix_spawn, false);
+spawn!(/** As posix_spawnp(3). */ posix_spawnp, true);

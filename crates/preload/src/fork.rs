@@ -4,54 +4,12 @@
 //! before the fork and first after it, and forks that the C library makes by itself have them, too.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::pid_t;
 
 use crate::next::next;
-use crate::{heap, kernel, process, thread};
-
-/// A lock that is taken in one function and given back in another.
-#[derive(Debug)]
-pub struct ForkLock(AtomicU32);
-
-/// Gives the lock back.
-#[derive(Debug)]
-pub struct Held<'a>(&'a ForkLock);
-
-impl ForkLock {
-    /// A free one.
-    pub const fn new() -> ForkLock {
-        ForkLock(AtomicU32::new(0))
-    }
-
-    /// Takes it.
-    pub fn hold(&self) -> Held<'_> {
-        self.take();
-        Held(self)
-    }
-
-    fn take(&self) {
-        if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return;
-        }
-        while self.0.swap(2, Ordering::Acquire) != 0 {
-            kernel::futex_wait(&self.0, 2);
-        }
-    }
-
-    fn give(&self) {
-        if self.0.swap(0, Ordering::Release) == 2 {
-            kernel::futex_wake(&self.0);
-        }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.give();
-    }
-}
+use crate::{heap, kernel, process, reserved, thread};
 
 /// That the fork which is being made cannot have a child. Written while the lock is held.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
@@ -77,12 +35,14 @@ extern "C" fn before() {
             kernel::complain(&["no fork: ", &error.to_string()]);
         }
     }
+    reserved::LOCK.take();
     heap::lock();
 }
 
 extern "C" fn in_parent() {
     let _inside = thread::enter();
     heap::unlock();
+    reserved::LOCK.give();
     if !IS_REFUSED.load(Ordering::Relaxed)
         && let Some(pager) = process::pager()
     {
@@ -94,6 +54,7 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     let _inside = thread::enter();
     heap::unlock();
+    reserved::LOCK.give();
     if IS_REFUSED.load(Ordering::Relaxed) {
         give_up();
     }
@@ -126,7 +87,9 @@ pub unsafe extern "C" fn fork() -> pid_t {
         // The child has ended, or is about to.
         let mut status = 0;
         // SAFETY: the status lives through the call.
-        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1
+            && thread::errno() == libc::EINTR
+        {}
         thread::set_errno(libc::EAGAIN);
         return -1;
     }

@@ -7,11 +7,12 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlmalloc::{Allocator, Dlmalloc};
 
 use crate::kernel;
+use crate::lock::Lock;
 
 /// Size of the region. It is address space only, until it is used.
 pub const HEAP_BYTES: usize = 4 << 30;
@@ -30,13 +31,12 @@ pub struct OwnHeap;
 static GLOBAL: OwnHeap = OwnHeap;
 
 static HEAP: Guarded = Guarded {
-    lock: AtomicU32::new(0),
+    lock: Lock::new("the library's own heap"),
     inner: UnsafeCell::new(Dlmalloc::new_with_allocator(Region)),
 };
 
 struct Guarded {
-    /// 0 free, 1 held, 2 held and waited for.
-    lock: AtomicU32,
+    lock: Lock,
     inner: UnsafeCell<Dlmalloc<Region>>,
 }
 
@@ -45,20 +45,12 @@ unsafe impl Sync for Guarded {}
 
 /// Takes the lock for a fork, so that the child finds the heap whole.
 pub fn lock() {
-    let word = &HEAP.lock;
-    if word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-        return;
-    }
-    while word.swap(2, Ordering::Acquire) != 0 {
-        kernel::futex_wait(word, 2);
-    }
+    HEAP.lock.take();
 }
 
 /// Gives the lock back.
 pub fn unlock() {
-    if HEAP.lock.swap(0, Ordering::Release) == 2 {
-        kernel::futex_wake(&HEAP.lock);
-    }
+    HEAP.lock.give();
 }
 
 fn with<R>(work: impl FnOnce(&mut Dlmalloc<Region>) -> R) -> R {

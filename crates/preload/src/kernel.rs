@@ -1,18 +1,66 @@
 //! System calls as they are, past the functions that the library puts in front of them.
 
-use std::sync::atomic::AtomicU32;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
 
 use rackmem_borrow::paging::PAGE_BYTES;
+
+use crate::thread;
 
 /// What mmap returns when it fails.
 pub const MAP_FAILED: usize = usize::MAX;
 
-/// A system call with the C library's conventions: -1 and `errno`.
+/// A system call as the kernel has it: a negative result is the number of an error.
+///
+/// # Safety
+/// As for the system call.
+#[inline(always)]
+pub unsafe fn raw(number: usize, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
+    let result: isize;
+    // SAFETY: the registers are those of the kernel's calling convention; the caller answers for the call.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a as isize => result,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+        );
+    }
+    result
+}
+
+/// A result of the kernel as the C library returns it: -1 and `errno`.
+pub fn returned(result: isize) -> isize {
+    if (-4095..0).contains(&result) {
+        thread::set_errno(-result as i32);
+        return -1;
+    }
+    result
+}
+
+/// A system call with the C library's conventions.
 macro_rules! call {
     ($number:ident $(, $argument:expr)* $(,)?) => {{
+        let mut arguments = [0_usize; 6];
+        for (place, argument) in arguments.iter_mut().zip([$($argument as usize),*]) {
+            *place = argument;
+        }
         // SAFETY: the caller of the function around this answers for the arguments, as for those of the function of
         // the C library that has this name.
-        unsafe { libc::syscall(libc::$number $(, $argument)*) }
+        returned(unsafe { raw(libc::$number as usize, arguments) })
     }};
 }
 
@@ -92,15 +140,37 @@ pub fn used_bytes() -> Option<usize> {
     Some(resident.saturating_sub(of_files) * PAGE_BYTES)
 }
 
-/// Sleeps while `word` is `expected`; may wake early.
-pub fn futex_wait(word: &AtomicU32, expected: u32) {
+/// Sleeps while `word` is `expected`, at most for `limit`; may wake early. Returns whether the time is over.
+pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    call!(SYS_futex, word.as_ptr(), operation, expected, std::ptr::null::<libc::timespec>());
+    let limit = libc::timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
+    let errno = thread::errno();
+    let status = call!(SYS_futex, word.as_ptr(), operation, expected, &raw const limit);
+    let is_over = status == -1 && thread::errno() == libc::ETIMEDOUT;
+    thread::set_errno(errno);
+    is_over
 }
 
 /// Wakes one that sleeps on `word`.
 pub fn futex_wake(word: &AtomicU32) {
     call!(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+}
+
+/// Whether all pages of a range are mapped, with whatever protection.
+pub fn is_mapped(address: usize, length: usize) -> bool {
+    const MOST: usize = 64 << 12;
+    let mut residency = [0_u8; MOST / PAGE_BYTES];
+    let first = address & !(PAGE_BYTES - 1);
+    let bytes = address.saturating_add(length).saturating_sub(first);
+    (0..bytes).step_by(MOST).all(|at| {
+        let bytes = (bytes - at).min(MOST);
+        call!(SYS_mincore, first + at, bytes, residency.as_mut_ptr()) == 0
+    })
+}
+
+/// Number of the calling process.
+pub fn process_id() -> i32 {
+    call!(SYS_getpid) as i32
 }
 
 /// Writes a line to stderr, without allocating.
@@ -115,8 +185,68 @@ pub fn complain(parts: &[&str]) {
     say(&line[..used]);
 }
 
+/// Where reports are written that a program closes stderr before; -1 is nowhere.
+static OTHER_STDERR: AtomicI32 = AtomicI32::new(-1);
+
+/// Keeps stderr for reports at the end: many programs close it at their exit, to notice errors.
+pub fn keep_stderr() {
+    /// Programs count on the lowest numbers.
+    const LOWEST: i32 = 64;
+    let kept = call!(SYS_fcntl, 2, libc::F_DUPFD_CLOEXEC, LOWEST) as i32;
+    OTHER_STDERR.store(kept, Ordering::Relaxed);
+}
+
 /// Writes text to stderr.
 pub fn say(text: impl AsRef<[u8]>) {
     let text = text.as_ref();
-    call!(SYS_write, 2, text.as_ptr(), text.len());
+    if call!(SYS_write, 2, text.as_ptr(), text.len()) == -1 {
+        call!(SYS_write, OTHER_STDERR.load(Ordering::Relaxed), text.as_ptr(), text.len());
+    }
+}
+
+/// Kind of an open file, a value of `S_IFMT`; 0 if it is none.
+pub fn file_type(fd: i32) -> libc::mode_t {
+    file_mode(fd) & libc::S_IFMT
+}
+
+/// Kind and permissions of an open file; 0 if it is none.
+pub fn file_mode(fd: i32) -> libc::mode_t {
+    // SAFETY: zero is a value of the type.
+    let mut file: libc::stat = unsafe { std::mem::zeroed() };
+    match call!(SYS_fstat, fd, &raw mut file) {
+        0 => file.st_mode,
+        _ => 0,
+    }
+}
+
+/// Flags of an open file.
+pub fn file_flags(fd: i32) -> i32 {
+    call!(SYS_fcntl, fd, libc::F_GETFL) as i32
+}
+
+/// Kind of a socket, such as `SOCK_STREAM`; 0 if it is none.
+pub fn socket_type(fd: i32) -> i32 {
+    let (mut kind, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_TYPE);
+    call!(SYS_getsockopt, fd, level, option, &raw mut kind, &raw mut length);
+    kind
+}
+
+/// Opens a file that is only read.
+pub fn open(path: &CStr) -> Option<i32> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let errno = thread::errno();
+    let fd = call!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) as i32;
+    thread::set_errno(errno);
+    (fd >= 0).then_some(fd)
+}
+
+/// Reads at an offset; returns whether something was there.
+pub fn read_at(fd: i32, into: &mut [u8], at: u64) -> bool {
+    call!(SYS_pread64, fd, into.as_mut_ptr(), into.len(), at) > 0
+}
+
+/// Closes a file.
+pub fn close(fd: i32) {
+    call!(SYS_close, fd);
 }

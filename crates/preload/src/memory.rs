@@ -1,7 +1,8 @@
 //! mmap, munmap, mremap, madvise, mprotect and mlock, as programs call them.
 //!
-//! Private anonymous memory is the pager's, from the smallest size on; all the rest is the kernel's:
-//! files, shared memory, stacks, code, and what is reserved without the right to touch it.
+//! Private anonymous memory is the pager's, from the smallest size on; all the rest is the kernel's: files, shared
+//! memory, stacks and code. What is reserved without the right to touch it is the pager's once it may be written
+//! ([`crate::reserved`]).
 
 use std::ffi::{c_int, c_void};
 
@@ -10,7 +11,8 @@ use rackmem_borrow::Error;
 use rackmem_borrow::paging::{PAGE_BYTES, Pager};
 
 use crate::kernel::{self, MAP_FAILED};
-use crate::process;
+use crate::process::{self, Stays};
+use crate::reserved;
 use crate::thread::{self, set_errno};
 
 /// Flags of mappings that are not borrowed: stacks must be there when a fault is served; the others
@@ -18,14 +20,34 @@ use crate::thread::{self, set_errno};
 const PLAIN_FLAGS: c_int =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB | libc::MAP_LOCKED;
 
-fn is_wanted(length: size_t, protection: c_int, flags: c_int) -> bool {
-    let kind = flags & libc::MAP_TYPE;
-    kind == libc::MAP_PRIVATE
-        && flags & libc::MAP_ANONYMOUS != 0
-        && flags & PLAIN_FLAGS == 0
-        && protection & libc::PROT_WRITE != 0
-        && protection & libc::PROT_EXEC == 0
-        && length < usize::MAX - PAGE_BYTES
+/// What becomes of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It may be borrowed.
+    Borrowed,
+    /// It may be borrowed once it may be written.
+    Reserved,
+    /// It stays local though it is private memory.
+    Local,
+    /// It is a file, or shared.
+    Other,
+}
+
+fn kind(length: size_t, protection: c_int, flags: c_int) -> Kind {
+    if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
+        || flags & libc::MAP_ANONYMOUS == 0
+        || length >= usize::MAX - PAGE_BYTES
+    {
+        return Kind::Other;
+    }
+    if flags & PLAIN_FLAGS != 0 || protection & libc::PROT_EXEC != 0 {
+        return Kind::Local;
+    }
+    match protection {
+        libc::PROT_NONE => Kind::Reserved,
+        _ if protection & libc::PROT_WRITE != 0 => Kind::Borrowed,
+        _ => Kind::Local,
+    }
 }
 
 /// The pager, for what a program does with a range that has borrowed memory in it.
@@ -77,23 +99,37 @@ pub unsafe extern "C" fn mmap(
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { kernel::mmap(at, length, protection, flags, fd, offset) as *mut c_void }
+    let address = unsafe { kernel::mmap(at, length, protection, flags, fd, offset) };
+    if address != MAP_FAILED && !thread::is_inside() && process::may_borrow() {
+        // What it replaces is reserved no more.
+        reserved::remove(address, pages(length));
+        match kind(length, protection, flags) {
+            Kind::Reserved => reserved::add(address, pages(length)),
+            Kind::Local => process::count(Stays::Special, length),
+            Kind::Borrowed | Kind::Other => {}
+        }
+    }
+    address as *mut c_void
 }
 
 /// Maps borrowed memory. `None`: the kernel is to map this.
 fn map_borrowed(at: usize, length: usize, protection: c_int, flags: c_int) -> Option<usize> {
-    if !is_wanted(length, protection, flags) {
+    if kind(length, protection, flags) != Kind::Borrowed {
         return None;
     }
-    let pager = process::pager_for(length)?;
+    let pager = process::pager_for(length, length)?;
     let mapped = {
         let _inside = thread::enter();
         pager.map_at(at, pages(length), protection, flags & !libc::MAP_POPULATE)
     };
     match mapped {
-        Ok(address) => Some(address),
+        Ok(address) => {
+            process::count_borrowed(length);
+            reserved::remove(address, pages(length));
+            Some(address)
+        }
         Err(error) if error.errno() == libc::ENOMEM => {
-            process::count_overflow(length);
+            process::count(Stays::NoRoom, length);
             None
         }
         Err(error) => {
@@ -126,6 +162,7 @@ pub unsafe extern "C" fn mmap64(
 /// As for munmap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, length: size_t) -> c_int {
+    reserved::remove(address as usize, pages(length));
     match pager_of(address as usize, length) {
         Some(pager) => within(-1, || pager.unmap(address as usize, pages(length)).map(|()| 0)),
         // SAFETY: the caller's promise.
@@ -155,8 +192,13 @@ pub unsafe extern "C" fn mremap(
     {
         within((), || pager.unmap(to, pages(new_length)));
     }
+    reserved::remove(from, pages(old_length));
     // SAFETY: the caller's promise.
-    unsafe { kernel::mremap(from, old_length, new_length, flags, to) as *mut c_void }
+    let moved = unsafe { kernel::mremap(from, old_length, new_length, flags, to) };
+    if moved != MAP_FAILED {
+        reserved::remove(moved, pages(new_length));
+    }
+    moved as *mut c_void
 }
 
 /// As mprotect(2).
@@ -170,6 +212,9 @@ pub unsafe extern "C" fn mprotect(
     protection: c_int,
 ) -> c_int {
     let address = address as usize;
+    if protection != libc::PROT_NONE && address % PAGE_BYTES == 0 && !thread::is_inside() {
+        give_access(address, pages(length), protection);
+    }
     let Some(pager) = pager_of(address, length) else {
         // SAFETY: the caller's promise.
         return unsafe { kernel::mprotect(address, length, protection) };
@@ -179,6 +224,32 @@ pub unsafe extern "C" fn mprotect(
         // SAFETY: the caller's promise.
         false => unsafe { kernel::mprotect(address, length, protection) },
     })
+}
+
+/// Maps borrowed memory in the place of what was reserved and never touched, as it is about to be accessible. Where that
+/// cannot be, it stays local.
+fn give_access(address: usize, length: usize, protection: c_int) {
+    let end = address.saturating_add(length);
+    let mut begin = address;
+    while let Some((part, whole)) = reserved::take(begin..end) {
+        begin = part.end;
+        let bytes = part.len();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        match kind(bytes, protection, flags) {
+            Kind::Borrowed => {}
+            _ => {
+                process::count(Stays::Special, bytes);
+                continue;
+            }
+        }
+        // What is reserved together is used together, however small the parts are.
+        let Some(pager) = process::pager_for(bytes, whole.len()) else { continue };
+        let _inside = thread::enter();
+        match pager.map_at(part.start, bytes, protection, flags) {
+            Ok(_) => process::count_borrowed(bytes),
+            Err(_) => process::count(Stays::NoRoom, bytes),
+        }
+    }
 }
 
 /// As madvise(2). Of borrowed memory: what says that the contents are not needed discards them, what wants

@@ -68,7 +68,7 @@ macro_rules! next {
         // SAFETY: the C library's function of this name has this type.
         let function = unsafe {
             ::std::mem::transmute::<*mut ::std::ffi::c_void,
-                unsafe extern "C" fn($($type),*) -> $result>(address)
+                unsafe extern "C-unwind" fn($($type),*) -> $result>(address)
         };
         // SAFETY: the arguments are those of our caller, who calls the same function.
         unsafe { function($($value),*) }

@@ -8,7 +8,7 @@ use rackmem_borrow::lease::{self, Borrowed};
 use rackmem_borrow::paging::Pager;
 use rackmem_borrow::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 
-use crate::fork::ForkLock;
+use crate::lock::Lock;
 use crate::{fork, kernel, libraries, report, thread};
 
 /// What a process has once it borrows. Lives until the process ends.
@@ -37,14 +37,35 @@ const READY: u8 = 3;
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(ptr::null_mut());
 static BORROWING: AtomicPtr<Borrowing> = AtomicPtr::new(ptr::null_mut());
 
-/// Bytes that were mapped, and not borrowed.
-static PLAIN: AtomicUsize = AtomicUsize::new(0);
+/// Why private memory that a program maps stays local.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// It was mapped before the process borrowed.
+    Early,
+    /// The mapping is small.
+    Small,
+    /// It is a stack, code, read-only, locked, or of large pages.
+    Special,
+    /// The lease is used up.
+    NoRoom,
+}
 
-/// Bytes that should have been borrowed, but were not: the lease is used up.
-static OVERFLOW: AtomicUsize = AtomicUsize::new(0);
+/// All reasons, and what is said of them.
+pub const REASONS: [(Stays, &str); 4] = [
+    (Stays::Early, "before the lease"),
+    (Stays::Small, "in mappings of less than 256 KiB"),
+    (Stays::Special, "as stacks, code, read-only, locked or large pages"),
+    (Stays::NoRoom, "beyond the lease"),
+];
+
+/// Bytes that were mapped and stay local, by reason.
+static LOCAL: [AtomicUsize; REASONS.len()] = [const { AtomicUsize::new(0) }; REASONS.len()];
+
+/// Bytes that were mapped as borrowed memory.
+static BORROWED: AtomicUsize = AtomicUsize::new(0);
 
 /// Held while borrowing begins, and around forks.
-pub static BEGIN: ForkLock = ForkLock::new();
+pub static BEGIN: Lock = Lock::new("a lease that another thread makes, or its fork");
 
 /// Reads the settings, once.
 pub fn begin() {
@@ -86,6 +107,28 @@ pub fn settings() -> Option<&'static Settings> {
     unsafe { SETTINGS.load(Ordering::Acquire).as_ref() }
 }
 
+/// Whether system calls on borrowed memory need help, now or once there is some. Known from the start: what a process
+/// does before it borrows, such as setting up io_uring, is used afterwards.
+pub fn needs_help() -> bool {
+    const UNKNOWN: u8 = 0;
+    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    if !may_borrow() {
+        return false;
+    }
+    if let Some(pager) = pager() {
+        return pager.is_user_mode_only();
+    }
+    let known = ANSWER.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known == 1;
+    }
+    let _inside = thread::enter();
+    let answer = settings()
+        .is_some_and(|settings| Pager::would_be_user_mode_only(settings.pager_options().delivery));
+    ANSWER.store(if answer { 1 } else { 2 }, Ordering::Relaxed);
+    answer
+}
+
 /// What the process has borrowed so far.
 pub fn borrowing() -> Option<&'static Borrowing> {
     // SAFETY: null, or a value that is never freed; only shared references to it are made.
@@ -97,19 +140,34 @@ pub fn pager() -> Option<&'static Pager> {
     borrowing().map(|borrowing| &borrowing.pager)
 }
 
-/// Bytes that stayed local as the lease was used up.
-pub fn overflow_bytes() -> usize {
-    OVERFLOW.load(Ordering::Relaxed)
+/// Memory stays local.
+pub fn count(why: Stays, length: usize) {
+    LOCAL[why as usize].fetch_add(length, Ordering::Relaxed);
 }
 
-/// What did not fit into the lease is local.
-pub fn count_overflow(length: usize) {
-    OVERFLOW.fetch_add(length, Ordering::Relaxed);
+/// Bytes that stayed local for this reason since the process began.
+pub fn local_bytes(why: Stays) -> usize {
+    LOCAL[why as usize].load(Ordering::Relaxed)
 }
 
-/// Who is to map `length` bytes of the program's: the pager, or the kernel. May begin to borrow.
-pub fn pager_for(length: usize) -> Option<&'static Pager> {
-    if length < MIN_MAPPING_BYTES || !may_borrow() {
+/// Memory is borrowed.
+pub fn count_borrowed(length: usize) {
+    BORROWED.fetch_add(length, Ordering::Relaxed);
+}
+
+/// Bytes that were mapped as borrowed memory since the process began.
+pub fn borrowed_bytes() -> usize {
+    BORROWED.load(Ordering::Relaxed)
+}
+
+/// Who is to map `length` bytes of the program's, a part of a mapping of `whole`: the pager, or the kernel. May begin to
+/// borrow.
+pub fn pager_for(length: usize, whole: usize) -> Option<&'static Pager> {
+    if !may_borrow() {
+        return None;
+    }
+    if whole < MIN_MAPPING_BYTES {
+        count(Stays::Small, length);
         return None;
     }
     if let Some(pager) = pager() {
@@ -125,13 +183,13 @@ pub fn pager_for(length: usize) -> Option<&'static Pager> {
 /// the threshold in a process that will use next to none of it. So such a process borrows once its
 /// memory is used, but maps no more than [`RESERVED_SHARE`] times the threshold unseen.
 fn stays_plain(length: usize, threshold: usize) -> bool {
-    let mapped = PLAIN.load(Ordering::Relaxed).saturating_add(length);
+    let mapped = local_bytes(Stays::Early).saturating_add(length);
     let is_plain = mapped <= threshold
         || length <= threshold
             && mapped <= threshold.saturating_mul(RESERVED_SHARE)
             && kernel::used_bytes().is_some_and(|used| used < threshold);
     if is_plain {
-        PLAIN.fetch_add(length, Ordering::Relaxed);
+        count(Stays::Early, length);
     }
     is_plain
 }
@@ -146,6 +204,7 @@ fn start() -> Option<&'static Pager> {
     match settings().map(borrow)? {
         Ok(borrowing) => {
             BORROWING.store(Box::into_raw(Box::new(borrowing)), Ordering::Release);
+            report::announce();
             pager()
         }
         Err(error) => {

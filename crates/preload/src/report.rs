@@ -1,11 +1,11 @@
 //! What a process says of its borrowed memory when it exits.
 
 use rackmem_borrow::lease::LeaseState;
-use rackmem_borrow::paging::{PAGE_BYTES, Statistics};
-use rackmem_borrow::program::Report;
+use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Statistics};
+use rackmem_borrow::program::{Report, Settings};
 use serde::Serialize;
 
-use crate::process::{self, Borrowing};
+use crate::process::{self, Borrowing, REASONS, Stays};
 use crate::{kernel, thread};
 
 /// The report as JSON.
@@ -18,36 +18,100 @@ struct Whole<'a> {
     hit_rate: f64,
     dirty_ratio: f64,
     overflow_bytes: usize,
+    /// Bytes that were mapped as borrowed memory, and others by the reason why they stayed local.
+    borrowed_bytes: usize,
+    local_bytes: std::collections::BTreeMap<&'static str, usize>,
     leases: &'a [LeaseState],
 }
 
-/// Has the report made at the end, if one is wanted.
+/// Has the report made at the end.
 pub fn register() {
     if process::settings().is_some_and(|settings| settings.report != Report::None) {
-        // SAFETY: the function is one of this library, which is never unloaded. Without memory for it there is no
-        // report.
-        let _ = unsafe { libc::atexit(at_exit) };
+        kernel::keep_stderr();
     }
+    // SAFETY: the function is one of this library, which is never unloaded. Without memory for it there is no report.
+    let _ = unsafe { libc::atexit(at_exit) };
+}
+
+/// Says, as a process begins to borrow, what it has to do without.
+pub fn announce() {
+    let Some(pager) = process::pager().filter(|pager| pager.is_user_mode_only()) else { return };
+    let way = match pager.options().delivery {
+        Delivery::Inline => "serves faults inline",
+        _ => "may not serve the kernel's own faults",
+    };
+    let name = format!("{} ({})", name(), std::process::id());
+    kernel::complain(&[
+        &name,
+        " ",
+        way,
+        ": system calls of the C library get copies of borrowed memory; io_uring is refused, and calls that the program \
+         makes past the C library may fail with EFAULT (`rackmem help borrow`)",
+    ]);
 }
 
 extern "C" fn at_exit() {
     let _inside = thread::enter();
-    let (Some(settings), Some(borrowing)) = (process::settings(), process::borrowing()) else {
-        return;
-    };
-    let text = match settings.report {
-        Report::None => return,
-        Report::Text => text(borrowing),
-        Report::Json => json(borrowing),
+    let Some(settings) = process::settings() else { return };
+    let text = match (settings.report, process::borrowing()) {
+        (Report::None, Some(_)) if is_mostly_local() => mapped(),
+        (Report::None, _) | (Report::Json, None) => return,
+        (Report::Text, Some(borrowing)) => text(borrowing),
+        (Report::Json, Some(borrowing)) => json(borrowing),
+        (Report::Text, None) => nothing(settings),
     };
     kernel::say(&text);
+}
+
+/// Whether a process that leased memory has little use of it: less than a quarter of what it mapped is borrowed.
+fn is_mostly_local() -> bool {
+    process::borrowed_bytes() < all_local_bytes() / 3
+}
+
+fn all_local_bytes() -> usize {
+    REASONS.iter().map(|&(why, _)| process::local_bytes(why)).sum()
+}
+
+fn mib(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// How much of what was mapped is borrowed, and why the rest is not.
+fn mapped() -> String {
+    let mut text = format!(
+        "rackmem: {} ({}): of the private memory that was mapped {:.1} MiB were borrowed and {:.1} MiB stayed local",
+        name(),
+        std::process::id(),
+        mib(process::borrowed_bytes()),
+        mib(all_local_bytes()),
+    );
+    for (why, words) in REASONS {
+        if process::local_bytes(why) != 0 {
+            text += &format!(", {:.1} MiB {words}", mib(process::local_bytes(why)));
+        }
+    }
+    text + "\n"
+}
+
+/// Of a process that has leased nothing.
+fn nothing(settings: &Settings) -> String {
+    let used = kernel::used_bytes().unwrap_or(0);
+    format!(
+        "rackmem: {} ({}): nothing was borrowed: it used {:.1} MiB and mapped {:.1} MiB through the C library, and \
+         borrows from --threshold {:.1} MiB on\n",
+        name(),
+        std::process::id(),
+        mib(used),
+        mib(all_local_bytes()),
+        mib(settings.threshold_bytes),
+    )
 }
 
 /// Bytes that found no room in the lease, or in the local cache beside it.
 fn overflow_bytes(borrowing: &Borrowing, pages: &Statistics) -> usize {
     let cache_pages = borrowing.pager.options().cache_pages() as u64;
     let grown = pages.resident_pages.saturating_sub(cache_pages) as usize * PAGE_BYTES;
-    process::overflow_bytes() + grown
+    process::local_bytes(Stays::NoRoom) + grown
 }
 
 fn share(part: u64, of: u64) -> f64 {
@@ -85,6 +149,8 @@ fn json(borrowing: &Borrowing) -> String {
         hit_rate: hit_rate(&pages),
         dirty_ratio: dirty_ratio(&pages),
         overflow_bytes: overflow_bytes(borrowing, &pages),
+        borrowed_bytes: process::borrowed_bytes(),
+        local_bytes: REASONS.map(|(why, words)| (words, process::local_bytes(why))).into(),
         leases: &leases(borrowing),
     };
     serde_json::to_string(&whole).expect("numbers and names are JSON") + "\n"
@@ -118,6 +184,7 @@ fn text(borrowing: &Borrowing) -> String {
         mebibytes(pages.slots_in_use),
         overflow_bytes(borrowing, &pages) as f64 / f64::from(1 << 20),
     );
+    text += &mapped();
     for lease in leases(borrowing) {
         let state = match (lease.is_lost, lease.is_mapped) {
             (true, _) => "lost",

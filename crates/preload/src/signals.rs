@@ -11,6 +11,7 @@ use std::ptr;
 use libc::{sigaction as Action, sighandler_t, sigset_t};
 use rackmem_borrow::program::Mode;
 
+use crate::local::{Locals, Pointer};
 use crate::next::next;
 use crate::{heap, process, thread};
 
@@ -120,7 +121,10 @@ pub unsafe extern "C" fn sigprocmask(
     // SAFETY: zero is a value of the type.
     let mut changed = unsafe { std::mem::zeroed() };
     let set = allowed(how, set, &mut changed);
-    next!(sigprocmask(how => c_int, set => *const sigset_t, old => *mut sigset_t) -> c_int)
+    let mut locals = Locals::new();
+    let set = locals.input(set.cast_mut().cast(), size_of::<sigset_t>());
+    let old = locals.both(old.cast(), size_of::<sigset_t>());
+    locals.finish(next!(sigprocmask(how => c_int, set => Pointer, old => Pointer) -> c_int))
 }
 
 /// As pthread_sigmask(3).
@@ -136,11 +140,14 @@ pub unsafe extern "C" fn pthread_sigmask(
     // SAFETY: zero is a value of the type.
     let mut changed = unsafe { std::mem::zeroed() };
     let set = allowed(how, set, &mut changed);
-    next!(pthread_sigmask(how => c_int, set => *const sigset_t, old => *mut sigset_t) -> c_int)
+    let mut locals = Locals::new();
+    let set = locals.input(set.cast_mut().cast(), size_of::<sigset_t>());
+    let old = locals.both(old.cast(), size_of::<sigset_t>());
+    locals.finish(next!(pthread_sigmask(how => c_int, set => Pointer, old => Pointer) -> c_int))
 }
 
-/// As sigaltstack(2). The kernel writes to the stack when it delivers a signal, and would end the process if
-/// it is away: in place of borrowed memory the stack is memory of the library's. What was given before stays
+/// As sigaltstack(2). The kernel writes to the stack when it delivers a signal, and ends the process if
+/// it is away and the kernel's faults are not handled: in place of borrowed memory the stack is memory of the library's. What was given before stays
 /// with the thread.
 ///
 /// # Safety
@@ -152,7 +159,7 @@ pub unsafe extern "C" fn sigaltstack(
 ) -> c_int {
     let mut changed;
     let mut stack = stack;
-    if is_inline() && !stack.is_null() {
+    if !thread::is_inside() && process::needs_help() && !stack.is_null() {
         // SAFETY: the caller's promise.
         changed = unsafe { stack.read() };
         let (at, length) = (changed.ss_sp as usize, changed.ss_size);

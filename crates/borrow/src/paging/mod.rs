@@ -44,6 +44,7 @@ mod walk;
 mod worker;
 mod writeback;
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -188,6 +189,11 @@ impl Pager {
         self.core.uffd.is_user_mode_only
     }
 
+    /// As [`Pager::is_user_mode_only`], of a pager that would be started now.
+    pub fn would_be_user_mode_only(delivery: Delivery) -> bool {
+        delivery != Delivery::Thread || open_uffd(false).is_ok_and(|uffd| uffd.is_user_mode_only)
+    }
+
     /// New zeroed memory, readable and writable.
     ///
     /// # Errors
@@ -301,6 +307,20 @@ impl Pager {
             page += PAGE_BYTES;
         }
         Ok(page.min(end).saturating_sub(address))
+    }
+
+    /// Where the first part of a range (of any addresses) ends whose pages are alike, and whether they are borrowed and
+    /// may be read (or, `for_write`, written): a system call on such a part may fail for a page that is away.
+    pub fn part(&self, range: Range<usize>, for_write: bool) -> (usize, bool) {
+        let access = if for_write { libc::PROT_WRITE } else { libc::PROT_READ };
+        let is_helped =
+            |page| self.core.table.is_managed(page) && self.core.space.may_permit(page, access);
+        let mut page = range.start & !(PAGE_BYTES - 1);
+        let first = is_helped(page);
+        while page < range.end && is_helped(page) == first {
+            page += PAGE_BYTES;
+        }
+        (page.min(range.end), first)
     }
 
     /// Sends every page away, so that local memory is empty and the store has everything. For tests,

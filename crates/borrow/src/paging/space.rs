@@ -226,6 +226,18 @@ impl Space {
         })
     }
 
+    /// Whether a page's protection has these bits. If a change is going on that is not known, and taken to be so: this
+    /// must not wait, as a handler of a signal may ask that came while its thread makes the change.
+    pub(crate) fn may_permit(&self, page: usize, access: i32) -> bool {
+        if !self.lock.try_acquire() {
+            return true;
+        }
+        // SAFETY: the lock was just taken.
+        let protection = unsafe { self.with_held(|inner| inner.protection(page)) };
+        self.lock.release();
+        protection & access == access
+    }
+
     /// For the evictor: copies a page that cannot be moved as it may not be written, and drops the original. Returns
     /// false if the page may be written, may not be read, or a change is going on.
     pub(crate) fn take_read_only(&self, core: &Core, page: usize, to: usize) -> bool {

@@ -24,16 +24,30 @@ that at once, or has mapped four times as much, it leases SIZE bytes, and the la
 follow, by malloc or by mmap, are pages which leave for the lender when more than --cache of
 them are in local memory, and come back when they are touched. Each
 process that the program starts does so by itself: a child of fork() reads what its parent had and
-shares its lease; a program that is executed has a lease of its own once it is as large as that.
+shares its lease; a program that is executed has a lease of its own, of SIZE bytes again, once it is as
+large as that.
 
 What stays local: what was mapped before the lease, stacks, code, files, shared memory, and mappings of
-less than 256 KiB. What does not fit into SIZE is local, too.
+less than 256 KiB. What does not fit into SIZE is local, too. Memory that is reserved without access
+(PROT_NONE) is borrowed once it is made writable. A process that leased memory and has three quarters of
+what it mapped in local memory says why when it exits; with --stats every process does.
 
 If the lender dies, a program that touches what is gone gets SIGBUS, as for a file that was cut off.
 With --mirror 2 there are two lenders with the same bytes, and it carries on.
 
 Programs that are linked statically, are setuid, or are written in Go cannot be given memory in this way:
-they are refused.";
+they are refused. If a program starts one, that one runs without borrowed memory, and says so.
+
+System calls: as root, or with access to /dev/userfaultfd, all system calls just work in the default
+mode. With --mode inline, or without that right, the kernel cannot wait for memory that is away: a
+process says so when it begins to borrow. Then the functions of the C library that make system calls
+give the kernel local copies, and return what they would return without borrowing. Reads and writes of
+files of more than 256 KiB are made in pieces then, which others that use the same file position may
+come between; appending is not. What does not work there: io_uring, which is refused with ENOSYS so
+that programs do without; requests that a program makes past the C library, such as libaio's or by
+assembly, which fail with EFAULT if their memory is away; aio_read and aio_write; pointers inside of
+what ioctl and setsockopt are given; process_vm_readv by another process, and ptrace; and stacks that a
+program makes of borrowed memory.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
@@ -55,7 +69,7 @@ be given memory; 127 if there is no such program.";
 /// Arguments of `rackmem borrow`.
 #[derive(Debug, Args)]
 pub struct BorrowArgs {
-    /// Memory that a process borrows at most
+    /// Memory that each process borrows at most, and leases when it begins to borrow
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
     /// Local memory that it occupies at most [default: a quarter of SIZE]
@@ -85,7 +99,7 @@ pub struct BorrowArgs {
     /// Reach lenders of this host over the network, too: for measurements
     #[arg(long)]
     pub network: bool,
-    /// Say at the end of each process what was fetched, kept and written, on stderr
+    /// Say at the end of each process what was borrowed, fetched, kept and written, on stderr
     #[arg(long)]
     pub stats: bool,
     /// Say it as a line of JSON
@@ -99,9 +113,9 @@ pub struct BorrowArgs {
 /// How `rackmem borrow` names who answers faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
-    /// A thread beside those of the program; system calls just work
+    /// A thread beside those of the program
     Thread,
-    /// The thread that faults, in a handler of SIGBUS: some microseconds faster
+    /// The thread that faults, in a handler of SIGBUS: some microseconds faster; for system calls see `rackmem help borrow`
     Inline,
     /// Whichever is faster here, measured at the start
     Auto,

@@ -9,8 +9,6 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,70 +283,52 @@ static void part_signals(void)
     CHECK(is_filled(memory, 16 * MIB, 1) && bus_count == 2);
 }
 
-/* --- system calls on memory that is away --- */
+/* --- memory that is reserved first and used later --- */
 
-static void *drain(void *argument)
+enum { RESERVED = 1 << 30, USED = 32 << 20, STEP = 128 << 10 };
+
+static void use_in_steps(char *memory, int (*allow)(char *))
 {
-    int *ends = argument;
-    char *memory = malloc(12 * MIB);
-    size_t done = 0;
-    while (done < 12 * MIB) {
-        push_out();
-        ssize_t got = recv(ends[1], memory + done, 12 * MIB - done, MSG_WAITALL);
-        CHECK(got > 0);
-        done += (size_t)got;
+    for (size_t at = 0; at < USED; at += STEP) {
+        CHECK(allow(memory + at));
+        CHECK(is_zero(memory + at, STEP));
+        fill(memory + at, STEP, at / 8);
     }
-    push_out();
-    CHECK(is_filled(memory, 12 * MIB, 3));
-    free(memory);
-    return NULL;
+    CHECK(is_filled(memory, USED, 0)); /* most of it was away meanwhile: nothing else is used here */
 }
 
-static void part_calls(void)
+static int allow_access(char *at)
 {
-    char *memory = malloc(12 * MIB), *other = malloc(12 * MIB);
-    fill(memory, 12 * MIB, 3);
-    push_out();
-    FILE *file = tmpfile();
-    int fd = fileno(file);
-    CHECK(write(fd, memory, 12 * MIB) == (ssize_t)(12 * MIB));
-    push_out();
-    CHECK(pwrite(fd, memory, 12 * MIB, 12 * MIB) == (ssize_t)(12 * MIB));
-    for (size_t done = 0; done < 12 * MIB;) {
-        ssize_t got = pread(fd, other + done, 12 * MIB - done, (off_t)(12 * MIB + done));
-        CHECK(got > 0);
-        done += (size_t)got;
-    }
-    push_out();
-    CHECK(is_filled(other, 12 * MIB, 3));
-    struct iovec parts[3] = {{other, 4 * PAGE}, {other + 8 * PAGE, 4 * PAGE}, {other + 4 * PAGE, 4 * PAGE}};
-    push_out();
-    ssize_t got;
-    do { /* it may stop at a page that left again meanwhile, as read(2) may */
-        CHECK(lseek(fd, 0, SEEK_SET) == 0);
-        got = readv(fd, parts, 3);
-        CHECK(got > 0);
-    } while (got < (ssize_t)(12 * PAGE));
-    CHECK(is_filled(other + 8 * PAGE, 4 * PAGE, 3 + 4 * PAGE / 8));
-    push_out();
-    rewind(file);
-    for (size_t done = 0; done < 12 * MIB; done += MIB)
-        CHECK(fread(other + done, 1, MIB, file) == MIB);
-    CHECK(is_filled(other, 12 * MIB, 3));
+    return mprotect(at, STEP, PROT_READ | PROT_WRITE) == 0;
+}
 
-    int ends[2];
-    pthread_t thread;
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    CHECK(pthread_create(&thread, NULL, drain, ends) == 0);
-    for (size_t done = 0; done < 12 * MIB;) {
-        ssize_t sent = send(ends[0], memory + done, 12 * MIB - done, 0);
-        CHECK(sent > 0);
-        done += (size_t)sent;
-    }
-    CHECK(pthread_join(thread, NULL) == 0);
-    fclose(file);
-    char *volatile nowhere = (char *)16;
-    CHECK(write(1, nowhere, 4) == -1 && errno == EFAULT);
+static int move_break(char *at)
+{
+    return sbrk(STEP) == at;
+}
+
+static void part_reserved(void)
+{
+    char *memory = mmap(NULL, RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    use_in_steps(memory + 4 * MIB, allow_access);
+    /* Given back and used again, in other pieces. */
+    CHECK(mmap(memory + 5 * MIB, 2 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+          == memory + 5 * MIB);
+    CHECK(mprotect(memory, 6 * MIB, PROT_READ | PROT_WRITE) == 0);
+    CHECK(is_zero(memory, 4 * MIB) && is_filled(memory + 4 * MIB, MIB, 0) && is_zero(memory + 5 * MIB, MIB));
+    CHECK(mprotect(memory, 6 * MIB, PROT_NONE) == 0 && mprotect(memory, 6 * MIB, PROT_READ) == 0);
+    CHECK(is_filled(memory + 4 * MIB, MIB, 0) && is_filled(memory + 7 * MIB, MIB, 3 * MIB / 8));
+    CHECK(munmap(memory, RESERVED) == 0);
+}
+
+static void part_break(void)
+{
+    char *memory = sbrk(0);
+    use_in_steps(memory, move_break);
+    CHECK(brk(memory + MIB) == 0 && sbrk(0) == memory + MIB && sbrk(MIB) == memory + MIB);
+    CHECK(is_filled(memory, MIB, 0) && is_zero(memory + MIB, MIB));
+    CHECK(sbrk(PTRDIFF_MAX) == (void *)-1 && errno == ENOMEM);
 }
 
 /* --- a lender that dies --- */
@@ -357,6 +337,12 @@ static int input_has_ended(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&input, 1, 0) == 1;
+}
+
+static void say_handled(int signal)
+{
+    (void)signal;
+    CHECK(write(STDOUT_FILENO, "handled\n", 8) == 8);
 }
 
 /* Says "ready", and when a line comes in looks at everything, again and again, at least until the input ends. */
@@ -387,9 +373,18 @@ int main(int argc, char **argv)
         part_exec(argv[0]);
     else if (!strcmp(part, "signals"))
         part_signals();
-    else if (!strcmp(part, "calls"))
-        part_calls();
-    else if (!strcmp(part, "loss"))
+    else if (!strcmp(part, "reserved"))
+        part_reserved();
+    else if (!strcmp(part, "break"))
+        part_break();
+    else if (!strcmp(part, "loss-handled")) {
+        struct sigaction once = {.sa_handler = say_handled, .sa_flags = SA_RESETHAND};
+        CHECK(sigaction(SIGBUS, &once, NULL) == 0);
+        part_loss();
+    } else if (!strcmp(part, "loss-ignored")) {
+        CHECK(signal(SIGBUS, SIG_IGN) == SIG_DFL && raise(SIGBUS) == 0);
+        part_loss();
+    } else if (!strcmp(part, "loss"))
         part_loss();
     else if (strcmp(part, "echo"))
         return 2;

@@ -24,12 +24,12 @@ impl Lender {
     }
 
     fn start_with(host: &Host, args: &[&str]) -> Lender {
-        let mut child = host
-            .command(&[&["lend", "--overcommit"], args].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
+        Lender::by(&mut host.command(&[&["lend", "--overcommit"], args].concat()))
+    }
+
+    /// One that is started by this command.
+    pub fn by(command: &mut Command) -> Lender {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let lends = lines.by_ref().map(Result::unwrap).any(|line| line.contains("lends"));
         assert!(lends, "the lender did not start");
@@ -71,7 +71,7 @@ pub fn is_possible(host: &Host) -> bool {
     let done =
         Done::from(borrow(host, &args, &[program.to_str().unwrap(), "echo"]).output().unwrap());
     assert_eq!(done.status, Some(0), "{done:?}");
-    let is_possible = !done.err.contains("userfaultfd");
+    let is_possible = !done.err.contains("this process goes on with local memory");
     if !is_possible {
         eprintln!("not tested: {}", done.err);
     }
@@ -87,7 +87,7 @@ pub fn program(name: &str) -> PathBuf {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     if !compiled.contains(name) {
         let status = Command::new("cc")
-            .args(["-O1", "-Wall", "-pthread", "-o"])
+            .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
             .arg(&built)
             .arg(source.with_extension("c"))
             .status()

@@ -1,0 +1,113 @@
+//! Which programs this library cannot be loaded into. Asked before one is executed, perhaps by a child of vfork: nothing
+//! here allocates, or changes what the parent would see.
+
+use std::ffi::CStr;
+
+use crate::kernel;
+
+/// Longest name that is looked at.
+const MAX_PATH: usize = libc::PATH_MAX as usize;
+/// What is looked at of a file at once.
+const BLOCK: usize = 4096;
+
+/// Sizes in an ELF file of 64 bits.
+const PROGRAM_HEADER: usize = 56;
+const SECTION_HEADER: usize = 64;
+
+/// An open file.
+struct File(i32);
+
+impl File {
+    fn open(path: &CStr) -> Option<File> {
+        kernel::open(path).map(File)
+    }
+
+    /// Reads a block at an offset; what is beyond the end is zero.
+    fn block(&self, at: u64) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        kernel::read_at(self.0, &mut block, at);
+        block
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        kernel::close(self.0);
+    }
+}
+
+/// A number of `bytes` bytes, in the order of the machine's.
+fn number(block: &[u8], at: usize, bytes: usize) -> u64 {
+    let bytes = block.get(at..at + bytes).unwrap_or_default();
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// Why a program does not borrow; `None` if it may, or is no program.
+fn obstacle(file: &File) -> Option<&'static str> {
+    if kernel::file_mode(file.0) & (libc::S_ISUID | libc::S_ISGID) != 0 {
+        return Some("it is setuid or setgid");
+    }
+    let head = file.block(0);
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let headers = file.block(number(&head, 32, 8));
+    let count = (number(&head, 56, 2) as usize).min(BLOCK / PROGRAM_HEADER);
+    let mut kinds = (0..count).map(|index| number(&headers, index * PROGRAM_HEADER, 4));
+    if !kinds.any(|kind| kind == u64::from(libc::PT_INTERP)) {
+        return Some("it is linked statically");
+    }
+    is_go(file, &head).then_some("it is a Go program")
+}
+
+/// Whether there is a section that all Go programs have.
+fn is_go(file: &File, head: &[u8]) -> bool {
+    let headers = file.block(number(head, 40, 8));
+    let count = (number(head, 60, 2) as usize).min(BLOCK / SECTION_HEADER);
+    let names = number(head, 62, 2) as usize * SECTION_HEADER;
+    let names = file.block(number(&headers, names + 24, 8));
+    (0..count).any(|index| {
+        let name = number(&headers, index * SECTION_HEADER, 4) as usize;
+        names.get(name..).is_some_and(|name| name.starts_with(b".go.buildinfo\0"))
+    })
+}
+
+/// Says of a program which is about to be executed that it will not borrow, if so. One that `is_searched` for is looked
+/// for in `PATH` unless its name has a slash.
+pub fn announce(name: &CStr, is_searched: bool) {
+    let bytes = name.to_bytes();
+    let found = match is_searched && !bytes.contains(&b'/') {
+        true => search(bytes),
+        false => File::open(name),
+    };
+    if let Some(file) = found
+        && let Some(why) = obstacle(&file)
+    {
+        let name = std::str::from_utf8(bytes).unwrap_or("a program");
+        kernel::complain(&[
+            "'",
+            name,
+            "' runs without borrowed memory: ",
+            why,
+            ", so this library is not loaded into it or sees nothing of what it does",
+        ]);
+    }
+}
+
+/// Looks for a program in `PATH`.
+fn search(name: &[u8]) -> Option<File> {
+    // SAFETY: the string is not changed meanwhile, as the program promises to whoever executes by `PATH`.
+    let path = unsafe {
+        let path = libc::getenv(c"PATH".as_ptr());
+        if path.is_null() { c"/usr/bin:/bin" } else { CStr::from_ptr(path) }
+    };
+    path.to_bytes().split(|&byte| byte == b':').find_map(|dir| {
+        let mut full = [0_u8; MAX_PATH];
+        let length = dir.len() + 1 + name.len();
+        full.get(length)?;
+        full[..dir.len()].copy_from_slice(dir);
+        full[dir.len()] = b'/';
+        full[dir.len() + 1..length].copy_from_slice(name);
+        File::open(CStr::from_bytes_until_nul(&full).ok()?)
+    })
+}
