@@ -302,7 +302,7 @@ class Round:
 
     def dies(self, must):
         before, forks = self.board.threads(), self.board.forks
-        has_gone_on = lambda: (all(now > was + 20000 for now, was in zip(self.board.threads(), before))
+        has_gone_on = lambda: (all(now > was + 5000 for now, was in zip(self.board.threads(), before))
                                and self.has_child(forks))
         self.wait(lambda: self.program.poll() is not None or has_gone_on(), "the end by SIGBUS", alive=False)
         if self.program.poll() is None:
