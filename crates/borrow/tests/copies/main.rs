@@ -41,5 +41,5 @@ fn no_answered_write_is_lost_and_no_read_is_wrong() {
     // The schedules do reach what they are for.
     println!("{seen:?}");
     assert!(seen.rejoined > 0 && seen.replaced > 0 && seen.evacuated > 0, "{seen:?}");
-    assert!(seen.waited > 0 && seen.late > 0, "{seen:?}");
+    assert!(seen.waited > 0 && seen.late > 0 && seen.fell_back > 0, "{seen:?}");
 }

@@ -46,6 +46,8 @@ pub(super) struct MirrorLane {
     log: Vec<u8>,
     /// Writes that were not answered; each is inside of the gate.
     inside: usize,
+    /// Something that is outstanding is asked of nobody any more: it comes before all that is asked for later.
+    is_behind: bool,
     /// Since when nobody could be reached.
     away_since: Option<Instant>,
 }
@@ -59,6 +61,7 @@ impl MirrorLane {
             queue: Queue::new(),
             log: Vec::new(),
             inside: 0,
+            is_behind: false,
             away_since: None,
         };
         lane.reach()?;
@@ -96,8 +99,9 @@ impl MirrorLane {
     /// What was asked of a member's lane will not be answered.
     fn unask(&mut self, member: usize) {
         for number in 0..self.queue.len() {
-            if let Some((.., asked)) = self.queue.get(number) {
+            if let Some((.., is_open, asked)) = self.queue.get(number) {
                 let members = asked.members & !(1 << member);
+                self.is_behind |= is_open && members == 0;
                 self.queue.set(number, Asked { members, ..asked });
             }
         }
@@ -131,6 +135,7 @@ impl MirrorLane {
         let mut last = None;
         loop {
             self.store.check_patience(since, last.as_ref())?;
+            self.store.fall_back();
             self.refresh();
             for member in 0..MAX_MEMBERS {
                 let Some(open) = self.lanes[member].as_mut().filter(|open| open.is_broken) else {
@@ -252,6 +257,7 @@ impl MirrorLane {
                 }
             }
         }
+        self.is_behind = false;
         Ok(())
     }
 
@@ -297,6 +303,10 @@ impl MirrorLane {
 
     /// Asks for something, and waits until somebody can be asked.
     fn ask(&mut self, op: Op, offset: u64, length: u64, bytes: Option<&[u8]>) -> Result<()> {
+        self.refresh();
+        if self.is_behind {
+            self.settle()?;
+        }
         let mut asked = Asked { op, offset, length, members: 0 };
         asked.members = self.submit(&asked, bytes);
         match op {

@@ -87,8 +87,10 @@ struct Shared {
     fork: Lock,
     /// The first copy, if it is the only one and its lenders are on this host: its bytes stay mapped.
     mapped: Option<Arc<dyn Store>>,
-    /// Wakes the keeper of the borrowing; there is none in a child of fork.
+    /// Wakes the keeper of the borrowing.
     alarm: OnceLock<OwnedFd>,
+    /// In a child of fork there is none.
+    has_keeper: AtomicBool,
 }
 
 impl MirrorStore {
@@ -137,12 +139,41 @@ impl MirrorStore {
             fork: Lock::default(),
             mapped,
             alarm: OnceLock::new(),
+            has_keeper: AtomicBool::new(false),
         })))
     }
 
     /// Has every change of the copies, and every failure of a lane, wake whoever waits on this eventfd.
     pub(crate) fn set_alarm(&self, alarm: OwnedFd) {
         let _ = self.0.alarm.set(alarm);
+        self.0.has_keeper.store(true, Ordering::Release);
+    }
+
+    /// Without a keeper, nobody else brings a copy back that was away: when all others are lost, one that has missed
+    /// nothing is tried.
+    #[cold]
+    fn fall_back(&self) {
+        if self.0.has_keeper.load(Ordering::Acquire) || self.live() != 0 {
+            return;
+        }
+        for member in 0..MAX_MEMBERS {
+            if self.state(member) == State::Away
+                && !self.misses(member)
+                && self.rejoin(member).is_ok()
+            {
+                let missed = &self.0.missed[member];
+                self.change(|replicas| {
+                    if missed.is_empty() && replicas.in_state(State::Live).next().is_none() {
+                        replicas.synchronised(member);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Whether a copy lacks writes that were answered.
+    pub fn misses(&self, member: usize) -> bool {
+        !self.0.missed[member].is_empty()
     }
 
     /// What is to be done about the copies.
@@ -411,6 +442,7 @@ impl Store for MirrorStore {
 
     fn after_fork_in_child(&self) {
         let shared = &*self.0;
+        shared.has_keeper.store(false, Ordering::Release);
         shared.gate.reset();
         shared.changed.forget_waiters();
         // Threads of the parent may have looked at the time, but nobody changed anything.
