@@ -14,7 +14,7 @@ use rustix::net::{
 use super::{Control, Role};
 use crate::daemon::{Config, link, worker};
 use crate::rack::Rack;
-use crate::shm::bell::Bell;
+use crate::shm::bell::Bells;
 use crate::shm::mapping::Mapping;
 use crate::transport::{Channel, MAX_FDS};
 
@@ -30,7 +30,7 @@ pub struct Client {
 impl Daemon {
     /// The daemon, which answers when [`Daemon::serve`] is called.
     pub fn new(rack: Rack) -> Daemon {
-        let bell = Arc::new(Bell::create().expect("a bell"));
+        let bell = Arc::new(Bells::create().expect("a bell"));
         let spin = Duration::ZERO;
         let config = Config { rack, nids: vec![1], pin_core: None, spin, share_core: true };
         let mut workers = worker::spawn(&config, 3, &bell).expect("a worker");
