@@ -10,15 +10,19 @@ use std::time::Duration;
 /// Largest count of an event: the next write has to wait.
 const FULL: u64 = u64::MAX - 1;
 
-/// What one process can do to the description that it shares with the daemon.
+/// What one process can do to the description that it shares with the daemon: let reads of it wait,
+/// wake who sleeps on it, and take away what there is to read.
 fn abuse(event: &OwnedFd) {
     rustix::io::ioctl_fionbio(event, true).unwrap();
-    for _ in 0..100 {
-        let _ = rustix::io::write(event, &FULL.to_ne_bytes());
-        let _ = rustix::io::read(event, &mut [0u8; 8]);
-    }
     let _ = rustix::io::write(event, &FULL.to_ne_bytes());
     let _ = rustix::io::read(event, &mut [0u8; 8]);
+    for _ in 0..10 {
+        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        let _ = rustix::io::read(event, &mut [0u8; 8]);
+        rustix::io::ioctl_fionbio(event, false).unwrap();
+        std::thread::yield_now();
+        rustix::io::ioctl_fionbio(event, true).unwrap();
+    }
     rustix::io::ioctl_fionbio(event, false).unwrap();
 }
 
@@ -43,6 +47,8 @@ fn a_bell_cannot_be_muffled_and_the_end_still_comes() {
         threads.spawn(|| {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 abuse(&event);
+                // The daemon, having waked up, finds nothing and a description that lets it wait.
+                std::thread::sleep(Duration::from_micros(500));
             }
         });
         works_after_sleep(&context);
