@@ -74,8 +74,9 @@ impl Membership {
 
     fn find_peer(&self, nid: u16) -> std::result::Result<Arc<Segment>, PeerState> {
         let index = usize::from(nid);
-        if let Some(segment) = &self.peers()[index] {
-            return Ok(segment.clone());
+        let known = self.peers()[index].clone();
+        if let Some(segment) = known.filter(|segment| segment.state() == State::Live) {
+            return Ok(segment);
         }
         let answer = self.connection().call(&Request::Peer { nid }, None);
         let Ok(answer) = answer else { return Err(PeerState::Lost) };
