@@ -32,6 +32,12 @@ struct World {
 }
 
 impl World {
+    /// A base that was handed out, or 0.
+    fn base(&self, number: u8) -> u64 {
+        let count = self.leased.len().max(1);
+        self.leased.keys().nth(usize::from(number) % count).copied().unwrap_or(0)
+    }
+
     fn monitor(&mut self, event: monitor::Event) {
         let wanted = match &event {
             monitor::Event::Want(_, want) => Some(want.clone()),
@@ -63,7 +69,7 @@ impl World {
     fn pool(&mut self, event: pool::Event) {
         let pool = self.pool.get_or_insert_with(|| pool::Pool::new(POOL_BYTES, 1 << 40));
         for action in pool.step(event) {
-            if let pool::Action::Make(_, base, size_bytes) = action {
+            if let pool::Action::Make(base, size_bytes) = action {
                 let before = self.leased.range(..base + size_bytes).next_back();
                 assert!(
                     before.is_none_or(|(_, &end)| end <= base),
@@ -99,8 +105,8 @@ fuzz_target!(|data: &[u8]| {
                     Request::Want(want) if want.copies <= 4 => {
                         world.monitor(monitor::Event::Want(who, want))
                     }
-                    Request::Lease(ticket, size_bytes, party) => {
-                        world.pool(pool::Event::Ask(who, ticket, size_bytes, party))
+                    Request::Lease { ticket, size_bytes, borrower, .. } => {
+                        world.pool(pool::Event::Ask(who, ticket, size_bytes, borrower))
                     }
                     Request::Return => world.pool(pool::Event::Return(who)),
                     _ => {}
@@ -108,10 +114,25 @@ fuzz_target!(|data: &[u8]| {
             }
             4 => {
                 world.monitor(monitor::Event::Gone(who));
-                world.pool(pool::Event::Gone(who));
+                let base = world.base(number);
+                world.pool(match number % 3 {
+                    0 => pool::Event::Gone(who),
+                    1 => pool::Event::Broken(who),
+                    _ => pool::Event::Expire(base),
+                });
             }
-            5 => world.pool(pool::Event::Made(who)),
-            6 => world.pool(pool::Event::NotMade(who, String::new())),
+            5 if number % 2 == 0 => {
+                let base = world.base(number / 2);
+                world.pool(pool::Event::Resume(who, base));
+            }
+            5 => {
+                let base = world.base(number / 2);
+                world.pool(pool::Event::Made(base));
+            }
+            6 => {
+                let base = world.base(number);
+                world.pool(pool::Event::NotMade(base, String::new()));
+            }
             7 => {
                 let ticket = Ticket { epoch: 7, number: who };
                 world.pool(pool::Event::Ask(who, ticket, size_bytes, Default::default()));
