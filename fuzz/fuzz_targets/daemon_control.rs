@@ -5,14 +5,14 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use rackmem::daemon::fuzz::{Client, Daemon, link_memory};
 use rackmem::protocol::{PROTOCOL_VERSION, Progress, Request, Response};
 use rackmem::rack::Rack;
-use rackmem::shm::bell::Bell;
+use rackmem::shm::bell::Bells;
 use rackmem::shm::mapping::Mapping;
 use rackmem::shm::segment::Segment;
 
@@ -50,12 +50,12 @@ fn lab() -> &'static Mutex<Lab> {
             File::open("/dev/null").unwrap(),
             File::open(&dir).unwrap(),
         ];
-        let bell = Bell::create().unwrap();
+        let bell = Arc::new(Bells::create().unwrap()).add().unwrap();
         let small = Mapping::create("small", 1).unwrap();
         let (memory, segment) = (link_memory(), Segment::create(2, 1, 8192).unwrap());
         let mut fds: Vec<OwnedFd> = files.drain(..).map(OwnedFd::from).collect();
-        fds.push(bell.flag_fd().unwrap());
-        let lent = [bell.event_fd(), memory.fd(), small.fd(), segment.mapping().fd()];
+        fds.extend(bell.fds().unwrap());
+        let lent = [memory.fd(), small.fd(), segment.mapping().fd()];
         fds.extend(lent.map(|fd| fd.try_clone_to_owned().unwrap()));
         let daemon = Daemon::new(rack);
         // The directory's name is not needed any more: sockets and files are open.
@@ -78,7 +78,7 @@ fn request(input: &mut Unstructured<'_>) -> Request {
     let version = if small == 255 { 7 } else { PROTOCOL_VERSION };
     match code % 16 {
         0 | 1 => Request::Hello { version },
-        2 | 3 => Request::Open { ctx_id: id, segment_bytes: number },
+        2 | 3 => Request::Open { ctx_id: id, segment_bytes: number, shared: small & 1 == 1 },
         4 => {
             let progress = Progress::ALL[usize::from(small) % 3];
             Request::CreateQp { entries: 1 << (number % 12), progress }
