@@ -190,13 +190,14 @@ impl World {
         let live = members.iter().filter(|&&member| self.store.state(member) == State::Live);
         let is_last = live.count() == 1 && self.store.state(member) == State::Live;
         // Without a keeper one that has missed nothing takes the place of the last.
-        let is_spare = |&other: &usize| {
-            let state = self.store.state(other);
-            other != member && state == State::Away && !self.store.misses(other)
+        let is_whole = |&other: &usize| match self.store.state(other) {
+            State::Live => true,
+            State::Away => !self.has_keeper && !self.store.misses(other),
+            _ => false,
         };
-        let has_spare = !self.has_keeper && members.iter().any(is_spare);
+        let has_other = members.iter().any(|other| *other != member && is_whole(other));
         match self.random.below(4) {
-            0 if !is_last || has_spare => {
+            0 if has_other => {
                 self.seen.fell_back += u64::from(is_last);
                 let lender = self.lenders.remove(&member).unwrap();
                 lender.lose();
