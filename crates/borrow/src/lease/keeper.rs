@@ -319,8 +319,10 @@ impl Work {
                 }
             };
             line.broken = None;
+            // In this order, as everywhere.
+            let mut places = lock(&self.places);
             let _held = self.store.keep_from_forking();
-            lock(&self.places).drivers[line.driver].books.lost(line.block, &reason);
+            places.drivers[line.driver].books.lost(line.block, &reason);
         }
     }
 
@@ -335,15 +337,13 @@ impl Work {
         let lost = |reason: &str| Error::Lost { lender, reason: reason.to_owned() };
         let mut link = match Link::connect(address, self.terms.secret.as_ref(), ANSWER) {
             Err(error) if is_refused(&error) => return Err(lost("its process has ended")),
-            link => link?,
+            link => link.map_err(not_for_good)?,
         };
-        link.send(&Request::Resume { base, token })?;
-        match link.receive(ANSWER) {
-            Ok(Reply::Resumed) => Ok(link),
-            Ok(Reply::NoLease) => Err(lost("it has the lease no more")),
-            Ok(other) => Err(Error::Protocol(format!("it answers {other:?}"))),
-            Err(Error::Lost { lender, reason }) => Err(Error::Broken { lender, reason }),
-            Err(error) => Err(error),
+        link.send(&Request::Resume { base, token }).map_err(not_for_good)?;
+        match link.receive(ANSWER).map_err(not_for_good)? {
+            Reply::Resumed => Ok(link),
+            Reply::NoLease => Err(lost("it has the lease no more")),
+            other => Err(Error::Protocol(format!("it answers {other:?}"))),
         }
     }
 
@@ -521,6 +521,14 @@ impl Work {
                 LEASE_RETRY
             }
         }
+    }
+}
+
+/// A connection that is lost says nothing of the lease.
+fn not_for_good(error: Error) -> Error {
+    match error {
+        Error::Lost { lender, reason } => Error::Broken { lender, reason },
+        other => other,
     }
 }
 
