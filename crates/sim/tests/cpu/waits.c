@@ -43,6 +43,16 @@ int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg
     return ctx && ready(arg) && watch_nid >= timeout_ms ? 0 : -1; /* this wait should poll */
 }
 
+int rackmem_explain(int error, const char *what)
+{
+    return what ? error : 0;
+}
+
+int rackmem_set_last_error(int error, const char *text)
+{
+    return text ? error : 0;
+}
+
 /* Completes what will be posted, once round the queue. */
 static void complete(QP *qp)
 {
