@@ -45,7 +45,7 @@ impl Connection {
     /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// The daemon refuses, does not answer (see [`crate::patience`]), or is gone.
+    /// The daemon refuses, does not answer (see `patience.rs`), or is gone.
     pub fn call(&self, request: &Request, fd: Option<&OwnedFd>) -> Result<Received<Response>> {
         use std::os::fd::AsFd;
         let fds: Vec<_> = fd.iter().map(|fd| fd.as_fd()).collect();
