@@ -57,8 +57,8 @@ fn lab() -> &'static Mutex<Lab> {
         fds.push(bell.flag_fd().unwrap());
         let lent = [bell.event_fd(), memory.fd(), small.fd(), segment.mapping().fd()];
         fds.extend(lent.map(|fd| fd.try_clone_to_owned().unwrap()));
+        drop((bell, small, memory, segment));
         let daemon = Daemon::new(rack);
-        // The directory's name is not needed any more: sockets and files are open.
         let mut lab = Lab { daemon, fds, open_files: 0 };
         lab.open_files = open_files();
         Mutex::new(lab)
