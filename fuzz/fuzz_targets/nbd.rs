@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use rackmem_borrow::blk::negotiate::{MAX_OPTION_BYTES, Negotiation, Step};
+use rackmem_borrow::blk::request::Request;
+use rackmem_borrow::blk::wire::REQUEST_BYTES;
 use rackmem_borrow::blk::{Agreed, Export, TlsMode};
 use rackmem_borrow::fuzz::blk::serve;
 use rackmem_borrow::store::{HeapStore, Lane, Store};
@@ -58,21 +60,47 @@ fn contents(store: &HeapStore) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(base, EXPORT_BYTES as usize) }.to_vec()
 }
 
+/// The same bytes, one request after the other: a client that waits for each answer.
+fn requests(mut input: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    while !input.is_empty() {
+        let request = input.first_chunk().and_then(Request::parse);
+        let length = request.map_or(usize::MAX, |request| REQUEST_BYTES + request.payload_bytes());
+        let (here, rest) = input.split_at(length.min(input.len()));
+        parts.push(here);
+        input = rest;
+    }
+    parts
+}
+
 /// Serves both ways and compares.
-fn transmit(export: &Export, agreed: Agreed, input: &[u8], cuts: &[u8]) {
-    let [near, far] = [(); 2].map(|()| HeapStore::new(EXPORT_BYTES).expect("a few pages"));
-    let by_mapping = serve(Arc::new(near.clone()), export.clone(), agreed, input, cuts);
-    let by_lane = serve(Arc::new(Remote(far.clone())), export.clone(), agreed, input, cuts);
-    assert_eq!(by_mapping.1, by_lane.1);
+fn transmit(export: &Export, agreed: Agreed, input: &[u8], cut: usize) {
+    let one_by_one = requests(input);
+    let cut: Vec<&[u8]> = input.chunks(cut).collect();
+    let stores = [(); 4].map(|()| HeapStore::new(EXPORT_BYTES).expect("a few pages"));
+    let [near, far, near_cut, far_cut] = &stores;
+    let remote = |store: &HeapStore| Arc::new(Remote(store.clone()));
+    let expected = serve(Arc::new(near.clone()), export.clone(), agreed, &one_by_one);
+    let by_lane = serve(remote(far), export.clone(), agreed, &one_by_one);
+    // Of requests that are under way together, a read may see what a later write did.
+    let others = [
+        serve(Arc::new(near_cut.clone()), export.clone(), agreed, &cut),
+        serve(remote(far_cut), export.clone(), agreed, &cut),
+    ];
     // A client that breaks the protocol may miss answers to what it had sent before.
-    let length = by_mapping.0.len().min(by_lane.0.len());
-    assert!(by_mapping.0[..length] == by_lane.0[..length], "both ways answer alike");
-    if by_mapping.1 {
-        assert_eq!(by_mapping.0.len(), by_lane.0.len());
-        assert!(contents(&near) == contents(&far), "both ways do the same");
+    let length = expected.0.len().min(by_lane.0.len());
+    assert!(expected.0[..length] == by_lane.0[..length], "both ways answer alike");
+    assert!(
+        others.iter().chain([&by_lane]).all(|other| other.1 == expected.1),
+        "all ends are alike"
+    );
+    if expected.1 {
+        assert!(others.iter().chain([&by_lane]).all(|other| other.0.len() == expected.0.len()));
+        let first = contents(near);
+        assert!(stores.iter().all(|store| contents(store) == first), "all ways do the same");
     }
     if export.is_read_only {
-        assert!(contents(&near).iter().all(|&byte| byte == 0), "nothing is written");
+        assert!(stores.iter().all(|store| contents(store).iter().all(|&byte| byte == 0)));
     }
 }
 
@@ -80,14 +108,14 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[mode, cut], bytes)) = data.split_first_chunk::<2>() else { return };
     let tls = [TlsMode::Off, TlsMode::On, TlsMode::Require][usize::from(mode % 3)];
     let export = export(mode & 4 != 0);
-    let cuts = [cut, mode];
+    let cut = usize::from(cut) + 1;
     if mode & 8 == 0 {
         let agreed = Agreed { structured: mode & 16 != 0, base_allocation: mode & 16 != 0 };
-        return transmit(&export, agreed, bytes, &cuts);
+        return transmit(&export, agreed, bytes, 16 * cut);
     }
     let whole = negotiate(&export, tls, bytes, usize::MAX / 2);
-    assert_eq!(whole, negotiate(&export, tls, bytes, usize::from(cut) + 1));
+    assert_eq!(whole, negotiate(&export, tls, bytes, cut));
     if let Step::Transmission(agreed) = whole.1 {
-        transmit(&export, agreed, &bytes[whole.2..], &cuts);
+        transmit(&export, agreed, &bytes[whole.2..], 16 * cut);
     }
 });

@@ -1,6 +1,7 @@
 //! Static ELF programs: what they are, and into memory with them.
 
 use core::fmt;
+use core::ops::Range;
 
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
@@ -154,41 +155,51 @@ fn machine_name(machine: elf::Machine) -> &'static str {
     }
 }
 
-/// Maps the pages of all segments; returns where they end. A page that two of them share gets the
-/// permissions of both.
+/// Most bytes of all segments together. A static program reaches 2 GiB either way of its code; more is damage, and
+/// would cost page tables.
+const LARGEST: u64 = 4 << 30;
+
+/// Maps the pages of all segments; returns where they end.
 fn map(segments: &[&Segment], base: u64, space: &mut AddressSpace) -> Result<u64, LoadError> {
     let endian = Endianness::Little;
-    /// Larger ones are damage, and would only cost page tables.
-    const LARGEST: u64 = 1 << 36;
-    let mut end = 0;
+    let (mut end, mut sum) = (0, 0_u64);
     for segment in segments {
         let start = segment.p_vaddr(endian);
         let bad = LoadError::BadSegment(start);
         let start = start.checked_add(base).ok_or(bad.clone())?;
         let last = start.checked_add(segment.p_memsz(endian)).ok_or(bad.clone())?;
         let size = segment.p_memsz(endian);
-        if last > TOP / 2 || size > LARGEST || segment.p_filesz(endian) > size {
+        sum = sum.saturating_add(size);
+        if last > TOP / 2 || sum > LARGEST || segment.p_filesz(endian) > size {
             return Err(bad);
         }
         let flags = segment.p_flags(endian);
-        for page in start / PAGE..last.div_ceil(PAGE) {
-            let present = space.permissions(page * PAGE);
-            let old = present.unwrap_or_default();
-            let both = Permissions {
-                read: old.read || flags & elf::PF_R == elf::PF_R,
-                write: old.write || flags & elf::PF_W == elf::PF_W,
-                execute: old.execute || flags & elf::PF_X == elf::PF_X,
-            };
-            match present {
-                Some(_) => {
-                    space.protect(page * PAGE, PAGE, both);
-                }
-                None => space.map(page * PAGE, PAGE, both),
-            }
-        }
+        let own = Permissions {
+            read: flags & elf::PF_R == elf::PF_R,
+            write: flags & elf::PF_W == elf::PF_W,
+            execute: flags & elf::PF_X == elf::PF_X,
+        };
+        map_segment(start / PAGE..last.div_ceil(PAGE), own, space);
         end = end.max(last.next_multiple_of(PAGE));
     }
     if segments.is_empty() { Err(LoadError::Empty) } else { Ok(end) }
+}
+
+/// Maps pages, as many at once as nobody has yet; one that another segment has gets the permissions of both.
+fn map_segment(pages: Range<u64>, own: Permissions, space: &mut AddressSpace) {
+    let mut free = pages.start;
+    for page in pages.clone() {
+        let Some(old) = space.permissions(page * PAGE) else { continue };
+        let both = Permissions {
+            read: old.read || own.read,
+            write: old.write || own.write,
+            execute: old.execute || own.execute,
+        };
+        space.map(free * PAGE, (page - free) * PAGE, own);
+        space.protect(page * PAGE, PAGE, both);
+        free = page + 1;
+    }
+    space.map(free * PAGE, (pages.end - free) * PAGE, own);
 }
 
 /// Where the program headers end up in memory.

@@ -1,5 +1,6 @@
 //! Transmission over a stream in memory, for fuzzing.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,30 +11,31 @@ use super::negotiate::TlsMode;
 use super::socket::{Piece, Stream};
 use crate::store::Store;
 
-/// What a client sends, in parts of these lengths over and over, and what is answered.
+/// What a client sends, as it arrives, and what is answered.
 struct Script<'a> {
-    input: &'a [u8],
-    cuts: std::iter::Cycle<std::slice::Iter<'a, u8>>,
+    parts: VecDeque<&'a [u8]>,
     output: &'a mut Vec<u8>,
 }
 
 impl Stream for Script<'_> {
     unsafe fn receive(&mut self, into: &mut [Piece]) -> io::Result<usize> {
-        let most = 1 + 16 * self.cuts.next().map_or(1 << 20, |&cut| usize::from(cut));
-        let mut got = 0;
+        let Some(mut part) = self.parts.pop_front() else { return Ok(0) };
+        let whole = part.len();
         for piece in into {
-            let length = piece.iov_len.min(self.input.len()).min(most - got);
-            let (here, rest) = self.input.split_at(length);
+            let length = piece.iov_len.min(part.len());
+            let (here, rest) = part.split_at(length);
             // SAFETY: the caller says that the piece may be written, and no more than its length is.
             unsafe { std::ptr::copy_nonoverlapping(here.as_ptr(), piece.iov_base.cast(), length) };
-            self.input = rest;
-            got += length;
+            part = rest;
         }
-        Ok(got)
+        if !part.is_empty() {
+            self.parts.push_front(part);
+        }
+        Ok(whole - part.len())
     }
 
     unsafe fn receive_now(&mut self, into: &mut [Piece]) -> io::Result<usize> {
-        if self.input.is_empty() {
+        if self.parts.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         // SAFETY: as the caller says.
@@ -50,18 +52,18 @@ impl Stream for Script<'_> {
     }
 }
 
-/// Serves what a client sends after the handshake; returns all answers, and whether it kept to the protocol.
+/// Serves what a client sends after the handshake, in parts of which none is empty; returns all answers, and whether it
+/// kept to the protocol.
 pub fn serve(
     store: Arc<dyn Store>,
     export: Export,
     agreed: Agreed,
-    input: &[u8],
-    cuts: &[u8],
+    parts: &[&[u8]],
 ) -> (Vec<u8>, bool) {
     let (tls_mode, tls, loss_is_known) = (TlsMode::Off, None, AtomicBool::new(false));
     let service = Service { store, export, tls_mode, tls, loss_is_known };
     let mut output = Vec::new();
-    let stream = Script { input, cuts: cuts.iter().cycle(), output: &mut output };
+    let stream = Script { parts: parts.iter().copied().collect(), output: &mut output };
     let (end, _) = transmit(&service, stream, agreed, &[]);
     (output, end.is_orderly())
 }

@@ -112,14 +112,15 @@ impl<'a, S: Stream> Mapped<'a, S> {
                 }
             }
             self.flush()?;
-            let got = self.receive(piece(std::ptr::null(), 0))?;
+            let got = self.receive(piece(std::ptr::null(), 0), false)?;
             self.input.arrived(got);
         }
     }
 
-    /// Receives into `first` and, what comes behind that, into the input.
+    /// Receives into `first` and, what comes behind that, into the input. `owes` says whether bytes of a request
+    /// are missing.
     #[inline]
-    fn receive(&mut self, first: Piece) -> std::result::Result<usize, End> {
+    fn receive(&mut self, first: Piece, owes: bool) -> std::result::Result<usize, End> {
         let wants =
             if self.is_bulk { REQUEST_BYTES - self.input.bytes().len() } else { usize::MAX };
         let room = self.input.room(INPUT_BYTES / 2);
@@ -128,7 +129,7 @@ impl<'a, S: Stream> Mapped<'a, S> {
         // SAFETY: the first piece is a part of the mapping, the second one of the input; both are this
         // connection's to write.
         match unsafe { self.stream.receive(into) }? {
-            0 => Err(End::hung_up(self.input.bytes().is_empty() && first.iov_len == 0)),
+            0 => Err(End::hung_up(self.input.bytes().is_empty() && !owes)),
             bytes => Ok(bytes),
         }
     }
@@ -210,7 +211,7 @@ impl<'a, S: Stream> Mapped<'a, S> {
             self.flush()?;
         }
         while rest > 0 {
-            let got = self.receive(piece(to, rest))?;
+            let got = self.receive(piece(to, rest), true)?;
             let here = got.min(rest);
             (to, rest) = (to.wrapping_add(here), rest - here);
             self.input.arrived(got - here);
@@ -228,7 +229,7 @@ impl<'a, S: Stream> Mapped<'a, S> {
                 return Ok(());
             }
             self.flush()?;
-            let got = self.receive(piece(std::ptr::null(), 0))?;
+            let got = self.receive(piece(std::ptr::null(), 0), true)?;
             self.input.arrived(got);
         }
     }

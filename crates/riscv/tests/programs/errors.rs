@@ -142,6 +142,8 @@ fn files_that_are_no_programs() {
     assert!(matches!(changed(64, 3), LoadError::Dynamic(_)));
     // The second segment far away, and too far.
     assert!(matches!(changed(64 + 56 + 23, 0x7f), LoadError::BadSegment(_)));
+    // 8 GiB more: it would load, and take its time.
+    assert!(matches!(changed(64 + 56 + 44, 2), LoadError::BadSegment(_)));
 }
 
 #[test]

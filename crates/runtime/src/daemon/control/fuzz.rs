@@ -29,10 +29,11 @@ pub struct Client {
 
 impl Daemon {
     /// The daemon, which answers when [`Daemon::serve`] is called.
-    pub fn new(rack: Rack) -> Daemon {
+    pub fn new(rack: &Rack) -> Daemon {
         let bell = Arc::new(Bells::create().expect("a bell"));
         let spin = Duration::ZERO;
-        let config = Config { rack, nids: vec![1], pin_core: None, spin, share_core: true };
+        let (rack, nids) = (rack.clone(), vec![1]);
+        let config = Config { rack, nids, pin_core: None, spin, share_core: true };
         let mut workers = worker::spawn(&config, 3, &bell).expect("a worker");
         let worker = workers.pop().expect("a handle for the node");
         Daemon(Control::new(&config.rack, 1, 3, bell, worker).expect("the rack is there"))
@@ -78,6 +79,11 @@ impl Daemon {
         }
         let peers = control.sessions.values().filter(|s| matches!(s.role, Role::Peer(_)));
         assert_eq!(peers.count(), control.peers.len(), "each peer has one connection");
+    }
+
+    /// Whether it has heard of segments of peers, which it keeps to say what became of them.
+    pub fn knows_segments(&self) -> bool {
+        !self.0.peer_contexts.is_empty()
     }
 
     /// How many connections, contexts and peers there are.
