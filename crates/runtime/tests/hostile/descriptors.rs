@@ -93,10 +93,8 @@ const NOBODY: u32 = 65534;
 /// Exit status of a child that may not become another user: root of a container need not be able to.
 const STAYS_ROOT: i32 = 77;
 
-/// The role `other-user`: joins without rights of its own on the rack's directory.
-pub(crate) fn be_other_user(_: &[String]) {
-    let rack = Rack::named(None).unwrap();
-    std::env::set_current_dir(rack.dir()).unwrap();
+/// Becomes another user, or ends this process if it may not.
+fn become_nobody() {
     // SAFETY: plain system calls, before any thread that would mind.
     unsafe {
         let steps = [
@@ -113,6 +111,68 @@ pub(crate) fn be_other_user(_: &[String]) {
         // Otherwise procfs refuses everything, for another reason.
         assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
     }
+}
+
+/// The role `stranger <socket>`: another user who listens there, until it is killed.
+pub(crate) fn be_stranger(args: &[String]) {
+    become_nobody();
+    let _listener = rackmem::transport::listen(std::path::Path::new(&args[0])).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_stranger_does_not_answer() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tested: only root can become another user");
+        return;
+    }
+    let rack = TestRack::start("strangers", 1);
+    let dir = tempfile::tempdir().unwrap();
+    // Sockets of his own in a directory for all, in ours which we left open, and in one of his.
+    let dirs = [0o1777, 0o777, 0o755].map(|mode| {
+        let path = dir.path().join(format!("{mode:o}"));
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        path
+    });
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(&dirs[2], Some(NOBODY), Some(NOBODY)).unwrap();
+    for (path, is_named) in dirs.iter().zip([false, false, true]) {
+        let socket = path.join("node-0.sock");
+        let mut stranger = start(&rack, "stranger", socket.to_str().unwrap());
+        let mut ended = None;
+        let mut answer = None;
+        eventually("the stranger listens", || {
+            ended = stranger.try_wait().unwrap();
+            answer = Some(rackmem::transport::Channel::connect(&socket));
+            let absent = [std::io::ErrorKind::NotFound, std::io::ErrorKind::ConnectionRefused];
+            let error = answer.as_ref().unwrap().as_ref().err();
+            ended.is_some() || error.is_none_or(|error| !absent.contains(&error.kind()))
+        });
+        if ended.is_some_and(|status| status.code() == Some(STAYS_ROOT)) {
+            eprintln!("not tested: this root cannot become another user");
+            return;
+        }
+        let _ = stranger.kill();
+        let _ = stranger.wait();
+        match answer.unwrap() {
+            Ok(_) => assert!(is_named, "{}", path.display()),
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
+                assert!(!is_named && error.to_string().contains("user 65534"), "{error}");
+            }
+        }
+    }
+}
+
+/// The role `other-user`: joins without rights of its own on the rack's directory.
+pub(crate) fn be_other_user(_: &[String]) {
+    let rack = Rack::named(None).unwrap();
+    std::env::set_current_dir(rack.dir()).unwrap();
+    become_nobody();
     let reopen = |fd: &OwnedFd| {
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         File::options().read(true).write(true).open(path)

@@ -26,6 +26,7 @@ fn child() {
         "poor-daemon" => attach::be_poor_daemon(&args),
         "poster" => queues::be_poster(&args),
         "locker" => locks::be_locker(&args),
+        "stranger" => descriptors::be_stranger(&args),
         "other-user" => descriptors::be_other_user(&args),
         _ => panic!("no role {role}"),
     }
