@@ -51,16 +51,23 @@ impl Driver {
     /// Borrows; asks for another decision if a lender turns out to be gone or full.
     pub fn borrow(mut terms: Terms) -> Result<Driver> {
         let mut attempt = 1;
+        let mut unreached = None;
         loop {
             let mut driver = Driver::new(terms.clone())?;
             let Err((error, culprit)) = driver.attempt() else { return Ok(driver) };
-            if attempt == MAX_ATTEMPTS {
-                return Err(error);
-            }
             match culprit {
-                Some((name, is_gone)) if is_gone => terms.want.avoid.push(name),
-                Some(_) => {}
-                None => return Err(error),
+                Some((name, is_gone)) if attempt < MAX_ATTEMPTS => {
+                    if is_gone {
+                        unreached = Some(format!("lender {name}: {error}"));
+                        terms.want.avoid.push(name);
+                    }
+                }
+                _ => {
+                    return Err(match unreached {
+                        Some(why) => Error::Refused(format!("{error} ({why})")),
+                        None => error,
+                    });
+                }
             }
             attempt += 1;
         }
