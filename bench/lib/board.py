@@ -5,7 +5,7 @@ import struct
 import time
 from pathlib import Path
 
-THREADS = 3
+THREADS, CHILDREN = 3, 2
 
 
 class Verdict(Exception):
@@ -20,7 +20,7 @@ class Board:
     """The file that verify.c shares with us: see `struct board` there."""
 
     WORDS = ["orders", "is_ready", "wrong", "forks", "forks_refused", "good", "bad", "sigbus", "others"]
-    THREADS, CHILDREN, PIDS, LAST_GOOD, TEXT = 9, 17, 19, 21, 22
+    AT_THREADS, AT_CHILDREN, AT_PIDS, LAST_GOOD, TEXT = 9, 17, 19, 21, 22
     GROW, END = 1, 2
 
     def __init__(self, path, user):
@@ -48,15 +48,15 @@ class Board:
         return self.bytes[8 * self.TEXT:8 * self.TEXT + 512].split(b"\0")[0].decode(errors="replace")
 
     def threads(self):
-        return [self.word(self.THREADS + number) for number in range(THREADS)]
+        return [self.word(self.AT_THREADS + number) for number in range(THREADS)]
 
     def progress(self):
         """What has to change: a counter of each thread, and of each child that runs."""
         found = {f"thread {number}": value for number, value in enumerate(self.threads())}
-        for slot in range(2):
-            pid = self.word(self.PIDS + slot)
+        for slot in range(CHILDREN):
+            pid = self.word(self.AT_PIDS + slot)
             if pid:
-                found[f"child {pid}"] = self.word(self.CHILDREN + slot)
+                found[f"child {pid}"] = self.word(self.AT_CHILDREN + slot)
         return found
 
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from board import THREADS, Board, Verdict, Watch
+from board import CHILDREN, THREADS, Board, Verdict, Watch
 from rig import Failed, MemoryGroup, Rack, User, wait_until
 
 KINDS = ["kill", "kill-early", "kill-pause", "stop-lender", "stop-borrower", "stop-both", "end", "end-stopped", "restart", "link", "oom", "away"]
@@ -62,6 +62,7 @@ class Round:
         self.group = None
         self.started = 0
         self.holders = []
+        self.fate = LIVES
 
     def say(self, what):
         self.result.log.append(f"{time.monotonic() - self.began:.2f} {what}")
@@ -144,6 +145,11 @@ class Round:
 
     def has_child(self, after):
         return self.case.region or self.board.last_good > after
+
+    def may_lose_children(self):
+        """A program may go on without its only lender, with what is in local memory or what it took elsewhere; its
+        children have the lender that they were born with."""
+        return self.case.copies == 1 and self.fate != LIVES
 
     # --- faults: each returns what must become of the program ---
 
@@ -269,9 +275,15 @@ class Round:
         return False
 
     def wait_for_progress(self, what):
-        before, forks = self.board.threads(), self.board.forks
-        self.wait(lambda: all(now > was + 2000 for now, was in zip(self.board.threads(), before))
-                  and self.has_child(forks), what)
+        self.wait(self.has_gone_on(2000), what)
+
+    def has_gone_on(self, pages):
+        """Whether every thread has seen so many pages from now on, and a child that is born from now on has ended."""
+        threads, forks, sigbus = self.board.threads(), self.board.forks, self.board.sigbus
+        # Of those that die, the first may have been there.
+        has_lost = lambda: self.may_lose_children() and self.board.sigbus > sigbus + CHILDREN
+        return lambda: (all(now > was + pages for now, was in zip(self.board.threads(), threads))
+                        and (self.has_child(forks) or has_lost()))
 
     def wait_for_redundancy(self):
         end = time.monotonic() + self.args.bound
@@ -286,9 +298,8 @@ class Round:
 
     def lives(self):
         self.wait_for_progress("the time after the fault")
-        # A program whose only lender leaves in order takes its bytes elsewhere; its children have the one that they were born with.
-        may_lose_children = self.case.copies == 1 and self.case.kind in ("end", "end-stopped", "restart")
-        if self.board.sigbus and not may_lose_children or self.board.others or self.board.forks_refused:
+        sigbus = 0 if self.may_lose_children() else self.board.sigbus
+        if sigbus or self.board.others or self.board.forks_refused:
             raise Verdict("died wrongly", f"of {self.board.forks} children {self.board.sigbus} died by SIGBUS, "
                                           f"{self.board.others} otherwise; {self.board.forks_refused} forks were refused")
         if self.case.copies > 1 and self.case.spare and self.case.kind in ("kill", "kill-pause", "end", "end-stopped", "oom"):
@@ -303,9 +314,7 @@ class Round:
                 self.result.fetched += json.loads(line).get("fetched", 0)
 
     def dies(self, must):
-        before, forks = self.board.threads(), self.board.forks
-        has_gone_on = lambda: (all(now > was + 5000 for now, was in zip(self.board.threads(), before))
-                               and self.has_child(forks))
+        before, has_gone_on = self.board.threads(), self.has_gone_on(5000)
         self.wait(lambda: self.program.poll() is not None or has_gone_on(), "the end by SIGBUS", alive=False)
         if self.program.poll() is None:
             if must and not self.is_all_here():
@@ -360,12 +369,12 @@ class Round:
         try:
             self.start()
             self.say(f"{self.case.kind}; {len(self.holders)} lenders have copies")
-            fate = self.fault()
-            self.say(f"process {self.victim.pid} had it; the program {fate}")
-            if fate == LIVES:
+            self.fate = self.fault()
+            self.say(f"process {self.victim.pid} had it; the program {self.fate}")
+            if self.fate == LIVES:
                 self.lives()
-            elif fate != REFUSED:
-                self.dies(must=fate == DIES)
+            elif self.fate != REFUSED:
+                self.dies(must=self.fate == DIES)
             self.result.end = self.how_it_ended()
             self.leftovers()
         except Verdict as verdict:

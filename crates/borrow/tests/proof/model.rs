@@ -29,6 +29,7 @@ struct Case {
     time_outs: u8,
     leaves: bool,
     memory_may_fail: bool,
+    resumes: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +49,7 @@ enum Action {
     Deliver(Conn, usize),
     Notice(Conn, usize),
     Made(usize, u64, bool),
+    Expire(usize, u64),
     ReportAnew(usize),
     TakeOver,
     Leave,
@@ -86,6 +88,7 @@ impl Case {
                     actions.push(Action::Made(number, base, false));
                 }
             }
+            actions.extend(lender.orphans.iter().map(|&base| Action::Expire(number, base)));
             if lender.uplink.is_none() && world.monitor.is_some() {
                 actions.push(Action::ReportAnew(number));
             }
@@ -116,8 +119,13 @@ impl Case {
         if state.time_outs > 0 {
             for (number, borrower) in world.borrowers.iter().enumerate().filter(|(_, b)| b.lives) {
                 let blocks = borrower.machine.blocks().iter().enumerate();
-                let waits = blocks
-                    .filter(|(_, block)| matches!(block.state, Block::Pending | Block::Releasing));
+                let resumes = |number: usize| {
+                    let conn = borrower.blocks.get(number).and_then(|block| block.1);
+                    conn.is_some_and(|conn| borrower.resuming.contains(&conn))
+                };
+                let waits = blocks.filter(|&(number, block)| {
+                    matches!(block.state, Block::Pending | Block::Releasing) || resumes(number)
+                });
                 actions.extend(waits.map(|(block, _)| Action::TimeOut(number, block)));
             }
         }
@@ -163,13 +171,16 @@ fn has_one_user(_: &Case, state: &State) -> bool {
     apart && within && world.broken.is_none()
 }
 
-/// What a borrower reaches is there, unless the connection has ended and it will hear of it.
+/// What a borrower reaches is there, unless the connection has ended or the lender was asked, and it will hear of it.
 fn is_there(_: &Case, state: &State) -> bool {
     let world = &state.world;
     reachable(world).iter().all(|&(lender, base, bytes, conn)| {
         let Some(conn) = conn else { return false };
         let is_ended = world.conns.get(&conn).is_none_or(|ways| {
-            ways[1].is_ended || ways[0].messages.contains(&Message::Request(Request::Return))
+            let is_asked = world.borrowers.iter().any(|b| b.resuming.contains(&conn));
+            is_asked
+                || ways[1].is_ended
+                || ways[0].messages.contains(&Message::Request(Request::Return))
         });
         let lender = &world.lenders[lender];
         is_ended || lender.lives && lender.memory.get(&base) == Some(&bytes)
@@ -221,7 +232,7 @@ impl Model for Case {
 
     fn init_states(&self) -> Vec<State> {
         vec![State {
-            world: World::new(self.borrowers, &self.sizes),
+            world: World::new(self.borrowers, &self.sizes, self.resumes),
             deaths: self.deaths,
             breaks: self.breaks,
             time_outs: self.time_outs,
@@ -244,6 +255,7 @@ impl Model for Case {
             Action::Deliver(conn, direction) => world.deliver(conn, direction),
             Action::Notice(conn, direction) => world.notice(conn, direction),
             Action::Made(number, user, is_there) => world.made(number, user, is_there),
+            Action::Expire(number, base) => world.expire(number, base),
             Action::ReportAnew(number) => world.report_anew(number),
             Action::TakeOver => world.take_over(),
             Action::Leave => {
@@ -298,6 +310,7 @@ fn case(borrowers: usize, sizes: &[u64], wants: u64) -> Case {
         time_outs: 0,
         leaves: false,
         memory_may_fail: false,
+        resumes: false,
     }
 }
 
@@ -357,4 +370,22 @@ fn lenders_that_do_not_answer_are_left() {
 #[test]
 fn a_lender_may_leave_at_any_time() {
     walk(Case { leaves: true, time_outs: 1, ..case(2, &[PAGE], PAGE) }, 59_816);
+}
+
+#[test]
+fn a_lease_outlives_its_connections() {
+    let resumes = Case { resumes: true, memory_may_fail: true, ..case(1, &[PAGE], PAGE) };
+    walk(Case { breaks: 3, time_outs: 1, ..resumes }, 116_423);
+}
+
+#[test]
+fn leases_of_rivals_are_resumed_or_expire() {
+    walk(Case { resumes: true, breaks: 1, ..case(2, &[PAGE], PAGE) }, 148_193);
+}
+
+#[test]
+fn a_lease_is_resumed_while_its_lender_leaves_or_dies() {
+    let mortals = vec![End::Lender(0), End::Borrower(0)];
+    let resumes = Case { resumes: true, leaves: true, ..case(1, &[PAGE], PAGE) };
+    walk(Case { mortals, deaths: 1, breaks: 2, ..resumes }, 299_346);
 }

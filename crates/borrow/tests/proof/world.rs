@@ -34,6 +34,8 @@ pub struct Way {
     pub is_ended: bool,
     /// The receiver listens no more.
     pub is_deaf: bool,
+    /// It is the connection that ended, not the sender.
+    pub is_broken: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +50,8 @@ pub struct Borrower {
     /// The address map of each copy, and the slot of each block.
     pub amts: Vec<Amt>,
     pub slots: Vec<Option<SlotId>>,
+    /// Connections on which the lender has not said yet whether the lease is there still.
+    pub resuming: BTreeSet<Conn>,
     /// How it ended.
     pub outcome: Option<borrowing::Action>,
 }
@@ -60,6 +64,8 @@ pub struct Lender {
     pub making: BTreeSet<u64>,
     /// Memory that there is, by base: bytes, once it was granted.
     pub memory: BTreeMap<u64, u64>,
+    /// Bases of leases whose borrowers may come back.
+    pub orphans: BTreeSet<u64>,
     pub uplink: Option<Conn>,
     pub size: u64,
 }
@@ -73,6 +79,8 @@ pub struct World {
     /// Both directions: from who connected, and to it.
     pub conns: BTreeMap<Conn, [Way; 2]>,
     pub next_conn: Conn,
+    /// Leases outlive broken connections, as over a network.
+    pub resumes: bool,
     /// Memory that was thrown away twice, or a message that made no sense.
     pub broken: Option<&'static str>,
 }
@@ -83,7 +91,7 @@ fn party(name: usize) -> Party {
 }
 
 impl World {
-    pub fn new(borrowers: usize, sizes: &[u64]) -> World {
+    pub fn new(borrowers: usize, sizes: &[u64], resumes: bool) -> World {
         let borrower = Borrower {
             lives: true,
             machine: Borrowing::new(),
@@ -93,6 +101,7 @@ impl World {
             blocks: Vec::new(),
             amts: Vec::new(),
             slots: Vec::new(),
+            resuming: BTreeSet::new(),
             outcome: None,
         };
         let lender = |&size: &u64| Lender {
@@ -100,6 +109,7 @@ impl World {
             pool: Pool::new(size, 1 << 20),
             making: BTreeSet::new(),
             memory: BTreeMap::new(),
+            orphans: BTreeSet::new(),
             uplink: None,
             size,
         };
@@ -110,6 +120,7 @@ impl World {
             epoch: 0,
             conns: BTreeMap::new(),
             next_conn: 1,
+            resumes,
             broken: None,
         };
         // All lenders are known at first.
@@ -124,7 +135,10 @@ impl World {
     fn connect(&mut self, from: End, to: End) -> Conn {
         let conn = self.next_conn;
         self.next_conn += 1;
-        let way = |to| Way { to, messages: VecDeque::new(), is_ended: false, is_deaf: false };
+        let way = |to| {
+            let messages = VecDeque::new();
+            Way { to, messages, is_ended: false, is_deaf: false, is_broken: false }
+        };
         self.conns.insert(conn, [way(to), way(from)]);
         conn
     }
@@ -161,6 +175,7 @@ impl World {
         for way in self.conns.get_mut(&conn).unwrap() {
             way.messages.clear();
             way.is_ended = true;
+            way.is_broken = self.resumes;
         }
     }
 
@@ -229,7 +244,7 @@ impl World {
 
     /// An end notices that the other one is gone.
     pub fn notice(&mut self, conn: Conn, direction: usize) {
-        let to = self.conns[&conn][direction].to;
+        let Way { to, is_broken, .. } = self.conns[&conn][direction];
         self.close(conn, direction);
         match to {
             End::Monitor => {
@@ -238,6 +253,7 @@ impl World {
             End::Lender(number) if self.lenders[number].uplink == Some(conn) => {
                 self.lenders[number].uplink = None;
             }
+            End::Lender(number) if is_broken => self.pool(number, pool::Event::Broken(conn)),
             End::Lender(number) => self.pool(number, pool::Event::Gone(conn)),
             End::Borrower(number) => self.borrower_gone(number, conn),
         }
@@ -265,6 +281,7 @@ impl World {
                 pool::Event::Ask(conn, ticket, size_bytes, borrower)
             }
             Request::Return => pool::Event::Return(conn),
+            Request::Resume { base, .. } => pool::Event::Resume(conn, base),
             _ => return self.broken = Some("not for a lender"),
         };
         self.pool(number, event);
@@ -278,6 +295,12 @@ impl World {
         }
         self.lenders[number].memory.insert(base, 0);
         self.pool(number, pool::Event::Made(base));
+    }
+
+    /// The borrower of a lease had its time to come back.
+    pub fn expire(&mut self, number: usize, base: u64) {
+        self.lenders[number].orphans.remove(&base);
+        self.pool(number, pool::Event::Expire(base));
     }
 
     pub fn leave(&mut self, number: usize) {
@@ -304,6 +327,7 @@ impl World {
                 }
                 Action::Refuse(user, _) => self.reply(user, &Reply::Refused(String::new())),
                 Action::Destroy(base) => {
+                    self.lenders[number].orphans.remove(&base);
                     if self.lenders[number].memory.remove(&base).is_none() {
                         self.broken = Some("memory thrown away twice");
                     }
@@ -311,9 +335,14 @@ impl World {
                 Action::Report(base) => self.report(number, &Request::Ended(base)),
                 Action::Returned(user) => self.reply(user, &Reply::Returned),
                 Action::Notify(user) => self.reply(user, &Reply::Notice(0)),
-                Action::Orphan(_) | Action::Resumed(..) | Action::NoLease(_) => {
-                    self.broken = Some("nobody comes back here");
+                Action::Orphan(base) => {
+                    self.lenders[number].orphans.insert(base);
                 }
+                Action::Resumed(user, base) => {
+                    self.lenders[number].orphans.remove(&base);
+                    self.reply(user, &Reply::Resumed);
+                }
+                Action::NoLease(user) => self.reply(user, &Reply::NoLease),
                 Action::HangUp(user) => self.close(user, 0),
             }
         }
@@ -363,6 +392,13 @@ impl World {
                 self.borrow(number, Event::Answered(block, base, size_bytes));
             }
             Reply::Refused(_) => self.borrow(number, Event::Refused(block)),
+            Reply::Resumed => {
+                self.borrowers[number].resuming.remove(&conn);
+            }
+            Reply::NoLease => {
+                self.hang_up(number, block);
+                self.borrow(number, Event::Lost(block));
+            }
             Reply::Returned => {
                 self.hang_up(number, block);
                 self.borrow(number, Event::Returned(block));
@@ -396,6 +432,7 @@ impl World {
 
     fn hang_up(&mut self, number: usize, block: usize) {
         if let Some(conn) = self.borrowers[number].blocks[block].1.take() {
+            self.borrowers[number].resuming.remove(&conn);
             self.close(conn, 1);
         }
     }
@@ -408,8 +445,29 @@ impl World {
         }
         if let Some(block) = borrower.blocks.iter().position(|&(_, to)| to == Some(conn)) {
             borrower.blocks[block].1 = None;
-            self.borrow(number, borrowing::Event::Lost(block));
+            borrower.resuming.remove(&conn);
+            if !self.resume(number, block) {
+                self.borrow(number, borrowing::Event::Lost(block));
+            }
         }
+    }
+
+    /// Asks a lender, if it lives, for a lease that the borrower has.
+    fn resume(&mut self, number: usize, block: usize) -> bool {
+        let Borrower { machine, slots, amts, blocks, .. } = &self.borrowers[number];
+        let borrowing::Block { state, copy, .. } = machine.blocks()[block];
+        let lender = blocks[block].0;
+        let is_active = state == borrowing::State::Active;
+        if !(self.resumes && is_active && self.lenders[lender].lives) {
+            return false;
+        }
+        let entry = slots[block].and_then(|slot| amts[copy as usize].get(slot));
+        let base = entry.expect("it was filled").remote_base;
+        let conn = self.connect(End::Borrower(number), End::Lender(lender));
+        self.borrowers[number].blocks[block].1 = Some(conn);
+        self.borrowers[number].resuming.insert(conn);
+        self.request(conn, &Request::Resume { base, token: String::new() });
+        true
     }
 
     /// A borrower has waited long enough for a lender.
