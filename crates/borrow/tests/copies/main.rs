@@ -23,8 +23,26 @@ fn no_answered_write_is_lost_and_no_read_is_wrong() {
     if let Some(seed) = number("RACKMEM_SEED") {
         return World::new(seed).run(STEPS);
     }
+    let schedules = number("RACKMEM_SCHEDULES").unwrap_or(SCHEDULES);
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let seen = std::thread::scope(|scope| {
+        let part = |first| move || run_all((first..schedules).step_by(threads as usize));
+        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
+        let mut seen = world::Seen::default();
+        for part in parts {
+            seen.add(&part.join().expect("a schedule failed: see above"));
+        }
+        seen
+    });
+    // The schedules do reach what they are for.
+    println!("{seen:?}");
+    assert!(seen.rejoined > 0 && seen.replaced > 0 && seen.evacuated > 0, "{seen:?}");
+    assert!(seen.waited > 0 && seen.late > 0 && seen.fell_back > 0, "{seen:?}");
+}
+
+fn run_all(seeds: impl Iterator<Item = u64>) -> world::Seen {
     let mut seen = world::Seen::default();
-    for seed in 0..number("RACKMEM_SCHEDULES").unwrap_or(SCHEDULES) {
+    for seed in seeds {
         let run = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             world.run(STEPS);
@@ -38,8 +56,5 @@ fn no_answered_write_is_lost_and_no_read_is_wrong() {
             }
         }
     }
-    // The schedules do reach what they are for.
-    println!("{seen:?}");
-    assert!(seen.rejoined > 0 && seen.replaced > 0 && seen.evacuated > 0, "{seen:?}");
-    assert!(seen.waited > 0 && seen.late > 0 && seen.fell_back > 0, "{seen:?}");
+    seen
 }
