@@ -50,13 +50,19 @@ impl Patience {
     /// What is wrong with the daemon, as the end of a sentence that begins with it.
     pub fn reason(&self) -> String {
         let Some(pid) = self.pid else { return "does not answer".to_owned() };
-        match fs::read_to_string(format!("/proc/{pid}/stat")).ok().as_deref().and_then(state) {
-            Some('T' | 't') => format!(
-                "(process {pid}) is stopped: let it go on with `kill -CONT {pid}`, or take the rack down"
-            ),
-            _ => format!("(process {pid}) does not answer: take the rack down"),
-        }
+        let silent = || format!("(process {pid}) does not answer: take the rack down");
+        stopped(pid).unwrap_or_else(silent)
     }
+}
+
+/// That a process is stopped, if it is, as the end of a sentence that begins with it.
+pub fn stopped(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    matches!(state(&stat)?, 'T' | 't').then(|| {
+        format!(
+            "(process {pid}) is stopped: let it go on with `kill -CONT {pid}`, or take the rack down"
+        )
+    })
 }
 
 /// Whether a thread of a process runs or could run now, and how often they have run so far.

@@ -3,7 +3,9 @@
 
 mod support;
 
-use std::process::Child;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rackmem::client::{Context, OpenOptions};
@@ -21,19 +23,24 @@ fn child() {
         "daemon" => support::be_daemon(&args),
         "short-lived" => be_short_lived(),
         "poor" => be_poor(&args),
+        "writer" => be_writer(),
         _ => panic!("no role {role}"),
     }
 }
 
 fn start(rack: &TestRack, role: &str, args: &str) -> Child {
-    std::process::Command::new(std::env::current_exe().unwrap())
+    command(rack, role, args).spawn().unwrap()
+}
+
+fn command(rack: &TestRack, role: &str, args: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "child", "--nocapture"])
         .env("RACKMEM_TEST_ROLE", role)
         .env("RACKMEM_TEST_ARGS", args)
         .env("RACKMEM_RACK", rack.rack.name())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::null());
+    command
 }
 
 /// A stopped process, which goes on when this is dropped.
@@ -95,6 +102,41 @@ fn a_stopped_daemon_is_named() {
     drop(stopped);
     let status = || control::status(&rack.rack, 1);
     eventually("the daemon goes on", || status().is_ok());
+}
+
+/// The role `writer`: joins as node 0 and writes to node 1 until it is told to end.
+fn be_writer() {
+    let options =
+        OpenOptions::from_env().unwrap().node(0).segment_bytes(BYTES).progress(Progress::Packet);
+    let context = Context::open(&options).unwrap();
+    context.wait_joined(1, Some(Instant::now() + BOUND)).unwrap();
+    let mut qp = context.queue_pair(8).unwrap();
+    let end = context.word(0).unwrap();
+    while end.load(Ordering::Acquire) == 0 {
+        qp.write(1, 8, &[1; 8]).unwrap();
+    }
+}
+
+#[test]
+fn a_stopped_daemon_is_named_to_those_whose_operations_it_has() {
+    for nid in [0, 1] {
+        let rack = TestRack::start(&format!("stalled-{nid}"), 2);
+        rack.rack.create_context(0, 0o600).unwrap();
+        let target = Context::open(&rack.options(1, 0).segment_bytes(BYTES)).unwrap();
+        let mut writer = command(&rack, "writer", "").stderr(Stdio::piped()).spawn().unwrap();
+        let written = target.word(8).unwrap();
+        eventually("the writer writes", || written.load(Ordering::Acquire) != 0);
+        let daemon = rack.daemons[nid].as_ref().unwrap();
+        let stopped = Stopped::new(daemon);
+        let mut said = String::new();
+        BufReader::new(writer.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let name = format!("the daemon of node {nid} (process {}) is stopped", daemon.id());
+        assert!(said.contains(&name), "{said}");
+        drop(stopped);
+        let mut qp = target.queue_pair(8).unwrap();
+        qp.write(0, 0, &1_u64.to_ne_bytes()).unwrap();
+        assert!(support::wait(&mut writer).success());
+    }
 }
 
 #[test]

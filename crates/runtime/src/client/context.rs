@@ -9,6 +9,7 @@ use super::options::JOIN_TIMEOUT;
 use super::{LocalBuffer, OpenOptions, QueuePair, RawQueuePair};
 use crate::control::{Connection, unexpected};
 use crate::error::{Error, Result};
+use crate::patience;
 use crate::protocol::{PeerState, Progress, Request, Response};
 use crate::rack::Rack;
 use crate::shm::bell::Bell;
@@ -115,6 +116,15 @@ impl Membership {
 
     pub(crate) fn is_daemon_gone(&self) -> bool {
         self.segment.state() != State::Live || self.connection().is_hung_up()
+    }
+
+    /// A daemon of the rack that is stopped, as a sentence for people.
+    pub(crate) fn stopped_daemon(&self) -> Option<String> {
+        (0..self.rack_nodes).find_map(|nid| {
+            let lock = std::fs::read_to_string(self.rack.lock_path(nid)).ok()?;
+            let stopped = patience::stopped(lock.trim().parse().ok()?)?;
+            Some(format!("the daemon of node {nid} {stopped}"))
+        })
     }
 
     /// Whether a node that has joined is there no more. One that has not joined yet is not lost.

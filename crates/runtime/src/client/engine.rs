@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rackmem_abi::{CqEntry, MAX_LENGTH, Op, Status, WqEntry, phase_of};
 use rackmem_rmc::{Rights, rgp};
@@ -16,6 +16,9 @@ use crate::shm::segment::View;
 
 /// A waiter looks that often whether its daemon is still there.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// When no operation has completed for so long, a daemon may be stopped.
+const STALL: Duration = Duration::from_millis(1500);
 
 /// Memory below this address is never a buffer, so that null pointers get an error, not a signal.
 const LOWEST_ADDRESS: u64 = 4096;
@@ -31,6 +34,33 @@ pub(crate) struct EngineState {
     peers: Vec<Option<View>>,
     /// This node's own segment: lost when the node is.
     own: View,
+    stall: Stall,
+}
+
+/// Since when nothing has completed, as a sleeper sees it.
+#[derive(Default)]
+struct Stall {
+    reaped: u32,
+    since: Option<Instant>,
+    is_said: bool,
+}
+
+impl Stall {
+    /// Says once for each stall if a daemon is stopped: its operations complete when it goes on, and fail when it dies.
+    /// They cannot fail before, as it may still write to their buffers.
+    #[cold]
+    fn look(&mut self, reaped: u32, membership: &Membership) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if self.reaped != reaped {
+            *self = Stall { reaped, since: Some(Instant::now()), is_said: false };
+        } else if !self.is_said
+            && since.elapsed() >= STALL
+            && let Some(daemon) = membership.stopped_daemon()
+        {
+            self.is_said = true;
+            eprintln!("rackmem: operations do not complete: {daemon}");
+        }
+    }
 }
 
 impl EngineState {
@@ -41,6 +71,7 @@ impl EngineState {
             nodes: membership.rack_nodes,
             peers: (0..membership.rack_nodes).map(|_| None).collect(),
             own: membership.segment.view(),
+            stall: Stall::default(),
             membership,
             memory,
         }
@@ -175,9 +206,13 @@ unsafe extern "C" fn sleep(qp: *mut ffi::Qp) {
     // The daemon may itself have gone to sleep before it could see our last entry.
     state.membership.bell.ring_if_asleep();
     state.memory.bed().sleep_unless(&mut ready, LIVENESS_INTERVAL);
-    if !ready() && state.membership.is_daemon_gone() {
+    if ready() {
+        state.stall = Stall::default();
+    } else if state.membership.is_daemon_gone() {
         pair.engine = &LOST;
         fail_posted(pair, &state.memory);
+    } else {
+        state.stall.look(pair.reaped, &state.membership);
     }
 }
 
