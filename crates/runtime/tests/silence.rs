@@ -128,8 +128,10 @@ fn a_stopped_daemon_is_named_to_those_whose_operations_it_has() {
         eventually("the writer writes", || written.load(Ordering::Acquire) != 0);
         let daemon = rack.daemons[nid].as_ref().unwrap();
         let stopped = Stopped::new(daemon);
-        let mut said = String::new();
-        BufReader::new(writer.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let mut lines = BufReader::new(writer.stderr.take().unwrap()).lines();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(lines.next().unwrap().unwrap()));
+        let said = receiver.recv_timeout(BOUND).unwrap();
         let name = format!("the daemon of node {nid} (process {}) is stopped", daemon.id());
         assert!(said.contains(&name), "{said}");
         drop(stopped);
