@@ -226,6 +226,27 @@ fn lenders_that_are_killed_are_survived_by_copies() {
     }
 }
 
+/// The last lender ends before it has noticed that it is to be the monitor.
+#[test]
+fn a_killed_monitor_leaves_nothing_if_the_last_lender_ends() {
+    let rack = rack();
+    let _cleaner = Cleaner(rack.clone());
+    for _ in 0..ROUNDS {
+        let monitor = Process::ready("lender", &format!("{} first 8 unix", rack.name()));
+        let (second, third) = (lend(&rack, "second", 8), lend(&rack, "third", 8));
+        monitor.kill();
+        drop(second);
+        assert_eq!(leased(&rack), [("third".to_owned(), 0)]);
+        drop(third);
+        assert!(!directory(&rack).exists());
+        let monitor = Process::ready("lender", &format!("{} first 8 unix", rack.name()));
+        let second = lend(&rack, "second", 8);
+        monitor.kill();
+        drop(second);
+        assert!(!directory(&rack).exists());
+    }
+}
+
 /// The only copy is lost: an error, at once, and a clear one.
 #[test]
 fn without_a_copy_the_loss_is_an_error() {

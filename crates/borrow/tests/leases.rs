@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ fn a_lender_that_leaves_gives_grace() {
     let full = borrow(&wanted(&rack, 1)).unwrap_err();
     assert!(full.to_string().contains("rackmem lend"), "{full}");
     until("the grace is over", || store.check().is_err());
-    lender.join();
+    has_ended(lender);
     assert!(events.lock().unwrap().iter().any(|event| matches!(event, Event::Leased(..))));
     assert!(!directory(&rack).exists());
 }
@@ -168,7 +169,7 @@ fn leaving_ends_with_the_last_lease() {
     let borrowed = borrow(&wanted(&rack, 4)).unwrap();
     lender.leave();
     borrowed.release().unwrap();
-    lender.join();
+    has_ended(lender);
     assert!(!directory(&rack).exists());
 }
 
@@ -190,6 +191,46 @@ fn another_lender_becomes_the_monitor_and_nothing_is_forgotten() {
     check(&*of_second.store(), 5);
     of_second.release().unwrap();
     borrow(&wanted(&rack, 8)).unwrap();
+}
+
+/// Waits until a lender that leaves has ended.
+fn has_ended(lender: Agent) {
+    until("the lender ends", || lender.has_ended());
+}
+
+/// A network that forgets connections ends no lease: the borrower proves that it is the same, and goes on.
+#[test]
+fn a_lease_outlives_its_connections() {
+    let rack = rack();
+    let (config, wanted) = ways(&rack)[1].clone();
+    let (_lender, events) = listening(Config { name: Some("a".to_owned()), ..config });
+    let at = events.lock().unwrap().iter().find_map(|event| match event {
+        Event::Listens(address) => Some(address.to_string().parse::<SocketAddr>().unwrap()),
+        _ => None,
+    });
+    let borrowed = borrow(&wanted).unwrap();
+    let store = borrowed.store();
+    fill(&*store, 4);
+    let mut lane = store.lane().unwrap();
+    let to_lender = || connections().into_iter().filter(|(_, peer)| Some(*peer) == at);
+    for round in 0..5 {
+        until("the lease has a connection, and the lane", || {
+            to_lender().any(|(fd, _)| !blocks(&fd)) && to_lender().any(|(fd, _)| blocks(&fd))
+        });
+        to_lender().for_each(|(fd, _)| rustix::net::connect_unspec(&fd).unwrap());
+        lane.write(0, &[round]).unwrap();
+        let mut bytes = [0; PAGE as usize];
+        for page in 1..8 {
+            lane.read(page * PAGE, &mut bytes).unwrap();
+            assert_eq!(bytes, [4 + page as u8; PAGE as usize], "round {round}, page {page}");
+        }
+        lane.read(0, &mut bytes).unwrap();
+        assert_eq!((bytes[0], bytes[1]), (round, 4));
+    }
+    assert!(!borrowed.state().is_lost);
+    assert_eq!(leased(&rack), [("a".to_owned(), 8)]);
+    borrowed.release().unwrap();
+    until("it is given back", || leased(&rack) == [("a".to_owned(), 0)]);
 }
 
 /// Both ways to the lenders of a rack: by their memory, and by lanes.
@@ -216,7 +257,7 @@ fn the_only_copy_moves_when_its_lender_leaves() {
             let successor = start(named(next));
             lender.leave();
             // It ends when nobody has anything of it any more.
-            std::mem::replace(&mut lender, successor).join();
+            has_ended(std::mem::replace(&mut lender, successor));
             check(&*store, 9);
             assert_eq!(leased(&rack), [(next.to_owned(), 8)]);
             assert_eq!(store.mapped(), mapped);
@@ -244,7 +285,7 @@ fn copies_are_made_anew_while_lenders_end_one_after_the_other() {
             let lender = lenders.pop_front().unwrap();
             if number % 2 == 0 {
                 lender.leave();
-                lender.join();
+                has_ended(lender);
             } else {
                 // As by its death.
                 drop(lender);
@@ -286,7 +327,7 @@ fn a_child_reads_what_was_there_when_its_lender_has_ended() {
         unsafe { libc::_exit(i32::from(!is_right) + 2 * i32::from(!is_over)) };
     }
     lender.leave();
-    lender.join();
+    has_ended(lender);
     tell.write_all(&[1]).unwrap();
     let mut status = 0;
     // SAFETY: waits for the child from above.

@@ -6,8 +6,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -23,6 +24,12 @@ pub const MAX_FDS: usize = 4;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+
+/// How long a process that was killed may still listen: its locks are free before its sockets are.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Until the next look at it; each look is a connection that a process which lives has to take.
+const END_PAUSE: Duration = Duration::from_millis(50);
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -42,17 +49,63 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Listens at `path`, replacing a socket that nobody listens at any more.
+/// Listens at `path`, replacing a socket at which nobody listens.
 ///
 /// # Errors
-/// What the kernel says.
+/// `AlreadyExists`: what has that name is no socket. `AddrInUse`: somebody listens there. Or what the
+/// kernel says.
 pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     let fd = socket()?;
-    let _ = std::fs::remove_file(path);
+    remove_dead_socket(path)?;
     rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&fd, BACKLOG)?;
     rustix::io::ioctl_fionbio(&fd, true)?;
     Ok(fd)
+}
+
+/// Removes what has the name `path` if it is a socket at which nobody listens.
+fn remove_dead_socket(path: &Path) -> io::Result<()> {
+    let refused = |kind, what| Err(io::Error::new(kind, what));
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(there) if there.file_type().is_socket() => {}
+        Ok(_) => {
+            let what = "what has that name is no socket: move it away";
+            return refused(io::ErrorKind::AlreadyExists, what);
+        }
+    }
+    let deadline = Instant::now() + END_TIMEOUT;
+    while !is_dead(path)? {
+        if Instant::now() > deadline {
+            let what = "another process listens there: `ss -xlp` names it";
+            return refused(io::ErrorKind::AddrInUse, what);
+        }
+        std::thread::sleep(END_PAUSE);
+    }
+    remove_socket(path)
+}
+
+/// Whether the kernel refuses connections to a socket's path, as it does when nobody listens.
+fn is_dead(path: &Path) -> io::Result<bool> {
+    let fd = socket()?;
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    match rustix::net::connect(&fd, &SocketAddrUnix::new(path)?) {
+        Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => Ok(true),
+        _ => Ok(false),
+    }
+}
+
+/// Removes a socket's name; anything else that has it stays.
+///
+/// # Errors
+/// What the kernel says.
+pub fn remove_socket(path: &Path) -> io::Result<()> {
+    let removed = std::fs::symlink_metadata(path).and_then(|there| {
+        if there.file_type().is_socket() { std::fs::remove_file(path) } else { Ok(()) }
+    });
+    removed
+        .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Takes a waiting connection; it does not block.
@@ -200,5 +253,51 @@ impl From<OwnedFd> for Channel {
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sockets_of_the_dead_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node-0.sock");
+        let failure = || listen(&path).unwrap_err().kind();
+        std::fs::write(&path, "mine").unwrap();
+        assert_eq!(failure(), io::ErrorKind::AlreadyExists);
+        remove_socket(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        assert_eq!(failure(), io::ErrorKind::AlreadyExists);
+        std::fs::remove_file(&path).unwrap();
+        let first = listen(&path).unwrap();
+        assert_eq!(failure(), io::ErrorKind::AddrInUse);
+        Channel::connect(&path).expect("the first is still found");
+        drop(first);
+        let _second = listen(&path).unwrap();
+        Channel::connect(&path).unwrap();
+        remove_socket(&path).unwrap();
+        remove_socket(&path).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_that_still_ends_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node-0.sock");
+        let ending = listen(&path).unwrap();
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| listen(&path));
+            // The next one has looked once its connection waits to be accepted.
+            while accept(ending.as_fd()).is_err() {
+                assert!(!next.is_finished(), "it has not looked whether somebody listens");
+                std::thread::yield_now();
+            }
+            drop(ending);
+            next.join().unwrap().unwrap();
+        });
     }
 }

@@ -24,6 +24,7 @@ fn child() {
         "short-lived" => be_short_lived(),
         "poor" => be_poor(&args),
         "writer" => be_writer(),
+        "daemon-of-a-taken-name" => be_daemon_of_a_taken_name(),
         _ => panic!("no role {role}"),
     }
 }
@@ -229,6 +230,33 @@ fn a_limit_on_open_files_is_named() {
     for args in ["16 daemon", "24 daemon"] {
         assert!(support::wait(&mut start(&rack, "poor", args)).success(), "{args}");
     }
+}
+
+/// The role `daemon-of-a-taken-name`: must fail, and say which file is in its way.
+fn be_daemon_of_a_taken_name() {
+    let rack = rackmem::rack::Rack::named(None).unwrap();
+    let path = rack.socket_path(0);
+    let config = rackmem::daemon::Config {
+        rack,
+        nids: vec![0],
+        pin_core: None,
+        spin: std::time::Duration::from_micros(20),
+        share_core: false,
+    };
+    let text = rackmem::daemon::run(config).unwrap_err().to_string();
+    assert!(text.contains(path.to_str().unwrap()) && text.contains("no socket"), "{text}");
+}
+
+#[test]
+fn a_file_in_the_place_of_a_daemons_socket_stays() {
+    let mut rack = TestRack::start("taken-name", 1);
+    rack.kill_daemon(0);
+    let path = rack.rack.socket_path(0);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "mine").unwrap();
+    assert!(support::wait(&mut start(&rack, "daemon-of-a-taken-name", "")).success());
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    std::fs::remove_file(&path).unwrap();
 }
 
 /// A member that may write the context's file does not put the others out by what it writes there.

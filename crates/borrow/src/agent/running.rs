@@ -340,6 +340,9 @@ impl Running {
             lender.close(&mut self.hub, &mut self.tell);
             lender.remove_socket();
         }
+        if self.monitor.is_none() {
+            self.directory.clear_dead_monitor();
+        }
         if let Some(monitor) = self.monitor.take() {
             // One that was still dying when this became the monitor has left its socket.
             self.directory.sweep();

@@ -107,15 +107,31 @@ impl Directory {
 
     /// Removes sockets of lenders at which nobody listens: their processes were killed.
     pub fn sweep(&self) {
-        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        for path in entries.map(|entry| entry.path()) {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-            let is_ours = name.starts_with("lender-") && name.ends_with(".sock")
-                || name.starts_with('.') && name.ends_with(".new");
-            if is_ours && path::is_dead(&path, SocketType::STREAM) {
+        for path in self.files() {
+            let name = name_of(&path);
+            let is_unborn = name.starts_with('.') && name.ends_with(".new");
+            if (is_lender_socket(&path) || is_unborn) && path::is_dead(&path, SocketType::STREAM) {
                 let _ = fs::remove_file(&path);
             }
         }
+    }
+
+    /// Removes what a monitor that was killed has left, unless a lender is there, who will be the monitor.
+    pub fn clear_dead_monitor(&self) {
+        let socket = self.monitor_socket();
+        if !path::is_dead(&socket, SocketType::STREAM) {
+            return;
+        }
+        let Ok(Some(lock)) = self.lock() else { return };
+        self.sweep();
+        if !self.files().any(|path| is_lender_socket(&path)) {
+            let _ = fs::remove_file(socket);
+            lock.remove();
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path())
     }
 
     /// Removes the directory if nothing is left in it, and the one that all racks share.
@@ -125,6 +141,15 @@ impl Directory {
             None => Ok(()),
         });
     }
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
+}
+
+fn is_lender_socket(path: &Path) -> bool {
+    let name = name_of(path);
+    name.starts_with("lender-") && name.ends_with(".sock")
 }
 
 impl Lock {

@@ -1,7 +1,7 @@
 //! The listening end: many peers, one thread.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ const MAX_WAITING_BYTES: usize = 2 * MAX_FRAME_BYTES;
 
 /// Bytes taken in at a time.
 const CHUNK_BYTES: usize = 16 << 10;
+
+/// Until the next attempt to accept, when there is no descriptor or memory for one more peer.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Number of a peer; never used again.
 pub type PeerId = u64;
@@ -113,6 +116,8 @@ pub struct Hub {
     next_peer: PeerId,
     secret: Option<Secret>,
     waker: Waker,
+    /// Since an attempt to accept failed for want of descriptors or memory: when to try again.
+    shortage: Option<Instant>,
     /// When the last wait ended.
     looked: Instant,
 }
@@ -128,7 +133,8 @@ impl Hub {
         let waker = Waker(Arc::new(wake));
         let (listeners, peers, strangers) = (Vec::new(), BTreeMap::new(), Strangers::default());
         let looked = Instant::now();
-        Ok(Hub { listeners, peers, strangers, next_peer: 1, secret, waker, looked })
+        let shortage = None;
+        Ok(Hub { listeners, peers, strangers, next_peer: 1, secret, waker, shortage, looked })
     }
 
     /// Listens at a port, too.
@@ -181,7 +187,9 @@ impl Hub {
     /// # Errors
     /// What the kernel says.
     pub fn wait(&mut self, patience: Duration, seen: &mut Vec<Seen>) -> Result<()> {
-        let accepts = self.has_room();
+        let pause = self.pause();
+        let accepts = self.has_room() && pause.is_none();
+        let patience = pause.map_or(patience, |pause| pause.min(patience));
         let mut fds = vec![PollFd::new(&self.waker.0, PollFlags::IN)];
         for listener in self.listeners.iter().filter(|_| accepts) {
             fds.push(PollFd::new(&listener.fd, PollFlags::IN));
@@ -214,13 +222,33 @@ impl Hub {
         self.peers.values().filter(|peer| peer.stranger.is_none()).count() < MAX_PEERS
     }
 
+    /// Time left until the next attempt to accept. A listener with a peer that cannot be accepted stays readable, so
+    /// it is not waited for meanwhile.
+    fn pause(&self) -> Option<Duration> {
+        let left = self.shortage?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Does without more peers for a while; says so once.
+    fn endure(&mut self, error: &io::Error) {
+        if self.shortage.replace(Instant::now() + SHORTAGE_PAUSE).is_none() {
+            let hint = rackmem::error::limit_hint(error);
+            tracing::warn!("no more peers can be accepted for now: {error}{hint}");
+        }
+    }
+
     fn accept(&mut self) {
         for at in 0..self.listeners.len() {
             // As many as there are places: who comes then waits for the next round.
             for _ in 0..MAX_STRANGERS {
                 let Listener { fd, mode } = &self.listeners[at];
                 let mode = *mode;
-                let Ok(fd) = socket::accept(fd.as_fd(), mode.is_some()) else { break };
+                let fd = match socket::accept(fd.as_fd(), mode.is_some()) {
+                    Ok(fd) => fd,
+                    Err(error) if is_shortage(&error) => return self.endure(&error),
+                    Err(_) => break,
+                };
+                self.shortage = None;
                 if let Err(error) = self.welcome(fd, mode) {
                     tracing::warn!("a peer was turned away: {error}");
                 }
@@ -404,6 +432,11 @@ impl Peer {
         }
         None
     }
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    matches!(errno, Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 fn send(to: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> rustix::io::Result<usize> {

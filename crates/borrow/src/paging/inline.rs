@@ -1,7 +1,8 @@
 //! Delivery in the faulting thread: a missing page means SIGBUS, and its handler brings the page.
 //!
 //! Nothing here allocates or takes a lock that a thread could hold while it touches borrowed memory. A
-//! SIGBUS that is none of ours goes to the action that was there before, or that was chained since.
+//! SIGBUS that is none of ours goes to the action that was there before, or that was chained since. Pages are
+//! brought on stacks of ours: the program's may be small.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -14,8 +15,9 @@ use std::time::Duration;
 use super::core::Core;
 use super::cores;
 use super::options::{FOLLOW_EVERY, PAGE_BYTES};
+use super::stack::Stack;
 use super::worker::{Outcome, Worker};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::wait::Lock;
 
 /// Pagers with inline delivery that a process may have.
@@ -35,13 +37,29 @@ pub(crate) enum Unresolved {
 /// Workers that threads share.
 pub(crate) struct Pool {
     core: std::sync::Arc<Core>,
-    workers: Vec<(Lock, UnsafeCell<Option<Worker>>)>,
+    workers: Vec<Place>,
     turn: AtomicUsize,
     /// Faults that were answered.
     faults: AtomicU32,
 }
 
-// SAFETY: a worker is reached only by who has its lock.
+/// A worker, and the stack that it works on.
+struct Place {
+    lock: Lock,
+    worker: UnsafeCell<Option<Worker>>,
+    stack: Stack,
+}
+
+impl Place {
+    fn new(core: &Core) -> Result<Place> {
+        let stack = Stack::new()
+            .map_err(|error| Error::io("cannot map a stack for the handler of faults", error))?;
+        let worker = UnsafeCell::new(Some(Worker::new(core)?));
+        Ok(Place { lock: Lock::default(), worker, stack })
+    }
+}
+
+// SAFETY: a worker and its stack are reached only by who has their lock.
 unsafe impl Sync for Pool {}
 // SAFETY: as above.
 unsafe impl Send for Pool {}
@@ -52,9 +70,7 @@ impl Pool {
     /// # Errors
     /// No lane can be made.
     pub(crate) fn new(core: &std::sync::Arc<Core>, count: usize) -> Result<Pool> {
-        let workers = (0..count)
-            .map(|_| Ok((Lock::default(), UnsafeCell::new(Some(Worker::new(core)?)))))
-            .collect::<Result<_>>()?;
+        let workers = (0..count).map(|_| Place::new(core)).collect::<Result<_>>()?;
         let core = std::sync::Arc::clone(core);
         Ok(Pool { core, workers, turn: AtomicUsize::new(0), faults: AtomicU32::new(0) })
     }
@@ -64,28 +80,31 @@ impl Pool {
         let here = 0u8;
         let start = (ptr::from_ref(&here) as usize >> 20) % self.workers.len();
         let rotated = |step: usize| &self.workers[(start + step) % self.workers.len()];
-        let (lock, worker) = (0..self.workers.len())
+        let place = (0..self.workers.len())
             .map(rotated)
-            .find(|(lock, _)| lock.try_acquire())
+            .find(|place| place.lock.try_acquire())
             .unwrap_or_else(|| {
                 let any = rotated(self.turn.fetch_add(1, Ordering::Relaxed));
-                any.0.acquire();
+                any.lock.acquire();
                 any
             });
         // SAFETY: the lock is held.
-        let result = work(unsafe { (*worker.get()).as_mut().expect("workers stay") });
-        lock.release();
+        let result = unsafe {
+            let worker = (*place.worker.get()).as_mut().expect("workers stay");
+            place.stack.call(|| work(worker))
+        };
+        place.lock.release();
         result
     }
 
     /// In the child of a fork, while it has one thread: lanes of its own.
     pub(crate) fn renew(&self) -> Result<()> {
-        for (lock, worker) in &self.workers {
+        for place in &self.workers {
             let fresh = Worker::new(&self.core)?;
             // SAFETY: there is no other thread, and no one had entered the gate.
-            unsafe { *worker.get() = Some(fresh) };
-            debug_assert!(lock.try_acquire());
-            lock.release();
+            unsafe { *place.worker.get() = Some(fresh) };
+            debug_assert!(place.lock.try_acquire());
+            place.lock.release();
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ mod ranges;
 mod run;
 mod slots;
 mod space;
+mod stack;
 mod statistics;
 mod streams;
 mod table;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -93,6 +95,26 @@ pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// All connections over TCP that this process has, and who is at their other ends.
+pub fn connections() -> Vec<(OwnedFd, SocketAddr)> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str().unwrap().parse().unwrap();
+    let connection = |entry: std::io::Result<std::fs::DirEntry>| {
+        // SAFETY: what is no descriptor any more is refused by the kernel.
+        let fd = unsafe { BorrowedFd::borrow_raw(number(entry.ok()?)) };
+        let fd = fd.try_clone_to_owned().ok()?;
+        let peer = rustix::net::getpeername(&fd).ok()??;
+        Some((fd, SocketAddr::try_from(peer).ok()?))
+    };
+    entries.filter_map(connection).collect()
+}
+
+/// Whether a socket blocks. Lanes do, other connections do not.
+pub fn blocks(fd: &OwnedFd) -> bool {
+    let flags = rustix::fs::fcntl_getfl(fd).unwrap();
+    !flags.contains(rustix::fs::OFlags::NONBLOCK)
 }
 
 /// Fills a store with what `check` expects.

@@ -137,7 +137,10 @@ impl Control {
         // First: clients complete what is left by themselves when their segments are lost, and nobody else may then.
         self.worker.stop();
         self.retire_own_segments();
-        let _ = std::fs::remove_file(self.rack.socket_path(self.nid));
+        let path = self.rack.socket_path(self.nid);
+        if let Err(error) = transport::remove_socket(&path) {
+            tracing::warn!(nid = self.nid, "cannot remove {}: {error}", path.display());
+        }
         tracing::info!(nid = self.nid, "down");
         result
     }
