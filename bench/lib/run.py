@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from rig import is_root, sh, wait_until
@@ -26,6 +27,33 @@ class Wrong(Exception):
 
 def digest(data):
     return hashlib.sha256(data if isinstance(data, bytes) else data.encode()).hexdigest()[:16]
+
+
+class Peak:
+    """The most that lenders held at a time while it is entered, in MiB."""
+
+    PAUSE_S, LAST_RUN_S = 0.05, 30
+
+    def __init__(self, lenders):
+        self.lenders, self.mib, self.is_over = lenders, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def held(self):
+        return sum(lender.held_bytes() for lender in self.lenders) >> 20
+
+    def watch(self):
+        while not self.is_over.wait(self.PAUSE_S):
+            self.mib = max(self.mib, self.held())
+
+    def __enter__(self):
+        # Leases of the run before end a moment after its processes.
+        wait_until(lambda: self.held() == 0, self.LAST_RUN_S)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
 
 
 class Run:
@@ -93,7 +121,7 @@ class Run:
                 raise Wrong(f"the server: {how_it_ended(server.poll())}: {last_words(self.text(0)[1])}")
 
     def statistics(self):
-        """Of all processes that said them at their end."""
+        """Of all processes that said them at their exit, which those do not that end by _exit."""
         total = {"processes": 0, "managed": 0, "out": 0, "in": 0}
         for _, err in self.logs:
             for line in err.read_text(errors="replace").splitlines():

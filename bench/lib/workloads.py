@@ -205,13 +205,13 @@ def pandas(run, find):
     return digest(run.execute([PYTHON, "-c", """
 import numpy, pandas
 random = numpy.random.default_rng(1)
-t = pandas.DataFrame({"a": random.integers(0, 5000, 500000), "b": random.random(500000),
-                      "c": random.integers(0, 1 << 40, 500000)})
+t = pandas.DataFrame({"a": random.integers(0, 5000, 150000), "b": random.random(150000),
+                      "c": random.integers(0, 1 << 40, 150000)})
 s = t.sort_values(["c", "a"], kind="stable")
 print(s.head(100).to_csv(), s.tail(100).to_csv())
 g = t.groupby("a").agg({"b": ["min", "max", "count"], "c": ["min", "max"]})
 print(g.to_csv())
-m = t.iloc[:100000].merge(g["c"], left_on="a", right_index=True)
+m = t.iloc[:50000].merge(g["c"], left_on="a", right_index=True)
 print(len(m), int(m["min"].sum()), int((m["max"] - m["c"]).max()))
 x = random.random((400, 400))
 print(numpy.allclose(x @ numpy.linalg.inv(x), numpy.eye(400), atol=1e-6), hash(t["c"].to_numpy().tobytes()) != 0)
@@ -222,16 +222,16 @@ def node(run, find):
     return digest(run.execute([find("node"), "--max-old-space-size=600", run.write("work.js", """
 const crypto = require('crypto');
 const map = new Map();
-for (let i = 0; i < 100000; i++) map.set('key' + i, { number: i * 7919 % 10007, text: 'x'.repeat(i % 50) + i });
+for (let i = 0; i < 30000; i++) map.set('key' + i, { number: i * 7919 % 10007, text: 'x'.repeat(i % 50) + i });
 const buffers = [];
-for (let i = 0; i < 600; i++) buffers.push(Buffer.alloc(64 << 10, String(i)));
+for (let i = 0; i < 200; i++) buffers.push(Buffer.alloc(64 << 10, String(i)));
 const hash = crypto.createHash('sha256');
 for (let round = 0; round < 3; round++) {
   for (const [key, value] of map) if (value.number % 3 === round) hash.update(key + value.text);
   for (const buffer of buffers) hash.update(buffer.subarray(round * 1000, round * 1000 + 20000));
 }
 const sorted = [...map.entries()].sort((a, b) => a[1].number - b[1].number || (a[0] < b[0] ? -1 : 1));
-hash.update(JSON.stringify(sorted.slice(0, 50000)));
+hash.update(JSON.stringify(sorted.slice(0, 15000)));
 console.log(hash.digest('hex'));
 """)]))
 
@@ -255,14 +255,14 @@ public class Work {
         Map<Integer, byte[]> map = new HashMap<>();
         TreeMap<Long, String> tree = new TreeMap<>();
         long sum = 0;
-        for (int round = 0; round < 130000; round++) {
-            int key = random.nextInt(12000);
+        for (int round = 0; round < 6000; round++) {
+            int key = random.nextInt(3000);
             byte[] old = map.put(key, bytes(key, round));
             if (old != null) sum = sum * 31 + Arrays.hashCode(old);
             if (round % 4 == 0) tree.put(random.nextLong(), "text " + round);
-            if (round % 16 == 0 && tree.size() > 5000) sum = sum * 31 + tree.pollFirstEntry().getValue().hashCode();
+            if (round % 16 == 0 && tree.size() > 500) sum = sum * 31 + tree.pollFirstEntry().getValue().hashCode();
         }
-        for (int key = 0; key < 12000; key++) {
+        for (int key = 0; key < 3000; key++) {
             byte[] value = map.get(key);
             if (value != null) sum = sum * 31 + Arrays.hashCode(value);
         }
@@ -280,7 +280,7 @@ public class Work {
 def java(run, find):
     run.write("Work.java", JAVA)
     run.execute([find("javac"), "Work.java"], borrow=False)
-    answers = [run.execute([find("java"), f"-XX:+Use{collector}GC", "-Xmx400m", "-Xms64m",
+    answers = [run.execute([find("java"), f"-XX:+Use{collector}GC", "-Xmx400m", "-Xmn6m",
                             f"-XX:ErrorFile={run.directory}/hs_err_%p.log", "Work"])
                for collector in ("Serial", "Parallel", "G1")]
     if len(set(answers)) != 1:
@@ -293,18 +293,18 @@ def compiler(run, find):
               "template <int N> struct T { std::map<int, std::vector<std::string>> m; int f(int x) {",
               "  m[x % N].push_back(std::to_string(x + N)); std::function<int(int)> g = [this](int y) { return y * N; };",
               "  return g(x) + int(m.size()); } };"]
-    source += [f"int f{n}(int x) {{ T<{n + 1}> t; return t.f(x); }}" for n in range(100)]
+    source += [f"int f{n}(int x) {{ T<{n + 1}> t; return t.f(x); }}" for n in range(12)]
     run.write("work.cc", "\n".join(source) + "\n")
     run.execute([find("g++"), "-O1", "-c", "work.cc", "-o", "work.o"])
     return digest((run.directory / "work.o").read_bytes())
 
 
 def stress(run, find):
-    for words in (["--vm", 2, "--vm-bytes", "48M", "--vm-method", "rand-set", "--vm-ops", 30000],
-                  ["--vm", 1, "--vm-bytes", "48M", "--vm-keep", "--vm-method", "walk-0a", "--vm-ops", 8],
-                  ["--malloc", 2, "--malloc-bytes", "64K", "--malloc-max", 4000, "--malloc-ops", 30000],
-                  ["--mmap", 1, "--mmap-bytes", "64M", "--mmap-ops", 8],
-                  ["--fork", 2, "--fork-ops", 50]):
+    for words in (["--vm", 2, "--vm-bytes", "24M", "--vm-method", "rand-set", "--vm-ops", 5000],
+                  ["--vm", 1, "--vm-bytes", "24M", "--vm-keep", "--vm-method", "walk-0a", "--vm-ops", 2],
+                  ["--malloc", 2, "--malloc-bytes", "64K", "--malloc-max", 1000, "--malloc-ops", 3000],
+                  ["--mmap", 1, "--mmap-bytes", "24M", "--mmap-ops", 2],
+                  ["--fork", 2, "--fork-ops", 20]):
         run.execute([find("stress-ng"), *words, "--verify", "--timeout", "300s", "--temp-path", run.directory])
     return "verified"
 
