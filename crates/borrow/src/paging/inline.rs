@@ -103,17 +103,22 @@ impl Pool {
             let fresh = Worker::new(&self.core)?;
             // SAFETY: there is no other thread, and no one had entered the gate.
             unsafe { *place.worker.get() = Some(fresh) };
-            debug_assert!(place.lock.try_acquire());
-            place.lock.release();
+            place.lock.reset();
         }
         Ok(())
     }
 
-    /// Brings a page, and waits until it is there.
+    /// Brings a page, and waits until it is there. A handler of ours, in which signals are blocked, names the signals
+    /// that were blocked `outside` of it.
     ///
     /// # Errors
     /// See [`Unresolved`].
-    pub(crate) fn bring(&self, page: usize, is_write: bool) -> std::result::Result<(), Unresolved> {
+    pub(crate) fn bring(
+        &self,
+        page: usize,
+        is_write: bool,
+        outside: Option<&libc::sigset_t>,
+    ) -> std::result::Result<(), Unresolved> {
         let core = &*self.core;
         if self.faults.fetch_add(1, Ordering::Relaxed) % FOLLOW_EVERY == 0 {
             cores::own().into_iter().for_each(|number| core.call_evictor_to(number));
@@ -121,7 +126,7 @@ impl Pool {
         loop {
             let ticket = core.freed.ticket();
             let outcome = {
-                let _blocked = Blocked::new();
+                let _blocked = outside.is_none().then(Mask::blocking);
                 core.gate.enter();
                 let outcome = self.with(|worker| {
                     let outcome = worker.fault(core, page, is_write);
@@ -140,11 +145,15 @@ impl Pool {
                     _ => return Ok(()),
                 },
                 Outcome::Transit(seen) => {
+                    let _outside = outside.map(Mask::set);
                     if let Some(cell) = core.table.cell(page) {
                         cell.wait(seen, Some(RETRY));
                     }
                 }
-                Outcome::Full => core.freed.wait(ticket, Some(RETRY)),
+                Outcome::Full => {
+                    let _outside = outside.map(Mask::set);
+                    core.freed.wait(ticket, Some(RETRY));
+                }
                 Outcome::NotOurs => return Err(Unresolved::NotOurs),
                 Outcome::Lost => return Err(Unresolved::Lost),
             }
@@ -152,9 +161,11 @@ impl Pool {
     }
 }
 
-/// While it lives, no handler of a signal runs in the calling thread: one that touches borrowed memory, or forks, would
-/// wait for the worker that its own thread has, or for the thread to leave the gate. Handlers of faults still run.
-struct Blocked(libc::sigset_t);
+/// The calling thread's signal mask from before, which it has again when this is dropped.
+///
+/// While a thread has a worker, all signals are blocked: a handler that touches borrowed memory, or forks, would wait
+/// for the worker that its own thread has, or for the thread to leave the gate. Handlers of faults still run.
+struct Mask(libc::sigset_t);
 
 /// Signals of faults: a fault while its signal is blocked ends the process.
 const FAULTS: [c_int; 5] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -173,20 +184,28 @@ fn set_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     }
 }
 
-impl Blocked {
-    fn new() -> Blocked {
-        // SAFETY: zero is a value of the type, and the set lives through the calls.
-        let all = unsafe {
-            let mut all: libc::sigset_t = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            FAULTS.iter().for_each(|&signal| _ = libc::sigdelset(&mut all, signal));
-            all
-        };
-        Blocked(set_mask(libc::SIG_BLOCK, &all))
+/// All signals but those of faults.
+fn all_but_faults() -> libc::sigset_t {
+    // SAFETY: zero is a value of the type, and the set lives through the calls.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        FAULTS.iter().for_each(|&signal| _ = libc::sigdelset(&mut all, signal));
+        all
     }
 }
 
-impl Drop for Blocked {
+impl Mask {
+    fn blocking() -> Mask {
+        Mask(set_mask(libc::SIG_BLOCK, &all_but_faults()))
+    }
+
+    fn set(mask: &libc::sigset_t) -> Mask {
+        Mask(set_mask(libc::SIG_SETMASK, mask))
+    }
+}
+
+impl Drop for Mask {
     fn drop(&mut self) {
         set_mask(libc::SIG_SETMASK, &self.0);
     }
@@ -226,6 +245,8 @@ pub(crate) fn enrol(pool: *mut Pool) -> bool {
             if !*CHAINED.is_installed.get() {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = on_sigbus as *const () as usize;
+                // The kernel blocks them on the way, as `Mask` would by two calls.
+                action.sa_mask = all_but_faults();
                 // Not deferred: what is chained may itself touch borrowed memory.
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
                 libc::sigaction(libc::SIGBUS, &action, (*CHAINED.action.get()).as_mut_ptr());
@@ -277,6 +298,12 @@ fn is_write(context: *mut c_void) -> bool {
     }
 }
 
+/// The signals that the interrupted code had blocked.
+fn mask_outside<'a>(context: *mut c_void) -> &'a libc::sigset_t {
+    // SAFETY: the kernel gives handlers of SA_SIGINFO a context, which lives until they return.
+    unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask }
+}
+
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: errno is the thread's own; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
@@ -303,7 +330,7 @@ fn resolve(page: usize, context: *mut c_void) -> bool {
             return core.uffd.zero(page).is_ok();
         }
         if core.table.is_managed(page) {
-            return pool.bring(page, is_write(context)).is_ok();
+            return pool.bring(page, is_write(context), Some(mask_outside(context))).is_ok();
         }
     }
     false
@@ -332,10 +359,15 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         libc::SIG_DFL | libc::SIG_IGN => end_by(signal, info),
         handler => {
             let mut others = action.sa_mask;
-            // SAFETY: the set is the action's. SIGBUS stays unblocked, as the handler may touch borrowed memory.
-            unsafe { libc::sigdelset(&mut others, signal) };
-            // What is blocked here is unblocked by the return from our own handler.
-            set_mask(libc::SIG_BLOCK, &others);
+            // SAFETY: the sets are the action's and the kernel's. SIGBUS stays unblocked, as the handler may touch
+            // borrowed memory.
+            unsafe {
+                libc::sigdelset(&mut others, signal);
+                *(&raw mut others).cast::<u64>() |=
+                    *ptr::from_ref(mask_outside(context)).cast::<u64>();
+            }
+            // The return from our own handler sets the mask of the interrupted code again.
+            set_mask(libc::SIG_SETMASK, &others);
             // SAFETY: the program promised that the handler has one of these types, by SA_SIGINFO.
             unsafe {
                 if action.sa_flags & libc::SA_SIGINFO != 0 {

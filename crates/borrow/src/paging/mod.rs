@@ -291,7 +291,7 @@ impl Pager {
                 if brought == most {
                     break;
                 }
-                match pool.bring(page, for_write) {
+                match pool.bring(page, for_write, None) {
                     Ok(()) => brought += 1,
                     Err(Unresolved::NotOurs) => {}
                     Err(Unresolved::Lost) if page <= address => {
