@@ -7,7 +7,7 @@ use rackmem::shm::mapping::PAGE_BYTES;
 use super::super::replicas::{MAX_MEMBERS, State};
 use super::super::{Lane, Store};
 use super::MirrorStore;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Pages that are copied together.
 const RUN_PAGES: u64 = 64;
@@ -58,9 +58,13 @@ impl Synchroniser {
     /// Copies some pages.
     ///
     /// # Errors
-    /// The member cannot be reached; the store knows it then.
+    /// The member cannot be reached; the store knows it then. Or it is another copy by now, or was away meanwhile.
     pub fn step(&mut self) -> Result<Progress> {
         let shared = self.store.0.clone();
+        if self.store.life(self.member) != self.life {
+            // Its lane is one to the lender before, whose memory may be there still.
+            return Err(Error::Stopped);
+        }
         let missed = &shared.missed[self.member];
         let run = missed.next_run(self.next, RUN_PAGES).or_else(|| missed.next_run(0, RUN_PAGES));
         let Some(pages) = run else { return Ok(Progress::Nothing) };
@@ -127,7 +131,7 @@ impl Synchroniser {
     ) -> Result<bool> {
         let store = self.store.clone();
         let missed = &store.0.missed[self.member];
-        if store.live() == 0 && missed.is_empty() {
+        if store.live() == 0 && missed.is_empty() && store.life(self.member) == self.life {
             // Nobody can answer a write: those that wait are asked again, of this member.
             prepare()?;
             return Ok(self.conclude());
