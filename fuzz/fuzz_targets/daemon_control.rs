@@ -22,7 +22,8 @@ const O_PATH: i32 = 0o10000000;
 
 struct Lab {
     rack: Rack,
-    daemon: Daemon,
+    /// There between two inputs.
+    daemon: Option<Daemon>,
     /// What a client may have open.
     fds: Vec<OwnedFd>,
     open_files: usize,
@@ -33,6 +34,12 @@ fn open_files() -> usize {
     let fds = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let names = fds.map(|fd| std::fs::read_link(fd.path()).unwrap_or_default());
     names.filter(|name| !name.to_string_lossy().starts_with("pipe:")).count()
+}
+
+impl Lab {
+    fn daemon(&mut self) -> &mut Daemon {
+        self.daemon.as_mut().expect("it is there between two inputs")
+    }
 }
 
 fn lab() -> &'static Mutex<Lab> {
@@ -63,7 +70,7 @@ fn lab() -> &'static Mutex<Lab> {
         let lent = [memory.fd(), small.fd(), segment.mapping().fd()];
         fds.extend(lent.map(|fd| fd.try_clone_to_owned().unwrap()));
         drop((bell, small, memory, segment));
-        let daemon = Daemon::new(&rack);
+        let daemon = Some(Daemon::new(&rack));
         let mut lab = Lab { rack, daemon, fds, open_files: 0 };
         lab.open_files = open_files();
         Mutex::new(lab)
@@ -128,16 +135,16 @@ fuzz_target!(|data: &[u8]| {
         if code & 4 != 0 && code & 128 != 0 {
             if let Some(client) = clients[which].take() {
                 let session = client.hang_up();
-                while lab.daemon.serve(session) {}
+                while lab.daemon().serve(session) {}
             }
         } else {
             if clients[which].is_none() {
-                clients[which] = Some(lab.daemon.connect());
+                clients[which] = Some(lab.daemon().connect());
             }
             let client = clients[which].as_ref().unwrap();
             say(&lab, client, code, &mut input);
             let session = client.session();
-            let lives = lab.daemon.serve(session);
+            let lives = lab.daemon().serve(session);
             while let Some(answer) = clients[which].as_ref().unwrap().answer() {
                 let peer = serde_json::from_slice::<Request>(&answer).is_ok();
                 assert!(peer || serde_json::from_slice::<Response>(&answer).is_ok());
@@ -146,18 +153,18 @@ fuzz_target!(|data: &[u8]| {
                 clients[which] = None;
             }
         }
-        lab.daemon.check();
+        lab.daemon().check();
     }
     for client in clients.iter_mut().filter_map(Option::take) {
         let session = client.hang_up();
-        while lab.daemon.serve(session) {}
+        while lab.daemon().serve(session) {}
     }
-    lab.daemon.check();
-    assert_eq!(lab.daemon.len(), 0, "nothing stays of clients that have gone");
-    if lab.daemon.knows_segments() {
+    lab.daemon().check();
+    assert_eq!(lab.daemon().len(), 0, "nothing stays of clients that have gone");
+    if lab.daemon().knows_segments() {
         // They end with the daemon.
-        let rack = lab.rack.clone();
-        lab.daemon = Daemon::new(&rack);
+        lab.daemon = None;
+        lab.daemon = Some(Daemon::new(&lab.rack));
     }
     // The worker, and one that ends, lets go of its descriptors in its own time.
     let deadline = Instant::now() + Duration::from_secs(10);
