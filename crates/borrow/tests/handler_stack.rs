@@ -13,7 +13,7 @@ use support::{blocks, connections, rack, secret, start, wanted};
 
 const PAGES: usize = 512;
 
-/// What a stack is filled with before it is used.
+/// Fills a stack before its use, so that a changed byte shows how deep it was used.
 const PAINT: u8 = 0xa5;
 
 /// Size of the stack: more than is needed, so that what is needed can be told.

@@ -11,7 +11,7 @@ use super::negotiate::TlsMode;
 use super::socket::{Piece, Stream};
 use crate::store::Store;
 
-/// What a client sends, as it arrives, and what is answered.
+/// A client's bytes in the pieces in which they arrive, and the answers to them.
 struct Script<'a> {
     parts: VecDeque<&'a [u8]>,
     output: &'a mut Vec<u8>,
