@@ -3,8 +3,9 @@
  *
  * What a program borrows may be larger than the memory of its host: a part is local, the rest is at the
  * lenders, and pages come and go as they are touched. Pointers to it are pointers like others, and
- * system calls take them. A lender that is lost takes with it what it had: who touches that gets
- * SIGBUS. With two copies one lender may be lost.
+ * system calls take them. A lender that is lost takes with it what it had: an access to that gets
+ * SIGBUS, one to memory of a lender that cannot be reached waits. With two copies one lender may be
+ * lost.
  *
  * These functions live in librackmem_borrow, which has everything of librackmem, too: link one of them.
  * Needs Linux 6.8 and the right to use userfaultfd(2); rackmem_last_error() says what is missing.
@@ -36,6 +37,8 @@ typedef struct rackmem_borrow_options {
     unsigned copies;         /* lenders that have each page; default 1 */
     int prefetch_pages;      /* pages fetched ahead at most; -1: none; default 32 */
     int delivery;            /* enum rackmem_borrow_delivery */
+    unsigned patience_seconds; /* how long an access waits for a lender that cannot be reached;
+                                  default 120 */
 } rackmem_borrow_options;
 
 /* What was done so far, in pages of 4 KiB, and what is where now. */

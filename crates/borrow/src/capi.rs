@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::lease::Wanted;
@@ -25,6 +26,7 @@ pub struct BorrowOptions {
     pub copies: c_uint,
     pub prefetch_pages: c_int,
     pub delivery: c_int,
+    pub patience_seconds: c_uint,
 }
 
 /// Regions by their addresses.
@@ -52,6 +54,9 @@ fn invalid(what: String) -> Error {
 unsafe fn wishes(size: usize, options: &BorrowOptions) -> Result<(Wanted, PagerOptions)> {
     let mut wanted = Wanted::new(size as u64);
     wanted.copies = options.copies.max(1);
+    if options.patience_seconds != 0 {
+        wanted.patience = Duration::from_secs(options.patience_seconds.into());
+    }
     if !options.rack.is_null() {
         // SAFETY: a name that ends with a zero.
         let rack = unsafe { CStr::from_ptr(options.rack) };
@@ -102,6 +107,7 @@ pub unsafe extern "C" fn rackmem_borrow(
         copies: 0,
         prefetch_pages: 0,
         delivery: 0,
+        patience_seconds: 0,
     };
     // SAFETY: the caller's contract.
     let (options, address) = unsafe { (options.as_ref().unwrap_or(&default), address.as_mut()) };

@@ -56,7 +56,7 @@ pub enum Error {
     Io {
         /// What was attempted.
         what: String,
-        /// What the kernel says.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
@@ -72,6 +72,14 @@ impl Error {
         match self {
             Error::Lost { lender, reason } => Error::PeerLost { peer: lender, reason },
             error => error,
+        }
+    }
+
+    /// Why a lender is lost; other errors say it themselves.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Error::Lost { reason, .. } => reason,
+            other => other.to_string(),
         }
     }
 

@@ -103,6 +103,7 @@ fn c_borrows_and_gives_back() {
         copies: 0,
         prefetch_pages: -1,
         delivery: 0,
+        patience_seconds: 10,
     };
     let size = PAGES * PAGE_BYTES;
     let mut address: *mut c_void = std::ptr::null_mut();
@@ -133,11 +134,11 @@ fn the_header_has_the_layouts_of_rust() {
     let source = format!(
         "#include <rackmem/borrow.h>\n_Static_assert(sizeof(rackmem_borrow_options) == {}, \"\");\n\
          _Static_assert(sizeof(rackmem_borrow_statistics) == {}, \"\");\n\
-         _Static_assert(offsetof(rackmem_borrow_options, delivery) == {}, \"\");\n\
+         _Static_assert(offsetof(rackmem_borrow_options, patience_seconds) == {}, \"\");\n\
          _Static_assert(offsetof(rackmem_borrow_statistics, resident_pages) == {}, \"\");\n",
         size_of::<BorrowOptions>(),
         size_of::<Statistics>(),
-        std::mem::offset_of!(BorrowOptions, delivery),
+        std::mem::offset_of!(BorrowOptions, patience_seconds),
         std::mem::offset_of!(Statistics, resident_pages),
     );
     let directory = tempfile::tempdir().unwrap();

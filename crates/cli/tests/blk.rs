@@ -161,6 +161,19 @@ fn requests_fail_when_the_lender_dies_and_a_mirror_outlives_one() {
 }
 
 #[test]
+fn requests_wait_for_a_silent_lender_as_long_as_patience_says() {
+    let host = Host::new();
+    let args = ["lend", "64M", "--listen", "127.0.0.1:0", "--insecure"];
+    let lender = Service::start(&host, &args, &["the monitor knows it", "lends "]);
+    let (device, socket) = device(&host, &["--only-network", "--patience", "1"]);
+    let mut client = connect(&socket);
+    assert_eq!(write(&mut client, 4096, &[9; 8192]), 0);
+    kill(lender.child.id(), "STOP");
+    assert_eq!(read(&mut client, 4096, 8192), Err(5));
+    assert_eq!(device.end().0, Some(0));
+}
+
+#[test]
 fn mistakes_are_said_in_one_line() {
     let host = Host::new();
     host.fails(2, &["blk", "64M"]);

@@ -86,8 +86,7 @@ impl Connection {
 /// Connects to the daemon of a node. Its queue of connections is full if it has not taken any for long.
 fn connect(rack: &Rack, nid: u16) -> Result<Channel> {
     let path = rack.socket_path(nid);
-    let lock = std::fs::read_to_string(rack.lock_path(nid)).unwrap_or_default();
-    let mut patience = Patience::new(lock.trim().parse().ok());
+    let mut patience = Patience::new(rack.daemon_pid(nid));
     loop {
         let error = match Channel::connect(&path) {
             Ok(channel) => return Ok(channel),

@@ -202,6 +202,11 @@ impl Rack {
         self.dir.join(format!("node-{nid}.lock"))
     }
 
+    /// Process that is or was the daemon of a node.
+    pub fn daemon_pid(&self, nid: u16) -> Option<i32> {
+        fs::read_to_string(self.lock_path(nid)).ok()?.trim().parse().ok()
+    }
+
     /// Where the daemon of a node logs.
     pub fn log_path(&self, nid: u16) -> PathBuf {
         self.dir.join(format!("node-{nid}.log"))

@@ -99,7 +99,7 @@ fn is_dead(path: &Path) -> io::Result<bool> {
 /// Removes a socket's name; anything else that has it stays.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn remove_socket(path: &Path) -> io::Result<()> {
     let removed = std::fs::symlink_metadata(path).and_then(|there| {
         if there.file_type().is_socket() { std::fs::remove_file(path) } else { Ok(()) }
@@ -135,7 +135,7 @@ impl Channel {
     /// Makes receiving fail with `WouldBlock` rather than wait.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_nonblocking(&self) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.0, true)?)
     }
@@ -152,7 +152,7 @@ impl Channel {
     /// Waits until something can be received, or the time is over; `false`: it is.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn wait(&self, patience: Duration) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let patience = Timespec::try_from(patience).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -237,7 +237,7 @@ impl Channel {
     /// Process and user at the other end, as the kernel knows them.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn peer(&self) -> io::Result<rustix::net::UCred> {
         Ok(rustix::net::sockopt::socket_peercred(&self.0)?)
     }

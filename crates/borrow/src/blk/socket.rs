@@ -48,7 +48,7 @@ pub trait Stream: Send {
     /// Waits for bytes and puts them into the pieces, front first. 0 is the end.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     ///
     /// # Safety
     /// The pieces are memory that may be written.
@@ -57,7 +57,7 @@ pub trait Stream: Send {
     /// As [`Stream::receive`], without waiting: `WouldBlock` if there is nothing.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     ///
     /// # Safety
     /// As [`Stream::receive`].
@@ -66,7 +66,7 @@ pub trait Stream: Send {
     /// Sends all of it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     ///
     /// # Safety
     /// The pieces are memory that may be read.
@@ -92,7 +92,7 @@ impl Socket {
     /// From this moment on, receiving and sending fail with `WouldBlock`, whatever has come or left before.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         self.deadline = deadline;
         match deadline {

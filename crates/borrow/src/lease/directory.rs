@@ -64,7 +64,7 @@ impl Directory {
     /// Listens at a socket in it, in place of one that is there: its owner is dead or about to end.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn listen(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
         let listen = || path::listen(path, SocketType::STREAM, mode, Replace::Any);
         self.within(path, listen).map(|(fd, _)| fd)

@@ -74,7 +74,7 @@ impl LinkListener {
     /// Where it listens.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -83,7 +83,7 @@ impl LinkListener {
     /// asked hears of it as soon as the new end is driven.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn try_accept(&mut self) -> Result<Option<LinkStream>> {
         let cannot = |error| Error::io("cannot take a link over UDP", error);
         let mut bytes = [0; BYTES + TAG_BYTES + 1];
@@ -173,7 +173,7 @@ impl LinkListener {
     /// Waits for a link.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn accept(&mut self) -> Result<LinkStream> {
         loop {
             if let Some(stream) = self.try_accept()? {

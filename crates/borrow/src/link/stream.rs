@@ -237,7 +237,7 @@ impl LinkStream {
     /// Sleeps until something arrives, something is due, or `most` has passed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn wait(&self, most: Option<Duration>) -> Result<()> {
         let until = self.due_in().min(most.unwrap_or(Duration::MAX));
         if until.is_zero() {

@@ -65,7 +65,7 @@ impl UdpFabric {
     /// Takes a socket that is connected to the peer; datagrams have up to `most` bytes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new(socket: UdpSocket, most: usize) -> io::Result<UdpFabric> {
         socket.set_nonblocking(true)?;
         for option in [libc::SO_RCVBUF, libc::SO_SNDBUF] {

@@ -126,7 +126,7 @@ impl Hub {
     /// A hub that listens nowhere yet.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new(secret: Option<Secret>) -> Result<Hub> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::io("cannot make an eventfd", error))?;
@@ -185,7 +185,7 @@ impl Hub {
     /// Waits until something happens or the time is over, and adds what did.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn wait(&mut self, patience: Duration, seen: &mut Vec<Seen>) -> Result<()> {
         let pause = self.pause();
         let accepts = self.has_room() && pause.is_none();

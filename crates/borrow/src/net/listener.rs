@@ -81,7 +81,7 @@ impl AsFd for Listener {
 /// Small messages leave at once, and dead hosts are noticed, if slowly: who is only slow stays.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn tune(stream: &std::net::TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;

@@ -54,7 +54,7 @@ pub fn accept(listener: BorrowedFd<'_>, is_local: bool) -> io::Result<OwnedFd> {
 /// Connects within the time; the socket does not block afterwards.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
     match address {
         Address::Unix(path) => {
@@ -108,7 +108,7 @@ fn watch(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Waits until something of `wanted` can be done, or the time is over: then nothing is set.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn wait(fd: BorrowedFd<'_>, wanted: PollFlags, patience: Duration) -> io::Result<PollFlags> {
     let deadline = Instant::now() + patience;
     loop {

@@ -88,7 +88,7 @@ impl Lender {
     /// Where it listens.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.door.address()
     }

@@ -229,7 +229,7 @@ impl Session {
     /// the others are ready, as bits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn rest(&mut self, moved: bool, others: &[BorrowedFd<'_>], most: Duration) -> Result<u32> {
         let now = Instant::now();
         if moved {

@@ -42,7 +42,7 @@ impl Transport {
     /// A connection for messages, of which these bytes have come already.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn over_tcp(messages: TcpStream, early: Vec<u8>) -> Result<Transport> {
         let (now, failed) = (Instant::now(), |error| Error::io("cannot use a connection", error));
         let peer = messages.peer_addr().map_err(failed)?;
@@ -67,7 +67,7 @@ impl Transport {
     /// A second connection, for packets.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_packets(&mut self, packets: TcpStream) -> Result<()> {
         let failed = |error| Error::io("cannot use a connection for packets", error);
         packets.set_nodelay(true).map_err(failed)?;
@@ -100,7 +100,7 @@ impl Transport {
     /// Address of this end, and bytes that the network carries in one piece, headers included.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn path(&self) -> io::Result<(IpAddr, u32)> {
         let Transport::Tcp(tcp) = self else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not over UDP"));
@@ -211,7 +211,7 @@ impl Transport {
     /// list messages and packets arrive.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn await_with(&self, waiter: &mut Waiter, blocked: bool) -> io::Result<(usize, usize)> {
         match self {
             Transport::Tcp(tcp) => {

@@ -31,7 +31,7 @@ impl Waiter {
     /// Nothing.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new() -> io::Result<Waiter> {
         // SAFETY: no pointers.
         let epoll = descriptor(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC).into() })?;
@@ -48,7 +48,7 @@ impl Waiter {
     /// Adds a descriptor that is waited for until it can be read or written. Its number in the list.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     ///
     /// # Panics
     /// These are too many.

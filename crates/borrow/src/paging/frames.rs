@@ -36,7 +36,7 @@ impl Frames {
     /// `budget` frames, of at most `capacity` should more ever be needed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new(budget: usize, capacity: usize) -> io::Result<Frames> {
         Ok(Frames {
             page: Lazy::new(capacity)?,

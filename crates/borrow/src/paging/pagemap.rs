@@ -50,7 +50,7 @@ impl Pagemap {
     /// Calls `found` with index and number of each run of written pages among `pages` pages from `start`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn written(
         &self,
         start: usize,

@@ -39,7 +39,7 @@ impl Slots {
     /// `count` free slots.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new(count: usize) -> io::Result<Slots> {
         let words = count.div_ceil(64);
         Ok(Slots {

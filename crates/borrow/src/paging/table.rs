@@ -54,7 +54,7 @@ impl Table {
     /// No page.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new() -> io::Result<Table> {
         Ok(Table { directory: Lazy::new(1 << (ADDRESS_BITS - LEAF_BITS))? })
     }
@@ -117,7 +117,7 @@ impl Table {
     /// Makes the leaves of a range. One caller at a time, as for `set_managed`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn prepare(&self, range: Range<usize>) -> io::Result<()> {
         Table::parts(range).try_for_each(|(base, ..)| self.leaf_or_new(base).map(|_| ()))
     }

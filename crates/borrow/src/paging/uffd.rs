@@ -226,7 +226,7 @@ impl Uffd {
     /// are noted.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn register(&self, start: usize, len: usize) -> io::Result<()> {
         let wp = if self.features & feature::WP_ASYNC != 0 { REGISTER_WP } else { 0 };
         let range = Range { start: start as u64, len: len as u64 };
@@ -306,7 +306,7 @@ impl Uffd {
     /// Makes [`Uffd::read`] wait, or not.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
         let mode = if is_nonblocking { libc::O_NONBLOCK } else { 0 };
         // SAFETY: sets flags of a descriptor that is open.

@@ -84,7 +84,7 @@ impl Listener {
     /// Waits for the next process, and for nothing that it has to say.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn next(&self) -> Result<Caller> {
         loop {
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];

@@ -81,7 +81,7 @@ impl Window {
     /// A new one, empty.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) fn create(terms: &Terms) -> Result<Window> {
         sleep::register_process().map_err(|error| Error::io("no expedited membarrier", error))?;
         let bytes = terms.window_bytes();

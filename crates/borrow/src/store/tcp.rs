@@ -77,7 +77,7 @@ impl TcpStore {
             Ok((_, Reply::Refused(why))) => Err(self.health.broken(why)),
             Ok((_, other)) => Err(self.lose(format!("it answers {other:?}"))),
             Err(error) if is_refused(&error) => Err(self.lose("its process has ended")),
-            Err(error) => Err(self.health.broken(error.to_string())),
+            Err(error) => Err(self.health.broken(error.reason())),
         }
     }
 

@@ -13,7 +13,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 /// Address space of the process, zero.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn reserve(length: usize, protection: ProtFlags) -> io::Result<NonNull<u8>> {
     // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
     unsafe {
@@ -54,7 +54,7 @@ impl<T: Zeroable> Lazy<T> {
     /// `len` zeros.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new(len: usize) -> io::Result<Lazy<T>> {
         let base = reserve((len * size_of::<T>()).max(1), ProtFlags::READ | ProtFlags::WRITE)?;
         Ok(Lazy { base: base.cast(), len })

@@ -8,6 +8,7 @@ use rackmem_borrow::Address;
 use rackmem_borrow::blk::{Config, Server, Summary, TlsMode, tls};
 use rackmem_borrow::lease::{Borrowed, Status, Wanted, borrow};
 use rackmem_borrow::net::names;
+use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 use tracing::level_filters::LevelFilter;
 
 use super::access::log;
@@ -25,7 +26,8 @@ memory is zero at first, and goes back to its lenders at the end, with what was 
 
 Any number of clients may be connected at once, each served by a thread of its own; what one of them \
 has had confirmed, the others read. If a lender dies, requests fail with EIO (with --mirror 2 only if both \
-do) and the server stays.
+do) and the server stays; if it cannot be reached, they wait for it; after --patience \
+seconds its bytes are given up, as if it had died.
 
 NBD itself knows no passwords: who may connect to the socket may read and write. That is its user and root, \
 and others if --mode says so. A port, loopback included, is listened at with --tls require and \
@@ -89,6 +91,10 @@ pub struct BlkArgs {
     /// Copies, each with lenders of its own: with two, one lender may die
     #[arg(long, value_name = "COPIES", default_value_t = 1)]
     pub mirror: u32,
+    /// How long requests wait while nobody who has the bytes can be reached
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub patience: u64,
     /// Whether connections are encrypted
     #[arg(long, value_name = "WHEN", default_value = "off")]
     pub tls: TlsArg,
@@ -124,6 +130,7 @@ pub fn run(rack: Option<&str>, args: &BlkArgs) -> Result<()> {
         secret: args.secret.clone(),
         name: Some(names::own(&format!("blk {}", args.export))),
         only_network: args.only_network,
+        patience: Duration::from_secs(args.patience),
         ..Wanted::new(args.size)
     })?;
     let server = Server::bind(borrowed.store(), config)?;

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +15,9 @@ use tempfile::TempDir;
 
 /// Longest wait for something that happens sooner or later.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longest that a command takes to its end.
+const LONGEST: Duration = Duration::from_secs(600);
 
 pub struct Host {
     dir: TempDir,
@@ -62,9 +67,21 @@ impl Host {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Runs the command to its end.
+    /// Runs the command to its end; one that hangs is killed, and has no status.
     pub fn run(&self, args: &[&str]) -> Done {
-        Done::from(self.command(args).output().unwrap())
+        let mut command = self.command(args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        let (ended, has_ended) = mpsc::channel::<()>();
+        let guard = thread::spawn(move || {
+            if has_ended.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
+                kill(pid, "KILL");
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(ended);
+        guard.join().unwrap();
+        Done::from(output)
     }
 
     /// Runs it and expects success; returns its output.
@@ -151,6 +168,6 @@ pub fn until(what: &str, happened: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happened() {
         assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }

@@ -121,8 +121,7 @@ impl Membership {
     /// A daemon of the rack that is stopped, as a sentence for people.
     pub(crate) fn stopped_daemon(&self) -> Option<String> {
         (0..self.rack_nodes).find_map(|nid| {
-            let lock = std::fs::read_to_string(self.rack.lock_path(nid)).ok()?;
-            let stopped = patience::stopped(lock.trim().parse().ok()?)?;
+            let stopped = patience::stopped(self.rack.daemon_pid(nid)?)?;
             Some(format!("the daemon of node {nid} {stopped}"))
         })
     }

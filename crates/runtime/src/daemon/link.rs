@@ -50,7 +50,7 @@ const REPLIES: usize = 1;
 /// Creates the memory of a link.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn create_memory() -> io::Result<Mapping> {
     Mapping::create("rackmem-link", LANES * LANE_BYTES)
 }

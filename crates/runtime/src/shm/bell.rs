@@ -43,7 +43,7 @@ impl Bells {
     /// No bell but the daemon's own.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn create() -> io::Result<Bells> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let own = new_event(&epoll)?;
@@ -53,7 +53,7 @@ impl Bells {
     /// A bell for one other process; it wakes nobody any more once it is dropped here.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn add(self: &Arc<Self>) -> io::Result<AddedBell> {
         Ok(AddedBell { event: new_event(&self.epoll)?, bells: self.clone() })
     }
@@ -93,7 +93,7 @@ impl AddedBell {
     /// What to hand over: the flag's memory, read-only, and the event descriptor.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn fds(&self) -> io::Result<[OwnedFd; 2]> {
         Ok([self.bells.flag.read_only_fd()?, self.event.as_fd().try_clone_to_owned()?])
     }

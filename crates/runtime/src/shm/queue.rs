@@ -78,7 +78,7 @@ impl QueueMemory {
     /// Creates zeroed queues.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn create(name: &str) -> io::Result<QueueMemory> {
         Mapping::create(name, LEN).map(QueueMemory)
     }

@@ -62,7 +62,7 @@ impl Door {
     /// Where it listens.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }

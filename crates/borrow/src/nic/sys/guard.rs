@@ -17,7 +17,7 @@ impl Guard {
     /// Guards interfaces of this network namespace; `messages` put them back, in this order.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new(messages: &[Vec<u8>]) -> io::Result<Guard> {
         let socket = netlink::open()?;
         let (waits, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;

@@ -120,7 +120,7 @@ impl Interface {
     /// Gives it another address.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_mac(&self, mac: Mac) -> io::Result<()> {
         let mut request = self.request();
         // SAFETY: all zeros are a valid value.
@@ -146,7 +146,7 @@ impl Interface {
     /// Changes it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_mtu(&self, mtu: u32) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_mtu = mtu as libc::c_int;
@@ -156,7 +156,7 @@ impl Interface {
     /// How many packets wait in front of it at most.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_queue_packets(&self, packets: libc::c_int) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_metric = packets;
@@ -188,7 +188,7 @@ impl Interface {
     /// Switches it on or off.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_up(&self, up: bool) -> io::Result<()> {
         let flags = self.flags()?;
         let mut request = self.request();
@@ -212,7 +212,7 @@ impl Interface {
     /// Adds an address with the length of its network's prefix.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn add_ip(&self, ip: IpAddr, prefix: u8) -> io::Result<()> {
         match ip {
             IpAddr::V4(ip) => {

@@ -182,7 +182,7 @@ pub fn restoration(interface: &Interface) -> io::Result<Vec<Vec<u8>>> {
 /// A socket for a message that somebody sends later.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn open() -> io::Result<OwnedFd> {
     socket(0)
 }
@@ -190,7 +190,7 @@ pub fn open() -> io::Result<OwnedFd> {
 /// Takes the cable of a tunnel's end out, or puts it in, as programs see it.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn set_carrier(interface: &Interface, carrier: bool) -> io::Result<()> {
     let down = [u8::from(!carrier)];
     tell(Message::new(RTM_NEWLINK, 0, interface.index()?).attribute(IFLA_PROTO_DOWN, &down))
@@ -204,7 +204,7 @@ impl Watch {
     /// Begins to notice.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new() -> io::Result<Watch> {
         let socket = socket(RTMGRP_LINK)?;
         rustix::io::ioctl_fionbio(&socket, true)?;

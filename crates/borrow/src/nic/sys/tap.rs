@@ -77,7 +77,7 @@ impl Tap {
     /// Puts the cable in or takes it out, as programs see it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn set_carrier(&self, carrier: bool) -> io::Result<()> {
         let carrier = libc::c_int::from(carrier);
         // SAFETY: the argument points to a number that outlives the call.
