@@ -198,16 +198,20 @@ fn has_ended(lender: Agent) {
     until("the lender ends", || lender.has_ended());
 }
 
+fn listens_at(events: &[Event]) -> Option<SocketAddr> {
+    events.iter().find_map(|event| match event {
+        Event::Listens(address) => Some(address.to_string().parse().unwrap()),
+        _ => None,
+    })
+}
+
 /// A network that forgets connections ends no lease: the borrower proves that it is the same, and goes on.
 #[test]
 fn a_lease_outlives_its_connections() {
     let rack = rack();
     let (config, wanted) = ways(&rack)[1].clone();
     let (_lender, events) = listening(Config { name: Some("a".to_owned()), ..config });
-    let at = events.lock().unwrap().iter().find_map(|event| match event {
-        Event::Listens(address) => Some(address.to_string().parse::<SocketAddr>().unwrap()),
-        _ => None,
-    });
+    let at = listens_at(&events.lock().unwrap());
     let borrowed = borrow(&wanted).unwrap();
     let store = borrowed.store();
     fill(&*store, 4);
@@ -231,6 +235,24 @@ fn a_lease_outlives_its_connections() {
     assert_eq!(leased(&rack), [("a".to_owned(), 8)]);
     borrowed.release().unwrap();
     until("it is given back", || leased(&rack) == [("a".to_owned(), 0)]);
+}
+
+/// A borrower that ends while its connection is broken tells the lender over another one.
+#[test]
+fn a_lease_without_a_connection_is_given_back() {
+    let rack = rack();
+    let (config, wanted) = ways(&rack)[1].clone();
+    let (_lender, events) = listening(Config { name: Some("a".to_owned()), ..config });
+    let at = listens_at(&events.lock().unwrap());
+    for round in 0..20 {
+        let borrowed = borrow(&wanted).unwrap();
+        for (fd, _) in connections().into_iter().filter(|(_, peer)| Some(*peer) == at) {
+            rustix::net::connect_unspec(&fd).unwrap();
+        }
+        borrowed.release().unwrap();
+        // The lender has answered that it has it: nothing is left to wait for.
+        assert_eq!(leased(&rack), [("a".to_owned(), 0)], "round {round}");
+    }
 }
 
 /// Both ways to the lenders of a rack: by their memory, and by lanes.

@@ -7,6 +7,7 @@ use rackmem_rmc::amt::SlotId;
 
 use super::borrowing::{Action, Borrowing, Event};
 use super::messages::Party;
+use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::health::Health;
@@ -20,6 +21,8 @@ pub(super) struct Lease {
     /// What the lender wants to see on other connections.
     pub token: String,
     pub is_local: bool,
+    /// Of its lender, over the network.
+    pub address: Option<Address>,
     pub health: Arc<Health>,
     pub copy: usize,
     pub store: Option<Arc<dyn Store>>,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::ask::ask_monitor;
 use super::books::{Books, Lease};
 use super::borrowing::{Action, Borrowing, Event};
+use super::claim::{Claim, give_back};
 use super::messages::{Piece, Reply, Request, Want};
 use super::{MAKING, MAX_ATTEMPTS, SILENCE};
 use crate::address::Address;
@@ -113,7 +114,7 @@ impl Driver {
                     }
                 }
                 Action::Fill(number, _) => self.fill(number),
-                Action::Return(number) => vec![self.give_back(number)],
+                Action::Return(number) => vec![self.give_back(number, Instant::now() + SILENCE)],
                 Action::Fault(number) => {
                     self.books.fault(number, "it was given back");
                     Vec::new()
@@ -204,9 +205,18 @@ impl Driver {
             false => None,
         };
         let copy = block.copy as usize;
-        let (notice, token) = (None, token);
-        self.books.leases[number] =
-            Some(Lease { lender, base, size_bytes, token, is_local, health, copy, store, notice });
+        self.books.leases[number] = Some(Lease {
+            lender,
+            base,
+            size_bytes,
+            token,
+            is_local,
+            address: link.peer().ok(),
+            health,
+            copy,
+            store,
+            notice: None,
+        });
         self.links[number] = Some(link);
         Ok(Event::Answered(number, base, size_bytes))
     }
@@ -303,22 +313,40 @@ impl Driver {
         }
     }
 
-    fn give_back(&mut self, number: usize) -> Event {
+    /// Tells the lender; over a new connection if the old one is broken and there is time for that.
+    fn give_back(&mut self, number: usize, deadline: Instant) -> Event {
         let link = self.links.get_mut(number).and_then(Option::take);
-        match link.map(give_back) {
+        if link.is_some_and(|link| give_back(link).is_ok()) {
+            return Event::Returned(number);
+        }
+        let claim = self.claim(number).filter(|_| Instant::now() < deadline);
+        match claim.map(|claim| claim.resume().and_then(give_back)) {
             Some(Ok(())) => Event::Returned(number),
             Some(Err(_)) | None => Event::Lost(number),
         }
     }
 
+    /// What makes a lease over the network ours on another connection.
+    pub fn claim(&self, number: usize) -> Option<Claim> {
+        let lease = self.books.leases.get(number)?.as_ref()?;
+        Some(Claim {
+            address: lease.address.clone()?,
+            secret: self.terms.secret.clone(),
+            base: lease.base,
+            token: lease.token.clone(),
+            lender: lease.lender.name.clone(),
+        })
+    }
+
     /// Gives everything back.
     pub fn release(&mut self) {
+        let deadline = Instant::now() + SILENCE;
         let mut actions = VecDeque::from(self.step(Event::Release));
         while let Some(action) = actions.pop_front() {
             match action {
                 Action::Fault(number) => self.books.fault(number, "it was given back"),
                 Action::Return(number) => {
-                    let event = self.give_back(number);
+                    let event = self.give_back(number, deadline);
                     actions.extend(self.step(event));
                 }
                 _ => {}
@@ -348,16 +376,4 @@ fn node_in_copy(borrowing: &Borrowing, number: usize) -> u16 {
     let blocks = borrowing.blocks();
     let before = blocks[..number].iter().filter(|block| block.copy == blocks[number].copy);
     before.count() as u16
-}
-
-/// Tells the lender, and waits until it has the lease back.
-fn give_back(mut link: Link) -> Result<()> {
-    let deadline = Instant::now() + SILENCE;
-    link.send(&Request::Return)?;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if matches!(link.receive(left)?, Reply::Returned) {
-            return Ok(());
-        }
-    }
 }

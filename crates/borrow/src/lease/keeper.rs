@@ -23,6 +23,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use self::line::Line;
 pub(super) use self::places::Places;
 use self::places::lock;
+use super::claim::give_back;
 use super::driver::{Driver, Terms};
 use crate::error::{Error, Result};
 use crate::net::socket::{timespec, without_signals};
@@ -120,7 +121,13 @@ impl Keeper {
         let lines = thread.join().unwrap_or_default();
         let mut places = lock(&self.places);
         for line in lines {
-            places.drivers[line.driver].links[line.block] = line.link;
+            let driver = &mut places.drivers[line.driver];
+            if line.is_owed {
+                let claim = driver.claim(line.block);
+                let _ = claim.map(|claim| claim.resume().and_then(give_back));
+            } else {
+                driver.links[line.block] = line.link;
+            }
         }
         places.members = Default::default();
         places.drivers.iter_mut().for_each(Driver::release);
@@ -228,7 +235,11 @@ impl Work {
         drop(held);
         drop(places);
         // Children of fork may have the connection still: the lease is theirs then.
-        self.lines.retain(|line| line.driver != driver || !blocks.contains(&line.block));
+        self.lines.retain_mut(|line| {
+            let is_meant = line.driver == driver && blocks.contains(&line.block);
+            line.is_owed |= is_meant && line.broken.is_some();
+            !is_meant || line.is_owed
+        });
         self.synchroniser.take_if(|synchroniser| synchroniser.member() == member);
         self.away[member] = None;
     }

@@ -13,6 +13,7 @@
 mod ask;
 mod books;
 pub mod borrowing;
+mod claim;
 mod client;
 pub mod directory;
 mod driver;

@@ -4,31 +4,27 @@ use std::time::{Duration, Instant};
 
 use super::places::lock;
 use super::{RETRY, Work};
-use crate::address::Address;
-use crate::error::{Error, Result};
-use crate::lease::ANSWER;
+use crate::error::Error;
+use crate::lease::claim::give_back;
 use crate::lease::driver::Driver;
-use crate::lease::messages::{Reply, Request};
+use crate::lease::messages::Reply;
 use crate::net::link::Link;
-use crate::net::socket::is_refused;
 
 /// A connection to the lender of a block.
 pub(super) struct Line {
     pub driver: usize,
     pub block: usize,
-    pub address: Option<Address>,
     pub link: Option<Link>,
     /// Since when there is no connection, and when to try again.
     pub broken: Option<(Instant, Instant)>,
+    /// The lease is not used any more: its lender is told so when it can be reached.
+    pub is_owed: bool,
 }
 
 pub(super) fn lines(driver: &mut Driver, number: usize) -> Vec<Line> {
     let links = std::mem::take(&mut driver.links);
     driver.links = links.iter().map(|_| None).collect();
-    let line = |(block, link): (usize, Option<Link>)| {
-        let address = link.as_ref().and_then(|link| link.peer().ok());
-        Line { driver: number, block, address, link, broken: None }
-    };
+    let line = |(block, link)| Line { driver: number, block, link, broken: None, is_owed: false };
     links.into_iter().enumerate().map(line).collect()
 }
 
@@ -46,8 +42,8 @@ impl Work {
                     line.link = None;
                     let mut places = lock(&self.places);
                     let books = &mut places.drivers[line.driver].books;
-                    let is_local = books.leases[line.block].as_ref().is_none_or(|l| l.is_local);
-                    if is_local || line.address.is_none() {
+                    let lease = books.leases[line.block].as_ref();
+                    if lease.is_none_or(|lease| lease.address.is_none()) {
                         let _held = self.store.keep_from_forking();
                         books.lost(line.block, &error.reason());
                     } else {
@@ -80,13 +76,12 @@ impl Work {
     /// Tries to get connections back that broke.
     pub(super) fn reconnect(&mut self) {
         for number in 0..self.lines.len() {
-            let line = &self.lines[number];
-            let Some((since, _)) = line.broken.filter(|(_, at)| Instant::now() >= *at) else {
-                continue;
-            };
-            let resumed = self.resume(line);
+            let Line { driver, block, broken, is_owed, .. } = self.lines[number];
+            let Some((since, _)) = broken.filter(|(_, at)| Instant::now() >= *at) else { continue };
+            let Some(claim) = lock(&self.places).drivers[driver].claim(block) else { continue };
             let line = &mut self.lines[number];
-            let reason = match resumed {
+            let reason = match claim.resume() {
+                Ok(link) if is_owed => give_back(link).err().map_or(String::new(), Error::reason),
                 Ok(link) => {
                     (line.link, line.broken) = (Some(link), None);
                     continue;
@@ -99,39 +94,13 @@ impl Work {
                 }
             };
             line.broken = None;
-            // In this order, as everywhere.
-            let mut places = lock(&self.places);
-            let _held = self.store.keep_from_forking();
-            places.drivers[line.driver].books.lost(line.block, &reason);
+            if !is_owed {
+                // In this order, as everywhere.
+                let mut places = lock(&self.places);
+                let _held = self.store.keep_from_forking();
+                places.drivers[driver].books.lost(block, &reason);
+            }
         }
-    }
-
-    fn resume(&self, line: &Line) -> Result<Link> {
-        let (Some(address), Some((base, token, lender))) = (&line.address, {
-            let places = lock(&self.places);
-            let lease = places.drivers[line.driver].books.leases[line.block].as_ref();
-            lease.map(|lease| (lease.base, lease.token.clone(), lease.lender.name.clone()))
-        }) else {
-            return Err(Error::Stopped);
-        };
-        let lost = |reason: &str| Error::Lost { lender, reason: reason.to_owned() };
-        let mut link = match Link::connect(address, self.terms.secret.as_ref(), ANSWER) {
-            Err(error) if is_refused(&error) => return Err(lost("its process has ended")),
-            link => link.map_err(not_for_good)?,
-        };
-        link.send(&Request::Resume { base, token }).map_err(not_for_good)?;
-        match link.receive(ANSWER).map_err(not_for_good)? {
-            Reply::Resumed => Ok(link),
-            Reply::NoLease => Err(lost("it has the lease no more")),
-            other => Err(Error::Protocol(format!("it answers {other:?}"))),
-        }
-    }
-}
-
-/// A connection that is lost says nothing of the lease.
-fn not_for_good(error: Error) -> Error {
-    match error {
-        Error::Lost { lender, reason } => Error::Broken { lender, reason },
-        other => other,
+        self.lines.retain(|line| !line.is_owed || line.broken.is_some());
     }
 }
