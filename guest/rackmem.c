@@ -210,8 +210,15 @@ static int map_segment(rackmem_context *ctx, size_t size_bytes)
     return 0;
 }
 
-int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
+int rackmem_version(void)
 {
+    return RACKMEM_VERSION;
+}
+
+/* It is compiled with the program, so both are of one version. */
+int rackmem_open_version(rackmem_context **ctx, const rackmem_open_args *args, int version)
+{
+    (void)version;
     if (!ctx || !args)
         return failed(EINVAL, "rackmem_open: an argument is NULL");
     *ctx = NULL;
@@ -245,10 +252,10 @@ int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
     return 0;
 }
 
-int rackmem_init(rackmem_context **ctx, size_t segment_bytes)
+int rackmem_init_version(rackmem_context **ctx, size_t segment_bytes, int version)
 {
     rackmem_open_args args = {.nid = -1, .ctx_id = -1, .segment_bytes = segment_bytes};
-    int error = rackmem_open(ctx, &args);
+    int error = rackmem_open_version(ctx, &args, version);
     for (int nid = 0; error == 0 && nid < (*ctx)->nodes; nid++)
         error = rackmem_wait_joined(*ctx, nid, JOIN_TIMEOUT_MS);
     if (error != 0 && ctx) {
@@ -637,6 +644,8 @@ const char *rackmem_strerror(int error)
         return "the node, its process or its daemon is gone";
     case ETIMEDOUT:
         return "timed out";
+    case ELIBBAD:
+        return "library and headers are of different versions";
     default:
         return strerror(error < 0 ? -error : error);
     }

@@ -46,7 +46,7 @@ static const char *parse_number(const char *text, bool units, uint64_t *number)
         return NULL;
     unsigned shift = 0;
     if (units && *end) {
-        shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+        shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : *end == 'T' ? 40 : 0;
         end += shift != 0;
     }
     if (value > UINT64_MAX >> shift)

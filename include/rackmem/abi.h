@@ -12,6 +12,14 @@ extern "C" {
 #define RACKMEM_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
+/* Version of these headers. A library of another minor version refuses programs that were compiled
+ * with them. */
+#define RACKMEM_VERSION_MAJOR 0
+#define RACKMEM_VERSION_MINOR 1
+#define RACKMEM_VERSION_PATCH 0
+#define RACKMEM_VERSION \
+    (RACKMEM_VERSION_MAJOR << 16 | RACKMEM_VERSION_MINOR << 8 | RACKMEM_VERSION_PATCH)
+
 /* Unit of transfer and of atomicity, in bytes. */
 #define RACKMEM_LINE_BYTES 64
 /* Most entries of a work queue; slots are 0 .. MAX_WQ_SIZE - 1. */

@@ -18,6 +18,9 @@ extern "C" {
 
 typedef struct rackmem_context rackmem_context;
 
+/* Version of the library, to be compared with RACKMEM_VERSION of the headers. */
+int rackmem_version(void);
+
 /* Who makes the operations of a queue pair progress. */
 enum rackmem_progress {
     RACKMEM_PROGRESS_DEFAULT = 0, /* $RACKMEM_PROGRESS, else inline */
@@ -37,6 +40,11 @@ typedef struct rackmem_open_args {
     int shared;           /* other processes may be this node, too, if they say the same */
 } rackmem_open_args;
 
+/* rackmem_init and rackmem_open for callers without these headers, which say the RACKMEM_VERSION
+ * that they were written for. */
+int rackmem_init_version(rackmem_context **ctx, size_t segment_bytes, int version);
+int rackmem_open_version(rackmem_context **ctx, const rackmem_open_args *args, int version);
+
 /*
  * Joins the context that the environment names ($RACKMEM_RACK, _NODE, _NODES, _CONTEXT: set by
  * `rackmem run`) and waits until all $RACKMEM_NODES nodes have joined. A segment_bytes of 0
@@ -45,12 +53,20 @@ typedef struct rackmem_open_args {
  * -ENOENT no such rack or context, -EACCES no permission, -ENOMEM the segment does not fit the
  * machine, -EBUSY another process is this node, -EHOSTDOWN a node joined and died, or a daemon is
  * gone, -ETIMEDOUT a node did not join within a minute, or a daemon is stopped; -EMFILE too many
- * open files. rackmem_last_error() says more.
+ * open files; -ELIBBAD the library is of another version than these headers. rackmem_last_error()
+ * says more.
  */
-int rackmem_init(rackmem_context **ctx, size_t segment_bytes);
+static inline int rackmem_init(rackmem_context **ctx, size_t segment_bytes)
+{
+    return rackmem_init_version(ctx, segment_bytes, RACKMEM_VERSION);
+}
 
 /* Joins a context without waiting for others. Errors as rackmem_init. */
-int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args);
+static inline int rackmem_open(rackmem_context **ctx, const rackmem_open_args *args)
+{
+    return rackmem_open_version(ctx, args, RACKMEM_VERSION);
+}
+
 
 /* Leaves the context and frees its queue pairs and buffers. Peers' operations on this node then
  * complete with RACKMEM_NO_CONTEXT. A NULL is ignored. */

@@ -14,7 +14,7 @@ static const char about[] =
     "\n"
     "GRAPH is a list of edges, one 'from to' per line, plain or gzip, as SNAP publishes them:\n"
     "lines that start with # are comments, ids are any numbers of up to 64 bits. Without GRAPH,\n"
-    "--kronecker generates one.\n"
+    "--kronecker generates one. Ranks add up to 1, vertices without outgoing edges included.\n"
     "\n"
     "Variants:\n"
     "  serial  one thread; what speed-ups refer to\n"
@@ -129,6 +129,8 @@ static int run_variants(pagerank_report *report, const bool wanted[VARIANT_COUNT
         else if (i == VARIANT_FINE)
             status = pagerank_fine(&rack, job, result);
         report->ran[i] = status == PROGRAM_OK;
+        if (result->ranks) /* at node 0 */
+            pagerank_normalise(job->graph, result->ranks);
     }
     if (with_rack)
         pagerank_rack_close(&rack);

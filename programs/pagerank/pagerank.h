@@ -1,7 +1,8 @@
 /*
  * PageRank (soNUMA §7.5): a vertex's rank is 0.15/N plus 0.85 times what its in-neighbours give,
  * each its rank divided by its number of outgoing edges. Every superstep computes all ranks from
- * those of the superstep before; a barrier ends it. A vertex without outgoing edges gives nothing.
+ * those of the superstep before; a barrier ends it. A vertex without outgoing edges gives nothing
+ * while the ranks are computed, as in the paper; pagerank_normalise makes up for it at the end.
  *
  *   serial.c  one thread, the baseline
  *   shm.c     threads of one node
@@ -118,6 +119,18 @@ static inline void pagerank_step(const graph_part *part, double base, const doub
         new_ranks[v] = sum;
         new_shares[v] = pagerank_share(sum, part->out_degree[v]);
     }
+}
+
+/* Scales ranks so that they add up to 1. That is the same, once the ranks have converged, as if each
+ * vertex without outgoing edges had one to every vertex: what it gave then would go to all alike, as
+ * the 0.15/N does, and what all get alike changes the scale only. */
+static inline void pagerank_normalise(const graph *g, double *ranks)
+{
+    double sum = 0;
+    for (uint32_t v = 0; v < g->vertices; v++)
+        sum += ranks[v];
+    for (uint32_t v = 0; v < g->vertices; v++)
+        ranks[v] /= sum;
 }
 
 static inline double pagerank_base(const graph *g)

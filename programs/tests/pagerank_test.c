@@ -46,6 +46,45 @@ static void compare(const graph *g, unsigned supersteps)
     free(expected);
 }
 
+/* The definition that has ranks for vertices without outgoing edges: what these have goes to all. */
+static void with_dangling(const graph *g, unsigned supersteps, double *rank)
+{
+    double *next = malloc(g->vertices * sizeof *next);
+    uint32_t *degree = calloc(g->vertices, sizeof *degree);
+    CHECK(next && degree);
+    for (uint32_t e = 0; e < g->edges; e++)
+        degree[g->from[e]]++;
+    for (uint32_t v = 0; v < g->vertices; v++)
+        rank[v] = 1.0 / g->vertices;
+    while (supersteps-- > 0) {
+        double dangling = 0;
+        for (uint32_t v = 0; v < g->vertices; v++)
+            dangling += degree[v] == 0 ? rank[v] : 0;
+        for (uint32_t v = 0; v < g->vertices; v++)
+            next[v] = (0.15 + 0.85 * dangling) / g->vertices;
+        for (uint32_t e = 0; e < g->edges; e++)
+            next[g->to[e]] += 0.85 * rank[g->from[e]] / degree[g->from[e]];
+        memcpy(rank, next, g->vertices * sizeof *rank);
+    }
+    free(next);
+    free(degree);
+}
+
+static void normalised(const graph *g)
+{
+    pagerank_job job = {.graph = g, .supersteps = 200, .threads = 1, .seed = 9};
+    pagerank_result result;
+    double *expected = malloc(g->vertices * sizeof *expected);
+    CHECK(expected);
+    with_dangling(g, job.supersteps, expected);
+    CHECK(pagerank_serial(&job, &result) == 0);
+    pagerank_normalise(g, result.ranks);
+    for (uint32_t v = 0; v < g->vertices; v++)
+        CHECK(fabs(result.ranks[v] - expected[v]) <= 1e-10 * expected[v]);
+    free(result.ranks);
+    free(expected);
+}
+
 int main(void)
 {
     /* 0 -> 1 -> 2, 0 -> 2; 2 has no outgoing edge: by hand after one superstep. */
@@ -60,12 +99,14 @@ int main(void)
     CHECK(fabs(r.ranks[2] - (0.05 + 0.85 / 6 + 0.85 / 3)) < 1e-15);
     free(r.ranks);
     compare(&tiny, 30);
+    normalised(&tiny);
 
     graph g;
     graph_error error;
     CHECK(graph_kronecker(&g, 12, 8, 4, false, &error) == 0);
     compare(&g, 1);
     compare(&g, 30);
+    normalised(&g);
     graph_free(&g);
     puts("pagerank: ok");
     return 0;

@@ -116,7 +116,7 @@ fn deadline(timeout_ms: c_int) -> Option<Instant> {
 }
 
 /// # Safety
-/// `ctx` is NULL or comes from `rackmem_open` and was not closed.
+/// `ctx` is NULL or comes from `rackmem_open_version` and was not closed.
 unsafe fn context<'a>(ctx: *const CContext) -> Result<&'a CContext> {
     // SAFETY: the caller's contract.
     unsafe { ctx.as_ref() }.ok_or_else(|| invalid("the context is NULL"))
@@ -141,13 +141,51 @@ fn give(out: *mut *mut CContext, context: Result<Context>) -> c_int {
     }
 }
 
+/// `RACKMEM_VERSION` of the headers that belong to this library.
+pub const VERSION: c_int = number(env!("CARGO_PKG_VERSION_MAJOR")) << 16
+    | number(env!("CARGO_PKG_VERSION_MINOR")) << 8
+    | number(env!("CARGO_PKG_VERSION_PATCH"));
+
+const fn number(text: &str) -> c_int {
+    match c_int::from_str_radix(text, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("Cargo's versions are numbers"),
+    }
+}
+
+/// See `rackmem/runtime.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackmem_version() -> c_int {
+    VERSION
+}
+
+/// Headers have inline functions that know the layouts of one minor version.
+fn check_version(of_headers: c_int) -> Result<()> {
+    if of_headers >> 8 == VERSION >> 8 {
+        return Ok(());
+    }
+    let name = |version: c_int| format!("{}.{}", version >> 16, version >> 8 & 0xff);
+    let text = format!(
+        "the program was compiled with headers of rackmem {}, the library is {}: compile it with \
+         the headers of that library",
+        name(of_headers),
+        name(VERSION)
+    );
+    Err(Error::new(libc::ELIBBAD, text))
+}
+
 /// See `rackmem/runtime.h`.
 ///
 /// # Safety
 /// `out` is valid for writing a pointer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackmem_init(out: *mut *mut CContext, segment_bytes: usize) -> c_int {
+pub unsafe extern "C" fn rackmem_init_version(
+    out: *mut *mut CContext,
+    segment_bytes: usize,
+    version: c_int,
+) -> c_int {
     let open = || {
+        check_version(version)?;
         let mut options = OpenOptions::from_env()?;
         if segment_bytes != 0 {
             options = options.segment_bytes(segment_bytes as u64);
@@ -162,13 +200,21 @@ pub unsafe extern "C" fn rackmem_init(out: *mut *mut CContext, segment_bytes: us
 /// # Safety
 /// `out` is valid for writing a pointer, `args` for reading; its string ends with a zero.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackmem_open(out: *mut *mut CContext, args: *const OpenArgs) -> c_int {
-    // SAFETY: the caller's contract.
-    give(out, unsafe { options(args) }.and_then(|options| Context::open(&options)))
+pub unsafe extern "C" fn rackmem_open_version(
+    out: *mut *mut CContext,
+    args: *const OpenArgs,
+    version: c_int,
+) -> c_int {
+    let open = || {
+        check_version(version)?;
+        // SAFETY: the caller's contract.
+        Context::open(&unsafe { options(args) }?)
+    };
+    give(out, open())
 }
 
 /// # Safety
-/// As `rackmem_open`.
+/// As `rackmem_open_version`.
 unsafe fn options(args: *const OpenArgs) -> Result<OpenOptions> {
     // SAFETY: the caller's contract.
     let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("the arguments are NULL"))?;
@@ -511,7 +557,7 @@ pub(crate) fn explain(error: c_int) -> String {
 
 /// What the values mean that more than one function returns, and in which more is meant than the
 /// system's text for the number says.
-const GENERAL: [(c_int, &str); 9] = [
+const GENERAL: [(c_int, &str); 10] = [
     (0, "success"),
     (libc::EINVAL, "invalid argument"),
     (libc::ENOENT, "no such rack or context, or the node has not joined the context"),
@@ -521,4 +567,5 @@ const GENERAL: [(c_int, &str); 9] = [
     (libc::EFAULT, "bad local buffer"),
     (libc::EHOSTDOWN, "the node, its process or its daemon is gone"),
     (libc::ETIMEDOUT, "timed out"),
+    (libc::ELIBBAD, "library and headers are of different versions"),
 ];

@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rackmem::capi::{CMapping, OpenArgs};
+use rackmem::capi::{CMapping, OpenArgs, VERSION};
 use rackmem::client::ffi::{Engine, Qp};
 use rackmem::protocol::Progress;
 use rackmem_abi::{
@@ -82,6 +82,10 @@ impl Table {
     }
 }
 
+fn number(text: &str) -> u32 {
+    text.parse().unwrap()
+}
+
 fn constants(table: &mut Table) {
     table.add("RACKMEM_LINE_BYTES", LINE_BYTES as u64);
     table.add("MAX_WQ_SIZE", MAX_WQ_SIZE as u64);
@@ -96,6 +100,10 @@ fn constants(table: &mut Table) {
     table.add("RACKMEM_SLOT_BUSY", 1);
     table.add("RACKMEM_SLOT_DONE", 2);
     table.add("RACKMEM_PROGRESS_DEFAULT", 0);
+    table.add("RACKMEM_VERSION_MAJOR", number(env!("CARGO_PKG_VERSION_MAJOR")));
+    table.add("RACKMEM_VERSION_MINOR", number(env!("CARGO_PKG_VERSION_MINOR")));
+    table.add("RACKMEM_VERSION_PATCH", number(env!("CARGO_PKG_VERSION_PATCH")));
+    table.add("RACKMEM_VERSION", VERSION);
     table.add("RACKMEM_MAPPING_LIVE", rackmem::shm::segment::State::Live as u32);
     for op in Op::ALL {
         let name = match op {

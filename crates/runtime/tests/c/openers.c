@@ -35,6 +35,8 @@ static void join(void)
     args.nid = -1;
     args.ctx_id = -1;
     TOLD(rackmem_init(0, 0), -EINVAL, "NULL");
+    TOLD(rackmem_init_version(&ctx, 0, RACKMEM_VERSION + (1 << 8)), -ELIBBAD, "headers of rackmem");
+    TOLD(rackmem_open_version(&ctx, &args, RACKMEM_VERSION + (1 << 16)), -ELIBBAD, "the library is");
     TOLD(rackmem_open(&ctx, 0), -EINVAL, "arguments are NULL");
     args.rack = "no-such-rack";
     TOLD(rackmem_open(&ctx, &args), -ENOENT, "no-such-rack");
