@@ -1,12 +1,13 @@
 //! Compiles the inline functions of the C headers as real symbols.
 
 fn main() {
-    println!("cargo:rerun-if-changed=../../include");
+    // A link to the headers of the repository, so that the package has them.
+    println!("cargo:rerun-if-changed=include");
     println!("cargo:rerun-if-changed=c");
     cc::Build::new()
         .file("c/inline.c")
         .file("c/sync.c")
-        .include("../../include")
+        .include("include")
         .std("c11")
         .opt_level(2)
         .warnings_into_errors(false)

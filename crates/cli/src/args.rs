@@ -28,12 +28,20 @@ pub const DEFAULT_SPIN_US: u64 = rackmem::daemon::DEFAULT_SPIN.as_micros() as u6
     after_long_help = EPILOGUE
 )]
 pub struct Cli {
-    /// Rack to work on [default: $RACKMEM_RACK, else "default"]
-    #[arg(long, global = true, value_name = "NAME")]
+    /// The same as `--rack` after the command.
+    #[arg(long, hide = true, value_name = "NAME")]
     pub rack: Option<String>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// `--rack`, for commands that work on one.
+#[derive(Debug, Args)]
+pub struct RackArg {
+    /// Rack to work on [default: $RACKMEM_RACK, else "default"]
+    #[arg(long, global = true, value_name = "NAME", display_order = 100)]
+    pub rack: Option<String>,
 }
 
 const EPILOGUE: &str = "\
@@ -71,13 +79,13 @@ pub enum Command {
         after_long_help = "Examples:\n  \
             rackmem up --nodes 4\n  \
             rackmem up --nodes 2 --pin --spin 1000   for low latency of daemon progress\n  \
-            rackmem --rack test up --nodes 2         a second rack beside the first"
+            rackmem up --rack test --nodes 2         a second rack beside the first"
     )]
     Up(UpArgs),
     /// Stop a rack and remove everything it has left
     #[command(long_about = "Stops the daemons of a rack and removes its directory. Programs that \
         still run on it get \"node lost\" from their operations.")]
-    Down,
+    Down(DownArgs),
     /// Show the nodes of a rack
     #[command(long_about = "Shows what every node's daemon says of itself: process, uptime, \
         peers that it is linked to, contexts that it has joined, queue pairs, operations. The \
@@ -103,7 +111,8 @@ pub enum Command {
             rackmem run -n 4 -- ./program argument\n  \
             rackmem run -n 2 --context-size 1G --progress daemon -- ./program\n  \
             rackmem run -n 4 -- :pagerank --kronecker 16\n  \
-            rackmem --rack test run -- ./program     on a rack that is up, all nodes\n\n\
+            rackmem run --rack test -- ./program     on a rack that is up, all nodes\n  \
+            rackmem run -n 64 --together -- ./program   64 nodes, one process for their daemons\n\n\
             Exit status: 0 if every process ended with 0, else that of the first that failed \
             (128 + the number of the signal if one killed it); 127 if there is no such program."
     )]
@@ -141,7 +150,8 @@ pub enum Command {
             read per edge (fine) - and serially, checks that all ranks agree, and prints times, \
             remote operations per second, speed-ups, and the ten highest ranks. Then the same \
             program computes one superstep on the model of the soNUMA machine, with a smaller \
-            graph where the whole would take too long, and its times stand beside those of this host.",
+            graph where the whole would take too long, and its times stand beside those of this host. \
+            Last comes a table of the Manycore NI paper: published, measured on the model, ratio.",
         after_long_help = "Examples:\n  \
             rackmem demo\n  \
             rackmem demo --graph soc-Epinions1.txt.gz --undirected\n  \
@@ -215,14 +225,39 @@ pub enum Command {
         rackmem completion zsh > \"${fpath[1]}/_rackmem\"\n  \
         rackmem completion fish > ~/.config/fish/completions/rackmem.fish")]
     Completion(CompletionArgs),
-    /// Print the manual page (read it with `rackmem man | man -l -`)
-    Man,
+    /// Print a manual page
+    #[command(after_long_help = "Examples:\n  \
+        rackmem man | man -l -             the command and its groups\n  \
+        rackmem man borrow | man -l -      one of its commands\n  \
+        rackmem man --write share/man/man1")]
+    Man(ManArgs),
     /// One process of a built-in program; `rackmem run -- :NAME` starts these.
     #[command(hide = true, disable_help_flag = true)]
     Program(ProgramArgs),
     /// The daemon of one node; `rackmem up` starts these.
     #[command(hide = true)]
     Daemon(DaemonArgs),
+}
+
+impl Command {
+    /// The rack of a command that works on one.
+    pub fn rack(&self) -> Option<&RackArg> {
+        match self {
+            Command::Up(args) => Some(&args.rack),
+            Command::Down(args) => Some(&args.rack),
+            Command::Status(args) => Some(&args.rack),
+            Command::Context(args) => Some(&args.rack),
+            Command::Run(args) => Some(&args.rack),
+            Command::Top(args) => Some(&args.rack),
+            Command::Daemon(args) => Some(&args.rack),
+            Command::Borrow(args) => Some(&args.rack),
+            Command::Lend(args) => Some(&args.rack),
+            Command::Leases(args) => Some(&args.rack),
+            Command::Monitor(args) => Some(&args.rack),
+            Command::Blk(args) => Some(&args.rack),
+            _ => None,
+        }
+    }
 }
 
 const RUN_ABOUT: &str = "\
@@ -241,6 +276,9 @@ A name that starts with a colon is a built-in program; `:NAME --help` teaches it
 /// Arguments of `rackmem up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// How many nodes the rack has
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
     pub nodes: u16,
@@ -255,9 +293,20 @@ pub struct UpArgs {
     pub together: bool,
 }
 
+/// Arguments of `rackmem down`.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
+}
+
 /// Arguments of `rackmem status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -266,6 +315,9 @@ pub struct StatusArgs {
 /// Arguments of `rackmem context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// What to do with contexts.
     #[command(subcommand)]
     pub command: ContextCommand,
@@ -326,6 +378,9 @@ impl From<ProgressArg> for Progress {
 /// Arguments of `rackmem run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// How many processes; a rack that is up may have more nodes [default: all its nodes]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
     pub nodes: Option<u16>,
@@ -338,6 +393,9 @@ pub struct RunArgs {
     /// Pin each process to a core of its own, as far as there are enough
     #[arg(long)]
     pub pin: bool,
+    /// One process for the daemons of all nodes: saves cores on a rack of the run's own
+    #[arg(long)]
+    pub together: bool,
     /// Pass output through unchanged (always so with one node)
     #[arg(long)]
     pub no_prefix: bool,
@@ -349,6 +407,9 @@ pub struct RunArgs {
 /// Arguments of `rackmem top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// Time between two measurements
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
@@ -445,6 +506,17 @@ pub struct CompletionArgs {
     pub shell: clap_complete::Shell,
 }
 
+/// Arguments of `rackmem man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command that is explained [default: rackmem itself]
+    #[arg(conflicts_with = "write")]
+    pub command: Option<String>,
+    /// Write all pages to this folder
+    #[arg(long, value_name = "DIR")]
+    pub write: Option<PathBuf>,
+}
+
 /// Arguments of `rackmem program`.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
@@ -458,6 +530,9 @@ pub struct ProgramArgs {
 /// Arguments of `rackmem daemon` and of `rackmemd`.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// Node to be; several of them share one process and one polling thread
     #[arg(long, value_name = "N", required = true)]
     pub node: Vec<u16>,
@@ -474,13 +549,11 @@ pub struct DaemonArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        crate::help::command().debug_assert();
     }
 
     #[test]

@@ -9,7 +9,9 @@ pub mod args;
 pub mod commands;
 pub mod console;
 pub mod failure;
+pub mod help;
 pub mod host;
+pub mod installed;
 pub mod interrupt;
 pub mod job;
 pub mod loadable;
@@ -30,14 +32,22 @@ use failure::{Failure, Result};
 
 /// Runs the command `rackmem` on the arguments of this process.
 pub fn rackmem() -> ExitCode {
-    let Cli { rack, command } = Cli::parse();
-    report(dispatch(rack.as_deref(), command))
+    let Cli { rack, command } = help::parse();
+    report(the_rack(rack, &command).and_then(|rack| dispatch(rack.as_deref(), command)))
+}
+
+/// The rack that was named, before the command or after it.
+fn the_rack(before: Option<String>, command: &Command) -> Result<Option<String>> {
+    match (before, command.rack()) {
+        (Some(_), None) => Err(Failure::usage("this command works on no rack: leave --rack out")),
+        (before, after) => Ok(after.and_then(|after| after.rack.clone()).or(before)),
+    }
 }
 
 fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
     match command {
         Command::Up(args) => commands::up::run(rack, &args),
-        Command::Down => commands::down::run(rack),
+        Command::Down(_) => commands::down::run(rack),
         Command::Status(args) => commands::status::run(rack, &args),
         Command::Context(args) => commands::context::run(rack, &args),
         Command::Run(args) => commands::run::run(rack, &args),
@@ -56,7 +66,7 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Nic(args) => commands::nic::run(&args),
         Command::Sockets(args) => commands::sockets::run(&args),
         Command::Completion(args) => commands::manual::completion(&args),
-        Command::Man => commands::manual::man(),
+        Command::Man(args) => commands::manual::man(&args),
         Command::Program(args) => commands::program::run(&args),
         Command::Daemon(args) => commands::daemon::run(rack, &args),
     }
@@ -71,14 +81,11 @@ pub fn rackmemd() -> ExitCode {
     #[derive(Parser)]
     #[command(name = "rackmemd", version)]
     struct Rackmemd {
-        /// Rack to belong to [default: $RACKMEM_RACK, else "default"]
-        #[arg(long, value_name = "NAME")]
-        rack: Option<String>,
         #[command(flatten)]
         daemon: DaemonArgs,
     }
-    let args = Rackmemd::parse();
-    report(commands::daemon::run(args.rack.as_deref(), &args.daemon))
+    let Rackmemd { daemon } = Rackmemd::parse();
+    report(commands::daemon::run(daemon.rack.rack.as_deref(), &daemon))
 }
 
 fn report(result: Result<()>) -> ExitCode {

@@ -198,7 +198,7 @@ fn spawn_daemons(rack: &Rack, plan: &Plan, daemons: &mut Vec<Child>) -> Result<(
         let log = File::create(rack.log_path(nids[0])).map_err(failed)?;
         let core = plan.cores.get(usize::from(nids[0]));
         let mut command = Command::new(&program);
-        command.args(["--rack", rack.name(), "daemon"]);
+        command.args(["daemon", "--rack", rack.name()]);
         command.args(nids.iter().map(|nid| format!("--node={nid}")));
         command.args(["--spin", &plan.spin.as_micros().to_string()]);
         command.args(core.map(|core| format!("--pin={core}")));

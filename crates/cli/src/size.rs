@@ -1,6 +1,6 @@
 //! Sizes and rates as people write and read them.
 
-/// Parses a number of bytes with an optional unit K, M or G (powers of 1024; `KiB` is fine, too).
+/// Parses a number of bytes with an optional unit K, M, G or T (powers of 1024; `KiB` is fine, too).
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -11,7 +11,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "K" | "KB" | "KIB" => 10,
         "M" | "MB" | "MIB" => 20,
         "G" | "GB" | "GIB" => 30,
-        unit => return Err(format!("unit '{unit}' is none of K, M, G")),
+        "T" | "TB" | "TIB" => 40,
+        unit => return Err(format!("unit '{unit}' is none of K, M, G, T")),
     };
     let number: u64 = digits.parse().map_err(|_| "expected a size such as 64M".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
@@ -19,7 +20,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 
 /// A number of bytes with the largest unit that keeps it exact: `64 KiB`.
 pub fn exact(bytes: u64) -> String {
-    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift && bytes % (1 << shift) == 0 {
             return format!("{} {unit}", bytes >> shift);
         }
@@ -71,7 +72,8 @@ mod tests {
         assert_eq!(parse("64M"), Ok(64 << 20));
         assert_eq!(parse("2g"), Ok(2 << 30));
         assert_eq!(parse("3KiB"), Ok(3 << 10));
-        for wrong in ["", "M", "1.5G", "-1", "1 M", "5T", "17179869184G"] {
+        assert_eq!(parse("5T"), Ok(5 << 40));
+        for wrong in ["", "M", "1.5G", "-1", "1 M", "5P", "17179869184G"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -82,6 +84,7 @@ mod tests {
         assert_eq!(exact(1 << 20), "1 MiB");
         assert_eq!(exact(1536), "1536 B");
         assert_eq!(exact(3 << 30), "3 GiB");
+        assert_eq!(exact(2 << 40), "2 TiB");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 use tracing::level_filters::LevelFilter;
 
 use super::access::log;
-use crate::args::parse_mode;
+use crate::args::{RackArg, parse_mode};
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -62,6 +62,9 @@ pub enum TlsArg {
 /// Arguments of `rackmem blk`.
 #[derive(Debug, Args)]
 pub struct BlkArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// Size of the device
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,

@@ -13,8 +13,9 @@ use rackmem_borrow::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
 use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 
 use super::leases::free;
+use crate::args::RackArg;
 use crate::failure::{Failure, Result};
-use crate::{loadable, size};
+use crate::{installed, loadable, size};
 
 /// What `rackmem borrow --help` says.
 pub const ABOUT: &str = "\
@@ -77,6 +78,9 @@ be given memory; 127 if there is no such program.";
 /// Arguments of `rackmem borrow`.
 #[derive(Debug, Args)]
 pub struct BorrowArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// Memory that each process borrows at most, and leases when it begins to borrow
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
@@ -229,16 +233,10 @@ fn library() -> Result<PathBuf> {
             Failure::io(format!("cannot use RACKMEM_PRELOAD='{}'", path.display()), error)
         });
     }
-    let own = std::env::current_exe()
-        .map_err(|error| Failure::io("cannot tell where this command is", error))?;
-    let dir = own.parent().unwrap_or(&own);
-    let places = ["deps", "", "../lib"].map(|place| dir.join(place).join(LIBRARY));
-    let found = places.iter().find_map(|path| path.canonicalize().ok());
-    found.ok_or_else(|| {
+    installed::find(LIBRARY)?.ok_or_else(|| {
         Failure::new(format!(
-            "{LIBRARY} is not beside this command, in {}: build it with \
-             `cargo build -p rackmem-preload`, or say in RACKMEM_PRELOAD where it is",
-            dir.display()
+            "{LIBRARY} is neither beside this command nor in ../lib: build it with \
+             `cargo build --release -p rackmem-preload`, or say in RACKMEM_PRELOAD where it is"
         ))
     })
 }

@@ -5,6 +5,7 @@
 
 mod graph;
 mod model;
+mod published;
 
 use std::ffi::OsString;
 use std::fs;
@@ -101,6 +102,8 @@ struct Report {
     top: Vec<Vertex>,
     /// The same on the model.
     model: Option<Model>,
+    /// A table of a paper, reproduced on the model.
+    published: Vec<published::Row>,
 }
 
 #[derive(Debug, Serialize)]
@@ -167,8 +170,16 @@ fn compute(args: &DemoArgs, interrupt: &Interrupt) -> Result<Report> {
         true => None,
         false => Some(on_model(args, rack, &native[0].output, dir.path(), &progress, interrupt)?),
     };
+    let published = match args.no_model {
+        true => Vec::new(),
+        false => {
+            progress.set_message("a table of a paper, on the model of its chip");
+            published::rows()?
+        }
+    };
+    interrupt.check()?;
     progress.finish_and_clear();
-    report(args, native, model)
+    report(args, native, model, published)
 }
 
 /// The same on the model, and again on this host with the graph that the model can do.
@@ -310,7 +321,12 @@ fn difference(expected: &[Vertex], found: &[Vertex]) -> f64 {
     differences.fold(0.0, f64::max)
 }
 
-fn report(args: &DemoArgs, native: Vec<Native>, model: Option<Model>) -> Result<Report> {
+fn report(
+    args: &DemoArgs,
+    native: Vec<Native>,
+    model: Option<Model>,
+    published: Vec<published::Row>,
+) -> Result<Report> {
     let serial_seconds = native[0].output.seconds()?;
     let mut variants = Vec::new();
     for (variant, Native { output, ranks }) in VARIANTS.into_iter().zip(&native) {
@@ -340,6 +356,7 @@ fn report(args: &DemoArgs, native: Vec<Native>, model: Option<Model>) -> Result<
         agree,
         top: serial.top,
         model,
+        published,
     })
 }
 
@@ -375,7 +392,10 @@ fn render(report: &Report) -> String {
     }
     let host = &report.host;
     let model = report.model.as_ref();
-    let model = model.map(|model| format!("\n{}", model::render(model, *nodes, graph)));
+    let model = model.map(|model| {
+        let published = published::render(&report.published);
+        format!("\n{}\n{published}", model::render(model, *nodes, graph))
+    });
     let nodes = count(usize::from(*nodes), "node");
     format!(
         "PageRank of {graph}: {vertices} vertices, {edges} edges, {supersteps} supersteps\n\

@@ -8,6 +8,7 @@ use rackmem_borrow::lease::ledger;
 use rackmem_borrow::lease::messages::{Ledger, Listing};
 
 use super::lend::party;
+use crate::args::RackArg;
 use crate::console::{self, Align, Table, count};
 use crate::failure::Result;
 use crate::size;
@@ -15,6 +16,9 @@ use crate::size;
 /// Arguments of `rackmem leases`.
 #[derive(Debug, Args)]
 pub struct LeasesArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// Where the monitor is [default: $RACKMEM_MONITOR, else in a lender of this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,

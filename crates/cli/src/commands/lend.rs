@@ -10,7 +10,7 @@ use rackmem_borrow::lease::messages::Party;
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, log, parse_name};
-use crate::args::parse_mode;
+use crate::args::{RackArg, parse_mode};
 use crate::console;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
@@ -65,6 +65,9 @@ pub struct NetworkArgs {
 /// Arguments of `rackmem lend`.
 #[derive(Debug, Args)]
 pub struct LendArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// How much to lend, all leases together
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,

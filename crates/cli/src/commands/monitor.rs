@@ -5,6 +5,7 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::Config;
 
 use super::lend::{NetworkArgs, serve};
+use crate::args::RackArg;
 use crate::failure::Result;
 
 /// What `rackmem help monitor` says.
@@ -25,6 +26,9 @@ pub const EXAMPLES: &str = "Examples:\n  \
 /// Arguments of `rackmem monitor`.
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
+    /// The rack
+    #[command(flatten)]
+    pub rack: RackArg,
     /// The network
     #[command(flatten)]
     pub network: NetworkArgs,

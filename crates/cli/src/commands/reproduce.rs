@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
 
@@ -171,7 +171,9 @@ fn reproduce<E: Experiment>(
     let claims = claims::parse(paper.published)?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let mut results = Results::new(effort, setting);
-    make_all_runs(paper, &mut results, selection, pool::threads(args.jobs));
+    let begin = Instant::now();
+    outcome::make_all_runs(paper, &mut results, selection, pool::threads(args.jobs));
+    remark(paper, &results, begin.elapsed());
     let outcome = outcome::evaluate(paper, &claims, &results, selection);
     if let Some(dir) = &args.out {
         write::all(dir, paper, &outcome, &results)?;
@@ -184,28 +186,14 @@ fn reproduce<E: Experiment>(
     first_failure(&outcome)
 }
 
-/// Makes all runs that the selection needs; what is needed may depend on what the first ones give.
-fn make_all_runs<E: Experiment>(
-    paper: &Paper<E>,
-    results: &mut Results<E>,
-    selection: Option<Part>,
-    threads: usize,
-) {
-    let begin = Instant::now();
-    loop {
-        let planned: Vec<E> = outcome::plan(paper, results, selection).into_iter().collect();
-        if planned.is_empty() {
-            break;
-        }
-        let reports = (paper.run)(&planned, results, threads);
-        results.extend(planned.into_iter().zip(reports));
-    }
-    let seconds = begin.elapsed().as_secs_f64();
+/// Says how much was simulated.
+fn remark<E: Experiment>(paper: &Paper<E>, results: &Results<E>, took: Duration) {
     let count = results.runs().count();
     if count > 0 {
         let reports = results.runs().filter_map(|(_, report)| report.ok());
         let cycles: u64 = reports.map(paper.cycles).sum();
         let (runs, cycles) = (console::count(count, "run"), size::rounded(cycles as f64));
+        let seconds = took.as_secs_f64();
         console::remark(&format!("{runs}, {cycles} cycles of a chip, {seconds:.1} s"));
     }
 }

@@ -19,6 +19,9 @@ pub fn run(rack: Option<&str>, args: &RunArgs) -> Result<()> {
     }
     let interrupt = Interrupt::catch()?;
     match existing_rack(rack)? {
+        Some(_) if args.together => Err(Failure::usage(
+            "--together is for a rack of the run's own; this one is up: say it to `rackmem up`",
+        )),
         Some(rack) => {
             let nodes = nodes_on(&rack, args)?;
             run_on(&rack, nodes, args, &interrupt)
@@ -27,7 +30,8 @@ pub fn run(rack: Option<&str>, args: &RunArgs) -> Result<()> {
             let nodes = args.nodes.ok_or_else(|| {
                 Failure::usage("how many processes? Say -n N, or start a rack with `rackmem up`")
             })?;
-            let private = PrivateRack::start(&Plan::new(nodes), &interrupt)?;
+            let plan = Plan { together: args.together, ..Plan::new(nodes) };
+            let private = PrivateRack::start(&plan, &interrupt)?;
             run_on(private.rack(), nodes, args, &interrupt)
         }
     }

@@ -127,6 +127,23 @@ fn selected(selection: Option<Part>, part: Part) -> bool {
     selection.is_none_or(|only| only == part)
 }
 
+/// Makes all runs that a selection needs; what is needed may depend on what the first ones give.
+pub fn make_all_runs<E: Experiment>(
+    paper: &Paper<E>,
+    results: &mut Results<E>,
+    selection: Option<Part>,
+    threads: usize,
+) {
+    loop {
+        let planned: Vec<E> = plan(paper, results, selection).into_iter().collect();
+        if planned.is_empty() {
+            break;
+        }
+        let reports = (paper.run)(&planned, results, threads);
+        results.extend(planned.into_iter().zip(reports));
+    }
+}
+
 /// The experiments that a selection needs and that have not been made. Some are only known when
 /// others have been made: ask again then.
 pub fn plan<E: Experiment>(

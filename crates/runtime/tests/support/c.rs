@@ -136,27 +136,41 @@ pub fn scratch_dir() -> PathBuf {
 
 /// `librackmem.a`, of the same code as the library that this test is linked with.
 pub fn static_library() -> &'static Path {
-    library("librackmem.a")
-}
-
-/// `librackmem.so`, likewise.
-pub fn shared_library() -> &'static Path {
-    library("librackmem.so")
-}
-
-fn library(name: &str) -> &'static Path {
-    static DIR: OnceLock<PathBuf> = OnceLock::new();
-    let dir = DIR.get_or_init(|| {
-        // <target>[/<triple>]/<profile>/deps/<test>: Cargo builds all kinds of the library there
-        // when it builds this test.
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        // <target>[/<triple>]/<profile>/deps/<test>: Cargo builds the library there, too, with a number in its name.
         let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-        if deps.join("librackmem.a").exists() && deps.join("librackmem.so").exists() {
-            return deps;
-        }
-        build_library(deps.parent().unwrap())
-    });
-    let path = dir.join(name);
-    Box::leak(path.into_boxed_path())
+        let built = std::fs::read_dir(&deps).unwrap().flatten().filter(|entry| {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            name.starts_with("librackmem-") && name.ends_with(".a")
+        });
+        let newest = built.max_by_key(|entry| entry.metadata().unwrap().modified().unwrap());
+        newest.map_or_else(
+            || build_library(deps.parent().unwrap()).join("librackmem.a"),
+            |entry| entry.path(),
+        )
+    })
+}
+
+/// `librackmem.so`, made of the former as `make` does.
+pub fn shared_library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let path = scratch_dir().join("librackmem.so");
+        let map = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/librackmem.map");
+        let status = Command::new("cc")
+            .args(["-shared", "-Wl,-soname,librackmem.so", "-Wl,--gc-sections", "-Wl,-z,defs"])
+            .arg(format!("-Wl,--version-script,{}", map.display()))
+            .arg("-o")
+            .arg(&path)
+            .arg("-Wl,--whole-archive")
+            .arg(static_library())
+            .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lgcc_s"])
+            .status()
+            .unwrap();
+        assert!(status.success(), "librackmem.so does not link");
+        path
+    })
 }
 
 /// For those who moved the test binary's neighbours away.
