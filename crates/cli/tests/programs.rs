@@ -71,6 +71,14 @@ fn the_demo_ends_with_the_model() {
     for variant in variants {
         assert!(variant["simulated_seconds"].as_f64() > Some(0.0), "{variant}");
     }
+    let rows = report["published"].as_array().unwrap();
+    let published: Vec<_> = rows.iter().map(|row| row["published_cycles"].as_f64()).collect();
+    assert_eq!(published, [Some(710.0), Some(445.0), Some(447.0), Some(395.0)]);
+    for row in rows {
+        let [published, measured, ratio] =
+            ["published_cycles", "measured_cycles", "ratio"].map(|key| row[key].as_f64().unwrap());
+        assert!(measured > 0.0 && (measured / published - ratio).abs() < 1e-9, "{row}");
+    }
     host.assert_nothing_left();
 }
 

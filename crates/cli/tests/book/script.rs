@@ -1,0 +1,152 @@
+//! Runs a chapter as a shell script, and compares what its commands print.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::chapter::{Block, Chapter, Command, comparable};
+use super::root;
+
+/// Longest that a chapter takes, the first build for release included.
+const LONGEST: Duration = Duration::from_secs(1200);
+
+/// How a command has to end.
+struct Step {
+    command: Command,
+    fails: bool,
+}
+
+/// Runs it in `folder`; says what was left out and why.
+///
+/// # Errors
+/// The first command that does not do what the chapter says.
+pub fn run(chapter: &Chapter, folder: &Path) -> Result<(), String> {
+    println!("{}", chapter.name);
+    let logs = tempfile::Builder::new().prefix("rk").tempdir().unwrap();
+    let (text, steps) = script(chapter, logs.path());
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let path = logs.path().join("script");
+    fs::write(&path, text).unwrap();
+    let is_over = execute(&path, folder, logs.path());
+    for (number, step) in steps.iter().enumerate() {
+        let said = fs::read(logs.path().join(format!("{number}.out"))).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let status = fs::read_to_string(logs.path().join(format!("{number}.status")));
+        let place = format!("{}:{}: `{}`", chapter.name, step.command.line, step.command.text);
+        match status.as_deref().map(str::trim) {
+            Err(_) if is_over => {
+                return Err(format!("{place} did not run, or ended the script\n{said}"));
+            }
+            Err(_) => return Err(format!("{place} hangs\n{said}")),
+            Ok("0") if step.fails => return Err(format!("{place} did not fail\n{said}")),
+            Ok("0") => {}
+            Ok(_) if step.fails => {}
+            Ok(status) => return Err(format!("{place} ended with {status}\n{said}")),
+        }
+        if let Some(line) = missing(&step.command, &said) {
+            return Err(format!("{place} did not print '{line}', but\n{said}"));
+        }
+    }
+    Ok(())
+}
+
+/// The first line of the expected output that was not printed.
+fn missing<'a>(command: &'a Command, said: &str) -> Option<&'a str> {
+    let said: Vec<String> = said.lines().map(comparable).collect();
+    let expected = command.output.iter().map(|line| line.as_str());
+    let mut expected = expected.filter(|line| !line.trim().is_empty() && line.trim() != "...");
+    expected.find(|line| !said.contains(&comparable(line)))
+}
+
+/// Whether it ended by itself.
+fn execute(script: &Path, folder: &Path, racks: &Path) -> bool {
+    use std::os::unix::process::CommandExt;
+    let command = Path::new(env!("CARGO_BIN_EXE_rackmem")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = std::process::Command::new("bash");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("RACKMEM_") && name != "RACKMEM_CC" {
+            shell.env_remove(name);
+        }
+    }
+    let mut shell = shell
+        .arg(script)
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", command.display()))
+        .env("REPO", root())
+        .env("RACKMEM_DIR", racks.join("racks"))
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + LONGEST;
+    let is_over = loop {
+        match shell.try_wait().unwrap() {
+            Some(_) => break true,
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            None => break false,
+        }
+    };
+    // What it left in the background, too.
+    let _ = std::process::Command::new("kill")
+        .args(["-KILL", "--", &format!("-{}", shell.id())])
+        .status();
+    let _ = shell.wait();
+    is_over
+}
+
+/// The script, and its commands by the number of their logs.
+fn script(chapter: &Chapter, logs: &Path) -> (String, Vec<Step>) {
+    let mut text = "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n".to_owned();
+    let mut steps = Vec::new();
+    for block in &chapter.blocks {
+        if let Some(what) = lacks(block) {
+            println!("  left out: line {}, as this host has no {what}", block.line);
+        } else if let Some(name) = block.attributes.get("file") {
+            let _ = write!(text, "cat >{name} <<'END OF FILE'\n{}END OF FILE\n", block.text);
+        } else if block.language == "console" {
+            for command in block.commands() {
+                add(&mut text, block, &command, logs, steps.len());
+                steps.push(Step { command, fails: block.attributes.contains_key("fails") });
+            }
+        }
+    }
+    (text, steps)
+}
+
+fn add(text: &mut String, block: &Block, command: &Command, logs: &Path, number: usize) {
+    let log = logs.join(number.to_string());
+    let log = log.display();
+    let _ = writeln!(text, "{{ {}\n}} >{log}.out 2>&1; echo $? >{log}.status", command.text);
+    if let Some(ready) = block.attributes.get("wait") {
+        let _ = writeln!(
+            text,
+            "for i in $(seq 600); do grep -q '{ready}' {log}.out && break; sleep 0.1; done; \
+             grep -q '{ready}' {log}.out || echo 'not ready' >{log}.status"
+        );
+    }
+    let is_right = if block.attributes.contains_key("fails") { "!=" } else { "=" };
+    let _ = writeln!(text, "[ \"$(cat {log}.status)\" {is_right} 0 ] || exit 1");
+}
+
+/// What a block needs and this host has not.
+fn lacks(block: &Block) -> Option<&str> {
+    block.attributes.get("needs")?.split(',').find(|what| match *what {
+        "root" => !rustix::process::geteuid().is_root(),
+        "two-hosts" => true,
+        "userfaultfd" => {
+            !rustix::process::geteuid().is_root() && fs::File::open("/dev/userfaultfd").is_err()
+        }
+        "riscv" => std::env::var_os("RACKMEM_CC").is_none() && !is_command("riscv64-linux-gnu-gcc"),
+        command => !is_command(command),
+    })
+}
+
+fn is_command(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|dir: PathBuf| dir.join(name)).any(|file| file.is_file())
+}
