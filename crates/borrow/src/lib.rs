@@ -17,6 +17,10 @@
 //! | [`program`] | what is told to the library that is loaded into a program |
 //! | [`blk`] | a block device on a store, served by the NBD protocol |
 //! | [`qpair`] | user-level connections between processes: send, receive and completion queues |
+//!
+//! Borrowed memory has data connections of its own and does not travel on the links of contexts. A lease has one user,
+//! so it needs no context, no line locks and no completion queues; and pages of any program may cross hosts, whichever
+//! rack is up.
 
 pub mod address;
 pub mod agent;

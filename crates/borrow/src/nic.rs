@@ -23,6 +23,23 @@
 //! A lent NIC has one user: the lender's own stack neither sees its packets nor sends any, and a second
 //! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs
 //! by themselves, tunnels and changed settings by a child that waits for that.
+//!
+//! # Decisions
+//!
+//! - *Steps.* A borrower sends a hello, gets an offer, chooses how packets travel, and has the NIC: the steps of DEOI's
+//!   borrowing, with the lender as its own monitor. From then on both ends run the same loop (`session`): interrupts
+//!   and messages, packets out, packets in, rest.
+//! - *Why a tunnel and two programs.* They let the borrower have the NIC's own address, which a bridge would keep for
+//!   itself.
+//! - *Who uses which interrupt.* 0 link, 1 errors, 2 packets wait at the lender because the way is full (the borrower
+//!   polls until they do not), 3 settings.
+//! - *Release and failure.* Sockets, TAPs and programs end with the process. Tunnels and changed settings are put back
+//!   by a child that waits for the process's end and then tells the kernel what was written down before
+//!   (`sys/guard.rs`). Silence of 3 s is an end, too.
+//! - *Polling.* An end that moved packets polls for 50 us ([`DEFAULT_SPIN_US`], `--spin`) and yields its core between
+//!   polls. Without that a round trip through two processes costs four wake-ups, one at each host for each direction,
+//!   which is the least for packets that pass through processes; the kernel's tunnel costs none. The kernel says which
+//!   descriptors are ready (`waiter`, epoll): a packet costs an end a wait, a take, a look for a second one and a send.
 
 pub(crate) mod frame;
 pub mod interrupt;

@@ -8,6 +8,16 @@
 //!
 //! A lane's own requests take effect in their order. Between lanes there is no order but this: a
 //! request that is asked for after another lane's answer was taken comes after it.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mapped` | a lease of a lender on this host |
+//! | `tcp`, [`packet`], `queue` | a lease over the network: lanes, what travels on them, what is outstanding |
+//! | `spread` | several leases side by side, by the address map |
+//! | [`replicas`], [`mirror`] | which copies count, and lanes to all of them |
+//! | `window` | the addresses that are kept for what is borrowed |
+//! | `health` | whether a lease's memory is still there |
+//! | `heap` | a store in this process, for tests |
 
 pub(crate) mod health;
 mod heap;

@@ -24,6 +24,43 @@
 //! mappings that are never borrowed, and so is what the C library keeps for itself (`libraries`). *Who is
 //! inside is told*: a thread that is in the library, and each of the library's own threads, gets plain
 //! memory from all of these functions (`thread`).
+//!
+//! # One mapping, followed through the code
+//!
+//! `rackmem borrow` becomes the program (exec), so exit status, signals and process number are the program's. `memory`
+//! takes a call of mmap. `process` decides whether the process has grown beyond the threshold, by what it uses, since
+//! allocators reserve far more; if so it makes the lease and starts the pager, and the pager maps. `malloc` is
+//! mimalloc, which maps likewise. Where a program brings jemalloc or another allocator, calls go on to that one, and
+//! its mappings arrive in `memory`.
+//!
+//! # Decisions
+//!
+//! - *Who holds the lease.* The process that pages, from its first mapping beyond the threshold on. The command only
+//!   asks the ledger whether there is enough. If that has changed meanwhile, the process says so and goes on with local
+//!   memory.
+//! - *Budget.* Each program that is executed has its own. A child of fork shares the leases of its parent, and has a
+//!   part of its free pages.
+//! - *What does not fit* is local, and counted in the report.
+//! - *What the library calls* is looked up when it is loaded: dlsym in a thread that answers faults could wait for a
+//!   thread inside of dlopen, which waits for a page.
+//! - *The C library's own memory.* The loader's list of libraries is needed by any thread that looks up a function; a
+//!   new thread looks at the locale before it takes signals; buffers of stdio go to the kernel past every wrapper. The
+//!   address from which malloc is called tells them.
+//! - *fork.* A fork whose child could not be given its view of the memory fails with EAGAIN.
+//! - *Faults in the kernel.* The pager's thread answers them. Without the right to that, or with `--mode inline`, a
+//!   system call is given local memory in the place of borrowed memory (`local`, `standin`) and is made once. So
+//!   messages, appending, O_DIRECT, signals and timeouts keep their meaning. Only requests that the kernel itself moves
+//!   bit by bit are made in pieces of 256 KiB (`transfer`). Small calls are lines of tables (`files`, `waits`,
+//!   `messages`). execve is repeated instead, because a child of vfork would never give local memory back.
+//! - *SIGBUS, inline.* The program's handler is kept and gets what is not the pager's, and faults on lost pages. Other
+//!   signals wait while a page is brought, because their handlers may touch borrowed memory. SIGBUS is never blocked.
+//!   Alternate stacks are not borrowed (`signals`) and may be small: pages are brought on stacks of the pager's.
+//!
+//! # Limits
+//!
+//! What getline and asprintf allocate stays local. `mlock` of borrowed memory fails with ENOMEM. A raw clone(2) goes by
+//! unseen: such a child must not touch borrowed memory. Which system calls cannot be given local memory stands in
+//! `rackmem help borrow`.
 
 mod binary;
 mod breaks;

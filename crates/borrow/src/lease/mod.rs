@@ -9,6 +9,51 @@
 //! and no other borrower ever sees what was in it. A connection that breaks may be replaced by another
 //! (`keeper`) for as long as the borrower is patient. The lender alone decides what is leased; a monitor that
 //! dies takes nothing with it that lenders do not report to the next one.
+//!
+//! # One borrowing, followed through the code
+//!
+//! 1. `client.rs` takes what is wanted, and `driver.rs` reserves a window of addresses (`store/window.rs`).
+//! 2. It asks the monitor (`agent/monitor.rs`, `placement.rs`), which names lenders.
+//! 3. It asks these lenders. Each makes a sealed memfd (`agent/memory.rs`), enters the lease in its pool (`pool.rs`)
+//!    and answers base and size.
+//! 4. The address map gets an entry. From a lender of this host the memfd comes along and is mapped in the window;
+//!    lanes to other hosts are TCP connections (`store/tcp.rs` here, `agent/lane.rs` there).
+//! 5. From then on a thread keeps the borrowing whole (`keeper.rs`): it listens to lenders that leave or die, replaces
+//!    connections that broke, and leases and fills further copies.
+//!
+//! # Decisions
+//!
+//! - *Where the monitor is.* In the first lender of a host: the process that holds a lock is the monitor. If it dies,
+//!   another lender takes its place within [`MONITOR_RETRY`] and decides nothing until lenders had [`SETTLE`] to
+//!   report. For several hosts the monitor is a process of its own.
+//! - *What notices a loss.* The end of a connection, at once. For a torn network or a dead host the probes of TCP,
+//!   after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
+//!   [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over. Lenders and monitor exchange
+//!   a heartbeat each second.
+//! - *Memory that is still mapped is never taken away.* The end of a lease is a word in the last page of its memory,
+//!   which lender, borrower and children of fork share, and the kernel frees pages with their last mapping. So a copy
+//!   out of the memory is right whenever it is made, and no check has to come between a copy and its use.
+//! - *A lane that fails* is reopened under its number, and the lender ends the old one first. Unanswered requests are
+//!   made again, and nothing takes effect late.
+//! - *A connection that breaks* is resumed by a token within the borrower's patience. Addresses that a lender counts
+//!   are never used again.
+//! - *The only copy, mapped, whose lender leaves* is copied and mapped in place of the old one. So only another lender
+//!   of the same host will do.
+//! - *A lender that wants its memory back* tells its borrowers, which move to other lenders. It ends when none is left,
+//!   or after a grace time.
+//! - *A borrower that keeps the memfd after its lease* keeps the pages, as any process of the host can occupy memory.
+//! - *Which lenders.* One that has enough alone, the one with the most free memory first; else as few as possible.
+//!   Copies have no lender in common, and no host if there are enough.
+//! - *Children of fork* have the copies that they were born with; nothing is made anew for them.
+//!
+//! # Trust
+//!
+//! On a host a process of the lender's user or of root may borrow, and others if `--mode` says so. The borrower's
+//! address map and the lender's check of each request keep a borrower to its own leases. Over a network both ends prove
+//! that they know the secret ([`crate::net`]), and a lane shows the random number that came with its lease. A lender
+//! sees what is stored with it: borrowers trust lenders with their data, and lenders trust borrowers with nothing but
+//! the leased memory. The monitor decides whom to ask and can make nobody lend; lenders and borrowers that know the
+//! secret believe the names that it tells.
 
 mod ask;
 mod books;

@@ -13,6 +13,65 @@
 //! | `evictor`, `writeback` | sends pages away ahead of need |
 //! | `space`, `ranges`, `fork` | map, unmap, discard, protect, remap; children and their views |
 //! | `uffd`, `pagemap`, `thread` | userfaultfd, written pages, threads |
+//!
+//! `Region` (Rust), `rackmem/borrow.h` (C) and the library for unmodified programs stand on it.
+//!
+//! # One page-in, followed through the code
+//!
+//! The program touches a page that is away. With delivery by thread the kernel stops it and hands `handler` a message;
+//! inline, `inline` runs in the program's own thread. Either calls `Worker::fault`: the page's word (`table`) says
+//! *away, slot 7*. A free frame is taken (`frames`), and the word goes to *held* by compare-and-swap, so everybody else
+//! waits for the page on its word. If the store is mapped, `UFFDIO_COPY` copies the page from there and the program
+//! goes on. If not, the slot is asked for on the worker's lane, along with the other faults that are pending, and
+//! `Worker::finish` delivers what comes. The streams say what follows: adjacent slots are asked for together.
+//!
+//! # One page-out, followed through the code
+//!
+//! Free frames fall below the low watermark, and the evictor wakes. Its hand goes round the frames. A page goes to
+//! *leaving*, and `UFFDIO_MOVE` takes it, adjacent pages together, to its frame's place in the staging area: atomically
+//! against writers, without a write-protect fault. There it is compared. Zeros leave no trace; what the store already
+//! has is not written; the rest is written, adjacent slots in one request. Until the answer the page is *staged*, from
+//! then on in *standby*, and from both a move takes it back. Standby is kept for a sixteenth of the cache. The oldest
+//! pages go *away*, and their frames are free.
+//!
+//! Each page that is taken has to be announced to every core that runs the program. On a virtual machine that is two
+//! interrupts a page, which cost more than the page-in. So with inline delivery and a mapped store the evictor stays on
+//! the core that misses pages (`PagerOptions::evictor`): a touch that faults while a page leaves was measured at 9 us
+//! there, and at 15 us with the evictor on another core. That does not help a handler thread, because the kernel moves
+//! one of the two to another core when the handler wakes the program; nor TCP, where writing is more work than the
+//! announcement.
+//!
+//! # What must stay true
+//!
+//! - A page in transit (*held*, *leaving*) belongs to one thread, and no transit waits for another one's. A fault
+//!   handler waits for nothing but its own lane; what it cannot answer it keeps and tries again.
+//! - Only the evictor writes slots, and on one lane, so a slot that was given back and taken again gets its bytes in
+//!   order. A page goes *away* only after the store confirmed it, because reads use other lanes.
+//! - A slot that a child of fork reads is neither written nor given away until a pipe says that the child has ended.
+//! - Nothing in the path of a fault allocates, or takes a lock that a thread could hold while it faults.
+//!
+//! # Decisions
+//!
+//! - *How pages leave under a running program.* By `UFFDIO_MOVE` (Linux 6.8); other ways lose writes or cost a fault
+//!   each. Pages that may be both written and executed stay local; read-only pages are copied.
+//! - *An error of `UFFDIO_MOVE` means nothing by itself.* Linux 6.18 sometimes moves pages and then fails with EEXIST.
+//!   Where each page is says whether it moved (`uffd`).
+//! - *Threads* are pthreads, because a thread of Rust's library takes a lock at its start that the child of a fork may
+//!   find held.
+//! - *Which pages are clean.* On a mapped store a comparison, which costs no more than the write. Otherwise `WP_ASYNC`
+//!   notes first writes, and a copy that is taken before the scan and compared after the move closes the gap between
+//!   them.
+//! - *Which pages are in use.* No bit tells. A page gets a second chance if it was taken back from standby, or came
+//!   back before the whole cache was replaced.
+//! - *A first touch* gets zeros, for which no lender is asked. A page that is zero when it leaves occupies nothing
+//!   there.
+//! - *The store is full or lost, or the program forbids eviction.* Local memory grows beyond its limit (`overdrawn`),
+//!   because killing the program would be worse.
+//! - *A lender is lost.* Its pages mean SIGBUS (`UFFDIO_POISON`), and local pages stay. While a lender is away faults
+//!   wait.
+//! - *Larger pages.* None: a batch of adjacent pages is one request and one call of the kernel, at the price of a word
+//!   for each page.
+//! - *fork.* The child gets a userfaultfd, threads and lanes of its own, and half of the free slots to write to.
 
 mod core;
 mod cores;

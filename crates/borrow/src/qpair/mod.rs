@@ -33,6 +33,33 @@
 //! | [`pair`] | one end of a connection |
 //! | [`stream`] | bytes without message boundaries, for programs that know sockets |
 //! | [`proxy`] | sockets of unmodified programs, each carried over a connection of its own |
+//!
+//! # Decisions
+//!
+//! - *The sender's thread is the adapter.* On one host it takes the descriptor that the receiver posted, stores the
+//!   message straight into that buffer, and reports it. Between hosts each store into the peer's window is a frame,
+//!   which the peer carries out in its own window, checked against what was posted there; what would be loaded from the
+//!   peer's window is in a second window, which stands for it.
+//! - *Credits.* On one host there are none: the n-th message goes into the n-th buffer, and a buffer's place in the
+//!   ring is posted again only after its message was taken, so stamps alone say what is what. Between hosts posted
+//!   receives travel, several together; they travel at once if the peer has none left, or has said that it waits for
+//!   one.
+//! - *When a send is complete.* When the message is in the receiver's buffer. Between hosts the receiver's side says so
+//!   to those that posted a descriptor. Streams do not ask; they end in order by themselves.
+//! - *Many connections, one carrier.* All connections of two processes share a TCP connection. A message leaves only
+//!   when its receive was posted, so the reader of the connection always has a place for what comes, and no connection
+//!   waits for another one's RQ. Longer messages leave in parts of 128 KiB. While the network takes nothing more, sends
+//!   wait in their SQs.
+//! - *Who reads the connection.* A thread of the link. While threads of the program wait and poll, they read, and it
+//!   naps: then nobody has to be woken for a message.
+//! - *Who may connect over a network.* Processes that know the secret ([`crate::net`]), over loopback too. Without a
+//!   secret no port is opened, unless `--insecure` is given.
+//! - *The peer's end.* A thread watches the socket, over which both sides send a keep-alive each second. The end of the
+//!   socket, or [`SILENCE`](crate::lease::SILENCE) without a sign of life, is the peer's end, on one host as between
+//!   hosts.
+//! - *Sockets of unmodified programs.* [`proxy`] is a process where the clients are and one beside the server, with two
+//!   threads for each connection in each. The end of a direction is a message without bytes. What ends without one is a
+//!   reset, which the kernel sends by itself if the proxy is killed (`SO_LINGER` 0 until both directions have ended).
 
 pub mod board;
 mod carrier;

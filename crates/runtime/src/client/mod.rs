@@ -9,6 +9,24 @@
 //! qp.read(1, 0, &mut value)?; // 8 bytes at offset 0 of node 1
 //! # Ok::<(), rackmem::Error>(())
 //! ```
+//!
+//! # Synchronisation
+//!
+//! Counters, queues and locks are the event responses of the cache-integrated network interface, in inline C on the
+//! operations of `include/rackmem/access.h`. What the hardware does in one step takes several operations here, and a
+//! process may die in between. Three rules keep that harmless:
+//!
+//! - *One word decides.* Everything else that is written is a hint, such as a lock's flag or a queue's head and tail.
+//!   So each step is one fetch-and-add or one compare-and-swap.
+//! - *A state names the process that is at work.* Others can then finish or undo what a dead process left unfinished. A
+//!   mark in the participant's own segment tells it from a process that came back at the same node.
+//! - *Sums instead of turns.* A counter is reloaded after it has fired, and what was added meanwhile is read modulo its
+//!   reset value (`counter.h`), so nobody waits for the reload.
+//!
+//! The lock is the paper's multiple-reader queue for one token: one word with its holder, and a table of requests in
+//! place of the ring. Where the home's segment is mapped, atomic instructions change the word (`rackmem_map`). A taken
+//! lock is then tried again for some microseconds before a request is made, because handing a lock over costs more than
+//! a critical section of a few nanoseconds.
 
 mod barrier;
 mod buffer;

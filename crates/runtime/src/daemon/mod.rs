@@ -4,6 +4,18 @@
 //! the device driver. `worker` runs the pipelines and never enters the kernel while there is
 //! work: it is the controller. Control tells the worker what exists by commands, and waits for each
 //! to be taken, so that neither ever sees half a change.
+//!
+//! One process may be the daemon of several nodes ([`Config::nids`], `rackmem up --together`). One worker thread then
+//! runs all their controllers in turn, which saves cores; packets between them still travel on their links.
+//!
+//! # Trust
+//!
+//! - What a client writes into its queues is loaded once and checked. A buffer that the client did not share is reached
+//!   by system calls, and only in processes of the daemon's own user.
+//! - A member of a context may have the segments of the other members mapped, and with inline progress it has: members
+//!   of a context trust each other, and nobody else has to trust them. A client that never asks for those segments
+//!   reaches them only through the daemon's checks.
+//! - Daemons trust daemons of the same user and of root.
 
 mod control;
 mod foreign;

@@ -3,6 +3,11 @@
 //! Readers take no lock: they note the version, copy, and look whether it changed. Writers and
 //! atomics lock. The lock word names its owner, so that the locks of a killed process can be
 //! released by the daemon that saw it die ([`LineLocks::release_all`]).
+//!
+//! Even an 8-byte store takes the lock. Without it the store could fall between two words of a line write, and readers
+//! could see it both before and after that write.
+//!
+//! A process that is killed inside an inline write may leave that one line half written.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};

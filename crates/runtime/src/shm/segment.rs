@@ -2,6 +2,13 @@
 //!
 //! Every access to the data by a remote operation goes through here, whichever process makes it,
 //! so line atomicity and the waking of sleepers hold for all of them.
+//!
+//! # Decisions
+//!
+//! - *Head last.* A remote write stores the first 16 bytes of every line after the rest, so a reader that polls the
+//!   first word of a line sees the whole line. Messaging and barriers build on it.
+//! - *A write wakes.* A process that writes to a segment looks at its bed, one cached word, and wakes the sleepers. So
+//!   `rackmem_sleep_until` sleeps in the kernel without help of the sender.
 
 use std::io;
 use std::os::fd::OwnedFd;

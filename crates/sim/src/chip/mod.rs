@@ -19,6 +19,45 @@
 //! | `arrivals`, `ports`, `events` | what arrives, crosses the chip, or is due, and who gets it |
 //! | [`layout`], [`message`], [`wires`] | where things are, what travels, how |
 //! | [`probe`], [`trace`], [`counts`] | what is measured |
+//!
+//! # One remote read, followed through the code (split placement)
+//!
+//! 1. [`core`] computes a WQ entry and stores its two words through the L1.
+//! 2. [`front`] polls that block in the NI cache behind the L1 (`coherence::pair` says which of the two may), and sends
+//!    the entry to the backend.
+//! 3. [`rmc`] unrolls it to line requests, which leave the chip. `run/mirror.rs` sends them back in as another chip's.
+//! 4. [`rrpp`] asks the block's home ([`home`]), which asks [`memory`].
+//! 5. The reply returns to [`rmc`], which stores the line at its home. After the last line [`front`] writes the CQ
+//!    entry that the core's loop polls for.
+//!
+//! # One load of a program, followed through the code
+//!
+//! `cpu/loads.rs` issues it when its address is known; [`mmu`] says where the page is; [`cache`] is the L1. If the L1
+//! may not read the block, `coherence/l1.rs` asks the block's home over the crossbar ([`wires`], `noc/`). [`home`]
+//! takes the block from its bank or asks [`ddr3`]. The answer reaches the L1, which tells the core ([`cpu`]): the load
+//! reads the L1 again, and gets the words that [`image`] has in that cycle. If the block is taken away before the load
+//! has its value, the load reads again. If it is taken away later, the load is marked, and executed again should an
+//! older load of the same place read after it.
+//!
+//! A system call stops the core (`cpu::Stop`), which leaves its number with the chip. `exec/node.rs` gives it to
+//! `exec/system.rs` at the end of that cycle; the core goes on `system.call_cycles` later.
+//!
+//! # How time passes
+//!
+//! Parts send each other messages that take at least a cycle, and act when something arrives or when an event of their
+//! own is due (`engine/wheel.rs`). A cycle in which neither the network nor the wheel has anything is skipped. A part
+//! that polls an unchanged block sleeps, and wakes in the cycle in which it would have noticed the change ([`front`],
+//! [`core`]). So an idle chip costs nothing, and the result is that of polling.
+//!
+//! # Decisions
+//!
+//! - *Contents.* Home and memory hold values apart from tags, and only of blocks whose content matters (`values`),
+//!   because synthetic workloads move gigabytes that nobody reads.
+//! - *The LLC at the start* is filled as a long run leaves it: one half with blocks that were read for others, one half
+//!   with written ones.
+//! - *Run-ahead of software.* Stores leave in order through a store buffer; a load that missed reads the L1 again.
+//! - *Is the RCP's store acknowledged?* The paper's RCP has no time for it: with `ni.completion = "posted"` homes do
+//!   not answer such stores. With `"acknowledged"` the CQ entry waits for the answer.
 
 pub mod active;
 mod arrivals;

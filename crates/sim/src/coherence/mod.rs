@@ -23,6 +23,8 @@
 //!
 //! An illegal event panics with state and event; that is what the model checker looks for. It also
 //! lists all steps that happen: `tests/coherence/tables`.
+//!
+//! The directory is sparse: an entry that is evicted takes the copies of its block back.
 
 pub mod home;
 pub mod l1;

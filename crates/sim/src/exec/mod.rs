@@ -14,6 +14,38 @@
 //! system does takes no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for
 //! every system call: it runs outside of the chip, and whoever has read what it writes is told of it
 //! as by coherence.
+//!
+//! A system call is [`rackmem_riscv::kernel`] on the node's memory or, for calls of `guest/driver.h`, the driver. Nodes
+//! do not see each other for a fabric latency, an epoch, so threads simulate them side by side; the output of programs
+//! waits for the end of the epoch, too.
+//!
+//! # Decisions
+//!
+//! - *What caches hold.* Rights to blocks; the contents of memory are in one place (`chip/image.rs`).
+//! - *What the operating system writes.* That one place changes, and every part that has read the block learns of it as
+//!   by coherence: cores (loads without a value are made again, sleeping polls wake), the RMC, a home's transaction in
+//!   flight.
+//! - *The operating system* is one process for each node with a core for each thread, so there is no scheduler. Every
+//!   system call takes `system.call_cycles`.
+//! - *Pages.* Programs map pages of 4 KB, as on Linux; the node's pages are the paper's, 8 KB. A page of the node is
+//!   there as long as a part of it is mapped, and the RMC may do to all of it what the program may do to a part. All
+//!   pages are pinned when they are mapped.
+//! - *Translation by cores* takes no time, because Table 1 of soNUMA gives no TLB. The RMC walks its tables in memory.
+//! - *Queues* are on pages of the node that nothing else shares: the RMC knows queues by physical addresses and does
+//!   not translate them.
+//! - *Joining, leaving and the end of a process* are notices from driver to driver, which travel as long as packets.
+//! - *Credits of the fabric* (soNUMA §6). A link has a count of free places for each other node and lane
+//!   (`network.credits`) and one for its RMC's own queues (`rmc.lane_credits`). It returns a credit when the RMC takes
+//!   the packet. The lanes share the wires in turn.
+//! - *Programs on chips of Manycore NI* need `ni.completion = "acknowledged"`. An RCP whose stores are not acknowledged
+//!   may write the CQ entry before the data arrive; microbenchmarks cannot see that, and programs can. A core has the
+//!   one queue pair of its tile, and the node one context, whose segment has its place in physical memory.
+//! - *Several of these chips* need `network.remote = "nodes"`; with a generator the only chip's peer is its own mirror
+//!   image.
+//! - *One process fails.* The run ends at the end of that epoch. The others are stopped where they are, and the first
+//!   failure counts.
+//! - *All processes wait for each other.* That is found when no part of any node has anything left to do, which
+//!   sleeping polls make visible. The error names core and function of each process.
 
 pub mod borrow;
 pub mod controller;

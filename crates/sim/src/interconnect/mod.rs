@@ -26,6 +26,25 @@
 //!
 //! Left out: what caches of the nodes hold (an access of a workload is a miss), the contents of memory,
 //! and what runs on nodes that only lend.
+//!
+//! # One read of a neighbour's memory, followed through the code (`rackmem sim run deoi`)
+//!
+//! An operation of `cores` is an access, which `platform` finds in the window of visible addresses; the AMT
+//! ([`rackmem_rmc::amt`]) says whose memory it is. `transaction` makes a packet of the read address channel and takes
+//! it across to the link's clock. `routing` gives it to the link when the virtual channel has credit, and `lane` puts
+//! it into a frame of [`rackmem_rmc::link`] and on the wire. The neighbour's module unpacks it, its DDR3 channel
+//! (`memory`) answers, and the data come back on the virtual channel of responses. The access accounts every picosecond
+//! to the layer that it is in, so the latency is their sum.
+//!
+//! # Decisions
+//!
+//! - *Order within a virtual channel* is that of the transaction layer. Address and data of a write are packets of
+//!   their own and meet by the access that they name.
+//! - *One message at a time.* A connection's next descriptor begins when the one before was answered, so descriptors
+//!   complete in order.
+//! - *Without translation by the channel* (`qpair.translation`) a system call translates, and each page takes a
+//!   descriptor, as pages are apart; or the library copies through a buffer in one piece that was translated
+//!   beforehand, at both ends.
 
 mod cores;
 pub mod lane;

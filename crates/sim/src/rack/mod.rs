@@ -22,6 +22,23 @@
 //!
 //! Left out: lost packets; more than one port between a node and its router; the bandwidth that a
 //! node's own lines take from its memory at the source.
+//!
+//! # Decisions
+//!
+//! - *What of a node matters to 512 of them.* The places where its packets queue: an RGP with unrolling and flow
+//!   control, an RRPP with transactions and memory bandwidth, an RCP, one port to the router. There are no cores,
+//!   caches or page tables: requests come from a traffic source, and an access takes what it takes on the detailed
+//!   chip.
+//! - *Machine files.* `network.remote = "torus"` with the sections `rack`, `node` and `traffic`; of the others only
+//!   clock, hop time, transfer size, run and seed count.
+//! - *Deadlock.* Two virtual networks. Requests wait for replies, because an RRPP counts replies that wait for the port
+//!   among its transactions; replies wait for nothing. In each network, dimension order and datelines.
+//! - *Width of a link*, which the papers do not limit: 16 bytes a cycle, 32 GB/s each way. On rings of eight, uniform
+//!   traffic may then use all of a node's port, and the bisection bound is 21 GB/s of payload a node.
+//! - *Buffers* are per channel, with credits over the whole link: the channels on each side of a dateline cover the 136
+//!   cycles of a credit loop twice.
+//! - *An open loop beyond saturation.* Requests are drawn as they are taken, with the time at which they were posted: a
+//!   backlog of any length takes no memory and counts in full.
 
 mod build;
 mod counts;

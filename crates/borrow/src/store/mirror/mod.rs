@@ -11,6 +11,9 @@
 //! | the synchroniser | closes it for the last pages | takes a page's bit before it reads the page |
 //!
 //! So a page whose bit is taken was either read after the last write to it, or its bit is set again.
+//!
+//! A copy that was away is fenced as a whole before it is filled: no request that an earlier lane has made can take
+//! effect in it afterwards.
 
 mod bitmap;
 mod lane;

@@ -1,4 +1,13 @@
 //! Who joins and leaves contexts.
+//!
+//! The open descriptor of `contexts/<id>` proves a client's right: the kernel checked the permissions when it was
+//! opened, and the daemon compares inode and access mode. A descriptor for reading gives a membership for reading.
+//!
+//! A context that was removed and made again under the same number is another one. A number in a file beside the
+//! context's file tells them apart. Members can write the context's file but not that one. Members of the old context
+//! are removed.
+//!
+//! A node of a context is one process, unless all its processes say that they share it.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

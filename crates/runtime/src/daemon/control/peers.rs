@@ -1,4 +1,7 @@
 //! Links to the daemons of other nodes, and what they say.
+//!
+//! Daemons tell each other which nodes of a context live and how large their segments are. A segment's own state says
+//! so too; that only makes it known sooner.
 
 use std::collections::BTreeMap;
 use std::io;
