@@ -6,13 +6,13 @@ pub enum Status {
     Ok = 0,
     /// Offset plus length exceeds the destination's segment.
     OutOfSegment = 1,
-    /// The destination has not joined the context.
+    /// The destination has not joined the context, or its process has left it in order.
     NoContext = 2,
     /// The context was opened without the right that the operation needs.
     NoPermission = 3,
     /// No node has this number.
     NoNode = 4,
-    /// The destination, or its process, is gone.
+    /// The destination, or its process, died. Every way of progress tells this from [`Status::NoContext`].
     NodeLost = 5,
     /// The local buffer is not memory that the controller may use.
     BadLocalBuffer = 6,

@@ -17,9 +17,14 @@
 //! | [`window`] | memory that is borrowed of other nodes: address map, outstanding requests, DMA |
 //! | [`dram`] | DDR3 channels, command by command |
 //! | [`interconnect`] | nodes whose on-chip interconnect reaches their neighbours, layer by layer |
+//! | [`scratchpad`] | network interfaces in private caches, as pure state machines |
+//! | [`run`] | a machine from start to report: one chip and its mirror image, or a rack of chips |
+//! | [`exec`] | programs on machines: operating system, drivers, a rack of nodes |
 //! | [`machine`] | machine files |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
 //! | [`report`] | what a run found out |
+//!
+//! `sonuma` and `cpu` see an L1 and a clock as traits, so that tests give them others.
 
 pub mod chip;
 pub mod coherence;

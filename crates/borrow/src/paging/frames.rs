@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lazy};
 
 /// No frame.
 pub const NO_FRAME: u32 = u32::MAX;
-/// No slot.
+/// No slot. A pager's store has fewer slots than this: less than 16 TiB - 4 KiB.
 pub const NO_SLOT: u32 = u32::MAX;
 
 /// What belongs to a frame. Slots are kept plus one, as memory begins as zeros.

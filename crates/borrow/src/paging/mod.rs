@@ -13,6 +13,7 @@
 //! | `evictor`, `writeback` | sends pages away ahead of need |
 //! | `space`, `ranges`, `fork` | map, unmap, discard, protect, remap; children and their views |
 //! | `uffd`, `pagemap`, `thread` | userfaultfd, written pages, threads |
+//! | `cores`, `stack`, `measure` | where threads run, stacks for handlers of SIGBUS, what is fastest on this machine |
 //!
 //! `Region` (Rust), `rackmem/borrow.h` (C) and the library for unmodified programs stand on it.
 //!

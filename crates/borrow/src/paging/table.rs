@@ -12,6 +12,7 @@ use super::entry::{Cell, Entry};
 use super::options::PAGE_BYTES;
 use crate::sync::Lazy;
 
+/// Memory at addresses below 2^48 can be borrowed.
 const ADDRESS_BITS: u32 = 48;
 const LEAF_BITS: u32 = 30;
 const LEAF_PAGES: usize = (1 << LEAF_BITS) / PAGE_BYTES;

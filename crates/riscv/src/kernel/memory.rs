@@ -11,7 +11,7 @@ const MAPPINGS_TOP: u64 = STACK_TOP - (1 << 40);
 /// Where the heap has to end and mappings begin.
 const MAPPINGS_BOTTOM: u64 = 1 << 44;
 
-/// The largest mapping: every page of it costs a word of the page table.
+/// The largest mapping, 64 GiB: every page of it costs a word of the page table.
 const LARGEST: u64 = 1 << 36;
 
 const MAP_FIXED: u64 = 0x10;

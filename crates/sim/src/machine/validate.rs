@@ -12,6 +12,9 @@ use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
 /// Longest read, as the queue entry's length field has it.
 const MAX_TRANSFER_BYTES: u32 = (16 << 20) - 1;
 
+/// Simulated chips of a rack.
+const MAX_CHIPS: u16 = 64;
+
 /// Banks of a DRAM channel, ranks and all: a bit each.
 const MAX_BANKS: u32 = 64;
 
@@ -303,8 +306,9 @@ fn network(machine: &Machine) -> Checked {
     positive("network.hop_latency_ns", network.hop_latency_ns)?;
     at_least("network.hops", network.hops.into(), 1)?;
     let simulated = network.remote == Remote::Nodes;
-    require(!simulated || (2..=64).contains(&network.nodes), "network.nodes", || {
-        format!("is {}, must be 2 to 64 with network.remote = \"nodes\"", network.nodes)
+    require(!simulated || (2..=MAX_CHIPS).contains(&network.nodes), "network.nodes", || {
+        let nodes = network.nodes;
+        format!("is {nodes}, must be 2 to {MAX_CHIPS} with network.remote = \"nodes\"")
     })
 }
 

@@ -156,6 +156,9 @@ pub struct SweepArgs {
     pub jobs: Option<u16>,
 }
 
+/// Nodes of a rack that executes programs, and harts of a program without a machine.
+const MAX_NODES: i64 = 1024;
+
 /// Arguments of `rackmem sim exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
@@ -164,7 +167,7 @@ pub struct ExecArgs {
     pub functional: bool,
     /// Nodes of the rack, each with a process of its own
     #[arg(short, long, value_name = "N", default_value_t = 1, conflicts_with = "functional",
-          value_parser = value_parser!(u16).range(1..=1024))]
+          value_parser = value_parser!(u16).range(1..=MAX_NODES))]
     pub nodes: u16,
     /// Override a key of the machine, such as l1.ways=4; may be repeated
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "functional")]
@@ -177,7 +180,7 @@ pub struct ExecArgs {
     pub no_prefix: bool,
     /// Functional: harts, and so threads of the program at a time
     #[arg(long, value_name = "N", default_value_t = 64, requires = "functional",
-          value_parser = value_parser!(u16).range(1..=1024))]
+          value_parser = value_parser!(u16).range(1..=MAX_NODES))]
     pub harts: u16,
     /// Functional: give up after so many instructions
     #[arg(long, value_name = "N", requires = "functional")]
