@@ -24,8 +24,8 @@
 //! # Decisions
 //!
 //! - *Where the monitor is.* In the first lender of a host: the process that holds a lock is the monitor. If it dies,
-//!   another lender takes its place within [`MONITOR_RETRY`] and decides nothing until lenders had [`SETTLE`] to
-//!   report. For several hosts the monitor is a process of its own.
+//!   other lenders look again after [`MONITOR_RETRY`]; the one that gets the lock becomes the monitor, and decides
+//!   nothing until lenders had [`SETTLE`] to report. For several hosts the monitor is a process of its own.
 //! - *What notices a loss.* The end of a connection, at once. For a torn network or a dead host the probes of TCP,
 //!   after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
 //!   [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over. Lenders and monitor exchange
