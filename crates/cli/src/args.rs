@@ -276,7 +276,7 @@ A name that starts with a colon is a built-in program; `:NAME --help` teaches it
 /// Arguments of `rackmem up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// How many nodes the rack has
@@ -296,7 +296,7 @@ pub struct UpArgs {
 /// Arguments of `rackmem down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
 }
@@ -304,7 +304,7 @@ pub struct DownArgs {
 /// Arguments of `rackmem status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// Print JSON
@@ -315,7 +315,7 @@ pub struct StatusArgs {
 /// Arguments of `rackmem context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// What to do with contexts.
@@ -378,7 +378,7 @@ impl From<ProgressArg> for Progress {
 /// Arguments of `rackmem run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// How many processes; a rack that is up may have more nodes [default: all its nodes]
@@ -407,7 +407,7 @@ pub struct RunArgs {
 /// Arguments of `rackmem top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// Time between two measurements
@@ -530,7 +530,7 @@ pub struct ProgramArgs {
 /// Arguments of `rackmem daemon` and of `rackmemd`.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// Node to be; several of them share one process and one polling thread

@@ -62,7 +62,7 @@ pub enum TlsArg {
 /// Arguments of `rackmem blk`.
 #[derive(Debug, Args)]
 pub struct BlkArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// Size of the device

@@ -78,7 +78,7 @@ be given memory; 127 if there is no such program.";
 /// Arguments of `rackmem borrow`.
 #[derive(Debug, Args)]
 pub struct BorrowArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// Memory that each process borrows at most, and leases when it begins to borrow

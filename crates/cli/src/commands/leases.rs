@@ -16,7 +16,7 @@ use crate::size;
 /// Arguments of `rackmem leases`.
 #[derive(Debug, Args)]
 pub struct LeasesArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// Where the monitor is [default: $RACKMEM_MONITOR, else in a lender of this host]

@@ -65,7 +65,7 @@ pub struct NetworkArgs {
 /// Arguments of `rackmem lend`.
 #[derive(Debug, Args)]
 pub struct LendArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// How much to lend, all leases together

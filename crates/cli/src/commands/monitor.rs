@@ -26,7 +26,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
 /// Arguments of `rackmem monitor`.
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
-    /// The rack
+    /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
     /// The network
