@@ -1,38 +1,23 @@
-/* Every node leaves a number for its neighbour to read:  rackmem run -n 4 -- :hello */
+/* Each node takes the next number of a counter in node 0. Run: rackmem run -n 3 -- :hello */
 #include <inttypes.h>
 #include <rackmem.h>
 #include <stdio.h>
 
-static int failed(const char *why)
-{
-    fprintf(stderr, "hello: %s\n", why);
-    return 1;
-}
-
 int main(void)
 {
-    enum { BARRIER_OFFSET = 64, SEGMENT_BYTES = 1 << 20 };
     rackmem_context *ctx;
     rackmem_barrier all;
+    uint64_t number;
     QP *qp;
-    if (rackmem_init(&ctx, SEGMENT_BYTES) != 0 || rackmem_qp_create(ctx, 64, &qp) != 0)
-        return failed(rackmem_last_error());
-    int error = rackmem_barrier_open(&all, ctx, qp, BARRIER_OFFSET, NULL, 0);
-
-    uint64_t *mine = rackmem_segment(ctx), theirs = 0; /* offset 0 of this node's segment */
-    int neighbour = (rackmem_nid(ctx) + 1) % rackmem_nodes(ctx);
-    *mine = 100 + (uint64_t)rackmem_nid(ctx);
+    if (rackmem_init(&ctx, 1 << 20) != 0 || rackmem_qp_create(ctx, 64, &qp) != 0 ||
+        rackmem_barrier_open(&all, ctx, qp, 64, NULL, 0) != 0)
+        return fprintf(stderr, "hello: %s\n", rackmem_last_error()), 1;
+    int error = rmc_fetch_and_add(qp, 0, 0, 1, &number); /* the 8 bytes at offset 0 of node 0 */
     if (error == 0)
-        error = rackmem_barrier_wait(&all); /* all have written */
-    if (error == 0)
-        error = rmc_read(qp, neighbour, 0, &theirs, sizeof theirs);
-    if (error == 0)
-        error = rackmem_barrier_wait(&all); /* all have read */
+        error = rackmem_barrier_wait(&all); /* node 0 keeps its memory until all have added */
     if (error != 0)
-        return failed(rackmem_strerror(error));
-
-    printf("node %d of %d: node %d has %" PRIu64 "\n", rackmem_nid(ctx), rackmem_nodes(ctx),
-           neighbour, theirs);
+        return fprintf(stderr, "hello: %s\n", rackmem_strerror(error)), 1;
+    printf("node %d of %d took number %" PRIu64 "\n", rackmem_nid(ctx), rackmem_nodes(ctx), number);
     rackmem_close(ctx);
     return 0;
 }

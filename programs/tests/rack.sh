@@ -46,9 +46,9 @@ done
 expect '26 passed on 4 nodes'
 
 fails 0 4 hello
-expect 'node 3 of 4: node 0 has 100'
+expect 'of 4 took number 3'
 fails 0 1 hello
-expect 'node 0 of 1: node 0 has 100'
+expect 'node 0 of 1 took number 0'
 
 # Serial, shm and bulk give the same bits whatever the number of nodes; fine differs in rounding
 # alone, which the program checks itself.

@@ -234,7 +234,7 @@ fn run_prebuilt(program: &str, args: &[&str]) -> Output {
 #[test]
 fn ready_built_programs_run() {
     let done = run_prebuilt("hello.rv64", &[]);
-    assert_eq!(text(&done.stdout), "node 0 of 1: node 0 has 100\n", "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "node 0 of 1 took number 0\n", "{}", text(&done.stderr));
     let done = run_prebuilt("pagerank.rv64", &["--kronecker", "8", "--json"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let checksums = checksums(&done.stdout);
@@ -291,7 +291,7 @@ fn a_program_on_the_header_runs_alone() {
     let done = rackmem(dir.path(), &["cc", "-Wall", "-o", "hello.rv64", source.to_str().unwrap()]);
     assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), String::new()));
     let done = rackmem(dir.path(), &["sim", "exec", "--functional", "hello.rv64"]);
-    assert_eq!(text(&done.stdout), "node 0 of 1: node 0 has 100\n", "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "node 0 of 1 took number 0\n", "{}", text(&done.stderr));
 }
 
 #[test]
