@@ -14,6 +14,17 @@ use crate::store::Store;
 /// It may be larger than the memory of this host: what is not in use is at the lender. Pointer structures
 /// may live in it. If the lender is lost, so is what is with it, and who touches that gets SIGBUS; with
 /// two copies nothing happens.
+///
+/// ```no_run
+/// use rackmem_borrow::Region;
+/// use rackmem_borrow::lease::Wanted;
+/// use rackmem_borrow::paging::PagerOptions;
+///
+/// let options = PagerOptions { cache_bytes: 64 << 20, ..PagerOptions::default() };
+/// let mut memory = Region::borrow(&Wanted::new(1 << 30), &options)?;
+/// memory[1 << 29] = 1;
+/// # Ok::<(), rackmem_borrow::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Region {
     // First, so that the leases outlive it.

@@ -150,6 +150,19 @@ impl QueuePair {
     /// Runs `body`, which posts operations, and returns when all have completed: until then their
     /// buffers stay borrowed.
     ///
+    /// ```no_run
+    /// use rackmem::client::{Context, OpenOptions};
+    ///
+    /// let context = Context::open_all(&OpenOptions::from_env()?.segment_bytes(1 << 20))?;
+    /// let mut qp = context.queue_pair(64)?;
+    /// let (mut first, mut second) = ([0; 64], [0; 64]);
+    /// qp.scope(|scope| {
+    ///     scope.read(0, 0, &mut first);
+    ///     scope.read(1, 0, &mut second);
+    /// })?; // both reads are done
+    /// # Ok::<(), rackmem::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The first error of any of them.
     pub fn scope<'env>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>)) -> Outcome {
