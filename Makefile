@@ -33,7 +33,6 @@ all: build
 
 build:
 	$(CARGO) build --release --locked
-	$(CARGO) rustc --release --locked --lib --package rackmem-borrow --crate-type staticlib
 	@$(MAKE) --no-print-directory $(STAGE)/librackmem.so
 	@mkdir -p $(STAGE)/man $(STAGE)/completions
 	$(RELEASE)/rackmem man --write $(STAGE)/man

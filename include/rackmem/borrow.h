@@ -7,8 +7,7 @@
  * SIGBUS, one to memory of a lender that cannot be reached waits. With two copies one lender may be
  * lost.
  *
- * These functions are in the librackmem that `make` builds and installs; what Cargo builds by itself
- * has all others.
+ * These functions are in the librackmem that `make install` installs, and `rackmem cc --host` links.
  * Needs Linux 6.8 and the right to use userfaultfd(2); rackmem_last_error() says what is missing.
  *
  * A child of fork() must not touch the memory (programs that are run by `rackmem borrow` may).

@@ -6,17 +6,17 @@ use std::time::SystemTime;
 
 use crate::failure::{Failure, Result};
 
-/// A library: where it was built, or where it was installed.
+/// A library: where it was built as `built`, or where it was installed.
 ///
 /// # Errors
 /// The kernel does not say where this command is.
-pub fn find(library: &str) -> Result<Option<PathBuf>> {
+pub fn find(library: &str, built: &str) -> Result<Option<PathBuf>> {
     let own = std::env::current_exe()
         .map_err(|error| Failure::io("cannot tell where this command is", error))?;
     let dir = own.parent().unwrap_or(&own);
     let of_distribution = format!("../lib/{}-linux-gnu", std::env::consts::ARCH);
-    let installed = ["", "../lib", &of_distribution].map(|place| dir.join(place).join(library));
-    let built = newest_in(&dir.join("deps"), library);
+    let installed = ["../lib", &of_distribution].map(|place| dir.join(place).join(library));
+    let built = newest_in(&dir.join("deps"), built);
     Ok(built.into_iter().chain(installed).find_map(|path| path.canonicalize().ok()))
 }
 

@@ -233,7 +233,7 @@ fn library() -> Result<PathBuf> {
             Failure::io(format!("cannot use RACKMEM_PRELOAD='{}'", path.display()), error)
         });
     }
-    installed::find(LIBRARY)?.ok_or_else(|| {
+    installed::find(LIBRARY, LIBRARY)?.ok_or_else(|| {
         Failure::new(format!(
             "{LIBRARY} is neither beside this command nor in ../lib: build it with \
              `cargo build --release -p rackmem-preload`, or say in RACKMEM_PRELOAD where it is"

@@ -47,8 +47,11 @@ pub struct CcArgs {
     pub arguments: Vec<OsString>,
 }
 
-/// The library of this host.
+/// The library of this host as it is installed.
 const LIBRARY: &str = "librackmem.a";
+
+/// What it is made of: the crate that has all functions of the interface.
+const BUILT: &str = "librackmem_borrow.a";
 
 /// What it needs of the system.
 const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
@@ -80,7 +83,7 @@ pub fn run(args: &CcArgs) -> Result<()> {
 }
 
 fn host_library() -> Result<OsString> {
-    match installed::find(LIBRARY)? {
+    match installed::find(LIBRARY, BUILT)? {
         Some(path) => Ok(path.into_os_string()),
         None => Err(Failure::new(format!(
             "{LIBRARY} is neither beside this command nor in ../lib: build it with `cargo build --release`"

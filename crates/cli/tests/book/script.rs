@@ -57,9 +57,27 @@ pub fn run(chapter: &Chapter, folder: &Path) -> Result<(), String> {
 /// The first line of the expected output that was not printed.
 fn missing<'a>(command: &'a Command, said: &str) -> Option<&'a str> {
     let said: Vec<String> = said.lines().map(comparable).collect();
-    let expected = command.output.iter().map(|line| line.as_str());
-    let mut expected = expected.filter(|line| !line.trim().is_empty() && line.trim() != "...");
-    expected.find(|line| !said.contains(&comparable(line)))
+    let was_said = |line: &str| said.iter().any(|said| is_like(said, &comparable(line)));
+    command.output.iter().map(String::as_str).find(|line| !was_said(line))
+}
+
+/// Whether a line is the expected one, in which `...` stands for anything.
+fn is_like(said: &str, expected: &str) -> bool {
+    let Some((first, rest)) = expected.split_once("...") else { return said == expected };
+    let Some(said) = said.strip_prefix(first) else { return false };
+    rest.is_empty()
+        || (0..=said.len()).any(|at| said.is_char_boundary(at) && is_like(&said[at..], rest))
+}
+
+#[test]
+fn dots_stand_for_anything() {
+    assert!(
+        is_like("abc", "abc")
+            && is_like("abc", "a...")
+            && is_like("abc", "...")
+            && is_like("", "...")
+    );
+    assert!(is_like("abcd", "a...d") && !is_like("abcd", "a...c") && !is_like("abc", "b..."));
 }
 
 /// Whether it ended by itself.
@@ -92,9 +110,10 @@ fn execute(script: &Path, folder: &Path, racks: &Path) -> bool {
         }
     };
     // What it left in the background, too.
-    let _ = std::process::Command::new("kill")
-        .args(["-KILL", "--", &format!("-{}", shell.id())])
-        .status();
+    let _ = rustix::process::kill_process_group(
+        rustix::process::Pid::from_child(&shell),
+        rustix::process::Signal::KILL,
+    );
     let _ = shell.wait();
     is_over
 }
@@ -110,26 +129,35 @@ fn script(chapter: &Chapter, logs: &Path) -> (String, Vec<Step>) {
             let _ = write!(text, "cat >{name} <<'END OF FILE'\n{}END OF FILE\n", block.text);
         } else if block.language == "console" {
             for command in block.commands() {
-                add(&mut text, block, &command, logs, steps.len());
-                steps.push(Step { command, fails: block.attributes.contains_key("fails") });
+                let is_waited_for = !is_in_background(&command);
+                let fails = is_waited_for && block.attributes.contains_key("fails");
+                let step = Step { command, fails };
+                add(&mut text, block, &step, logs, steps.len());
+                steps.push(step);
             }
         }
     }
     (text, steps)
 }
 
-fn add(text: &mut String, block: &Block, command: &Command, logs: &Path, number: usize) {
+fn is_in_background(command: &Command) -> bool {
+    command.text.split(" #").next().is_some_and(|text| text.trim().ends_with('&'))
+}
+
+fn add(text: &mut String, block: &Block, step: &Step, logs: &Path, number: usize) {
     let log = logs.join(number.to_string());
     let log = log.display();
+    let command = &step.command;
     let _ = writeln!(text, "{{ {}\n}} >{log}.out 2>&1; echo $? >{log}.status", command.text);
-    if let Some(ready) = block.attributes.get("wait") {
+    let ready = block.attributes.get("wait").filter(|_| is_in_background(command));
+    if let Some(ready) = ready {
         let _ = writeln!(
             text,
             "for i in $(seq 600); do grep -q '{ready}' {log}.out && break; sleep 0.1; done; \
              grep -q '{ready}' {log}.out || echo 'not ready' >{log}.status"
         );
     }
-    let is_right = if block.attributes.contains_key("fails") { "!=" } else { "=" };
+    let is_right = if step.fails { "!=" } else { "=" };
     let _ = writeln!(text, "[ \"$(cat {log}.status)\" {is_right} 0 ] || exit 1");
 }
 
@@ -141,6 +169,10 @@ fn lacks(block: &Block) -> Option<&str> {
         "userfaultfd" => {
             !rustix::process::geteuid().is_root() && fs::File::open("/dev/userfaultfd").is_err()
         }
+        "iproute2" => !is_command("ip"),
+        "zlib" => !Path::new("/usr/include/zlib.h").exists(),
+        // Other libraries of this kind, which `bench/compare` builds.
+        "peers" => true,
         "riscv" => std::env::var_os("RACKMEM_CC").is_none() && !is_command("riscv64-linux-gnu-gcc"),
         command => !is_command(command),
     })

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::console::{Align, Table};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::reproduce::manycore_ni::PAPER;
 use crate::reproduce::manycore_ni::experiment::Cores;
 use crate::reproduce::outcome;
@@ -35,7 +35,7 @@ pub struct Row {
 /// Makes the runs: some seconds.
 ///
 /// # Errors
-/// None that a release should have.
+/// A run failed.
 pub fn rows() -> Result<Vec<Row>> {
     let claims = claims::parse(PAPER.published)?;
     let part = PAPER.part(PART);
@@ -43,7 +43,8 @@ pub fn rows() -> Result<Vec<Row>> {
     outcome::make_all_runs(&PAPER, &mut results, part, pool::threads(None));
     let judged = outcome::evaluate(&PAPER, &claims, &results, part).claims;
     let row = |&(claim, name): &(&'static str, &'static str)| {
-        let found = judged.iter().find(|judged| judged.id == claim)?;
+        let id = format!("{}/{claim}", PAPER.name);
+        let found = judged.iter().find(|judged| judged.id == id)?;
         Some(Row {
             claim,
             name,
@@ -52,7 +53,13 @@ pub fn rows() -> Result<Vec<Row>> {
             ratio: found.ratio?,
         })
     };
-    Ok(SHOWN.iter().filter_map(row).collect())
+    let rows: Vec<Row> = SHOWN.iter().filter_map(row).collect();
+    match rows.len() == SHOWN.len() {
+        true => Ok(rows),
+        false => {
+            Err(Failure::new(format!("{} gives no figure for each row of {PART}", PAPER.name)))
+        }
+    }
 }
 
 /// The table.
