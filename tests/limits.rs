@@ -1,0 +1,304 @@
+//! The book's page of limits is what the constants say that set them.
+//!
+//! `RACKMEM_WRITE=1 cargo test -p rackmem-abi --test limits` writes it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PAGE: &str = "docs/book/src/reference/limits.md";
+
+const BEGIN: &str = "# Limits
+
+The constants that set the limits, and their values. Sizes of simulated machines are parameters of their files.
+";
+
+/// How a value is shown.
+#[derive(Clone, Copy)]
+enum Unit {
+    Number,
+    Bytes,
+    /// Of 4 KiB.
+    Pages,
+}
+
+use Unit::{Bytes, Number, Pages};
+
+/// Title of a table, and its rows: what is limited, in which unit, by which constant of which file.
+type Table = (&'static str, &'static [(&'static str, Unit, &'static str, &'static str)]);
+
+const TABLES: &[Table] = &[
+    (
+        "Racks and programs",
+        &[
+            ("nodes of a rack", Number, "crates/abi/src/lib.rs", "MAX_NODES"),
+            ("contexts of a rack", Number, "crates/rmc/src/ct.rs", "MAX_CONTEXTS"),
+            ("last byte of a segment", Bytes, "crates/abi/src/lib.rs", "MAX_OFFSET"),
+            ("entries of a queue pair", Number, "crates/abi/src/lib.rs", "MAX_WQ_SIZE"),
+            ("length of one operation", Bytes, "crates/abi/src/lib.rs", "MAX_LENGTH"),
+            (
+                "queue pairs of a member",
+                Number,
+                "crates/runtime/src/daemon/control/clients.rs",
+                "MAX_QPS_PER_CLIENT",
+            ),
+            ("buffers of a member", Number, "crates/runtime/src/daemon/local.rs", "MAX_BUFFERS"),
+            (
+                "clients of a daemon",
+                Number,
+                "crates/runtime/src/daemon/control/contexts.rs",
+                "MAX_CLIENTS",
+            ),
+            (
+                "wait for nodes that join",
+                Number,
+                "crates/runtime/src/client/options.rs",
+                "JOIN_TIMEOUT",
+            ),
+            (
+                "notifications of a counter",
+                Number,
+                "include/rackmem/counter.h",
+                "RACKMEM_COUNTER_NOTIFICATIONS",
+            ),
+            (
+                "participants of a lock",
+                Number,
+                "include/rackmem/lock.h",
+                "RACKMEM_LOCK_MAX_PARTICIPANTS",
+            ),
+            ("items of a queue", Number, "include/rackmem/queue.h", "RACKMEM_QUEUE_MAX_SLOTS"),
+            (
+                "words of 8 bytes of an item",
+                Number,
+                "include/rackmem/queue.h",
+                "RACKMEM_QUEUE_MAX_WORDS",
+            ),
+        ],
+    ),
+    (
+        "Lent and borrowed memory",
+        &[
+            ("lenders of a monitor", Number, "crates/borrow/src/lease/monitor.rs", "MAX_LENDERS"),
+            ("leases of a lender", Number, "crates/borrow/src/lease/pool.rs", "MAX_LEASES"),
+            ("lanes of a lease", Number, "crates/borrow/src/agent/lane.rs", "MAX_LANES"),
+            (
+                "pieces of a copy, each of another lender",
+                Number,
+                "crates/borrow/src/lease/mod.rs",
+                "AMT_ENTRIES",
+            ),
+            ("copies of a borrowing", Number, "crates/borrow/src/lease/client.rs", "MAX_COPIES"),
+            (
+                "least local memory of a borrower",
+                Pages,
+                "crates/borrow/src/paging/options.rs",
+                "MIN_CACHE_PAGES",
+            ),
+            (
+                "most local memory of a borrower",
+                Pages,
+                "crates/borrow/src/paging/options.rs",
+                "MAX_CACHE_PAGES",
+            ),
+            (
+                "pages fetched ahead",
+                Number,
+                "crates/borrow/src/paging/options.rs",
+                "MAX_PREFETCH_PAGES",
+            ),
+            (
+                "silence after which a network is torn",
+                Number,
+                "crates/borrow/src/lease/mod.rs",
+                "SILENCE",
+            ),
+            ("wait for an answer of a lender", Number, "crates/borrow/src/lease/mod.rs", "ANSWER"),
+        ],
+    ),
+    (
+        "Block devices, queue pairs, sockets, network interfaces",
+        &[
+            (
+                "clients of a block device",
+                Number,
+                "crates/borrow/src/blk/server.rs",
+                "MAX_CONNECTIONS",
+            ),
+            (
+                "bytes of a request of a block device",
+                Bytes,
+                "crates/borrow/src/blk/export.rs",
+                "MAX_PAYLOAD_BYTES",
+            ),
+            (
+                "connections of two processes",
+                Number,
+                "crates/borrow/src/qpair/window.rs",
+                "MAX_CONNECTIONS",
+            ),
+            (
+                "registered memory of a connection",
+                Bytes,
+                "crates/borrow/src/qpair/window.rs",
+                "MAX_REGISTERED_BYTES",
+            ),
+            ("sockets of a proxy", Number, "crates/borrow/src/qpair/proxy/mod.rs", "MAX_SOCKETS"),
+            (
+                "processes linked to a proxy",
+                Number,
+                "crates/borrow/src/qpair/proxy/mod.rs",
+                "MAX_LINKS",
+            ),
+            (
+                "interrupts of a lent network interface",
+                Number,
+                "crates/borrow/src/nic/interrupt.rs",
+                "MAX_INTERRUPTS",
+            ),
+            (
+                "silence after which a lent network interface is given up",
+                Number,
+                "crates/borrow/src/nic/transport.rs",
+                "DEAD_AFTER",
+            ),
+        ],
+    ),
+    (
+        "Strangers at a port",
+        &[
+            (
+                "first message of a peer",
+                Bytes,
+                "crates/borrow/src/net/stranger.rs",
+                "MAX_FIRST_FRAME_BYTES",
+            ),
+            (
+                "peers without a proof at a time",
+                Number,
+                "crates/borrow/src/net/stranger.rs",
+                "MAX_STRANGERS",
+            ),
+            ("time for the proof", Number, "crates/borrow/src/net/stranger.rs", "PROOF"),
+        ],
+    ),
+    (
+        "The model",
+        &[
+            (
+                "simulated chips of a rack",
+                Number,
+                "crates/sim/src/machine/validate.rs",
+                "MAX_CHIPS",
+            ),
+            (
+                "nodes with an extended interconnect",
+                Number,
+                "crates/sim/src/machine/validate_extension.rs",
+                "MAX_NODES",
+            ),
+            (
+                "endpoints of a network on chip",
+                Number,
+                "crates/sim/src/noc/topology/mod.rs",
+                "MAX_ENDPOINTS",
+            ),
+            (
+                "nodes of `rackmem sim exec`",
+                Number,
+                "crates/cli/src/commands/sim/args.rs",
+                "MAX_NODES",
+            ),
+            ("code and data of a program", Bytes, "crates/riscv/src/elf.rs", "LARGEST"),
+        ],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a constant is set to, in Rust or C.
+fn expression(file: &str, name: &str) -> String {
+    let text =
+        fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let starts = [format!("const {name}: "), format!("#define {name} ")];
+    let line = text.lines().find(|line| starts.iter().any(|start| line.contains(start.as_str())));
+    let line = line.unwrap_or_else(|| panic!("{file} has no constant {name}"));
+    let value = line.split_once(" = ").map_or_else(
+        || line.rsplit(' ').next().unwrap_or_default(),
+        |(_, value)| value.trim_end_matches(';'),
+    );
+    value.to_owned()
+}
+
+/// The value of `N`, `A << B` and `(A << B) - 1`.
+fn number(expression: &str) -> Option<u64> {
+    let parse = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
+    if let Some((whole, less)) = expression.rsplit_once(" - ") {
+        return number(whole.strip_prefix('(')?.strip_suffix(')')?)?.checked_sub(parse(less)?);
+    }
+    match expression.split_once(" << ") {
+        Some((value, shift)) => parse(value)?.checked_shl(u32::try_from(parse(shift)?).ok()?),
+        None => parse(expression),
+    }
+}
+
+fn bytes(value: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let exact = |value: u64| {
+        let (shift, unit) = units.into_iter().find(|(shift, _)| value >> shift != 0)?;
+        (value % (1 << shift) == 0).then(|| format!("{} {unit}", value >> shift))
+    };
+    // The last place of so many, rather than their number.
+    let less_one = || exact(value + 1).map(|text| format!("{text} - 1 byte"));
+    exact(value).or_else(less_one).unwrap_or_else(|| format!("{value} bytes"))
+}
+
+fn shown(expression: &str, unit: Unit) -> Option<String> {
+    if let Some(seconds) = expression.strip_prefix("Duration::from_secs(") {
+        return Some(format!("{} s", seconds.strip_suffix(')')?));
+    }
+    let value = number(expression)?;
+    Some(match unit {
+        Number => value.to_string(),
+        Bytes => bytes(value),
+        Pages => bytes(value << 12),
+    })
+}
+
+fn page() -> String {
+    let mut page = BEGIN.to_owned();
+    for (title, rows) in TABLES {
+        page += &format!("\n## {title}\n\n| what | limit | constant |\n|---|---|---|\n");
+        for &(what, unit, file, name) in *rows {
+            let expression = expression(file, name);
+            let value = shown(&expression, unit)
+                .unwrap_or_else(|| panic!("{file}: {name} is {expression}, which has no number"));
+            page += &format!("| {what} | {value} | `{name}` in `{file}` |\n");
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_says_what_the_constants_say() {
+    let (place, page) = (root().join(PAGE), page());
+    if std::env::var_os("RACKMEM_WRITE").is_some() {
+        return fs::write(place, page).unwrap();
+    }
+    let is = fs::read_to_string(place).unwrap_or_default();
+    assert!(
+        is == page,
+        "{PAGE} is out of date: RACKMEM_WRITE=1 cargo test -p rackmem-abi --test limits"
+    );
+}
+
+#[test]
+fn values_are_shown_as_people_write_them() {
+    assert_eq!(shown("(1 << 24) - 1", Bytes).unwrap(), "16 MiB - 1 byte");
+    assert_eq!(shown("64 << 20", Bytes).unwrap(), "64 MiB");
+    assert_eq!(shown("65_536", Number).unwrap(), "65536");
+    assert_eq!(shown("1 << 28", Pages).unwrap(), "1 TiB");
+    assert_eq!(shown("Duration::from_secs(3)", Number).unwrap(), "3 s");
+    assert_eq!(shown("if cfg!(loom) { 2 } else { 64 }", Number), None);
+}
