@@ -53,7 +53,7 @@ First steps:
   rackmem down
 
 A rack is a directory with a socket and a lock for each node's daemon and a file for each
-context. Who may read and write a context's file may join the context.
+context. Read and write access to a context's file lets a user join the context.
 
 Environment:
   RACKMEM_DIR   directory of all racks [default: /run/rackmem for root; for others
@@ -94,8 +94,8 @@ pub enum Command {
     /// Create, list and remove contexts
     #[command(
         disable_help_subcommand = true,
-        long_about = "A context is the right to use memory: who may read and write its file, \
-            may join it; who may only read it, may only read remote memory. `rackmem run` makes \
+        long_about = "A context is the right to use memory. Read and write access to its file \
+            grants full membership; read access grants remote reads only. `rackmem run` makes \
             one for each run; programs that attach by themselves need one that stays.",
         after_long_help = "Examples:\n  \
             rackmem context create 7                owner only\n  \
@@ -193,7 +193,7 @@ pub enum Command {
         after_long_help = crate::commands::sim::args::EXAMPLES
     )]
     Sim(crate::commands::sim::args::SimArgs),
-    /// Compile C programs for the model
+    /// Compile C and C++ programs for the model or for this host
     #[command(
         long_about = crate::commands::cc::ABOUT,
         after_long_help = crate::commands::cc::EXAMPLES

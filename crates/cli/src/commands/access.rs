@@ -1,4 +1,4 @@
-//! Who may come to a listener, as the command line says it.
+//! Access to a listener, as options of the command line.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use tracing::level_filters::LevelFilter;
 
 use crate::failure::Result;
 
-/// Who may come over a network.
+/// Access over a network.
 #[derive(Clone, Debug, Args)]
 pub struct AccessArgs {
     /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
-    /// Listen without a secret: whoever reaches the port may come, other users of this host, too
+    /// Listen without a secret: anybody who reaches the port has access, other users of this host, too
     #[arg(long)]
     pub insecure: bool,
 }
 
 impl AccessArgs {
-    /// What a listener is told, with the permissions of its socket's file.
+    /// The policy of a listener whose socket's file has these permissions.
     pub(super) fn access(&self, mode: u32) -> Result<Access> {
         let secret = secret(self.secret.as_deref())?;
         Ok(Access { secret, is_insecure: self.insecure, mode })

@@ -24,14 +24,13 @@ Borrows memory and serves it as a block device by the NBD protocol, in the foreg
 Whatever speaks NBD can use it: the kernel (nbd-client), virtual machines (qemu), fio, nbdcopy. The \
 memory is zero at first, and goes back to its lenders at the end, with what was written to it.
 
-Any number of clients may be connected at once, each served by a thread of its own; what one of them \
-has had confirmed, the others read. If a lender dies, requests fail with EIO (with --mirror 2 only if both \
-do) and the server stays; if it cannot be reached, they wait for it; after --patience \
-seconds its bytes are given up, as if it had died.
+Each client is served by a thread of its own; a write that one client has got an answer to is read by all. If a \
+lender dies, requests fail with EIO (with --mirror 2 only if both die) and the server stays. If a lender cannot be \
+reached, requests wait for it; after --patience seconds its bytes count as lost.
 
-NBD itself knows no passwords: who may connect to the socket may read and write. That is its user and root, \
-and others if --mode says so. A port, loopback included, is listened at with --tls require and \
---verify-clients only, so that clients prove who they are, unless --insecure is said.
+NBD itself has no passwords: a process that can connect to the socket can read and write. These are processes of its \
+user and of root, and others if --mode says so. At a port, loopback included, the server listens only with --tls \
+require and --verify-clients, so that clients have to authenticate, or with --insecure.
 
 DIR of --tls-certificates has server-cert.pem, server-key.pem and, for --verify-clients, ca-cert.pem: \
 the names that qemu and nbdkit use, too.";

@@ -19,43 +19,39 @@ use crate::{installed, loadable, size};
 
 /// What `rackmem borrow --help` says.
 pub const ABOUT: &str = "\
-Runs a program, unmodified, whose heap grows into memory that other nodes lend (`rackmem lend`).
+Runs an unmodified program whose heap grows into memory that other nodes lend (`rackmem lend`).
 
-A library is loaded into the program. Once a process uses more memory than --threshold, maps more than
-that at once, or has mapped four times as much, it leases SIZE bytes, and the large mappings that
-follow, by malloc or by mmap, are pages which leave for the lender when more than --cache of
-them are in local memory, and come back when they are touched. Each
-process that the program starts does so by itself: a child of fork() reads what its parent had and
-shares its lease; a program that is executed has a lease of its own, of SIZE bytes again, once it is as
-large as that.
+A library is loaded into the program. A process leases SIZE bytes once it uses more memory than --threshold, maps more \
+than that at once, or has mapped four times as much. From then on, large mappings by malloc or mmap are borrowed: \
+at most --cache bytes of them are in local memory, and the other pages are at the lender until they are touched. A \
+child of fork() reads what its parent had and shares its lease. A program that is executed makes a lease of its own, of \
+SIZE bytes again, once it has grown so large.
 
-What stays local: what was mapped before the lease, stacks, code, files, shared memory, and mappings of
-less than 256 KiB. What does not fit into SIZE is local, too. Memory that is reserved without access
-(PROT_NONE) is borrowed once it is made writable. A process that leased memory and has three quarters of
-what it mapped in local memory says why when it exits; with --stats every process does.
+These stay local: what was mapped before the lease, stacks, code, files, shared memory, mappings of less than 256 KiB, \
+and what does not fit into SIZE. Memory that is reserved without access (PROT_NONE) is borrowed once it is made \
+writable. If three quarters of what a borrowing process mapped are local, it says why when it exits; with --stats every \
+process does.
 
-If the lender dies, a program that touches what is gone gets SIGBUS, as for a file that was cut off. If
-it does not answer, or the network is torn, the program stands still until it is back, for --patience
-seconds at most. If it ends in order, the memory moves to another lender within its grace time, if there
-is one with room (for memory of a lender on this host, another one on this host).
+If the lender dies, an access to lost pages is SIGBUS, as for a truncated file. If the lender does not answer, or the \
+network is torn, the program waits until it is back, for --patience seconds at most. If the lender ends in order, the \
+memory moves to another lender with room within the grace time (memory of a lender on this host, to another one on this \
+host).
 
-With --mirror 2 there are two lenders with the same bytes: any one of them may die, stop or end, and the
-program does not notice. A copy that was lost is made anew at another lender, if there is one. A child of
-fork() has the copies that it was born with. What happens is said on stderr.
+With --mirror 2, two lenders have the same bytes. Any one of them may die, stop or end, and the program goes on; a lost \
+copy is made anew at another lender, if there is one. A child of fork() keeps the copies that it was born with. Such \
+events are reported on stderr.
 
-Programs that are linked statically, are setuid, or are written in Go cannot be given memory in this way:
-they are refused. If a program starts one, that one runs without borrowed memory, and says so.
+Statically linked, setuid and Go programs cannot load the library: the command refuses them. A program that starts one \
+runs it without borrowed memory, and says so.
 
-System calls: as root, or with access to /dev/userfaultfd, all system calls just work in the default
-mode. With --mode inline, or without that right, the kernel cannot wait for memory that is away: a
-process says so when it begins to borrow. Then the functions of the C library that make system calls
-give the kernel local copies, and return what they would return without borrowing. Reads and writes of
-files of more than 256 KiB are made in pieces then, which others that use the same file position may
-come between; appending is not. What does not work there: io_uring, which is refused with ENOSYS so
-that programs do without; requests that a program makes past the C library, such as libaio's or by
-assembly, which fail with EFAULT if their memory is away; aio_read and aio_write; pointers inside of
-what ioctl and setsockopt are given; process_vm_readv by another process, and ptrace; and stacks that a
-program makes of borrowed memory.";
+System calls: as root, or with access to /dev/userfaultfd, all system calls work in the default mode. With --mode \
+inline, or without that right, the kernel cannot wait for a page that is away; a process says so when it begins to \
+borrow. The library then gives the kernel local copies in place of borrowed memory, and system calls return what they \
+return without borrowing. Reads and writes of files of more than 256 KiB are made in pieces, between which other \
+users of the same file position may come; appending is not. These do not work there: io_uring, which is refused with \
+ENOSYS so that programs use other calls; system calls that do not go through the C library (libaio, assembly), which \
+fail with EFAULT if their memory is away; aio_read and aio_write; pointers inside of the arguments of ioctl and \
+setsockopt; process_vm_readv by another process, and ptrace; and stacks that a program makes of borrowed memory.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\

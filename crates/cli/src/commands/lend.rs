@@ -18,25 +18,24 @@ use crate::size;
 
 /// What `rackmem help lend` says.
 pub const ABOUT: &str = "\
-Lends memory of this host, in the foreground, until Ctrl-C. Borrowers lease pieces of it: `rackmem \
-borrow`, `rackmem blk`, or programs by the library. A lease has one user at a time and is memory \
-of its own, made when it is leased and thrown away when its borrower gives it back or dies, so \
-nobody sees what another had in it.
+Lends memory of this host, in the foreground, until Ctrl-C. `rackmem borrow`, `rackmem blk` and programs that \
+use the library lease pieces of it. A lease has one borrower. Its memory is made for it, and freed when the borrower \
+returns it or dies: no borrower ever sees another one's data.
 
-On one host nothing else is needed: lenders and borrowers find each other in the rack's directory, \
-and the first lender keeps the ledger (the monitor); if it dies another one takes over, and leases \
-stay. Over several hosts, start `rackmem monitor --listen HOST:PORT` on one of them, and name it \
-with --monitor; each lender says with --listen where it is reached.
+On one host this is all: lenders and borrowers find each other in the rack's directory. The first lender runs the \
+monitor, which keeps the ledger of leases; if it dies, another lender takes over, and leases stay. For several hosts, \
+start `rackmem monitor --listen HOST:PORT` on one of them and name it with --monitor. Each lender says with \
+--listen at which address borrowers reach it.
 
-The first Ctrl-C or SIGTERM ends lending in good order: no new leases, borrowers are told, and have \
-the grace time to move to other lenders, and it ends when they have; a second one ends it at once. \
-Memory of a lender that is gone is gone.
+The first Ctrl-C or SIGTERM drains the lender: it grants no new leases, tells its borrowers to move to other lenders, \
+and ends when they have moved or when --grace is over. A second one ends it at once, and the memory that it has lent \
+is lost.
 
-Who may borrow: on this host the same user and root, and others to whom the permissions of the socket \
-(--mode) allow it; over the network, loopback included, those who know the secret (--secret). Without \
-a secret no port is listened at, unless --insecure is said. The secret proves who one is; the data and \
-the requests themselves are not encrypted: use it in a network that you trust, or through a tunnel. \
-`(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes a secret; nobody else may read its file.";
+Access: on this host, processes of the same user and of root, and those to whom the permissions of the socket (--mode) \
+give write access. Over the network, loopback included, peers that know the secret (--secret). Without a secret a \
+lender listens at no port unless --insecure is given. The secret authenticates peers; requests and data are not \
+encrypted, so use a trusted network or a tunnel. `(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes a \
+secret; a file that others can read is refused.";
 
 /// Examples of `rackmem help lend`.
 pub const EXAMPLES: &str = "Examples:\n  \
@@ -51,7 +50,7 @@ pub struct NetworkArgs {
     /// Listen there over the network
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Who may come there
+    /// Access to it
     #[command(flatten)]
     pub access: AccessArgs,
     /// Permissions of the sockets on this host, in octal: write means borrow

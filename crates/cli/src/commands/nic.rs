@@ -19,13 +19,12 @@ use crate::interrupt::Interrupt;
 
 /// What `rackmem nic --help` says.
 pub const ABOUT: &str = "\
-Lends a network interface of this host to another one, which gets an interface of its own whose
-packets leave and arrive here. To programs there it is an interface like any other: it has the NIC's
-address, MTU, link and network; what is unplugged here is unplugged there.
+Lends a network interface of this host to another host, which gets an interface of its own whose packets leave and \
+arrive here. Programs there use it like any other interface: it has the NIC's address, MTU, link state and network, and \
+follows when the cable here is unplugged.
 
-A NIC has one borrower at a time. While it is lent, this host itself neither sends nor receives
-through it. When either side ends, however it ends, the NIC is given back as it was, and nothing is
-left on either host.";
+A NIC has one borrower at a time. While it is lent, this host neither sends nor receives through it. When either side \
+ends, even by SIGKILL, the NIC gets its settings back, and nothing is left on either host.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
@@ -34,16 +33,16 @@ Examples:
   rackmem nic attach lent0 --from 10.1.0.2 --ip 10.0.0.7/24 --secret FILE     on the other one
   rackmem nic attach lent0 --from lender:7471 --secret FILE --mode tap --link udp
 
-Who may: lending needs CAP_NET_ADMIN and CAP_NET_RAW, CAP_BPF as well for --mode kernel; borrowing
-needs CAP_NET_ADMIN, and /dev/net/tun for --mode tap. Root has them all.
+Rights: lending needs CAP_NET_ADMIN and CAP_NET_RAW, and CAP_BPF for --mode kernel. Borrowing needs
+CAP_NET_ADMIN, and /dev/net/tun for --mode tap. Root has them all.
 
-Who may borrow: who knows the lender's secret (--secret), loopback included, unless it says --insecure.
-Both ends prove it before anything is said of the interface. What follows is not encrypted:
+Access: a borrower has to know the lender's secret (--secret), over loopback, too, unless the lender
+says --insecure. Both ends prove it before they exchange anything else. What follows is not encrypted:
 
   --link udp     each datagram has a tag that only the peer can make: forged ones are dropped
-  --link tcp     whoever can change what the network carries can change packets and take the NIC
-  --mode kernel  VXLAN knows no proof: whoever reaches the host and knows or guesses the tunnel's random
-                 number of 24 bits, or sees it on the network, can send packets into it, from any address
+  --link tcp     an attacker who can change traffic can change packets and take the NIC
+  --mode kernel  VXLAN has no authentication: an attacker who reaches the host and sees or guesses the
+                 tunnel's random number of 24 bits can send packets into it, from any address
 
 Use a network of the rack's own (--listen), or one that nobody else can send to.";
 
@@ -110,7 +109,7 @@ pub struct LendArgs {
     /// Where borrowers come to: an address, with or without a port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", value_parser = parse_address)]
     pub listen: SocketAddr,
-    /// Who may come there
+    /// Access to it
     #[command(flatten)]
     pub access: AccessArgs,
     /// How long to poll for packets after one came, before sleeping

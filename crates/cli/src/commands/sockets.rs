@@ -18,19 +18,16 @@ use crate::size;
 
 /// What `rackmem sockets --help` says.
 pub const ABOUT: &str = "\
-Carries the connections of programs that know nothing of rackmem over queue pairs, from one
-process to another. `rackmem sockets listen` stands beside the program that serves, `rackmem
-sockets connect` where its clients are; they meet at MEET, which is a path for two processes of one
-host, over shared memory, and HOST:PORT for processes of two, over one TCP connection. Each
-connection has a queue pair of its own (SQ, RQ, CQ and registered memory): none sees another, and
-one that is not read does not stop the others.
+Carries the connections of unmodified programs over queue pairs, from one process to another. `rackmem sockets listen` \
+runs beside the server, `rackmem sockets connect` beside its clients. Both meet at MEET: a path for two processes on \
+one host, over shared memory, or HOST:PORT for two hosts, over one TCP connection. Each connection has a queue pair of \
+its own (SQ, RQ, CQ and registered memory), so a connection that is not read does not stop the others.
 
-To programs it is a socket like any other: bytes in order, back pressure, shutdown of one
-direction. If a program or a proxy dies, TCP clients get a reset within a second, and clients of
-Unix sockets the end of the connection. A proxy that is stopped, or a network that is torn, is
-noticed within 5 seconds. Urgent bytes (TCP) and descriptors (Unix) are not carried.
+Programs see an ordinary socket: bytes in order, back-pressure, shutdown of one direction. If a program or a proxy \
+dies, TCP clients get a reset within a second, and clients of Unix sockets get the end of the connection. A stopped \
+proxy or a torn network is noticed within 5 seconds. Urgent bytes (TCP) and descriptors (Unix) are not carried.
 
-MEET and ADDRESS are HOST:PORT, or a path if they have a '/'.";
+MEET and ADDRESS are HOST:PORT, or a path if they contain a '/'.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
@@ -43,15 +40,15 @@ Examples:
   node1$ rackmem sockets listen node1:7700 --to 127.0.0.1:6379 --secret ~/.rackmem-secret
   node2$ rackmem sockets connect node1:7700 --listen ./redis.sock --secret ~/.rackmem-secret
 
-Who may write to the file at a path may connect there: its owner and root, and others if --mode says
-so. At a port, loopback included, it is who knows the secret. It proves who one is; data are not
-encrypted.";
+Access: at a path, processes with write access to its file: the owner and root, and others if --mode
+says so. At a port, over loopback, too, peers that know the secret. It authenticates peers; data are
+not encrypted.";
 
 /// What `rackmem sockets listen --help` says.
 pub const LISTEN_ABOUT: &str = "\
-Waits at MEET for `rackmem sockets connect`, any number of times, and connects every queue pair that
-comes to a server, until Ctrl-C. The server need not be there yet: whoever comes too early is turned
-away. Without a secret no port is listened at, unless --insecure is said.";
+Waits at MEET for any number of `rackmem sockets connect`, and connects each of their queue pairs to
+the server, until Ctrl-C. The server may start later: connections are refused until then. Without a
+secret it listens at no port unless --insecure is given.";
 
 /// What stands below it.
 pub const LISTEN_EXAMPLES: &str = "\
@@ -112,7 +109,7 @@ pub struct ListenArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SOCKETS,
         value_parser = value_parser!(u32).range(1..=i64::from(MAX_SOCKETS)))]
     pub sockets: u32,
-    /// Who may come there
+    /// Access to it
     #[command(flatten)]
     pub access: AccessArgs,
     /// Permissions of the socket at a path, in octal: write means connect
@@ -188,7 +185,7 @@ fn explain(error: Error, meet: &Address) -> Failure {
             Failure::new(format!("{error}; start `rackmem sockets listen` there first"))
         }
         PermissionDenied => {
-            Failure::new(format!("{error}; who may write to that file may connect"))
+            Failure::new(format!("{error}; only users with write access to that file may connect"))
         }
         _ => error.into(),
     }

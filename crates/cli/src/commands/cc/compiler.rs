@@ -128,7 +128,9 @@ impl Compiler {
     /// # Errors
     /// It cannot be run, or it fails.
     pub fn finish(&self, command: &mut Command) -> Result<()> {
-        let status = self.wait(command).map_err(|error| Failure::io(self.0[0].clone(), error))?;
+        let status = self.wait(command).map_err(|error| {
+            Failure::io(format_args!("cannot run the compiler {}", self.0[0]), error)
+        })?;
         match status.code() {
             Some(0) => Ok(()),
             Some(code) => Err(Failure::silent(code as u8)),
