@@ -23,7 +23,7 @@ const MAX_SCRIPT_LINE: u64 = 256;
 const STATUS_NOT_FOUND: u8 = 127;
 
 /// What is said of programs that run without the library.
-const INSTEAD: &str = "give them memory by `rackmem blk` and swapon instead";
+const INSTEAD: &str = "give it memory by `rackmem blk` and swapon instead";
 
 /// The file that a command starts, which may be looked for in `PATH`.
 ///

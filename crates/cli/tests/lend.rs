@@ -70,7 +70,7 @@ fn a_lender_says_who_has_what() {
 
     // The lender waits for its borrower, who is told.
     common::kill(lender.child.id(), "INT");
-    lender.line("borrowers have 60 s to go");
+    lender.line("borrowers have 60 s to move their memory");
     until("the borrower is told", || {
         store.state().copies[0].leases[0].notice_ms.is_some_and(|ms| ms > 50_000)
     });

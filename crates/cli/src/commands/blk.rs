@@ -24,7 +24,7 @@ Borrows memory and serves it as a block device by the NBD protocol, in the foreg
 Whatever speaks NBD can use it: the kernel (nbd-client), virtual machines (qemu), fio, nbdcopy. The \
 memory is zero at first, and goes back to its lenders at the end, with what was written to it.
 
-Each client is served by a thread of its own; a write that one client has got an answer to is read by all. If a \
+Up to 256 clients may be connected, each served by a thread of its own; a write that one client has got an answer to is read by all. If a \
 lender dies, requests fail with EIO (with --mirror 2 only if both die) and the server stays. If a lender cannot be \
 reached, requests wait for it; after --patience seconds its bytes count as lost.
 
@@ -212,7 +212,7 @@ fn news(status: &Status) -> Vec<String> {
     let what_next = if status.is_lost {
         "requests that need it fail with EIO"
     } else {
-        "the other copy serves on; write it elsewhere before that goes, too"
+        "the other copy serves on, and a new one is made when a lender has room"
     };
     leases
         .filter_map(|lease| {
@@ -221,7 +221,11 @@ fn news(status: &Status) -> Vec<String> {
             if lease.is_lost {
                 return Some(format!("{size} of {lender} are lost: {what_next}"));
             }
-            lease.notice_ms.map(|_| format!("{lender} takes {size} back soon: copy them now"))
+            lease.notice_ms.map(|_| {
+                format!(
+                    "{lender} takes {size} back soon: they move to another lender that has room"
+                )
+            })
         })
         .collect()
 }

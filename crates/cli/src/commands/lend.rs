@@ -76,7 +76,7 @@ pub struct LendArgs {
     /// The network
     #[command(flatten)]
     pub network: NetworkArgs,
-    /// Time that borrowers have after the first Ctrl-C
+    /// Time that borrowers have to move their memory after the first Ctrl-C
     #[arg(long, value_name = "SECONDS", default_value_t = Config::DEFAULT_GRACE.as_secs())]
     pub grace: u64,
     /// Have every page of a lease there before the borrower has it
@@ -133,11 +133,19 @@ pub(super) fn serve(config: Config, what: &str) -> Result<()> {
     log(LevelFilter::WARN);
     let interrupt = Interrupt::catch()?;
     let grace = config.grace;
+    let is_lender = config.lend.is_some();
     let agent = Agent::start(config, |event| say(&tell(&event)))?;
     say(what);
     while !agent.has_ended() && interrupt.sleep(Duration::from_secs(1)).is_ok() {}
     if !agent.has_ended() {
-        say(&format!("ends; borrowers have {} s to go, Ctrl-C ends it now", grace.as_secs()));
+        if is_lender {
+            say(&format!(
+                "ends; borrowers have {} s to move their memory, Ctrl-C ends it now",
+                grace.as_secs()
+            ));
+        } else {
+            say("ends; leases stay");
+        }
         agent.leave();
     }
     agent.join();
