@@ -68,8 +68,8 @@ Environment:
   RACKMEM_PRELOAD  the library that is loaded [default: librackmem_preload.so beside this
                    command, or in ../lib]
 
-Exit status: that of the program, whose process this becomes; 1 if nobody lends or the program cannot
-be given memory; 127 if there is no such program.";
+Exit status: that of the program, whose process this becomes; 1 if nobody lends or the program
+cannot be given memory; 127 if there is no such program.";
 
 /// Arguments of `rackmem borrow`.
 #[derive(Debug, Args)]

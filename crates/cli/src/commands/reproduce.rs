@@ -37,13 +37,13 @@ cache-integrated-ni: locks, barriers, STREAM, bitonic sort and FFT on the model 
 prototype, locks and barriers on that of up to 128 cores, and a test of every mechanism.
 
 tsm: borrowed memory on models of the paper's simulator and of its PCIe prototype: transfers, write
-policies, outstanding requests, prefetching, atomics and messages; and queue pairs on the model of its
-FPGA prototype. Transfers, outstanding reads, prefetching, the microbenchmarks and queue pairs also on
-the runtime of this host, where only orderings and ratios are judged.
+policies, outstanding requests, prefetching, atomics and messages; and queue pairs on the model of
+its FPGA prototype. Transfers, outstanding reads, prefetching, the microbenchmarks and queue pairs
+also on the runtime of this host, where only orderings and ratios are judged.
 
-deoi: random reads of a neighbour's memory, its network interface, and a key-value cache in its memory, on
-the model of the paper's prototype. Reads and the cache also on the runtime of this host, with memory
-of a lender there; where userfaultfd is not permitted, the report says so instead.";
+deoi: random reads of a neighbour's memory, its network interface, and a key-value cache in its
+memory, on the model of the paper's prototype. Reads and the cache also on the runtime of this host,
+with memory of a lender there; where userfaultfd is not permitted, the report says so instead.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\
