@@ -20,20 +20,21 @@ use crate::size;
 
 /// What `rackmem help blk` says.
 pub const ABOUT: &str = "\
-Borrows memory and serves it as a block device by the NBD protocol, in the foreground, until Ctrl-C. \
-Whatever speaks NBD can use it: the kernel (nbd-client), virtual machines (qemu), fio, nbdcopy. The \
-memory is zero at first, and goes back to its lenders at the end, with what was written to it.
+Borrows memory and serves it as a block device by the NBD protocol, in the foreground, until Ctrl-C. Whatever \
+speaks NBD can use it: the kernel (nbd-client), virtual machines (qemu), fio, nbdcopy. The memory is zero at \
+first, and goes back to its lenders at the end, with what was written to it.
 
-Up to 256 clients may be connected, each served by a thread of its own; a write that one client has got an answer to is read by all. If a \
-lender dies, requests fail with EIO (with --mirror 2 only if both die) and the server stays. If a lender cannot be \
-reached, requests wait for it; after --patience seconds its bytes count as lost.
+Up to 256 clients may be connected, each served by a thread of its own; a write that one client has got an \
+answer to is read by all. If a lender dies, requests fail with EIO (with --mirror 2 only if both die) and the \
+server stays. If a lender cannot be reached, requests wait for it; after --patience seconds its bytes count as \
+lost.
 
-NBD itself has no passwords: a process that can connect to the socket can read and write. These are processes of its \
-user and of root, and others if --mode says so. At a port, loopback included, the server listens only with --tls \
-require and --verify-clients, so that clients have to authenticate, or with --insecure.
+NBD itself has no passwords: a process that can connect to the socket can read and write. These are processes \
+of its user and of root, and others if --mode says so. At a port, loopback included, the server listens only \
+with --tls require and --verify-clients, so that clients have to authenticate, or with --insecure.
 
-DIR of --tls-certificates has server-cert.pem, server-key.pem and, for --verify-clients, ca-cert.pem: \
-the names that qemu and nbdkit use, too.";
+DIR of --tls-certificates has server-cert.pem, server-key.pem and, for --verify-clients, ca-cert.pem: the \
+names that qemu and nbdkit use, too.";
 
 /// Examples of `rackmem help blk`.
 pub const EXAMPLES: &str = "Examples:\n  \

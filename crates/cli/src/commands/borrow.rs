@@ -21,37 +21,38 @@ use crate::{installed, loadable, size};
 pub const ABOUT: &str = "\
 Runs an unmodified program whose heap grows into memory that other nodes lend (`rackmem lend`).
 
-A library is loaded into the program. A process leases SIZE bytes once it uses more memory than --threshold, maps more \
-than that at once, or has mapped four times as much. From then on, large mappings by malloc or mmap are borrowed: \
-at most --cache bytes of them are in local memory, and the other pages are at the lender until they are touched. A \
-child of fork() reads what its parent had and shares its lease. A program that is executed makes a lease of its own, of \
-SIZE bytes again, once it has grown so large.
+A library is loaded into the program. A process leases SIZE bytes once it uses more memory than --threshold, \
+maps more than that at once, or has mapped four times as much. From then on, large mappings by malloc or mmap \
+are borrowed: at most --cache bytes of them are in local memory, and the other pages are at the lender until \
+they are touched. A child of fork() reads what its parent had and shares its lease. A program that is executed \
+makes a lease of its own, of SIZE bytes again, once it has grown so large.
 
-These stay local: what was mapped before the lease, stacks, code, files, shared memory, mappings of less than 256 KiB, \
-and what does not fit into SIZE. Memory that is reserved without access (PROT_NONE) is borrowed once it is made \
-writable. If three quarters of what a borrowing process mapped are local, it says why when it exits; with --stats every \
-process does.
+These stay local: what was mapped before the lease, stacks, code, files, shared memory, mappings of less than \
+256 KiB, and what does not fit into SIZE. Memory that is reserved without access (PROT_NONE) is borrowed once \
+it is made writable. If three quarters of what a borrowing process mapped are local, it says why when it \
+exits; with --stats every process does.
 
-If the lender dies, an access to lost pages is SIGBUS, as for a truncated file. If the lender does not answer, or the \
-network is torn, the program waits until it is back, for --patience seconds at most. If the lender ends in order, the \
-memory moves to another lender with room within the grace time (memory of a lender on this host, to another one on this \
-host).
+If the lender dies, an access to lost pages is SIGBUS, as for a truncated file. If the lender does not answer, \
+or the network is torn, the program waits until it is back, for --patience seconds at most. If the lender ends \
+in order, the memory moves to another lender with room within the grace time (memory of a lender on this host, \
+to another one on this host).
 
-With --mirror 2, two lenders have the same bytes. Any one of them may die, stop or end, and the program goes on; a lost \
-copy is made anew at another lender, if there is one. A child of fork() keeps the copies that it was born with. Such \
-events are reported on stderr.
+With --mirror 2, two lenders have the same bytes. Any one of them may die, stop or end, and the program goes \
+on; a lost copy is made anew at another lender, if there is one. A child of fork() keeps the copies that it \
+was born with. Such events are reported on stderr.
 
-Statically linked, setuid and Go programs cannot load the library: the command refuses them. A program that starts one \
-runs it without borrowed memory, and says so.
+Statically linked, setuid and Go programs cannot load the library: the command refuses them. A program that \
+starts one runs it without borrowed memory, and says so.
 
-System calls: as root, or with access to /dev/userfaultfd, all system calls work in the default mode. With --mode \
-inline, or without that right, the kernel cannot wait for a page that is away; a process says so when it begins to \
-borrow. The library then gives the kernel local copies in place of borrowed memory, and system calls return what they \
-return without borrowing. Reads and writes of files of more than 256 KiB are made in pieces, between which other \
-users of the same file position may come; appending is not. These do not work there: io_uring, which is refused with \
-ENOSYS so that programs use other calls; system calls that do not go through the C library (libaio, assembly), which \
-fail with EFAULT if their memory is away; aio_read and aio_write; pointers inside of the arguments of ioctl and \
-setsockopt; process_vm_readv by another process, and ptrace; and stacks that a program makes of borrowed memory.";
+System calls: as root, or with access to /dev/userfaultfd, all system calls work in the default mode. With \
+--mode inline, or without that right, the kernel cannot wait for a page that is away; a process says so when \
+it begins to borrow. The library then gives the kernel local copies in place of borrowed memory, and system \
+calls return what they return without borrowing. Reads and writes of files of more than 256 KiB are made in \
+pieces, between which other users of the same file position may come; appending is not. These do not work \
+there: io_uring, which is refused with ENOSYS so that programs use other calls; system calls that do not go \
+through the C library (libaio, assembly), which fail with EFAULT if their memory is away; aio_read and \
+aio_write; pointers inside of the arguments of ioctl and setsockopt; process_vm_readv by another process, and \
+ptrace; and stacks that a program makes of borrowed memory.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\

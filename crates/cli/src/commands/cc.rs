@@ -14,11 +14,13 @@ use crate::installed;
 
 /// What `rackmem cc --help` says.
 pub const ABOUT: &str = "\
-Compiles C and C++ programs to static RISC-V programs (RV64GC, Linux), which the model executes; with --host, to \
-programs for this host. Arguments are those of the compiler. The headers are found, and rackmem's library is linked in.
+Compiles C and C++ programs to static RISC-V programs (RV64GC, Linux), which the model executes; with --host, \
+to programs for this host. Arguments are those of the compiler. The headers are found, and rackmem's library \
+is linked in.
 
-For the model, the compiler is the first of these that is there: the command in RACKMEM_CC (for C++ RACKMEM_CXX), \
-Debian's riscv64-linux-gnu-gcc (g++), zig, and zig as Python's package ziglang. For this host it is CC (CXX), or cc (c++).";
+For the model, the compiler is the first of these that is there: the command in RACKMEM_CC (for C++ \
+RACKMEM_CXX), Debian's riscv64-linux-gnu-gcc (g++), zig, and zig as Python's package ziglang. For this host it \
+is CC (CXX), or cc (c++).";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\

@@ -19,23 +19,23 @@ use crate::size;
 /// What `rackmem help lend` says.
 pub const ABOUT: &str = "\
 Lends memory of this host, in the foreground, until Ctrl-C. `rackmem borrow`, `rackmem blk` and programs that \
-use the library lease pieces of it. A lease has one borrower. Its memory is made for it, and freed when the borrower \
-returns it or dies: no borrower ever sees another one's data.
+use the library lease pieces of it. A lease has one borrower. Its memory is made for it, and freed when the \
+borrower returns it or dies: no borrower ever sees another one's data.
 
-On one host this is all: lenders and borrowers find each other in the rack's directory. The first lender runs the \
-monitor, which keeps the ledger of leases; if it dies, another lender takes over, and leases stay. For several hosts, \
-start `rackmem monitor --listen HOST:PORT` on one of them and name it with --monitor. Each lender says with \
---listen at which address borrowers reach it.
+On one host this is all: lenders and borrowers find each other in the rack's directory. The first lender runs \
+the monitor, which keeps the ledger of leases; if it dies, another lender takes over, and leases stay. For \
+several hosts, start `rackmem monitor --listen HOST:PORT` on one of them and name it with --monitor. Each \
+lender says with --listen at which address borrowers reach it.
 
-The first Ctrl-C or SIGTERM drains the lender: it grants no new leases, tells its borrowers to move to other lenders, \
-and ends when they have moved or when --grace is over. A second one ends it at once, and the memory that it has lent \
-is lost.
+The first Ctrl-C or SIGTERM drains the lender: it grants no new leases, tells its borrowers to move to other \
+lenders, and ends when they have moved or when --grace is over. A second one ends it at once, and the memory \
+that it has lent is lost.
 
-Access: on this host, processes of the same user and of root, and those to whom the permissions of the socket (--mode) \
-give write access. Over the network, loopback included, peers that know the secret (--secret). Without a secret a \
-lender listens at no port unless --insecure is given. The secret authenticates peers; requests and data are not \
-encrypted, so use a trusted network or a tunnel. `(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes a \
-secret; a file that others can read is refused.";
+Access: on this host, processes of the same user and of root, and those to whom the permissions of the socket \
+(--mode) give write access. Over the network, loopback included, peers that know the secret (--secret). \
+Without a secret a lender listens at no port unless --insecure is given. The secret authenticates peers; \
+requests and data are not encrypted, so use a trusted network or a tunnel. `(umask 077; head -c 32 \
+/dev/urandom | base64 > FILE)` makes a secret; a file that others can read is refused.";
 
 /// Examples of `rackmem help lend`.
 pub const EXAMPLES: &str = "Examples:\n  \

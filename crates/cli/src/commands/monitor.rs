@@ -10,12 +10,12 @@ use crate::failure::Result;
 
 /// What `rackmem help monitor` says.
 pub const ABOUT: &str = "\
-Keeps the ledger of lenders and borrowers in a process of its own, in the foreground: which lender lends what to whom, \
-and which lender a borrower should ask. Lenders on several hosts need one, and name it with --monitor. On one host the \
-first lender does this.
+Keeps the ledger of lenders and borrowers in a process of its own, in the foreground: which lender lends what \
+to whom, and which lender a borrower should ask. Lenders on several hosts need one, and name it with \
+--monitor. On one host the first lender does this.
 
-The monitor holds no state that lenders cannot report again: if it dies, leases stay, and when it is started again at \
-the same address, lenders report to it within a second.";
+The monitor holds no state that lenders cannot report again: if it dies, leases stay, and when it is started \
+again at the same address, lenders report to it within a second.";
 
 /// Examples of `rackmem help monitor`.
 pub const EXAMPLES: &str = "Examples:\n  \

@@ -19,12 +19,12 @@ use crate::interrupt::Interrupt;
 
 /// What `rackmem nic --help` says.
 pub const ABOUT: &str = "\
-Lends a network interface of this host to another host, which gets an interface of its own whose packets leave and \
-arrive here. Programs there use it like any other interface: it has the NIC's address, MTU, link state and network, and \
-follows when the cable here is unplugged.
+Lends a network interface of this host to another host, which gets an interface of its own whose packets leave \
+and arrive here. Programs there use it like any other interface: it has the NIC's address, MTU, link state and \
+network, and follows when the cable here is unplugged.
 
-A NIC has one borrower at a time. While it is lent, this host neither sends nor receives through it. When either side \
-ends, even by SIGKILL, the NIC gets its settings back, and nothing is left on either host.";
+A NIC has one borrower at a time. While it is lent, this host neither sends nor receives through it. When \
+either side ends, even by SIGKILL, the NIC gets its settings back, and nothing is left on either host.";
 
 /// What stands below it.
 pub const EXAMPLES: &str = "\

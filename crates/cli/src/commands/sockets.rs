@@ -18,14 +18,16 @@ use crate::size;
 
 /// What `rackmem sockets --help` says.
 pub const ABOUT: &str = "\
-Carries the connections of unmodified programs over queue pairs, from one process to another. `rackmem sockets listen` \
-runs beside the server, `rackmem sockets connect` beside its clients. Both meet at MEET: a path for two processes on \
-one host, over shared memory, or HOST:PORT for two hosts, over one TCP connection. Each connection has a queue pair of \
-its own (SQ, RQ, CQ and registered memory), so a connection that is not read does not stop the others.
+Carries the connections of unmodified programs over queue pairs, from one process to another. `rackmem sockets \
+listen` runs beside the server, `rackmem sockets connect` beside its clients. Both meet at MEET: a path for \
+two processes on one host, over shared memory, or HOST:PORT for two hosts, over one TCP connection. Each \
+connection has a queue pair of its own (SQ, RQ, CQ and registered memory), so a connection that is not read \
+does not stop the others.
 
-Programs see an ordinary socket: bytes in order, back-pressure, shutdown of one direction. If a program or a proxy \
-dies, TCP clients get a reset within a second, and clients of Unix sockets get the end of the connection. A stopped \
-proxy or a torn network is noticed within 5 seconds. Urgent bytes (TCP) and descriptors (Unix) are not carried.
+Programs see an ordinary socket: bytes in order, back-pressure, shutdown of one direction. If a program or a \
+proxy dies, TCP clients get a reset within a second, and clients of Unix sockets get the end of the \
+connection. A stopped proxy or a torn network is noticed within 5 seconds. Urgent bytes (TCP) and descriptors \
+(Unix) are not carried.
 
 MEET and ADDRESS are HOST:PORT, or a path if they contain a '/'.";
 
