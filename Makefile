@@ -13,6 +13,8 @@ INCLUDEDIR = $(PREFIX)/include
 DATADIR = $(PREFIX)/share
 MANDIR = $(DATADIR)/man
 UNITDIR = $(PREFIX)/lib/systemd/system
+# What is written into files names the place for good.
+override PREFIX := $(abspath $(PREFIX))
 CARGO = cargo
 CC = cc
 INSTALL = install

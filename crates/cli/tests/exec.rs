@@ -295,6 +295,29 @@ fn a_program_on_the_header_runs_alone() {
 }
 
 #[test]
+fn a_program_in_cxx_runs_there_and_here() {
+    let dir = TempDir::new().unwrap();
+    let source = b"#include <rackmem.h>\n#include <cstdio>\n#include <string>\n\
+        int main() { std::string s = \"version \"; s += std::to_string(rackmem_version());\n\
+        return std::puts(s.c_str()) < 0; }\n";
+    write(&dir, "version.cc", source);
+    let version = format!("version {}\n", rackmem::capi::VERSION);
+    let has = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    if has("c++") {
+        let done = rackmem(dir.path(), &["cc", "--host", "-o", "version", "version.cc"]);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        let said = Command::new(dir.path().join("version")).output().unwrap();
+        assert_eq!(text(&said.stdout), version);
+    }
+    if has("riscv64-linux-gnu-g++") {
+        let done = rackmem(dir.path(), &["cc", "-o", "version.rv64", "version.cc"]);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        let done = rackmem(dir.path(), &["sim", "exec", "--functional", "version.rv64"]);
+        assert_eq!(text(&done.stdout), version, "{}", text(&done.stderr));
+    }
+}
+
+#[test]
 fn a_crash_names_the_function() {
     if !has_compiler() {
         return;

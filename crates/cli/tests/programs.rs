@@ -172,7 +172,15 @@ fn top_shows_queue_pairs_at_work() {
 fn the_manual_and_completions_are_made_from_the_command_line() {
     let host = Host::new();
     let man = host.ok(&["man"]);
-    assert!(man.contains(".TH rackmem 1") && man.contains("RACKMEM RUN"), "{man}");
+    assert!(man.contains(".TH rackmem 1") && man.contains("rackmem\\-run"), "{man}");
+    let run = host.ok(&["man", "run"]);
+    assert!(run.contains(".TH rackmem-run 1") && run.contains("context\\-size"), "{run}");
+    assert!(host.fails(2, &["man", "nothing"]).contains("there is no command 'nothing'"));
+    let pages = tempfile::tempdir().unwrap();
+    host.ok(&["man", "--write", pages.path().to_str().unwrap()]);
+    let names = fs::read_dir(pages.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    assert!(names.len() > 15 && names.contains(&"rackmem-sim.1".to_owned()), "{names:?}");
     for shell in ["bash", "zsh", "fish"] {
         assert!(host.ok(&["completion", shell]).contains("context-size"));
     }

@@ -76,6 +76,29 @@ fn programs_find_their_place_in_the_environment() {
 }
 
 #[test]
+fn one_process_can_be_the_daemon_of_all_nodes() {
+    let host = Host::new();
+    let count = "ls $RACKMEM_DIR/$RACKMEM_RACK/*.log | wc -l";
+    let run =
+        |more: &[&str]| host.ok(&[&["run", "-n", "3"], more, &["--", "sh", "-c", count]].concat());
+    assert_eq!(sorted(&run(&["--together"])), ["[0] 1", "[1] 1", "[2] 1"]);
+    assert_eq!(sorted(&run(&[])), ["[0] 3", "[1] 3", "[2] 3"]);
+    host.ok(&["up", "--nodes", "1"]);
+    let complaint = host.fails(2, &["run", "--together", "--", "true"]);
+    assert!(complaint.contains("this one is up"), "{complaint}");
+    host.ok(&["down"]);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn commands_without_a_rack_take_none() {
+    let host = Host::new();
+    host.fails(2, &["noc", "--rack", "x"]);
+    let complaint = host.fails(2, &["--rack", "x", "man"]);
+    assert!(complaint.contains("works on no rack"), "{complaint}");
+}
+
+#[test]
 fn a_rack_that_is_named_must_be_up() {
     let host = Host::new();
     let complaint = host.fails(1, &["--rack", "nope", "run", "-n", "1", "--", "true"]);
