@@ -51,16 +51,19 @@ First steps:
   rackmem up --nodes 4                 a rack that stays
   rackmem top                          what happens on it
   rackmem down
+  rackmem lend 2G                      lends memory; `rackmem borrow 1G -- ./program` uses it
 
 A rack is a directory with a socket and a lock for each node's daemon and a file for each
-context. Read and write access to a context's file lets a user join the context.
+context. Read-write access to a context's file grants full membership; read access grants remote
+reads only.
 
 Environment:
   RACKMEM_DIR   directory of all racks [default: /run/rackmem for root; for others
                 $XDG_RUNTIME_DIR/rackmem, else /tmp/rackmem-UID]
   RACKMEM_RACK  rack that is meant when --rack is not given [default: \"default\"]
   RACKMEM_MONITOR, RACKMEM_SECRET
-                where the monitor of lent memory is, and the file with the secret of its network
+                address of the monitor for those who borrow (`rackmem lend` takes --monitor only),
+                and the file with the secret of the network
   NO_COLOR      any value: no colours
 
 Exit status:
