@@ -15,7 +15,7 @@ pub fn find(library: &str, built: &str) -> Result<Option<PathBuf>> {
         .map_err(|error| Failure::io("cannot tell where this command is", error))?;
     let dir = own.parent().unwrap_or(&own);
     let of_distribution = format!("../lib/{}-linux-gnu", std::env::consts::ARCH);
-    let installed = ["../lib", &of_distribution].map(|place| dir.join(place).join(library));
+    let installed = ["", "../lib", &of_distribution].map(|place| dir.join(place).join(library));
     let built = newest_in(&dir.join("deps"), built);
     Ok(built.into_iter().chain(installed).find_map(|path| path.canonicalize().ok()))
 }
