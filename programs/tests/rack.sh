@@ -54,6 +54,7 @@ expect 'node 0 of 1 took number 0'
 # alone, which the program checks itself.
 for graph in "--kronecker 12:8" "--kronecker 9 --undirected" ${GRAPH:+"--undirected $GRAPH"}; do
     for nodes in 1 2 3 4; do
+        # shellcheck disable=SC2086  # A graph is one argument or several.
         fails 0 $nodes pagerank $graph --json
         grep -o '"checksum":"[0-9a-f]*"' "$work/out" | head -n 3
     done | sort -u >"$work/checksums"
