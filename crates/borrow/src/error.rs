@@ -11,25 +11,25 @@ pub enum Error {
     /// The lender died or the way to it broke: the bytes are gone.
     #[error("{lender} is lost, and with it the memory that it had lent: {reason}")]
     Lost {
-        /// Who lent the memory, as the user named it.
+        /// The lender, as the user named it.
         lender: String,
-        /// How that was noticed.
+        /// Symptom by which the loss was noticed.
         reason: String,
     },
     /// The way to a lender broke, or it does not answer; its memory may still be there.
     #[error("{lender} cannot be reached: {reason}")]
     Broken {
-        /// Who lent the memory.
+        /// The lender's name.
         lender: String,
-        /// How that was noticed.
+        /// Symptom by which the breakage was noticed.
         reason: String,
     },
     /// The other end of a link or of a lent device died, or the way to it broke.
     #[error("{peer} is lost: {reason}")]
     PeerLost {
-        /// Who is at the other end.
+        /// The peer's name or address.
         peer: String,
-        /// How that was noticed.
+        /// Symptom by which the loss was noticed.
         reason: String,
     },
     /// Bytes outside of what was leased.
@@ -45,7 +45,7 @@ pub enum Error {
     /// The other side understood and declined: the text says why and what to do.
     #[error("{0}")]
     Refused(String),
-    /// Whoever runs this asked it to stop.
+    /// The owner of the operation asked it to stop.
     #[error("stopped")]
     Stopped,
     /// The other side does not keep to the protocol.
@@ -54,7 +54,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation, as text that precedes the kernel's error.
         what: String,
         /// The error of the kernel.
         source: io::Error,
@@ -67,7 +67,7 @@ impl Error {
         Error::Io { what: what.into(), source: source.into() }
     }
 
-    /// The same of a peer that has lent no memory.
+    /// Turns the loss of a lender into the loss of a peer that has lent no memory.
     pub(crate) fn of_peer(self) -> Error {
         match self {
             Error::Lost { lender, reason } => Error::PeerLost { peer: lender, reason },
@@ -75,7 +75,7 @@ impl Error {
         }
     }
 
-    /// Why a lender is lost; other errors say it themselves.
+    /// The reason of a loss; of other errors, the whole text.
     pub(crate) fn reason(self) -> String {
         match self {
             Error::Lost { reason, .. } => reason,
@@ -83,7 +83,7 @@ impl Error {
         }
     }
 
-    /// The same once more, for a second reader.
+    /// A copy of the error, for a second reader.
     pub(crate) fn again(&self) -> Error {
         match self {
             Error::Lost { lender, reason } => {

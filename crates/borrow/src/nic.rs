@@ -76,12 +76,12 @@ pub enum Event {
     Free {
         /// Its NIC.
         interface: String,
-        /// Where it listens.
+        /// Address that it listens at.
         address: String,
     },
     /// The NIC is lent.
     Lent {
-        /// To whom: an address,
+        /// The borrower's address,
         to: String,
         /// and a node.
         node: u16,
@@ -90,18 +90,18 @@ pub enum Event {
     },
     /// The NIC is back, as it was.
     Returned {
-        /// From whom.
+        /// The borrower's address.
         from: String,
-        /// Why.
+        /// Why the loan ended, in words.
         reason: String,
-        /// What was done.
+        /// Packets and interrupts of the loan.
         traffic: Traffic,
     },
     /// Somebody asked for the NIC and did not get it.
     Refused {
-        /// Who.
+        /// Address of the peer.
         peer: String,
-        /// Why.
+        /// Why it was refused, in words.
         reason: String,
     },
     /// The borrower has its interface.
@@ -110,25 +110,25 @@ pub enum Event {
         name: String,
         /// The NIC's name there.
         interface: String,
-        /// Who lends it.
+        /// The lender's address.
         from: String,
         /// How packets travel.
         mode: Mode,
         /// Its address.
         mac: String,
-        /// Its MTU.
+        /// Bytes of the largest packet, without its Ethernet header.
         mtu: u32,
     },
     /// An interrupt of the NIC arrived.
     Interrupt {
-        /// Which one.
+        /// Number of the interrupt.
         id: u8,
         /// Its level.
         asserted: bool,
     },
     /// Something worth knowing.
     Remark {
-        /// What.
+        /// One sentence.
         text: String,
     },
 }

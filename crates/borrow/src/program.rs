@@ -16,7 +16,7 @@ pub const SETTINGS_VARIABLE: &str = "RACKMEM_BORROW";
 /// Smallest mapping of memory that is borrowed. Smaller ones are many, and their memory is little.
 pub const MIN_MAPPING_BYTES: usize = 256 << 10;
 
-/// How long a lane over the network looks for an answer before it sleeps: about as long as an answer takes that does
+/// Time that a lane over the network polls for an answer before it sleeps: about as long as an answer takes that does
 /// not have to wait.
 pub const SPIN: Duration = Duration::from_micros(20);
 
@@ -24,7 +24,7 @@ pub const SPIN: Duration = Duration::from_micros(20);
 /// be mapped.
 const GROWTH: usize = 4;
 
-/// How a program borrows: each process of it by itself.
+/// Settings of a program that borrows; each of its processes borrows by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -40,19 +40,19 @@ pub struct Settings {
     pub prefetch_pages: usize,
     /// Reads in flight.
     pub window: usize,
-    /// Who answers faults.
+    /// The thread that answers faults.
     pub mode: Mode,
     /// Address of the monitor, if it is not the host's own.
     pub monitor: Option<String>,
     /// Lenders of this host are reached over the network, too: for measurements.
     pub only_network: bool,
-    /// How long the program stands still while no lender that has its memory can be reached.
+    /// Time that accesses wait while no lender that has the memory can be reached, in seconds.
     pub patience_seconds: u64,
-    /// What is said at the end.
+    /// Format of the report at the end.
     pub report: Report,
 }
 
-/// Who answers faults ([`Delivery`]).
+/// The thread that answers faults ([`Delivery`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -61,11 +61,11 @@ pub enum Mode {
     Thread,
     /// The thread that faults.
     Inline,
-    /// What is faster here.
+    /// The faster of both on this host.
     Auto,
 }
 
-/// What a process says of its borrowed memory when it exits.
+/// Format of a process's report on its borrowed memory when it exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
@@ -79,12 +79,12 @@ pub enum Report {
 }
 
 impl Settings {
-    /// As the value of [`SETTINGS_VARIABLE`].
+    /// The settings as the value of [`SETTINGS_VARIABLE`].
     pub fn to_variable(&self) -> String {
         serde_json::to_string(self).expect("numbers and names are JSON")
     }
 
-    /// From the value of [`SETTINGS_VARIABLE`].
+    /// Parses the value of [`SETTINGS_VARIABLE`].
     ///
     /// # Errors
     /// [`Error::Refused`]: it was not written by this version of rackmem.
@@ -94,7 +94,7 @@ impl Settings {
         })
     }
 
-    /// What the lenders are to be asked for.
+    /// The request to the lenders.
     ///
     /// # Errors
     /// The address of the monitor is none.
@@ -111,7 +111,7 @@ impl Settings {
         Ok(wanted)
     }
 
-    /// What the pager is to be told.
+    /// The settings of the pager.
     pub fn pager_options(&self) -> PagerOptions {
         PagerOptions {
             cache_bytes: self.cache_bytes,

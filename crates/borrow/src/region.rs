@@ -71,7 +71,7 @@ impl Region {
         self.borrowed.as_ref()
     }
 
-    /// What the pager has done so far.
+    /// Counters of the pager so far.
     pub fn statistics(&self) -> Statistics {
         self.pager.statistics()
     }

@@ -46,7 +46,7 @@ static FROM: AtomicUsize = AtomicUsize::new(0);
 static DONOR_PLUS_ONE: AtomicUsize = AtomicUsize::new(0);
 static BYTES: [AtomicU64; PAGE_BYTES / 8] = [const { AtomicU64::new(0) }; PAGE_BYTES / 8];
 
-/// From now on pages come over a connection that does not block, of whom reads 8 bytes and sends a page.
+/// Sets the nonblocking connection to fetch pages over: a page answers each 8 bytes. `None`: pages come from memory.
 pub fn fetch_from(donor: Option<c_int>) {
     DONOR_PLUS_ONE.store(donor.map_or(0, |fd| fd as usize + 1), Ordering::Relaxed);
 }

@@ -13,7 +13,7 @@ use crate::lease::placement::{LEASE_BYTES, size};
 use crate::net::access::Access;
 use crate::net::names;
 
-/// How memory is lent.
+/// Terms of lending: size, and how memory and lanes are provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lend {
     /// Bytes, all leases together.
@@ -32,14 +32,14 @@ impl Lend {
     /// How long a lane's thread spins unless another time is said: as long as two wake-ups take.
     pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 
-    /// So many bytes, nothing else said.
+    /// Lends `size_bytes` with the default spin, not populated, without huge pages, without overcommit.
     pub fn new(size_bytes: u64) -> Lend {
         let spin = Lend::DEFAULT_SPIN;
         Lend { size_bytes, populate: false, huge_pages: false, spin, overcommit: false }
     }
 }
 
-/// Where the monitor is.
+/// Address of the monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MonitorAt {
     /// In a lender of this host: this one, if no other is.
@@ -48,20 +48,20 @@ pub enum MonitorAt {
     Address(Address),
 }
 
-/// What an agent is to be.
+/// Settings of an agent: a process that lends, is the monitor, or both.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose lender or monitor.
+    /// The rack whose lender or monitor this is.
     pub rack: Rack,
-    /// What is lent; `None`: it is a monitor alone.
+    /// Terms of lending; `None`: the agent is a monitor alone.
     pub lend: Option<Lend>,
     /// Name by which people know it; by default host and process.
     pub name: Option<String>,
-    /// Where the monitor is.
+    /// Address of the monitor, or this process if there is no other.
     pub monitor: MonitorAt,
     /// `HOST:PORT` to listen at over the network.
     pub listen: Option<String>,
-    /// Who may come: over the network, and to sockets on this host.
+    /// Rights to connect, over the network and to sockets on this host.
     pub access: Access,
     /// Time that borrowers have after they were told.
     pub grace: Duration,

@@ -79,7 +79,7 @@ impl Lender {
         }
     }
 
-    /// What the monitor is told of this lender.
+    /// The lender's offer to the monitor: size, addresses, whether it is leaving.
     pub fn offer(&self) -> Offer {
         Offer {
             lender: self.party.clone(),
@@ -89,12 +89,12 @@ impl Lender {
         }
     }
 
-    /// What is leased.
+    /// Records of all leases whose memory is made.
     pub fn records(&self) -> Vec<Record> {
         self.pool.records().cloned().collect()
     }
 
-    /// What the monitor has not been told.
+    /// Takes the reports that were not yet sent to the monitor.
     pub fn reports(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.reports)
     }

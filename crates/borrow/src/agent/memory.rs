@@ -72,7 +72,7 @@ impl Memory {
         self.size_bytes
     }
 
-    /// Whoever has it mapped finds the lease over from now on.
+    /// Revokes the lease: every process that has it mapped reads this from its trailer.
     pub fn end_lease(&self) {
         // SAFETY: mapped by `make` with room for a trailer, as long as `self` lives.
         health::revoke(unsafe { health::trailer(self.mapping.base(), self.size_bytes) });

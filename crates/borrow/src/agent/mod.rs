@@ -28,7 +28,7 @@ pub use memory::{available_bytes, check_available};
 use memory::Memory;
 use running::Running;
 
-/// What happens to an agent, for whoever wants to tell people.
+/// An event of an agent, for logs and people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It listens over the network, at this address.

@@ -20,7 +20,7 @@ use crate::net::socket;
 /// Longest time between two looks at clocks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the agent's thread has.
+/// State of the agent's thread.
 pub(super) struct Running {
     config: Config,
     directory: Directory,

@@ -56,12 +56,12 @@ impl Uplink {
         matches!(self.state, State::None(at) if Instant::now() >= at)
     }
 
-    /// Why the monitor does not want this lender.
+    /// Takes the reason for which the monitor refused this lender.
     pub fn refusal(&mut self) -> Option<String> {
         self.refusal.take()
     }
 
-    /// Why the last attempt to connect failed.
+    /// Takes the error of the last attempt to connect.
     pub fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }

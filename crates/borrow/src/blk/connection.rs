@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::net::stranger::{PROOF, Stranger};
 use crate::store::Store;
 
-/// What all connections of a server have in common.
+/// Store, export and TLS settings, which all connections of a server share.
 pub(super) struct Service {
     pub(super) store: Arc<dyn Store>,
     pub(super) export: Export,
@@ -28,7 +28,7 @@ pub(super) struct Service {
     pub(super) loss_is_known: AtomicBool,
 }
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug)]
 pub(super) enum End {
     /// The client said goodbye, or ended a handshake.
@@ -75,10 +75,10 @@ impl fmt::Display for End {
     }
 }
 
-/// What a connection has done.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Requests.
+    /// Requests received, failed ones included.
     pub requests: u64,
     /// Requests that were answered with an error.
     pub errors: u64,
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What a request asks for, if it may and the store is there.
+    /// The operation of a request, if the export permits it and the lender is not lost.
     #[inline]
     pub(super) fn admit(&mut self, request: &Request) -> Result<Operation, Errno> {
         let admitted = request.check(&self.service.export, self.agreed).and_then(|operation| {

@@ -12,9 +12,9 @@ pub const PREFERRED_BLOCK_BYTES: u32 = 4096;
 /// The one export of a server. A client that names none means it, too.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// Its name.
+    /// The name that clients ask for.
     pub name: String,
-    /// What people are told of it.
+    /// Text that clients may show to people.
     pub description: String,
     /// Its size.
     pub size_bytes: u64,
@@ -42,7 +42,7 @@ impl Export {
     }
 }
 
-/// What a client and the server have agreed on when transmission begins.
+/// Extensions that client and server have agreed on before transmission begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
     /// Replies to reads are structured.

@@ -35,7 +35,7 @@ pub enum TlsMode {
     Require,
 }
 
-/// How it goes on.
+/// The next step of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More bytes are needed.

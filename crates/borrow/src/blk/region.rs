@@ -48,7 +48,7 @@ impl Drop for Region {
     }
 }
 
-/// What has arrived and was not looked at yet.
+/// Bytes that arrived and are not parsed yet.
 #[derive(Debug)]
 pub(super) struct Input {
     region: Region,
@@ -87,7 +87,7 @@ impl Input {
         &mut self.region[self.tail..]
     }
 
-    /// So many bytes were put into the room.
+    /// Records that `bytes` bytes were put into the room.
     #[inline]
     pub(super) fn arrived(&mut self, bytes: usize) {
         self.tail += bytes;

@@ -8,7 +8,7 @@ use super::wire::{self, Errno, REQUEST_BYTES, chunk, command, flag, u16_at, u32_
 pub struct Request {
     /// Flags, see [`wire::flag`].
     pub flags: u16,
-    /// What is asked for, see [`wire::command`].
+    /// Number of the operation, see [`wire::command`].
     pub command: u16,
     /// Comes back with the reply.
     pub cookie: u64,
@@ -18,7 +18,7 @@ pub struct Request {
     pub length: u32,
 }
 
-/// What a request that is in order asks for.
+/// The operation of a request that was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Bytes are wanted.
@@ -36,7 +36,7 @@ pub enum Operation {
         /// `NBD_CMD_FLAG_NO_HOLE`.
         keep: bool,
     },
-    /// What is allocated is wanted.
+    /// Reports which part of the range is allocated.
     BlockStatus,
 }
 
@@ -64,7 +64,7 @@ impl Request {
         if self.command == command::WRITE { self.length as usize } else { 0 }
     }
 
-    /// What it asks for.
+    /// Checks the request against the export; returns its operation.
     ///
     /// # Errors
     /// What it has to be answered with.
@@ -184,7 +184,7 @@ impl Reply {
         reply.put((error as u32).to_be_bytes()).put(0_u16.to_be_bytes())
     }
 
-    /// The bytes.
+    /// The reply as it goes to the wire. The data of a read follow it.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

@@ -29,14 +29,14 @@ pub const MAX_CONNECTIONS: usize = 256;
 /// How long clients have for their outstanding requests when the server ends.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// What to serve, and how.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where; port 0 is any that is free.
+    /// Address to listen at; port 0 is any that is free.
     pub address: Address,
     /// Name of the export; clients that name none get it, too.
     pub name: String,
-    /// What people are told of it.
+    /// Text that clients may show to people.
     pub description: String,
     /// Whether writes are refused.
     pub is_read_only: bool,
@@ -88,12 +88,12 @@ struct State {
     served: u64,
 }
 
-/// What a server has done.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Clients.
+    /// Connections that have ended.
     pub clients: u64,
-    /// What they have done, all together.
+    /// Sum over connections that have ended.
     pub tally: Tally,
 }
 
@@ -133,7 +133,7 @@ impl Server {
         Ok(Server { listener, address, service, clients, strangers: Strangers::default() })
     }
 
-    /// Where it listens; with the port that the kernel chose.
+    /// The address it listens at, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
     }

@@ -43,7 +43,7 @@ pub(super) fn advance(mut pieces: &mut [Piece], mut bytes: usize) -> &mut [Piece
     pieces
 }
 
-/// How bytes come and go: a socket, or TLS over one.
+/// A connection's byte stream: a socket, or TLS over one.
 pub trait Stream: Send {
     /// Waits for bytes and puts them into the pieces, front first. 0 is the end.
     ///
@@ -89,7 +89,7 @@ impl Socket {
         Socket { fd, luck: 0, may_spin: spinners() > 0, deadline: None }
     }
 
-    /// From this moment on, receiving and sending fail with `WouldBlock`, whatever has come or left before.
+    /// Sets the moment from which receiving and sending fail with `WouldBlock`, whatever has come or left before.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -67,7 +67,7 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Bits of the transmission flags: the abilities of an export.
 pub mod transmission {
     #![allow(missing_docs, reason = "the protocol's names")]
     pub const HAS_FLAGS: u16 = 1;

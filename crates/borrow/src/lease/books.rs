@@ -18,10 +18,10 @@ pub(super) struct Lease {
     pub lender: Party,
     pub base: u64,
     pub size_bytes: u64,
-    /// What the lender wants to see on other connections.
+    /// Secret of this lease, which the lender asks for on other connections.
     pub token: String,
     pub is_local: bool,
-    /// Of its lender, over the network.
+    /// Address of the lender, if it is reached over the network.
     pub address: Option<Address>,
     pub health: Arc<Health>,
     pub copy: usize,

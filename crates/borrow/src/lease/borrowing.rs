@@ -20,7 +20,7 @@ pub enum State {
     Releasing,
 }
 
-/// What happens to a borrower.
+/// Input of the borrower's state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The user wants so many bytes in so many copies.
@@ -41,10 +41,10 @@ pub enum Event {
     Release,
 }
 
-/// What the borrower has to do.
+/// Output of the borrower's state machine, to be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Ask the monitor.
+    /// Ask the monitor for lenders; [`Event::Decided`] or [`Event::NotDecided`] answers.
     AskMonitor,
     /// Ask the lender of a block.
     AskLender(usize),
@@ -65,11 +65,11 @@ pub enum Action {
 /// Part of the window that has one lender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// How far it is.
+    /// State of the block.
     pub state: State,
-    /// Which copy it belongs to.
+    /// Number of the copy that it belongs to.
     pub copy: u32,
-    /// Where it begins in the copy's window.
+    /// Offset of its first byte in the copy's window.
     pub offset: u64,
     /// Bytes.
     pub size_bytes: u64,
@@ -85,7 +85,7 @@ enum Aim {
     Release,
 }
 
-/// A borrowing.
+/// The blocks of a borrowing and their common aim; a pure state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Borrowing {
     blocks: Vec<Block>,

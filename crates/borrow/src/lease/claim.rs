@@ -10,13 +10,13 @@ use crate::net::link::Link;
 use crate::net::secret::Secret;
 use crate::net::socket::is_refused;
 
-/// What proves to a lender whose lease it is.
+/// Proof to a lender that a lease is ours.
 pub(super) struct Claim {
     pub address: Address,
     pub secret: Option<Secret>,
     pub base: u64,
     pub token: String,
-    /// For people.
+    /// Name of the lender, for error messages.
     pub lender: String,
 }
 

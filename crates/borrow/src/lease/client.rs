@@ -23,7 +23,7 @@ use crate::store::mirror::{DEFAULT_PATIENCE, Tell};
 use crate::store::replicas::{MAX_MEMBERS, State};
 use crate::store::{MirrorStore, Store};
 
-/// What is to be borrowed, and of whom.
+/// A request for memory, and the lenders that it goes to.
 #[derive(Clone)]
 pub struct Wanted {
     /// Bytes; rounded up to pages.
@@ -32,7 +32,7 @@ pub struct Wanted {
     pub copies: u32,
     /// Rack whose lenders are meant; `None`: `$RACKMEM_RACK`, else `default`.
     pub rack: Option<String>,
-    /// Where the monitor is; `None`: `$RACKMEM_MONITOR`, else on this host.
+    /// Address of the monitor; `None`: `$RACKMEM_MONITOR`, else on this host.
     pub monitor: Option<Address>,
     /// File with the secret of the network; `None`: `$RACKMEM_SECRET`, else none.
     pub secret: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Wanted {
     pub spin: Duration,
     /// Lenders of this host are reached over the network, too: for measurements.
     pub only_network: bool,
-    /// How long those who touch the memory stand still while no lender that has it can be reached.
+    /// Time that accesses wait while no lender that has the memory can be reached.
     pub patience: Duration,
     /// Tells people what happens to the borrowing: lenders that do not answer, leave, are lost or replaced.
     pub tell: Tell,
@@ -58,7 +58,7 @@ impl fmt::Debug for Wanted {
 }
 
 impl Wanted {
-    /// So many bytes, once, of lenders of this host's rack or of what the environment names.
+    /// Asks for one copy of `size_bytes`, of the rack and the monitor that the environment names, else of this host.
     pub fn new(size_bytes: u64) -> Wanted {
         Wanted {
             size_bytes,
@@ -141,7 +141,7 @@ pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
     Ok(Borrowed { keeper, store, owner: std::process::id() })
 }
 
-/// Who lends what to whom.
+/// Asks the monitor for all lenders and leases.
 ///
 /// # Errors
 /// There is no monitor, or it does not answer.
@@ -177,12 +177,12 @@ impl std::fmt::Debug for Borrowed {
     }
 }
 
-/// How a borrowing is.
+/// State of borrowed memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// The copies.
+    /// Its copies, one entry each.
     pub copies: Vec<CopyState>,
     /// A copy is lost, another is there.
     pub is_degraded: bool,
@@ -190,7 +190,7 @@ pub struct Status {
     pub is_lost: bool,
 }
 
-/// How a copy is.
+/// State of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CopyState {
     /// Whether it has every write.
@@ -199,10 +199,10 @@ pub struct CopyState {
     pub leases: Vec<LeaseState>,
 }
 
-/// How a lease is.
+/// State of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeaseState {
-    /// Who lends.
+    /// The lender.
     pub lender: Party,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -220,7 +220,7 @@ impl Borrowed {
         Arc::new(self.store.clone())
     }
 
-    /// How the leases are.
+    /// State of all copies and leases.
     pub fn state(&self) -> Status {
         let mut copies = Vec::new();
         // A child of fork does not wait for a thread that only its parent has.

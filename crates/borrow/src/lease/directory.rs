@@ -33,7 +33,7 @@ pub struct Lock {
 }
 
 impl Directory {
-    /// That of this rack.
+    /// The directory of this rack's sockets.
     pub fn of(rack: &Rack) -> Directory {
         Directory(base_dir().join(".memory").join(rack.name()))
     }
@@ -70,7 +70,7 @@ impl Directory {
         self.within(path, listen).map(|(fd, _)| fd)
     }
 
-    /// Where the monitor listens.
+    /// Path of the monitor's socket.
     pub fn monitor_socket(&self) -> PathBuf {
         self.0.join("monitor.sock")
     }

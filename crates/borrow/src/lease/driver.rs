@@ -22,7 +22,7 @@ use crate::store::spread::{Map, Piece as StorePiece, SpreadStore};
 use crate::store::tcp::{TcpStore, Way};
 use crate::store::window::Window;
 
-/// Who asks, and how.
+/// The request to the monitor, and how it is made.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub want: Want,
@@ -265,7 +265,7 @@ impl Driver {
         Ok(self.stores().remove(0))
     }
 
-    /// Where the first copy is mapped.
+    /// The mapping of the first copy.
     pub fn window(&self) -> &Arc<Window> {
         &self.windows[0]
     }
@@ -326,7 +326,7 @@ impl Driver {
         }
     }
 
-    /// What makes a lease over the network ours on another connection.
+    /// Proof that a lease over the network is ours, for another connection; `None` on the same host.
     pub fn claim(&self, number: usize) -> Option<Claim> {
         let lease = self.books.leases.get(number)?.as_ref()?;
         Some(Claim {

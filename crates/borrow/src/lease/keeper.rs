@@ -104,12 +104,12 @@ impl Keeper {
         Ok(Keeper { stop, thread: Some(thread), places })
     }
 
-    /// What is borrowed.
+    /// Locks the table of drivers and copies.
     pub fn places(&self) -> MutexGuard<'_, Places> {
         lock(&self.places)
     }
 
-    /// What is borrowed, unless somebody looks at it.
+    /// Locks the table of drivers and copies, unless somebody else holds it.
     pub fn try_places(&self) -> Option<MutexGuard<'_, Places>> {
         self.places.try_lock().ok()
     }

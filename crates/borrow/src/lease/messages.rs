@@ -24,8 +24,7 @@ pub struct Party {
     pub pid: u32,
 }
 
-/// What the monitor has decided, named: a borrower shows it to the lender, and the lender's report
-/// names it.
+/// Name of a decision of the monitor. A borrower shows it to the lender, and the lender's report names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ticket {
     /// The monitor's life.
@@ -43,16 +42,16 @@ pub struct Record {
     pub size_bytes: u64,
     /// The decision that it follows from.
     pub ticket: Ticket,
-    /// Who has it.
+    /// The process that has the lease.
     pub borrower: Party,
 }
 
-/// What a lender offers.
+/// An offer of a lender to the monitor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
-    /// Who lends.
+    /// The process that lends.
     pub lender: Party,
-    /// Where borrowers get leases; the first that works is taken.
+    /// Addresses where borrowers get leases; the first that works is taken.
     pub addresses: Vec<Address>,
     /// Bytes on offer, leased or not.
     pub size_bytes: u64,
@@ -60,10 +59,10 @@ pub struct Offer {
     pub is_leaving: bool,
 }
 
-/// What a borrower wants.
+/// A borrower's request to the monitor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Want {
-    /// Who wants it.
+    /// The process that asks.
     pub borrower: Party,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -76,28 +75,28 @@ pub struct Want {
 /// A piece of a borrowing: whom to ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Piece {
-    /// Who lends.
+    /// The process that lends.
     pub lender: Party,
-    /// Where it listens.
+    /// Addresses of the lender; the first that works is taken.
     pub addresses: Vec<Address>,
     /// Bytes to lease.
     pub size_bytes: u64,
-    /// To be shown there.
+    /// The monitor's decision, to be shown to the lender.
     pub ticket: Ticket,
 }
 
 /// A lender and its leases.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Listing {
-    /// What is offered.
+    /// The lender's offer.
     pub offer: Offer,
-    /// What is leased.
+    /// All leases that the lender has reported.
     pub leases: Vec<Record>,
     /// Bytes that are promised to borrowers who have not come yet.
     pub promised_bytes: u64,
 }
 
-/// Who lends what to whom.
+/// All lenders and leases that a monitor knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ledger {
     /// The process that embeds the monitor.
@@ -106,7 +105,7 @@ pub struct Ledger {
     pub lenders: Vec<Listing>,
 }
 
-/// What is said to a monitor or to a lender by whoever connects.
+/// A message to a monitor or to a lender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Request {
     /// To the monitor: here is a lender, and these are its leases.
@@ -115,28 +114,28 @@ pub enum Request {
     Leased(Record),
     /// To the monitor: the lease with this base has ended.
     Ended(u64),
-    /// To the monitor: this is wanted. What was promised on this connection before is not any more.
+    /// To the monitor: a request for memory. It cancels what was promised on this connection before.
     Want(Want),
-    /// To the monitor: who lends what to whom?
+    /// To the monitor: send the ledger.
     Show,
     /// Nothing to say.
     Ping,
-    /// To a lender: the lease of this decision.
+    /// To a lender: make the lease of this decision.
     Lease {
         /// The decision.
         ticket: Ticket,
         /// Bytes to lease.
         size_bytes: u64,
-        /// Who asks.
+        /// The process that asks.
         borrower: Party,
-        /// How long the lease is to be kept, in milliseconds, while the network between both is torn.
+        /// Time in milliseconds that the lease is kept while the network between both is interrupted.
         patience_ms: u64,
     },
     /// To a lender, over the network: this connection takes the place of the one by which the lease was made.
     Resume {
         /// First address of the lease, as the lender counts.
         base: u64,
-        /// What the lender gave out with the lease.
+        /// The token that came with the lease.
         token: String,
     },
     /// To a lender: the lease is not needed any more.
@@ -145,25 +144,25 @@ pub enum Request {
     Lane {
         /// First address of the lease, as the lender counts.
         base: u64,
-        /// What the lender gave out with the lease.
+        /// The token that came with the lease.
         token: String,
         /// The borrower's process that has the lane.
         owner: u32,
-        /// Which of its lanes; an earlier one of the same number ends first.
+        /// Number of the lane in its process; an earlier lane of the same number ends first.
         number: u64,
     },
     /// To a lender, over the network: end all lanes of a process to a lease.
     Fence {
         /// First address of the lease, as the lender counts.
         base: u64,
-        /// What the lender gave out with the lease.
+        /// The token that came with the lease.
         token: String,
         /// The borrower's process.
         owner: u32,
     },
 }
 
-/// What is answered.
+/// An answer of a monitor or a lender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reply {
     /// The monitor has decided; the pieces of each copy, side by side.
@@ -172,7 +171,7 @@ pub enum Reply {
     Refused(#[serde(deserialize_with = "names::take_sentence")] String),
     /// The monitor is elsewhere: at this address.
     Elsewhere(Address),
-    /// Who lends what to whom.
+    /// All lenders and leases.
     Ledger(Ledger),
     /// Nothing to say.
     Pong,
@@ -182,14 +181,14 @@ pub enum Reply {
         base: u64,
         /// Bytes leased.
         size_bytes: u64,
-        /// To be shown by lanes.
+        /// Secret of this lease, which lanes and resumed connections show.
         token: String,
     },
     /// The lender wants the lease back, and will take it after so many milliseconds.
     Notice(u64),
     /// The lender has thrown the lease's memory away.
     Returned,
-    /// From here on, the connection is a lane.
+    /// The connection is a lane from here on.
     LaneOpen,
     /// The connection is that of the lease from here on.
     Resumed,

@@ -15,7 +15,7 @@ pub const MAX_LENDERS: usize = 256;
 /// A connection to the monitor.
 pub type Caller = u64;
 
-/// What happens to a monitor.
+/// Input of the monitor's state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A lender reports, for the first time or anew.
@@ -30,7 +30,7 @@ pub enum Event {
     Gone(Caller),
 }
 
-/// What the monitor has to do.
+/// Output of the monitor's state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Tell the borrower whom to ask.
@@ -53,7 +53,7 @@ struct Promise {
     size_bytes: u64,
 }
 
-/// What a monitor has in its books.
+/// The monitor's books: lenders, their leases, and promises. A pure state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Monitor {
     epoch: u64,
@@ -150,7 +150,7 @@ impl Monitor {
         lender.offer.size_bytes.saturating_sub(used)
     }
 
-    /// Who lends what to whom.
+    /// All lenders with their leases and promised bytes.
     pub fn listings(&self) -> Vec<Listing> {
         let listing = |(&number, lender): (&Caller, &Lender)| Listing {
             offer: lender.offer.clone(),

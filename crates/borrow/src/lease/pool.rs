@@ -38,7 +38,7 @@ pub enum Event {
     Close,
 }
 
-/// What the lender has to do.
+/// Output of the lender's state machine, to be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Make memory for the lease with this base, so many bytes; tell by [`Event::Made`].
@@ -61,7 +61,7 @@ pub enum Action {
     Returned(User),
     /// Tell the user that his lease will be over after the grace time.
     Notify(User),
-    /// Hang up.
+    /// Close the user's connection.
     HangUp(User),
 }
 
@@ -75,7 +75,7 @@ struct Lease {
     is_over: bool,
 }
 
-/// What a lender has in its books.
+/// The lender's books: its leases. A pure state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
     size_bytes: u64,

@@ -196,7 +196,7 @@ impl Channel {
         self.port.receiver.probed();
     }
 
-    /// Has the peer say something.
+    /// Asks the peer for a sign of life.
     pub(super) fn probe(&mut self) {
         self.port.probe();
     }
@@ -219,7 +219,7 @@ impl Channel {
         }
     }
 
-    /// When to tick next.
+    /// Deadline of the retransmission timer; `None` while nothing is in flight.
     pub(super) fn due(&self) -> Option<Duration> {
         self.timer.deadline
     }

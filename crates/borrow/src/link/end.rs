@@ -55,7 +55,7 @@ impl Settings {
     }
 }
 
-/// What happened on a link.
+/// Counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Datagrams that were sent.
@@ -296,7 +296,7 @@ impl<F: Fabric> LinkEnd<F> {
         self.last_heard = now;
     }
 
-    /// When [`LinkEnd::poll`] has something to do although nothing arrives.
+    /// Time at which [`LinkEnd::poll`] has something to do although nothing arrives.
     pub fn due(&self) -> Duration {
         if self.channels.iter().any(Channel::is_ready) {
             return Duration::ZERO;
@@ -322,7 +322,7 @@ impl<F: Fabric> LinkEnd<F> {
         self.is_closed = true;
     }
 
-    /// What happened so far.
+    /// Counters since the link was made.
     pub fn stats(&self) -> Stats {
         let resent = self.channels.iter().map(|channel| channel.resent).sum();
         Stats { resent, forged: self.fabric.forged(), ..self.stats }
@@ -333,7 +333,7 @@ impl<F: Fabric> LinkEnd<F> {
         &self.fabric
     }
 
-    /// Who is at the other end.
+    /// Name of the peer.
     pub fn peer(&self) -> &str {
         &self.peer
     }

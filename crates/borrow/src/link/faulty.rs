@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::Fabric;
 
-/// What goes wrong with datagrams that are sent, in parts of a thousand.
+/// Rates of faults in datagrams that are sent, in parts of a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Where the random numbers start.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// They do not arrive.
     pub loss_permille: u32,
@@ -21,7 +21,7 @@ pub struct Faults {
     pub corruption_permille: u32,
     /// They are held back for up to [`Faults::delay`], so that later ones overtake them.
     pub reordering_permille: u32,
-    /// What all of them take, and those that are held back up to twice.
+    /// Delay of every datagram; those that are held back have up to twice as much.
     pub delay: Duration,
     /// After as many datagrams nothing is sent or received any more: the peer looks dead.
     pub dies_after: Option<u64>,

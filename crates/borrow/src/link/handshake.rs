@@ -29,7 +29,7 @@ pub(super) const BYTES: usize = 44;
 pub enum Message {
     /// A link is wanted.
     Hello { connector: Nonce },
-    /// Whoever wants a link has to prove that it knows the secret.
+    /// The connector has to prove that it knows the secret.
     Challenge { listener: Nonce, connector: Nonce },
     /// It does, and its datagrams may have so many bytes.
     Prove { listener: Nonce, connector: Nonce, max_bytes: u16 },

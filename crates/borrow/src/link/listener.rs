@@ -28,7 +28,7 @@ const CHALLENGE: Duration = PROOF;
 /// Datagrams of strangers that one call looks at.
 const MAX_DATAGRAMS_A_CALL: usize = 256;
 
-/// Where links can be asked for.
+/// A UDP socket at which links can be asked for.
 #[derive(Debug)]
 pub struct LinkListener {
     socket: UdpSocket,
@@ -56,7 +56,7 @@ impl LinkListener {
         LinkListener::bind_checked(address, access.secret, settings, faults)
     }
 
-    /// As [`LinkListener::bind`], for a caller that has checked who may come.
+    /// As [`LinkListener::bind`], for a caller that has checked the exposure.
     pub(crate) fn bind_checked(
         address: SocketAddr,
         secret: Option<Secret>,
@@ -71,7 +71,7 @@ impl LinkListener {
         Ok(LinkListener { socket, settings, faults, secret, challenges, since, begun })
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -17,7 +17,7 @@ pub(super) const TAG_BYTES: usize = 16;
 /// Forged datagrams that one call drops, so that their sender cannot hold it for ever.
 const MAX_FORGED_A_CALL: usize = 256;
 
-/// What one end seals with.
+/// Key with which one end seals its datagrams.
 #[derive(Clone)]
 pub(super) struct Seal(Hmac<Sha256>);
 
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// That of one end in the session of these nonces.
+    /// The seal of one end in the session of these nonces.
     pub(super) fn new(
         secret: Option<&Secret>,
         end: End,

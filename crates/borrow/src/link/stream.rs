@@ -277,12 +277,12 @@ impl LinkStream {
         self.end.has_room(channel)
     }
 
-    /// Who is at the other end.
+    /// Address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// What happened so far.
+    /// Counters since the link was made.
     pub fn stats(&self) -> Stats {
         self.end.stats()
     }

@@ -22,10 +22,10 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Permissions of a socket's file unless others are said.
 pub const DEFAULT_MODE: u32 = 0o600;
 
-/// Who may come to a listener.
+/// Rights to connect to a listener.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// What peers over a network have to know.
+    /// Secret that peers over a network have to prove; `None`: see `is_insecure`.
     pub secret: Option<Secret>,
     /// Peers over a network need not prove anything.
     pub is_insecure: bool,
@@ -40,12 +40,12 @@ impl Default for Access {
 }
 
 impl Access {
-    /// Whoever reaches a port.
+    /// Admits every peer that reaches the port.
     pub fn insecure() -> Access {
         Access { is_insecure: true, ..Access::default() }
     }
 
-    /// Those who know a secret.
+    /// Admits peers that know the secret.
     pub fn with_secret(secret: Secret) -> Access {
         Access { secret: Some(secret), ..Access::default() }
     }

@@ -70,12 +70,12 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// How many bytes came that are no whole frame yet.
+    /// Bytes received that are not a whole frame yet.
     pub fn waiting(&self) -> usize {
         self.bytes.len() - self.cut
     }
 
-    /// What came and is no frame yet.
+    /// The bytes received that are not a whole frame yet.
     pub fn into_rest(mut self) -> Vec<u8> {
         self.bytes.split_off(self.cut)
     }

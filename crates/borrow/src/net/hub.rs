@@ -32,7 +32,7 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 /// Number of a peer; never used again.
 pub type PeerId = u64;
 
-/// What the hub has seen.
+/// An event at the hub.
 #[derive(Debug)]
 pub enum Seen {
     /// A message of a peer that may speak.
@@ -41,7 +41,7 @@ pub enum Seen {
     Gone(PeerId, How),
 }
 
-/// How a connection ended.
+/// The way in which a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// The peer hung up, has ended, or was given up for what it said.
@@ -152,7 +152,7 @@ impl Hub {
         self.add(fd, is_local, Trust::Yes, None)
     }
 
-    /// What ends the wait from other threads.
+    /// A handle by which other threads end the wait.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }

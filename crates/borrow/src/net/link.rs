@@ -174,7 +174,7 @@ impl Link {
         self.receive_by(Instant::now() + patience)
     }
 
-    /// As [`Link::receive`], until a moment that no byte puts off.
+    /// As [`Link::receive`], until a deadline that no received byte puts off.
     ///
     /// # Errors
     /// As [`Link::receive`].
@@ -238,7 +238,7 @@ impl Link {
         (!self.fds.is_empty()).then(|| self.fds.remove(0))
     }
 
-    /// Who is at the other end.
+    /// Name of the peer.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -18,7 +18,7 @@ const BACKLOG: i32 = 128;
 /// How often somebody else may take the name first.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// Whose socket may be replaced.
+/// The sockets that a listener may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
     /// One at which nobody listens.

@@ -37,19 +37,19 @@ impl fmt::Debug for Secret {
 /// A number that nobody can guess.
 pub type Nonce = [u8; 16];
 
-/// What an end says before it is trusted.
+/// The first message of a listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version of the protocol.
     pub version: u32,
-    /// To be signed; `None`: no secret is needed.
+    /// Number for the connector to sign; `None`: no secret is needed.
     pub nonce: Option<Nonce>,
 }
 
 /// The answer to a [`Hello`], and its confirmation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// To be signed by the other end.
+    /// Number for the other end to sign.
     pub nonce: Nonce,
     /// Signs the other end's number.
     pub signature: Vec<u8>,
@@ -65,7 +65,7 @@ impl Hello {
     }
 }
 
-/// Which end signs.
+/// The end that signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The one that listened.
@@ -147,7 +147,7 @@ impl Secret {
         secret.unwrap_or(&none).mark(&[label, listener, connector])
     }
 
-    /// What a listener, who has sent this number, answers to a connector's proof; `None` if that is wrong.
+    /// Checks a connector's proof for our number; returns the listener's own proof, or `None` if it is wrong.
     pub fn confirm(&self, ours: &Nonce, proof: &Proof) -> Option<Proof> {
         let is_right = self.is_signed(End::Connector, ours, &proof.nonce, &proof.signature);
         let signature = || self.sign(End::Listener, ours, &proof.nonce);

@@ -63,7 +63,7 @@ impl Strangers {
 }
 
 impl Stranger {
-    /// When it has to be trusted.
+    /// The moment by which it has to be trusted.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }

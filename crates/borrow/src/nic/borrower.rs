@@ -26,33 +26,33 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Longest sleep of an end with nothing to do.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// What messages and packets travel over.
+/// The transport of messages and packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// TCP.
+    /// A connection for messages and one for packets.
     Tcp,
     /// The reliable link of [`crate::link`], over UDP.
     Udp,
 }
 
-/// What a borrower needs to know.
+/// Settings of a borrower.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
     /// Name of the interface that is to be.
     pub name: String,
-    /// Where the lender listens.
+    /// Address of the lender.
     pub from: SocketAddr,
-    /// What both have to know.
+    /// Secret of lender and borrower; `None`: none is proved.
     pub secret: Option<Secret>,
-    /// Which node this is, for the lender's IMT.
+    /// Number of this node in the lender's IMT.
     pub node: u16,
-    /// How packets shall travel; whichever works best, if not said.
+    /// Way of packets; `None`: over TCP the kernel's if both ends can, else through processes.
     pub mode: Option<Mode>,
     /// What over.
     pub carrier: Carrier,
     /// Addresses for the interface, with the lengths of their prefixes.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// How long to poll for packets after one came.
+    /// Transport of messages and packets.
     pub spin: Duration,
 }
 
@@ -144,7 +144,7 @@ impl Borrower {
         Ok(borrower)
     }
 
-    /// What there is now.
+    /// The event that describes the interface as it is now.
     pub fn describe(&self) -> Event {
         Event::Attached {
             name: self.interface.name().to_owned(),
@@ -156,7 +156,7 @@ impl Borrower {
         }
     }
 
-    /// What was done so far.
+    /// Counters since the NIC was attached.
     pub fn traffic(&self) -> Traffic {
         self.session.traffic
     }

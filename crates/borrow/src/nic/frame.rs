@@ -28,7 +28,7 @@ impl Outbox {
         Outbox { bytes: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0 }
     }
 
-    /// Where the next packet is put, if there is room for one of any size. [`Outbox::commit`] adds it.
+    /// Room for the next packet, if one of any size fits. [`Outbox::commit`] adds it.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -45,12 +45,12 @@ impl Outbox {
         self.end += LENGTH_BYTES + length;
     }
 
-    /// What has to be sent.
+    /// Bytes that wait to be sent.
     pub fn pending(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// So many bytes of it were.
+    /// Removes the first `length` bytes, which were sent.
     pub fn sent(&mut self, length: usize) {
         self.start += length;
     }
@@ -75,8 +75,8 @@ impl Inbox {
         Inbox { bytes: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0 }
     }
 
-    /// Where the next bytes of the stream are put; [`Inbox::commit`] adds them. Empty while packets that
-    /// have arrived take all of it.
+    /// Room for the next bytes of the stream; [`Inbox::commit`] adds them. Empty while packets that have arrived take
+    /// all of it.
     pub fn room(&mut self) -> &mut [u8] {
         // Moving what is left costs a copy: only when no whole packet would fit behind it.
         if self.bytes.len() - self.end < MAX_PACKET_BYTES + LENGTH_BYTES {

@@ -9,7 +9,7 @@ use super::waiter::Waiter;
 use crate::error::{Error, Result};
 use crate::net::secret;
 
-/// How long a lender waits for the first word of who asks: meanwhile nobody else can.
+/// Time that a lender waits for the first message of a peer. Meanwhile no other peer can ask.
 pub const HELLO_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long one end waits for a step of the other, which may have to change interfaces first: the kernel makes

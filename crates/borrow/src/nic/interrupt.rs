@@ -20,13 +20,13 @@ pub const SETTINGS: u8 = 3;
 /// A change of level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interrupt {
-    /// Which one, below [`MAX_INTERRUPTS`].
+    /// Number of the interrupt, below [`MAX_INTERRUPTS`].
     pub id: u8,
     /// Its level from now on.
     pub asserted: bool,
 }
 
-/// Where interrupts go: a node for each, or nobody.
+/// Interrupt mapping table: the node of each interrupt, or none if it is masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Imt([Option<u16>; MAX_INTERRUPTS]);
 
@@ -36,7 +36,7 @@ impl Imt {
         Imt([Some(node); MAX_INTERRUPTS])
     }
 
-    /// Where an interrupt goes.
+    /// The node that an interrupt goes to; `None`: it is masked.
     ///
     /// # Panics
     /// There is no such interrupt.
@@ -104,8 +104,7 @@ impl Interrupts {
         self.changed != 0
     }
 
-    /// What is sent next, and whether it may be: `imt` gives the node, and a masked interrupt is
-    /// forgotten.
+    /// The next interrupt to send, and its node by `imt`. Masked interrupts are dropped.
     pub fn take(&mut self, imt: &Imt) -> Option<(u16, Interrupt)> {
         while self.changed != 0 {
             let (id, bit) = self.next();

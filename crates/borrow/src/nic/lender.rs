@@ -26,14 +26,14 @@ use door::{Caller, Door};
 use loan::Loan;
 use watch::NicWatch;
 
-/// What a lender needs to know.
+/// Settings of a lender.
 #[derive(Clone, Debug)]
 pub struct LendOptions {
     /// The NIC.
     pub interface: String,
-    /// Where to listen, over TCP and UDP.
+    /// Address to listen at, over TCP and UDP.
     pub listen: SocketAddr,
-    /// Who may borrow it.
+    /// Rights to borrow it.
     pub access: Access,
     /// How long to poll for packets after one came.
     pub spin: Duration,
@@ -85,7 +85,7 @@ impl Lender {
         Ok(Lender { interface, options, door, _alone: alone, parting: Vec::new() })
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -42,9 +42,9 @@ pub enum Mode {
 pub enum Setup {
     /// Borrower: I am node `node` and would like to have your NIC.
     Hello {
-        /// Of the protocol.
+        /// Version of the protocol.
         version: u32,
-        /// Who asks.
+        /// Number of the borrower's node.
         node: u16,
     },
     /// Lender: you can have it.
@@ -54,31 +54,31 @@ pub enum Setup {
         interface: String,
         /// Its address.
         mac: Mac,
-        /// Its MTU.
+        /// Bytes of the largest packet, without its Ethernet header.
         mtu: u32,
         /// Whether its cable is in.
         link: bool,
-        /// Who opens a second connection for packets shows this.
+        /// Shown by the borrower when it opens a second connection, for packets.
         token: u64,
         /// Whether the lender may make tunnels.
         kernel: bool,
     },
     /// Lender: you cannot, or not so.
     Refused {
-        /// Why, and what to do.
+        /// The reason, and what to do about it.
         #[serde(deserialize_with = "names::take_sentence")]
         reason: String,
     },
     /// Borrower: this is how packets shall travel.
     Choose {
-        /// How.
+        /// The way that the borrower has chosen.
         mode: Mode,
         /// Number of the tunnel, of which the borrower's end is there.
         tunnel: Option<u32>,
     },
     /// Borrower, on a second connection: packets travel here.
     Data {
-        /// Of the offer.
+        /// The token of the offer.
         token: u64,
     },
     /// Lender: packets travel.
@@ -88,7 +88,7 @@ pub enum Setup {
     },
 }
 
-/// A message.
+/// A message between borrower and lender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A step of becoming a borrower.
@@ -108,12 +108,12 @@ pub enum Message {
         tag: u16,
         /// Its address.
         register: u16,
-        /// The value.
+        /// The value to be written, eight bytes.
         value: u64,
     },
     /// The answer to one of both: the value it has.
     Answer {
-        /// Of the question.
+        /// The tag of the question.
         tag: u16,
         /// The value, or why not.
         value: std::result::Result<u64, Fault>,

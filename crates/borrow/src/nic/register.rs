@@ -19,13 +19,13 @@ use super::sys::interface::{Interface, Mac};
 
 /// The MAC address.
 pub const MAC: u16 = 0x00;
-/// The MTU.
+/// Bytes of the largest packet, without its Ethernet header; writable.
 pub const MTU: u16 = 0x08;
 /// Whether the cable is in.
 pub const LINK: u16 = 0x10;
 /// Whether it is switched on.
 pub const ON: u16 = 0x18;
-/// Its speed.
+/// Speed in megabits a second, 0 if unknown; read-only.
 pub const SPEED: u16 = 0x20;
 /// The first counter of what was received,
 pub const RECEIVED: u16 = 0x40;
@@ -35,10 +35,10 @@ pub const SENT: u16 = 0x60;
 pub const IMT: u16 = 0x80;
 const IMT_END: u16 = IMT + 8 * MAX_INTERRUPTS as u16;
 
-/// In an IMT register: the interrupt is masked.
+/// Value of an IMT register whose interrupt is masked.
 pub const NOBODY: u64 = u64::MAX;
 
-/// Why a register was not read or written.
+/// Reason why a register was not read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// There is no such register.

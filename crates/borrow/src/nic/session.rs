@@ -22,7 +22,7 @@ const MAX_READS_A_TURN: usize = 4;
 /// How long packets have to have had their way before the borrower is told.
 const CALM: Duration = Duration::from_millis(10);
 
-/// Where packets come from and go to.
+/// Source and sink of packets.
 #[derive(Debug)]
 pub enum Device {
     /// The borrower's interface.
@@ -56,7 +56,7 @@ impl AsFd for Device {
     }
 }
 
-/// What an end has done.
+/// Counters of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Packets from the interface to the other end.
@@ -69,7 +69,7 @@ pub struct Traffic {
     pub interrupts_out: u64,
     /// and that were for a node that is not the borrower.
     pub interrupts_astray: u64,
-    /// How often it slept.
+    /// Sleeps of the end while it waited for work.
     pub sleeps: u64,
 }
 
@@ -80,13 +80,13 @@ pub struct Session {
     pub transport: Transport,
     /// Interrupts of this end's device.
     pub interrupts: Interrupts,
-    /// Where they go.
+    /// The node that each interrupt goes to.
     pub imt: Imt,
     /// Do not sleep: the other end has packets that wait.
     pub keep_polling: bool,
     /// This is the end that has the NIC, and so its interrupts.
     pub is_device_end: bool,
-    /// What was done so far.
+    /// Counters since the session began.
     pub traffic: Traffic,
     packets: Option<Packets>,
     /// The node at the other end.
@@ -175,7 +175,7 @@ impl Session {
         Ok(message)
     }
 
-    /// Why the other end went, if it has said so: how its end showed says less.
+    /// The reason that the other end gave for its end, if it gave one: the error of the connection says less.
     pub fn last_words(&mut self) -> Option<Error> {
         let peer = self.transport.peer().to_string();
         while let Ok(Some(message)) = self.transport.take(Instant::now()) {

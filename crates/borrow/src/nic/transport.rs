@@ -21,7 +21,7 @@ pub use tcp::Tcp;
 
 /// An end that is silent for so long is lost.
 pub const DEAD_AFTER: Duration = Duration::from_secs(3);
-/// How often an end that has nothing to say shows that it lives.
+/// Interval of keep-alives while an end sends nothing else.
 pub const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bytes of messages that may wait for an end that does not read.
@@ -89,7 +89,7 @@ impl Transport {
         }
     }
 
-    /// Who is at the other end.
+    /// Address of the peer.
     pub fn peer(&self) -> SocketAddr {
         match self {
             Transport::Tcp(tcp) => tcp.peer,

@@ -10,7 +10,7 @@ use super::sys::{checked, descriptor};
 /// Most descriptors that are waited for at once.
 const MAX_FDS: usize = 12;
 
-/// What is waited for, in the order in which it was added since [`Waiter::begin`].
+/// Descriptors to wait for, in the order in which they were added since [`Waiter::begin`].
 #[derive(Debug)]
 pub struct Waiter {
     epoll: OwnedFd,

@@ -93,7 +93,7 @@ impl Drop for Area {
     }
 }
 
-/// Where free frames should stay: the evictor begins below `low` and stops at `high`.
+/// Watermarks of free frames: the evictor begins below `low` and stops at `high`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watermarks {
     /// Free frames that are not for pages ahead of need.
@@ -117,7 +117,7 @@ impl Watermarks {
 /// No core.
 pub(crate) const NOWHERE: i32 = -1;
 
-/// What the pager's threads share.
+/// State that the pager's threads share.
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     /// The store's bytes, if they are mapped in this process.
@@ -139,20 +139,20 @@ pub(crate) struct Core {
     zeros: Area,
     pub(crate) streams: Guarded<Streams>,
     pub(crate) counters: Counters,
-    /// From fault to delivery, of pages that were read from the lender for it.
+    /// Times from fault to delivery, of pages that were read from the lender for it.
     pub(crate) page_ins: Latencies,
     /// Pages that left, modulo [`super::entry::STAMPS`].
     pub(crate) evictions: AtomicU32,
     /// Signalled when free frames are few, or the evictor is asked for something.
     pub(crate) evictor: Event,
     pub(crate) evictor_tid: AtomicI32,
-    /// Where it was called to; -1 is nowhere.
+    /// Core that the evictor was called to; -1: none.
     pub(crate) evictor_core: AtomicI32,
     /// Signalled when frames were given back.
     pub(crate) freed: Event,
     /// Nothing can leave and no more frames exist.
     pub(crate) is_exhausted: AtomicBool,
-    /// Who answers faults outside of handler threads is inside.
+    /// Held shared by threads that resolve faults outside of handler threads.
     pub(crate) gate: Gate,
 }
 

@@ -37,7 +37,7 @@ pub(super) fn own() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Has a thread of this process (0: the caller) run on these cores only. Whether it will.
+/// Binds a thread of this process (0: the caller) to these cores. Returns whether the kernel accepted it.
 pub(super) fn bind(tid: i32, cores: &libc::cpu_set_t) -> bool {
     // SAFETY: the set is there for the call.
     unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), cores) == 0 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU64, Bed};
 
-/// Where a page is.
+/// Place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// Nowhere: it reads as zeros, and occupies nothing.
@@ -145,7 +145,7 @@ impl Entry {
         matches!(self.state(), State::Held | State::Leaving)
     }
 
-    /// What a thread that faulted at the page has to do about it.
+    /// Action of a thread that faulted at the page.
     pub fn on_fault(self) -> OnFault {
         match self.state() {
             State::Empty => OnFault::Zero,
@@ -178,8 +178,7 @@ impl Entry {
     }
 }
 
-/// What a thread that faulted at a page has to do about it. All but `Wait` and `GiveUp` begin by holding
-/// the page.
+/// Action of a thread that faulted at a page. All but `Wait` and `GiveUp` begin by holding the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
     /// Deliver zeros.

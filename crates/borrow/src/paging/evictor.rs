@@ -29,7 +29,7 @@ const RETIRED: usize = 1024;
 const PATIENCE: usize = 20;
 const IDLE: Duration = Duration::from_micros(200);
 
-/// What the evictor is told.
+/// Commands to the evictor, and its answers.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     pub(crate) is_to_stop: AtomicBool,
@@ -57,7 +57,7 @@ impl Orders {
         self.wait_until(|| !self.is_resting.load(Ordering::Acquire));
     }
 
-    /// For the child of a fork, which has no evictor yet.
+    /// Resets the commands in the child of a fork, which has no evictor yet.
     pub(crate) fn reset(&self) {
         self.is_to_rest.store(false, Ordering::Relaxed);
         self.is_resting.store(false, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Orders {
         self.answered.forget_waiters();
     }
 
-    /// Has everything sent away.
+    /// Evicts all pages, and waits until it is done.
     pub(crate) fn flush(&self, core: &Core) {
         let wanted = self.flushes.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         core.evictor.signal();
@@ -88,7 +88,7 @@ impl Orders {
 pub(super) struct Leaver {
     pub(super) page: usize,
     pub(super) frame: u32,
-    /// Where it was copied to before it was taken, if the copy is what the store has.
+    /// Index in `scratch` of a copy made before the page was taken, if the store has the same bytes.
     pub(super) clean_copy: Option<u32>,
     pub(super) is_moved: bool,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Evictor {
     pub(super) sent: VecDeque<Sent>,
     /// Pages of each request to the lane.
     pub(super) requests: VecDeque<usize>,
-    /// How often each frame was written back: an answer is about one generation.
+    /// Write-backs of each frame: an answer is about one generation.
     pub(super) generations: crate::sync::Lazy<AtomicU32>,
     /// Frames in standby, oldest first; some were taken back since.
     pub(super) standby: VecDeque<u32>,

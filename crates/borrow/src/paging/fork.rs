@@ -19,7 +19,7 @@ use crate::sync::wait::Lock;
 /// The child of a fork may write to one in so many free slots.
 const CHILD_SHARE: usize = 2;
 
-/// What lies ready between both halves of a fork.
+/// State between both halves of a fork.
 #[derive(Debug, Default)]
 pub(super) struct Ticket(std::sync::Mutex<Option<Pending>>, Lock);
 

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lazy};
 
-/// No frame.
+/// In place of the number of a frame: there is none.
 pub const NO_FRAME: u32 = u32::MAX;
 /// No slot. A pager's store has fewer slots than this: less than 16 TiB - 4 KiB.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// What belongs to a frame. Slots are kept plus one, as memory begins as zeros.
+/// Tables of all frames. Slots are kept plus one, as memory begins as zeros.
 #[derive(Debug)]
 pub struct Frames {
     /// Address of the page that has the frame; 0 while none has.

@@ -26,7 +26,7 @@ const GO: u32 = 0;
 const REST: u32 = 1;
 const STOP: u32 = 2;
 
-/// What handler threads are told, and how many rest.
+/// Command to the handler threads, and the number of them that rest.
 #[derive(Debug, Default)]
 pub(crate) struct Command {
     word: AtomicU32,
@@ -66,7 +66,7 @@ impl Command {
         self.changed.signal();
     }
 
-    /// For the child of a fork, which has no handlers yet.
+    /// Resets the command in the child of a fork, which has no handlers yet.
     pub(crate) fn reset(&self) {
         self.word.store(GO, Ordering::Relaxed);
         self.resting.store(0, Ordering::Relaxed);

@@ -25,12 +25,12 @@ pub(crate) const MAX_INLINE: usize = 8;
 /// How long to wait for another before looking again.
 const RETRY: Duration = Duration::from_micros(500);
 
-/// Why a page could not be brought.
+/// Reason why a page could not be brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unresolved {
     /// It is not borrowed.
     NotOurs,
-    /// It is lost.
+    /// No lender has the page any more.
     Lost,
 }
 
@@ -97,7 +97,7 @@ impl Pool {
         result
     }
 
-    /// In the child of a fork, while it has one thread: lanes of its own.
+    /// Gives the child of a fork lanes of its own, while it has one thread.
     pub(crate) fn renew(&self) -> Result<()> {
         for place in &self.workers {
             let fresh = Worker::new(&self.core)?;

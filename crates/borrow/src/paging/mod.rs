@@ -235,7 +235,7 @@ impl Pager {
         if self.core.is_inline { 0 } else { self.options().handlers }
     }
 
-    /// What was asked for, with what `Auto` stood for replaced by what was chosen.
+    /// The options, with each `Auto` replaced by the measured choice.
     pub fn options(&self) -> &PagerOptions {
         &self.core.options
     }
@@ -366,8 +366,8 @@ impl Pager {
         Ok(page.min(end).saturating_sub(address))
     }
 
-    /// Where the first part of a range (of any addresses) ends whose pages are alike, and whether they are borrowed and
-    /// may be read (or, `for_write`, written): a system call on such a part may fail for a page that is away.
+    /// End of the first part of a range (of any addresses) whose pages are alike, and whether they are borrowed and may
+    /// be read (or, `for_write`, written): a system call on such a part may fail for a page that is away.
     pub fn part(&self, range: Range<usize>, for_write: bool) -> (usize, bool) {
         let access = if for_write { libc::PROT_WRITE } else { libc::PROT_READ };
         let is_helped =
@@ -391,7 +391,7 @@ impl Pager {
         self.core.store.check()
     }
 
-    /// What was done so far, and what is where.
+    /// Counters so far, and the present place of pages.
     pub fn statistics(&self) -> Statistics {
         let core = &self.core;
         Statistics {

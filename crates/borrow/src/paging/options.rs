@@ -27,7 +27,7 @@ pub const MAX_BATCH_PAGES: usize = 128;
 /// Every so many faults it is looked up on which core the faulting thread is.
 pub(super) const FOLLOW_EVERY: u32 = 128;
 
-/// Who answers a fault.
+/// The thread that answers a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// A thread of the pager, to which the kernel hands faults. System calls on pages that are away
@@ -38,7 +38,7 @@ pub enum Delivery {
     /// page which is away fails with EFAULT; who wraps system calls asks
     /// [`super::Pager::ensure_present`] first. No thread that touches borrowed memory may block SIGBUS.
     Inline,
-    /// Whichever of both is faster here, measured at the start.
+    /// The faster of both on this host, measured at the start.
     Auto,
 }
 
@@ -51,11 +51,11 @@ pub enum Waiting {
     Sleep,
     /// It spins for so long after each fault before it sleeps; for a core that has nothing else to do.
     Spin(Duration),
-    /// Whichever is faster here, measured at the start.
+    /// The faster of both on this host, measured at the start.
     Auto,
 }
 
-/// Where the evictor runs.
+/// Core of the evictor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// With inline delivery and a store that is mapped on the core on which pages are missed: no other core has to
@@ -65,11 +65,11 @@ pub enum Placement {
     Beside,
     /// Where the kernel puts it: it works while the program does.
     Anywhere,
-    /// Whichever is faster here, measured at the start.
+    /// The faster of both on this host, measured at the start.
     Auto,
 }
 
-/// What one may say of a pager.
+/// Settings of a pager.
 #[derive(Clone, Debug)]
 pub struct PagerOptions {
     /// Bytes of local memory that borrowed memory may occupy; at least [`MIN_CACHE_PAGES`] pages.
@@ -82,16 +82,16 @@ pub struct PagerOptions {
     pub window: usize,
     /// Pages that leave together; at most [`MAX_BATCH_PAGES`].
     pub batch_pages: usize,
-    /// Who answers a fault.
+    /// The thread that answers a fault.
     pub delivery: Delivery,
     /// How handler threads wait.
     pub waiting: Waiting,
-    /// Where the evictor runs.
+    /// Core of the evictor.
     pub evictor: Placement,
     /// Handler threads, each with a lane of its own; with inline delivery, lanes that faulting threads share.
     pub handlers: usize,
-    /// So many times what the store and the local cache have room for may be mapped, at most [`MAX_GROWTH`] (1: what
-    /// has room). Local memory grows beyond its limit by what is touched and has none.
+    /// Factor by which mappings may exceed what the store and the local cache have room for, at most [`MAX_GROWTH`] (1:
+    /// no more than has room). Local memory grows beyond its limit by what is touched and has no room.
     pub growth: usize,
     /// Any amount may be mapped, not only what the store and the local cache have room for, as by programs that map
     /// much and touch little: what is touched beyond `growth` is lost.

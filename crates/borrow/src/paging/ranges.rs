@@ -51,7 +51,7 @@ impl Inner {
         Err(errno(what, libc::ENOMEM))
     }
 
-    /// From now on a range, just mapped, is borrowed.
+    /// Marks a range, just mapped, as borrowed.
     pub(super) fn adopt(
         &mut self,
         core: &Core,
@@ -72,7 +72,7 @@ impl Inner {
         Ok(())
     }
 
-    /// From now on nothing in a range is borrowed, and what was occupies nothing.
+    /// Marks a range as not borrowed; its pages give back their frames and slots.
     pub(super) fn forget(&mut self, core: &Core, range: Range<usize>) {
         self.mapped_pages -= core.table.set_managed(range.clone(), false);
         forget_pages(core, range.clone());

@@ -15,9 +15,9 @@ pub(super) struct Run {
     pub(super) page: usize,
     pub(super) slot: u32,
     pub(super) count: usize,
-    /// Which of them is the trap.
+    /// Index of the trap among them.
     pub(super) trap: Option<usize>,
-    /// When the fault began for which the page is brought; `None`: it is brought ahead of need.
+    /// Start of the fault for which the page is brought; `None`: it is prefetched.
     pub(super) fault_at: Option<Instant>,
     pub(super) is_hot: bool,
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::sync::wait::Lock;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Lazy};
 
-/// Which slots are taken.
+/// Bitmaps of the store's slots: taken, and frozen by forks.
 #[derive(Debug)]
 pub struct Slots {
     count: usize,
@@ -26,7 +26,7 @@ pub struct Slots {
     lock: Lock,
 }
 
-/// What a child of fork needs: what it reads, and what it was given to write to.
+/// Slots of a child of fork: those that it reads, and those that it was given to write to.
 #[derive(Debug)]
 pub struct Frozen {
     /// Slots that the child reads.
@@ -114,7 +114,7 @@ impl Slots {
         self.free.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// For a fork: what is in use is frozen, and a part of what is free becomes the child's own.
+    /// For a fork: freezes all slots in use, and gives the child one in `share` free slots.
     pub fn freeze(&self, share: usize) -> Frozen {
         let _held = self.lock.hold();
         let read: Vec<u64> = self.taken.iter().map(|word| word.load(Ordering::Acquire)).collect();
@@ -137,7 +137,7 @@ impl Slots {
         Frozen { read, given }
     }
 
-    /// In the child: only what it was given is free, and everything else stays as it is for ever.
+    /// In the child: frees the slots that it was given, and freezes all others for ever.
     pub fn become_child(&self, frozen: &Frozen) {
         let mut free = 0;
         for (word, given) in frozen.given.iter().enumerate() {
@@ -150,8 +150,8 @@ impl Slots {
         self.is_any_frozen.store(true, Ordering::Release);
     }
 
-    /// In the parent, when a child has ended: gives back what was its own, and what only it read. `others` are the
-    /// children that still live; `inherited` says that this process is a child itself.
+    /// In the parent, when a child has ended: gives back the slots that it was given and those that only it read.
+    /// `others` are the children that still live; `inherited` says that this process is a child itself.
     pub fn thaw<'f>(
         &self,
         ended: &Frozen,

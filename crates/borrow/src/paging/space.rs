@@ -63,7 +63,7 @@ impl Space {
         work(unsafe { &mut *self.inner.get() })
     }
 
-    /// Does something, for who holds the lock already.
+    /// Does something while the caller holds the lock already.
     ///
     /// # Safety
     /// The calling thread holds the lock, and is not inside of another such call.

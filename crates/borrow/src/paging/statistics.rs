@@ -10,7 +10,7 @@ macro_rules! counters {
             $(pub(crate) $name: AtomicU64,)*
         }
 
-        /// What a pager has done so far, and what is where now.
+        /// Counters of a pager so far, and the present place of pages.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
         #[repr(C)]
         pub struct Statistics {

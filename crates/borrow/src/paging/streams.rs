@@ -21,9 +21,9 @@ pub struct Plan {
     pub first: u64,
     /// Distance to the next one in pages.
     pub stride: i64,
-    /// How many.
+    /// Pages of the plan; 0: it brings nothing.
     pub count: usize,
-    /// Which of them is the trap, counted from 0; `count` if none is.
+    /// Index of the trap; `count` if there is none.
     pub trap: usize,
 }
 

@@ -93,7 +93,7 @@ impl Table {
         self.leaf(address).map(|leaf| &leaf.cells[(address / PAGE_BYTES) % LEAF_PAGES])
     }
 
-    /// To be called before a page's word becomes other than empty.
+    /// Must be called before a page's word becomes other than empty.
     pub fn touch(&self, address: usize) {
         if let Some(leaf) = self.leaf(address) {
             let group = (address / PAGE_BYTES) % LEAF_PAGES / GROUP_PAGES;
@@ -123,7 +123,7 @@ impl Table {
         Table::parts(range).try_for_each(|(base, ..)| self.leaf_or_new(base).map(|_| ()))
     }
 
-    /// From now on the range's pages are borrowed, or are not. Returns how many changed.
+    /// Marks the range's pages as borrowed or not. Returns how many changed.
     pub fn set_managed(&self, range: Range<usize>, is_managed: bool) -> usize {
         let mut changed = 0;
         for (base, first, last) in Table::parts(range) {

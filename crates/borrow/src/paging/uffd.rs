@@ -14,7 +14,7 @@ const FLAG_WRITE: u64 = 1;
 /// Of userfaultfd(2): faults of the kernel in borrowed memory fail, instead of being handed over.
 const USER_MODE_ONLY: c_int = 1;
 
-/// What may be asked of a userfaultfd when it is made.
+/// Features that can be asked of a userfaultfd when it is made.
 pub mod feature {
     /// Missing pages mean SIGBUS for who touches them.
     pub const SIGBUS: u64 = 1 << 7;
@@ -132,13 +132,13 @@ impl Message {
 #[derive(Debug)]
 pub struct Uffd {
     fd: OwnedFd,
-    /// The features.
+    /// Features that it was made with, as bits of [`feature`].
     pub features: u64,
     /// Whether faults of the kernel fail.
     pub is_user_mode_only: bool,
 }
 
-/// Why there is no userfaultfd.
+/// Reason why there is no userfaultfd.
 #[derive(Debug)]
 pub enum OpenError {
     /// No way to one is permitted.
@@ -147,7 +147,7 @@ pub enum OpenError {
     TooOld(u64),
 }
 
-/// What must be there: without moving pages, none can leave while a program runs.
+/// Features that must be there: without moving pages, none can leave while a program runs.
 pub const REQUIRED: u64 = feature::MOVE | feature::POISON | feature::THREAD_ID;
 
 pub(super) fn raw_ioctl<T>(fd: RawFd, request: libc::Ioctl, argument: &mut T) -> io::Result<c_int> {
@@ -222,8 +222,7 @@ impl Uffd {
         self.fd.as_raw_fd()
     }
 
-    /// From now on missing pages of a range are this userfaultfd's, and with `WP_ASYNC` their first writes
-    /// are noted.
+    /// Hands missing pages of a range to this userfaultfd; with `WP_ASYNC` their first writes are noted.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -289,7 +288,7 @@ impl Uffd {
         self.fill(ZEROPAGE, page)
     }
 
-    /// From now on who touches the page gets SIGBUS; wakes who waits there.
+    /// Makes accesses to the page raise SIGBUS, and wakes threads that wait for it.
     ///
     /// # Errors
     /// As [`Uffd::zero`].

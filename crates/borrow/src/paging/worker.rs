@@ -16,7 +16,7 @@ use super::streams::Plan;
 use crate::error::{Error, Result};
 use crate::store::Lane;
 
-/// What became of a fault.
+/// Result of a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// The page is there.

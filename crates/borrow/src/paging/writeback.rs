@@ -92,7 +92,7 @@ impl Evictor {
         }
     }
 
-    /// Has what is in the staging area written where it has to be. Returns how many pages left.
+    /// Writes the pages in the staging area to the store. Returns how many left local memory.
     pub(super) fn write_back(&mut self) -> usize {
         let core = Arc::clone(&self.core);
         let mut gone = 0;

@@ -42,12 +42,12 @@ struct Place {
     words: [AtomicU64; INLINE_WORDS],
 }
 
-/// What a window has of each connection at its beginning, side by side: a connection that is not used takes
-/// no more room than this. Zeroed memory is that of a connection that never was.
+/// Head of a connection; a window begins with the heads of all its connections, side by side. A connection that is not
+/// used takes no more room than this. Zeroed memory is a connection that never was.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Head {
-    /// Where the owner sleeps.
+    /// Bed on which the owner sleeps.
     pub bed: Bed,
     /// The last life that the owner has closed.
     pub closed_life: AtomicU32,
@@ -87,7 +87,7 @@ impl Head {
         self.delivered.store(stamp(life, number), Ordering::Release);
     }
 
-    /// How many messages of this life the owner has for certain.
+    /// Messages of this life that have reached the owner for certain.
     pub fn delivered(&self, life: u32) -> u64 {
         let last = self.delivered.load(Ordering::Acquire);
         if last >> NUMBER_BITS == stamp(life, 0) >> NUMBER_BITS {

@@ -14,7 +14,7 @@ use super::wire::Wire;
 use super::wire::frame::{Frame, Kind};
 use crate::error::Result;
 
-/// What carries.
+/// The carrier of messages.
 #[derive(Debug)]
 pub(super) enum Carrier {
     /// The windows, and a socket for new connections and signs of life.

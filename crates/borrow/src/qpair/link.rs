@@ -63,12 +63,12 @@ impl Link {
         Ok(Arc::new(Link { core }))
     }
 
-    /// What was agreed on.
+    /// Terms that both processes have agreed on.
     pub fn terms(&self) -> Terms {
         self.core.terms()
     }
 
-    /// Who is at the other end.
+    /// Name of the peer.
     pub fn name(&self) -> &str {
         self.core.name()
     }

@@ -68,7 +68,7 @@ impl Listener {
         Ok(Listener { fd, address, access, strangers: Strangers::default(), file })
     }
 
-    /// Where it listens; with the port that the kernel chose.
+    /// The address it listens at, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
     }

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::queues::{Completion, Descriptor, Kind, Queues, Shared, Status};
 use crate::error::{Error, Result};
 
-/// How long a wait looks before it sleeps.
+/// Time that a wait polls before it sleeps.
 pub const SPIN: Duration = Duration::from_micros(30);
 
 /// Longest sleep between two looks.
@@ -23,7 +23,7 @@ pub struct QPair {
     ends: Ends,
 }
 
-/// Where threads wait for what the peer does to a connection, without having its end in hand.
+/// Wakes threads that wait for the peer's next action on a connection, without having its end in hand.
 #[derive(Debug)]
 pub(super) struct Doorbell {
     core: Arc<Core>,
@@ -173,7 +173,7 @@ impl QPair {
         self.queues.finish(status, &mut self.ends);
     }
 
-    /// Why nothing moves any more, if it does not.
+    /// The status that ended the connection, if it has ended.
     pub fn end(&self) -> Option<Status> {
         self.queues.end()
     }
@@ -231,7 +231,7 @@ impl QPair {
         }
     }
 
-    /// What a completion of a receive says of its buffer: the bytes of the message.
+    /// The bytes of the message that a completed receive put into its buffer.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].

@@ -17,7 +17,7 @@ pub struct Descriptor {
     pub id: u64,
 }
 
-/// What a completion is of.
+/// The queue of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A descriptor of the SQ.
@@ -26,7 +26,7 @@ pub enum Kind {
     Receive,
 }
 
-/// How a descriptor ended.
+/// The end of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// The message is in the receiver's buffer, on this host or another one.
@@ -42,13 +42,13 @@ pub enum Status {
 /// An entry of the CQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completion {
-    /// Which queue.
+    /// The queue of the descriptor.
     pub kind: Kind,
-    /// That of the descriptor.
+    /// The id of the descriptor.
     pub id: u64,
     /// Bytes of the message; of one that did not fit, too.
     pub length_bytes: u64,
-    /// How it ended.
+    /// The end of the descriptor.
     pub status: Status,
 }
 
@@ -61,7 +61,7 @@ pub struct Arrival {
     pub is_too_long: bool,
 }
 
-/// What both ends see.
+/// State that both ends see.
 pub trait Shared {
     /// Puts the n-th receive descriptor where the peer sees it.
     fn publish(&mut self, number: u64, buffer: Descriptor);
@@ -134,7 +134,7 @@ impl Queues {
         self.receives.len() + self.untaken[Kind::Receive as usize] < self.depth
     }
 
-    /// Why nothing moves any more, if it does not.
+    /// The status that ended the connection, if it has ended.
     pub fn end(&self) -> Option<Status> {
         self.end
     }
@@ -190,7 +190,7 @@ impl Queues {
         true
     }
 
-    /// Does what can be done; `true` if the peer has something new to see.
+    /// Takes arrivals and sends as far as possible. Returns true if the peer has something new to see.
     pub fn progress(&mut self, shared: &mut impl Shared) -> bool {
         self.take_arrivals(shared);
         if self.end.is_some() {

@@ -31,10 +31,10 @@ pub struct QStream {
     is_done: bool,
 }
 
-/// What came, for those who do not wait.
+/// Result of a receive that does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// So many bytes.
+    /// Bytes that were received.
     Bytes(usize),
     /// The peer has said that these were all.
     End,

@@ -23,7 +23,7 @@ pub const MAX_REGISTERED_BYTES: usize = 1 << 30;
 /// Largest window: all parts together.
 pub const MAX_WINDOW_BYTES: usize = 1 << 40;
 
-/// What two processes agree on; the one that connects says it.
+/// Sizes that two processes agree on; the one that connects chooses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Most connections at a time.
@@ -90,7 +90,7 @@ impl Window {
         Ok(Window { mapping, terms: *terms })
     }
 
-    /// That of another process.
+    /// Maps the window of another process.
     ///
     /// # Errors
     /// It is not as the terms say.

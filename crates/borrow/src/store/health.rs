@@ -85,7 +85,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Of a lease whose lender cannot write to the memory of this host; `lender` is how errors name it.
+    /// Health of a lease whose lender cannot write to the memory of this host. Errors name the lender by `lender`.
     ///
     /// # Errors
     /// The kernel has no memory.
@@ -93,7 +93,7 @@ impl Health {
         Ok(Health::with(Word::map(None)?, lender.into()))
     }
 
-    /// Of a lease of `size_bytes` whose memory was handed over, trailer included.
+    /// Health of a lease of `size_bytes` whose memory was handed over, trailer included.
     ///
     /// # Errors
     /// What the kernel says of mapping the trailer.

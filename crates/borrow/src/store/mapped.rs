@@ -143,7 +143,7 @@ impl Lane for MappedLane {
     }
 }
 
-/// Whole pages go back to the kernel if there are many; what is left is overwritten.
+/// Gives whole pages back to the kernel if there are many, and overwrites the rest.
 pub(crate) fn discard(at: *mut u8, length: usize) -> Result<()> {
     use rackmem::shm::mapping::PAGE_BYTES;
     let head = at.align_offset(PAGE_BYTES).min(length);

@@ -16,18 +16,18 @@ use super::MAX_REQUEST_BYTES;
 /// Size of either header.
 pub const HEADER_BYTES: usize = 24;
 
-/// What is asked for.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// The bytes.
     Read = 1,
-    /// To replace the bytes.
+    /// Replace the bytes.
     Write = 2,
-    /// To replace the bytes by zeros.
+    /// Replace the bytes by zeros.
     Discard = 3,
 }
 
-/// How it went.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It was done.
@@ -41,7 +41,7 @@ pub enum Status {
 /// Header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
+    /// Operation of the request.
     pub op: Op,
     /// Chosen by the borrower; comes back with the answer.
     pub tag: u32,
@@ -54,9 +54,9 @@ pub struct Request {
 /// Header of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// How it went.
+    /// Result of the request.
     pub status: Status,
-    /// That of the request.
+    /// Tag of the request.
     pub tag: u32,
     /// Bytes that follow.
     pub length: u64,
@@ -113,8 +113,7 @@ impl Request {
         Ok(Request { op, tag, length, address })
     }
 
-    /// Where its bytes are in a lease of `size_bytes` that begins at `base`; `None`: not all of them
-    /// are in it.
+    /// Offset of its bytes in a lease of `size_bytes` that begins at `base`; `None`: not all of them are in it.
     pub fn offset_in(&self, base: u64, size_bytes: u64) -> Option<u64> {
         let offset = self.address.checked_sub(base)?;
         let end = offset.checked_add(self.length)?;

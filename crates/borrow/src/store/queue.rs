@@ -22,7 +22,7 @@ struct Entry<T> {
 pub(super) struct Queue<T> {
     entries: Vec<Option<Entry<T>>>,
     stash: Vec<Vec<u8>>,
-    /// For an answer on its way to the stash.
+    /// Buffer of an answer on its way to the stash.
     pub spare: Vec<u8>,
     first: usize,
     length: usize,
@@ -68,7 +68,7 @@ impl<T: Copy> Queue<T> {
         self.length = 0;
     }
 
-    /// Has reads that touch the range carried out now, into the stash.
+    /// Carries out reads that touch the range now, into the stash.
     pub fn stash_overlapping(
         &mut self,
         offset: u64,

@@ -20,7 +20,7 @@ use serde::Serialize;
 /// Copies that a borrowing has at a time, those included that replace others.
 pub const MAX_MEMBERS: usize = 8;
 
-/// How a copy is.
+/// State of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -36,7 +36,7 @@ pub enum State {
     Away,
 }
 
-/// What a failure of a copy's lane means for the one who met it.
+/// Consequence of a failure of a copy's lane for the thread that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Others have the bytes: go on without it.
@@ -77,7 +77,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// As many copies as are wanted, all `Live`.
+    /// `wanted` copies, all `Live`.
     ///
     /// # Panics
     /// More than half of [`MAX_MEMBERS`], which leaves no room to replace all of them.
@@ -88,7 +88,7 @@ impl Replicas {
         Replicas { members, wanted }
     }
 
-    /// How a member is.
+    /// State of a member.
     pub fn state(&self, member: usize) -> State {
         self.members[member].state
     }
@@ -103,7 +103,7 @@ impl Replicas {
         self.in_state(state).fold(0, |mask, member| mask | 1 << member)
     }
 
-    /// How many copies are wanted.
+    /// Number of copies that are wanted.
     pub fn wanted(&self) -> usize {
         self.wanted
     }
@@ -181,7 +181,7 @@ impl Replicas {
         }
     }
 
-    /// What is to be done, the most urgent first.
+    /// Jobs that the state of the copies asks for, the most urgent first.
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         let stays = |member: &Member| !member.is_leaving && !member.is_overdue;

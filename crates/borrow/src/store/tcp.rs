@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Bytes of further answers that are taken in along with one.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// How a lease is reached.
+/// The way to a lease over the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     /// The lender's address, as a number: a name would be looked up with the C library's memory.
@@ -40,11 +40,11 @@ pub(crate) struct Way {
     pub base: u64,
     /// Its size.
     pub size_bytes: u64,
-    /// What the lender wants to see.
+    /// Token of the lease, which the lender asks for.
     pub token: String,
-    /// What it wants to have proved.
+    /// Secret that the lender wants to have proved.
     pub secret: Option<Secret>,
-    /// How long to look for an answer before sleeping.
+    /// Time to poll for an answer before sleeping.
     pub spin: Duration,
 }
 

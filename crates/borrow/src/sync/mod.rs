@@ -14,7 +14,7 @@ pub use lazy::Lazy;
 #[cfg(loom)]
 pub use model::{Bed, Lazy};
 
-/// Where threads sleep on a word: the kernel finds them by its address, so it takes no room.
+/// Lets threads sleep on a word: the kernel finds them by its address, so it takes no room.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub struct Bed;

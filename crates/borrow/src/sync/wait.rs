@@ -69,7 +69,7 @@ impl Event {
         }
     }
 
-    /// For the child of a fork: no one waits.
+    /// Forgets all waiters; for the child of a fork, which has none.
     pub fn forget_waiters(&self) {
         self.waiters.store(0, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl Lock {
         }
     }
 
-    /// For the child of a fork: nobody has it.
+    /// Frees the lock; for the child of a fork, where nobody has it.
     pub fn reset(&self) {
         self.0.word.store(FREE, Ordering::Release);
     }
@@ -144,12 +144,12 @@ impl<T> Guarded<T> {
         Guarded { lock: Lock::default(), value: UnsafeCell::new(value) }
     }
 
-    /// For the child of a fork: nobody uses the value.
+    /// Frees the value; for the child of a fork, where nobody uses it.
     pub fn reset(&self) {
         self.lock.reset();
     }
 
-    /// Does something with the value, which must not fault at borrowed memory, nor come here again.
+    /// Calls `work` with the value. It must not fault at borrowed memory, nor come here again.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let _held = self.lock.hold();
         // SAFETY: the lock is held.
@@ -159,7 +159,7 @@ impl<T> Guarded<T> {
 
 const CLOSED: u32 = 1 << 31;
 
-/// What many pass through at a time, and can be closed.
+/// A gate through which many threads pass at a time, and which can be closed.
 #[derive(Debug, Default)]
 pub struct Gate(Futex);
 
@@ -204,7 +204,7 @@ impl Gate {
         false
     }
 
-    /// Leaves.
+    /// Leaves after `enter` or `try_enter`; wakes the closer if there is one.
     pub fn leave(&self) {
         if self.0.word.fetch_sub(1, Ordering::Release) & CLOSED != 0 {
             self.0.wake_all();
@@ -239,13 +239,13 @@ impl Gate {
         true
     }
 
-    /// Opens.
+    /// Opens the gate again and wakes all threads that wait to enter.
     pub fn open(&self) {
         self.0.word.fetch_and(!CLOSED, Ordering::Release);
         self.0.wake_all();
     }
 
-    /// For the child of a fork: open, and empty.
+    /// Opens and empties the gate; for the child of a fork.
     pub fn reset(&self) {
         self.0.word.store(0, Ordering::Release);
     }

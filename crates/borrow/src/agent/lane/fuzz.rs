@@ -31,7 +31,7 @@ impl Lease {
         answers
     }
 
-    /// What is in it.
+    /// A copy of the bytes of the leased memory.
     pub fn bytes(&self) -> Vec<u8> {
         // SAFETY: no lane is open, so nobody else has the memory.
         unsafe { std::slice::from_raw_parts(self.0.base(), self.0.size_bytes()) }.to_vec()

@@ -12,7 +12,7 @@ use crate::store::mirror::{Progress, Synchroniser};
 use crate::store::replicas::Job;
 
 impl Work {
-    /// Does what is to be done; returns when to look again.
+    /// Carries out due jobs; returns the time until the next one.
     pub(super) fn work(&mut self) -> Option<Duration> {
         if self.store.check().is_err() {
             return None;

@@ -6,11 +6,11 @@ use super::line::Line;
 use crate::lease::driver::Driver;
 use crate::store::replicas::MAX_MEMBERS;
 
-/// What was borrowed, for the keeper and for those who ask.
+/// Drivers and the copies that they borrowed, shared by the keeper and the functions that show them.
 #[derive(Default)]
 pub(in crate::lease) struct Places {
     pub drivers: Vec<Driver>,
-    /// By member: the driver that borrowed it, and which of its copies it is.
+    /// For each member: its driver, and the number of its copy there.
     pub members: [Option<(usize, usize)>; MAX_MEMBERS],
 }
 

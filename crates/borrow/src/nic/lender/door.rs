@@ -59,7 +59,7 @@ impl Door {
         Ok(Door { tcp, udp, secret, strangers: Strangers::default(), sender, callers, bell })
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     ///
     /// # Errors
     /// The error of the kernel.

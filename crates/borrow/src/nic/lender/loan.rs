@@ -20,17 +20,17 @@ const MARK: u32 = 0x7261_636b;
 /// A NIC on loan.
 #[derive(Debug)]
 pub struct Loan {
-    /// Where its packets are, if this process carries them.
+    /// Source and sink of its packets, if this process carries them.
     pub device: Option<Device>,
-    /// What the kernel does meanwhile, and how it stops.
+    /// Programs, sockets and guards in the kernel; they end when this is dropped.
     pub kernel: KernelPart,
     /// Most bytes of a packet.
     pub mtu: u32,
-    /// What could not be had, though the loan works.
+    /// A sentence about a feature that is missing, though the loan works.
     pub remark: Option<String>,
 }
 
-/// What goes when the loan ends, in this order.
+/// Objects of the kernel that end with the loan, in this order.
 #[derive(Debug)]
 pub struct KernelPart {
     _programs: Vec<Attached>,

@@ -14,7 +14,7 @@ use crate::nic::sys::netlink::Watch;
 /// How often the NIC's error counters are read.
 const ERROR_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of the NIC.
+/// Last known link, settings and error count of the NIC, to find changes.
 #[derive(Debug)]
 pub struct NicWatch {
     changes: Watch,
@@ -40,7 +40,7 @@ impl NicWatch {
         self.changes.as_fd()
     }
 
-    /// How long until there is something to look at.
+    /// Time until the error counters are due to be read.
     pub fn due_in(&self) -> Duration {
         self.errors_due.saturating_duration_since(Instant::now())
     }
@@ -70,7 +70,7 @@ impl NicWatch {
         Ok(())
     }
 
-    /// Does what the borrower wants with registers.
+    /// Carries out the borrower's access to a register and answers it.
     ///
     /// # Errors
     /// The message is none that a borrower sends; the NIC or the borrower is gone.

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::descriptor;
 
-/// Where a program stands.
+/// The direction of packets that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// Packets that arrive, after packet sockets have seen them.

@@ -19,7 +19,7 @@ pub struct Interface {
     socket: OwnedFd,
 }
 
-/// What an interface has done so far, as the kernel counts.
+/// Counters of an interface, as the kernel keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes, packets, errors and drops of what arrived,
@@ -67,7 +67,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Its name.
+    /// Name of the interface, as `ip link` shows it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -153,7 +153,7 @@ impl Interface {
         self.call(libc::SIOCSIFMTU as _, &mut request)
     }
 
-    /// How many packets wait in front of it at most.
+    /// Sets the length of the queue in front of it, in packets.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -248,7 +248,7 @@ impl Interface {
         self.call(number, &mut request)
     }
 
-    /// What it has done so far.
+    /// Counters of the interface, as the kernel keeps them.
     ///
     /// # Errors
     /// It is gone.

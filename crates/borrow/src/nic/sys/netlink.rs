@@ -108,7 +108,7 @@ fn tell(message: Message) -> io::Result<()> {
     }
 }
 
-/// What a tunnel between two hosts is made of.
+/// Parameters of a tunnel between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
     /// Its number, of 24 bits.

@@ -13,7 +13,7 @@ const SEND_BUFFER_BYTES: libc::c_int = 2 << 20;
 
 /// Bytes of the two addresses of an Ethernet frame, behind which a VLAN tag stands.
 const ADDRESSES_BYTES: usize = 12;
-/// Bytes of a VLAN tag.
+/// Protocol and control information of a VLAN tag, two bytes each (IEEE 802.1Q).
 pub const VLAN_TAG_BYTES: usize = 4;
 /// Bytes of a `virtio_net_hdr`: flags, kind, header length, segment size, checksum start and offset.
 pub const VNET_HEADER_BYTES: usize = 10;

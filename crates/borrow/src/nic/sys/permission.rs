@@ -71,7 +71,7 @@ pub fn has(needed: &[Capability]) -> bool {
     require("", needed).is_ok()
 }
 
-/// What a refused system call means to people.
+/// Turns a refused system call into an error that says what is missing and how to get it.
 pub fn explain(what: &str, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EPERM) => Error::Refused(format!(

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use super::checked;
 use super::interface::Interface;
 
-/// Where TAP interfaces come from.
+/// The device that makes TAP interfaces.
 pub const DEVICE: &str = "/dev/net/tun";
 
 /// Packets that the kernel keeps for us: of 64 KB each with segmentation offload.
@@ -87,7 +87,7 @@ impl Tap {
         .map(drop)
     }
 
-    /// The interface.
+    /// The TAP interface itself, for its settings.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }

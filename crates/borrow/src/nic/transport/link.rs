@@ -10,7 +10,7 @@ use crate::nic::message::Message;
 const MESSAGES: usize = 0;
 const PACKETS: usize = 1;
 
-/// The same over the link.
+/// A transport over the reliable link.
 #[derive(Debug)]
 pub struct Link {
     pub(super) stream: LinkStream,

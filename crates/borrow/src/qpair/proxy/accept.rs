@@ -49,7 +49,7 @@ impl Acceptor {
         })
     }
 
-    /// Where it waits; with the port that the kernel chose.
+    /// The address it waits at, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         self.listener.address()
     }

@@ -56,7 +56,7 @@ impl Connector {
         Ok(Connector { listener, address, acceptor, secret, sockets, link, crew })
     }
 
-    /// Where it listens; with the port that the kernel chose.
+    /// The address it listens at, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
     }

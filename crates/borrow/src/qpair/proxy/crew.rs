@@ -13,12 +13,12 @@ use crate::qpair::pair::QPair;
 /// Stack of a thread that carries bytes; its buffers are not there.
 const STACK_BYTES: usize = 128 << 10;
 
-/// What a proxy has done.
+/// Counters of a proxy since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Connections.
+    /// Connections that began; those above the limit do not count.
     pub connections: u64,
-    /// Those of them that did not end in order, or never began.
+    /// Connections that did not end in order, or never began.
     pub broken: u64,
     /// Bytes from sockets to queue pairs.
     pub sent_bytes: u64,

@@ -24,7 +24,7 @@ pub const HEADER_BYTES: usize = 32;
 /// Most bytes of a message in one frame: longer ones let others pass between their parts.
 pub const PART_BYTES: usize = 128 << 10;
 
-/// What a frame says.
+/// Kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The process lives.
@@ -50,17 +50,17 @@ pub enum Kind {
 /// A header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it says.
+    /// The kind of the frame.
     pub kind: Kind,
     /// Whether the sender of a message wants to hear that it was delivered.
     pub confirm: bool,
-    /// Which connection.
+    /// Number of the connection.
     pub connection: u32,
-    /// Which life of it.
+    /// Life of the connection: each use of its number is one.
     pub life: u32,
     /// Bytes that follow.
     pub length: u32,
-    /// Of the message or receive.
+    /// Number of the message or receive.
     pub number: u64,
     /// By kind: see the table.
     pub value: u64,

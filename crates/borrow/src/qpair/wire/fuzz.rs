@@ -55,7 +55,7 @@ impl Victim {
         unsafe { std::ptr::write_bytes(at, byte, TERMS.registered_bytes) };
     }
 
-    /// What is in a connection's registered memory.
+    /// A copy of a connection's registered memory.
     pub fn registered(&self, connection: u32) -> Vec<u8> {
         let at = self.core.own().registered(connection);
         // SAFETY: as in `fill`.

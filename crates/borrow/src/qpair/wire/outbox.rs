@@ -22,7 +22,7 @@ const HELD_RECEIVES: usize = DEPTH / 4;
 /// fewer. Who lets more come together does not read, though it sends.
 const MAX_WAITING_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
-/// What has to leave.
+/// Bytes that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,

@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Reads before others have their turn.
 const ROUNDS: u32 = 16;
 
-/// Why nothing more can be read.
+/// Reason why nothing more can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// The peer has hung up, or the network says so.
@@ -30,7 +30,7 @@ impl From<Malformed> for Over {
     }
 }
 
-/// What frames are for.
+/// Consumer of frames.
 pub(super) trait Sink {
     /// Where the bytes go that follow this frame: as many as it says may be written there.
     fn place(&mut self, frame: &Frame) -> Result<*mut u8, Over>;
@@ -52,7 +52,7 @@ impl Coming {
     }
 }
 
-/// What has come and was not taken yet.
+/// Bytes received that are not taken yet.
 #[derive(Debug)]
 pub(super) struct Reader {
     bytes: Box<[u8]>,

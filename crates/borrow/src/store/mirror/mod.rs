@@ -37,13 +37,13 @@ pub use synchroniser::{Progress, Synchroniser};
 /// Tells people what happens to a borrowing. It may be called by any thread of the process.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How long a program stands still, unless another time is said, while nobody can be reached who has its bytes.
+/// Time that accesses wait while no lender that has the bytes can be reached, unless another is given.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long those who read and write wait while nobody can be reached who has the bytes.
+/// Times that reads and writes wait while no lender that has the bytes can be reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// In all; then the bytes are taken for lost.
+    /// Total; after it the bytes are taken for lost.
     pub limit: Duration,
     /// Between two attempts.
     pub retry: Duration,
@@ -146,7 +146,7 @@ impl MirrorStore {
         })))
     }
 
-    /// Has every change of the copies, and every failure of a lane, wake whoever waits on this eventfd.
+    /// Sets an eventfd that is signalled at every change of the copies and every failure of a lane.
     pub(crate) fn set_alarm(&self, alarm: OwnedFd) {
         let _ = self.0.alarm.set(alarm);
         self.0.has_keeper.store(true, Ordering::Release);
@@ -179,13 +179,13 @@ impl MirrorStore {
         !self.0.missed[member].is_empty()
     }
 
-    /// What is to be done about the copies.
+    /// Jobs that the state of the copies asks for, the most urgent first.
     pub fn jobs(&self) -> Vec<Job> {
         let _held = self.0.fork.hold();
         self.0.replicas.with(|replicas| replicas.jobs())
     }
 
-    /// How a copy is.
+    /// State of a copy.
     pub fn state(&self, member: usize) -> State {
         let _held = self.0.fork.hold();
         self.0.replicas.with(|replicas| replicas.state(member))

@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 /// Pages that are copied together.
 const RUN_PAGES: u64 = 64;
 
-/// What a step has done.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many pages were copied.
+    /// Pages that were copied.
     Copied(u64),
     /// The member misses nothing that was written before the step.
     Nothing,
@@ -36,7 +36,7 @@ pub struct Synchroniser {
 }
 
 impl Synchroniser {
-    /// For a member that is `Joining`.
+    /// A synchroniser for a member that is `Joining`.
     ///
     /// # Errors
     /// The member cannot be reached; the store knows it then.
