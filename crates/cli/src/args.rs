@@ -31,7 +31,7 @@ pub struct Cli {
     /// The same as `--rack` after the command.
     #[arg(long, hide = true, value_name = "NAME")]
     pub rack: Option<String>,
-    /// What to do.
+    /// Command with its arguments.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -71,7 +71,7 @@ Exit status:
 
 `rackmem help COMMAND` teaches a command; programs include <rackmem.h>.";
 
-/// The commands.
+/// A command with its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a rack on this machine: one daemon per node
@@ -321,7 +321,7 @@ pub struct ContextArgs {
     /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
-    /// What to do with contexts.
+    /// The command of `rackmem context`.
     #[command(subcommand)]
     pub command: ContextCommand,
 }
@@ -357,7 +357,7 @@ pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// How `rackmem run` and `rackmem bench` name a way to make progress.
+/// Values of `--progress` of `rackmem run` and `rackmem bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProgressArg {
     /// The calling thread does the operation
@@ -449,7 +449,7 @@ pub struct BenchArgs {
     pub progress: Vec<ProgressArg>,
 }
 
-/// What `rackmem bench` measures besides a rack.
+/// Measurements of `rackmem bench` besides those of a rack.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Measure how many cycles and instructions the simulator gets through per second
@@ -505,7 +505,7 @@ pub struct DemoArgs {
 /// Arguments of `rackmem completion`.
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
-    /// The shell
+    /// Shell to print completions for
     pub shell: clap_complete::Shell,
 }
 

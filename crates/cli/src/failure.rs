@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Failure>;
 /// A command that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What, where, what to do; `None` if everything has been said.
+    /// The failure, its place and the remedy; `None` if the user has been told.
     pub message: Option<String>,
     /// Exit status of the process.
     pub status: u8,

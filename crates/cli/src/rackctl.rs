@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Lines of a log that are shown when its daemon fails.
 const LOG_TAIL_LINES: usize = 10;
 
-/// How the daemons of a rack are started.
+/// Settings of the daemons of a rack.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Nodes of the rack.
@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// What there is of a rack.
+/// State of a rack on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// No directory.
@@ -166,7 +166,7 @@ pub fn up(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
     Ok(state == State::Dead)
 }
 
-/// How a rack is named on the command line.
+/// The option that names a rack in a command line; empty for the default rack.
 pub fn rack_option(name: &str) -> String {
     if name == rack::DEFAULT_RACK { String::new() } else { format!(" --rack {name}") }
 }
@@ -260,12 +260,12 @@ fn end_of_log(log: &str) -> String {
     format!("its log ends with:\n  {}", tail.join("\n  "))
 }
 
-/// How a rack went down.
+/// Counts of daemons that were stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
     /// Daemons that were running.
     pub daemons: usize,
-    /// Those of them that did not end when asked and were killed.
+    /// Daemons among them that did not end when asked and were killed.
     pub killed: usize,
 }
 
@@ -378,7 +378,7 @@ impl PrivateRack {
         Ok(PrivateRack { rack, daemons })
     }
 
-    /// The rack.
+    /// The rack, named after this process.
     pub fn rack(&self) -> &Rack {
         &self.rack
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What is to be arranged between fork and exec.
+/// Arrangements between fork and exec.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spawn {
     /// Signal that the process gets when the calling thread ends, be it by SIGKILL.

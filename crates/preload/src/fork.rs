@@ -14,7 +14,7 @@ use crate::{heap, kernel, process, reserved, thread};
 /// That the fork which is being made cannot have a child. Written while the lock is held.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Has the hooks run at each fork.
+/// Registers the library's hooks to run at each fork.
 pub fn register() {
     // SAFETY: the handlers are functions of this library, which is never unloaded.
     let status = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -8,7 +8,7 @@ use rackmem_borrow::paging::PAGE_BYTES;
 
 use crate::thread;
 
-/// What mmap returns when it fails.
+/// Value that mmap returns when it fails.
 pub const MAP_FAILED: usize = usize::MAX;
 
 /// A system call as the kernel has it: a negative result is the number of an error.

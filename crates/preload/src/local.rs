@@ -83,7 +83,7 @@ impl Room {
         }
     }
 
-    /// Where it begins.
+    /// Address of its first byte.
     pub fn base(&self) -> usize {
         self.base
     }
@@ -165,7 +165,7 @@ struct Part {
 /// Most pointers of a call.
 const MAX_PARTS: usize = 6;
 
-/// What a call returned.
+/// Return value of a call.
 pub trait Returned: Copy {
     /// How many, if it counts.
     fn count(self) -> usize;

@@ -17,7 +17,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// The lock.
+/// A futex lock. A thread that waits says so after 30 s of sleeps, and aborts the process after ten minutes of them.
 #[derive(Debug)]
 pub struct Lock {
     word: AtomicU32,

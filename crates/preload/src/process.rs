@@ -11,11 +11,11 @@ use rackmem_borrow::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 use crate::lock::Lock;
 use crate::{fork, kernel, libraries, report, thread};
 
-/// What a process has once it borrows. Lives until the process ends.
+/// Pager and lease of a process that borrows. Lives until the process ends.
 pub struct Borrowing {
     /// Pages.
     pub pager: Pager,
-    /// Where they go.
+    /// The lease whose memory the pager's store is.
     pub lease: Borrowed,
 }
 
@@ -37,7 +37,7 @@ const READY: u8 = 3;
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(ptr::null_mut());
 static BORROWING: AtomicPtr<Borrowing> = AtomicPtr::new(ptr::null_mut());
 
-/// Why private memory that a program maps stays local.
+/// Reason why private memory that a program maps stays local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
     /// It was mapped before the process borrowed.
@@ -101,7 +101,7 @@ pub fn may_borrow() -> bool {
     STATE.load(Ordering::Acquire) == READY
 }
 
-/// What was said of this process.
+/// Settings of this process, from the environment; `None` if there are none.
 pub fn settings() -> Option<&'static Settings> {
     // SAFETY: null, or a value that is never freed nor changed.
     unsafe { SETTINGS.load(Ordering::Acquire).as_ref() }
@@ -129,7 +129,7 @@ pub fn needs_help() -> bool {
     answer
 }
 
-/// What the process has borrowed so far.
+/// Pager and lease of this process; `None` until it borrows.
 pub fn borrowing() -> Option<&'static Borrowing> {
     // SAFETY: null, or a value that is never freed; only shared references to it are made.
     unsafe { BORROWING.load(Ordering::Acquire).as_ref() }
@@ -160,8 +160,8 @@ pub fn borrowed_bytes() -> usize {
     BORROWED.load(Ordering::Relaxed)
 }
 
-/// Who is to map `length` bytes of the program's, a part of a mapping of `whole`: the pager, or the kernel. May begin to
-/// borrow.
+/// The pager, if it is to map `length` bytes of the program's, a part of a mapping of `whole`; `None`: the kernel maps
+/// them. May begin to borrow.
 pub fn pager_for(length: usize, whole: usize) -> Option<&'static Pager> {
     if !may_borrow() {
         return None;

@@ -24,7 +24,7 @@ struct Whole<'a> {
     leases: &'a [LeaseState],
 }
 
-/// Has the report made at the end.
+/// Registers the report to be made when the process exits.
 pub fn register() {
     if process::settings().is_some_and(|settings| settings.report != Report::None) {
         kernel::keep_stderr();

@@ -8,7 +8,7 @@ use crate::local::{Room, copy_in, copy_out};
 /// Most buffers of a call of the kernel's (`IOV_MAX`).
 const MAX_BUFFERS: usize = 1024;
 
-/// What a call does with the memory it is given.
+/// The kernel's use of the memory that a call is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The kernel writes there.

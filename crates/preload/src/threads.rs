@@ -14,7 +14,7 @@ struct Start {
     argument: *mut c_void,
 }
 
-/// As pthread_create(3). Threads that the library starts are told to be its own.
+/// As pthread_create(3). Threads that the library starts are marked as its own.
 ///
 /// # Safety
 /// As for pthread_create.

@@ -14,13 +14,12 @@ use crate::next::next;
 use crate::standin::{StandIn, Use};
 use crate::{kernel, thread};
 
-/// Bytes of a piece.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Most bytes that the kernel moves by a call.
 const MAX_BYTES: usize = i32::MAX as usize & !4095;
 
-/// How a request may be divided.
+/// Division of a large request into calls of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Division {
     /// Bytes of a piece.
@@ -35,7 +34,7 @@ impl Division {
     /// Not at all.
     pub const NONE: Division = Division { piece: MAX_BYTES, is_error_final: false };
 
-    /// What is right for a request of `total` bytes to an open file.
+    /// The right division of a request of `total` bytes to an open file.
     pub fn of(fd: c_int, usage: Use, total: usize) -> Division {
         if total <= PIECE_BYTES {
             return Division::NONE;

@@ -63,8 +63,7 @@ impl Error {
     }
 }
 
-/// What to do if a limit on open files is the cause: which limit it is, and how to raise it. Else
-/// nothing.
+/// A hint that names the limit on open files and how to raise it, if that limit is the cause. Else empty.
 pub fn limit_hint(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EMFILE) => {

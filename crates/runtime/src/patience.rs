@@ -47,7 +47,7 @@ impl Patience {
         self.idle >= IDLE || now.duration_since(self.begun) >= LONGEST
     }
 
-    /// What is wrong with the daemon, as the end of a sentence that begins with it.
+    /// The reason why the daemon does not answer, as the end of a sentence that begins with it.
     pub fn reason(&self) -> String {
         let Some(pid) = self.pid else { return "does not answer".to_owned() };
         let silent = || format!("(process {pid}) does not answer: take the rack down");
@@ -55,7 +55,7 @@ impl Patience {
     }
 }
 
-/// That a process is stopped, if it is, as the end of a sentence that begins with it.
+/// The end of a sentence that begins with the process and says that it is stopped; `None` if it is not.
 pub fn stopped(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     matches!(state(&stat)?, 'T' | 't').then(|| {

@@ -10,7 +10,7 @@ use crate::status::NodeStatus;
 /// Changes with every incompatible change of this file or of a layout in shared memory.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// Who makes the operations of a queue pair progress.
+/// The way by which operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Progress {
@@ -60,14 +60,14 @@ pub enum Request {
     },
     /// Makes a queue pair.
     CreateQp {
-        /// Entries.
+        /// Entries of each queue: a power of two from 2 to [`rackmem_abi::MAX_WQ_SIZE`].
         entries: u32,
-        /// Who makes it progress.
+        /// The way by which its operations progress.
         progress: Progress,
     },
     /// Drops a queue pair.
     DestroyQp {
-        /// As answered to `CreateQp`.
+        /// Number from the answer to `CreateQp`.
         qp: u32,
     },
     /// Makes memory for local buffers.
@@ -77,14 +77,14 @@ pub enum Request {
     },
     /// Tells where the client mapped it: from now on these addresses are local buffers.
     PlaceBuffer {
-        /// As answered to `CreateBuffer`.
+        /// Number from the answer to `CreateBuffer`.
         buffer: u32,
         /// First byte in the client.
         address: u64,
     },
     /// Tells where the client mapped the memory of a queue pair: its operands become local buffers.
     PlaceQp {
-        /// As answered to `CreateQp`.
+        /// Number from the answer to `CreateQp`.
         qp: u32,
         /// First byte in the client.
         address: u64,
@@ -115,7 +115,7 @@ pub enum Request {
     ContextUp {
         /// Context.
         ctx_id: u16,
-        /// Which context of this number.
+        /// Number that tells the context from others that had the same `ctx_id`.
         incarnation: u64,
     },
     /// A node of the link has closed a context.
@@ -168,12 +168,12 @@ pub enum Response {
     Error {
         /// Positive `errno`.
         errno: i32,
-        /// For people.
+        /// Text for people.
         message: String,
     },
 }
 
-/// What a daemon knows of a node in a context.
+/// State of a node in a context, as its peer's daemon knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerState {
     /// It has joined.

@@ -33,7 +33,7 @@ const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// Permission bits of a context that let others than its owner join.
 const FOR_OTHERS: u32 = 0o077;
 
-/// What `rack.json` holds.
+/// Contents of `rack.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Nodes of the rack.
@@ -168,7 +168,7 @@ impl Rack {
         }
     }
 
-    /// How many nodes the rack has.
+    /// Reads `rack.json`.
     ///
     /// # Errors
     /// There is no such rack, or its `rack.json` is damaged.
@@ -192,12 +192,12 @@ impl Rack {
         &self.dir
     }
 
-    /// Where the daemon of a node listens.
+    /// Path of the socket of a node's daemon.
     pub fn socket_path(&self, nid: u16) -> PathBuf {
         self.dir.join(format!("node-{nid}.sock"))
     }
 
-    /// What the daemon of a node holds locked while it lives; contains its process number.
+    /// Path of the file that the daemon of a node holds locked while it lives; contains its process number.
     pub fn lock_path(&self, nid: u16) -> PathBuf {
         self.dir.join(format!("node-{nid}.lock"))
     }
@@ -207,7 +207,7 @@ impl Rack {
         fs::read_to_string(self.lock_path(nid)).ok()?.trim().parse().ok()
     }
 
-    /// Where the daemon of a node logs.
+    /// Path of the log of a node's daemon.
     pub fn log_path(&self, nid: u16) -> PathBuf {
         self.dir.join(format!("node-{nid}.log"))
     }
@@ -227,8 +227,8 @@ impl Rack {
         self.contexts_dir().join(format!("{inode}.id"))
     }
 
-    /// Which context a file with this inode stands for, while it is held open. A file that was made by
-    /// hand stands for the same one always.
+    /// Number that tells the context whose file has this inode, while it is held open, from others of the same
+    /// `ctx_id`; 0 for every file that was made by hand.
     pub fn incarnation(&self, inode: u64) -> u64 {
         let text = fs::read_to_string(self.incarnation_path(inode)).unwrap_or_default();
         text.trim().parse().unwrap_or(0)

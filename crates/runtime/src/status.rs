@@ -49,9 +49,9 @@ pub struct QpStatus {
     pub qp: u32,
     /// Context.
     pub ctx_id: u16,
-    /// Who makes it progress.
+    /// The way by which its operations progress.
     pub progress: Progress,
-    /// Entries.
+    /// Entries of each queue: a power of two from 2 to [`rackmem_abi::MAX_WQ_SIZE`].
     pub entries: u32,
     /// Operations completed.
     pub ops: u64,

@@ -38,7 +38,7 @@ pub struct Channel(OwnedFd);
 /// A message and the descriptors that came with it.
 #[derive(Debug)]
 pub struct Received<T> {
-    /// The message.
+    /// The deserialised message.
     pub message: T,
     /// At most [`MAX_FDS`].
     pub fds: Vec<OwnedFd>,

@@ -190,7 +190,7 @@ pub struct Status {
     pub is_lost: bool,
 }
 
-/// State of a copy.
+/// A copy: whether it has every write, and the leases that it lies in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CopyState {
     /// Whether it has every write.
@@ -199,10 +199,10 @@ pub struct CopyState {
     pub leases: Vec<LeaseState>,
 }
 
-/// State of a lease.
+/// A lease: lender, size, and whether it is lost or claimed back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeaseState {
-    /// The lender.
+    /// Name, host and process of the lender.
     pub lender: Party,
     /// Size in bytes.
     pub size_bytes: u64,

@@ -13,7 +13,7 @@ pub const LEASE_BYTES: u64 = 4096;
 pub struct Free<'a> {
     /// The lender's number with the monitor.
     pub lender: u64,
-    /// Who it is.
+    /// Name, host and process of the lender.
     pub party: &'a Party,
     /// Bytes that are neither leased nor promised.
     pub bytes: u64,

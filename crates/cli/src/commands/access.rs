@@ -42,7 +42,7 @@ pub(super) fn parse_name(text: &str) -> std::result::Result<String, String> {
     names::check(text).map(|()| text.to_owned())
 }
 
-/// Has warnings, and what else is as important as `level`, written to stderr.
+/// Writes log messages as important as `level`, warnings included, to stderr.
 pub(super) fn log(level: LevelFilter) {
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
     log.with_ansi(false).with_target(false).init();

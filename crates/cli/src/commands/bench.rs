@@ -31,7 +31,7 @@ struct Row {
     unit: String,
 }
 
-/// Where everything runs.
+/// Cores of processes and daemons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) processes: Vec<usize>,

@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::size;
 
-/// What `rackmem help blk` says.
+/// First text of `rackmem help blk`.
 pub const ABOUT: &str = "\
 Borrows memory and serves it as a block device by the NBD protocol, in the foreground, until Ctrl-C. Whatever \
 speaks NBD can use it: the kernel (nbd-client), virtual machines (qemu), fio, nbdcopy. The memory is zero at \
@@ -48,7 +48,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
 /// How often the state of the leases is looked at, for the log.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How the command line names TLS modes.
+/// Values of the command line for TLS modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TlsArg {
     /// Never

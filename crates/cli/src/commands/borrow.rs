@@ -17,7 +17,7 @@ use crate::args::RackArg;
 use crate::failure::{Failure, Result};
 use crate::{installed, loadable, size};
 
-/// What `rackmem borrow --help` says.
+/// First text of `rackmem borrow --help`.
 pub const ABOUT: &str = "\
 Runs an unmodified program whose heap grows into memory that other nodes lend (`rackmem lend`).
 
@@ -54,7 +54,7 @@ through the C library (libaio, assembly), which fail with EFAULT if their memory
 aio_write; pointers inside of the arguments of ioctl and setsockopt; process_vm_readv by another process, and \
 ptrace; and stacks that a program makes of borrowed memory.";
 
-/// What stands below it.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem lend 2G                                      on another node, or in another shell
@@ -126,7 +126,7 @@ pub struct BorrowArgs {
     pub command: Vec<OsString>,
 }
 
-/// How `rackmem borrow` names who answers faults.
+/// Values of `--mode` of `rackmem borrow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
     /// A thread beside those of the program

@@ -12,7 +12,7 @@ use self::headers::Folder;
 use crate::failure::{Failure, Result};
 use crate::installed;
 
-/// What `rackmem cc --help` says.
+/// First text of `rackmem cc --help`.
 pub const ABOUT: &str = "\
 Compiles C and C++ programs to static RISC-V programs (RV64GC, Linux), which the model executes; with --host, \
 to programs for this host. Arguments are those of the compiler. The headers are found, and rackmem's library \
@@ -22,7 +22,7 @@ For the model, the compiler is the first of these that is there: the command in 
 RACKMEM_CXX), Debian's riscv64-linux-gnu-gcc (g++), zig, and zig as Python's package ziglang. For this host it \
 is CC (CXX), or cc (c++).";
 
-/// What stands below it.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem cc -o hello.rv64 hello.c
@@ -58,7 +58,7 @@ const BUILT: &str = "librackmem_borrow.a";
 /// What it needs of the system.
 const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
 
-/// Does it.
+/// Runs the compiler on the arguments, with the headers and the library.
 ///
 /// # Errors
 /// There is no compiler, or it fails.

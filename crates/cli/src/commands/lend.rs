@@ -16,7 +16,7 @@ use crate::failure::Result;
 use crate::interrupt::Interrupt;
 use crate::size;
 
-/// What `rackmem help lend` says.
+/// First text of `rackmem help lend`.
 pub const ABOUT: &str = "\
 Lends memory of this host, in the foreground, until Ctrl-C. `rackmem borrow`, `rackmem blk` and programs that \
 use the library lease pieces of it. A lease has one borrower. Its memory is made for it, and freed when the \
@@ -44,7 +44,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
     rackmem lend 16G --listen node3:7000 --monitor node0:7000 --secret ~/.rackmem-secret\n  \
     rackmem leases                                 who lends what to whom";
 
-/// How the network is reached.
+/// Arguments of commands that listen over the network.
 #[derive(Clone, Debug, Args)]
 pub struct NetworkArgs {
     /// Listen there over the network
@@ -73,7 +73,7 @@ pub struct LendArgs {
     /// Where the monitor is [default: in a lender of this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// The network
+    /// Options of listening over the network, as of `rackmem monitor`.
     #[command(flatten)]
     pub network: NetworkArgs,
     /// Time that borrowers have to move their memory after the first Ctrl-C
@@ -95,7 +95,7 @@ pub struct LendArgs {
 }
 
 impl NetworkArgs {
-    /// What was said, on top of what an agent is.
+    /// Applies these arguments to the settings of an agent.
     pub(super) fn apply(&self, config: Config) -> Result<Config> {
         Ok(Config {
             name: self.name.clone(),
@@ -172,7 +172,7 @@ fn tell(event: &Event) -> String {
     }
 }
 
-/// Who somebody is, for people.
+/// A process as people know it: name, process number, host.
 pub(super) fn party(party: &Party) -> String {
     format!("{} (process {} on {})", party.name, party.pid, party.host)
 }

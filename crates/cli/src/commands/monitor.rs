@@ -8,7 +8,7 @@ use super::lend::{NetworkArgs, serve};
 use crate::args::RackArg;
 use crate::failure::Result;
 
-/// What `rackmem help monitor` says.
+/// First text of `rackmem help monitor`.
 pub const ABOUT: &str = "\
 Keeps the ledger of lenders and borrowers in a process of its own, in the foreground: which lender lends what \
 to whom, and which lender a borrower should ask. Lenders on several hosts need one, and name it with \
@@ -29,12 +29,12 @@ pub struct MonitorArgs {
     /// What `--rack` names.
     #[command(flatten)]
     pub rack: RackArg,
-    /// The network
+    /// Options of listening over the network, as of `rackmem lend`.
     #[command(flatten)]
     pub network: NetworkArgs,
 }
 
-/// Is the monitor until it is asked to end.
+/// Runs the monitor until it is asked to end.
 ///
 /// # Errors
 /// Another process is, or an address is taken.

@@ -17,7 +17,7 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 
-/// What `rackmem nic --help` says.
+/// First text of `rackmem nic --help`.
 pub const ABOUT: &str = "\
 Lends a network interface of this host to another host, which gets an interface of its own whose packets leave \
 and arrive here. Programs there use it like any other interface: it has the NIC's address, MTU, link state and \
@@ -26,7 +26,7 @@ network, and follows when the cable here is unplugged.
 A NIC has one borrower at a time. While it is lent, this host neither sends nor receives through it. When \
 either side ends, even by SIGKILL, the NIC gets its settings back, and nothing is left on either host.";
 
-/// What stands below it.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem nic lend eth1 --listen 10.1.0.2 --secret FILE       on the host that has it
@@ -46,12 +46,12 @@ says --insecure. Both ends prove it before they exchange anything else. What fol
 
 Use a network of the rack's own (--listen), or one that nobody else can send to.";
 
-/// What `rackmem nic lend --help` says.
+/// First text of `rackmem nic lend --help`.
 pub const LEND_ABOUT: &str = "\
 Lends a network interface until Ctrl-C, to one borrower after the other. It prints a line for
 whatever happens: free, lent to whom, returned, who was refused.";
 
-/// What stands below it.
+/// Last text of it.
 pub const LEND_EXAMPLES: &str = "\
 Examples:
   rackmem nic lend eth1 --listen 10.1.0.2 --secret ~/.rackmem-secret
@@ -59,7 +59,7 @@ Examples:
 
 Exit status: 0 after Ctrl-C or SIGTERM, 1 if the NIC cannot be lent or is gone.";
 
-/// What `rackmem nic attach --help` says.
+/// First text of `rackmem nic attach --help`.
 pub const ATTACH_ABOUT: &str = "\
 Makes the network interface NAME, whose packets leave and arrive at the NIC of a lender, until Ctrl-C.
 
@@ -72,7 +72,7 @@ kernel carries them if both hosts permit it.
 Interrupts of the NIC travel before all packets: its link (0), errors (1), packets that wait (2),
 changed settings (3). A changed MTU or address of NAME is written to the NIC's registers.";
 
-/// What stands below it.
+/// Last text of it.
 pub const ATTACH_EXAMPLES: &str = "\
 Examples:
   rackmem nic attach lent0 --from 10.1.0.2 --ip 10.0.0.7/24 --secret ~/.rackmem-secret
@@ -85,7 +85,7 @@ rights are missing, or the lender is lost or takes it back. NAME has no link the
 /// Arguments of `rackmem nic`.
 #[derive(Debug, Args)]
 pub struct NicArgs {
-    /// What to do with network interfaces.
+    /// The command of `rackmem nic`.
     #[command(subcommand)]
     pub command: NicCommand,
 }
@@ -120,7 +120,7 @@ pub struct LendArgs {
     pub json: bool,
 }
 
-/// How packets travel.
+/// Way of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
     /// In a tunnel between both kernels
@@ -129,10 +129,10 @@ pub enum ModeArg {
     Tap,
 }
 
-/// What they travel over, through processes.
+/// Transport of messages and, through processes, of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LinkArg {
-    /// TCP
+    /// TCP: a connection for messages and one for packets
     Tcp,
     /// A reliable link of our own, over UDP
     Udp,

@@ -13,7 +13,7 @@ use rackmem_sim::noc::{Pipeline, Routing, Shape, Spec, SpecError, VnetSpec};
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 
-/// What `rackmem help noc` says first.
+/// First text of `rackmem help noc`.
 pub const ABOUT: &str = "\
 Simulates a network of wormhole routers cycle by cycle: input-queued, a private buffer per virtual
 channel (VC), credit flow control, one flit per cycle and link. Endpoints create packets by chance
@@ -23,7 +23,7 @@ After a warm-up, packets are measured, and the run goes on until all of them hav
 that the network does not carry is shown as saturated: its latency means nothing then, but what it
 accepted does.";
 
-/// What `rackmem help noc` says last.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Topologies:
   mesh:8x8        columns x rows; a router and an endpoint at each place

@@ -17,7 +17,7 @@ use crate::reproduce::{
 };
 use crate::size;
 
-/// What `rackmem reproduce --help` says.
+/// First text of `rackmem reproduce --help`.
 pub const ABOUT: &str = "\
 Runs the experiments of a paper and compares what they give with what the paper says, claim by
 claim: published value, measured value, ratio, verdict. A claim that is missed, or that cannot be
@@ -45,7 +45,7 @@ deoi: random reads of a neighbour's memory, its network interface, and a key-val
 memory, on the model of the paper's prototype. Reads and the cache also on the runtime of this host,
 with memory of a lender there; where userfaultfd is not permitted, the report says so instead.";
 
-/// What stands below it.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem reproduce --quick                     all of manycore-ni, fewer sizes, shorter windows
@@ -89,7 +89,7 @@ pub struct ReproduceArgs {
     pub jobs: Option<u16>,
 }
 
-/// What issues reads.
+/// Source of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CoresArg {
     /// What stands for cores: the instructions that the paper counts
@@ -107,7 +107,7 @@ impl From<CoresArg> for Cores {
     }
 }
 
-/// Does it.
+/// Reproduces a paper or a part of it, and prints the verdicts.
 ///
 /// # Errors
 /// There is no such paper or part, or a run fails.

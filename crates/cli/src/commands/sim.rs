@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 
 use args::{MachineArgs, RunArgs, SimArgs, SimCommand};
 
-/// Does it.
+/// Runs the command of `rackmem sim`.
 ///
 /// # Errors
 /// The machine cannot be loaded, does not come to an end, or the output cannot be written.

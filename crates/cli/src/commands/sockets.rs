@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::size;
 
-/// What `rackmem sockets --help` says.
+/// First text of `rackmem sockets --help`.
 pub const ABOUT: &str = "\
 Carries the connections of unmodified programs over queue pairs, from one process to another. `rackmem sockets \
 listen` runs beside the server, `rackmem sockets connect` beside its clients. Both meet at MEET: a path for \
@@ -31,7 +31,7 @@ connection. A stopped proxy or a torn network is noticed within 5 seconds. Urgen
 
 MEET and ADDRESS are HOST:PORT, or a path if they contain a '/'.";
 
-/// What stands below it.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Examples:
   redis-server --port 6379 &
@@ -46,13 +46,13 @@ Access: at a path, processes with write access to its file: the owner and root, 
 says so. At a port, over loopback, too, peers that know the secret. It authenticates peers; data are
 not encrypted.";
 
-/// What `rackmem sockets listen --help` says.
+/// First text of `rackmem sockets listen --help`.
 pub const LISTEN_ABOUT: &str = "\
 Waits at MEET for any number of `rackmem sockets connect`, and connects each of their queue pairs to
 the server, until Ctrl-C. The server may start later: connections are refused until then. Without a
 secret it listens at no port unless --insecure is given.";
 
-/// What stands below it.
+/// Last text of it.
 pub const LISTEN_EXAMPLES: &str = "\
 Examples:
   rackmem sockets listen /tmp/redis.qp --to 127.0.0.1:6379
@@ -61,7 +61,7 @@ Examples:
 
 Exit status: 0 after Ctrl-C or SIGTERM, 1 if MEET cannot be listened at.";
 
-/// What `rackmem sockets connect --help` says.
+/// First text of `rackmem sockets connect --help`.
 pub const CONNECT_ABOUT: &str = "\
 Listens like a server and carries what connects there to the `rackmem sockets listen` at MEET, until
 Ctrl-C. If that one ends, all connections do; those that come later find the next one at MEET.
@@ -69,7 +69,7 @@ Ctrl-C. If that one ends, all connections do; those that come later find the nex
 Programs that know nothing of rackmem cannot prove who they are: at a port, whoever reaches it, as all
 users of this host do, gets to the server. So a port needs --insecure; a path has permissions.";
 
-/// What stands below it.
+/// Last text of it.
 pub const CONNECT_EXAMPLES: &str = "\
 Examples:
   rackmem sockets connect /tmp/redis.qp --listen 127.0.0.1:6380 --insecure

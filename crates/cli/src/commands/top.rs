@@ -30,7 +30,6 @@ struct Look {
     nodes: Vec<Option<NodeStatus>>,
 }
 
-/// A measurement.
 #[derive(Debug, PartialEq, Serialize)]
 struct Measurement {
     rack: String,

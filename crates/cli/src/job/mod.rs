@@ -27,18 +27,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sleep of the watch; its events come earlier.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What to run.
+/// A run of one program on nodes of a rack.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// Where.
+    /// Rack that is up.
     pub rack: &'a Rack,
-    /// How many processes: nodes 0 to `nodes` - 1.
+    /// Number of processes: nodes 0 to `nodes` - 1.
     pub nodes: u16,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Size of a segment, unless the program asks for another.
     pub context_bytes: u64,
-    /// Who makes operations progress.
+    /// The way by which operations progress.
     pub progress: Progress,
     /// Core of each process; none: unpinned.
     pub cores: Vec<usize>,

@@ -12,7 +12,7 @@ const MAX_LINE_BYTES: usize = 64 * 1024;
 /// Most that is read from one process before others get their turn.
 const MAX_READ_BYTES: usize = 256 * 1024;
 
-/// Where a line was written to.
+/// Output stream of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -45,7 +45,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// For a stream of a node.
+    /// Lines of a stream of a node.
     pub fn new(nid: u16, stream: Stream) -> Lines {
         Lines { nid, stream, partial: Vec::new() }
     }
@@ -140,7 +140,7 @@ pub struct Prefixed {
 }
 
 impl Prefixed {
-    /// In colours where the terminal has some.
+    /// Colours of each stream, where it is a terminal that has some.
     pub fn new() -> Prefixed {
         let colour = [console::colour(&io::stdout()), console::colour(&io::stderr())];
         Prefixed { colour, out: Vec::new(), err: Vec::new() }
@@ -198,7 +198,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// What node 0 printed, if the run succeeded.
+    /// The standard output of node 0, if the run succeeded.
     ///
     /// # Errors
     /// That of the run; what its processes complained about is passed on first.

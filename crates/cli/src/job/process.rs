@@ -133,7 +133,7 @@ impl Ended {
         self.status.signal().is_none()
     }
 
-    /// What to tell and to exit with; `others` are to be ended.
+    /// Message and exit status for this end; `others` are to be ended.
     pub fn failure(&self, others: usize) -> Failure {
         let (how, status) = match (self.status.signal(), self.status.code()) {
             (Some(signal), _) => {
@@ -183,7 +183,7 @@ impl Process {
         self.running
     }
 
-    /// What wakes the watch.
+    /// Descriptors that wake the watch: the end of the process, and its output.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let handle = self.running.then(|| self.handle.as_fd());
         let pipes = self.pipes.iter().map(|(_, pipe)| pipe.as_fd());

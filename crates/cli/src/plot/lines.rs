@@ -17,11 +17,11 @@ const COLOURS: [&str; 8] =
 /// A figure: curves with what its axes mean.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plot {
-    /// What it shows.
+    /// Title of the figure.
     pub title: String,
-    /// What is varied.
+    /// Label of the x axis: the parameter that is varied.
     pub x: String,
-    /// What is measured.
+    /// Label of the y axis: the measured quantity.
     pub y: String,
     /// Whether equal factors of x, not equal steps, are equally far apart.
     pub log_x: bool,
@@ -32,7 +32,7 @@ pub struct Plot {
 /// A curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// Its name.
+    /// Label in the legend.
     pub name: String,
     /// Whether it stands beside the others as a comparison.
     pub dashed: bool,

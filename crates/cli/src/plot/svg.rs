@@ -10,7 +10,7 @@ pub struct Svg {
     body: String,
 }
 
-/// Where a text stands, seen from its point.
+/// Position of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// It begins there.
@@ -34,7 +34,7 @@ impl Svg {
         let _ = writeln!(self.body, "  {element}");
     }
 
-    /// A line.
+    /// Draws a straight line; coordinates and width in pixels.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.element(format_args!(
@@ -68,7 +68,7 @@ impl Svg {
         ));
     }
 
-    /// A text.
+    /// Draws horizontal text of `size` pixels.
     pub fn text(&mut self, at: (f64, f64), anchor: Anchor, size: u32, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

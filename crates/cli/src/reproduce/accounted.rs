@@ -27,7 +27,7 @@ pub(super) fn evaluate<E: Experiment>(
     outcome::evaluate(paper, &claims(paper), results, part)
 }
 
-/// What became of the claim that has this name, after that of the paper.
+/// The verdict on the claim of this name, without that of the paper.
 pub(super) fn of(outcome: &Outcome, id: &str) -> Judged {
     let is_it = |judged: &&Judged| judged.id.split_once('/').is_some_and(|(_, short)| short == id);
     outcome.claims.iter().find(is_it).unwrap_or_else(|| panic!("no claim {id}")).clone()
@@ -37,7 +37,7 @@ pub(super) fn of(outcome: &Outcome, id: &str) -> Judged {
 pub(super) struct Published(BTreeMap<String, f64>);
 
 impl Published {
-    /// Those of a paper.
+    /// The values of a paper.
     pub(super) fn of<E: Experiment>(paper: &Paper<E>) -> Published {
         let claims = claims(paper);
         let values = claims.iter().map(|claim| Some((claim.short_id().to_owned(), claim.value?)));
@@ -106,7 +106,7 @@ pub(super) fn parameters_hold(outcome: &Outcome) {
     }
 }
 
-/// What becomes of each of these claims.
+/// Asserts the verdict on each of these claims.
 pub(super) fn verdicts_are(outcome: &Outcome, expected: &[(&str, Verdict)]) {
     for &(id, verdict) in expected {
         assert_eq!(of(outcome, id).verdict, verdict, "{id}");
@@ -125,7 +125,7 @@ pub(super) fn parts_add_up<E: Experiment>(paper: &Paper<E>, results: &Results<E>
     assert_eq!(sum, evaluate(paper, results, None).summary.holds);
 }
 
-/// What the runtime shows is judged beside the model, holds, and says what it is.
+/// Asserts that claims on the runtime are judged beside the model, hold, and have a remark.
 pub(super) fn the_runtime_is_judged<E: Experiment>(paper: &Paper<E>, outcome: &Outcome) {
     let checks: usize = paper.runtime.iter().map(|(_, checks)| checks.len()).sum();
     assert_eq!(outcome.runtime.len(), checks);

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::failure::{Failure, Result};
 
-/// What kind of claim it is.
+/// Kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -16,36 +16,35 @@ pub enum Kind {
     Bound,
     /// One side is larger, smaller or like the other.
     Ordering,
-    /// How the machine is made.
+    /// A parameter of the machine.
     Parameter,
 }
 
-/// How a measured value relates to the published one, or the left side of an ordering to the right
-/// one.
+/// Relation of a measured value to the published one, or of the left side of an ordering to the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Relation {
-    /// Equal.
+    /// Equal within the tolerance of the claim's class.
     #[serde(rename = "=")]
     Equal,
-    /// About.
+    /// Equal within the wider tolerance of claims that the paper marks as approximate.
     #[serde(rename = "~")]
     About,
-    /// Less.
+    /// The measured value, or the left side, is smaller.
     #[serde(rename = "<")]
     Less,
-    /// More.
+    /// The measured value, or the left side, is larger.
     #[serde(rename = ">")]
     More,
-    /// At most.
+    /// The measured value, or the left side, is not larger.
     #[serde(rename = "<=")]
     AtMost,
-    /// At least.
+    /// The measured value, or the left side, is not smaller.
     #[serde(rename = ">=")]
     AtLeast,
 }
 
 impl Relation {
-    /// As the file writes it.
+    /// Sign of the relation in the files of `published/`.
     pub fn sign(self) -> &'static str {
         match self {
             Relation::Equal => "=",
@@ -62,18 +61,18 @@ fn equal() -> Relation {
     Relation::Equal
 }
 
-/// A claim.
+/// One sentence or figure of a paper that can be true or false, as `published/` has it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// Name.
     pub id: String,
-    /// Where the paper says it.
+    /// Section, figure or table of the paper.
     #[serde(rename = "where")]
     pub place: String,
-    /// What kind of claim it is.
+    /// Kind of the claim.
     pub kind: Kind,
-    /// What is measured.
+    /// Measured quantity.
     pub metric: String,
     /// On what.
     pub config: String,
@@ -82,12 +81,12 @@ pub struct Claim {
     /// Unit of the value; words may leave it out.
     #[serde(default)]
     pub unit: String,
-    /// How the measured value has to relate to it; words are or are not so.
+    /// Relation that the measured value must have to it; words are or are not so.
     #[serde(default = "equal")]
     pub relation: Relation,
     /// The paper's words.
     pub quote: String,
-    /// What the reader of the paper found odd.
+    /// Remark of the reader of the paper about an oddity.
     pub note: Option<String>,
 }
 

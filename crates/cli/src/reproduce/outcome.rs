@@ -20,15 +20,15 @@ pub struct Judged {
     /// Part of the paper that it is shown with.
     #[serde(skip)]
     pub part: Option<Part>,
-    /// What the paper says; orderings and words have no value.
+    /// Value that the paper prints; orderings and words have none.
     pub published: Option<f64>,
-    /// What the model gives; of an ordering, its left side; of words, 1 if they are so.
+    /// Value that the model gives; of an ordering, its left side; of words, 1 if they are so.
     pub measured: Option<f64>,
-    /// Of an ordering, its right side.
+    /// Right side of an ordering.
     pub against: Option<f64>,
     /// Unit of the values.
     pub unit: String,
-    /// How the measured value has to relate to the published one, or the left side to the right.
+    /// Relation that the measured value must have to the published one, or the left side to the right.
     pub relation: &'static str,
     /// Measured over published, or left over right.
     pub ratio: Option<f64>,
@@ -37,13 +37,13 @@ pub struct Judged {
     /// Row of the table of tolerances that it was judged by.
     #[serde(skip)]
     pub class: Option<Class>,
-    /// The same in words.
+    /// Tolerance of that row in words.
     pub allowed: Option<&'static str>,
     /// Whether it takes a run to measure it; else it is read off the machine.
     pub by_run: bool,
     /// Whether it could be read in another way, too.
     pub read_so: bool,
-    /// How it was read, what was measured; why it is missed or cannot be tested.
+    /// The reading of the claim and the measured quantity; the reason why it is missed or cannot be tested.
     pub why: String,
 }
 
@@ -56,18 +56,18 @@ pub struct Summary {
     pub missed: usize,
     /// Claims that cannot be tested.
     pub untestable: usize,
-    /// Of those that hold: without parameters, which are set and not measured.
+    /// Claims that hold, without parameters, which are set and not measured.
     pub measured_holds: usize,
-    /// The same of those that do not.
+    /// Claims that do not hold, without parameters.
     pub measured_missed: usize,
 }
 
-/// A run that failed.
+/// An experiment without a result, as an error ended it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedRun {
     /// Name of the experiment.
     pub experiment: String,
-    /// Why.
+    /// Text of the error.
     pub problem: String,
 }
 
@@ -88,25 +88,25 @@ pub struct Beyond {
     /// Part of the paper that it is shown with.
     #[serde(skip)]
     pub part: Part,
-    /// What it is.
+    /// Name of the quantity.
     pub name: String,
-    /// Its value.
+    /// Measured value, in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the value, such as cycles or GB/s.
     pub unit: &'static str,
 }
 
 /// All that a reproduction gives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// The paper.
+    /// Name of the paper on the command line.
     pub paper: &'static str,
     /// Its parts, in its order.
     #[serde(skip)]
     pub parts: &'static [Part],
-    /// How much was run.
+    /// Amount of work: `quick` or `full`.
     pub effort: &'static str,
-    /// What has to be known before all verdicts.
+    /// Sentences that a reader needs before all verdicts.
     pub notes: Vec<String>,
     /// Counts of verdicts.
     pub summary: Summary,
@@ -116,9 +116,9 @@ pub struct Outcome {
     pub runtime: Vec<Judged>,
     /// Curves by name of the figure.
     pub curves: BTreeMap<String, Curves>,
-    /// What the paper does not have.
+    /// Quantities of the runs that the paper does not give.
     pub beyond: Vec<Beyond>,
-    /// Runs that failed.
+    /// Experiments that ended with an error; their claims are missed.
     pub failed_runs: Vec<FailedRun>,
 }
 

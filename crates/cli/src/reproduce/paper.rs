@@ -14,19 +14,19 @@ use crate::plot::lines::Plot;
 pub struct Part {
     /// The name on the command line.
     pub name: &'static str,
-    /// What it is about.
+    /// Title of the part.
     pub title: &'static str,
 }
 
-/// How a claim is measured and judged.
+/// Measurement and tolerance of a claim.
 pub struct Check<E: Experiment> {
     /// Name of the claim, without that of the paper.
     pub id: &'static str,
-    /// How it is judged.
+    /// Row of the table of tolerances.
     pub class: Class,
-    /// How it is measured.
+    /// Computes the finding from the reports of runs.
     pub measure: fn(&Results<E>) -> Known<Finding>,
-    /// For claims that can be read in several ways: how it is read here, and why. Else empty.
+    /// For claims that can be read in several ways: the reading that was chosen, and why. Else empty.
     pub reading: &'static str,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn number(value: Known<f64>) -> Known<Finding> {
 }
 
 impl<E: Experiment> Check<E> {
-    /// The same, read so.
+    /// The same check with this reading.
     pub(super) const fn reading(mut self, reading: &'static str) -> Check<E> {
         self.reading = reading;
         self
@@ -71,13 +71,13 @@ pub type Sheet<E> = (&'static str, Part, fn(&Results<E>) -> Known<Plot>);
 /// A figure without a published one to be held against: name, value, unit.
 pub type Row = (String, Known<f64>, &'static str);
 
-/// What a paper does not have, of a part.
+/// Computes quantities of a part that the paper does not give.
 pub type Rows<E> = fn(&Results<E>) -> Vec<Row>;
 
 /// Makes runs, so many at the same time; their reports in the same order.
 pub type Run<E> = fn(&[E], &Results<E>, usize) -> Vec<Known<<E as Experiment>::Report>>;
 
-/// A paper.
+/// A paper as data: its claims, and how they are measured.
 pub struct Paper<E: Experiment + 'static> {
     /// Its name on the command line, which begins the names of its claims.
     pub name: &'static str,
@@ -85,7 +85,7 @@ pub struct Paper<E: Experiment + 'static> {
     pub published: &'static str,
     /// Its parts, in its order.
     pub parts: &'static [Part],
-    /// How claims are measured, by the part that they are shown with.
+    /// Checks of claims, by the part that they are shown with.
     pub checks: &'static [(Part, &'static [Check<E>])],
     /// Claims that the runtime of this host shows, too, beside the verdicts on the model: orderings and
     /// ratios, never the paper's times.
@@ -94,13 +94,13 @@ pub struct Paper<E: Experiment + 'static> {
     pub part_of: fn(&str) -> Option<Part>,
     /// Claims that nothing here can show to be true or false, with the reasons.
     pub not_checkable: Remarks,
-    /// Why claims are missed, written by hand after looking at the runs.
+    /// Reasons why claims are missed, written by hand after looking at the runs.
     pub explanations: Remarks,
     /// Its figures as curves.
     pub sheets: &'static [Sheet<E>],
-    /// What it does not have and the runs show.
+    /// Quantities that the runs show and the paper does not give.
     pub beyond: &'static [(Part, Rows<E>)],
-    /// What a reader has to know about these runs before all verdicts.
+    /// Sentences about these runs that a reader needs before all verdicts.
     pub notes: fn(&Results<E>) -> Vec<String>,
     /// Makes its runs.
     pub run: Run<E>,
@@ -116,24 +116,24 @@ impl<E: Experiment> Paper<E> {
         self.parts.iter().copied().find(|part| part.name == name)
     }
 
-    /// Why this claim cannot be checked, if it cannot.
+    /// Reason why this claim cannot be checked; `None` if it can.
     pub fn why_not(&self, short_id: &str) -> Option<&'static str> {
         find(self.not_checkable, short_id)
     }
 
-    /// Why this claim is missed, if somebody has said so.
+    /// Reason why this claim is missed, if there is an explanation.
     pub fn explanation(&self, short_id: &str) -> Option<&'static str> {
         find(self.explanations, short_id)
     }
 
-    /// How this claim is measured, and the part that it is shown with.
+    /// The check of this claim, and the part that it is shown with.
     pub fn check(&self, short_id: &str) -> Option<(Part, &'static Check<E>)> {
         self.checks.iter().find_map(|&(part, checks)| {
             checks.iter().find(|check| check.id == short_id).map(|check| (part, check))
         })
     }
 
-    /// All checks.
+    /// Checks of all parts, in their order.
     pub fn all_checks(&self) -> impl Iterator<Item = &'static Check<E>> {
         self.checks.iter().flat_map(|&(_, checks)| checks)
     }

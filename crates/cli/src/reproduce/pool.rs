@@ -16,15 +16,15 @@ use crate::interrupt::Interrupt;
 /// A run that is asked for.
 #[derive(Clone, Debug)]
 pub struct Job<W> {
-    /// What it is called while it runs.
+    /// Name that is shown while it runs.
     pub name: String,
-    /// What is run.
+    /// Input of the run.
     pub work: W,
-    /// How long it takes, compared with the others: the longest start first.
+    /// Estimate of its time, relative to the others: the longest start first.
     pub cost: u64,
 }
 
-/// How many runs at the same time: so many, or one per core of the host.
+/// Number of runs at the same time: `wanted`, else one per core of the host.
 pub fn threads(wanted: Option<u16>) -> usize {
     let all = thread::available_parallelism().map_or(1, usize::from);
     wanted.map_or(all, usize::from)
@@ -36,7 +36,7 @@ pub fn run(jobs: &[Job<Machine>], threads: usize) -> Vec<Known<Report>> {
     each(jobs, threads, &|machine| run(machine).map_err(|error| error.to_string()))
 }
 
-/// Does each piece of work; results come in the order of the jobs.
+/// Does each piece of work on `threads` threads; results come in the order of the jobs.
 pub fn each<W: Sync, R: Send>(
     jobs: &[Job<W>],
     threads: usize,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::results::Known;
 
-/// What a program printed, and what the machine under it counted.
+/// Output of a program, and counters of the machine under it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The program's line of JSON; of a program that the machine stopped, what it said then.
@@ -45,7 +45,7 @@ pub fn execute(
     exec::run(&machine, &job, Options::default()).map_err(|error| error.to_string())
 }
 
-/// What the first process printed, once all have ended well.
+/// Output of the first process, once all have ended well.
 ///
 /// # Errors
 /// One has failed: what it said; or the run was cut short.
@@ -61,7 +61,7 @@ pub fn printed(outcome: &Outcome) -> Known<String> {
     Ok(String::from_utf8_lossy(&first.stdout).into_owned())
 }
 
-/// What a process that failed said, or why the machine stopped it.
+/// Standard error of a process that failed, or the reason why the machine stopped it.
 pub fn last_words(node: &NodeOutcome) -> String {
     match &node.end {
         End::Crashed(crash) => crash.failure.why.to_string(),

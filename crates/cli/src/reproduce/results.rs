@@ -4,18 +4,18 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why something is not known.
+/// Reason why something is not known.
 pub type Missing = String;
 
 /// A quantity that a run may fail to give.
 pub type Known<T> = Result<T, Missing>;
 
-/// How much is run.
+/// Amount of work of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Fewer sizes, shorter runs.
     Quick,
-    /// As in the paper.
+    /// The sizes and lengths of the paper.
     Full,
 }
 
@@ -36,7 +36,7 @@ pub trait Experiment: Clone + Ord {
     /// What all runs of a reproduction have in common, and checks may ask for, too.
     type Setting: Clone;
 
-    /// Its name.
+    /// Name in files and errors, such as `model/pagerank/bulk/8`.
     fn name(&self) -> String;
 
     /// A report that answers every question with something.
@@ -50,9 +50,9 @@ pub trait Experiment: Clone + Ord {
 /// The runs that checks need are found by letting them ask: what is not known yet is noted, and
 /// answered with a blank report.
 pub struct Results<E: Experiment> {
-    /// How much was run.
+    /// Amount of work.
     pub effort: Effort,
-    /// What all runs have in common.
+    /// Machines and host that all runs share.
     pub setting: E::Setting,
     reports: BTreeMap<E, Known<E::Report>>,
     /// While planning: what has been asked for and is not known.

@@ -1,6 +1,6 @@
 //! How near is near enough: one table for all claims, each row with its reason.
 
-/// How a claim is judged.
+/// Way to judge a claim; each has a row in the table of tolerances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A parameter that the machine or a run has or has not.
@@ -13,7 +13,7 @@ pub enum Class {
     Component,
     /// A latency overhead in per cent.
     Overhead,
-    /// Bandwidth.
+    /// Bandwidth, which depends on arbitration and buffers that are not published.
     Bandwidth,
     /// A ratio of two measured values.
     Ratio,
@@ -30,7 +30,7 @@ pub enum Class {
     Order,
     /// "Efficiently uses", "utilises": the left side comes up to the right one.
     Reaches,
-    /// What the runtime measures on this host.
+    /// A measurement of the runtime on this host.
     Host,
 }
 
@@ -43,14 +43,14 @@ pub struct Tolerance {
     pub relative_if_about: f64,
     /// Deviation that is allowed however small the value is, in its unit.
     pub absolute: f64,
-    /// What is allowed, in words.
+    /// The allowed deviation in words.
     pub words: &'static str,
-    /// Why.
+    /// Reason for this tolerance.
     pub reason: &'static str,
 }
 
 impl Class {
-    /// All.
+    /// Every class, in the order of the table.
     pub const ALL: [Class; 14] = [
         Class::Exact,
         Class::Total,
@@ -68,7 +68,7 @@ impl Class {
         Class::Host,
     ];
 
-    /// In words.
+    /// Name of the class in tables.
     pub fn name(self) -> &'static str {
         match self {
             Class::Exact => "parameter",

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::claims::{Claim, Relation};
 use super::tolerance::{Class, UP_TO_LEAST};
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measured {
     /// A value to be held against the published one.
@@ -21,7 +21,7 @@ pub enum Measured {
 /// A measurement and what is to be said about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What was measured.
+    /// Result of the measurement.
     pub measured: Measured,
     /// Details for people; may be empty.
     pub remark: String,
@@ -49,7 +49,7 @@ impl Finding {
         Finding::of(Measured::Fact(holds))
     }
 
-    /// Why nothing can be measured here.
+    /// No measurement, and the reason.
     pub fn nothing(why: impl Into<String>) -> Finding {
         Finding::of(Measured::Nothing).remark(why)
     }
@@ -80,7 +80,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// Name of the verdict in tables.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",

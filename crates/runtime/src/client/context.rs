@@ -267,7 +267,7 @@ impl Context {
         }
     }
 
-    /// Who makes the operations of its queue pairs progress.
+    /// The way by which operations of its queue pairs progress.
     pub fn progress(&self) -> Progress {
         self.progress
     }

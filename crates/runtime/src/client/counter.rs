@@ -33,7 +33,7 @@ struct Config {
     count: c_int,
 }
 
-/// What a counter does at zero with its word.
+/// Destination of a counter's word when the counter becomes zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     /// Writes it to a word of a segment.
@@ -58,13 +58,13 @@ impl Notify {
 /// A counter with notification (CINI §3.3): a line of a segment that fires when it becomes zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter<'a> {
-    /// To begin with.
+    /// Initial value.
     pub value: i64,
     /// Loaded whenever it becomes zero: below zero, or zero for none.
     pub reset: i64,
-    /// What is sent then.
+    /// Word that is sent when it becomes zero.
     pub word: u64,
-    /// Where to: at most four.
+    /// Destinations of the word: at most four.
     pub notify: &'a [Notify],
 }
 

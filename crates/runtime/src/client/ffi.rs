@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 
 use rackmem_abi::MAX_WQ_SIZE;
 
-/// What makes operations progress when no hardware does.
+/// Functions that make operations progress when no hardware does.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
@@ -32,7 +32,7 @@ pub struct Qp {
     pub operands: *mut u64,
     /// Not zero: the controller waits to be woken.
     pub rmc_asleep: *const AtomicU32,
-    /// How it progresses.
+    /// Functions by which it progresses.
     pub engine: *const Engine,
     /// The engine's own.
     pub engine_state: *mut c_void,

@@ -6,12 +6,12 @@ use super::{Context, QueuePair};
 use crate::capi::{CContext, explain, last_error};
 use crate::error::{Error, Result};
 
-/// What an inline function returned, as a result.
+/// Turns the code of an inline function into a result.
 pub(super) fn check(code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Error::new(-code, explain(code))) }
 }
 
-/// The same of a function that says itself what was wrong.
+/// Turns the code of a function that has set the last error into a result with that error's text.
 pub(super) fn check_told(code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Error::new(-code, last_error())) }
 }

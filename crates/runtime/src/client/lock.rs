@@ -20,7 +20,7 @@ unsafe extern "C" {
     fn rackmem_inline_lock_release(l: *mut c_void) -> c_int;
 }
 
-/// How a lock was found by who has it now.
+/// State in which its new holder found a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// Released by its last holder.

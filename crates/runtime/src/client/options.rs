@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::protocol::Progress;
 use crate::rack::Rack;
 
-/// Which context to join, as which node, and how.
+/// The context to join, the node to be, and the way to progress.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     pub(crate) rack: Rack,
@@ -41,8 +41,8 @@ fn progress_from_env() -> Result<Progress> {
 }
 
 impl OpenOptions {
-    /// What the environment says: `RACKMEM_RACK`, `_NODE`, `_NODES`, `_CONTEXT`, `_CONTEXT_SIZE`,
-    /// `_PROGRESS`; else rack `default`, node 0, context 0.
+    /// Options from the environment: `RACKMEM_RACK`, `_NODE`, `_NODES`, `_CONTEXT`, `_CONTEXT_SIZE`, `_PROGRESS`; else
+    /// rack `default`, node 0, context 0.
     ///
     /// # Errors
     /// A variable that does not parse.
@@ -59,7 +59,7 @@ impl OpenOptions {
         })
     }
 
-    /// The rack.
+    /// Sets the rack whose context is joined; by default `$RACKMEM_RACK`, else `default`.
     pub fn rack(mut self, rack: Rack) -> Self {
         self.rack = rack;
         self
@@ -96,7 +96,7 @@ impl OpenOptions {
         self
     }
 
-    /// Who makes operations progress.
+    /// Sets the way by which operations of the context's queue pairs progress.
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self

@@ -20,7 +20,7 @@ const BUSY: u8 = 1;
 
 /// A queue pair and all it needs, as both faces use it.
 pub(crate) struct RawQueuePair {
-    /// What C works on.
+    /// The C layout of the queue pair.
     pub(crate) qp: Box<ffi::Qp>,
     /// Behind `qp.engine_state`.
     state: *mut EngineState,

@@ -22,7 +22,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// That of process `pid`, or `None` if it is gone.
+    /// The address space of process `pid`, or `None` if it has ended.
     pub fn open(pid: Pid) -> Option<Foreign> {
         Some(Foreign { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).ok()? })
     }

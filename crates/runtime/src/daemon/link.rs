@@ -15,7 +15,7 @@ use crate::shm::ring::{Consumer, Producer, Ring};
 const LANES: usize = 4;
 const LANE_BYTES: usize = size_of::<Ring>();
 
-/// Which lanes are ours to send on.
+/// The side of a link, which decides the lanes that it sends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The node that made the link.

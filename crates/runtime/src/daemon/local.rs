@@ -13,7 +13,7 @@ use crate::shm::segment::Segment;
 /// Most buffers of a client; the translation is a short search.
 pub const MAX_BUFFERS: usize = 64;
 
-/// What keeps shared memory mapped here.
+/// Shared memory that is kept mapped here.
 #[derive(Clone, Debug)]
 pub enum Backing {
     /// Memory made for local buffers.

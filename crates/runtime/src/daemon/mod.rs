@@ -55,7 +55,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// Wait before the next attempt to lock.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What a daemon is started with.
+/// Settings of a daemon.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The rack, whose directory exists.

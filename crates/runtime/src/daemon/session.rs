@@ -17,11 +17,11 @@ use crate::transport::Channel;
 /// A queue pair of a client.
 #[derive(Debug)]
 pub struct QpRecord {
-    /// Its memory.
+    /// Shared memory of its queues, counters and operands.
     pub memory: Arc<QueueMemory>,
-    /// Who makes it progress.
+    /// The way by which its operations progress.
     pub progress: Progress,
-    /// Entries.
+    /// Entries of each queue: a power of two from 2 to [`rackmem_abi::MAX_WQ_SIZE`].
     pub entries: u32,
 }
 
@@ -30,13 +30,13 @@ pub struct QpRecord {
 pub struct Member {
     /// Its number at the worker, and in the owner.
     pub id: ClientId,
-    /// How it marks line locks.
+    /// Its mark in line locks.
     pub owner: Owner,
     /// The context.
     pub ctx_id: u16,
-    /// Which context of this number: see [`crate::rack::incarnation_of`].
+    /// Number that tells the context from others that had the same `ctx_id`: see [`crate::rack::Rack::incarnation`].
     pub incarnation: u64,
-    /// What it may do.
+    /// The operations that it may issue.
     pub rights: Rights,
     /// Whether it lets other processes be this node, too.
     pub shared: bool,
@@ -52,10 +52,10 @@ pub struct Member {
     pub placed: usize,
 }
 
-/// Who is at the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Debug)]
 pub enum Role {
-    /// Has not said yet.
+    /// It has sent no message that tells.
     Unknown,
     /// A client that has not joined a context.
     Client,
@@ -76,9 +76,9 @@ pub struct Session {
     pub pid: rustix::process::Pid,
     /// User at the other end.
     pub uid: rustix::process::Uid,
-    /// Who that is.
+    /// What the process has joined or linked so far.
     pub role: Role,
-    /// What the process wakes the worker with, once it has proved a right.
+    /// The bell by which the process wakes the worker, once it has proved a right.
     pub bell: Option<AddedBell>,
     /// Whether the client took its leave.
     pub closed: bool,

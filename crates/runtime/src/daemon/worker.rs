@@ -48,20 +48,20 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Polls without finding work between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 256;
 
-/// How a queue pair is served.
+/// A queue pair that the worker is to serve.
 #[derive(Debug)]
 pub struct NewQp {
-    /// Whose it is.
+    /// The client that owns it.
     pub client: ClientId,
-    /// Its memory.
+    /// Shared memory of its queues, counters and operands.
     pub memory: Arc<QueueMemory>,
     /// Context, entries, rights.
     pub config: QpConfig,
-    /// By packets, or on mapped segments.
+    /// Whether operations travel as packets; else they run on mapped segments.
     pub by_packets: bool,
 }
 
-/// What control tells the worker.
+/// A command of control to the worker.
 #[derive(Debug)]
 pub enum Command {
     /// A client has come.
@@ -250,7 +250,7 @@ impl Segments {
 /// A client as the pipelines need it.
 #[derive(Debug)]
 pub struct Client {
-    /// How line locks taken for it are marked.
+    /// Its mark in line locks.
     pub owner: Owner,
     /// Its local buffers.
     pub local: LocalTable,

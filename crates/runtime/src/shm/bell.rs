@@ -90,7 +90,7 @@ pub struct AddedBell {
 }
 
 impl AddedBell {
-    /// What to hand over: the flag's memory, read-only, and the event descriptor.
+    /// The descriptors to hand over: the flag's memory, read-only, and the event.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -49,7 +49,7 @@ const TRIES_PER_REST: u32 = 64;
 #[cfg(not(loom))]
 const REST: Duration = Duration::from_micros(20);
 
-/// Who holds a lock: not zero, 24 bits.
+/// The holder of a line lock, as the lock's word has it: 24 bits, not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(u32);
 

@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// Page size that layouts assume; x86-64 and the common aarch64 configuration.
 pub const PAGE_BYTES: usize = 4096;
 
-/// What a mapping may be used for.
+/// Rights of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Loads only.

@@ -18,7 +18,7 @@ pub struct Counters {
     pub ops: AtomicU64,
     /// Payload bytes of those that succeeded.
     pub bytes: AtomicU64,
-    /// Those that failed.
+    /// Work queue entries that failed.
     pub errors: AtomicU64,
     /// Entries posted and not completed, as the pipelines see it.
     pub outstanding: AtomicU32,
@@ -101,12 +101,12 @@ impl QueueMemory {
         unsafe { &*self.0.base().cast::<Header>() }
     }
 
-    /// What happened so far.
+    /// Counters since the queue pair was made.
     pub fn counters(&self) -> &Counters {
         &self.header().counters
     }
 
-    /// Where the application sleeps until a completion comes.
+    /// Bed on which the application sleeps until a completion comes.
     pub fn bed(&self) -> &Bed {
         &self.header().waiting.bed
     }

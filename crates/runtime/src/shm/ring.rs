@@ -16,7 +16,6 @@ use rackmem_abi::PACKET_BYTES;
 /// Packets that a lane holds, hence the credits of its producer.
 pub const RING_SLOTS: usize = if cfg!(loom) { 2 } else { 256 };
 
-/// Words of a packet.
 const PACKET_WORDS: usize = PACKET_BYTES / 8;
 
 /// Credits are returned once this many packets were consumed.

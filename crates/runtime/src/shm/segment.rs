@@ -177,12 +177,12 @@ impl Segment {
         self.locks().release_all(is_gone);
     }
 
-    /// Where the owning node's processes sleep until the segment is written.
+    /// Bed on which the owning node's processes sleep until the segment is written.
     pub fn bed(&self) -> &Bed {
         &self.control().bed
     }
 
-    /// Where the owning node's processes sleep until a notification comes.
+    /// Bed on which the owning node's processes sleep until a notification comes.
     pub fn notification_bed(&self) -> &Bed {
         &self.control().notifications.bed
     }
@@ -192,7 +192,7 @@ impl Segment {
         self.control().notifications.count.load(Ordering::Acquire)
     }
 
-    /// What a fast path needs, without the indirections.
+    /// The addresses that the fast path needs, without indirections.
     pub fn view(self: &Arc<Self>) -> View {
         View {
             data: self.data(),

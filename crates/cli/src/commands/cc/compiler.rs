@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::console;
 use crate::failure::{Failure, Result};
 
-/// What the sources are written in.
+/// Language of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     C,

@@ -58,7 +58,7 @@ impl Folder {
         Ok(Folder(dir))
     }
 
-    /// What `-I` names.
+    /// The folder that `-I` names.
     pub fn include(&self) -> PathBuf {
         self.0.path().join("include")
     }

@@ -20,7 +20,7 @@ const EDGES_PER_VERTEX: u64 = 16;
 /// The name that a graph from a file has for the model.
 const FILE: &str = "graph.txt";
 
-/// How `pagerank` is told the graph, on this host and on the model.
+/// The graph as arguments of `pagerank`, on this host and on the model.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Graph {
     /// Arguments; a file is named relative to the folder of the run.

@@ -30,7 +30,7 @@ const MOST_CORES: u16 = 16;
 /// How often one looks whether somebody has interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the model says, beside what this host did with the same graph.
+/// Times and ranks on the model, beside those of this host for the same graph.
 #[derive(Debug, Serialize)]
 pub struct Model {
     machine: String,
@@ -42,7 +42,7 @@ pub struct Model {
     supersteps: u64,
     /// How long it took to simulate.
     seconds: f64,
-    /// In the order of [`VARIANTS`].
+    /// One result for each variant, in the order of [`VARIANTS`].
     pub variants: Vec<Predicted>,
 }
 
@@ -66,19 +66,19 @@ struct Simulated {
     difference: f64,
 }
 
-/// Where and how to run it.
+/// Inputs of a prediction.
 pub struct Plan<'a> {
     /// Nodes of the rack.
     pub nodes: u16,
-    /// What the graph is called.
+    /// Name of the graph in the output.
     pub graph_name: &'a str,
-    /// How `pagerank` is told the graph.
+    /// Arguments by which `pagerank` gets the graph.
     pub graph: &'a [String],
     /// Whether it is not the one that was asked for.
     pub is_smaller: bool,
     /// The folder with the graph, and for ranks.
     pub dir: &'a Path,
-    /// Is shown how far it has come.
+    /// Bar that shows the progress of the simulation.
     pub progress: &'a ProgressBar,
     /// Ends it early.
     pub interrupt: &'a Interrupt,

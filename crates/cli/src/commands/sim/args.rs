@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, value_parser};
 use rackmem_sim::machine::Override;
 
-/// What `rackmem sim --help` says.
+/// First text of `rackmem sim --help`.
 pub const ABOUT: &str = "\
 Simulates the chips of a machine file, cycle by cycle: cores, caches, coherence, network on chip,
 network interfaces; or a rack of hundreds of simplified nodes with all of its routers. `run` drives
@@ -16,7 +16,7 @@ all.
 
 The same machine and seed give the same result, byte for byte.";
 
-/// What stands below it.
+/// Last text of it.
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem sim run manycore-ni --set workload.kind=sync-read --set workload.transfer_bytes=64
@@ -81,7 +81,7 @@ rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM [ARGUMENT]...
 /// Arguments of `rackmem sim`.
 #[derive(Debug, Args)]
 pub struct SimArgs {
-    /// What to do.
+    /// The command of `rackmem sim`.
     #[command(subcommand)]
     pub command: SimCommand,
 }
@@ -106,7 +106,7 @@ pub enum SimCommand {
     Exec(ExecArgs),
 }
 
-/// Which machine.
+/// A machine and the keys of it that are changed.
 #[derive(Debug, Args)]
 pub struct MachineArgs {
     /// Built-in machine, or path of a machine file

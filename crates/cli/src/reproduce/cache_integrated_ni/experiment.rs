@@ -2,7 +2,7 @@
 
 use crate::reproduce::results::Effort;
 
-/// A lock.
+/// A lock of `sync_bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lock {
     /// A multiple-reader queue with a token.
@@ -13,7 +13,7 @@ pub enum Lock {
     Mcs,
 }
 
-/// A barrier.
+/// A barrier of `sync_bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Barrier {
     /// Counters that notify.
@@ -24,7 +24,7 @@ pub enum Barrier {
     Tree,
 }
 
-/// How data go from core to core.
+/// Mechanism by which data go from core to core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mechanism {
     /// Copies by the network interface.
@@ -34,7 +34,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// As programs take it.
+    /// Name of the mechanism in the programs' arguments.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Dma => "dma",
@@ -65,18 +65,18 @@ impl Kernel {
 /// Buffers of a core that streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Buffers {
-    /// So many, of so many bytes.
+    /// Number of buffers, and bytes of each.
     Of(u32, u32),
     /// The largest there can be, and nothing is computed: the feasible maximum.
     Feasible,
 }
 
-/// What is run.
+/// Work of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     /// Everything that the interface has to do, by a test of it.
     Test,
-    /// From one core's store to the other's load that sees it.
+    /// Time from one core's store to the other's load that sees it.
     RemoteStore,
     /// A lock that all cores want.
     Lock(Lock),
@@ -86,18 +86,18 @@ pub enum Work {
     Stream {
         /// Cores in whose scratchpads the arrays are; none: they are off chip.
         servers: u16,
-        /// How data go.
+        /// Mechanism by which data go.
         mechanism: Mechanism,
-        /// Of the others.
+        /// Buffers of each core that streams.
         buffers: Buffers,
     },
     /// A program whose data stay on the chip.
     Kernel {
-        /// Which.
+        /// Program that runs.
         kernel: Kernel,
         /// Elements.
         n: u32,
-        /// How data go.
+        /// Mechanism by which data go.
         mechanism: Mechanism,
     },
 }
@@ -107,7 +107,7 @@ pub enum Work {
 pub struct Experiment {
     /// On the simulated chip; else on the prototype.
     pub is_simulated: bool,
-    /// What.
+    /// Program and its parameters.
     pub work: Work,
     /// On so many cores.
     pub cores: u16,
@@ -146,7 +146,7 @@ impl Experiment {
         format!("{chip}/{work}/{}", self.cores)
     }
 
-    /// The program.
+    /// Name of the RISC-V program in `programs/prebuilt`, without `.rv64`.
     pub fn program(&self) -> &'static str {
         match self.work {
             Work::Test => "scr_test",
@@ -212,7 +212,7 @@ impl Experiment {
         words
     }
 
-    /// How long it takes, compared with others.
+    /// Estimate of the host's time, relative to other runs.
     pub fn cost(&self) -> u64 {
         let cores = u64::from(self.cores);
         match self.work {

@@ -22,7 +22,7 @@ use experiment::Experiment;
 
 pub use setting::{Setting, setting};
 
-/// The paper.
+/// The paper as data: claims, checks and runs.
 pub static PAPER: Paper<Experiment> = Paper {
     name: "cache-integrated-ni",
     published: include_str!("../../../../../published/cache-integrated-ni.toml"),

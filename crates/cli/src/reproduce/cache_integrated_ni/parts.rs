@@ -14,7 +14,7 @@ pub const TABLE1: Part = Part {
 pub const STREAM: Part = Part { name: "stream", title: "Figure 8: STREAM triad" };
 /// Bitonic sort.
 pub const BITONIC: Part = Part { name: "bitonic", title: "Figure 9: bitonic sort" };
-/// FFT.
+/// Fast Fourier transform.
 pub const FFT: Part = Part { name: "fft", title: "Figure 10: FFT" };
 /// Locks of the simulated chip.
 pub const LOCKS: Part = Part { name: "locks", title: "Figure 11a: locks of up to 128 cores" };

@@ -48,7 +48,7 @@ pub enum Step {
 pub enum Time {
     /// All of it.
     Total,
-    /// Of a core, on average.
+    /// Computation of a core, on average.
     Computation,
     /// Likewise.
     Communication,
@@ -113,7 +113,7 @@ impl Results {
         self.figure(run, "bytes_per_cycle")
     }
 
-    /// The same at most, with all cores.
+    /// Bytes per cycle at most: with all four cores and the largest buffers, and nothing computed.
     ///
     /// # Errors
     /// The run is missing.
@@ -153,7 +153,7 @@ impl Results {
         )
     }
 
-    /// How many times as fast as one core.
+    /// Speed-up over one core.
     ///
     /// # Errors
     /// A run is missing.

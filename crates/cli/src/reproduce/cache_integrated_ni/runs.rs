@@ -58,7 +58,7 @@ fn machine(run: &Experiment) -> Known<Machine> {
     machine::load(name, &settings).map_err(|error| error.to_string())
 }
 
-/// What each run printed, its counters, and its machine.
+/// Writes the output, the counters and the machine of each run.
 pub fn write(dir: &Path, results: &Results) -> Result<()> {
     write::runs(dir, results, |run| Some(machine(run)), output::json)
 }

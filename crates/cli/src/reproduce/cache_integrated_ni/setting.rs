@@ -10,16 +10,16 @@ pub const PROTOTYPE: &str = "cache-integrated";
 /// The built-in machine that is like the chip that the paper simulates.
 pub const SIMULATED: &str = "cache-integrated-128";
 
-/// What checks may ask for besides runs: the machines, unless an experiment changes them.
+/// Inputs of checks besides runs: the machines, unless an experiment changes them.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The prototype.
+    /// All keys of the machine [`PROTOTYPE`].
     pub prototype: Known<toml::Table>,
     /// The simulated chip.
     pub simulated: Known<toml::Table>,
 }
 
-/// Of the built-in machines.
+/// The setting with the built-in machines.
 pub fn setting() -> Setting {
     let resolved = |name| {
         let machine = machine::load(name, &[]).map_err(|error| error.to_string())?;

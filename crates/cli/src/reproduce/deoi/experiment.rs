@@ -9,7 +9,7 @@ use crate::reproduce::runtime::{Figures, reads};
 /// The built-in machine that is like the paper's prototype.
 pub const PROTOTYPE: &str = "deoi";
 
-/// Where a resource is.
+/// Place of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In the node that uses it.
@@ -19,7 +19,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// As machine files have it.
+    /// Name of the place in machine files.
     pub fn name(self) -> &'static str {
         match self {
             Place::Local => "local",
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// What a network card is used for.
+/// Use of a network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Card {
     /// iperf, outbound.
@@ -40,7 +40,7 @@ pub enum Card {
 }
 
 impl Card {
-    /// As machine files have it.
+    /// Name of the use in machine files.
     pub fn name(self) -> &'static str {
         match self {
             Card::Send => "nic-send",
@@ -61,16 +61,16 @@ pub enum Experiment {
     KeyValue {
         /// Additional memory, in MB.
         remote_mb: u32,
-        /// Bytes of a value.
+        /// Size of each value; a cache has values of one size.
         value_bytes: u32,
-        /// What the database takes, in microseconds.
+        /// Latency of the database in microseconds.
         database_us: u32,
     },
     /// The runtime measures on this host.
     Runtime(Trial),
 }
 
-/// What the runtime measures on this host: all variants that are compared take turns in one run.
+/// A measurement of the runtime on this host. All variants that are compared take turns in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trial {
     /// Random reads of local and of borrowed memory.
@@ -82,7 +82,7 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// As names of runs have it.
+    /// Name of the trial in names of runs.
     pub fn name(self) -> &'static str {
         match self {
             Trial::Reads => "reads",
@@ -206,7 +206,7 @@ impl Experiment {
         machine::load(PROTOTYPE, &settings).map_err(|error| error.to_string())
     }
 
-    /// How long it takes, compared with others.
+    /// Estimate of the host's time, relative to other runs.
     pub fn cost(&self) -> u64 {
         match self {
             Experiment::KeyValue { .. } => 100,

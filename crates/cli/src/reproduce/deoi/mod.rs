@@ -23,7 +23,7 @@ use results::Results;
 
 pub use results::{Setting, setting};
 
-/// The paper.
+/// The paper as data: claims, checks and runs.
 pub static PAPER: Paper<Experiment> = Paper {
     name: "deoi",
     published: include_str!("../../../../../published/deoi.toml"),

@@ -2,7 +2,7 @@
 
 use crate::reproduce::paper::Part;
 
-/// How module and prototype are made.
+/// Architecture of module and prototype.
 pub const TABLE1: Part = Part { name: "table1", title: "Section III and Table I: architecture" };
 /// Random remote reads.
 pub const FIG4: Part = Part { name: "fig4", title: "Figure 4: a remote read, layer by layer" };

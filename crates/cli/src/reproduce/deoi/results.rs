@@ -14,28 +14,28 @@ pub use crate::reproduce::results::Known;
 /// The reports of all runs of this paper.
 pub type Results = results::Results<Experiment>;
 
-/// What a run gives.
+/// Result of a run: one of both is empty.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Of the model; of a measurement on this host nothing.
+    /// Report of the model; empty after a measurement on this host.
     pub model: report::Report,
-    /// What the runtime has measured on this host.
+    /// Figures of the runtime on this host; empty after a run on the model.
     pub figures: Figures,
 }
 
 impl Report {
-    /// Of a run on the model.
+    /// The result of a run on the model.
     pub fn of_model(model: report::Report) -> Report {
         Report { model, figures: Figures::new() }
     }
 
-    /// Of a measurement on this host.
+    /// The result of a measurement on this host.
     pub fn of_host(figures: Figures) -> Report {
         Report { model: report::Report::default(), figures }
     }
 }
 
-/// What checks may ask for besides runs: the prototype as it is, and this host.
+/// Inputs of checks besides runs: the prototype as it is, and this host.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// All its keys.
@@ -44,12 +44,12 @@ pub struct Setting {
     pub host: Known<()>,
 }
 
-/// Of the built-in machine and of this host.
+/// The setting with the built-in machine and this host.
 pub fn setting() -> Setting {
     Setting { host: runtime::probe(), ..of_machine() }
 }
 
-/// Of the built-in machine, on a host that lets the runtime measure.
+/// The setting with the built-in machine, on a host that lets the runtime measure.
 pub(super) fn of_machine() -> Setting {
     let resolved = || {
         let machine = machine::load(PROTOTYPE, &[]).map_err(|error| error.to_string())?;

@@ -4,16 +4,16 @@ use rackmem_sim::machine::{self, Machine, Override};
 
 use crate::reproduce::results::{Effort, Known};
 
-/// Which network on chip.
+/// Network on chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Chip {
-    /// The mesh.
+    /// Mesh of 8 by 8 tiles.
     Mesh,
-    /// NOC-Out.
+    /// Trees along the columns and a flattened butterfly between LLC tiles (section 6.3).
     NocOut,
 }
 
-/// Where the network interfaces are.
+/// Placement of the network interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Design {
     /// At the edge.
@@ -30,7 +30,7 @@ impl Design {
     /// The three with queue pairs.
     pub const MESSAGING: [Design; 3] = [Design::Edge, Design::PerTile, Design::Split];
 
-    /// As `ni.placement` has it.
+    /// Value of `ni.placement` in machine files.
     pub fn name(self) -> &'static str {
         match self {
             Design::Edge => "edge",
@@ -40,7 +40,7 @@ impl Design {
         }
     }
 
-    /// As the paper has it.
+    /// Name of the design in the paper.
     pub fn title(self) -> &'static str {
         match self {
             Design::Edge => "NI_edge",
@@ -51,7 +51,7 @@ impl Design {
     }
 }
 
-/// Which way packets take through the mesh.
+/// Route of packets through the mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Routing {
     /// The paper's own.
@@ -67,13 +67,13 @@ pub enum Routing {
 }
 
 impl Routing {
-    /// All.
+    /// Every routing, for comparisons.
     pub const ALL: [Routing; 5] =
         [Routing::Xy, Routing::Yx, Routing::O1turn, Routing::Cdr, Routing::CdrDirectory];
-    /// Those that do not look at the class of a packet.
+    /// Routings that do not look at the class of a packet.
     pub const WITHOUT_CLASSES: [Routing; 3] = [Routing::Xy, Routing::Yx, Routing::O1turn];
 
-    /// As `noc.routing` has it.
+    /// Value of `noc.routing` in machine files.
     pub fn name(self) -> &'static str {
         match self {
             Routing::CdrDirectory => "cdr-directory",
@@ -85,7 +85,7 @@ impl Routing {
     }
 }
 
-/// What is changed for an ablation.
+/// Change of the machine for an ablation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Twist {
     /// Nothing.
@@ -96,14 +96,14 @@ pub enum Twist {
     SeparateCache,
     /// Links of twice the width.
     WideNoc,
-    /// So many lines under way per interface at most.
+    /// Limit on lines under way per interface.
     FlowControl(u32),
 }
 
-/// What issues the reads.
+/// Source of the reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cores {
-    /// What stands for cores: the instructions that the paper counts.
+    /// The instructions that the paper counts, in place of cores.
     #[default]
     Synthetic,
     /// Cores that execute a program.
@@ -113,9 +113,9 @@ pub enum Cores {
 /// A run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Experiment {
-    /// Which network on chip.
+    /// Network on chip.
     pub chip: Chip,
-    /// Where the interfaces are.
+    /// Placement of the interfaces.
     pub design: Design,
     /// Whether all cores issue as fast as they can, or one after the other waits for its reads.
     pub loaded: bool,
@@ -123,11 +123,11 @@ pub struct Experiment {
     pub bytes: u32,
     /// Hops between the chips.
     pub hops: u32,
-    /// Which way packets take.
+    /// Route of packets.
     pub routing: Routing,
-    /// What is changed.
+    /// Change of the machine.
     pub twist: Twist,
-    /// What issues the reads.
+    /// Source of the reads.
     pub cores: Cores,
 }
 
@@ -146,7 +146,7 @@ impl Experiment {
         }
     }
 
-    /// The same by cores that execute a program.
+    /// The same with cores that execute a program.
     #[must_use]
     pub fn executed(self) -> Experiment {
         Experiment { cores: Cores::Executed, ..self }
@@ -242,7 +242,7 @@ impl Experiment {
         if *self == usual { 150_000 } else { 60_000 }
     }
 
-    /// How long it takes, compared with others.
+    /// Estimate of the host's time, relative to other runs.
     pub fn cost(&self) -> u64 {
         let lines = u64::from(self.bytes.div_ceil(64));
         if self.loaded { 10_000 + lines } else { 1_000 + 20 * lines }
@@ -261,8 +261,7 @@ impl Twist {
     }
 }
 
-/// What the paper calls large objects (section 1): bandwidth is at its height there, and routings are
-/// compared.
+/// Size of the paper's large objects (section 1): bandwidth is at its height there, and routings are compared.
 pub const LARGE: u32 = 8192;
 
 /// Sizes of the paper: 64 B to 16 KB; the steps between are not in its text.

@@ -20,7 +20,7 @@ mod tests;
 use super::paper::Paper;
 use experiment::Experiment;
 
-/// The paper.
+/// The paper as data: claims, checks and runs.
 pub static PAPER: Paper<Experiment> = Paper {
     name: "manycore-ni",
     published: include_str!("../../../../../published/manycore-ni.toml"),

@@ -22,7 +22,7 @@ pub const ROUTING: Part = Part { name: "routing", title: "Sections 4.3 and 6.2: 
 pub const FIG9: Part = Part { name: "fig9", title: "Figure 9: latency on NOC-Out" };
 /// Bandwidth on NOC-Out.
 pub const FIG10: Part = Part { name: "fig10", title: "Figure 10: bandwidth on NOC-Out" };
-/// What the paper says would happen with something left out or added.
+/// Effects of parts left out or added, which the paper states and does not measure.
 pub const ABLATIONS: Part =
     Part { name: "ablations", title: "Ablations: what the paper states and does not measure" };
 

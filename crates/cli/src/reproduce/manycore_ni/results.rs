@@ -32,15 +32,15 @@ impl results::Experiment for Experiment {
 pub struct Projection {
     /// Execution of the load.
     pub load: f64,
-    /// To the chip's edge.
+    /// Way to the chip's edge.
     pub to_edge: f64,
-    /// To the other chip.
+    /// Way to the other chip.
     pub network_out: f64,
     /// There.
     pub rrpp: f64,
     /// Back.
     pub network_back: f64,
-    /// From the edge to the core.
+    /// Way from the edge to the core.
     pub to_core: f64,
 }
 
@@ -158,7 +158,7 @@ impl Results {
         Ok(split(bytes)? - (split(64)? - self.numa()?.total()))
     }
 
-    /// What a hop more between the chips adds to a round trip.
+    /// Cycles that a hop more between the chips adds to a round trip.
     ///
     /// # Errors
     /// The machine file is damaged.

@@ -7,9 +7,9 @@ use super::memory::Memory;
 
 /// Memory of values.
 pub enum Arena {
-    /// Of this process.
+    /// Memory of this process.
     Local(Vec<u8>),
-    /// Borrowed.
+    /// Memory of a lender, behind a pager.
     Borrowed(Box<Memory>),
 }
 

@@ -32,7 +32,7 @@ const SMALLEST_BYTES: usize = 512;
 pub struct Setup {
     /// Borrowed memory, in MB of the paper.
     pub remote_mb: u32,
-    /// Bytes of a value.
+    /// Size of each value; a cache has values of one size, which is not scaled.
     pub value_bytes: u32,
 }
 
@@ -44,7 +44,7 @@ fn sizes(effort: Effort) -> (usize, usize) {
     }
 }
 
-/// What the figures of a setup are called.
+/// Name of the figures of a setup.
 pub fn name(setup: Setup, database_us: u32) -> String {
     format!("{} MB/{} B/{database_us} us", setup.remote_mb, setup.value_bytes)
 }

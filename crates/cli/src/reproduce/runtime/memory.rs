@@ -15,7 +15,7 @@ use crate::reproduce::results::Known;
 /// Bytes of a page.
 pub const PAGE: usize = PAGE_BYTES;
 
-/// Words of a page.
+/// 64-bit words of a page.
 pub const PAGE_WORDS: usize = PAGE / size_of::<u64>();
 
 /// Leases that a lender has room for, at most.
@@ -91,7 +91,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// So many pages.
+    /// Borrows `pages` pages.
     ///
     /// # Errors
     /// Nobody lends them, or userfaultfd is not permitted.

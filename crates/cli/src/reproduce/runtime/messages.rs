@@ -19,13 +19,13 @@ const TERMS: Terms = Terms { connections: 1, registered_bytes: 8 << 20 };
 /// Half a round trip in us, or bandwidth in MB/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// To and fro.
+    /// Half of a round trip.
     Latency,
     /// One after the other.
     Bandwidth,
 }
 
-/// What a figure is called.
+/// Name of a figure.
 pub fn name(way: &str, figure: Figure, bytes: usize) -> String {
     format!("{way}/{figure:?}/{bytes}").to_lowercase()
 }

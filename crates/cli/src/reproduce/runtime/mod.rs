@@ -22,7 +22,7 @@ use self::memory::{Loan, Memory, PAGE_WORDS};
 use super::results::{Effort, Known};
 use crate::host;
 
-/// What a measurement gives, by name.
+/// Results of a measurement by name; the unit is that of the measurement.
 pub type Figures = BTreeMap<String, f64>;
 
 /// Whether this host lets the runtime borrow and page at all.
@@ -42,7 +42,7 @@ pub fn probe() -> Known<()> {
     }
 }
 
-/// What a reader has to know of the runtime's figures, or why there are none.
+/// Sentences that a reader needs before the runtime's figures, or why there are none.
 pub fn note(may: &Known<()>, is_there: bool) -> Vec<String> {
     match may {
         Ok(()) if !is_there => vec![],
@@ -56,7 +56,7 @@ pub fn note(may: &Known<()>, is_there: bool) -> Vec<String> {
     }
 }
 
-/// How often variants take turns.
+/// Turns of each variant: odd, so that the median is a sample.
 pub fn rounds(effort: Effort) -> usize {
     match effort {
         Effort::Quick => 3,
@@ -88,7 +88,7 @@ impl Samples {
         self.0.entry(name.into()).or_default().push(value);
     }
 
-    /// Their medians.
+    /// Median of each variant's samples, by name.
     pub fn medians(&self) -> Figures {
         self.0.iter().map(|(name, samples)| (name.clone(), median(samples))).collect()
     }

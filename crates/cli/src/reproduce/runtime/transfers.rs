@@ -30,7 +30,7 @@ type Way = fn(&mut dyn Lane, &[u8], usize) -> Known<()>;
 /// way, as descriptors of a DMA engine.
 const WAYS: [(&str, Way); 3] = [("load", load), ("store", store), ("dma", copy)];
 
-/// What a figure is called.
+/// Name of a figure.
 pub fn name(way: &str, block_bytes: usize) -> String {
     format!("{way}/{block_bytes}")
 }

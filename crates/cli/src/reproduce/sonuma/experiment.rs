@@ -2,7 +2,7 @@
 
 use crate::reproduce::results::Effort;
 
-/// Where a program runs.
+/// Platform of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Platform {
     /// The cycle-level model, for the paper's simulated hardware.
@@ -12,7 +12,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// As names of runs have it.
+    /// Name of the platform in names of runs.
     pub fn name(self) -> &'static str {
         match self {
             Platform::Model => "model",
@@ -21,19 +21,19 @@ impl Platform {
     }
 }
 
-/// From which size on a message is pulled by its receiver.
+/// Size from which on a message is pulled by its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Threshold {
-    /// From nothing on: 0.
+    /// Every size: 0.
     Pull,
-    /// From so many bytes on.
+    /// This number of bytes.
     From(u32),
     /// Never: infinity.
     Push,
 }
 
 impl Threshold {
-    /// As `netpipe --threshold` takes it.
+    /// Value of `netpipe --threshold`.
     pub fn name(self) -> String {
         match self {
             Threshold::Pull => "0".to_owned(),
@@ -57,10 +57,10 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Those that the paper compares.
+    /// The variants that the paper compares.
     pub const PARALLEL: [Variant; 3] = [Variant::Shm, Variant::Bulk, Variant::Fine];
 
-    /// As `pagerank --variant` takes it.
+    /// Value of `pagerank --variant`.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Serial => "serial",
@@ -70,7 +70,7 @@ impl Variant {
         }
     }
 
-    /// As the paper has it.
+    /// Name of the variant in the paper.
     pub fn title(self) -> &'static str {
         match self {
             Variant::Serial => "serial",
@@ -81,7 +81,7 @@ impl Variant {
     }
 }
 
-/// What is run.
+/// Work of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     /// Small synchronous reads and nothing else, so that counters are those of such a read.
@@ -95,7 +95,7 @@ pub enum Work {
     Messages(Threshold),
     /// PageRank.
     PageRank {
-        /// How.
+        /// Way to compute it.
         variant: Variant,
         /// On so many nodes, or cores of one node.
         ways: u16,
@@ -105,14 +105,14 @@ pub enum Work {
 /// A run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Experiment {
-    /// Where.
+    /// The model or this host.
     pub platform: Platform,
-    /// What.
+    /// Program and its parameters.
     pub work: Work,
 }
 
 impl Experiment {
-    /// What on where.
+    /// `work` on `platform`.
     pub fn new(platform: Platform, work: Work) -> Experiment {
         Experiment { platform, work }
     }
@@ -129,7 +129,7 @@ impl Experiment {
         format!("{}/{work}", self.platform.name())
     }
 
-    /// The program.
+    /// Name of the program in `programs/prebuilt`, without `.rv64`, and of the program on this host.
     pub fn program(&self) -> &'static str {
         match self.work {
             Work::SmallReads | Work::Reads { .. } => "remote_read",
@@ -223,7 +223,7 @@ impl Experiment {
         ]
     }
 
-    /// How long it takes, compared with others on the same platform.
+    /// Estimate of the host's time, relative to other runs on the same platform.
     pub fn cost(&self) -> u64 {
         match self.work {
             Work::SmallReads => 1,

@@ -26,7 +26,7 @@ use results::Results;
 
 pub use setting::{Setting, setting};
 
-/// The paper.
+/// The paper as data: claims, checks and runs.
 pub static PAPER: Paper<Experiment> = Paper {
     name: "sonuma",
     published: include_str!("../../../../../published/sonuma.toml"),

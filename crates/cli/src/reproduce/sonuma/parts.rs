@@ -2,7 +2,7 @@
 
 use crate::reproduce::paper::Part;
 
-/// What programs and other nodes see.
+/// The interface to programs and other nodes.
 pub const INTERFACE: Part =
     Part { name: "interface", title: "Sections 3 to 6: interface and protocol" };
 /// Parameters.

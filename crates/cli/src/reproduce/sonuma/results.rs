@@ -204,7 +204,7 @@ impl Results {
         self.figure(run, "variants", |_| true, pointer)
     }
 
-    /// How many times as fast as the serial program; with the same supersteps of the same graph.
+    /// Speed-up over the serial program, with the same supersteps of the same graph.
     ///
     /// # Errors
     /// A run is missing.
@@ -231,8 +231,7 @@ impl Results {
         Ok(1e-6 * self.variant(run, "/remote_operations_per_second")? / f64::from(nodes))
     }
 
-    /// What a PageRank on so many nodes says of its graph: "vertices", "edges", "supersteps",
-    /// "imbalance".
+    /// A figure of the graph of a PageRank on `nodes` nodes: "vertices", "edges", "supersteps", "imbalance".
     ///
     /// # Errors
     /// The run is missing.
@@ -301,7 +300,7 @@ impl Results {
         }
     }
 
-    /// What the paper prints of another claim.
+    /// Value that the paper prints of another claim.
     ///
     /// # Errors
     /// There is no such claim.

@@ -43,7 +43,7 @@ fn arguments(run: &Experiment, results: &Results) -> Vec<String> {
     run.arguments(results.effort, graph.as_deref())
 }
 
-/// What each run printed, its counters, and the machine of those on the model.
+/// Writes the output and counters of each run, and the machine of those on the model.
 pub fn write(dir: &Path, results: &Results) -> Result<()> {
     let machine_of = |run: &Experiment| {
         (run.platform == Platform::Model).then(|| on_model::machine(run, results))

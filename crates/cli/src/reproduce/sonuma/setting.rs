@@ -15,7 +15,7 @@ use crate::reproduce::results::Known;
 /// The built-in machine of the paper.
 pub const MACHINE: &str = "sonuma";
 
-/// What checks may ask for besides runs.
+/// Inputs of checks besides runs.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Graph of PageRank; none: a generated one.
@@ -28,7 +28,7 @@ pub struct Setting {
     pub published: BTreeMap<String, f64>,
 }
 
-/// Of this host.
+/// The setting of this host.
 ///
 /// # Errors
 /// The graph cannot be read.

@@ -17,20 +17,20 @@ pub enum Kernel {
     B3,
     /// Random reads and writes, does not fit.
     B4,
-    /// Of gzip: a window that slides over its input, and short matches in it.
+    /// Loop of gzip: a window that slides over its input, and short matches in it.
     Gzip,
-    /// Of gcc: lists of small structures that lie one after the other, with jumps.
+    /// Loop of gcc: lists of small structures that lie one after the other, with jumps.
     Gcc,
-    /// Of mcf: arcs of a network in turn, and the nodes that they join.
+    /// Loop of mcf: arcs of a network in turn, and the nodes that they join.
     Mcf,
-    /// Of gap: bags of words that are copied and gone through.
+    /// Loop of gap: bags of words that are copied and gone through.
     Gap,
     /// A chain of loads, each of which waits for the one before.
     Chase,
 }
 
 impl Kernel {
-    /// As the program takes it.
+    /// Name of the kernel in the program's arguments.
     pub fn name(self) -> &'static str {
         match self {
             Kernel::B1 => "b1",
@@ -46,10 +46,10 @@ impl Kernel {
     }
 }
 
-/// How the cache treats stores to remote memory.
+/// Treatment of stores to remote memory by the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// As to local memory.
+    /// Like stores to local memory.
     WriteBack,
     /// Through the caches, of which copies are dropped.
     Invalidate,
@@ -58,7 +58,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// As machine files have it.
+    /// Name of the policy in machine files.
     pub fn name(self) -> &'static str {
         match self {
             Policy::WriteBack => "write-back",
@@ -68,7 +68,7 @@ impl Policy {
     }
 }
 
-/// Where a program's data are.
+/// Place of a program's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In the node's own memory.
@@ -77,7 +77,7 @@ pub enum Place {
     Remote,
 }
 
-/// How a block of data moves.
+/// Mechanism that moves a block of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mechanism {
     /// Loads of the core.
@@ -89,7 +89,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// As the program takes it.
+    /// Name of the mechanism in the program's arguments.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Load => "load",
@@ -99,7 +99,7 @@ impl Mechanism {
     }
 }
 
-/// What two nodes do to each other's memory.
+/// Way in which two nodes share memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Share {
     /// A reads and writes 0, B writes 1, A reads again.
@@ -111,7 +111,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// As the program takes it.
+    /// Name of the way in the program's arguments.
     pub fn name(self) -> &'static str {
         match self {
             Share::Policy => "policy",
@@ -121,7 +121,7 @@ impl Share {
     }
 }
 
-/// A machine.
+/// Machine of a run: one of the model's, or this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Machine {
     /// The paper's simulator.
@@ -146,10 +146,10 @@ impl Machine {
     }
 }
 
-/// What is run.
+/// Work of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
-    /// A kernel.
+    /// A kernel of `tsm_kernels`, with its data in this place.
     Kernel(Kernel, Place),
     /// Blocks of so many bytes move between two nodes.
     Transfer(Mechanism, u32),
@@ -161,7 +161,7 @@ pub enum Work {
     Runtime(Trial),
 }
 
-/// What the runtime measures on this host: all variants that are compared take turns in one run.
+/// A measurement of the runtime on this host. All variants that are compared take turns in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trial {
     /// Random reads of the lender, by the number of outstanding ones.
@@ -177,7 +177,7 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// As names of runs have it.
+    /// Name of the trial in names of runs.
     pub fn name(self) -> &'static str {
         match self {
             Trial::Outstanding => "outstanding",
@@ -221,9 +221,9 @@ pub struct Changes {
 pub struct Experiment {
     /// On this machine.
     pub machine: Machine,
-    /// What.
+    /// Program and its parameters.
     pub work: Work,
-    /// With these changes.
+    /// Changes of the machine.
     pub changes: Changes,
 }
 
@@ -268,7 +268,7 @@ impl Experiment {
         name
     }
 
-    /// The program.
+    /// Name of the RISC-V program in `programs/prebuilt`, without `.rv64`.
     pub fn program(&self) -> &'static str {
         match self.work {
             Work::Kernel(..) => "tsm_kernels",
@@ -322,7 +322,7 @@ impl Experiment {
         words
     }
 
-    /// How long it takes, compared with others.
+    /// Estimate of the host's time, relative to other runs.
     pub fn cost(&self) -> u64 {
         match self.work {
             Work::Kernel(_, Place::Remote) => 100,
@@ -334,7 +334,7 @@ impl Experiment {
     }
 }
 
-/// How often benchmark 3 reads a block on the prototype before it goes on.
+/// Reads of a block by benchmark 3 on the prototype before it goes on.
 pub const REUSE: u32 = 12_000;
 
 /// Bytes that a transfer moves: enough blocks for a steady state.

@@ -25,7 +25,7 @@ use results::Results;
 
 pub use setting::{Setting, setting};
 
-/// The paper.
+/// The paper as data: claims, checks and runs.
 pub static PAPER: Paper<Experiment> = Paper {
     name: "tsm",
     published: include_str!("../../../../../published/tsm.toml"),

@@ -18,7 +18,6 @@ const GEM5: &str = "about gem5, the simulator of the paper; this is another one"
 /// What a node of the FPGA prototype holds.
 const CACHES: &str =
     "a size that no experiment on the model comes near to: caches of these nodes are latencies";
-/// The board.
 const BOARD: &str = "about the paper's board; this is a model of it";
 /// How the protocol is built.
 const PROTOCOL: &str = "how the protocol is built, not what it measures: shown by its source and the tests of its parts";

@@ -2,7 +2,7 @@
 
 use crate::reproduce::paper::Part;
 
-/// What others measured of interconnects.
+/// Measurements of interconnects by others.
 pub const BACKGROUND: Part =
     Part { name: "background", title: "Section 1 and Table 1: traffic and interconnects" };
 /// Loads, stores and DMA over PCIe.

@@ -126,7 +126,7 @@ impl Results {
         self.on_simulator(kernel, place, changes)
     }
 
-    /// How many times as fast as without prefetching.
+    /// Speed-up over the run without prefetching.
     ///
     /// # Errors
     /// A run is missing.
@@ -160,7 +160,7 @@ impl Results {
         self.count(run, counter::READ_NS)
     }
 
-    /// What a program that shares memory found out.
+    /// A figure of a program that shares memory.
     ///
     /// # Errors
     /// The run is missing.

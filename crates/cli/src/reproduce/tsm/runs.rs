@@ -73,7 +73,7 @@ fn machine(run: &Experiment) -> Known<machine::Machine> {
     machine::load(run.machine.name(), &settings).map_err(|error| error.to_string())
 }
 
-/// What each run printed, its counters, and its machine.
+/// Writes the output, the counters and the machine of each run.
 pub fn write(dir: &Path, results: &Results) -> Result<()> {
     let machine_of = |run: &Experiment| (run.machine != Machine::Host).then(|| machine(run));
     write::runs(dir, results, machine_of, output::json)

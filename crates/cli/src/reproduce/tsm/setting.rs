@@ -14,10 +14,10 @@ pub const PROTOTYPE: &str = "pcie-ntb";
 /// The built-in machine that is like the paper's FPGA prototype.
 pub const THUNDER: &str = "thunder";
 
-/// What checks may ask for besides runs: the machines, unless an experiment changes them, and this host.
+/// Inputs of checks besides runs: the machines, unless an experiment changes them, and this host.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The simulator.
+    /// All keys of the machine [`SIMULATOR`].
     pub simulator: Known<toml::Table>,
     /// The PCIe prototype.
     pub prototype: Known<toml::Table>,
@@ -27,12 +27,12 @@ pub struct Setting {
     pub host: Known<()>,
 }
 
-/// Of the built-in machines and of this host.
+/// The setting with the built-in machines and this host.
 pub fn setting() -> Setting {
     Setting { host: runtime::probe(), ..of_machines() }
 }
 
-/// Of the built-in machines, on a host that lets the runtime measure.
+/// The setting with the built-in machines, on a host that lets the runtime measure.
 pub(super) fn of_machines() -> Setting {
     let resolved = |name| {
         let machine = machine::load(name, &[]).map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@
 use super::experiment::{Experiment, Machine};
 use super::results::{Known, Results};
 
-/// How messages go, and where their buffers are: the four configurations of the paper, and Ethernet.
+/// Way of messages and place of their buffers: the four configurations of the paper, and Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// 1: buffers in memory that caches do not keep; translation by system calls.
@@ -35,9 +35,9 @@ pub const LARGE: u32 = 128 << 10;
 /// Messages between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exchange {
-    /// How they go.
+    /// Way of the messages.
     pub way: Way,
-    /// To and fro; else one after the other.
+    /// Each message answers the last one; else they follow each other.
     pub is_ping_pong: bool,
     /// Bytes of each.
     pub bytes: u32,
@@ -118,7 +118,7 @@ impl Results {
         Ok(self.of_exchange(exchange, "software_ns")? / 1000.0)
     }
 
-    /// What cores of both ends work for it, in us.
+    /// Time of the cores of both ends for a message, in us.
     ///
     /// # Errors
     /// The run is missing.

@@ -86,7 +86,7 @@ impl Daemon {
         !self.0.peer_contexts.is_empty()
     }
 
-    /// How many connections, contexts and peers there are.
+    /// Number of connections, contexts and peers, together.
     pub fn len(&self) -> usize {
         self.0.sessions.len() + self.0.contexts.len() + self.0.peers.len()
     }

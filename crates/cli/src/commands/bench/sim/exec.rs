@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::programs::PAGERANK_RV64 as PROGRAM;
 use crate::size;
 
-/// How long to measure.
+/// Length of the measurement.
 pub struct Effort {
     /// Vertices of the graph without timing, as a power of two.
     pub functional_scale: u32,
@@ -189,7 +189,7 @@ pub fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// What two threads are worth for a rack, if both figures are there.
+/// Factor by which two threads are faster than one for a rack, if both figures are there.
 pub fn speedup(rows: &[Row]) -> Option<f64> {
     let rate = |threads| {
         let row = rows.iter().find(|row| row.nodes > 1 && row.threads == threads)?;

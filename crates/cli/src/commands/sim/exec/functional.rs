@@ -26,7 +26,7 @@ struct Report {
     warnings: Vec<String>,
 }
 
-/// Does it.
+/// Executes the program without timing.
 ///
 /// # Errors
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other

@@ -16,7 +16,7 @@ const FAILED: u8 = 125;
 const NO_PROGRAM: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Does it.
+/// Executes the program, with or without timing.
 ///
 /// # Errors
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other

@@ -43,7 +43,7 @@ struct Node {
     warnings: Vec<String>,
 }
 
-/// Does it.
+/// Executes the program on a machine, with timing.
 ///
 /// # Errors
 /// The machine or the program cannot be used, or a process did not end well.

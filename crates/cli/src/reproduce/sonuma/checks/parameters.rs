@@ -39,7 +39,7 @@ fn transfers(results: &Results) -> Known<f64> {
     number.ok_or_else(|| format!("the grade {grade} does not say how fast it is"))
 }
 
-/// What the wires of all channels carry, in GB/s.
+/// Bandwidth of the wires of all channels, in GB/s.
 pub(super) fn nominal_gbps(results: &Results) -> Known<f64> {
     Ok(transfers(results)? * BUS_BYTES * results.parameter("memory.controllers")? / 1e3)
 }

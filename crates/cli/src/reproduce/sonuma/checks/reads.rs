@@ -32,7 +32,7 @@ pub(super) fn uses_memory(results: &Results) -> Known<Finding> {
         .remark(format!("right: {PRACTICAL} of nominal {nominal:.1} GB/s")))
 }
 
-/// How "the available bandwidth" is read.
+/// The reading of "the available bandwidth".
 pub(super) const PRACTICALLY: &str = "section 7.2 calls 9.6 GB/s, three quarters of what the wires of \
                                       a DDR3-1600 channel carry, its practical maximum";
 
