@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::names;
 
-/// Where a lender or the monitor listens. As text, whatever has a `/` is a path.
+/// Address of a lender or of the monitor. As text, whatever has a `/` is a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Address {

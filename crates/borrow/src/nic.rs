@@ -68,7 +68,7 @@ pub const DEFAULT_PORT: u16 = 7471;
 /// How long an end polls for packets after one came, unless told otherwise, in microseconds.
 pub const DEFAULT_SPIN_US: u64 = 50;
 
-/// Something to tell people, or programs.
+/// An event of a lent NIC, for people or, as JSON, for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -97,7 +97,7 @@ pub enum Event {
         /// Packets and interrupts of the loan.
         traffic: Traffic,
     },
-    /// Somebody asked for the NIC and did not get it.
+    /// A peer asked for the NIC and was refused.
     Refused {
         /// Address of the peer.
         peer: String,
@@ -126,7 +126,7 @@ pub enum Event {
         /// Its level.
         asserted: bool,
     },
-    /// Something worth knowing.
+    /// A remark that concerns the user.
     Remark {
         /// One sentence.
         text: String,

@@ -279,7 +279,7 @@ A name that starts with a colon is a built-in program; `:NAME --help` teaches it
 /// Arguments of `rackmem up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// How many nodes the rack has
@@ -299,7 +299,7 @@ pub struct UpArgs {
 /// Arguments of `rackmem down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
 }
@@ -307,7 +307,7 @@ pub struct DownArgs {
 /// Arguments of `rackmem status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// Print JSON
@@ -318,7 +318,7 @@ pub struct StatusArgs {
 /// Arguments of `rackmem context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// The command of `rackmem context`.
@@ -381,7 +381,7 @@ impl From<ProgressArg> for Progress {
 /// Arguments of `rackmem run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// How many processes; a rack that is up may have more nodes [default: all its nodes]
@@ -390,7 +390,7 @@ pub struct RunArgs {
     /// Size of every node's segment, unless the program asks for another
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub context_size: u64,
-    /// Who makes operations progress, unless the program says
+    /// Way to make operations progress, unless the program chooses one
     #[arg(long, value_name = "WHO", default_value = "inline")]
     pub progress: ProgressArg,
     /// Pin each process to a core of its own, as far as there are enough
@@ -410,7 +410,7 @@ pub struct RunArgs {
 /// Arguments of `rackmem top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// Time between two measurements
@@ -435,7 +435,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct BenchArgs {
-    /// What to measure instead
+    /// Measurement to make instead
     #[command(subcommand)]
     pub instead: Option<BenchCommand>,
     /// Print JSON: a list of rows
@@ -533,7 +533,7 @@ pub struct ProgramArgs {
 /// Arguments of `rackmem daemon` and of `rackmemd`.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// Node to be; several of them share one process and one polling thread

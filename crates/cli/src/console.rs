@@ -49,7 +49,7 @@ pub fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{} {text}", bold_red("rackmem:"));
 }
 
-/// Something that turns while one waits; shown on a terminal only.
+/// A spinner for waits of unknown length; shown on a terminal only.
 pub fn spinner() -> ProgressBar {
     animated(ProgressBar::new_spinner(), "{spinner} {msg}")
 }

@@ -77,8 +77,7 @@ pub fn make_dir(path: &Path, named: bool) -> io::Result<File> {
     open_dir(path, named)
 }
 
-/// Lets others reach what they know the name of in a directory of ours. Others' directories stay as
-/// they are.
+/// Lets other users reach names that they know in a directory of ours. Other users' directories stay as they are.
 pub(crate) fn open_to_others(path: &Path) -> io::Result<()> {
     let found = std::fs::metadata(path)?;
     if found.uid() != our_uid() || found.mode() & SEARCHABLE == SEARCHABLE {

@@ -52,7 +52,7 @@ impl Books {
         }
     }
 
-    /// Lets a block fault in this process.
+    /// Makes accesses to a block of this process fault, for `reason`.
     pub fn fault(&mut self, number: usize, reason: &str) {
         let Some(lease) = self.leases.get(number).and_then(Option::as_ref) else { return };
         lease.health.close(reason);

@@ -8,7 +8,7 @@ use super::messages::{Party, Want};
 /// Granularity of leases in bytes.
 pub const LEASE_BYTES: u64 = 4096;
 
-/// What a lender has left.
+/// A lender's free memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Free<'a> {
     /// The lender's number with the monitor.

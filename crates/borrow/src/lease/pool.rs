@@ -13,14 +13,14 @@ pub const MAX_LEASES: usize = 256;
 /// A borrower's connection.
 pub type User = u64;
 
-/// What happens to a lender.
+/// Input of the lender's state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A borrower asks for a lease.
     Ask(User, Ticket, u64, Party),
     /// The memory that was to be made for the lease with this base is there.
     Made(u64),
-    /// There is no memory.
+    /// The memory could not be made; with the reason.
     NotMade(u64, String),
     /// The borrower gives its lease back.
     Return(User),

@@ -25,7 +25,7 @@ use crate::store::Store;
 use crate::sync::lazy::reserve;
 use crate::sync::wait::{Event, Gate, Guarded};
 
-/// Something that is replaced in the child of a fork, while that has one thread.
+/// A value that the child of a fork replaces, while it has one thread.
 pub(crate) struct Replaced<T>(UnsafeCell<T>);
 
 // SAFETY: shared references are given out as from any `T: Sync`; `replace` has its own condition.

@@ -110,7 +110,7 @@ impl Entry {
         if is_trap { Entry(entry.0 | TRAP) } else { entry }
     }
 
-    /// Where the page is.
+    /// Place of the page.
     pub fn state(self) -> State {
         STATES[(self.0 & STATE_MASK) as usize & 7]
     }

@@ -43,7 +43,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Lets the evictor come to rest, with nothing on its way.
+    /// Brings the evictor to rest, with nothing on its way.
     pub(crate) fn rest(&self, core: &Core) {
         self.is_to_rest.store(true, Ordering::SeqCst);
         core.evictor.signal();

@@ -46,7 +46,7 @@ impl Command {
         }
     }
 
-    /// Lets all `handlers` come to rest, and waits until they do.
+    /// Brings all `handlers` to rest, and waits until they are.
     pub(crate) fn rest(&self, core: &Core, handlers: usize, stop: bool) {
         // Who has not left the last rest yet would not be there to hear a bell.
         self.wait_until_resting(|resting| resting == 0);

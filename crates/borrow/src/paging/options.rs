@@ -63,7 +63,7 @@ pub enum Placement {
     /// answers the kernel moves to another core as it wakes it, so that there it is as `Anywhere`.
     #[default]
     Beside,
-    /// Where the kernel puts it: it works while the program does.
+    /// On a core of the kernel's choice: it works while the program does.
     Anywhere,
     /// The faster of both on this host, measured at the start.
     Auto,

@@ -45,7 +45,7 @@ pub enum Verdict {
     Wait,
 }
 
-/// Something that the keeper of a borrowing has to do.
+/// A job of the keeper of a borrowing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Lease memory for a further copy, to be this member.

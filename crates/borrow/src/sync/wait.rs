@@ -35,7 +35,7 @@ impl Futex {
     }
 }
 
-/// Something that happens again and again.
+/// An event that can be signalled and waited for again and again.
 ///
 /// Who waits takes a ticket, looks whether what he waits for is there, and waits for what happens after
 /// the ticket; who makes it happen does so and then signals. Without waiters a signal is two

@@ -62,7 +62,7 @@ pub enum TlsArg {
 /// Arguments of `rackmem blk`.
 #[derive(Debug, Args)]
 pub struct BlkArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// Size of the device
@@ -107,7 +107,7 @@ pub struct BlkArgs {
     /// Take only clients with a certificate of the authority
     #[arg(long, requires = "tls_certificates")]
     pub verify_clients: bool,
-    /// Where the monitor is [default: $RACKMEM_MONITOR, else on this host]
+    /// Address of the monitor [default: $RACKMEM_MONITOR, else on this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
     /// File with the secret of the network [default: $RACKMEM_SECRET, else none]

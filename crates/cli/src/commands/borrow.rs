@@ -75,7 +75,7 @@ cannot be given memory; 127 if there is no such program.";
 /// Arguments of `rackmem borrow`.
 #[derive(Debug, Args)]
 pub struct BorrowArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// Memory that each process borrows at most, and leases when it begins to borrow
@@ -103,7 +103,7 @@ pub struct BorrowArgs {
     #[arg(long, value_name = "READS", default_value_t = PagerOptions::default().window as u64,
           value_parser = clap::value_parser!(u64).range(1..=256))]
     pub window: u64,
-    /// Who answers faults: a thread of its own, or the thread that faults, or whichever is faster
+    /// Thread that answers faults: one of the pager, or the one that faults, or the faster of both
     #[arg(long, value_enum, default_value_t = ModeArg::Thread)]
     pub mode: ModeArg,
     /// Address of the monitor

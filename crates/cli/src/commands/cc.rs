@@ -39,7 +39,7 @@ pub struct CcArgs {
     /// Compile for this host
     #[arg(long)]
     pub host: bool,
-    /// What the compiler is given
+    /// Arguments for the compiler
     #[arg(
         required = true,
         trailing_var_arg = true,

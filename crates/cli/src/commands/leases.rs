@@ -16,10 +16,10 @@ use crate::size;
 /// Arguments of `rackmem leases`.
 #[derive(Debug, Args)]
 pub struct LeasesArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
-    /// Where the monitor is [default: $RACKMEM_MONITOR, else in a lender of this host]
+    /// Address of the monitor [default: $RACKMEM_MONITOR, else in a lender of this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
     /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]

@@ -64,13 +64,13 @@ pub struct NetworkArgs {
 /// Arguments of `rackmem lend`.
 #[derive(Debug, Args)]
 pub struct LendArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// How much to lend, all leases together
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
-    /// Where the monitor is [default: in a lender of this host]
+    /// Address of the monitor [default: in a lender of this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
     /// Options of listening over the network, as of `rackmem monitor`.

@@ -26,7 +26,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
 /// Arguments of `rackmem monitor`.
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
-    /// What `--rack` names.
+    /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackArg,
     /// Options of listening over the network, as of `rackmem lend`.

@@ -106,7 +106,7 @@ pub enum NicCommand {
 pub struct LendArgs {
     /// The interface to lend
     pub interface: String,
-    /// Where borrowers come to: an address, with or without a port
+    /// Address that borrowers connect to, with or without a port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", value_parser = parse_address)]
     pub listen: SocketAddr,
     /// Access to it
@@ -152,10 +152,10 @@ pub struct AttachArgs {
     /// Address of the interface, with the length of its network's prefix; may be repeated
     #[arg(long, value_name = "IP/LENGTH", value_parser = parse_network)]
     pub ip: Vec<(IpAddr, u8)>,
-    /// Who carries packets [default: the kernel if both hosts permit it]
+    /// Way of packets [default: through the kernel if both hosts permit it]
     #[arg(long, value_name = "HOW")]
     pub mode: Option<ModeArg>,
-    /// What messages and, with --mode tap, packets travel over
+    /// Transport of messages and, with --mode tap, of packets
     #[arg(long, value_name = "WHAT", default_value = "tcp")]
     pub link: LinkArg,
     /// Number of this node in the NIC's interrupt mapping table

@@ -53,7 +53,7 @@ pub struct NocArgs {
     /// Routers and links, such as mesh:8x8
     #[arg(long, value_name = "NAME:SIZE", default_value = "mesh:8x8", value_parser = parse::<Shape, SpecError>)]
     pub topology: Shape,
-    /// Which way packets go [default: xy on meshes, else minimal]
+    /// Routing of packets [default: xy on meshes, else minimal]
     #[arg(long, value_name = "NAME", value_parser = parse::<Routing, SpecError>)]
     pub routing: Option<Routing>,
     /// Stages of the routers: 5-stage, 3-stage (look-ahead, speculative) or 1-stage
@@ -77,7 +77,7 @@ pub struct NocArgs {
     /// Length of packets, or several with their shares, such as 1:0.5,5:0.5
     #[arg(long, value_name = "FLITS", default_value = "1", value_parser = parse::<PacketSize, ExperimentError>)]
     pub packet_flits: PacketSize,
-    /// Who sends to whom: uniform, transpose, bit-complement, hot-spot, tornado or neighbour
+    /// Pattern of traffic: uniform, transpose, bit-complement, hot-spot, tornado or neighbour
     #[arg(long, value_name = "PATTERN", default_value = "uniform", value_parser = parse::<Pattern, ExperimentError>)]
     pub traffic: Pattern,
     /// Endpoints do not send to themselves (uniform and hot-spot traffic)

@@ -80,8 +80,8 @@ pub struct ReproduceArgs {
     /// Graph for PageRank: a plain list of edges [default: a generated one; sonuma only]
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
-    /// What issues the reads of Manycore NI's experiments: with `executed`, latency and bandwidth are
-    /// also measured with software that is executed, and the two ways are compared
+    /// Source of the reads of Manycore NI's experiments: with `executed`, latency and bandwidth are also measured with
+    /// software that is executed, and the two ways are compared
     #[arg(long, value_enum, default_value_t = CoresArg::Synthetic)]
     pub cores: CoresArg,
     /// Runs at the same time [default: one per core of this host]
@@ -92,7 +92,7 @@ pub struct ReproduceArgs {
 /// Source of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CoresArg {
-    /// What stands for cores: the instructions that the paper counts
+    /// Instructions that the paper counts, in place of cores
     Synthetic,
     /// Cores that execute a program
     Executed,

@@ -82,7 +82,7 @@ address is taken.";
 /// Arguments of `rackmem sockets`.
 #[derive(Debug, Args)]
 pub struct SocketsArgs {
-    /// Which side this is
+    /// Side of this process
     #[command(subcommand)]
     pub command: SocketsCommand,
 }
@@ -101,7 +101,7 @@ pub enum SocketsCommand {
 /// Arguments of `rackmem sockets listen`.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// Where queue pairs come to: a path on this host, or HOST:PORT
+    /// Address that queue pairs connect to: a path on this host, or HOST:PORT
     #[arg(value_name = "MEET")]
     pub meet: Address,
     /// The server
@@ -122,10 +122,10 @@ pub struct ListenArgs {
 /// Arguments of `rackmem sockets connect`.
 #[derive(Debug, Args)]
 pub struct ConnectArgs {
-    /// Where `rackmem sockets listen` waits
+    /// Address at which `rackmem sockets listen` waits
     #[arg(value_name = "MEET")]
     pub meet: Address,
-    /// Where programs connect; port 0 is any that is free
+    /// Address that programs connect to; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Address,
     /// Most connections at a time; more wait

@@ -78,7 +78,7 @@ impl<E: Experiment> Results<E> {
         self.asked.take().map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Something to go on with, if this is planning.
+    /// `something` while runs are planned, so that planning can go on; else `None`.
     pub fn planned<T>(&self, something: T) -> Option<T> {
         self.asked.is_some().then_some(something)
     }

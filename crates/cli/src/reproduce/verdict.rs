@@ -39,7 +39,7 @@ impl Finding {
         Finding::of(Measured::Number(value))
     }
 
-    /// Both sides of an ordering.
+    /// A finding that has both sides of an ordering.
     pub fn sides(left: f64, right: f64) -> Finding {
         Finding::of(Measured::Sides(left, right))
     }

@@ -153,7 +153,7 @@ mod imp {
         }
     }
 
-    /// Whole lines, at least one, each as by [`copy_line_head_last`].
+    /// Copies whole lines, at least one, each as by [`copy_line_head_last`].
     #[inline(always)]
     pub unsafe fn copy_lines_head_last(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: `len` bytes, a multiple of a line, are valid on both sides.

@@ -166,7 +166,7 @@ impl Segment {
         self.shake();
     }
 
-    /// Lets everyone who sleeps here look again.
+    /// Wakes all processes that sleep here.
     pub fn shake(&self) {
         self.control().bed.shake();
         self.control().notifications.bed.shake();

@@ -100,7 +100,7 @@ impl Tap {
         Ok(rustix::io::read(&self.file, into)?)
     }
 
-    /// Lets a packet arrive at the interface, header first.
+    /// Makes a packet arrive at the interface, header first.
     ///
     /// # Errors
     /// What the kernel says of the packet; `EIO` if the interface is switched off.

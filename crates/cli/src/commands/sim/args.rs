@@ -119,7 +119,7 @@ pub struct MachineArgs {
 /// Arguments of `rackmem sim run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Which machine.
+    /// Machine to run, with changed keys.
     #[command(flatten)]
     pub machine: MachineArgs,
     /// Print JSON
@@ -136,7 +136,7 @@ pub struct RunArgs {
 /// Arguments of `rackmem sim sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// Which machine.
+    /// Machine to run, with changed keys.
     #[command(flatten)]
     pub machine: MachineArgs,
     /// Run with each of these values; several of these options make all combinations

@@ -39,7 +39,7 @@ pub enum Step {
     Acquire,
     /// Freeing it.
     Release,
-    /// Both.
+    /// Taking and freeing it.
     Total,
 }
 
@@ -50,7 +50,7 @@ pub enum Time {
     Total,
     /// Computation of a core, on average.
     Computation,
-    /// Likewise.
+    /// Communication of a core, on average.
     Communication,
 }
 

@@ -200,7 +200,7 @@ impl Control {
         }
     }
 
-    /// Lets members that sleep in a context look again at who is there.
+    /// Wakes members that sleep in a context, so that they check who is there.
     pub(super) fn shake_members(&self, ctx_id: u16) {
         if let Some(context) = self.contexts.get(&ctx_id) {
             context.segment.shake();
