@@ -12,7 +12,7 @@ use crate::net::names;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Address {
-    /// A socket on this host; its file permissions say who may connect.
+    /// Path of a socket on this host; its file permissions decide which users may connect.
     Unix(PathBuf),
     /// `HOST:PORT`.
     Tcp(String),

@@ -32,7 +32,7 @@ pub enum Error {
         /// Symptom by which the loss was noticed.
         reason: String,
     },
-    /// Bytes outside of what was leased.
+    /// Bytes outside of the lease.
     #[error("bytes {offset} to {} are outside of the {size_bytes} that were leased", offset + length)]
     OutOfRange {
         /// First byte.
@@ -42,7 +42,7 @@ pub enum Error {
         /// Size of the lease.
         size_bytes: u64,
     },
-    /// The other side understood and declined: the text says why and what to do.
+    /// The other side understood and declined. The text gives the reason and the remedy.
     #[error("{0}")]
     Refused(String),
     /// The owner of the operation asked it to stop.

@@ -62,7 +62,7 @@ pub use sys::interface::Mac;
 
 use serde::Serialize;
 
-/// TCP and UDP port that lenders listen at unless told otherwise.
+/// TCP and UDP port of lenders, unless another is given.
 pub const DEFAULT_PORT: u16 = 7471;
 
 /// How long an end polls for packets after one came, unless told otherwise, in microseconds.
@@ -81,9 +81,9 @@ pub enum Event {
     },
     /// The NIC is lent.
     Lent {
-        /// The borrower's address,
+        /// The borrower's address.
         to: String,
-        /// and a node.
+        /// Number of the borrower's node.
         node: u16,
         /// How packets travel.
         mode: Mode,

@@ -40,7 +40,7 @@ pub trait LocalBuffers {
     fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), Status>;
 }
 
-/// Performs a checked operation on the segment it names; `owner` is who holds line locks.
+/// Performs a checked operation on the segment it names; `owner` marks line locks.
 ///
 /// # Errors
 /// What the operation completes with.

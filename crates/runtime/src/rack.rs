@@ -234,8 +234,8 @@ impl Rack {
         text.trim().parse().unwrap_or(0)
     }
 
-    /// Creates a context that those may join whom the file permissions `mode` allow it. If these are
-    /// others than the owner, they may search the directories from now on.
+    /// Creates a context; the file permissions `mode` decide which users may join it. If other users than the owner
+    /// may, they may search the directories from now on.
     ///
     /// # Errors
     /// It exists, its number is too large, or the file system refuses.

@@ -90,7 +90,7 @@ pub(crate) fn open_to_others(path: &Path) -> io::Result<()> {
 /// same user, root, or the owner of the socket's directory if only that user can write to it.
 ///
 /// # Errors
-/// `PermissionDenied` says who answers.
+/// `PermissionDenied` names the user that answers.
 pub fn check_answerer(socket: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let uid = rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw();
     if uid == 0 || uid == our_uid() {

@@ -63,7 +63,7 @@ pub struct Config {
     pub listen: Option<String>,
     /// Rights to connect, over the network and to sockets on this host.
     pub access: Access,
-    /// Time that borrowers have after they were told.
+    /// Time that borrowers have to move their memory after the notice.
     pub grace: Duration,
 }
 

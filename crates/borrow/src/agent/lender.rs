@@ -47,7 +47,7 @@ pub(super) struct Lender {
     /// By the base of the lease.
     made: BTreeMap<u64, Memory>,
     held: BTreeMap<u64, Held>,
-    /// What the borrowers said with their requests for leases.
+    /// Patience of each borrower, as its request for a lease gave it.
     patience: BTreeMap<User, Duration>,
     reports: Vec<Request>,
     replies: Vec<(User, Reply, Option<OwnedFd>)>,
@@ -99,7 +99,7 @@ impl Lender {
         std::mem::take(&mut self.reports)
     }
 
-    /// Answers the borrowers, after the monitor was told: it must know of a lease, or of its end, before anything
+    /// Answers the borrowers, after the report to the monitor: it must know of a lease, or of its end, before anything
     /// that the borrower does next.
     pub fn answer(&mut self, hub: &mut Hub) {
         for (user, reply, fd) in self.replies.drain(..) {
@@ -181,7 +181,7 @@ impl Lender {
         }
     }
 
-    /// Ends leases whose borrowers had their time to come back.
+    /// Ends leases whose time to be resumed is over.
     pub fn expire(&mut self, hub: &mut Hub, tell: &mut Tell) {
         let is_due = |held: &Held| held.expires_at.is_some_and(|at| Instant::now() >= at);
         let due: Vec<u64> =

@@ -70,7 +70,7 @@ impl MonitorPart {
         self.monitor.step(Event::Gone(peer));
     }
 
-    /// Answers what has waited, when it is time.
+    /// Answers the requests that waited for lenders to report, once that time is over.
     pub fn decide(&mut self, hub: &mut Hub) {
         if self.settles_until.is_some_and(|until| Instant::now() >= until) {
             self.settles_until = None;

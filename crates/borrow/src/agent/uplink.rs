@@ -17,7 +17,7 @@ enum State {
     None(Instant),
     /// A thread makes one.
     Connecting,
-    /// The monitor was told what is offered and leased.
+    /// The offer and the leases were sent to the monitor.
     Offered(PeerId),
     /// It has answered.
     Welcome(PeerId),
@@ -103,14 +103,14 @@ impl Uplink {
         None
     }
 
-    /// Tells what is offered and leased.
+    /// Sends the monitor the offer and all leases.
     pub fn offer(&self, lender: &Lender, hub: &mut Hub) {
         if let Some(peer) = self.peer() {
             hub.send(peer, &Request::Offer(lender.offer(), lender.records()), None);
         }
     }
 
-    /// Tells what has changed. What happens without a monitor, the next one is told by the offer.
+    /// Sends changes to the monitor. Changes without a monitor reach the next one with the offer.
     pub fn report(&self, reports: Vec<Request>, hub: &mut Hub) {
         if let Some(peer) = self.peer() {
             reports.iter().for_each(|report| hub.send(peer, report, None));

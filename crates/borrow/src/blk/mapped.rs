@@ -72,7 +72,7 @@ pub(super) struct Mapped<'a, S> {
     batch: Batch,
     /// Whether the last request was a large write.
     is_bulk: bool,
-    /// For what the lender has to do; opened when it is first needed.
+    /// Lane for requests that the lender must carry out; opened when it is first needed.
     lane: Option<Box<dyn Lane>>,
 }
 

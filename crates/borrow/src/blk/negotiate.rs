@@ -13,10 +13,10 @@ use crate::net::stranger::MAX_FIRST_FRAME_BYTES;
 /// Most bytes of an option that is looked at; more is skipped and answered with `ERR_TOO_BIG`.
 pub const MAX_OPTION_BYTES: usize = 16 * 1024;
 
-/// Most bytes of an option that is skipped; who sends more is disconnected.
+/// Most bytes of an option that is skipped; a client that sends a longer one is disconnected.
 pub const MAX_SKIPPED_BYTES: u32 = 1 << 20;
 
-/// Options that a client may send; who sends more is disconnected.
+/// Options that a client may send; a client that sends more is disconnected.
 pub const MAX_OPTIONS: u32 = 128;
 
 /// The name of the metadata context, and its number on the wire.
@@ -40,8 +40,7 @@ pub enum TlsMode {
 pub enum Step {
     /// More bytes are needed.
     More,
-    /// After what is to be sent, TLS begins. Bytes that the client sent ahead of it are a breach of the
-    /// protocol.
+    /// TLS begins after the pending reply. Bytes that the client sent ahead of it are a breach of the protocol.
     StartTls,
     /// Requests follow.
     Transmission(Agreed),
@@ -89,14 +88,13 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// TLS stands. What was agreed before counts no more: somebody in between may have said it.
+    /// Called when TLS is established. It drops what was agreed before: an attacker on the way may have said it.
     pub fn secured(&mut self) {
         self.is_secure = true;
         self.agreed = Agreed::default();
     }
 
-    /// Takes what has arrived; returns how many bytes of it were used and how it goes on. Replies are
-    /// appended to `out`.
+    /// Parses the input. Returns how many bytes of it were used, and the next step. Appends replies to `out`.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Step) {
         let mut used = 0;
         loop {

@@ -82,7 +82,7 @@ pub(super) struct Piped<'a, S> {
     /// Bytes of `output` that are filled, and where the reply that is being put together begins.
     filled: usize,
     reply_at: usize,
-    /// What the request in `output` has come to.
+    /// Error of the request whose reply is in `output`.
     failed: Option<Errno>,
     entries: VecDeque<Entry>,
     asked_bytes: usize,

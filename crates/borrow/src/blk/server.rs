@@ -138,8 +138,8 @@ impl Server {
         &self.address
     }
 
-    /// Serves until `stop` becomes readable. Then clients get answers to what they have sent, no more is
-    /// taken from them, and all connections end.
+    /// Serves until `stop` becomes readable. Then it answers the requests that clients have sent, takes no more, and
+    /// ends all connections.
     ///
     /// # Errors
     /// The kernel refuses to accept clients.

@@ -13,7 +13,7 @@ use super::socket::{Piece, Socket, Stream, piece};
 use crate::error::{Error, Result};
 use crate::net::secret;
 
-/// The server's certificate and what leads from it to the authority.
+/// The server's certificate and the chain from it to the authority.
 pub const CERTIFICATE_FILE: &str = "server-cert.pem";
 /// The certificate's private key.
 pub const KEY_FILE: &str = "server-key.pem";
@@ -23,7 +23,7 @@ pub const AUTHORITY_FILE: &str = "ca-cert.pem";
 /// Plain bytes of a TLS record, at most.
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// Certificates, and what clients have to have.
+/// Certificates of the server, and the authority of clients' certificates.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     pub(super) config: Arc<ServerConfig>,

@@ -16,7 +16,7 @@ pub enum State {
     Pending,
     /// The address map has it.
     Active,
-    /// The address map has it no more; its lender was told.
+    /// The block is out of the address map; its lender was notified.
     Releasing,
 }
 
@@ -109,7 +109,7 @@ impl Borrowing {
         &self.blocks
     }
 
-    /// Takes in what has happened; returns what is to be done, in this order.
+    /// Handles an event. Returns the actions, to be carried out in order.
     pub fn step(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Want(size_bytes, copies) => self.want(size_bytes, copies),

@@ -44,7 +44,7 @@ pub struct Wanted {
     pub only_network: bool,
     /// Time that accesses wait while no lender that has the memory can be reached.
     pub patience: Duration,
-    /// Tells people what happens to the borrowing: lenders that do not answer, leave, are lost or replaced.
+    /// Reports events of the borrowing to people: lenders that do not answer, leave, are lost or replaced.
     pub tell: Tell,
 }
 

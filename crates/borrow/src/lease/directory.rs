@@ -116,7 +116,7 @@ impl Directory {
         }
     }
 
-    /// Removes what a monitor that was killed has left, unless a lender is there, who will be the monitor.
+    /// Removes the files of a monitor that was killed, unless a lender is there: it will be the monitor.
     pub fn clear_dead_monitor(&self) {
         let socket = self.monitor_socket();
         if !path::is_dead(&socket, SocketType::STREAM) {

@@ -72,7 +72,7 @@ pub struct Want {
     pub avoid: Vec<String>,
 }
 
-/// A piece of a borrowing: whom to ask for it.
+/// A piece of a borrowing: a lender, and the bytes to lease of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Piece {
     /// The process that lends.
@@ -92,7 +92,7 @@ pub struct Listing {
     pub offer: Offer,
     /// All leases that the lender has reported.
     pub leases: Vec<Record>,
-    /// Bytes that are promised to borrowers who have not come yet.
+    /// Bytes promised to borrowers that have not asked the lender yet.
     pub promised_bytes: u64,
 }
 

@@ -33,7 +33,7 @@ pub enum Event {
 /// Output of the monitor's state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Tell the borrower whom to ask.
+    /// Send the borrower its pieces, with the lenders to ask.
     Grant(Caller, Vec<Vec<Piece>>),
     /// Tell the caller no.
     Refuse(Caller, String),
@@ -68,7 +68,7 @@ impl Monitor {
         Monitor { epoch, tickets: 0, lenders: BTreeMap::new(), promises: Vec::new() }
     }
 
-    /// Takes in what has happened; returns what is to be done.
+    /// Handles an event. Returns the actions.
     pub fn step(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Offer(caller, offer, leases) => return self.offer(caller, offer, leases),

@@ -115,7 +115,7 @@ impl Pool {
         self.leases.is_empty()
     }
 
-    /// Takes in what has happened; returns what is to be done, in this order.
+    /// Handles an event. Returns the actions, to be carried out in order.
     pub fn step(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Ask(user, ticket, size_bytes, borrower) => {

@@ -179,7 +179,7 @@ impl<F: Fabric> LinkEnd<F> {
         self.channels.iter().all(Channel::is_drained)
     }
 
-    /// Takes what has arrived, and sends what may be sent. Whether anything arrived.
+    /// Takes arrived datagrams, and sends what may be sent. Returns whether anything arrived.
     ///
     /// # Errors
     /// [`Error::PeerLost`]: the peer is silent, gone, or has closed the link. Messages that had arrived

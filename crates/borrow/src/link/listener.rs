@@ -42,10 +42,10 @@ pub struct LinkListener {
 }
 
 impl LinkListener {
-    /// Listens at a UDP address for those who may come there.
+    /// Listens at a UDP address for connectors that `access` admits.
     ///
     /// # Errors
-    /// Whoever reaches the address could come, or what the kernel says.
+    /// `access` would admit every process that reaches the address, or the error of the kernel.
     pub fn bind(
         address: SocketAddr,
         access: Access,
@@ -79,8 +79,8 @@ impl LinkListener {
         self.socket.local_addr()
     }
 
-    /// A link whose other end has proved that it knows the secret, if one was asked for; it does not wait. Whoever
-    /// asked hears of it as soon as the new end is driven.
+    /// A link whose other end has proved that it knows the secret, if there is one; it does not wait. The connector
+    /// gets the answer as soon as the new end is driven.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -139,7 +139,7 @@ impl LinkStream {
         self.start.elapsed()
     }
 
-    /// Takes what has arrived and sends what may be sent, without waiting. Whether anything arrived.
+    /// Takes arrived datagrams and sends what may be sent, without waiting. Returns whether anything arrived.
     ///
     /// # Errors
     /// As [`LinkEnd::poll`].

@@ -60,8 +60,8 @@ impl Access {
     }
 }
 
-/// Refuses to listen at a `HOST:PORT` where nobody has to prove anything, unless it was said that they need not: that
-/// is logged. `could` is what whoever comes could do, `remedy` what keeps others out.
+/// Refuses to listen at a `HOST:PORT` where peers prove nothing, unless `is_insecure`, which is logged. The error says
+/// what every peer `could` do, and the `remedy` that keeps strangers out.
 ///
 /// # Errors
 /// [`Error::Refused`].

@@ -60,7 +60,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Takes in what came.
+    /// Adds received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         // Each byte is moved at most once for each time that as many have been cut off.
         if self.cut > self.bytes.len() / 2 {

@@ -44,7 +44,7 @@ pub enum Seen {
 /// The way in which a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// The peer hung up, has ended, or was given up for what it said.
+    /// The peer hung up, has ended, or was disconnected for a wrong message.
     Ended,
     /// The peer's host knows nothing of the connection.
     Reset,
@@ -98,7 +98,7 @@ struct Peer {
     /// Its place until it is trusted and has said something.
     stranger: Option<Stranger>,
     frames: Frames,
-    /// Parts that wait, each with what goes along with its first byte.
+    /// Parts of messages that wait to be sent, each with the descriptor that goes along with its first byte.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     /// How many bytes of the first part have left, and of all parts have not.
     sent: usize,
@@ -344,7 +344,7 @@ impl Hub {
         self.peers.contains_key(&id)
     }
 
-    /// Hangs up on a peer, as soon as what was sent to it has left.
+    /// Closes the connection to a peer, as soon as all that was sent to it has left.
     pub fn hang_up(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.put_out();

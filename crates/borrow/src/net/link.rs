@@ -47,8 +47,8 @@ impl Link {
         Link { fd, name, frames: Frames::default(), limit, fds: Vec::new(), chunk }
     }
 
-    /// Takes one who has connected over TCP to a listener of this process, if it proves in time that it
-    /// knows the secret. Frames may be [`MAX_FIRST_FRAME_BYTES`] long.
+    /// Takes a peer that has connected over TCP to a listener of this process, if it proves in time that it knows the
+    /// secret. Frames may be [`MAX_FIRST_FRAME_BYTES`] long.
     ///
     /// # Errors
     /// It says nothing, is no rackmem, or knows another secret.

@@ -25,8 +25,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens from now on, in place of a dead process but not of a living one, nor of a file that is no socket. Port
-    /// 0 is any that is free. Returns the address with its port. Who may come over a network is checked before, see
+    /// Listens from now on, in place of a dead process but not of a living one, nor of a file that is no socket. Port 0
+    /// is any that is free. Returns the address with its port. The caller has checked the exposure, see
     /// [`access::check_exposure`].
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Listener {
         }
     }
 
-    /// Takes a client that waits, and says who it is; its socket blocks.
+    /// Takes a waiting client. Returns its socket, which blocks, and its name.
     ///
     /// # Errors
     /// `WouldBlock` if none waits; `PermissionDenied` if it may not come.
@@ -78,7 +78,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Small messages leave at once, and dead hosts are noticed, if slowly: who is only slow stays.
+/// Makes small messages leave at once, and finds dead hosts by keep-alives. A slow host is not disconnected.
 ///
 /// # Errors
 /// The error of the kernel.

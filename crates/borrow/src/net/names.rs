@@ -36,7 +36,7 @@ pub fn check(name: &str) -> Result<(), String> {
     }
 }
 
-/// A sentence without what does not show, and not too long.
+/// Replaces characters that do not show, and cuts the sentence at `MAX_SENTENCE_CHARS`.
 pub fn printable(text: &str) -> String {
     let show = |c| if is_printable(c) { c } else { '\u{fffd}' };
     let mut shown: String = text.chars().take(MAX_SENTENCE_CHARS).map(show).collect();

@@ -23,7 +23,7 @@ const MAX_ATTEMPTS: u32 = 100;
 pub enum Replace {
     /// One at which nobody listens.
     Dead,
-    /// Any: the caller has a lock, and who listens is about to end.
+    /// Any: the caller has a lock, and the present listener is about to end.
     Any,
 }
 

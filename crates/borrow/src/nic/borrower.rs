@@ -48,11 +48,11 @@ pub struct AttachOptions {
     pub node: u16,
     /// Way of packets; `None`: over TCP the kernel's if both ends can, else through processes.
     pub mode: Option<Mode>,
-    /// What over.
+    /// Transport of messages and packets.
     pub carrier: Carrier,
     /// Addresses for the interface, with the lengths of their prefixes.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Transport of messages and packets.
+    /// Time that an end polls for packets after one came, before it sleeps.
     pub spin: Duration,
 }
 

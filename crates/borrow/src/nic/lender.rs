@@ -55,7 +55,7 @@ pub struct Lender {
     door: Door,
     /// Nobody else lends the same NIC.
     _alone: UnixListener,
-    /// Who was refused, until they have heard it.
+    /// Peers that were refused, until they have received the reason.
     parting: Vec<(Transport, Instant)>,
 }
 

@@ -20,7 +20,7 @@ use super::sys::interface::Mac;
 use crate::error::{Error, Result};
 use crate::net::names;
 
-/// Version of what is said here.
+/// Version of this protocol; another one is refused.
 pub const VERSION: u32 = 2;
 
 /// Most bytes of a message: any datagram carries one.
@@ -102,7 +102,7 @@ pub enum Message {
         /// Its address.
         register: u16,
     },
-    /// A register is to have a value.
+    /// Sets the value of a register.
     Write {
         /// Comes back with the answer.
         tag: u16,

@@ -27,9 +27,9 @@ pub const LINK: u16 = 0x10;
 pub const ON: u16 = 0x18;
 /// Speed in megabits a second, 0 if unknown; read-only.
 pub const SPEED: u16 = 0x20;
-/// The first counter of what was received,
+/// The first of four counters of received traffic: bytes, packets, errors, drops.
 pub const RECEIVED: u16 = 0x40;
-/// and of what was sent.
+/// The first of four counters of sent traffic, in the same order.
 pub const SENT: u16 = 0x60;
 /// The first entry of the IMT.
 pub const IMT: u16 = 0x80;

@@ -65,9 +65,9 @@ pub struct Traffic {
     pub packets_in: u64,
     /// Packets that the interface did not take, or that could not be taken from it.
     pub packets_dropped: u64,
-    /// Interrupts that were sent,
+    /// Interrupts that were sent to the borrower's node.
     pub interrupts_out: u64,
-    /// and that were for a node that is not the borrower.
+    /// Interrupts that were dropped, as the IMT sends them to another node.
     pub interrupts_astray: u64,
     /// Sleeps of the end while it waited for work.
     pub sleeps: u64,

@@ -219,7 +219,7 @@ impl Cell {
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the transit of a page that the caller holds, and wakes who waits.
+    /// Ends the transit of a page that the caller holds, and wakes threads that wait for it.
     pub fn settle(&self, to: Entry) {
         let from = self.word.swap(to.0, Ordering::AcqRel);
         debug_assert!(Entry(from).is_in_transit());
@@ -265,7 +265,7 @@ mod loom_tests {
         cell: Cell,
         brought: AtomicU32,
         retired: AtomicU32,
-        /// Steps of those who hold the page; odd while one is at it.
+        /// Steps of threads that hold the page; odd during a step.
         held: AtomicU32,
     }
 

@@ -131,13 +131,13 @@ impl Frames {
         self.slot_plus_one[frame as usize].load(Ordering::Relaxed).wrapping_sub(1)
     }
 
-    /// Notes whose the frame is. For who holds the page.
+    /// Records the page that has the frame. Only the holder of the page may call it.
     pub fn assign(&self, frame: u32, page: usize, slot: u32) {
         self.set_slot(frame, slot);
         self.page[frame as usize].store(page as u64, Ordering::Release);
     }
 
-    /// Notes where the page is in the store. For who holds the page.
+    /// Records the page's slot in the store. Only the holder of the page may call it.
     pub fn set_slot(&self, frame: u32, slot: u32) {
         self.slot_plus_one[frame as usize].store(slot.wrapping_add(1), Ordering::Relaxed);
     }

@@ -50,8 +50,7 @@ struct Stream {
     used: u64,
 }
 
-/// The streams of a program. All who answer faults share them, as the faults of one stream may be answered by
-/// several.
+/// The streams of a program. All threads that resolve faults share them, as the faults of one stream may reach several.
 #[derive(Debug)]
 pub struct Streams {
     streams: [Stream; STREAMS],
@@ -95,7 +94,7 @@ impl Streams {
         if stride.abs() == 1 { stream.advance(page, self.degree, stream.next) } else { Plan::NONE }
     }
 
-    /// A trap was touched: what comes after what was brought already?
+    /// A trap was touched: plans the pages after those that were brought already.
     pub fn on_trap(&mut self, page: u64) -> Plan {
         self.now += 1;
         let is_between = |s: &Stream| {

@@ -16,7 +16,7 @@ const USER_MODE_ONLY: c_int = 1;
 
 /// Features that can be asked of a userfaultfd when it is made.
 pub mod feature {
-    /// Missing pages mean SIGBUS for who touches them.
+    /// Missing pages raise SIGBUS in the thread that touches them.
     pub const SIGBUS: u64 = 1 << 7;
     /// Messages name the faulting thread.
     pub const THREAD_ID: u64 = 1 << 8;
@@ -238,7 +238,7 @@ impl Uffd {
         (transfer.done.max(0) as usize, result)
     }
 
-    /// Puts `len` bytes at `src` where nothing is, and wakes who waits there; with `protect` a first write
+    /// Copies `len` bytes at `src` to where nothing is, and wakes threads that wait there; with `protect` a first write
     /// will be noted. Also returns how many bytes got there before an error.
     pub fn copy(
         &self,
@@ -253,7 +253,7 @@ impl Uffd {
         self.transfer(COPY, transfer)
     }
 
-    /// Moves pages from `src` to `dst`, where nothing is, and wakes who waits there. Also returns how many
+    /// Moves pages from `src` to `dst`, where nothing is, and wakes threads that wait there. Also returns how many
     /// bytes got there before an error.
     ///
     /// That nothing is at `dst` is for the caller to answer for: then what is there afterwards has moved. An
@@ -280,7 +280,7 @@ impl Uffd {
         raw_ioctl(self.raw(), request, &mut Fill { range, mode: 0, done: 0 }).map(|_| ())
     }
 
-    /// Puts the kernel's page of zeros where nothing is, and wakes who waits there.
+    /// Puts the kernel's page of zeros where nothing is, and wakes threads that wait there.
     ///
     /// # Errors
     /// `EEXIST`: something is there. Otherwise what the kernel says.
@@ -296,7 +296,7 @@ impl Uffd {
         self.fill(POISON, page)
     }
 
-    /// Wakes who waits for a page.
+    /// Wakes threads that wait for a page.
     pub fn wake(&self, page: usize) {
         let _ =
             raw_ioctl(self.raw(), WAKE, &mut Range { start: page as u64, len: PAGE_BYTES as u64 });

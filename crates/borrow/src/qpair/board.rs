@@ -67,15 +67,15 @@ impl Head {
         self.wants_receive.store(u32::from(wants), Ordering::Relaxed);
     }
 
-    /// Wakes the owner if it sleeps and waits for a receive: who has posted one calls it. Whoever waits for
-    /// messages only sleeps on.
+    /// Wakes the owner if it sleeps and waits for a receive. The end that has posted one calls it. An owner that waits
+    /// for messages only sleeps on.
     #[inline]
     pub fn wake_for_receive(&self) {
         // Both words were stored before the sleeper's barrier, so one argument serves both: see `sleep`.
         self.bed.wake_if(|| self.wants_receive.load(Ordering::Relaxed) != 0);
     }
 
-    /// Whether the owner has said that it waits, and forgets that it has: for who answers at once.
+    /// Returns whether the owner has said that it waits, and clears that: for a peer that answers at once.
     #[inline]
     pub fn take_want(&self) -> bool {
         self.wants_receive.load(Ordering::Relaxed) != 0
@@ -145,7 +145,7 @@ impl Board {
         place.stamp.store(stamp(life, number), Ordering::Release);
     }
 
-    /// Offset and size of the n-th receive, if it was posted; for the peer, who checks them.
+    /// Offset and size of the n-th receive, if it was posted; for the peer, which checks them.
     #[inline]
     pub fn posted(&self, life: u32, number: u64) -> Option<(u64, u64)> {
         let place = &self.receives[number as usize % DEPTH];
@@ -154,7 +154,7 @@ impl Board {
         is_there.then(|| (load(&place.offset), load(&place.size_bytes)))
     }
 
-    /// Reports the n-th message; for the peer. What it stored into the buffer before is seen with it.
+    /// Reports the n-th message; for the peer. Bytes that it stored into the buffer before are seen with it.
     #[inline]
     pub fn arrive(&self, life: u32, number: u64, arrival: Arrival, inline: &[u8]) {
         let place = &self.arrivals[number as usize % DEPTH];
@@ -169,7 +169,7 @@ impl Board {
         place.stamp.store(stamp(life, number), Ordering::Release);
     }
 
-    /// The n-th message, if it has come; for the owner, who checks it.
+    /// The n-th message, if it has come; for the owner, which checks it.
     #[inline]
     pub fn arrived(&self, life: u32, number: u64) -> Option<Arrival> {
         let place = &self.arrivals[number as usize % DEPTH];

@@ -23,7 +23,7 @@ pub(super) struct Ends {
     peer: *mut u8,
     registered_bytes: u64,
     peer_is_hostile: bool,
-    /// The receive for which the peer was told that this end waits, and one more.
+    /// Number, plus one, of the receive that the peer knows this end to wait for; 0: none.
     wanted: u64,
     /// How much of the message that is being sent has left.
     parted: u64,

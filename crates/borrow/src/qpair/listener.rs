@@ -47,8 +47,8 @@ impl Listener {
     /// any that is free.
     ///
     /// # Errors
-    /// Somebody listens there, something else has that name, whoever reaches the address could come, or what the
-    /// kernel says.
+    /// Somebody listens there, something else has that name, every process that reaches the address could connect, or
+    /// the kernel refuses.
     pub fn bind(address: &Address, access: Access) -> Result<Listener> {
         let (fd, address, file) = match address {
             Address::Unix(path) => {

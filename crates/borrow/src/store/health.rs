@@ -30,7 +30,7 @@ pub unsafe fn trailer<'m>(memory: *mut u8, size_bytes: usize) -> &'m AtomicU32 {
     unsafe { &*memory.add(size_bytes).cast::<AtomicU32>() }
 }
 
-/// Ends a lease: whoever looks at the word from now on finds it over.
+/// Ends a lease: every process that reads the word from now on finds it over.
 pub fn revoke(word: &AtomicU32) {
     word.store(OVER, Ordering::Release);
 }

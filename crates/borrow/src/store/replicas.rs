@@ -28,7 +28,7 @@ pub enum State {
     Empty,
     /// Lenders are being asked for it.
     Leasing,
-    /// It is written by whoever synchronises it, and misses the writes of others.
+    /// The synchroniser writes it, and it misses the writes of others.
     Joining,
     /// It has every acknowledged write.
     Live,

@@ -20,7 +20,7 @@ pub(crate) struct Map {
     amt: Mutex<Amt>,
     /// Counts changes of the map, so that lanes look at it only then.
     changes: AtomicU32,
-    /// Whose block was mapped and is no more, and why.
+    /// Name of the lender whose block was mapped and is no more, and the reason.
     over: OnceLock<(String, String)>,
 }
 

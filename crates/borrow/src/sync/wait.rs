@@ -37,9 +37,8 @@ impl Futex {
 
 /// An event that can be signalled and waited for again and again.
 ///
-/// Who waits takes a ticket, looks whether what he waits for is there, and waits for what happens after
-/// the ticket; who makes it happen does so and then signals. Without waiters a signal is two
-/// instructions.
+/// A waiter takes a ticket, checks whether its condition holds, and waits for a signal after the ticket. A notifier
+/// makes the condition true and then signals. Without waiters a signal is two instructions.
 #[derive(Debug, Default)]
 pub struct Event {
     count: Futex,

@@ -82,7 +82,7 @@ pub struct BlkArgs {
     /// Name of the export; clients that name none get it, too
     #[arg(long, value_name = "NAME", default_value = "memory")]
     pub export: String,
-    /// Listen at a port although clients prove nothing: whoever reaches it may read and write
+    /// Listen at a port although clients prove nothing: every process that reaches it may read and write
     #[arg(long)]
     pub insecure: bool,
     /// Permissions of the Unix socket, in octal: write means connect
@@ -94,7 +94,7 @@ pub struct BlkArgs {
     /// Copies, each with lenders of its own: with two, one lender may die
     #[arg(long, value_name = "COPIES", default_value_t = 1)]
     pub mirror: u32,
-    /// How long requests wait while nobody who has the bytes can be reached
+    /// Time that requests wait while no lender that has the bytes can be reached
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,

@@ -91,7 +91,7 @@ pub struct BorrowArgs {
     #[arg(long, value_name = "COPIES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=4))]
     pub mirror: u32,
-    /// How long the program stands still while nobody who has its memory can be reached
+    /// Time that the program waits while no lender that has its memory can be reached
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,

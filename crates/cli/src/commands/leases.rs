@@ -30,7 +30,7 @@ pub struct LeasesArgs {
     pub json: bool,
 }
 
-/// Shows who lends what to whom.
+/// Shows all lenders, their leases and the borrowers.
 ///
 /// # Errors
 /// There is no monitor, or it does not answer.

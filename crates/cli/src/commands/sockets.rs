@@ -135,7 +135,7 @@ pub struct ConnectArgs {
     /// File with the secret that both hosts have [default: $RACKMEM_SECRET, else none]
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
-    /// Listen at a port: whoever reaches it may connect, other users of this host, too
+    /// Listen at a port: every process that reaches it may connect, other users of this host, too
     #[arg(long)]
     pub insecure: bool,
     /// Permissions of the socket at a path, in octal: write means connect

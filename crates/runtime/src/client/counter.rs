@@ -90,7 +90,7 @@ impl Counter<'_> {
     /// Adds to the counter at `at`; if that makes it zero, sends its notifications.
     ///
     /// # Errors
-    /// It has been overshot; it, or who is notified, is lost.
+    /// It has been overshot; it, or the process to notify, is lost.
     pub fn add(qp: &mut QueuePair, at: Address, amount: i64) -> Result<()> {
         // SAFETY: the queue pair lives for the call.
         check(unsafe { rackmem_inline_counter_add(qp.as_ffi(), at, amount) })

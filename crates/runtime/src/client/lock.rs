@@ -82,7 +82,7 @@ impl Lock {
         }
     }
 
-    /// Releases the lock, to who waits for it.
+    /// Releases the lock, to the next waiter if there is one.
     ///
     /// # Errors
     /// This participant does not have it, or its home is lost.

@@ -114,10 +114,10 @@ impl Messaging {
         check(code).map(|()| Some(length))
     }
 
-    /// Receives the next message of any node: who sent it, and its length.
+    /// Receives the next message of any node. Returns the sender's node and the length.
     ///
     /// # Errors
-    /// A node is lost, which is told once; or as [`Messaging::receive`].
+    /// A node is lost, which is reported once; or as [`Messaging::receive`].
     pub fn receive_any(&mut self, buffer: &mut [u8]) -> Result<(u16, usize)> {
         let (to, capacity, mut length, mut nid) = (buffer.as_mut_ptr(), buffer.len(), 0, 0);
         // SAFETY: the endpoint is open; the slice is valid for its length.

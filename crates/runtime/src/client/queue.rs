@@ -160,7 +160,7 @@ impl MrQueue {
         Ok(MrQueue { end, words })
     }
 
-    /// Enqueues an item, or answers who waits for one; `false` if the queue is full.
+    /// Enqueues an item, or gives it to a waiter; `false` if the queue is full.
     ///
     /// # Errors
     /// The item has another length, or the home is lost.
@@ -170,7 +170,7 @@ impl MrQueue {
         unless_again(unsafe { rackmem_inline_mr_queue_put(self.end.as_ptr(), item.as_ptr()) })
     }
 
-    /// Takes the next item, and waits for it in turn; `false` if the queue is full of those who wait.
+    /// Takes the next item, and waits for it in turn; `false` if the queue is full of waiters.
     ///
     /// # Errors
     /// The home is lost, or all others are.

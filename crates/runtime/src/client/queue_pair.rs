@@ -112,7 +112,7 @@ impl QueuePair {
         self.scope(|scope| scope.write(nid, offset, bytes))
     }
 
-    /// Adds to 8 bytes at `offset` of node `nid` and returns what was there.
+    /// Adds to 8 bytes at `offset` of node `nid`. Returns their earlier value.
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.
@@ -125,7 +125,7 @@ impl QueuePair {
         self.atomic(Op::FetchAdd, nid, offset, [addend, 0])
     }
 
-    /// Replaces 8 bytes at `offset` of node `nid` if they equal `expected`; returns what was there.
+    /// Replaces 8 bytes at `offset` of node `nid` if they equal `expected`. Returns their earlier value.
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.
@@ -139,7 +139,7 @@ impl QueuePair {
         self.atomic(Op::CompareSwap, nid, offset, [expected, desired])
     }
 
-    /// Interrupts node `nid`: wakes those who wait for notifications there.
+    /// Interrupts node `nid`: wakes processes that wait for notifications there.
     ///
     /// # Errors
     /// Any [`Status`] but `Ok`.

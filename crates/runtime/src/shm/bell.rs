@@ -106,7 +106,7 @@ impl Drop for AddedBell {
     }
 }
 
-/// A daemon's bell at the end of the one who rings.
+/// A daemon's bell, in the process that rings it.
 #[derive(Debug)]
 pub struct Bell {
     flag: Mapping,

@@ -40,8 +40,8 @@ unsafe fn copy_out_any(dst: *mut u8, src: *const u8, len: usize) {
     unsafe { imp::copy_out(dst, src, len) }
 }
 
-/// Copies into shared memory, line by line of `dst`; the first 8 bytes of every whole line are
-/// stored after the rest of that line, so that who polls them sees the line complete.
+/// Copies into shared memory, line by line of `dst`; the first 8 bytes of every whole line are stored after the rest of
+/// that line, so that a poller that sees them sees the line complete.
 ///
 /// # Safety
 /// As [`copy_out`].

@@ -10,7 +10,7 @@ use rackmem_rmc::QpStats;
 use super::mapping::{Access, Mapping, PAGE_BYTES};
 use super::sleep::Bed;
 
-/// Operations done so far; written by whoever runs the pipelines, read by `rackmem top`.
+/// Operations done so far; the pipelines write them, and `rackmem top` reads them.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -25,7 +25,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Shows what a queue pair has done so far.
+    /// Publishes the counters of a queue pair.
     #[inline(always)]
     pub fn publish(&self, stats: &QpStats) {
         self.ops.store(stats.ops, Ordering::Relaxed);

@@ -155,7 +155,7 @@ impl Segment {
         }
     }
 
-    /// The word behind [`Segment::state`], for those who look at it themselves.
+    /// The word behind [`Segment::state`], for readers that poll it themselves.
     pub fn state_word(&self) -> *const AtomicU32 {
         &raw const self.control().state
     }
@@ -382,8 +382,8 @@ impl View {
         }
     }
 
-    /// Adds to the 8 bytes at `offset` and returns what was there. Atomic against the owner's own
-    /// atomic instructions, too.
+    /// Adds to the 8 bytes at `offset`. Returns their earlier value. Atomic against the owner's own atomic
+    /// instructions, too.
     ///
     /// # Safety
     /// [`View::check`] accepted 8 bytes at `offset`, a multiple of 8, and the segment is mapped
@@ -400,7 +400,7 @@ impl View {
         old
     }
 
-    /// Replaces the 8 bytes at `offset` if they equal `expected`; returns what was there.
+    /// Replaces the 8 bytes at `offset` if they equal `expected`. Returns their earlier value.
     ///
     /// # Safety
     /// As [`View::fetch_add`].
@@ -425,7 +425,7 @@ impl View {
         unsafe { &*self.data.add(offset as usize).cast::<AtomicU64>() }
     }
 
-    /// Counts a notification and wakes who waits for it.
+    /// Counts a notification and wakes its waiters.
     pub fn notify(&self) {
         let notifications = &self.control().notifications;
         notifications.count.fetch_add(1, Ordering::Release);

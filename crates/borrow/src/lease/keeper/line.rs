@@ -17,7 +17,7 @@ pub(super) struct Line {
     pub link: Option<Link>,
     /// Since when there is no connection, and when to try again.
     pub broken: Option<(Instant, Instant)>,
-    /// The lease is not used any more: its lender is told so when it can be reached.
+    /// The lease is not used any more; its lender is notified when it can be reached.
     pub is_owed: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::net::secret::Secret;
 use crate::net::stranger::{MAX_STRANGERS, Stranger, Strangers};
 use crate::nic::transport::{DEAD_AFTER, Transport};
 
-/// One who came: the way to it if it has proved what it has to, else why not.
+/// A peer that connected: the way to it if it has proved that it knows the secret, else the reason why not.
 #[derive(Debug)]
 pub struct Caller {
     /// Its address.
@@ -35,15 +35,15 @@ pub struct Door {
     strangers: Strangers,
     sender: Sender<Caller>,
     callers: Receiver<Caller>,
-    /// Readable while callers wait who came over TCP.
+    /// Readable while callers wait that came over TCP.
     bell: Arc<OwnedFd>,
 }
 
 impl Door {
-    /// Listens for those who may come.
+    /// Listens for peers that `access` admits.
     ///
     /// # Errors
-    /// Whoever reaches the address could have the NIC, or what the kernel says.
+    /// `access` would lend the NIC to every process that reaches the address, or the error of the kernel.
     pub fn open(listen: SocketAddr, access: &Access, interface: &str) -> Result<Door> {
         access.check(&listen.to_string(), &format!("borrow {interface}"))?;
         let cannot = |error| Error::io(format!("cannot listen at {listen}"), error);

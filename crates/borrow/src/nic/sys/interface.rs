@@ -22,9 +22,9 @@ pub struct Interface {
 /// Counters of an interface, as the kernel keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes, packets, errors and drops of what arrived,
+    /// Bytes, packets, errors and drops of received traffic.
     pub received: [u64; 4],
-    /// and of what was sent.
+    /// The same of sent traffic.
     pub sent: [u64; 4],
 }
 

@@ -113,9 +113,9 @@ fn tell(message: Message) -> io::Result<()> {
 pub struct Tunnel {
     /// Its number, of 24 bits.
     pub id: u32,
-    /// This host's address,
+    /// This host's address.
     pub local: IpAddr,
-    /// and the other's.
+    /// The other host's address.
     pub remote: IpAddr,
     /// Most bytes of a packet inside.
     pub mtu: u32,

@@ -30,13 +30,13 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Links to the acceptor, by the secret of `access`, then listens at `address` (port 0: any that is free) for
-    /// up to `sockets` connections at a time. More wait until others have ended. Programs that connect to a port
-    /// cannot prove anything, so `access` has to permit whoever comes there.
+    /// Links to the acceptor, by the secret of `access`, then listens at `address` (port 0: any that is free) for up to
+    /// `sockets` connections at a time. More wait until others have ended. Programs that connect to a port cannot prove
+    /// anything, so `access` has to admit every program that reaches it.
     ///
     /// # Errors
-    /// There is no acceptor, it wants another secret, whoever reaches the port could come, something else listens
-    /// there, or limits do not permit as many.
+    /// There is no acceptor, it wants another secret, every process that reaches the port could connect, something else
+    /// listens there, or limits do not permit as many.
     pub fn open(
         acceptor: &Address,
         access: Access,

@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 /// Most sockets that a proxy carries at a time: each takes two threads.
 pub const MAX_SOCKETS: u32 = 4096;
 
-/// Sockets that a proxy carries at a time unless it is told otherwise.
+/// Sockets that a proxy carries at a time, unless another number is given.
 pub const DEFAULT_SOCKETS: u32 = 256;
 
 /// Most processes that an acceptor is linked to at a time.

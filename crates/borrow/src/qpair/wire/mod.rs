@@ -41,10 +41,10 @@ use crate::error::{Error, Result};
 pub(super) struct Wire {
     socket: OwnedFd,
     out: Mutex<Outbox>,
-    /// What the outbox says, for those who only look.
+    /// Copy of the `is_blocked` of the outbox, for threads that only read it.
     is_blocked: AtomicBool,
     reader: Mutex<Reader>,
-    /// Whether anything has come since the one who watches asked last.
+    /// Whether anything has arrived since the watching thread asked last.
     has_heard: AtomicBool,
     /// How often threads of the program have looked for themselves.
     looks: AtomicU64,

@@ -78,13 +78,13 @@ struct Shared {
     /// Counts changes of the members.
     changes: AtomicU32,
     changed: Event,
-    /// Who writes is inside.
+    /// Held shared by threads that write.
     gate: Gate,
-    /// Who was lost last, and why.
+    /// Name of the lender that was lost last, and the reason.
     last_loss: Guarded<Option<(String, String)>>,
     /// Why all copies are lost.
     lost: OnceLock<(String, String)>,
-    /// Nobody can be reached, and people were told.
+    /// No lender can be reached, and people know it.
     is_away: AtomicBool,
     /// Held while members change, and around a fork.
     fork: Lock,

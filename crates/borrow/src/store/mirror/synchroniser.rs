@@ -23,7 +23,7 @@ pub enum Progress {
     NoSource,
 }
 
-/// Copies what a member misses.
+/// Copies the pages that a member misses.
 pub struct Synchroniser {
     store: MirrorStore,
     member: usize,
