@@ -65,7 +65,7 @@ use serde::Serialize;
 /// TCP and UDP port of lenders, unless another is given.
 pub const DEFAULT_PORT: u16 = 7471;
 
-/// How long an end polls for packets after one came, unless told otherwise, in microseconds.
+/// Time that an end polls for packets after one came, unless another is given, in microseconds.
 pub const DEFAULT_SPIN_US: u64 = 50;
 
 /// An event of a lent NIC, for people or, as JSON, for programs.
@@ -85,7 +85,7 @@ pub enum Event {
         to: String,
         /// Number of the borrower's node.
         node: u16,
-        /// How packets travel.
+        /// Way of packets between both hosts.
         mode: Mode,
     },
     /// The NIC is back, as it was.
@@ -112,7 +112,7 @@ pub enum Event {
         interface: String,
         /// The lender's address.
         from: String,
-        /// How packets travel.
+        /// Way of packets between both hosts.
         mode: Mode,
         /// Its address.
         mac: String,

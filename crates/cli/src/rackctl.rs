@@ -46,7 +46,7 @@ pub struct Plan {
     pub nodes: u16,
     /// Core of each daemon; none: unpinned.
     pub cores: Vec<usize>,
-    /// How long a daemon polls without finding work before it sleeps.
+    /// Time that a daemon polls without finding work before it sleeps.
     pub spin: Duration,
     /// Whether daemons yield their core between polls.
     pub share_core: bool,

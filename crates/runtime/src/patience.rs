@@ -7,10 +7,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a daemon with a question to answer may do nothing.
+/// Time that a daemon with a question to answer may do nothing.
 pub const IDLE: Duration = Duration::from_millis(1500);
 
-/// How long a daemon may take at most.
+/// Longest time that a daemon may take.
 pub const LONGEST: Duration = Duration::from_secs(60);
 
 /// Time between two looks.

@@ -41,7 +41,7 @@ impl Progress {
     }
 }
 
-/// From a client to its daemon, or from a daemon to a peer.
+/// Message of a client to its daemon, or of a daemon to a peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// First message of a client.
@@ -127,42 +127,42 @@ pub enum Request {
     },
 }
 
-/// From a daemon.
+/// Answer of a daemon.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
-    /// To `Hello` and to `Link`. To a peer with the bell's memory and event descriptor: a client that
-    /// has not proved any right gets none.
+    /// Answers `Hello` and `Link`. To a peer with the bell's memory and event descriptor: a client that has not proved
+    /// any right gets none.
     Welcome {
         /// The daemon's node.
         nid: u16,
         /// Nodes of the rack.
         nodes: u16,
     },
-    /// To `Open`. With the node's segment, the bell's memory and its event descriptor.
+    /// Answers `Open`. With the node's segment, the bell's memory and its event descriptor.
     Opened {
         /// The client's number, which names it as owner of line locks.
         owner: u32,
         /// Whether the context's file was opened for reading only.
         read_only: bool,
     },
-    /// To `CreateQp`. With the queues' memory.
+    /// Answers `CreateQp`. With the queues' memory.
     Qp {
         /// Its number in this connection.
         qp: u32,
     },
-    /// To `CreateBuffer`. With the memory.
+    /// Answers `CreateBuffer`. With the memory.
     Buffer {
         /// Its number in this connection.
         buffer: u32,
     },
-    /// To `Peer`. With the segment if `Present`.
+    /// Answers `Peer`. With the segment if `Present`.
     Peer {
         /// Whether it has joined.
         state: PeerState,
     },
-    /// To the others: done.
+    /// Answers all other requests that succeeded.
     Done,
-    /// To `Status`.
+    /// Answers `Status`.
     Status(Box<NodeStatus>),
     /// The call failed.
     Error {

@@ -9,14 +9,14 @@ use rackmem_borrow::paging::PAGE_BYTES;
 
 use super::touch_all;
 
-/// How faults are answered.
+/// The thread that resolves faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By a thread that waits, on the core of the faulting thread.
+    /// A waiting thread, on the core of the faulting thread.
     Sleeping,
-    /// By a thread that spins, on another core.
+    /// A spinning thread, on another core.
     Spinning,
-    /// By the faulting thread in its handler of SIGBUS.
+    /// The faulting thread, in its handler of SIGBUS.
     Inline,
 }
 

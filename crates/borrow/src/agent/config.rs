@@ -22,14 +22,14 @@ pub struct Lend {
     pub populate: bool,
     /// The kernel is asked for huge pages.
     pub huge_pages: bool,
-    /// How long a lane's thread looks for the next request before it sleeps.
+    /// Time that a lane's thread polls for the next request before it sleeps.
     pub spin: Duration,
     /// More may be lent than the host has left.
     pub overcommit: bool,
 }
 
 impl Lend {
-    /// How long a lane's thread spins unless another time is said: as long as two wake-ups take.
+    /// Time that a lane's thread polls unless another is given: as long as two wake-ups take.
     pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 
     /// Lends `size_bytes` with the default spin, not populated, without huge pages, without overcommit.

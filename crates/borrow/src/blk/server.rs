@@ -26,7 +26,7 @@ use crate::store::Store;
 /// Clients at a time that have shaken hands; more are turned away. Each has a thread.
 pub const MAX_CONNECTIONS: usize = 256;
 
-/// How long clients have for their outstanding requests when the server ends.
+/// Time that clients have for their outstanding requests when the server ends.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Settings of a server.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{self, Timeout};
 
-/// How long a thread looks for the next request before it sleeps. A wake-up by another core costs about
-/// as much as a few of these looks, so a client that waits for each answer gains by it.
+/// Time that a thread polls for the next request before it sleeps. A wake-up by another core costs about as much as a
+/// few of these polls, so a client that waits for each answer gains by it.
 pub const SPIN: Duration = Duration::from_micros(50);
 
 /// Most pieces of one system call (`UIO_MAXIOV`).

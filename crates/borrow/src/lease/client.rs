@@ -38,7 +38,7 @@ pub struct Wanted {
     pub secret: Option<PathBuf>,
     /// Name by which people find the borrower; `None`: that of the program.
     pub name: Option<String>,
-    /// How long lanes look for an answer before they sleep (only over the network).
+    /// Time that lanes poll for an answer before they sleep (only over the network).
     pub spin: Duration,
     /// Lenders of this host are reached over the network, too: for measurements.
     pub only_network: bool,

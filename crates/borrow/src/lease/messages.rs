@@ -108,7 +108,7 @@ pub struct Ledger {
 /// A message to a monitor or to a lender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Request {
-    /// To the monitor: here is a lender, and these are its leases.
+    /// To the monitor: the offer of a lender, and its leases.
     Offer(Offer, Vec<Record>),
     /// To the monitor: a lease has begun.
     Leased(Record),

@@ -76,7 +76,7 @@ pub use client::{Borrowed, CopyState, LeaseState, Status, Wanted, borrow, ledger
 /// sixteen are what a lookup in one cycle compares side by side.
 pub const AMT_ENTRIES: usize = 16;
 
-/// How often a lender and the monitor say that they are there.
+/// Interval of keep-alives between a lender and the monitor.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A partner that must speak, or a network, is given up after so much silence.
@@ -95,8 +95,8 @@ pub const MONITOR_RETRY: Duration = Duration::from_millis(200);
 /// A monitor that replaces one decides nothing until lenders had this time to report.
 pub const SETTLE: Duration = Duration::from_secs(1);
 
-/// How long a borrower waits for a monitor that is being replaced.
+/// Time that a borrower waits for a monitor that is being replaced.
 pub const TAKEOVER: Duration = Duration::from_secs(3);
 
-/// How often a borrower asks for another decision when a lender is not what the monitor thought.
+/// Decisions that a borrower asks for when lenders refuse or do not answer.
 pub const MAX_ATTEMPTS: u32 = 4;

@@ -256,7 +256,7 @@ impl LinkStream {
         self.end.excuse(now);
     }
 
-    /// How long until [`LinkStream::drive`] has something to do although nothing arrives.
+    /// Time until [`LinkStream::drive`] has something to do although nothing arrives.
     pub fn due_in(&self) -> Duration {
         self.end.due().saturating_sub(self.now())
     }

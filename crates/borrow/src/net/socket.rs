@@ -122,8 +122,8 @@ pub fn wait(fd: BorrowedFd<'_>, wanted: PollFlags, patience: Duration) -> io::Re
     }
 }
 
-/// How much longer than `patience` it took since `begun`: so long this thread did not run, though it had something to
-/// do. That is not the silence of a peer, of which it could not have heard.
+/// Time since `begun` beyond `patience`. For so long this thread did not run, though it had something to do. It is not
+/// the silence of a peer: this thread could not have heard it.
 pub fn delay(begun: Instant, patience: Duration) -> Duration {
     begun.elapsed().saturating_sub(patience)
 }

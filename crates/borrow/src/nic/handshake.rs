@@ -12,8 +12,8 @@ use crate::net::secret;
 /// Time that a lender waits for the first message of a peer. Meanwhile no other peer can ask.
 pub const HELLO_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long one end waits for a step of the other, which may have to change interfaces first: the kernel makes
-/// it wait for everybody else who does.
+/// Time that one end waits for a step of the other, which may have to change interfaces first. The kernel makes it wait
+/// for all other processes that change some.
 pub const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The other end's next step.

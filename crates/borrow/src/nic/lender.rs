@@ -35,7 +35,7 @@ pub struct LendOptions {
     pub listen: SocketAddr,
     /// Rights to borrow it.
     pub access: Access,
-    /// How long to poll for packets after one came.
+    /// Time that the lender polls for packets after one came, before it sleeps.
     pub spin: Duration,
 }
 

@@ -26,7 +26,7 @@ pub const VERSION: u32 = 2;
 /// Most bytes of a message: any datagram carries one.
 pub const MAX_MESSAGE_BYTES: usize = 480;
 
-/// How packets travel between borrower and lender.
+/// Way of packets between borrower and lender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {

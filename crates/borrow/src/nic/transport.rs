@@ -245,7 +245,7 @@ impl Transport {
         }
     }
 
-    /// How long until [`Transport::drive`] has something to do although nothing arrives.
+    /// Time until [`Transport::drive`] has something to do although nothing arrives.
     pub fn due_in(&self, now: Instant) -> Duration {
         match self {
             Transport::Tcp(tcp) => {

@@ -77,13 +77,13 @@ impl Entry {
         Entry(state as u64 | u64::from(frame) << PAYLOAD_SHIFT)
     }
 
-    /// In a slot, since eviction number `stamp`.
+    /// The word of a page in a slot, since eviction number `stamp`.
     pub fn away(slot: u32, stamp: u32) -> Entry {
         let stamp = u64::from(stamp % STAMPS) << STAMP_SHIFT;
         Entry(State::Away as u64 | stamp | u64::from(slot) << PAYLOAD_SHIFT)
     }
 
-    /// In transit, to or from a frame; [`super::frames::NO_FRAME`] if to none.
+    /// The word of a page in transit, to or from a frame; [`super::frames::NO_FRAME`] if to none.
     pub fn held(frame: u32) -> Entry {
         Entry::in_frame(State::Held, frame)
     }
@@ -99,12 +99,12 @@ impl Entry {
         Entry::in_frame(State::Leaving, frame)
     }
 
-    /// In the staging area.
+    /// The word of a page in the staging area.
     pub fn staged(frame: u32) -> Entry {
         Entry::in_frame(State::Staged, frame)
     }
 
-    /// In the staging area and in the store.
+    /// The word of a page in the staging area and in the store.
     pub fn standby(frame: u32, is_trap: bool) -> Entry {
         let entry = Entry::in_frame(State::Standby, frame);
         if is_trap { Entry(entry.0 | TRAP) } else { entry }

@@ -50,10 +50,10 @@ impl Ticket {
 }
 
 impl Pager {
-    /// To be called right before fork(2), by the thread that forks. Faults and evictions come to rest
-    /// and stay so until one of the two functions below is called; until then the thread must not touch
-    /// borrowed memory, nor may handlers of `pthread_atfork`. Not for vfork, posix_spawn, or a
-    /// clone(2) that shares memory: their children use the parent's pager as it is.
+    /// Call this right before fork(2), in the thread that forks. Faults and evictions come to rest, until one of the
+    /// two functions below is called. Until then the thread must not touch borrowed memory, nor may handlers of
+    /// `pthread_atfork`. Not for vfork, posix_spawn, or a clone(2) that shares memory: their children use the parent's
+    /// pager as it is.
     ///
     /// # Errors
     /// The child could not be given its view: there are no file descriptors left. Nothing rests then, and
@@ -70,7 +70,7 @@ impl Pager {
         Ok(())
     }
 
-    /// To be called right after fork(2) in the parent, also if it failed. What the child sees is kept until it,
+    /// Call this right after fork(2) in the parent, also if it failed. The pages that the child sees are kept until it,
     /// and every child of its own, has ended or has executed another program.
     pub fn after_fork_in_parent(&self) {
         let Some(Pending { frozen, for_parent, for_child }) = self.ticket.put(None) else { return };
@@ -108,8 +108,8 @@ impl Pager {
         self.ticket.1.release();
     }
 
-    /// To be called right after fork(2) in the child, before it touches borrowed memory: gives it a
-    /// userfaultfd, threads and lanes of its own. What it writes stays its own.
+    /// Call this right after fork(2) in the child, before it touches borrowed memory: gives it a userfaultfd, threads
+    /// and lanes of its own. Its writes stay its own.
     ///
     /// # Errors
     /// As [`Pager::start`]. The child must then not touch borrowed memory: it had better exit.

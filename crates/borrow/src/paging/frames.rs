@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lazy};
 
-/// In place of the number of a frame: there is none.
+/// Stands for the number of a frame where there is none.
 pub const NO_FRAME: u32 = u32::MAX;
 /// No slot. A pager's store has fewer slots than this: less than 16 TiB - 4 KiB.
 pub const NO_SLOT: u32 = u32::MAX;

@@ -42,7 +42,7 @@ pub enum Delivery {
     Auto,
 }
 
-/// How a handler thread waits for faults.
+/// Way in which a handler thread waits for faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// It sleeps, and follows the faulting thread to its core, where the kernel switches between both
@@ -84,7 +84,7 @@ pub struct PagerOptions {
     pub batch_pages: usize,
     /// The thread that answers a fault.
     pub delivery: Delivery,
-    /// How handler threads wait.
+    /// Way in which handler threads wait for faults.
     pub waiting: Waiting,
     /// Core of the evictor.
     pub evictor: Placement,

@@ -56,14 +56,14 @@ fn pages_of(address: usize, length: usize) -> Result<Range<usize>> {
 }
 
 impl Space {
-    /// Does something with the lock held.
+    /// Calls `work` with the lock held.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
         let _held = self.lock.hold();
         // SAFETY: the lock is held, and `work` gets no reference to `self`.
         work(unsafe { &mut *self.inner.get() })
     }
 
-    /// Does something while the caller holds the lock already.
+    /// Calls `work` while the caller holds the lock already.
     ///
     /// # Safety
     /// The calling thread holds the lock, and is not inside of another such call.

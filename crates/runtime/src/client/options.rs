@@ -18,7 +18,7 @@ pub struct OpenOptions {
     pub(crate) progress: Progress,
 }
 
-/// How long [`super::Context::open_all`] waits for the other nodes.
+/// Time that [`super::Context::open_all`] waits for the other nodes.
 pub const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn from_env<T: std::str::FromStr>(name: &str) -> Result<Option<T>> {

@@ -43,7 +43,7 @@ use crate::rack::Rack;
 use crate::shm::bell::Bells;
 use crate::shm::sleep;
 
-/// How long a worker polls without finding work before it sleeps, unless told otherwise.
+/// Time that a worker polls without finding work before it sleeps, unless another is given.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 
 /// How long somebody who only looks whether a lock is held may have it.
@@ -65,7 +65,7 @@ pub struct Config {
     pub nids: Vec<u16>,
     /// Core to pin the worker to.
     pub pin_core: Option<usize>,
-    /// How long the worker polls without finding work before it sleeps.
+    /// Time that the worker polls without finding work before it sleeps.
     pub spin: Duration,
     /// Whether the worker yields its core between polls that find nothing: for daemons that share
     /// a core.

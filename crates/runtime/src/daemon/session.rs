@@ -76,7 +76,7 @@ pub struct Session {
     pub pid: rustix::process::Pid,
     /// User at the other end.
     pub uid: rustix::process::Uid,
-    /// What the process has joined or linked so far.
+    /// State of the process as client or peer.
     pub role: Role,
     /// The bell by which the process wakes the worker, once it has proved a right.
     pub bell: Option<AddedBell>,

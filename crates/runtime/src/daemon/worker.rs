@@ -39,7 +39,7 @@ const PACKET_BUDGET: usize = 64;
 /// and each look would delay the queue pairs on mapped segments.
 const TURNS_PER_PACKET_TURN: u32 = 8;
 
-/// How long control waits for the worker. A turn waits up to five seconds for a line lock.
+/// Time that control waits for the worker. A turn waits up to five seconds for a line lock.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long control waits for the worker's end.

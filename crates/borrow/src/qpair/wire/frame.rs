@@ -62,7 +62,7 @@ pub struct Frame {
     pub length: u32,
     /// Number of the message or receive.
     pub number: u64,
-    /// By kind: see the table.
+    /// Argument of the frame; its meaning depends on `kind`, see the table.
     pub value: u64,
 }
 

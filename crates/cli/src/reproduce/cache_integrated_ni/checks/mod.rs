@@ -12,7 +12,7 @@ use super::results::{Known, Results};
 use crate::reproduce::paper::{self, Part, check, number};
 use crate::reproduce::verdict::Finding;
 
-/// How a claim of this paper is measured and judged.
+/// A check of a claim of this paper.
 pub type Check = paper::Check<Experiment>;
 
 /// All checks by the part of the paper that they are shown with.

@@ -11,7 +11,7 @@ use super::parts;
 use super::results::{Known, Results};
 use crate::reproduce::paper::{self, Part, check, number};
 
-/// How a claim of this paper is measured and judged.
+/// A check of a claim of this paper.
 pub type Check = paper::Check<Experiment>;
 
 /// All checks by the part of the paper that they are shown with.

@@ -17,7 +17,7 @@ use crate::reproduce::paper::{self, Part, check, number};
 pub(super) use hops::HOPS;
 pub(super) use routing::columns;
 
-/// How a claim of this paper is measured and judged.
+/// A check of a claim of this paper.
 pub type Check = paper::Check<Experiment>;
 
 /// All checks by the part of the paper that they are shown with.
