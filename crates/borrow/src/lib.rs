@@ -8,13 +8,13 @@
 //! |---|---|
 //! | [`link`] | a reliable link over datagrams, with channels of different urgency |
 //! | [`nic`] | a NIC of another host as an interface here |
-//! | [`lease`] | who lends what to whom: the protocol, and [`lease::borrow`] |
+//! | [`lease`] | lenders, borrowers and their leases: the protocol, and [`lease::borrow`] |
 //! | [`agent`] | the process of a lender, of the monitor, or of both |
 //! | [`net`] | connections between them |
 //! | [`store`] | borrowed bytes: where they are, and lanes by which they are read and written |
 //! | [`paging`] | borrowed bytes as plain memory: pages that leave and come back |
 //! | [`region`] | borrowed memory for programs that know of it; in C, [`capi`] |
-//! | [`program`] | what is told to the library that is loaded into a program |
+//! | [`program`] | settings of the library that is loaded into a program |
 //! | [`blk`] | a block device on a store, served by the NBD protocol |
 //! | [`qpair`] | user-level connections between processes: send, receive and completion queues |
 //!

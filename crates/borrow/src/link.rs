@@ -16,7 +16,7 @@
 //! peer, and the lower number goes first whenever both have something. So what is urgent (DEOI's
 //! interrupts, §III-D) never waits behind data.
 //!
-//! *Strangers* get no link, and no datagram of theirs into one: who asks for a link over UDP proves that it knows the
+//! *Strangers* get no link, and no datagram of theirs into one: a connector over UDP proves that it knows the
 //! secret, and each datagram carries a tag that only the peer can make ([`handshake`], `seal`). What is sent is not
 //! encrypted.
 //!

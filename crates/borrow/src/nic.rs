@@ -16,9 +16,9 @@
 //! packets, up to 64 KB at a time and with checksums left to do (`virtio_net_hdr`), between a TAP interface
 //! and a packet socket on the NIC.
 //!
-//! Whoever wants a NIC proves first that it knows the lender's secret ([`crate::net::access`]). Over UDP each datagram is
-//! sealed ([`crate::link`]); over TCP nothing is, and a VXLAN tunnel takes packets from whoever knows its number, which
-//! is random and travels unencrypted: both are for networks that one trusts.
+//! A borrower proves first that it knows the lender's secret ([`crate::net::access`]). Over UDP each datagram is sealed
+//! ([`crate::link`]). Over TCP nothing is sealed. A VXLAN tunnel takes packets from every host that knows its number,
+//! which is random and travels unencrypted. Both are for networks that one trusts.
 //!
 //! A lent NIC has one user: the lender's own stack neither sees its packets nor sends any, and a second
 //! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs
@@ -31,7 +31,7 @@
 //!   and messages, packets out, packets in, rest.
 //! - *Why a tunnel and two programs.* They let the borrower have the NIC's own address, which a bridge would keep for
 //!   itself.
-//! - *Who uses which interrupt.* 0 link, 1 errors, 2 packets wait at the lender because the way is full (the borrower
+//! - *Numbers of interrupts.* 0 link, 1 errors, 2 packets wait at the lender because the way is full (the borrower
 //!   polls until they do not), 3 settings.
 //! - *Release and failure.* Sockets, TAPs and programs end with the process. Tunnels and changed settings are put back
 //!   by a child that waits for the process's end and then tells the kernel what was written down before

@@ -1,4 +1,4 @@
-//! Which cores there are, and who gets which.
+//! The cores of this host, and their assignment to processes.
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 

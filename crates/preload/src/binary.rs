@@ -96,7 +96,7 @@ pub fn announce(name: &CStr, is_searched: bool) {
 
 /// Looks for a program in `PATH`.
 fn search(name: &[u8]) -> Option<File> {
-    // SAFETY: the string is not changed meanwhile, as the program promises to whoever executes by `PATH`.
+    // SAFETY: the string is not changed meanwhile, as the program promises to functions that execute by `PATH`.
     let path = unsafe {
         let path = libc::getenv(c"PATH".as_ptr());
         if path.is_null() { c"/usr/bin:/bin" } else { CStr::from_ptr(path) }

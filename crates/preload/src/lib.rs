@@ -18,11 +18,11 @@
 //! | `streams` | streams of the C library, which makes system calls past us |
 //! | `raw` | syscall, and io_uring |
 //! | `exec` | execve and its kin, and what is said of programs that cannot borrow |
-//! | `threads` | pthread_create: whose a thread is |
+//! | `threads` | pthread_create: whether a thread is the program's or the library's |
 //!
 //! Two rules keep it from waiting for itself. *The library lives in memory of its own*: `heap` is on
-//! mappings that are never borrowed, and so is what the C library keeps for itself (`libraries`). *Who is
-//! inside is told*: a thread that is in the library, and each of the library's own threads, gets plain
+//! mappings that are never borrowed, and so is what the C library keeps for itself (`libraries`). *Threads inside
+//! are known*: a thread that is in the library, and each of the library's own threads, gets plain
 //! memory from all of these functions (`thread`).
 //!
 //! # One mapping, followed through the code
@@ -35,9 +35,9 @@
 //!
 //! # Decisions
 //!
-//! - *Who holds the lease.* The process that pages, from its first mapping beyond the threshold on. The command only
-//!   asks the ledger whether there is enough. If that has changed meanwhile, the process says so and goes on with local
-//!   memory.
+//! - *The holder of the lease.* The process that pages, from its first mapping beyond the threshold on. The command
+//!   only asks the ledger whether there is enough. If that has changed meanwhile, the process says so and goes on with
+//!   local memory.
 //! - *Budget.* Each program that is executed has its own. A child of fork shares the leases of its parent, and has a
 //!   part of its free pages.
 //! - *What does not fit* is local, and counted in the report.

@@ -9,7 +9,7 @@
 //! | [`control`] | questions to a daemon |
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
-//! | [`trust`] | whose directory is used, and who may answer at a socket |
+//! | [`trust`] | the user whose directory is used, and the users that may answer at a socket |
 //! | `patience` | how long a daemon is waited for |
 //! | `protocol`, `transport` | what goes over the sockets, and how |
 

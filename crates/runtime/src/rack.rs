@@ -5,11 +5,11 @@
 //!               node-0.sock      where the daemon of node 0 listens
 //!               node-0.lock      held (flock) by that daemon while it lives
 //!               node-0.log
-//!               contexts/7       its permissions decide who may join context 7 (soNUMA §5.1)
+//!               contexts/7       its permissions decide which users may join context 7 (soNUMA §5.1)
 //!               contexts/123.id  which context it is, 123 being the inode of its file
 //! ```
 //!
-//! Whose `<base>` is used is said in [`crate::trust`].
+//! [`crate::trust`] says which user's `<base>` is used.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -247,7 +247,7 @@ impl Rack {
             )));
         }
         let path = self.context_path(ctx_id);
-        // It is there at once with all that is said of it: who joined before would be in another context.
+        // File and incarnation appear at once: a process that joined between them would be in another context.
         let unborn = path.with_extension(format!("{}.new", std::process::id()));
         let make = || -> io::Result<()> {
             let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unborn)?;

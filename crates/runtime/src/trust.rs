@@ -1,4 +1,4 @@
-//! Whom a program trusts on its own host: whose directory it uses, and who may answer at a socket.
+//! Trust between users of one host: the directory that a program uses, and the users that may answer at a socket.
 //!
 //! Anybody can make `/tmp/rackmem-<uid>` before its user does, and listen in it. So the default
 //! directory must belong to the user who uses it, must be no symbolic link, and must be writable by
@@ -71,7 +71,7 @@ pub fn open_dir(path: &Path, named: bool) -> io::Result<File> {
 /// As [`open_dir`], or what the file system says.
 pub fn make_dir(path: &Path, named: bool) -> io::Result<File> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).or_else(|error| {
-        // What is there instead is told by the look at it.
+        // `open_dir` reports what is there instead.
         if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
     })?;
     open_dir(path, named)

@@ -34,7 +34,7 @@ impl MonitorPart {
     pub fn message(&mut self, peer: PeerId, request: Request, hub: &mut Hub) {
         let event = match request {
             Request::Offer(offer, leases) => {
-                // A lender is told that it is known.
+                // Confirms to the lender that it is known.
                 hub.send(peer, &Reply::Pong, None);
                 Event::Offer(peer, offer, leases)
             }

@@ -346,7 +346,7 @@ impl Running {
         if let Some(monitor) = self.monitor.take() {
             // One that was still dying when this became the monitor has left its socket.
             self.directory.sweep();
-            // Who finds the socket and nobody there knows that another lender takes over.
+            // A process that finds the socket without a listener knows that another lender takes over.
             let others = monitor.lenders() > usize::from(self.lender.is_some());
             if !others {
                 let _ = std::fs::remove_file(self.directory.monitor_socket());

@@ -255,7 +255,7 @@ fn shake_hands(
 fn start_tls(service: &Service, way: Way, ahead: &[u8]) -> Result<Box<Tls>, End> {
     let Way::Plain(socket) = way else { unreachable!("the negotiation allows it once") };
     if !ahead.is_empty() {
-        // Whoever sits in between could have put them there.
+        // An attacker in between could have put them there.
         return Err(End::Protocol("bytes between STARTTLS and TLS".to_owned()));
     }
     let config = service.tls.clone().expect("a server with TLS has certificates");

@@ -12,7 +12,7 @@ pub(super) struct Region {
     len: usize,
 }
 
-// SAFETY: the memory belongs to whoever holds the region, as a `Box` does.
+// SAFETY: the memory belongs to the holder of the region, as a `Box` does.
 unsafe impl Send for Region {}
 
 impl Region {

@@ -212,7 +212,7 @@ impl Server {
 
     fn end(self) -> Summary {
         self.listener.remove();
-        // First no more requests; then, for those who do not read their answers, nothing.
+        // First no more requests; then, for clients that do not read their answers, nothing.
         for how in [Shutdown::Read, Shutdown::Both] {
             let mut state = self.clients.lock();
             for socket in state.sockets.values() {

@@ -1,4 +1,4 @@
-//! Borrowing, for whoever needs memory.
+//! Borrowing: the calls of a process that needs memory.
 
 use std::fmt;
 use std::path::PathBuf;

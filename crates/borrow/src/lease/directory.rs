@@ -97,7 +97,7 @@ impl Directory {
             Err(rustix::io::Errno::AGAIN) => return Ok(None),
             Err(error) => return Err(cannot(error.into())),
         }
-        // Whoever had the lock may have removed the file meanwhile: then this is not the lock.
+        // The last holder may have removed the file meanwhile: then this is not the lock.
         let ours = file.metadata().map_err(cannot)?.ino();
         match fs::metadata(&path) {
             Ok(now) if now.ino() == ours => Ok(Some(Lock { _file: file, path })),

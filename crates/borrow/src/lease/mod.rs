@@ -1,8 +1,8 @@
-//! Leases: who lends what to whom.
+//! Leases: memory that a lender gives to one borrower for a time.
 //!
 //! Three pure state machines decide: [`borrowing`] is the borrower's side, [`pool`] the lender's,
-//! [`monitor`] knows all lenders and says whom to ask ([`placement`]). They are walked by a model
-//! checker. Processes around them: [`borrow`] for whoever needs memory, [`crate::agent`] for lenders
+//! [`monitor`] knows all lenders and chooses among them ([`placement`]). They are walked by a model
+//! checker. Processes around them: [`borrow`] for borrowers, [`crate::agent`] for lenders
 //! and the monitor.
 //!
 //! A lease lives as long as the borrower: when its connection to the lender is closed, the lender lets the memory go,

@@ -1,4 +1,4 @@
-//! The monitor: decides and knows who lends what to whom (DE-08).
+//! The monitor: chooses lenders, and keeps the ledger of all leases (DE-08).
 //!
 //! It keeps nothing that lenders do not know better: a new one has the whole ledger as soon as they
 //! have reported to it. What it has promised counts as used until the lender reports the lease, or

@@ -1,4 +1,4 @@
-//! Who is to lend: the monitor's decision, from what is free.
+//! Placement: the monitor's choice of lenders, from their free memory.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A lender's pool: what is leased to whom (DE-08, DE-09).
+//! A lender's pool: its leases and their borrowers (DE-08, DE-09).
 //!
 //! Here is where a lease has one user: addresses are handed out once and never again, the sum of
 //! all leases stays within what is lent, and a connection has at most one lease. A lease is known by its first address.

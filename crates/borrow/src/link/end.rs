@@ -1,4 +1,4 @@
-//! One end of a link: virtual channels over a fabric, driven by whoever knows the time.
+//! One end of a link: virtual channels over a fabric, driven by a caller that knows the time.
 
 use std::io;
 use std::time::Duration;

@@ -11,7 +11,7 @@
 //!
 //! Until `Prove`, a listener allocates nothing, answers each datagram with one that is not longer, and answers only
 //! where the address that asked can hear it. Without a secret the seals are keyed by the nonces alone: they tell links
-//! apart, and keep out those who do not see the datagrams.
+//! apart, and keep out senders that do not see the datagrams.
 
 use rackmem_rmc::link::wire::crc32c;
 

@@ -1,9 +1,9 @@
-//! Who may come to a listener: the one policy of all listeners.
+//! Rights to connect to a listener: the one policy of all listeners.
 //!
 //! | a listener at | takes |
 //! |---|---|
 //! | `HOST:PORT`, loopback included | peers that prove something: a secret, or a certificate |
-//! | the same, `--insecure` | whoever reaches it, which is said in the log |
+//! | the same, `--insecure` | every peer that reaches it; the log says so |
 //! | a path | processes of its user and of root, and others if the mode of its file lets them write |
 //!
 //! Loopback is no exception: all users of a host reach it.

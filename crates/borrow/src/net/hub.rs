@@ -239,7 +239,7 @@ impl Hub {
 
     fn accept(&mut self) {
         for at in 0..self.listeners.len() {
-            // As many as there are places: who comes then waits for the next round.
+            // As many as there are places; later peers wait for the next round.
             for _ in 0..MAX_STRANGERS {
                 let Listener { fd, mode } = &self.listeners[at];
                 let mode = *mode;

@@ -1,4 +1,4 @@
-//! One connection and who has it: a borrower's, a lender's to the monitor, that of queue pairs between hosts.
+//! One connection and its owner: a borrower's, a lender's to the monitor, that of queue pairs between hosts.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -126,7 +126,7 @@ impl Link {
         let nonce = secret::nonce()?;
         let signature = secret.sign(End::Connector, &theirs, &nonce);
         self.send(&Proof { nonce, signature })?;
-        // Who does not accept our proof hangs up.
+        // A peer that does not accept our proof hangs up.
         let proof = match self.receive_by::<Proof>(deadline) {
             Err(Error::Lost { .. }) => None,
             other => Some(other?),

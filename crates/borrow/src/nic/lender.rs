@@ -113,7 +113,7 @@ impl Lender {
                 Ok(End::Stopped) | Err(Error::Stopped) => return Ok(()),
                 Ok(End::Over(_)) => {}
                 Err(error) => {
-                    // What is wrong with one who asks must not keep the NIC from the next one.
+                    // An error of one borrower must not keep the NIC from the next one.
                     self.interface.index().map_err(|gone| {
                         Error::io(format!("the NIC {} is gone", self.interface.name()), gone)
                     })?;

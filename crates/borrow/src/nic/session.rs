@@ -237,7 +237,7 @@ impl Session {
         }
         let spins = moved || self.keep_polling || now < self.last_progress + self.spin;
         if spins {
-            // Who was woken by what moved may need this core, and answers sooner if it has it.
+            // A process that the packets woke may need this core, and answers sooner if it has it.
             std::thread::yield_now();
         }
         let until = match spins || self.interrupts.is_pending() && !self.transport.has_backlog() {

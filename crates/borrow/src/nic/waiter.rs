@@ -1,4 +1,4 @@
-//! Waiting for descriptors. The kernel keeps the list of them and is told what changes in it, so that waiting
+//! Waiting for descriptors. The kernel keeps the list of them and gets the changes of it, so that waiting
 //! in vain costs one call that looks at none.
 
 use std::io;

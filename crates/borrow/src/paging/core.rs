@@ -88,7 +88,7 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: exactly this range was mapped by `new`, and who used it is gone.
+        // SAFETY: exactly this range was mapped by `new`, and its users are gone.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

@@ -9,10 +9,10 @@
 //!    └──────────────────────────── evictor ──────────────────────────────────┘
 //! ```
 //!
-//! A page in `Held` or `Leaving` is in transit, and belongs to who put it there: a fault's handler, who
-//! discards or moves it, or the evictor. Everybody else waits on the word. All other steps are taken
-//! by compare-and-swap, so exactly one wins. In `Staged` and `Standby` the page lies in the staging area, and
-//! is no one's: whoever needs it first takes it.
+//! A page in `Held` or `Leaving` is in transit, and belongs to the thread that put it there: a fault's
+//! handler, a thread that discards or moves it, or the evictor. All other threads wait on the word. All other
+//! steps are taken by compare-and-swap, so exactly one wins. In `Staged` and `Standby` the page lies in the
+//! staging area, and is no one's: the first thread that needs it takes it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -281,7 +281,7 @@ impl Evictor {
         let limit = core.frames.limit();
         if limit < core.frames.capacity() {
             let raised = (limit + core.marks.high).min(core.frames.capacity());
-            // First: who gets one of these frames may ask at once how many there were.
+            // First: a thread that gets one of these frames may read the counter at once.
             count_all(&core.counters.overdrawn, raised - limit);
             core.frames.set_limit(raised);
         } else {

@@ -93,7 +93,7 @@ impl Frames {
         loop {
             let first = head as u32;
             if first == 0 {
-                // Whoever gives a frame back puts it into the list before `in_use` falls, so here fewer
+                // A thread that gives a frame back puts it into the list before `in_use` falls, so here fewer
                 // frames were given out than the limit.
                 return Some(self.fresh.fetch_add(1, Ordering::AcqRel));
             }

@@ -48,7 +48,7 @@ impl Command {
 
     /// Brings all `handlers` to rest, and waits until they are.
     pub(crate) fn rest(&self, core: &Core, handlers: usize, stop: bool) {
-        // Who has not left the last rest yet would not be there to hear a bell.
+        // A handler that has not left the last rest yet would not hear a bell.
         self.wait_until_resting(|resting| resting == 0);
         drop_pages(core.doorbell.base() as usize, core.doorbell.len());
         self.word.store(if stop { STOP } else { REST }, Ordering::Release);
@@ -206,7 +206,7 @@ impl Handler {
     /// Begins with a fault, or keeps it.
     fn begin(&mut self, core: &Core, fault: Fault) {
         if core.doorbell.contains(fault.page) {
-            // The kernel may tell of a fault twice: the one who puts the page there is called.
+            // The kernel may report a fault twice: the handler that puts the page there is called.
             self.is_called |= loop {
                 match core.uffd.zero(fault.page).map_err(|error| error.raw_os_error()) {
                     Err(Some(libc::EAGAIN)) => std::thread::yield_now(),
@@ -224,7 +224,7 @@ impl Handler {
         match self.worker.fault(core, fault.page, fault.is_write) {
             Outcome::Done | Outcome::Asked => {}
             Outcome::Transit(_) | Outcome::Full => self.kept.push(fault),
-            // What was mapped there is being unmapped. Who touches it all the same must not wait for ever.
+            // The mapping is being removed. A thread that touches it all the same must not wait for ever.
             Outcome::NotOurs => {
                 if core.uffd.zero(fault.page).is_err() {
                     core.uffd.wake(fault.page);

@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-// SAFETY: a worker and its stack are reached only by who has their lock.
+// SAFETY: only the holder of their lock reaches a worker and its stack.
 unsafe impl Sync for Pool {}
 // SAFETY: as above.
 unsafe impl Send for Pool {}
@@ -219,7 +219,7 @@ struct Chained {
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
     is_installed: UnsafeCell<bool>,
 }
-// SAFETY: the cells are reached by who has the lock.
+// SAFETY: only the holder of the lock reaches the cells.
 unsafe impl Sync for Chained {}
 // SAFETY: as above.
 unsafe impl Send for Chained {}

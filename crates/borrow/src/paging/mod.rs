@@ -9,7 +9,7 @@
 //! | `entry`, `table` | a page's state in a word, the steps that it may take, where its word is |
 //! | `frames`, `slots` | the budget of local memory, and which pages of the store are taken |
 //! | `worker`, `run`, `streams` | answers a fault, with pages that come together, and what will be touched next |
-//! | `handler`, `inline` | who has faults answered: a thread, or the faulting thread itself |
+//! | `handler`, `inline` | faults are resolved by a thread of the pager, or by the faulting thread itself |
 //! | `evictor`, `writeback` | sends pages away ahead of need |
 //! | `space`, `ranges`, `fork` | map, unmap, discard, protect, remap; children and their views |
 //! | `uffd`, `pagemap`, `thread` | userfaultfd, written pages, threads |

@@ -1,7 +1,7 @@
 //! The program's address space: what is borrowed where, and the changes that it asks for.
 //!
 //! One change at a time. A change holds the pages that it is about, one after the other; handlers and evictor
-//! go on with all others. They never wait for the lock of this module, as who has it may wait for
+//! go on with all others. They never wait for the lock of this module, as its holder may wait for
 //! them.
 
 use std::cell::UnsafeCell;

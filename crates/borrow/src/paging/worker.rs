@@ -1,4 +1,4 @@
-//! Who answers faults: a lane, and what it was asked for.
+//! A worker resolves faults: a lane, and the requests that it was given.
 //!
 //! A handler thread has one worker; with inline delivery, faulting threads share a pool of them.
 

@@ -1,5 +1,5 @@
 //! The connections of two processes, which are numbers in both: which are in use, in which of their lives, and
-//! whether the peer is there. It is shared by who has the link and by the thread that watches it.
+//! whether the peer is there. The owner of the link shares it with the thread that watches it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -91,7 +91,7 @@ impl Listener {
             rustix::io::retry_on_intr(|| poll(&mut fds, None))
                 .map_err(|error| Error::io("cannot wait for a link", error))?;
             match self.take() {
-                // Who has come has gone again, or may not come.
+                // The peer has hung up again, or may not connect.
                 Err(error)
                     if matches!(
                         error.kind(),

@@ -150,7 +150,7 @@ fn watch(core: &Core) {
             }
         }
         if now >= said + HEARTBEAT {
-            // Who does not read it will be found to be silent.
+            // A peer that does not read it will be found to be silent.
             let _ = channel.send(&Message::Alive, &[]);
             said = now;
         }

@@ -50,9 +50,9 @@
 //!   when its receive was posted, so the reader of the connection always has a place for what comes, and no connection
 //!   waits for another one's RQ. Longer messages leave in parts of 128 KiB. While the network takes nothing more, sends
 //!   wait in their SQs.
-//! - *Who reads the connection.* A thread of the link. While threads of the program wait and poll, they read, and it
-//!   naps: then nobody has to be woken for a message.
-//! - *Who may connect over a network.* Processes that know the secret ([`crate::net`]), over loopback too. Without a
+//! - *The reader of the connection.* A thread of the link. While threads of the program wait and poll, they read, and
+//!   it naps: then nobody has to be woken for a message.
+//! - *Rights to connect over a network.* Processes that know the secret ([`crate::net`]), over loopback too. Without a
 //!   secret no port is opened, unless `--insecure` is given.
 //! - *The peer's end.* A thread watches the socket, over which both sides send a keep-alive each second. The end of the
 //!   socket, or [`SILENCE`](crate::lease::SILENCE) without a sign of life, is the peer's end, on one host as between

@@ -162,8 +162,8 @@ impl QPair {
         if self.queues.end().is_some() {
             return;
         }
-        // In this order: who has closed or died sends nothing after that, so what it sent is seen. Of one that
-        // first closed and then ended, it counts that it closed: it had when it is found to be lost.
+        // In this order: a peer that has closed or died sends nothing after that, so all that it sent is seen. A
+        // peer that first closed and then ended counts as closed: it had closed when it is found to be lost.
         let is_lost = self.ends.is_lost();
         let status = match (self.ends.is_closed_by_peer(), is_lost) {
             (true, _) => Status::Closed,

@@ -77,7 +77,7 @@ impl QStream {
             Status::Done => {
                 self.arrived.push_back((completion.id, 0..completion.length_bytes));
             }
-            // Whoever sends here cuts messages to the buffer.
+            // A stream's sender cuts messages to the buffer.
             Status::TooLong => self.end = Some(Status::Lost),
             status => {
                 self.end.get_or_insert(status);

@@ -1,4 +1,4 @@
-//! Whether a lease's memory is still there: a word that all who use the lease share.
+//! Whether a lease's memory is still there: a word that all users of the lease share.
 //!
 //! The memory of a lender on this host ends in a page with this word ([`trailer`]); the lender sets it when it ends the
 //! lease. For a lender elsewhere it is a page of the borrower's own. Both are shared with children of fork: what one
@@ -26,7 +26,7 @@ const OVER: u32 = 1;
 /// # Safety
 /// `memory` is the first of `size_bytes` + [`TRAILER_BYTES`] mapped bytes, which stay mapped.
 pub unsafe fn trailer<'m>(memory: *mut u8, size_bytes: usize) -> &'m AtomicU32 {
-    // SAFETY: by the condition; pages begin at multiples of any word's size, and all who use the word use it so.
+    // SAFETY: by the condition; pages begin at multiples of any word's size, and all users of the word use it so.
     unsafe { &*memory.add(size_bytes).cast::<AtomicU32>() }
 }
 

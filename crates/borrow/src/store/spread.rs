@@ -143,7 +143,7 @@ impl Store for SpreadStore {
 
     fn check(&self) -> Result<()> {
         self.map.check()?;
-        // A lane may notice before whoever watches the lender does.
+        // A lane may notice before the thread that watches the lender does.
         self.pieces.iter().try_for_each(|piece| piece.store.check())
     }
 

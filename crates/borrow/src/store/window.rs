@@ -16,7 +16,7 @@ pub struct Window {
     size_bytes: usize,
 }
 
-// SAFETY: the window is addresses; who accesses memory through them answers for the races.
+// SAFETY: the window is addresses; code that accesses memory through them answers for the races.
 unsafe impl Send for Window {}
 // SAFETY: as above; mapping into it takes `&self`, but blocks are mapped once, before they are used.
 unsafe impl Sync for Window {}

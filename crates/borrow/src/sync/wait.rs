@@ -134,7 +134,7 @@ pub struct Guarded<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only by who has the lock.
+// SAFETY: only the holder of the lock reaches the value.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T> Guarded<T> {

@@ -474,7 +474,7 @@ impl Context {
             }
             match self.membership.segment.access() {
                 Access::ReadWrite => bed.sleep_unless(ready, nap),
-                // Who may only read cannot ask to be woken, so it looks now and then.
+                // A reader cannot ask to be woken, so it polls now and then.
                 Access::Read => std::thread::sleep(nap.min(READER_NAP)),
             }
         }

@@ -1,8 +1,8 @@
 //! Copies to and from memory that other processes change at the same time.
 //!
 //! Such races are outside what Rust's `copy_nonoverlapping` may assume, so the copies are machine
-//! code that the compiler cannot look into (x86-64) or relaxed atomic words (elsewhere). Who
-//! needs a line to be whole holds a [`super::line_lock`] around them.
+//! code that the compiler cannot look into (x86-64) or relaxed atomic words (elsewhere). A
+//! caller that needs a line to be whole holds a [`super::line_lock`] around them.
 
 use rackmem_abi::LINE_BYTES;
 

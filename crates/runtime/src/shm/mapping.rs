@@ -30,7 +30,7 @@ pub struct Mapping {
     len: usize,
 }
 
-// SAFETY: the mapping is plain memory; whoever accesses it through `base` answers for the races.
+// SAFETY: the mapping is plain memory; code that accesses it through `base` answers for the races.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` gives out nothing but the address.
 unsafe impl Sync for Mapping {}
@@ -49,7 +49,7 @@ impl Mapping {
         let len = round_up_to_page(len.max(1));
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create(name, flags)?;
-        // Who got a descriptor for reading must not open it again for writing, by way of procfs.
+        // A process with a descriptor for reading must not open it again for writing, by way of procfs.
         rustix::fs::fchmod(&fd, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
         rustix::fs::ftruncate(&fd, len as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;

@@ -1,4 +1,4 @@
-//! Falling asleep without costing those who are awake: futex, event descriptor, and a barrier
+//! Falling asleep without a cost to threads that are awake: futex, event descriptor, and a barrier
 //! that the sleeper pays for.
 //!
 //! The waker's fast path is two plain accesses, "publish; look at the sleep flag", which a store

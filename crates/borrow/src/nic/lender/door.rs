@@ -1,5 +1,5 @@
-//! Where borrowers come to, over TCP and UDP. The lender meets those who have proved that they know the secret; what
-//! the others do keeps nobody waiting.
+//! The listeners of a lender, over TCP and UDP. The lender meets peers that have proved that they know the secret.
+//! Other peers keep nobody waiting.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -81,7 +81,7 @@ impl Door {
         if let Ok(caller) = self.callers.try_recv() {
             return Ok(Some(caller));
         }
-        // Whoever comes after this look rings again.
+        // A peer that comes after this look rings again.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         if let Ok(caller) = self.callers.try_recv() {
             return Ok(Some(caller));

@@ -28,7 +28,7 @@ impl Link {
             self.outgoing.pop_front();
         }
         match self.stream.drive() {
-            // What had arrived is taken before the end is told.
+            // Messages that arrived are taken before the end is reported.
             Err(_) if self.has_arrived() => Ok(()),
             driven => driven.map(drop),
         }

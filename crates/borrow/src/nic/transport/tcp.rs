@@ -33,7 +33,7 @@ impl Tcp {
             self.outgoing.drain(..sent);
             self.last_said = now;
         }
-        // Who was asleep itself looks first what came meanwhile.
+        // If this end slept past the deadline, it drains the socket before it declares the peer dead.
         if now > self.last_heard + DEAD_AFTER && !self.fill(now)? {
             let reason = format!("nothing was heard of it for {} s", DEAD_AFTER.as_secs());
             return Err(lost(self.peer, &reason));

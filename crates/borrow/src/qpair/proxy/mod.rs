@@ -6,7 +6,7 @@
 //!
 //! | what a socket does | what the one at the other end sees |
 //! |---|---|
-//! | it sends | the same bytes; who does not read them stops the sender, through all buffers between |
+//! | it sends | the same bytes; a receiver that does not read them stops the sender, through all buffers between |
 //! | it is shut down in one direction | that direction ends after all bytes, the other one goes on |
 //! | it is reset, or its program or proxy dies | a reset within [`STALL`] (TCP), the end (Unix, which has no other) |
 //! | its proxy is stopped, or the network torn | the same, within [`crate::lease::SILENCE`] and [`STALL`] |

@@ -121,7 +121,7 @@ impl Pump {
         let mut bytes = vec![0; CHUNK_BYTES];
         loop {
             let length = self.socket.read(&mut bytes)?;
-            // Who gives up ends the read, too: that is not the end of what the program sends.
+            // Giving up ends the read, too: that is not the end of the program's stream.
             self.check()?;
             if length == 0 {
                 self.until(|stream| Ok(stream.try_shut_down()?.then_some(())))?;
@@ -188,7 +188,7 @@ impl Pump {
         &self,
         mut attempt: impl FnMut(&mut QStream) -> std::result::Result<Option<T>, Broken>,
     ) -> std::result::Result<T, Broken> {
-        // In this order: who is at the end is not broken any more.
+        // In this order: a stream at its end is not broken any more.
         let mut look = || match attempt(&mut self.lock()) {
             Ok(None) => self.check().err().map(Err),
             result => result.transpose(),

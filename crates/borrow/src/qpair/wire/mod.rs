@@ -2,7 +2,7 @@
 //!
 //! What a process stores into the peer's window on one host is a frame here ([`frame`]), which the peer's
 //! [`reader`] carries out ([`apply`]) in the peer's own window; what it would load from there, it has in a window
-//! that stands for the peer's. A message leaves only when its receive was posted, so who reads the wire always has
+//! that stands for the peer's. A message leaves only when its receive was posted, so the reader of the wire always has
 //! a place for what comes and never waits: no connection holds others up, however full its own queues are.
 //! Messages leave in parts ([`outbox`]), so that none holds others up by its length either.
 //!
@@ -85,7 +85,7 @@ impl Wire {
         let done = work(&mut out);
         let is_blocked = out.is_blocked;
         if is_blocked != self.is_blocked.swap(is_blocked, Ordering::AcqRel) || out.is_overrun {
-            // The one who watches has to wait for room now, or to say that there is some.
+            // The watching thread has to wait for room now, or to report that there is some.
             self.wake();
         }
         done
@@ -107,7 +107,7 @@ impl Wire {
     pub(super) fn post(&self, frame: Frame, peer: &Head, is_last: bool) {
         self.with(|out| {
             let is_time = out.hold(&frame);
-            // Under the lock: whoever takes in a want flushes afterwards.
+            // Under the lock: the thread that takes in a want flushes afterwards.
             if peer.take_want() || is_last || is_time {
                 out.flush(self.socket.as_fd());
             }

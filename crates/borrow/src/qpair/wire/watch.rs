@@ -159,7 +159,7 @@ fn watch(wire: &Wire, core: &Core) {
         let is_napping = wire.nap(&mut looks);
         wire.wait(if is_napping { patience.min(NAP) } else { patience });
         heard += delay(begun, patience);
-        // Who naps leaves it to those who look, unless they have stopped.
+        // While it naps, threads of the program read, unless they have stopped.
         let is_theirs = is_napping && wire.looks.load(Ordering::Relaxed) != looks;
         if !is_theirs {
             wire.read(core, &mut lock(&wire.reader));

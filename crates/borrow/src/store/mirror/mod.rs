@@ -7,7 +7,7 @@
 //! | who | enters the gate | notes a page |
 //! |---|---|---|
 //! | a writing lane | from asking to the answer | when the write was answered, for every copy that did not answer it |
-//! | who writes to mapped bytes | around the write | after it |
+//! | a writer of mapped bytes | around the write | after it |
 //! | the synchroniser | closes it for the last pages | takes a page's bit before it reads the page |
 //!
 //! So a page whose bit is taken was either read after the last write to it, or its bit is set again.

@@ -1,8 +1,8 @@
 //! Measurements on this host by the runtime: memory that a lender in this process lends, paged in and out, and
 //! queue pairs.
 //!
-//! Variants that are compared take turns in rounds, and the medians are what is told: who else is busy on this
-//! host meets all of them alike. Every measurement checks the bytes that it moves.
+//! Variants that are compared take turns in rounds, and the medians are reported: other load on this host
+//! meets all of them alike. Every measurement checks the bytes that it moves.
 
 pub mod cache;
 pub mod kernels;

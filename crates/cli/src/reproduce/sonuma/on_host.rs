@@ -47,7 +47,7 @@ fn output(run: &Experiment, arguments: &[String], interrupt: &Interrupt) -> Resu
     let progress = progress(run.work, cores.len());
     let mut plan = Plan::new(run.nodes());
     // Daemons that poll have to stay away from programs; programs alone find their cores, and on a
-    // host where others are busy, too, better than if they were told.
+    // busy host, too, better than if they were pinned.
     let cores = if progress == Progress::Packet {
         let Placement { processes, daemons, together, .. } = place(&cores, progress);
         plan = Plan { cores: daemons, spin: SPIN, together, ..plan };

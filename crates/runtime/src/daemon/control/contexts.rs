@@ -1,4 +1,4 @@
-//! Who joins and leaves contexts.
+//! Joining and leaving contexts.
 //!
 //! The open descriptor of `contexts/<id>` proves a client's right: the kernel checked the permissions when it was
 //! opened, and the daemon compares inode and access mode. A descriptor for reading gives a membership for reading.
@@ -77,7 +77,7 @@ impl Control {
         let local = LocalTable::new(if is_own { Foreign::open(pid) } else { None });
         let added = self.worker.call(Command::AddClient(client, owner, local));
         // If anything fails from here on, the client is a member all the same, until it hangs up.
-        // Who may only read gets no way to change what other members of this node have here.
+        // A client with read access gets no way to change the memory of other members of this node.
         let fd = match rights {
             Rights::ReadWrite => clone_fd(segment.mapping()),
             Rights::ReadOnly => segment.mapping().read_only_fd().map_err(refuse("segment")),

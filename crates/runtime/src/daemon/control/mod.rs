@@ -98,7 +98,7 @@ impl Control {
         let path = rack.socket_path(nid);
         let failed = |e| Error::io(format!("cannot listen at {}", path.display()), e);
         let listener = transport::listen(&path).map_err(failed)?;
-        // Who may join a context is decided by the context's file, not by the socket.
+        // The context's file decides which users may join it, not the socket.
         let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         std::fs::set_permissions(&path, everyone).map_err(failed)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
