@@ -47,7 +47,7 @@ fn invalid(what: String) -> Error {
     Error::io(what, std::io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// What is wanted, in Rust's words.
+/// The request and the pager's settings that C has asked for.
 ///
 /// # Safety
 /// `options` is as its description says.

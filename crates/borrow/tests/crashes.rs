@@ -19,7 +19,7 @@ use support::*;
 /// Times that each process is killed.
 const ROUNDS: usize = 12;
 
-/// What the processes that this file starts do; without a role it is no test.
+/// Roles of the processes that this file starts; without a role it is no test.
 #[test]
 fn child() {
     let Ok(role) = std::env::var("RACKMEM_TEST_ROLE") else { return };
@@ -103,7 +103,7 @@ impl Process {
         process
     }
 
-    /// What follows in the line that begins so.
+    /// The rest of the next line that begins with `start`.
     fn line(&mut self, start: &str) -> String {
         loop {
             let mut line = String::new();
@@ -341,7 +341,7 @@ fn a_monitor_that_is_killed_takes_nothing_along() {
     std::io::stdout().flush().unwrap();
 }
 
-/// What a child by `fork` does with its copy ends nothing of its parent's.
+/// A child by `fork` ends nothing of its parent's by dropping its copy.
 #[test]
 fn a_child_by_fork_gives_nothing_back() {
     let rack = rack();

@@ -94,7 +94,7 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
 }
 
-/// What a listener says until it hangs up.
+/// The bytes that a listener sends until it hangs up.
 fn rest(mut stream: &TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
     // A reset is an end, too: it left unread what came.
@@ -196,7 +196,7 @@ fn silent_strangers_keep_nobody_out() {
     }
 }
 
-/// What a trusted peer says after its first wrong frame is nothing: no lease is left of it.
+/// After its first wrong frame a trusted peer gets no answer, and no lease is left of it.
 #[test]
 fn a_trusted_peer_ends_with_its_first_wrong_frame() {
     let Guarded::Lender(_agent, address) = Guarded::lender() else { unreachable!() };

@@ -22,7 +22,7 @@ const MAX_SCRIPT_LINE: u64 = 256;
 /// Exit status if there is no such program, as in a shell.
 const STATUS_NOT_FOUND: u8 = 127;
 
-/// What is said of programs that run without the library.
+/// Advice for programs that run without the library.
 const INSTEAD: &str = "give it memory by `rackmem blk` and swapon instead";
 
 /// The file that a command starts, which may be looked for in `PATH`.
@@ -114,7 +114,7 @@ fn has_capabilities(path: &Path) -> bool {
     rustix::fs::getxattr(path, "security.capability", &mut value[..]).is_ok_and(|length| length > 0)
 }
 
-/// What a binary is.
+/// Kind of a binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Loadable,

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const SIZE: &str = "256M";
 const ARGS: [&str; 6] = [SIZE, "--cache", "4M", "--threshold", "0", "--json"];
 
-/// What is said where the kernel cannot wait for pages.
+/// Text of the notice where the kernel cannot wait for pages.
 const NOTICE: &str = "io_uring is refused";
 
 /// Checks what tests/c/calls.c did on borrowed memory.

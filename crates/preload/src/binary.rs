@@ -7,7 +7,7 @@ use crate::kernel;
 
 /// Longest name that is looked at.
 const MAX_PATH: usize = libc::PATH_MAX as usize;
-/// What is looked at of a file at once.
+/// Bytes of a file that are read at once.
 const BLOCK: usize = 4096;
 
 /// Sizes in an ELF file of 64 bits.

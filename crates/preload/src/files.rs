@@ -12,7 +12,7 @@ const STATX: usize = size_of::<libc::statx>();
 const STATFS: usize = size_of::<libc::statfs64>();
 const STATVFS: usize = size_of::<libc::statvfs64>();
 
-/// What fcntl's and ioctl's structures of unknown size have at most.
+/// Most bytes of structures of unknown size of fcntl and ioctl.
 const SOME: usize = 4096;
 
 /// Bytes of an argument of ioctl: newer requests say it.

@@ -118,7 +118,7 @@ pub unsafe fn usable_size(memory: *const u8) -> usize {
     (head & !7).saturating_sub(2 * size_of::<usize>())
 }
 
-/// What malloc promises.
+/// Alignment that malloc promises.
 const MALLOC_ALIGNMENT: usize = 16;
 
 // SAFETY: dlmalloc hands out memory that is of the layout and its caller's own, under a lock.

@@ -142,7 +142,7 @@ pub fn copy_out(pager: &Pager, program: usize, local: usize, length: usize) {
     }
 }
 
-/// What is copied back into the program's memory after a call.
+/// Part that is copied back into the program's memory after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Back {
     Nothing,
@@ -322,7 +322,7 @@ impl Locals {
         result
     }
 
-    /// What is not changed is not written: another thread may have.
+    /// An unchanged part is not written: another thread may have written it.
     fn is_changed(&self, part: &Part) -> bool {
         let (program, local) = (part.program as *const c_void, part.local as *const c_void);
         // SAFETY: both are of that length, and the program's memory waits for itself.

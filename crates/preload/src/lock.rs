@@ -21,7 +21,7 @@ const CONTENDED: u32 = 2;
 #[derive(Debug)]
 pub struct Lock {
     word: AtomicU32,
-    /// What it guards, for complaints.
+    /// Name of what it guards, for messages.
     what: &'static str,
 }
 

@@ -18,7 +18,7 @@ use libmimalloc_sys as mi;
 use crate::next::{look_up, next};
 use crate::{heap, libraries, process, thread};
 
-/// Whose memory the calling thread is to be given.
+/// The heap that serves the calling thread.
 enum Source {
     /// The library's own heap: the thread is inside of the library.
     Own,

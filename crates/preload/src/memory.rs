@@ -20,7 +20,7 @@ use crate::thread::{self, set_errno};
 const PLAIN_FLAGS: c_int =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB | libc::MAP_LOCKED;
 
-/// What becomes of a mapping.
+/// Kind of a mapping, by whether it may be borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// It may be borrowed.

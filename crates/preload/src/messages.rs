@@ -336,7 +336,7 @@ of_processes! {
     process_vm_writev: Drain, Fill;
 }
 
-/// What a control of unknown size has at most.
+/// Most bytes of a control of unknown size.
 const SOME: usize = 256;
 
 system_calls! {

@@ -22,7 +22,7 @@ pub enum Use {
 struct Part {
     program: usize,
     bytes: usize,
-    /// What stands in for it, if something does.
+    /// Address of the local memory in its place, if there is any.
     local: Option<usize>,
 }
 

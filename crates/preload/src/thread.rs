@@ -3,7 +3,7 @@
 //! Such a thread gets plain memory: it may hold what is needed to bring borrowed memory back. Threads
 //! that the library starts are so for all of their life.
 
-/// What the depth of the library's own threads begins at.
+/// First depth of the library's own threads.
 const OWN: u32 = 1 << 30;
 
 unsafe extern "C" {

@@ -8,7 +8,7 @@ use crate::thread;
 
 type Routine = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What a thread of the library's begins with.
+/// Start routine of a thread of the library, and its argument.
 struct Start {
     routine: Routine,
     argument: *mut c_void,

@@ -53,7 +53,7 @@ impl Division {
         }
     }
 
-    /// What a request returns of which `done` bytes were moved before a call that failed.
+    /// Return value of a request of which `done` bytes were moved before a call that failed.
     fn after_error(self, done: usize) -> ssize_t {
         let is_passing = matches!(thread::errno(), libc::EAGAIN | libc::EINTR);
         if done == 0 || self.is_error_final && !is_passing { -1 } else { done as ssize_t }

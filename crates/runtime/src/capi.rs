@@ -23,12 +23,11 @@ pub struct CContext {
     arena: Mutex<Arena>,
 }
 
-/// What `rackmem_alloc` gives out; it lives until the context is closed.
+/// Memory that `rackmem_alloc` gives out; it lives until the context is closed.
 #[derive(Default)]
 struct Arena {
     buffers: Vec<LocalBuffer>,
-    /// What is left of the last buffer: the daemon knows a bounded number of them, and translates
-    /// fastest with few.
+    /// Bytes left of the last buffer: the daemon knows a bounded number of them, and translates fastest with few.
     rest: usize,
 }
 
@@ -555,8 +554,8 @@ pub(crate) fn explain(error: c_int) -> String {
     )
 }
 
-/// What the values mean that more than one function returns, and in which more is meant than the
-/// system's text for the number says.
+/// Meanings of values that more than one function returns, and that mean more than the system's text for the number
+/// says.
 const GENERAL: [(c_int, &str); 10] = [
     (0, "success"),
     (libc::EINVAL, "invalid argument"),

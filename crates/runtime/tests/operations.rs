@@ -180,7 +180,7 @@ impl Drop for Pages {
     }
 }
 
-/// Whatever is wrong with a request, and however many packets it would take: nothing of it is done.
+/// A wrong request changes nothing, however many packets it would take.
 #[test]
 fn a_refused_request_changes_nothing_at_all() {
     const END: u64 = 1 << 20;

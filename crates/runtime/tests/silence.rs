@@ -277,7 +277,7 @@ fn members_do_not_decide_which_context_it_is() {
     }
 }
 
-/// Who may write a segment's control page does not bring a node back from the dead for the daemons.
+/// A process that may write a segment's control page does not bring a node back from the dead for the daemons.
 #[test]
 fn members_do_not_decide_who_is_alive() {
     for progress in [Progress::Daemon, Progress::Packet] {

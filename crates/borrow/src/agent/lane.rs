@@ -260,7 +260,7 @@ impl Server {
     }
 }
 
-/// What a system call that moves bytes returned: how many, 0 after a signal.
+/// Bytes that a system call moved, 0 after a signal.
 fn moved(returned: isize) -> std::result::Result<usize, Over> {
     match returned {
         1.. => Ok(returned as usize),

@@ -45,7 +45,7 @@ pub enum Event {
     Ended(u64, Party),
 }
 
-/// What other threads tell the agent's.
+/// A message of another thread to the agent's.
 enum Mail {
     /// The memory of the lease with this base is there, or is not.
     Made(u64, Result<Memory>),

@@ -31,7 +31,7 @@ const OUTPUT_BYTES: usize = MAX_PAYLOAD_BYTES as usize + (1 << 20);
 /// Replies are sent when so many bytes of them have been collected.
 const SEND_BYTES: usize = 1 << 20;
 
-/// What an entry waits for.
+/// The answer that an entry waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Bytes from the lender.

@@ -71,7 +71,7 @@ pub struct Server {
     strangers: Strangers,
 }
 
-/// Who is connected.
+/// The connections of a server.
 #[derive(Default)]
 struct Clients {
     state: Mutex<State>,

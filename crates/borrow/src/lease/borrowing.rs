@@ -75,7 +75,7 @@ pub struct Block {
     pub size_bytes: u64,
 }
 
-/// What is to become of it.
+/// The state that a borrowing works towards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Aim {
     Nothing,

@@ -134,7 +134,7 @@ impl Keeper {
     }
 }
 
-/// What the keeper's thread has.
+/// State of the keeper's thread.
 struct Work {
     stop: OwnedFd,
     alarm: OwnedFd,

@@ -39,7 +39,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Who has nothing to say says so as often.
+    /// Interval of keep-alives of an end that sends nothing else.
     fn heartbeat(&self) -> Duration {
         self.dead_after / 4
     }

@@ -85,7 +85,7 @@ struct Listener {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Trust {
-    /// Has to prove that it knows the secret.
+    /// It must prove that it knows the secret.
     Not(Nonce),
     Yes,
 }

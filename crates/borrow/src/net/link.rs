@@ -36,7 +36,7 @@ pub struct Link {
     chunk: Box<[u8]>,
 }
 
-/// What became of a connection.
+/// The error of a connection that has ended.
 fn lost(name: &str, reason: &str) -> Error {
     Error::Lost { lender: name.to_owned(), reason: reason.to_owned() }
 }

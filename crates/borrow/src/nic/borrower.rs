@@ -70,7 +70,7 @@ pub struct Borrower {
     tag: u16,
 }
 
-/// What the lender offers.
+/// The lender's offer: the NIC, its settings, and the ways of packets.
 #[derive(Clone, Debug)]
 struct Offer {
     interface: String,

@@ -207,8 +207,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is set and taken in between: what the destination saw last is the level, levels
-        /// alternate, and no change goes unseen.
+        /// Under every order of changes and reads the destination's last value is the level, levels alternate, and no
+        /// change goes unseen.
         #[test]
         fn the_destination_ends_with_the_right_levels(
             steps in proptest::collection::vec((0..MAX_INTERRUPTS as u8, any::<bool>(), 0..3), 0..200),

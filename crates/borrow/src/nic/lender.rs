@@ -365,7 +365,7 @@ fn alone(name: &str) -> Result<UnixListener> {
     UnixListener::bind_addr(&address).map_err(taken)
 }
 
-/// What was done, in words.
+/// The counters in words.
 impl std::fmt::Display for Traffic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Traffic { packets_out, packets_in, packets_dropped, interrupts_out, .. } = self;

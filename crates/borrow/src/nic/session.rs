@@ -97,7 +97,7 @@ pub struct Session {
     ready: Ready,
 }
 
-/// What can be taken. Who is not ready is not asked, for asking in vain is most of what a packet costs.
+/// Sources that have something to take. Others are not asked: asking in vain is most of a packet's cost.
 #[derive(Clone, Copy, Debug)]
 struct Ready {
     messages: bool,
@@ -106,7 +106,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Whatever there is.
+    /// All sources.
     const ALL: Ready = Ready { messages: true, packets: true, device: true };
 }
 
@@ -379,7 +379,7 @@ impl Packets {
     }
 }
 
-/// What a failed call on an interface means.
+/// Consequence of a failed call on an interface.
 enum Trouble {
     /// It may work later.
     NotNow,

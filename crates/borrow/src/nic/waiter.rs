@@ -14,7 +14,7 @@ const MAX_FDS: usize = 12;
 #[derive(Debug)]
 pub struct Waiter {
     epoll: OwnedFd,
-    /// What the kernel knows.
+    /// The list that the kernel has.
     known: [Interest; MAX_FDS],
     count: usize,
     /// Bits of those at which something happened.
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// What a waiter says of two streams at the places 0 and 1.
+    /// Readiness of two streams at the places 0 and 1 of a waiter.
     fn ready(waiter: &mut Waiter, streams: [(&UnixStream, bool, bool); 2]) -> [bool; 2] {
         waiter.begin();
         for (stream, read, write) in streams {

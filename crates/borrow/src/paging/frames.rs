@@ -205,7 +205,7 @@ mod loom_tests {
         check(2, &[take_and_give, |shared| (0..2).for_each(|_| take_and_give(shared))]);
     }
 
-    /// Whoever takes the first of the list must notice that it went and came again meanwhile.
+    /// A thread that takes the first of the list must notice that it left the list and came back meanwhile.
     #[test]
     fn a_list_that_begins_alike_is_not_the_same() {
         check(

@@ -152,7 +152,7 @@ impl std::fmt::Debug for Pager {
     }
 }
 
-/// What is missing, and how to get it.
+/// An error that says what is missing and how to get it.
 fn explain(error: OpenError) -> Error {
     match error {
         OpenError::NotPermitted(error) => Error::io(

@@ -43,7 +43,7 @@ struct Call<W, T> {
 
 type Enter = unsafe extern "C" fn(*mut u8);
 
-/// What takes a call as its argument.
+/// The function that takes a call as its argument.
 fn enter<W: FnOnce() -> T, T>(_: &Call<W, T>) -> Enter {
     unsafe extern "C" fn run<W: FnOnce() -> T, T>(call: *mut u8) {
         // SAFETY: `call` waits until this returns, and gives its own call.

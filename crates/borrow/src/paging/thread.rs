@@ -27,7 +27,7 @@ pub(super) struct Thread(libc::pthread_t);
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Who panics here ends the process: nobody else would answer its faults.
+/// A panic in this thread ends the process: no other thread would resolve its faults.
 extern "C" fn begin(work: *mut c_void) -> *mut c_void {
     IS_PAGER_THREAD.set(true);
     // SAFETY: made by `spawn` for this thread alone.

@@ -54,7 +54,7 @@ struct World {
     /// whether the frame was written back again since.
     on_its_way: Option<(u8, bool)>,
     is_stale: bool,
-    /// What the program wrote last.
+    /// The program's last write.
     truth: u8,
 }
 
@@ -146,8 +146,8 @@ fn evictor(world: World) -> Vec<World> {
     next
 }
 
-/// What the evictor does about a page in the staging area. Answers come in order, so a second write waits here
-/// for the first one's answer: the lane's queue, seen from the page.
+/// The evictor's step for a page in the staging area. Answers come in order, so a second write waits here for the first
+/// one's answer: the lane's queue, seen from the page.
 fn write_back(world: World) -> Option<World> {
     let bytes = world.staging.expect("it was taken out");
     let evictor = Evictor::Idle;

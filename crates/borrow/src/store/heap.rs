@@ -64,7 +64,7 @@ impl Store for HeapStore {
 
 struct HeapLane {
     store: HeapStore,
-    /// What reads got when they were asked for; of other requests nothing.
+    /// Bytes that reads got when they were asked for; empty for other requests.
     answers: VecDeque<Vec<u8>>,
 }
 

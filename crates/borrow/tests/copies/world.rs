@@ -35,7 +35,7 @@ impl Seen {
     }
 }
 
-/// What a lane was asked for: the page, and the generations between which the answer must be.
+/// Request of a lane: the page, and the generations between which the answer must be.
 enum Asked {
     Read { page: usize, least: u64, most: Option<u64> },
     Write { page: usize, generation: u64 },

@@ -130,7 +130,7 @@ pub fn memory<'m>(pager: &Pager, pages: usize) -> &'m mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), pages * PAGE_BYTES) }
 }
 
-/// What stands in a page, told by a number.
+/// Fills a page with bytes made from a number.
 pub fn stamp(page: &mut [u8], number: u64) {
     for (index, word) in page.chunks_exact_mut(8).enumerate() {
         word.copy_from_slice(

@@ -19,10 +19,10 @@ struct Case {
     borrowers: usize,
     /// Of each lender.
     sizes: Vec<u64>,
-    /// What every borrower wants.
+    /// Bytes that every borrower wants.
     wants: u64,
     copies: u32,
-    /// Who may die; one of them does.
+    /// Processes that may die; one of them does.
     mortals: Vec<End>,
     deaths: u8,
     breaks: u8,
@@ -60,7 +60,7 @@ enum Action {
 }
 
 impl Case {
-    /// What happens by itself sooner or later.
+    /// Actions that happen by themselves sooner or later.
     fn progress(&self, state: &State) -> Vec<Action> {
         let world = &state.world;
         let mut actions = Vec::new();

@@ -12,7 +12,7 @@ use rackmem_rmc::amt::{Amt, SlotId, Target};
 /// A connection; never used again.
 pub type Conn = u64;
 
-/// Who has an end of a connection.
+/// The process at an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum End {
     Borrower(usize),

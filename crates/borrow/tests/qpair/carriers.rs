@@ -10,7 +10,7 @@ use rackmem_borrow::qpair::{Access, Link, Listener, QPair, Terms};
 /// Longest that anything may take: nobody hangs.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// What is between two ends.
+/// The carrier between two ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Carrier {
     Memory,

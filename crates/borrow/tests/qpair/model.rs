@@ -18,12 +18,12 @@ const BUFFERS: [u64; 3] = [2, 2, 3];
 /// As much of a message leaves at once over a network.
 const PART: u64 = 1;
 
-/// What one end has of itself, and over a network of the other one.
+/// An end's own state, and over a network its copy of the other one's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Window {
     receives: [Option<(u64, Descriptor)>; DEPTH],
     arrivals: [Option<(u64, Arrival)>; DEPTH],
-    /// What lies in registered memory, by buffer: whose message it is.
+    /// Messages in registered memory, each with the buffer that it lies in.
     stored: Vec<(u64, Descriptor)>,
     is_closed: bool,
     /// A place was written while it still held something.
@@ -31,11 +31,11 @@ struct Window {
     known: Known,
     /// How much of the message that is being sent has left, and of the one that is coming has come.
     parts: [u64; 2],
-    /// What is on its way to this end.
+    /// Frames on their way to this end.
     coming: VecDeque<Frame>,
 }
 
-/// What an end has heard of the other one.
+/// An end's knowledge of the other one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Known {
     receives: [Option<(u64, Descriptor)>; DEPTH],

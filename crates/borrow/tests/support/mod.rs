@@ -61,7 +61,7 @@ pub fn wanted(rack: &Rack, pages: u64) -> Wanted {
     Wanted { rack: Some(rack.name().to_owned()), ..Wanted::new(pages * PAGE) }
 }
 
-/// What the monitor knows, as soon as there is one: another takes over if it was killed.
+/// The monitor's ledger, as soon as there is a monitor: another takes over if it was killed.
 pub fn who(rack: &Rack) -> Ledger {
     let mut known = None;
     until("there is a monitor", || {

@@ -25,7 +25,7 @@ pub(crate) const SPIN: Duration = Duration::from_millis(10);
 struct Row {
     metric: String,
     size_bytes: u64,
-    /// Who made progress.
+    /// Way of progress.
     path: String,
     value: f64,
     unit: String,

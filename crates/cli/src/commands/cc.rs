@@ -52,10 +52,10 @@ pub struct CcArgs {
 /// The library of this host as it is installed.
 const LIBRARY: &str = "librackmem.a";
 
-/// What it is made of: the crate that has all functions of the interface.
+/// The static library, of the crate that has all functions of the interface.
 const BUILT: &str = "librackmem_borrow.a";
 
-/// What it needs of the system.
+/// Libraries of the system that it needs.
 const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
 
 /// Runs the compiler on the arguments, with the headers and the library.

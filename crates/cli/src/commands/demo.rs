@@ -33,10 +33,10 @@ const MODEL_SUPERSTEPS: &str = "1";
 /// Runs on this host beside the model, of which the median counts: they are short.
 const RUNS: usize = 5;
 
-/// What is run, first what the others are compared with.
+/// Variants to run; the others are compared with the first.
 const VARIANTS: [&str; 4] = ["serial", "shm", "bulk", "fine"];
 
-/// What `pagerank --json` prints of one variant.
+/// Output of `pagerank --json`.
 #[derive(Debug, Deserialize)]
 struct Output {
     graph: String,

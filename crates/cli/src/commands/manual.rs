@@ -114,7 +114,7 @@ fn section(command: &Command) -> io::Result<Vec<u8>> {
     Ok((format!(".SH \"{name}\"") + &parts + &epilogue("SS", "NOTES", command)).into_bytes())
 }
 
-/// What stands at the end of `--help`, line by line as it stands there.
+/// The last text of `--help`, line by line as it stands there.
 fn epilogue(macro_name: &str, title: &str, command: &Command) -> String {
     let Some(text) = command.get_after_long_help() else { return String::new() };
     let mut section = format!(".{macro_name} {title}\n.nf\n");

@@ -10,7 +10,7 @@ use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::size;
 
-/// What is known of a node.
+/// State of a node.
 #[derive(Debug, Serialize)]
 struct Node {
     nid: u16,
@@ -21,7 +21,7 @@ struct Node {
     status: Option<NodeStatus>,
 }
 
-/// What is known of a rack.
+/// State of a rack.
 #[derive(Debug, Serialize)]
 struct RackStatus {
     rack: String,

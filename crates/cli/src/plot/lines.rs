@@ -89,7 +89,7 @@ fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// What part of the plane is seen.
+/// Visible part of the plane.
 struct Frame {
     x: (f64, f64),
     top: f64,

@@ -202,7 +202,7 @@ fn curves<E: Experiment>(
     drawn.collect()
 }
 
-/// What the paper does not have; what runs failed to give is left out.
+/// Quantities that the paper does not give; those of failed runs are left out.
 fn beyond<E: Experiment>(
     paper: &Paper<E>,
     results: &Results<E>,
@@ -256,7 +256,7 @@ fn one<E: Experiment>(
     (selection.is_none() || selection == part).then(|| untestable(claim, part, reason.to_owned()))
 }
 
-/// What the runtime shows of the claims of a selection, part by part.
+/// Verdicts on claims of a selection by the runtime, part by part.
 fn runtime<E: Experiment>(
     paper: &Paper<E>,
     claims: &[Claim],
@@ -355,7 +355,7 @@ impl<E: Experiment> Measurement<'_, E> {
         parts.join("; ")
     }
 
-    /// What the figures alone say of a missed claim.
+    /// Explanation of a missed claim by its figures alone.
     fn generic(&self, measured: Measured) -> String {
         let (claim, row) = (self.claim, self.check.class.tolerance());
         let three = size::three_digits;

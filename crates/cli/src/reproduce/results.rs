@@ -31,9 +31,9 @@ impl Effort {
 
 /// A run that claims are measured by.
 pub trait Experiment: Clone + Ord {
-    /// What a run gives.
+    /// Result of a run.
     type Report: Default;
-    /// What all runs of a reproduction have in common, and checks may ask for, too.
+    /// Values that all runs of a reproduction share, and that checks may ask for, too.
     type Setting: Clone;
 
     /// Name in files and errors, such as `model/pagerank/bulk/8`.

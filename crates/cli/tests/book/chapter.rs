@@ -8,7 +8,7 @@ pub struct Block {
     /// Line of the chapter on which it begins.
     pub line: usize,
     pub language: String,
-    /// What follows the language: `name=value`, or a name alone.
+    /// Attributes behind the language: `name=value`, or a name alone.
     pub attributes: BTreeMap<String, String>,
     pub text: String,
 }

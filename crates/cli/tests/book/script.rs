@@ -163,7 +163,7 @@ fn add(text: &mut String, block: &Block, step: &Step, logs: &Path, number: usize
     let _ = writeln!(text, "[ \"$(cat {log}.status)\" {is_right} 0 ] || exit 1");
 }
 
-/// What a block needs and this host has not.
+/// The first need of a block that this host does not meet.
 fn lacks(block: &Block) -> Option<&str> {
     block.attributes.get("needs")?.split(',').find(|what| match *what {
         "root" => !rustix::process::geteuid().is_root(),

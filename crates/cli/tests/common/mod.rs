@@ -23,7 +23,7 @@ pub struct Host {
     dir: TempDir,
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Done {
     pub status: Option<i32>,

@@ -23,7 +23,7 @@ pub const LENDER: &str = "10.77.0.2";
 pub const BORROWED: &str = "10.88.0.1";
 pub const PEER: &str = "10.88.0.9";
 
-/// What all hosts know.
+/// Secret of all hosts.
 pub const SECRET: &str = "nobody guesses this";
 
 /// R (10.77.0.1) - fabric - (10.77.0.2) D, whose nic0 leads to E (10.88.0.9).
@@ -88,7 +88,7 @@ impl Rack {
         ip(&all)
     }
 
-    /// What `ip` says of an interface; `None` if it is not there.
+    /// Output of `ip` for an interface; `None` if it is not there.
     pub fn link(&self, host: &str, interface: &str) -> Option<String> {
         let name = self.name(host);
         let arguments = ["-n", &name, "-d", "link", "show", "dev", interface];

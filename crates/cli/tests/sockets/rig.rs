@@ -72,7 +72,7 @@ pub fn path(host: &Host) -> PathBuf {
     host.racks().join("qp")
 }
 
-/// What is between the two proxies.
+/// The carrier between the two proxies.
 #[derive(Clone, Copy)]
 pub enum Carrier {
     Memory,
@@ -166,7 +166,7 @@ pub fn there_and_back(stream: TcpStream, sent: Vec<u8>) {
     writes.join().unwrap();
 }
 
-/// What the reader of a connection sees that did not end in order.
+/// Asserts that the reader of a connection that did not end in order gets a reset.
 pub fn assert_reset(mut stream: impl Read) {
     let error = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");

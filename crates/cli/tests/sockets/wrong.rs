@@ -99,7 +99,7 @@ fn what_is_wrong_over_a_network_is_said() {
     assert!(one_sided.contains("does not know the secret"), "{one_sided}");
 }
 
-/// Whatever comes to the port, those who keep to the protocol are served.
+/// Noise at the port does not keep clients that keep to the protocol from being served.
 #[test]
 fn noise_at_the_port_disturbs_nobody() {
     let host = Host::new();

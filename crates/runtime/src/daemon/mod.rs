@@ -109,8 +109,8 @@ pub fn run(config: Config) -> Result<()> {
     ends_in_time(&ends)
 }
 
-/// What the control threads end with, until all have or the time is over: a thread that waits for
-/// something ends with the process then.
+/// Results of the control threads, until all have ended or the time is over: a thread that waits for something ends
+/// with the process then.
 fn ends_in_time(ends: &mpsc::Receiver<Result<()>>) -> Result<()> {
     let deadline = Instant::now() + END_TIMEOUT;
     let mut result = Ok(());
@@ -126,8 +126,7 @@ fn ends_in_time(ends: &mpsc::Receiver<Result<()>>) -> Result<()> {
     }
 }
 
-/// What a daemon has open at least: each of its nodes is linked to all others, and serves a few
-/// processes.
+/// Least number of descriptors of a daemon: each of its nodes is linked to all others, and serves a few processes.
 fn descriptors(nodes: usize, nids: usize) -> u64 {
     let (of_process, of_node, of_link, for_clients) = (12, 5, 5, 16);
     (of_process + nids * (of_node + of_link * (nodes - 1)) + for_clients) as u64

@@ -45,7 +45,8 @@ const LONGEST_STEP: Duration = Duration::from_millis(50);
 #[cfg(not(loom))]
 const TRIES_PER_REST: u32 = 64;
 
-/// Who only yields may wait for whole slices of all others that are busy on this host.
+/// Time of a sleep between tries: a waiter that only yields may wait for whole slices of all other processes that are
+/// busy on this host.
 #[cfg(not(loom))]
 const REST: Duration = Duration::from_micros(20);
 
@@ -202,7 +203,7 @@ struct Waiting {
     /// How long this has gone on.
     #[cfg(not(loom))]
     waited: Duration,
-    /// What the lock was then, and how long it has been that.
+    /// The lock's word then, and the time since when it is the same.
     #[cfg(not(loom))]
     word: (u64, Duration),
 }

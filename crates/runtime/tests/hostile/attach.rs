@@ -121,7 +121,7 @@ fn requests() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// What is sent: the text of a request, or other bytes, or nothing: then the connection is renewed.
+/// A message: the text of a request, or other bytes, or nothing: then the connection is renewed.
 #[derive(Clone, Debug)]
 struct Sent {
     request: Option<String>,

@@ -93,7 +93,7 @@ impl Door {
         }))
     }
 
-    /// Has those who have connected prove what they have to, each in a thread of its own.
+    /// Starts the proof of each connected peer, in a thread of its own.
     fn let_in(&self) -> Result<()> {
         for _ in 0..MAX_STRANGERS {
             let (stream, peer) = match self.tcp.accept() {

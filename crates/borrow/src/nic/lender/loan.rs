@@ -14,7 +14,7 @@ use crate::nic::sys::packet::PacketSocket;
 use crate::nic::sys::permission;
 use crate::nic::transport::Transport;
 
-/// What the borrower's packets carry while they pass this host's kernel: nothing else leaves the NIC.
+/// Mark of the borrower's packets while they pass this host's kernel: nothing else leaves the NIC.
 const MARK: u32 = 0x7261_636b;
 
 /// A NIC on loan.

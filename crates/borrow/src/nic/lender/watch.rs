@@ -97,7 +97,8 @@ impl NicWatch {
         session.transport.post(&Message::Answer { tag, value })
     }
 
-    /// What the borrower does itself it need not be told; what somebody else has done since, it does.
+    /// Records a setting that the borrower writes itself: it needs no interrupt for it. Later changes by others raise
+    /// one.
     fn expect(&mut self, register: u16, value: u64) {
         match register {
             register::MAC => self.settings.0 = register::to_mac(value),

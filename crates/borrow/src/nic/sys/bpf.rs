@@ -27,7 +27,7 @@ const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
 
-/// What a program returns: to let the packet pass, or to drop it.
+/// Return value of a program that lets the packet pass; the other one drops it.
 const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 /// The kernel's function that sends a packet out of another interface.

@@ -91,7 +91,7 @@ impl Connector {
         }
     }
 
-    /// What fails here concerns this connection only.
+    /// A failure here concerns this connection only.
     fn take(&mut self, fd: OwnedFd, who: &str) {
         let socket = Socket::new(fd, STALL).map_err(|error| Error::io("no such socket", error));
         let started = socket.and_then(|socket| {

@@ -17,7 +17,7 @@ use crate::qpair::window::Terms;
 /// Tells versions of the frames apart.
 const VERSION: u32 = 1;
 
-/// What the one who connects says.
+/// The first message of the end that connects.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     /// It wants queue pairs.

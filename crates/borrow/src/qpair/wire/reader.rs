@@ -20,7 +20,7 @@ const ROUNDS: u32 = 16;
 pub(super) enum Over {
     /// The peer has hung up, or the network says so.
     Gone(String),
-    /// What it sends makes no sense.
+    /// It sends bytes that are no frames.
     Nonsense,
 }
 

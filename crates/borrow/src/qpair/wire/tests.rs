@@ -324,7 +324,7 @@ fn a_message_comes_once() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever comes, only buffers that were posted are written, and everybody ends.
+    /// Under arbitrary frames only buffers that were posted are written, and all ends stop.
     #[test]
     fn a_hostile_peer_garbles_its_own_messages_only(
         sent in prop::collection::vec(frames(), 0..30),

@@ -20,7 +20,7 @@ enum Op {
     Discard,
 }
 
-/// What was asked for, and the copies that it was asked of, as bits.
+/// A request, and as bits the copies that have it.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     op: Op,
@@ -96,7 +96,7 @@ impl MirrorLane {
         }
     }
 
-    /// What was asked of a member's lane will not be answered.
+    /// Marks requests of a member's lane as never to be answered by it.
     fn unask(&mut self, member: usize) {
         for number in 0..self.queue.len() {
             if let Some((.., is_open, asked)) = self.queue.get(number) {
@@ -168,7 +168,7 @@ impl MirrorLane {
         }
     }
 
-    /// Has a member do something; whether it did.
+    /// Calls `ask` with a member's lane. Returns whether that succeeded.
     fn with(&mut self, member: usize, ask: impl FnOnce(&mut dyn Lane) -> Result<()>) -> bool {
         let Some(open) = self.lanes[member].as_mut().filter(|open| !open.is_broken) else {
             return false;

@@ -304,7 +304,7 @@ impl MirrorStore {
         self.0.lives[member].load(Ordering::Acquire)
     }
 
-    /// What the failure of a member's lane means, which was opened in this life.
+    /// Consequence of the failure of a member's lane, which was opened in this life.
     fn failed(&self, member: usize, life: u32, error: &Error) -> Verdict {
         match error {
             _ if self.life(member) != life => Verdict::WithoutIt,
@@ -387,7 +387,7 @@ impl MirrorStore {
     }
 }
 
-/// Who could not be reached, and why.
+/// Name of the lender that could not be reached, and the reason.
 fn explain(error: Option<&Error>) -> (String, String) {
     match error {
         Some(Error::Broken { lender, reason }) => (lender.clone(), reason.clone()),

@@ -22,7 +22,7 @@ const PLACEMENTS: [&str; 3] = ["split", "edge", "per-tile"];
 /// Transfer at saturation.
 const TRANSFER_BYTES: u64 = 8192;
 
-/// What was measured, where.
+/// Speeds of the model, with version and host.
 #[derive(Debug, Serialize)]
 struct Figures {
     version: &'static str,

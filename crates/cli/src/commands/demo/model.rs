@@ -185,7 +185,7 @@ fn simulate(
     Ok(found.collect())
 }
 
-/// What node 0 prints.
+/// Standard output of node 0.
 fn execute(
     machine: &Machine,
     args: &[String],

@@ -14,7 +14,7 @@ use crate::size;
 /// Part of the paper.
 const PART: &str = "table3";
 
-/// What is shown of it, and how it is called.
+/// Claims that are shown, and their names in the table.
 const SHOWN: [(&str, &str); 4] = [
     ("table3/ni-edge/total", "network interface at the edge of the chip"),
     ("table3/ni-per-tile/total", "in every tile"),

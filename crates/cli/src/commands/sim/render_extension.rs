@@ -99,7 +99,7 @@ fn key_value(report: &KeyValueReport) -> String {
     )
 }
 
-/// What went wrong on links and in tables, if anything did.
+/// Counts of faults on links and in tables, if there are any.
 fn faults(report: &Report) -> Option<String> {
     let names = ["lost", "damaged", "dropped", "unroutable", "unmapped"];
     let of = |name: &str| -> f64 {

@@ -14,13 +14,13 @@ use crate::failure::{Failure, Result};
 use crate::reproduce::pool::{self, Job};
 use crate::size;
 
-/// What a run measured, if it did.
+/// A measured value of a run, if it has one.
 type Measured = fn(&Report) -> Option<f64>;
 
 /// A column: its name, and what stands in it.
 type Column = (&'static str, Measured);
 
-/// What each run adds to its settings in tables.
+/// Columns of each run in tables, behind its settings.
 const COLUMNS: [Column; 7] = [
     ("latency_mean_cycles", |report| report.latency.map(|latency| latency.mean_cycles)),
     ("latency_p99_cycles", |report| report.latency.map(|latency| latency.p99_cycles as f64)),
@@ -31,7 +31,7 @@ const COLUMNS: [Column; 7] = [
     ("stable", |report| Some(f64::from(u8::from(report.stable)))),
 ];
 
-/// What a rack of simplified nodes adds.
+/// Further columns of a rack of simplified nodes.
 const RACK_COLUMNS: [Column; 5] = [
     ("offered_gbps", |report| report.rack.as_ref()?.offered_gbps),
     ("accepted_gbps", |report| Some(report.rack.as_ref()?.accepted_gbps.mean)),

@@ -21,7 +21,7 @@ const EPISODES: &str =
     "how often the paper ran it; the model repeats itself exactly, so that fewer do";
 /// The paper's simulator.
 const GEMS: &str = "about GEMS and Simics, the simulator of the paper; this is another one";
-/// What the paper argues.
+/// Reason for claims that the paper argues.
 const ARGUMENT: &str =
     "an argument for the design that the paper does not measure, and has no program for";
 

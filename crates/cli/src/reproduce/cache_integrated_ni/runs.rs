@@ -32,7 +32,7 @@ pub fn make(runs: &[Experiment], results: &Results, threads: usize) -> Vec<Known
     })
 }
 
-/// What a program printed: a line of JSON, or the tests that have been passed.
+/// Output of a program: a line of JSON, or the tests that have been passed.
 fn parsed(run: &Experiment, text: &str) -> Known<Value> {
     if run.work == Work::Test {
         let passed: Vec<&str> =

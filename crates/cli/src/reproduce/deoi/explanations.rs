@@ -2,10 +2,10 @@
 
 use crate::reproduce::paper::Remarks;
 
-/// What a core waits for when it sends.
+/// Explanation: the waits of a core that sends.
 const OUTBOUND: &str = "the modelled driver waits for one register write in the neighbour for each packet, 1 us of the 28 us \
      that a core works for it; the paper does not say what else its driver does there";
-/// What a message waits for.
+/// Explanation: the waits of a message.
 const EXTRA: &str = "a status read, two register writes, a descriptor, data and an interrupt cross the link one after the \
      other for each message; the paper does not say which of them its driver does without";
 /// How much a cache gains.

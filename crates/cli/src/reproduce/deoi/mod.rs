@@ -41,7 +41,7 @@ pub static PAPER: Paper<Experiment> = Paper {
     files: runs::write,
 };
 
-/// What stands on this host for the paper's prototype.
+/// Notes on the runtime of this host, which stands for the paper's prototype.
 fn notes(results: &Results) -> Vec<String> {
     let is_there = results.runs().any(|(run, _)| matches!(run, Experiment::Runtime(_)));
     runtime::note(&results.setting.host, is_there)

@@ -12,7 +12,7 @@ use crate::reproduce::results::Effort;
 
 const PROGRAM: &[u8] = include_bytes!("../../../../../programs/prebuilt/many_reads.rv64");
 
-/// What one core reads, so that all together move a multiple of the LLC.
+/// Bytes that one core reads, so that all together move a multiple of the LLC.
 const BYTES_PER_CORE: [(Effort, u64); 2] = [(Effort::Quick, 1 << 19), (Effort::Full, 1 << 21)];
 
 /// Reads of a core at most and at least: enough for a steady state, whatever their size.

@@ -107,7 +107,7 @@ fn warm(loan: &Loan, pages: usize, setup: Setup, keys: u64, megabyte: usize) -> 
     Ok(cache)
 }
 
-/// Who asks: what is not in the cache comes from the database, and is put into the cache.
+/// A client: a value that is not in the cache comes from the database, and is put into the cache.
 struct Client {
     value: Vec<u8>,
     keys: u64,

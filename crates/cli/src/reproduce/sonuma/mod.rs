@@ -44,7 +44,7 @@ pub static PAPER: Paper<Experiment> = Paper {
     files: runs::write,
 };
 
-/// What stands for the paper's development platform, if it has been run.
+/// Notes on the runtime in place of the paper's development platform, if it has been run.
 fn notes(results: &Results) -> Vec<String> {
     if !results.runs().any(|(run, _)| run.platform == Platform::Host) {
         return vec![];

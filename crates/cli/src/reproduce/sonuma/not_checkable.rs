@@ -7,7 +7,7 @@ const BACKGROUND: &str = "a third party's figure, quoted as background";
 /// Guarantees of the protocol.
 const PROTOCOL: &str = "a property of the protocol, not of a run: shown by model checking of the code \
                         that the model and the runtime share";
-/// What programs see.
+/// Reason for claims on the interface that programs see.
 const INTERFACE: &str =
     "how the interface is made, not what it measures: shown by its header and the tests of it";
 /// How parts are joined.

@@ -21,8 +21,8 @@ pub fn both_sides(cores: usize) -> bool {
     cores >= 4
 }
 
-/// Who makes progress: the daemons by packets, as the paper's emulated RMC, where there are cores
-/// for them beside the programs. Reads from one side leave one core to them; PageRank takes all.
+/// Way of progress: daemons by packets, as the paper's emulated RMC, where there are cores for them beside the
+/// programs. Reads from one side leave one core to them; PageRank takes all.
 fn progress(work: Work, cores: usize) -> Progress {
     match work {
         Work::SmallReads | Work::Reads { both: false } => Progress::Packet,

@@ -2,7 +2,7 @@
 
 use crate::reproduce::paper::Remarks;
 
-/// What the stack takes.
+/// Explanation: the time in the stack.
 const ETHERNET: &str = "one time for each packet through the Linux stack, alone or among many, serves latency and bandwidth: \
      the paper's stack takes longer for a packet alone, and less for one of many";
 
@@ -11,7 +11,7 @@ const TLPS: &str = "26 MB/s in lines of 64 bytes are 6.9 loads in 17 us, 13.8 TL
                     paper's sample of 12 is short by one load, and the model's loads are faster by what \
                     Table 2 allows";
 
-/// What degree 5 can bring.
+/// Explanation: the largest gain by degree 5.
 const PREFETCH: &str = "five lines ahead and the one that is read are six at a time: where each read waits for the \
                         one before, no more than six times as fast. The paper does not say what its seven \
                         are made of";

@@ -43,7 +43,7 @@ pub static PAPER: Paper<Experiment> = Paper {
     files: runs::write,
 };
 
-/// What stands on this host for the paper's machines.
+/// Notes on the runtime of this host, which stands for the paper's machines.
 fn notes(results: &Results) -> Vec<String> {
     let is_there = results.runs().any(|(run, _)| run.machine == Machine::Host);
     runtime::note(&results.setting.host, is_there)

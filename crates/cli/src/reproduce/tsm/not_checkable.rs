@@ -15,7 +15,7 @@ const STRUCTURE: &str =
 /// The paper's simulator.
 const GEM5: &str = "about gem5, the simulator of the paper; this is another one";
 
-/// What a node of the FPGA prototype holds.
+/// Reason for claims on sizes of caches of the FPGA prototype's nodes.
 const CACHES: &str =
     "a size that no experiment on the model comes near to: caches of these nodes are latencies";
 const BOARD: &str = "about the paper's board; this is a model of it";

@@ -33,7 +33,7 @@ use crate::shm::segment::{Segment, State};
 /// Members that a daemon serves at a time; their numbers have to fit an [`Owner`].
 const MAX_CLIENTS: usize = 4000;
 
-/// Who wants to be this node of a context, and how.
+/// A process that wants to be this node of a context.
 struct Joiner {
     pid: rustix::process::Pid,
     ctx_id: u16,

@@ -44,7 +44,7 @@ struct Context {
     members: u32,
 }
 
-/// What a peer has said of a context.
+/// A peer's last report on a context.
 struct PeerContext {
     /// Of the context's file: a context that was removed and made again is another one.
     incarnation: u64,
@@ -76,7 +76,7 @@ pub struct Control {
     sessions: BTreeMap<u64, Session>,
     next_session: u64,
     contexts: BTreeMap<u16, Context>,
-    /// What peers have said of contexts, by node and context.
+    /// Reports of peers on contexts, by node and context.
     peer_contexts: BTreeMap<(u16, u16), PeerContext>,
     /// Linked nodes and the session of the link; this node is linked to itself by no session.
     peers: BTreeMap<u16, u64>,

@@ -29,7 +29,7 @@ pub struct Effort {
     pub repetitions: usize,
 }
 
-/// What executes.
+/// A program's machine and threads.
 #[derive(Clone, Copy)]
 struct Setup {
     what: &'static str,

@@ -13,7 +13,7 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::size;
 
-/// What `--report` writes.
+/// Contents of the file of `--report`.
 #[derive(Debug, Serialize)]
 struct Report {
     program: String,

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
 use crate::size;
 
-/// What `--report` writes.
+/// Contents of the file of `--report`.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     machine: &'a str,
@@ -137,7 +137,7 @@ fn verdict(name: &str, outcome: &Outcome) -> Result<()> {
     }
 }
 
-/// What happened where, in the words of a machine that has cores.
+/// The failure in the words of a machine that has cores.
 fn describe(failure: &rackmem_riscv::functional::Failure) -> String {
     failure.to_string().replacen("hart", "core", 1)
 }

@@ -17,8 +17,7 @@ const RANGE: &str = "over all these inputs, on two and on four cores";
 /// How FFT's communication is read, of which the paper does not say what its per cent are of.
 const SHARE: &str = "as of bitonic sort: the part of the time that is saved";
 
-/// What part of a time is saved, in per cent: by remote stores if the input is small, else by copies.
-/// The least and the most.
+/// Saved part of a time in per cent, the least and the most: by remote stores if the input is small, else by copies.
 fn saved(results: &Results, kernel: Kernel, is_small: bool, time: Time) -> Known<(f64, f64)> {
     let (least, most) = results.stores_over_copies(kernel, is_small, time)?;
     Ok(match is_small {

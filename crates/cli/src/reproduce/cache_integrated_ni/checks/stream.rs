@@ -8,7 +8,7 @@ use crate::reproduce::cache_integrated_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bound, Exact, Order, Range, Ratio};
 use crate::reproduce::verdict::Finding;
 
-/// What saturates comes up to this much.
+/// Part of the maximum that counts as saturation.
 const SATURATED: f64 = 0.9;
 
 /// The paper's buffers.

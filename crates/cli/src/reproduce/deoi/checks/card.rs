@@ -15,7 +15,7 @@ fn extra(results: &Results) -> Known<Finding> {
     number(results.extra_us())
 }
 
-/// What a remote card adds to the shortest message, and the message.
+/// Time that a remote card adds to the shortest message, and the time of that message.
 fn small_share(results: &Results) -> Known<Finding> {
     let local = results.ping_pong_us(Local, 1)?;
     Ok(Finding::sides(results.ping_pong_us(Remote, 1)? - local, local).unit("us"))

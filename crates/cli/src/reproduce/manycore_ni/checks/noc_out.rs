@@ -43,7 +43,7 @@ fn gap(results: &Results, chip: Chip) -> Known<f64> {
     Ok(100.0 * (at(Design::Edge)? / others - 1.0))
 }
 
-/// What of a block's latency is spent on the source's chip, summed over the designs.
+/// Share of a block's latency on the source's chip, summed over the designs.
 fn source(results: &Results, chip: Chip) -> Known<f64> {
     let mut sum = 0.0;
     for design in Design::MESSAGING {

@@ -19,7 +19,7 @@ fn sum(results: &Results, stages: &[&str]) -> Known<Finding> {
     number(results.stages(edge(), stages))
 }
 
-/// What software executes around its accesses, in cycles.
+/// Instructions of software around its accesses, in cycles.
 fn instructions(results: &Results) -> Known<f64> {
     results.stages(Experiment::latency(Design::PerTile, 64), &["wq_write", "cq_read"])
 }

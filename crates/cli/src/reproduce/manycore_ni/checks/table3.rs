@@ -22,7 +22,7 @@ fn split(results: &Results, stage: &str) -> Known<Finding> {
     number(results.stage(read(Design::Split), stage))
 }
 
-/// What cores execute and wait for at their queues.
+/// Cycles that cores execute and wait at their queues.
 fn software(results: &Results, design: Design) -> Known<f64> {
     results.stages(read(design), &["wq_write", "cq_read"])
 }

@@ -17,7 +17,7 @@ fn constant(value: usize) -> Known<Finding> {
     Ok(Finding::number(value as f64))
 }
 
-/// What a line defines in a C header.
+/// Value of a definition in a C header.
 fn defined(header: &str, name: &str) -> Known<f64> {
     let value = header.lines().find_map(|line| {
         let (known, value) = line.strip_prefix("#define ")?.split_once(' ')?;

@@ -8,7 +8,7 @@ use crate::reproduce::sonuma::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order, Ratio, Reaches, Rounded};
 use crate::reproduce::verdict::Finding;
 
-/// What the paper calls the practical maximum of a DDR3 channel: 9.6 of 12.8 GB/s (section 7.2).
+/// The paper's practical maximum of a DDR3 channel: 9.6 of 12.8 GB/s (section 7.2).
 const PRACTICAL: f64 = 0.75;
 
 /// A small fraction is less than this.

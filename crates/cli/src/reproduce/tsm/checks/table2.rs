@@ -5,7 +5,7 @@ use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order, Ratio, 
 use crate::reproduce::tsm::experiment::Mechanism::{self, Dma, Load, Store};
 use crate::reproduce::tsm::experiment::{BLOCKS, Machine, Share};
 
-/// What the paper's analyser shows of the link, in ns.
+/// Time that the paper's analyser shows of the link, in ns.
 const WINDOW_NS: f64 = 17_000.0;
 
 /// The part of the most bandwidth from which on it is full, as near as bandwidths are measured.
