@@ -122,6 +122,7 @@ for mpi in openmpi mpich; do # Debian lets both stand side by side under these n
 done
 
 if have pkg-config && pkg-config --exists libfabric; then
+    # shellcheck disable=SC2046,SC2086  # These are several flags.
     compile ofi cc ofi.c $(pkg-config --cflags --libs libfabric) || lacks libfabric "ofi.c does not compile (see $log)"
 else
     lacks libfabric "no libfabric.pc; Debian has it in libfabric-dev"
@@ -129,6 +130,7 @@ fi
 
 if [ -f "$build/gasnet-ex/lib/pkgconfig/gasnet-smp-seq.pc" ]; then
     flags=$(PKG_CONFIG_PATH=$build/gasnet-ex/lib/pkgconfig pkg-config --cflags --libs gasnet-smp-seq)
+    # shellcheck disable=SC2046,SC2086  # These are several flags.
     compile gasnet cc gasnet.c $flags || lacks GASNet-EX "gasnet.c does not compile (see $log)"
 else
     lacks GASNet-EX "its sources (crate $GASNET_CRATE) could not be had or built (see $log)"
