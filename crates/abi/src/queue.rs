@@ -33,11 +33,11 @@ pub struct WqEntry {
     pub phase: bool,
     /// Operation code; see [`crate::Op::from_code`].
     pub op_code: u8,
-    /// Destination node.
+    /// Destination node: 12 bits, so below [`MAX_NODES`].
     pub dst_nid: u16,
     /// Offset in the destination's segment, in bytes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length in bytes: 24 bits, so up to [`MAX_LENGTH`].
     pub length: u32,
     /// Address of the local buffer in the application's address space.
     pub buffer: u64,
@@ -91,7 +91,7 @@ pub struct CqEntry {
 }
 
 impl CqEntry {
-    /// The word.
+    /// The word in memory, in the order of bits above.
     #[inline]
     pub const fn encode(&self) -> u32 {
         self.slot as u32 | (self.status_code as u32) << 16 | (self.phase as u32) << 31

@@ -80,7 +80,7 @@ pub struct Image {
     pub header_count: u64,
     /// The first page boundary after all segments: where the heap begins.
     pub end: u64,
-    /// The functions.
+    /// Names and addresses of functions, for messages about faults.
     pub symbols: Symbols,
 }
 

@@ -8,7 +8,7 @@ use crate::op::{Class, Format, Kind, Op};
 /// tell it from the full one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inst {
-    /// The operation.
+    /// Which operation, compressed forms as their full ones.
     pub op: Op,
     /// Number of the destination register, 0 if there is none.
     pub rd: u8,

@@ -29,9 +29,9 @@ pub enum Class {
     Store,
     /// Atomic read-modify-write.
     Amo,
-    /// Load reserved.
+    /// `lr.w` and `lr.d`.
     LoadReserved,
-    /// Store conditional.
+    /// `sc.w` and `sc.d`.
     StoreConditional,
     /// Fences, of data and of instructions.
     Fence,
@@ -48,7 +48,7 @@ pub enum Class {
 /// Which operands an operation has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// None.
+    /// No operands, such as `ecall`.
     None,
     /// `rd, imm << 12`
     Upper,

@@ -28,7 +28,7 @@ pub enum State {
     Reserved,
     /// A lender has been asked.
     Pending,
-    /// It maps.
+    /// Accesses to its block are sent to the lender.
     Active,
     /// It does not map any more; what is under way comes to its end, and the lender is told.
     Releasing,
@@ -39,13 +39,13 @@ pub enum State {
 /// Names a use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotId {
-    /// Which slot.
+    /// Index in the table.
     pub index: u16,
     /// Which of its uses.
     pub generation: u32,
 }
 
-/// A slot.
+/// A slot of the table: one block of local addresses that stands for another node's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// Start of the block of local addresses.
@@ -54,7 +54,7 @@ pub struct Slot {
     pub size_bytes: u64,
     /// Where it is in the lender's memory.
     pub remote_base: u64,
-    /// The lender.
+    /// Number of the lender's node.
     pub destination: u16,
     /// What is known of it.
     pub state: State,
@@ -64,7 +64,7 @@ pub struct Slot {
 /// Where an access goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Which node.
+    /// Number of the node whose memory it is.
     pub destination: u16,
     /// Address in its memory.
     pub address: u64,
@@ -257,7 +257,7 @@ impl Amt {
         (slot.state != State::Free && slot.generation == id.generation).then_some(slot)
     }
 
-    /// All slots.
+    /// All slots by index, free ones among them.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }

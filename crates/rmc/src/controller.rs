@@ -359,7 +359,7 @@ impl Rmc {
         self.nid
     }
 
-    /// The context table.
+    /// The context table: which segments of this node other nodes may reach.
     #[inline]
     pub const fn contexts(&self) -> &ContextTable {
         &self.contexts

@@ -11,11 +11,11 @@ pub const LINES: usize = 16;
 /// A change of a line, for the node that the table names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Which line.
+    /// Number of the line, below [`LINES`].
     pub line: u8,
     /// Whether it is asserted now.
     pub asserted: bool,
-    /// Who is told.
+    /// Number of the node that handles the interrupt.
     pub destination: u16,
 }
 

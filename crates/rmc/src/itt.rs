@@ -31,11 +31,11 @@ pub struct Entry {
     tid: u32,
     /// Where the completion goes; `None` once the queue pair is gone.
     pub qp: Option<QpId>,
-    /// Node that answers.
+    /// Node that the requests went to: only its replies count.
     pub dst_nid: u16,
     /// Index of the work queue entry.
     pub slot: u16,
-    /// Operation.
+    /// Operation: it says which way the data go.
     pub op: Op,
     /// The first error, or [`Status::Ok`].
     pub status: Status,

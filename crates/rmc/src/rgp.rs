@@ -22,14 +22,14 @@ use crate::{Memory, QpId};
 pub enum Rights {
     /// Reads and no-ops.
     ReadOnly,
-    /// Everything.
+    /// Every operation: writes, atomics and notifications too.
     ReadWrite,
 }
 
 /// A work queue entry that has passed every check the source can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Work {
-    /// Operation.
+    /// Operation that the code in the entry stands for.
     pub op: Op,
     /// Destination node; it exists, but may be down.
     pub dst_nid: u16,

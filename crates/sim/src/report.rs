@@ -88,7 +88,7 @@ pub struct Window {
     pub app_gbps: f64,
 }
 
-/// Load of a link.
+/// How busy one direction of a link of the network on chip is.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkLoad {
     /// Router it leaves: column and row of the drawing.

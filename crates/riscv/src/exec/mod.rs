@@ -26,7 +26,7 @@ pub enum Trap {
 /// Why an instruction did not complete. The hart is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit<S> {
-    /// It traps.
+    /// The instruction is for the operating system, or not allowed; see [`Trap`].
     Trap(Trap),
     /// Its access did not complete.
     Stop(S),

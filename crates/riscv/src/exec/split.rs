@@ -56,7 +56,7 @@ pub enum AccessKind {
 /// A memory access that an instruction asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// What it does.
+    /// Load, store, atomic or fence.
     pub kind: AccessKind,
     /// Address of the first byte; 0 for fences.
     pub address: u64,
@@ -86,9 +86,9 @@ impl Access {
 /// What became of an issued instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Issued {
-    /// It is done.
+    /// It needs no memory: its results are in the hart, and `pc` is at the next instruction.
     Done,
-    /// It needs memory.
+    /// The driver performs this access, then calls [`complete`] with its value.
     Access(Access),
 }
 

@@ -49,7 +49,7 @@ pub mod flags {
     pub const INEXACT: u8 = 1;
     /// Underflow (UF).
     pub const UNDERFLOW: u8 = 2;
-    /// Overflow (OF).
+    /// OF: the rounded result is too large for the format.
     pub const OVERFLOW: u8 = 4;
     /// Division by zero (DZ).
     pub const DIVISION_BY_ZERO: u8 = 8;

@@ -106,7 +106,7 @@ pub enum Effect {
     Yield,
     /// It runs on, and another hart begins.
     Spawn {
-        /// Which hart.
+        /// Number of the hart that begins.
         hart: usize,
         /// The registers that it begins with.
         state: Box<Hart>,

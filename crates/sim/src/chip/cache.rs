@@ -18,7 +18,7 @@ pub enum Back {
     NiCache,
 }
 
-/// A private cache.
+/// A private cache: its tags, blocks in transition and write-back buffer.
 #[derive(Clone, Debug)]
 pub struct PrivateCache {
     part: Part,
@@ -48,7 +48,7 @@ pub struct CacheSpec {
     pub part: Part,
     /// Its number in the protocol.
     pub party: Party,
-    /// Sets.
+    /// Sets: a power of two.
     pub sets: u64,
     /// Ways of a set.
     pub ways: u32,

@@ -61,7 +61,7 @@ struct Program {
     loads: u32,
 }
 
-/// A core.
+/// A core that runs a microbenchmark instead of a program.
 #[derive(Clone, Debug)]
 pub struct Core {
     number: u16,
@@ -145,7 +145,7 @@ impl Core {
         self.left == 0 && self.doing == Doing::Nothing
     }
 
-    /// Its number.
+    /// Number of its tile.
     pub fn number(&self) -> u16 {
         self.number
     }

@@ -31,7 +31,7 @@ pub struct Asked {
 /// An access that has been performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Performed {
-    /// Which.
+    /// The access as it was asked for, with its `id`.
     pub asked: Asked,
     /// The block, as it was found.
     pub found: [u64; 8],

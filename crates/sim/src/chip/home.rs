@@ -19,7 +19,7 @@ use crate::window::prefetch::Prefetcher;
 /// Transactions that prefetches leave to requests.
 const RESERVED: usize = 2;
 
-/// A home.
+/// A home: it orders all accesses to its blocks.
 #[derive(Clone, Debug)]
 pub struct Home {
     number: u16,

@@ -10,7 +10,6 @@ use super::wires::Wires;
 use crate::coherence::{Content, Message, Request, Response, Update};
 use crate::window::packet::{Asker, Packet};
 
-/// Bytes of a line.
 const LINE_BYTES: u64 = 64;
 
 /// Its number among the parts that access memory without a cache.

@@ -9,7 +9,7 @@ use crate::scratchpad::{Regions, Target};
 /// Number of a block of 64 bytes: physical address / 64.
 pub type Line = u64;
 
-/// Bytes of a block.
+/// Bytes of a coherence block, which is the line of all caches and of the fabric's packets.
 pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
 
 /// Local buffers begin here (1 GiB).
@@ -36,7 +36,7 @@ pub enum Part {
     NiCache(u16),
     /// RGP and RCP, or their backends.
     Engine(u16),
-    /// An RRPP.
+    /// The remote request processing pipeline of a network interface at the edge.
     Rrpp(u16),
     /// A port of the network router: an edge tile.
     Port(u16),
@@ -70,9 +70,9 @@ impl std::fmt::Display for Part {
 pub struct Layout {
     /// Columns of tiles.
     pub columns: u16,
-    /// Tiles.
+    /// Tiles: columns times rows.
     pub tiles: u16,
-    /// Homes.
+    /// Homes: one per LLC bank.
     pub homes: u16,
     /// Network interfaces at the edge: RRPPs, ports, backends.
     pub units: u16,

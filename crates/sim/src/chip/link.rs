@@ -14,7 +14,7 @@ const LANES: [Lane; 2] = [Lane::Request, Lane::Reply];
 /// What travels between nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Freight {
-    /// A packet.
+    /// A request or a reply.
     Packet(Packet),
     /// A place in the sender's buffer for this node is free again.
     Credit(Lane),
@@ -23,11 +23,11 @@ pub enum Freight {
 /// Something that has left the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// When.
+    /// Cycle in which it leaves; the time to the other node is added later.
     pub cycle: Cycle,
     /// For which node.
     pub to: u16,
-    /// What.
+    /// A packet, or a credit for one.
     pub freight: Freight,
 }
 

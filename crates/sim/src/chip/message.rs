@@ -123,7 +123,7 @@ pub enum Payload {
     Work {
         /// The queue pair.
         qp: u16,
-        /// Its slot.
+        /// Index of the entry in the WQ, which the CQ entry names.
         slot: u16,
         /// What to do.
         work: Work,
@@ -215,7 +215,7 @@ impl Payload {
 pub struct Letter {
     /// For whom.
     pub to: Part,
-    /// What.
+    /// Its content, which also decides the virtual network and the length.
     pub payload: Payload,
     /// Where the trace has it, or [`UNTRACED`].
     pub trace: u32,

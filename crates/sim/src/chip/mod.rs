@@ -127,21 +127,21 @@ use wires::{Event, Wires};
 /// First stream of random numbers for the contents of LLC banks; cores have those below.
 const WARM_STREAM: u64 = 1 << 62;
 
-/// A chip.
+/// A chip: all its parts, and the cycle in which each has something to do.
 pub struct Chip {
     /// What joins the parts.
     pub wires: Wires,
-    /// Tiles.
+    /// Tiles by number, row by row.
     pub tiles: Vec<Tile>,
     /// NI caches with numbers of their own.
     pub ni_caches: Vec<NiCache>,
-    /// Homes.
+    /// Homes by number: block n is at home n modulo their count.
     pub homes: Vec<Home>,
     /// Memory controllers.
     pub memories: Vec<Memory>,
     /// RGPs and RCPs, or their backends.
     pub rmcs: Vec<Rmc>,
-    /// RRPPs.
+    /// RRPPs by number: one per network interface at the edge.
     pub rrpps: Vec<Rrpp>,
     /// The one RMC of a chip as in Scale-Out NUMA, once its driver has set it up.
     pub node_rmc: Option<Box<NodeRmc>>,

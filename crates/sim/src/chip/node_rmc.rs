@@ -18,7 +18,7 @@ use crate::sonuma::{L1, Rmc};
 pub struct NodeRmc {
     /// The pipelines.
     pub rmc: Rmc,
-    /// Its L1.
+    /// Its L1, with the size and ways of the cores' L1s (soNUMA §4.3).
     pub l1: PrivateCache,
     /// To the other nodes.
     pub link: Link,

@@ -128,7 +128,7 @@ impl Rmc {
         }
     }
 
-    /// The part that this is.
+    /// The part that messages for it name.
     pub fn part(&self) -> Part {
         Part::Engine(self.number)
     }

@@ -70,7 +70,7 @@ impl Rrpp {
         }
     }
 
-    /// The part that this is.
+    /// The part that messages for it name.
     pub fn part(&self) -> Part {
         Part::Rrpp(self.number)
     }

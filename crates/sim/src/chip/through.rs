@@ -10,7 +10,6 @@ use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::window::combining::Combining;
 
-/// Bytes of a line.
 const LINE_BYTES: u64 = 64;
 
 /// The buffers of a core, and their way out.

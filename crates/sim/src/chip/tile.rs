@@ -16,7 +16,7 @@ use crate::coherence::{Message, Party};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
 
-/// A tile.
+/// A tile: one core or what stands for it, its L1, and the NI if that is here.
 #[derive(Clone, Debug)]
 pub struct Tile {
     /// What stands for the core, where no program is executed.

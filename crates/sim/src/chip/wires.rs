@@ -86,16 +86,16 @@ pub enum Event {
 pub enum Stay {
     /// It is updated, and stays.
     Updated,
-    /// It is dropped.
+    /// It is dropped, so that the next read asks the lender (TSM, "option 1").
     Dropped,
 }
 
 /// A packet that has left the chip.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// When.
+    /// Cycle in which it leaves; the time to the other node is added later.
     pub cycle: Cycle,
-    /// What.
+    /// A request or a reply, and what is measured of it.
     pub packet: NetPacket,
 }
 

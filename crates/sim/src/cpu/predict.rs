@@ -29,7 +29,6 @@ impl Checkpoint {
     }
 }
 
-/// A predictor.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
     /// Otherwise nothing is known of where a branch goes.

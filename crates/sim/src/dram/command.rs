@@ -5,7 +5,7 @@ use super::Tick;
 pub enum Command {
     /// ACT: opens a row.
     Activate {
-        /// The row.
+        /// Row of the bank, as in [`Place`](super::Place).
         row: u64,
     },
     /// PRE: closes a bank's row.
@@ -29,13 +29,13 @@ pub enum Command {
 /// A command that has been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// When.
+    /// Tick in which the command is on the command wires.
     pub at: Tick,
     /// To which rank.
     pub rank: usize,
     /// To which bank, counted over all ranks; the first one of its rank for commands to all of them.
     pub bank: usize,
-    /// What.
+    /// ACT, PRE, PREA, RD, WR or REF.
     pub command: Command,
     /// The request for which it was given.
     pub id: Option<u32>,

@@ -9,7 +9,6 @@ pub(super) const CLOSED: u64 = u64::MAX;
 /// Activations that tFAW looks at.
 const WINDOW: usize = 4;
 
-/// A bank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bank {
     /// The open row, or [`CLOSED`].
@@ -20,7 +19,6 @@ pub(super) struct Bank {
     pub precharge: Tick,
 }
 
-/// A rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
     /// From when on any of its banks may be activated.

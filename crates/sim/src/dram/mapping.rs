@@ -6,7 +6,7 @@ const BLOCK_BYTES: u64 = 64;
 /// Where a block is in a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Rank.
+    /// Number of the rank, below `dram.ranks`.
     pub rank: usize,
     /// Bank, counted over all ranks.
     pub bank: usize,

@@ -17,9 +17,9 @@ use crate::chip::tile::{NiCache, Tile};
 /// Where a segment of a context is in the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Its address.
+    /// First virtual address: a page boundary.
     pub address: u64,
-    /// Its size.
+    /// Size that the program asked for.
     pub bytes: u64,
 }
 

@@ -37,7 +37,7 @@ pub struct Sent {
     pub notices: Vec<(Cycle, Notice)>,
 }
 
-/// A node.
+/// One node of a rack that executes a program: a process on a chip.
 pub struct Node {
     nid: u16,
     /// The hardware.

@@ -192,9 +192,9 @@ impl Pages {
 
 /// User memory as the kernel of a node sees it: what it writes, the chip is told of.
 pub struct User<'a> {
-    /// The address space.
+    /// The process: its pages and their places in memory.
     pub pages: &'a mut Pages,
-    /// The chip.
+    /// The chip, whose image of memory holds the bytes.
     pub chip: &'a mut Chip,
 }
 

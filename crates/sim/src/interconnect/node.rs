@@ -34,9 +34,9 @@ pub enum Op {
 /// A place in the software of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which.
+    /// Which place: a number that the workload, its stack or its channel has chosen.
     pub what: u8,
-    /// With what.
+    /// A number for that place, such as a tag.
     pub argument: u32,
 }
 
@@ -77,7 +77,7 @@ pub struct Held {
     pub packet: Packet,
 }
 
-/// A node.
+/// A node with its module: tables, layers, links, cores and devices.
 #[derive(Debug)]
 pub struct Node {
     /// Which addresses are whose memory.
@@ -96,9 +96,9 @@ pub struct Node {
     pub served: u32,
     /// Requests of other nodes that wait for that.
     pub held: VecDeque<Held>,
-    /// Its memory.
+    /// Times of the node's DRAM, a DDR3 channel; contents are not modelled.
     pub memory: Memory,
-    /// Its cores.
+    /// Cores by number: `soc.cores` of them.
     pub cores: Vec<Core>,
     /// Its network interface card.
     pub nic: Option<Nic>,

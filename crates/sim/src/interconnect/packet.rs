@@ -24,7 +24,7 @@ pub enum Channel {
     MessageResponse,
 }
 
-/// Channels.
+/// How many there are in [`Channel`]; each has a FIFO of its own.
 pub const CHANNELS: usize = 8;
 
 /// Virtual channels of a link: interrupts, responses, requests, in the order of their priority. Requests
@@ -64,10 +64,10 @@ impl Channel {
     }
 }
 
-/// A packet.
+/// What one channel hands over at once. A frame of the link layer carries one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its channel.
+    /// The channel decides the virtual channel, and which header and data the packet has.
     pub channel: Channel,
     /// Who sends it; answers go there.
     pub source: u16,
@@ -98,7 +98,7 @@ pub enum Layer {
     Memory,
 }
 
-/// Layers.
+/// How many there are in [`Layer`]: each access adds up a time for each.
 pub const LAYERS: usize = 7;
 
 /// Names of the layers in reports.
@@ -131,7 +131,7 @@ pub enum Master {
     Qpair(u32),
 }
 
-/// An access.
+/// A read or write, from its request until the master is told of its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// Who asked.
@@ -144,7 +144,7 @@ pub struct Access {
     pub is_write: bool,
     /// The address, as the node that asks sees it, then as its home does.
     pub address: u64,
-    /// Bytes.
+    /// Bytes that it reads or writes.
     pub bytes: u32,
     /// When it began.
     pub start: Ps,

@@ -59,11 +59,11 @@ pub(super) enum Event {
 pub enum Upcall {
     /// A core has come to a call.
     Called {
-        /// Its node.
+        /// Number of the node that the core is in.
         node: u16,
         /// Which core.
         core: u16,
-        /// The call.
+        /// The place in the software that the core has come to.
         call: Call,
     },
     /// An interrupt line has changed.
@@ -91,14 +91,14 @@ pub enum Upcall {
     Loaded {
         /// Which core.
         core: u16,
-        /// The access.
+        /// The access, with its start and the time of each layer.
         access: Access,
     },
     /// A read or write of the queue pair channel is done.
     Qpair {
         /// Its name.
         operation: u32,
-        /// The access.
+        /// The access, with its start and the time of each layer.
         access: Access,
     },
     /// The FIFO for messages of a node has room again.
@@ -108,11 +108,11 @@ pub enum Upcall {
     },
     /// A packet of a queue pair has come; it keeps its room at the link until it is taken.
     Message {
-        /// Where.
+        /// Number of the node that the packet has come to.
         node: u16,
         /// The link that it came from.
         port: u8,
-        /// The packet.
+        /// The part of the message: its tag, its source and its bytes.
         packet: Packet,
     },
 }
@@ -124,7 +124,7 @@ pub struct Platform {
     pub(super) extension: ExtensionSpec,
     pub(super) soc: SocSpec,
     pub(super) nic: NicSpec,
-    /// The nodes.
+    /// Nodes by number: `extension.nodes` of them.
     pub nodes: Vec<Node>,
     pub(super) accesses: Slab<Access>,
     pub(super) times: transaction::Times,

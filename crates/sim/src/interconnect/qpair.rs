@@ -15,7 +15,7 @@ pub const MAX_CONNECTIONS: usize = 1 << 16;
 /// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Its address.
+    /// First byte; the whole buffer lies in the connection's region.
     pub address: u64,
     /// Bytes to be sent, or that there is room for.
     pub bytes: u32,
@@ -24,7 +24,7 @@ pub struct Descriptor {
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndPoint {
-    /// The node.
+    /// Number of the node that this end is in.
     pub node: u16,
     /// The connection there.
     pub connection: u16,

@@ -57,7 +57,7 @@ pub struct KvSpec {
     pub local_bytes: u64,
     /// Borrowed memory for values.
     pub remote_bytes: u64,
-    /// Bytes of a value.
+    /// Size of every value.
     pub value_bytes: u32,
     /// What is kept of an item beside its value.
     pub item_bytes: u32,
@@ -188,7 +188,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExperimentSpec {
-    /// What.
+    /// Which experiment runs: it decides which of the other sections count.
     pub kind: ExperimentKind,
     /// Where the memory or the card is.
     pub place: Place,

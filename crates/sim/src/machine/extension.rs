@@ -28,7 +28,7 @@ pub enum LineCode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExtensionSpec {
-    /// Nodes.
+    /// Number of nodes, 2 to 64.
     pub nodes: u16,
     /// How the links run.
     pub topology: LinkTopology,
@@ -79,7 +79,7 @@ pub struct ExtensionSpec {
     pub damaged_per_million: u32,
     /// Rate of a link before coding, all lanes.
     pub lane_gbps: f64,
-    /// Line code.
+    /// How bits are coded: 8/10 or 64/66 of `lane_gbps` carries data.
     pub line_code: LineCode,
     /// Bytes that a lane takes in a cycle of its clock.
     pub lane_bytes: u32,
@@ -95,7 +95,7 @@ pub struct ExtensionSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocSpec {
-    /// Cores.
+    /// Number of cores, 1 to 64.
     pub cores: u16,
     /// Clock of the cores.
     pub core_mhz: f64,

@@ -220,7 +220,7 @@ pub struct MemorySpec {
     pub latency_ns: f64,
     /// Memory of a chip that executes programs.
     pub size_bytes: u64,
-    /// Controllers.
+    /// Memory controllers: 1 to one per row of tiles, on NOC-Out one per column.
     pub controllers: u16,
     /// Neighbouring addresses that one controller serves before the next one's turn.
     pub interleave_bytes: u64,

@@ -36,7 +36,7 @@ pub struct WindowSpec {
     pub root_ns: f64,
     /// Transfers per lane: 10^9 a second; 0 = the link takes no time.
     pub link_gtps: f64,
-    /// Lanes of a link.
+    /// Lanes in parallel, each with `link_gtps`.
     pub link_lanes: u32,
     /// Bits of data per ten transfers: 8b/10b has eight.
     pub link_bits_per_ten: u32,

@@ -30,7 +30,7 @@ pub enum SpecError {
     TooLarge {
         /// What there is too much of.
         what: &'static str,
-        /// How much.
+        /// The number that the description asks for.
         given: usize,
         /// How much is possible.
         limit: usize,
@@ -44,9 +44,9 @@ pub enum SpecError {
     },
     /// The routing needs rows and columns without rings; on this topology it could deadlock.
     RoutingUnsafe {
-        /// The routing.
+        /// Name of the routing, such as `o1turn`.
         routing: &'static str,
-        /// The topology.
+        /// Name and size of the topology, such as `torus:8x8`.
         topology: String,
         /// Those that are possible.
         possible: &'static str,
@@ -68,7 +68,7 @@ pub enum SpecError {
         vcs: usize,
         /// How many it needs.
         needed: usize,
-        /// Why.
+        /// What the virtual channels are needed for: the end of the message.
         why: &'static str,
     },
     /// A quantity must be at least one.

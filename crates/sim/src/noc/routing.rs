@@ -188,9 +188,9 @@ impl Hop {
 /// Consecutive VCs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VcRange {
-    /// The first.
+    /// Lowest VC of the range; a port numbers the VCs of all virtual networks from 0.
     pub first: u8,
-    /// How many.
+    /// VCs from `first` on.
     pub count: u8,
 }
 

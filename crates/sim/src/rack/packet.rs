@@ -76,7 +76,7 @@ impl Format {
         (HEADER_BYTES + payload).div_ceil(self.link_bytes) as u8
     }
 
-    /// A packet.
+    /// The packet for a line on a lane; its tag names the line's slot and length.
     #[inline]
     pub fn packet(&self, lane: u8, src: u16, dst: u16, line: Line) -> Packet {
         Packet {

@@ -19,9 +19,9 @@ pub(super) enum Destinations {
     Hot {
         /// How many nodes there are.
         nodes: u16,
-        /// The share.
+        /// Probability that a request goes to `node`, 0 to 1.
         share: f64,
-        /// The node.
+        /// The hot spot.
         node: u16,
     },
 }

@@ -7,7 +7,7 @@ use crate::report::Latency;
 /// The last window of a run, over all nodes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RackReport {
-    /// Nodes.
+    /// All nodes of the torus, with requests of their own or not.
     pub nodes: usize,
     /// Nodes that post requests.
     pub sources: usize,
@@ -38,7 +38,7 @@ pub struct RackReport {
 /// Bandwidth of the sources.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct NodeBandwidth {
-    /// Mean.
+    /// Mean over the sources, in GB/s.
     pub mean: f64,
     /// That of the source that got least.
     pub min: f64,
@@ -61,7 +61,7 @@ pub struct HopLatency {
 /// Where packets of a lane spent their time. All times are means over its packets.
 #[derive(Clone, Debug, Serialize)]
 pub struct LaneReport {
-    /// Which.
+    /// `request` or `reply`.
     pub name: &'static str,
     /// Packets that their pipelines took.
     pub packets: u64,

@@ -18,7 +18,7 @@ pub const NODES: u16 = 2;
 
 /// A chip and its mirror image.
 pub struct Mirror {
-    /// The chip.
+    /// The chip that is simulated, as node 0; its mirror image is not.
     pub chip: Chip,
     network_cycles: u64,
 }

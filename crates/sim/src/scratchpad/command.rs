@@ -23,7 +23,7 @@ pub struct Command {
     pub is_message: bool,
     /// Bytes to be moved.
     pub bytes: u32,
-    /// Where to.
+    /// Virtual address of the first byte to be written.
     pub destination: u64,
     /// Who learns of it.
     pub ack: u64,

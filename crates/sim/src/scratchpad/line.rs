@@ -13,7 +13,7 @@ pub enum State {
     Plain = 1,
     /// Command buffer.
     Command = 2,
-    /// Counter.
+    /// Counter: stores add to its value, and at zero it notifies (CINI §3.3).
     Counter = 3,
     /// Descriptor of a single-reader queue.
     SingleReader = 4,

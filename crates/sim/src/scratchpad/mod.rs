@@ -57,7 +57,7 @@ pub use region::{Regions, Target};
 /// The words of a line.
 pub type Words = [u64; 8];
 
-/// Bytes of a line.
+/// Bytes of a cache line, of which each has state bits of its own.
 pub const LINE_BYTES: u32 = 64;
 
 /// Bytes of a word: arguments of commands, values of counters, and items of queues are words.

@@ -31,12 +31,12 @@ pub enum Packet {
         destination: u64,
         /// Who is to learn of it.
         ack: u64,
-        /// How much.
+        /// Bytes that are asked for.
         bytes: u32,
     },
     /// Bytes of one line.
     Write {
-        /// Of the line.
+        /// Address of the line's first byte.
         line: u64,
         /// Which bytes of it: bit = byte.
         mask: u64,
@@ -51,7 +51,7 @@ pub enum Packet {
     Ack {
         /// Who is told.
         address: u64,
-        /// How many.
+        /// Bytes that the acknowledged packet has written.
         bytes: u32,
     },
 }
@@ -66,7 +66,7 @@ impl Packet {
         }
     }
 
-    /// Its class.
+    /// The class decides its priority in the network.
     pub const fn class(&self) -> Class {
         match self {
             Packet::Read { .. } => Class::Read,

@@ -34,14 +34,14 @@ pub const END: u64 = 0x70_0000_0000;
 pub enum Target {
     /// A byte of a core's scratchpad.
     Scratchpad {
-        /// The core.
+        /// Core whose scratchpad it is.
         core: u16,
         /// From the beginning of its scratchpad.
         offset: u32,
     },
     /// The tag of the line of that byte.
     Tag {
-        /// The core.
+        /// Core whose scratchpad it is.
         core: u16,
         /// From the beginning of its scratchpad.
         offset: u32,

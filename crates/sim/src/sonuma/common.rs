@@ -74,7 +74,7 @@ pub enum Local {
         tid: u32,
         /// How many lines.
         lines: u32,
-        /// Why.
+        /// `BadLocalBuffer` or `NodeLost`; an earlier error of the transfer stays.
         status: Status,
     },
     /// A work queue entry that was never begun.
@@ -83,7 +83,7 @@ pub enum Local {
         qp: QpId,
         /// Its index.
         slot: u16,
-        /// Why.
+        /// The check that failed, or `NodeLost`.
         status: Status,
     },
 }
@@ -132,7 +132,7 @@ pub struct Common {
     pub arbiters: Arbiters,
     /// Translations.
     pub mmu: Mmu,
-    /// Contexts.
+    /// The context table cache (CT$, soNUMA §4.3).
     pub contexts: CtCache,
     /// Queue pairs.
     pub queues: Queues,

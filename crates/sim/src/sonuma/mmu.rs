@@ -55,7 +55,7 @@ pub struct MmuStats {
     pub hits: u64,
     /// Translations that had to wait for a walk.
     pub misses: u64,
-    /// Walks.
+    /// Walks that have begun: misses of the same page share one.
     pub walks: u64,
     /// Walks that found nothing.
     pub faults: u64,

@@ -3,13 +3,11 @@
 
 use crate::chip::block::Block;
 
-/// Bytes of a line.
 const LINE_BYTES: usize = 64;
 
 /// All bytes of a line.
 const ALL: u64 = u64::MAX;
 
-/// A buffer.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     line: u64,

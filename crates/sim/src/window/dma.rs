@@ -9,7 +9,7 @@ use crate::chip::block::Block;
 /// Bytes of a line, which addresses and lengths are multiples of.
 pub const LINE_BYTES: u64 = 64;
 
-/// Bytes of a descriptor.
+/// A descriptor has two words; see [`Descriptor::words`].
 pub const DESCRIPTOR_BYTES: u64 = 16;
 
 /// Descriptors of a line of the ring, which are fetched together.
@@ -18,7 +18,7 @@ const PER_LINE: u64 = LINE_BYTES / DESCRIPTOR_BYTES;
 /// Most bytes of a descriptor: its count has 27 bits.
 pub const MAX_BYTES: u64 = (1 << 27) - LINE_BYTES;
 
-/// Bits of an address.
+/// Bits of a physical address: 32 in one word of a descriptor, 16 in the other.
 const ADDRESS_BITS: u32 = 48;
 
 /// A copy of memory.
@@ -72,11 +72,11 @@ pub struct Read {
 pub struct Write {
     /// To this address on.
     pub to: u64,
-    /// What.
+    /// Lines with addresses in sequence.
     pub blocks: Vec<Block>,
 }
 
-/// The engine.
+/// The engine's ring, and what has been asked for and not been written.
 #[derive(Clone, Debug)]
 pub struct Engine {
     ring: u64,

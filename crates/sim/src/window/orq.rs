@@ -10,7 +10,7 @@ use crate::engine::{Cycle, Slab};
 /// A read of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The line.
+    /// Number of the line on this node: physical address / 64.
     pub line: u64,
     /// When it was asked for.
     pub at: Cycle,

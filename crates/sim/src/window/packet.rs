@@ -13,7 +13,7 @@ pub enum Asker {
 }
 
 impl Asker {
-    /// The node.
+    /// Number of the node that the answer goes to.
     pub const fn node(self) -> u16 {
         match self {
             Asker::Queue(node) | Asker::Engine(node) => node,
@@ -26,13 +26,13 @@ impl Asker {
 pub enum Packet {
     /// Asks for lines, each of which is answered by itself.
     Read {
-        /// Who.
+        /// Queue or engine that the lines go to.
         asker: Asker,
         /// Names the request at the asker.
         tag: u32,
         /// The first line's address.
         address: u64,
-        /// How many.
+        /// Lines in sequence, from `address` on.
         lines: u16,
     },
     /// A line.
@@ -59,7 +59,7 @@ pub enum Packet {
     Written {
         /// For whom.
         asker: Asker,
-        /// Which.
+        /// Name that the write's asker gave it.
         tag: u32,
     },
 }
@@ -67,10 +67,10 @@ pub enum Packet {
 /// A packet that has left its node.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// When.
+    /// Cycle in which it has left the node; the time to the other node is added later.
     pub cycle: Cycle,
     /// For which node.
     pub to: u16,
-    /// What.
+    /// Its addresses are those of the other node.
     pub packet: Packet,
 }

@@ -8,7 +8,6 @@
 /// An access belongs to a stream if it is at most so many lines from its latest one.
 pub const REACH_LINES: u64 = 32;
 
-/// A stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     last: u64,
@@ -18,7 +17,7 @@ struct Stream {
     used_at: u64,
 }
 
-/// The prefetcher.
+/// Finds streams of equal strides among the accesses to a cache.
 #[derive(Clone, Debug)]
 pub struct Prefetcher {
     streams: Vec<Stream>,

@@ -7,7 +7,6 @@ use crate::checks::Kind;
 use crate::node::{Node, Op, Version};
 use crate::system::System;
 
-/// Core A.
 const CORE: Party = 0;
 /// The NI at the edge.
 const NI: Party = 1;

@@ -97,7 +97,7 @@ impl Fake {
         Some(line)
     }
 
-    /// A core reads.
+    /// A core's load: the RMC's L1 keeps its block, at most shared.
     pub fn core_read(&mut self, address: u64) -> u64 {
         let state = &mut self.states[address as usize / 64];
         *state = (*state).min(State::Shared);

@@ -37,7 +37,7 @@ pub const RECEIVED_READ: u8 = 102;
 /// Handler: and taken back; what has come is with the stack.
 pub const RECEIVED_DONE: u8 = 103;
 
-/// The stack.
+/// Driver and network stack of [`USER`], as times of their steps.
 #[derive(Debug)]
 pub struct Stack {
     /// The card's parameters.

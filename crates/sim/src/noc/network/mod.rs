@@ -98,7 +98,7 @@ struct Class {
 /// A packet that has arrived, with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// The packet.
+    /// As it was handed to [`Network::send`].
     pub packet: Packet,
     /// When it was sent.
     pub created: Cycle,

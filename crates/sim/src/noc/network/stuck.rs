@@ -10,7 +10,7 @@ use crate::engine::Cycle;
 /// A packet that has not been delivered, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// The packet.
+    /// As it was handed to [`Network::send`](super::Network::send).
     pub packet: Packet,
     /// When it was sent.
     pub since: Cycle,

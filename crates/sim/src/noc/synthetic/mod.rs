@@ -81,21 +81,21 @@ pub enum ExperimentError {
     },
     /// The pattern asks for another number of endpoints.
     PatternNeeds {
-        /// The pattern.
+        /// Pattern that was asked for.
         pattern: Pattern,
-        /// The topology.
+        /// Name and size of the topology, such as `mesh:8x8`.
         topology: String,
         /// What it needs.
         needs: &'static str,
     },
     /// Packet lengths cannot be read.
     BadPacketSize {
-        /// The text.
+        /// Text that could not be read.
         text: String,
     },
     /// The rate is not a load that endpoints can offer.
     BadRate {
-        /// The rate.
+        /// Flits per endpoint and cycle that were asked for.
         rate: f64,
         /// The highest that is possible.
         limit: f64,

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The figures of a run. All but `cycles_per_second` depend on the experiment alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The topology.
+    /// Name and size, such as `mesh:8x8`.
     pub topology: String,
-    /// The routing.
+    /// Name as machine files and the command line have it, such as `xy`.
     pub routing: String,
     /// Stages of the routers.
     pub router: String,

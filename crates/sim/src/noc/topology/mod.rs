@@ -29,7 +29,7 @@ pub enum Axis {
     Other,
 }
 
-/// A router.
+/// A router and its place on the floor plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
     /// Column on the floor plan.
@@ -78,7 +78,7 @@ pub struct Attachment {
 pub struct Topology {
     /// What it was built from.
     pub shape: Shape,
-    /// The routers.
+    /// Routers, in the order of the numbers that ports name.
     pub routers: Vec<Router>,
     /// Ports of the router that has most.
     pub ports: usize,

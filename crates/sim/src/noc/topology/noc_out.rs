@@ -93,7 +93,6 @@ impl Plan {
     }
 }
 
-/// Builds it.
 pub(super) fn build(spec: &Spec, columns: usize, rows: usize) -> Topology {
     let plan = Plan { columns, rows };
     Topology {

@@ -14,17 +14,17 @@ use super::super::error::{SpecError, nearest};
 pub enum Shape {
     /// `mesh:KxL`: a router and an endpoint at each of K columns and L rows.
     Mesh {
-        /// Columns.
+        /// K: routers in a row.
         columns: usize,
-        /// Rows.
+        /// L: routers in a column.
         rows: usize,
     },
     /// `chip-mesh:CxR`: C columns of tiles between a column of network interfaces and a column of
     /// memory controllers. Endpoints: tiles (row * C + column), then NIs, then MCs, by row.
     ChipMesh {
-        /// Columns of tiles.
+        /// C: columns of tiles, without the two at the edges.
         columns: usize,
-        /// Rows.
+        /// R: rows, each with an NI at one end and a memory controller at the other.
         rows: usize,
     },
     /// `torus:KxL` or `torus:KxLxM`.
@@ -37,14 +37,14 @@ pub enum Shape {
     /// `flatfly:KxL`: a flattened butterfly; each router is linked to all of its row and column.
     /// `flatfly:K` is one row.
     FlatFly {
-        /// Columns.
+        /// K: routers in a row.
         columns: usize,
-        /// Rows.
+        /// L: routers in a column; 1 for `flatfly:K`.
         rows: usize,
     },
     /// `crossbar:N`: one router.
     Crossbar {
-        /// Endpoints.
+        /// N: endpoints, each at a port of its own.
         ports: usize,
     },
     /// `noc-out:CxR`: rows of cores above and below a row of LLC tiles. Endpoints: cores

@@ -19,9 +19,7 @@ enum Step {
     ReceiveDescriptor,
     /// A burst of data that has come.
     Write,
-    /// The completion of a receive.
     ReceiveCompletion,
-    /// The completion of a send.
     SendCompletion,
 }
 
