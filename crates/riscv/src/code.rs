@@ -63,7 +63,7 @@ impl Code {
         Ok(&self.page(pc / PAGE)[place(pc)])
     }
 
-    /// Forgets everything.
+    /// Drops all decoded instructions: some may have changed in memory.
     pub fn clear(&mut self) {
         *self = Code::new();
     }

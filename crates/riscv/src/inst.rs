@@ -64,7 +64,7 @@ impl Reg {
 /// stack prediction hints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JumpHint {
-    /// Nothing.
+    /// The jump touches no return stack.
     None,
     /// Push the address after the jump.
     Call,

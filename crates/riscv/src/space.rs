@@ -61,9 +61,9 @@ pub enum Cause {
 pub struct Fault {
     /// The first byte that could not be reached.
     pub address: u64,
-    /// What it wanted.
+    /// Load, store or fetch.
     pub wanted: Wanted,
-    /// Why not.
+    /// Whether the page is missing or forbids it.
     pub cause: Cause,
 }
 

@@ -15,7 +15,7 @@ pub type Stats = BTreeMap<String, f64>;
 pub struct Report {
     /// Name of the machine.
     pub machine: String,
-    /// Simulated cycles.
+    /// Simulated cycles of the chips' clock, the warm-up among them.
     pub cycles: u64,
     /// Wall-clock time of the simulation.
     pub seconds: f64,
@@ -56,7 +56,7 @@ pub struct Report {
 /// Distribution of a latency.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// Samples.
+    /// Reads or requests that were measured.
     pub count: u64,
     /// Mean.
     pub mean_cycles: f64,
@@ -79,10 +79,10 @@ pub struct Stage {
     pub mean_cycles: f64,
 }
 
-/// A measurement window.
+/// A measurement window, `run.window_cycles` long.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Window {
-    /// Its end.
+    /// Cycle in which it ends.
     pub end_cycle: u64,
     /// Application bandwidth in it.
     pub app_gbps: f64,

@@ -28,7 +28,7 @@ pub struct Failure {
     pub instruction: Option<String>,
     /// Instructions that all harts had executed.
     pub instructions: u64,
-    /// What happened.
+    /// Why the program could not go on.
     pub why: Why,
 }
 

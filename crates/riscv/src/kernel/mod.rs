@@ -87,7 +87,7 @@ pub trait UserMemory {
     /// Maps zeroed pages over whatever was there.
     fn map(&mut self, address: u64, length: u64, permissions: Permissions);
 
-    /// Takes pages away.
+    /// Unmaps all pages of a range.
     fn unmap(&mut self, address: u64, length: u64);
 
     /// Changes permissions; `false` if not all of it is mapped.

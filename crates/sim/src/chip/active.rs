@@ -9,7 +9,7 @@ use crate::coherence::{Party, Request, home};
 /// A block for which something is under way.
 #[derive(Clone, Debug)]
 pub struct Active {
-    /// Its controller.
+    /// The home's state machine for this block.
     pub block: home::Block<Block>,
     /// Requests that wait for their turn.
     pub waiting: VecDeque<(Party, Request<Block>)>,
@@ -51,7 +51,7 @@ impl ActiveSet {
         &mut self.blocks[at]
     }
 
-    /// Adds a block.
+    /// Adds a block that is not in the set, without waiting requests.
     pub fn push(&mut self, line: Line, block: home::Block<Block>) {
         self.lines.push(line);
         self.blocks.push(Active { block, waiting: VecDeque::new() });
@@ -67,7 +67,7 @@ impl ActiveSet {
         }
     }
 
-    /// All of them.
+    /// All blocks with their numbers, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Line, &Active)> {
         self.lines.iter().copied().zip(&self.blocks)
     }

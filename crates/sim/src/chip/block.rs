@@ -26,12 +26,12 @@ impl Block {
     /// All bytes are zero.
     pub const ZERO: Block = Block { words: [0; 8], change: None };
 
-    /// These words.
+    /// A whole block of 8 little-endian words.
     pub const fn from_words(words: [u64; 8]) -> Block {
         Block { words, change: None }
     }
 
-    /// These bytes.
+    /// A whole block, byte 0 lowest in word 0.
     pub fn from_bytes(bytes: &[u8; 64]) -> Block {
         let mut words = [0; 8];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -40,7 +40,7 @@ impl Block {
         Block { words, change: None }
     }
 
-    /// The bytes.
+    /// The words as bytes, little-endian.
     pub fn to_bytes(self) -> [u8; 64] {
         let mut bytes = [0; 64];
         for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.words) {

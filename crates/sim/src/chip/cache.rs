@@ -52,11 +52,11 @@ pub struct CacheSpec {
     pub sets: u64,
     /// Ways of a set.
     pub ways: u32,
-    /// Tag and data.
+    /// A hit: tag and data.
     pub latency_cycles: u32,
-    /// Tag alone.
+    /// A miss, or a copy dropped: the tag alone.
     pub tag_cycles: u32,
-    /// Blocks in transition.
+    /// Blocks in transition at most; accesses to others wait.
     pub mshrs: u32,
     /// Where its messages go.
     pub back: Back,
@@ -208,13 +208,13 @@ impl PrivateCache {
         Ok(Some(()))
     }
 
-    /// Gives it back.
+    /// Gives a locked way back to the cache.
     pub fn unlock(&mut self, set: u64, way: u32) {
         let entry = self.tags.entry(set, way);
         self.tags.unlock(entry);
     }
 
-    /// Blocks in transition.
+    /// Blocks in transition, each of which takes an MSHR.
     pub fn in_transition(&self) -> usize {
         self.in_transition as usize
     }

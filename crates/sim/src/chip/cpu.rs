@@ -147,7 +147,7 @@ impl Cpu {
         wires.tick_next(self.number);
     }
 
-    /// Instructions have changed.
+    /// Drops fetched instructions: the text has changed by other means than this core's stores.
     pub fn forget_instructions(&mut self) {
         self.core.forget_instructions();
     }

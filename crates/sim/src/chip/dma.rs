@@ -12,7 +12,7 @@ use crate::scratchpad::{Packet, Regions};
 /// Packets that wait for the network at most, per class.
 const NETWORK_QUEUE: usize = 2;
 
-/// A DMA engine.
+/// The engine and the memory's times: latency, and bandwidth shared by all accesses.
 #[derive(Clone, Debug)]
 pub struct Dma {
     dram: Dram,
@@ -45,7 +45,7 @@ impl Dma {
         self.dram.has_room(packet.class())
     }
 
-    /// A packet arrives.
+    /// A packet comes out of the network on chip; [`Dma::has_room`] has been asked.
     pub fn arrive(&mut self, packet: &Packet, wires: &mut Wires) {
         self.access(packet.payload_bytes(), wires.now);
         self.dram.arrive(packet);

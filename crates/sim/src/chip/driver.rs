@@ -20,11 +20,11 @@ pub enum Access {
 pub struct Asked {
     /// Who asks, for its own use.
     pub id: u64,
-    /// The block.
+    /// Block that holds the word.
     pub line: Line,
     /// Which of its words.
     pub word: usize,
-    /// What to do.
+    /// Load, store or add.
     pub access: Access,
 }
 

@@ -29,7 +29,7 @@ pub enum Part {
     Tile(u16),
     /// A home: LLC bank and directory slice.
     Home(u16),
-    /// A memory controller.
+    /// A memory controller, with the DRAM behind it.
     Memory(u16),
     /// An NI cache with a number of its own: at the edge, or separate in a tile; or the L1 of the
     /// chip's RMC, with what is behind it.
@@ -68,7 +68,7 @@ impl std::fmt::Display for Part {
 /// The geometry of a chip.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Columns of tiles.
+    /// Columns of tiles, without those of NIs and memory controllers.
     pub columns: u16,
     /// Tiles: columns times rows.
     pub tiles: u16,
@@ -76,7 +76,7 @@ pub struct Layout {
     pub homes: u16,
     /// Network interfaces at the edge: RRPPs, ports, backends.
     pub units: u16,
-    /// Memory controllers.
+    /// Memory controllers: addresses alternate between them by `memory.interleave_bytes`.
     pub controllers: u16,
     /// Where RGPs and RCPs are.
     pub placement: Placement,

@@ -25,7 +25,7 @@ pub enum Freight {
 pub struct Departure {
     /// Cycle in which it leaves; the time to the other node is added later.
     pub cycle: Cycle,
-    /// For which node.
+    /// Number of the receiving node.
     pub to: u16,
     /// A packet, or a credit for one.
     pub freight: Freight,

@@ -114,23 +114,23 @@ pub enum Payload {
     Scratchpad(scratchpad::Packet),
     /// From another node to the fabric interface of an RMC.
     Freight {
-        /// That node.
+        /// Number of the node that sent it.
         from: u16,
-        /// What has come.
+        /// A packet, or a credit for one.
         freight: Freight,
     },
     /// From the RGP frontend to the backend: a checked WQ entry.
     Work {
-        /// The queue pair.
+        /// Number of the queue pair, which is that of its core.
         qp: u16,
         /// Index of the entry in the WQ, which the CQ entry names.
         slot: u16,
-        /// What to do.
+        /// Operation, destination, offset, length and buffer.
         work: Work,
     },
     /// From the RCP backend to the frontend: what the CQ entry says.
     Completion {
-        /// The queue pair.
+        /// Number of the queue pair, which is that of its core.
         qp: u16,
         /// The slot that is complete.
         slot: u16,
@@ -213,7 +213,7 @@ impl Payload {
 /// A message under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter {
-    /// For whom.
+    /// Part that receives it.
     pub to: Part,
     /// Its content, which also decides the virtual network and the length.
     pub payload: Payload,

@@ -18,7 +18,7 @@ const ROOT_BITS: u32 = 11;
 /// A page of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its physical address.
+    /// Physical address of its first byte.
     pub phys: u64,
     /// What it may be used for.
     pub permissions: Permissions,
@@ -93,7 +93,7 @@ impl Mmu {
         Text { table: &self.table, image }
     }
 
-    /// Instructions have changed.
+    /// Drops decoded instructions after a change of program text.
     pub fn forget_instructions(&mut self) {
         self.code.clear();
     }

@@ -137,7 +137,7 @@ pub struct Chip {
     pub ni_caches: Vec<NiCache>,
     /// Homes by number: block n is at home n modulo their count.
     pub homes: Vec<Home>,
-    /// Memory controllers.
+    /// Memory controllers, by number.
     pub memories: Vec<Memory>,
     /// RGPs and RCPs, or their backends.
     pub rmcs: Vec<Rmc>,
@@ -207,7 +207,7 @@ impl Chip {
         })
     }
 
-    /// Starts the frontends.
+    /// Has the frontends begin to poll the queue pairs that there are.
     pub fn start(&mut self) {
         let Chip { tiles, ni_caches, wires, .. } = self;
         for ni in tiles.iter_mut().filter_map(|tile| tile.ni.as_mut()) {

@@ -16,7 +16,7 @@ use crate::sonuma::{L1, Rmc};
 /// An RMC with what is around it.
 #[derive(Clone, Debug)]
 pub struct NodeRmc {
-    /// The pipelines.
+    /// RGP, RCP and RRPP with what they share.
     pub rmc: Rmc,
     /// Its L1, with the size and ways of the cores' L1s (soNUMA §4.3).
     pub l1: PrivateCache,

@@ -98,7 +98,7 @@ impl<T: Clone + Default> Tags<T> {
         self.lines[entry] = LOCKED;
     }
 
-    /// Gives it back.
+    /// Makes a locked entry an empty one.
     pub fn unlock(&mut self, entry: usize) {
         debug_assert_eq!(self.lines[entry], LOCKED);
         self.lines[entry] = EMPTY;
@@ -123,7 +123,7 @@ impl<T: Clone + Default> Tags<T> {
         self.touch(entry);
     }
 
-    /// Empties an entry.
+    /// Makes an entry empty, with the default value.
     #[inline]
     pub fn clear(&mut self, entry: usize) {
         self.lines[entry] = EMPTY;

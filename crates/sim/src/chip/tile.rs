@@ -23,7 +23,7 @@ pub struct Tile {
     pub core: Core,
     /// The core, once it executes a program.
     pub cpu: Option<Cpu>,
-    /// Its data cache.
+    /// The core's cache that the directory knows: its L1, or the L2 behind a write-through L1.
     pub l1: PrivateCache,
     /// What else uses the L1.
     pub driver: Driver,
@@ -34,7 +34,7 @@ pub struct Tile {
 /// NI cache and frontends behind an L1.
 #[derive(Clone, Debug)]
 pub struct BehindL1 {
-    /// The NI cache.
+    /// NI cache at the back side of the L1 (Manycore NI §3.4).
     pub cache: BackSide,
     /// The frontends of the tile's queue pair.
     pub front: Front,

@@ -102,9 +102,9 @@ pub struct Departure {
 /// A change of a block that its home has made for a network interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Updated {
-    /// The block.
+    /// Block that has changed.
     pub line: Line,
-    /// For whom.
+    /// Network interface that asked for the change.
     pub party: Party,
     /// What it holds now.
     pub block: Block,
@@ -112,23 +112,23 @@ pub struct Updated {
 
 /// What joins the parts of a chip.
 pub struct Wires {
-    /// The current cycle.
+    /// Cycle that is being simulated.
     pub now: Cycle,
     /// Number of the chip's node.
     pub nid: u16,
     /// Size of the node's context segment.
     pub segment_bytes: u64,
-    /// Where everything is.
+    /// Homes, controllers and endpoints by address and part.
     pub layout: Layout,
     /// The network on chip.
     pub net: Network,
-    /// What will happen.
+    /// Events to come, by cycle.
     pub wheel: Wheel<Event>,
-    /// Messages under way.
+    /// Messages in the network on chip; packets name them by index.
     pub letters: Slab<Letter>,
     /// Packets that have left for other chips.
     pub departures: VecDeque<Departure>,
-    /// Counters.
+    /// Counters of the whole run, which reports list.
     pub counts: Counts,
     /// Where the time of the present synchronous read goes.
     pub probe: Probe,

@@ -95,11 +95,11 @@ pub enum Response<D> {
     Data {
         /// The block.
         data: D,
-        /// With this right.
+        /// The right that comes with it: to read, or to write.
         grant: Grant,
         /// To be used after so many [`Response::InvAck`] (the paper's MissNotify).
         acks: u8,
-        /// Sent by whom.
+        /// Where the block came from.
         source: Source,
     },
     /// A sharer to the requester or the home: the copy is gone.

@@ -125,7 +125,7 @@ pub enum Next {
 /// Slots are numbered modulo this.
 const SLOTS: u64 = MAX_WINDOW as u64;
 
-/// An executing core.
+/// An out-of-order core: its window, its queues and what it predicts.
 #[derive(Clone, Debug)]
 pub struct Core {
     spec: CpuSpec,

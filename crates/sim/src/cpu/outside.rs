@@ -71,7 +71,7 @@ pub trait Port {
     }
 }
 
-/// Address translation.
+/// Address translation, as the owner of the core does it: without time of its own.
 pub trait Translate {
     /// The physical address of a virtual one. Also asked for addresses that only a wrong path
     /// names, so it may not change anything.

@@ -70,7 +70,7 @@ pub struct CpuSpec {
     pub fma_cycles: u32,
     /// Floating-point division and square root, one at a time.
     pub fp_div_cycles: u32,
-    /// Conversions.
+    /// Conversions between formats, and between integers and floating point.
     pub convert_cycles: u32,
     /// Moves between the register files.
     pub move_cycles: u32,

@@ -15,14 +15,14 @@ pub struct Request {
     pub id: u32,
     /// Number of the block among those of the channel.
     pub line: u64,
-    /// What to do.
+    /// Read or write.
     pub kind: Kind,
 }
 
 /// A request whose data have a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Its name.
+    /// The name that the request gave.
     pub id: u32,
     /// What was asked for.
     pub kind: Kind,
@@ -64,7 +64,7 @@ impl Channel {
         channel
     }
 
-    /// Its times.
+    /// Times of the channel's parts, in ticks.
     pub fn timing(&self) -> &Timing {
         &self.devices.timing
     }
@@ -85,7 +85,7 @@ impl Channel {
         self.queues.has_room(kind)
     }
 
-    /// Requests that wait.
+    /// Reads and writes whose data have no time yet.
     pub fn waiting(&self) -> usize {
         self.queues.len(Kind::Read) + self.queues.len(Kind::Write)
     }

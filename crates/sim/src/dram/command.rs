@@ -31,7 +31,7 @@ pub enum Command {
 pub struct Issued {
     /// Tick in which the command is on the command wires.
     pub at: Tick,
-    /// To which rank.
+    /// Number of the rank, below `dram.ranks`.
     pub rank: usize,
     /// To which bank, counted over all ranks; the first one of its rank for commands to all of them.
     pub bank: usize,

@@ -39,11 +39,11 @@ pub enum Answer {
     Value(u64),
     /// The hart sleeps until the word at this address is not this any more, or this time is over.
     Watch {
-        /// Of the word.
+        /// Virtual address of the word.
         address: u64,
         /// What it is as yet.
         value: u64,
-        /// After so long.
+        /// Longest time that it sleeps.
         timeout_ns: u64,
     },
 }

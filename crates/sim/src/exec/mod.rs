@@ -68,7 +68,7 @@ use crate::run::MIRROR_NODES;
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
 use rack::Rack;
 
-/// What to execute.
+/// A program and what it is started with; each node has a process of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The bytes of a static RV64GC program.

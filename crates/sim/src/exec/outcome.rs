@@ -44,9 +44,9 @@ impl End {
 /// What became of one node's process.
 #[derive(Clone, Debug)]
 pub struct NodeOutcome {
-    /// How it ended.
+    /// Exit, signal, crash, or stopped from outside.
     pub end: End,
-    /// In which cycle.
+    /// Cycle in which it ended.
     pub cycle: Cycle,
     /// Instructions that its cores have retired.
     pub instructions: u64,
@@ -58,7 +58,7 @@ pub struct NodeOutcome {
     pub warnings: Vec<String>,
 }
 
-/// A run.
+/// The result of a run on all its nodes.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The nodes, in order.

@@ -23,7 +23,7 @@ use crate::sonuma::mmu::Space;
 pub struct Pages {
     /// The device driver, which knows what memory is left.
     pub driver: Driver,
-    /// The process.
+    /// Address space of the process, as the RMC names it.
     pub space: Space,
     page_bytes: u64,
     /// Borrowed memory that programs get instead of the node's own: what is left of it.
@@ -85,7 +85,7 @@ impl Pages {
         }
     }
 
-    /// Takes pages away.
+    /// Unmaps the pages of a range, mapped or not.
     pub fn unmap(&mut self, chip: &mut Chip, address: u64, length: u64) {
         for at in pages(address, length) {
             let Some(page) = chip.wires.mmu.page(at) else { continue };

@@ -26,7 +26,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of a machine.
+    /// As the machine file has the lanes, in picoseconds.
     pub fn new(spec: &ExtensionSpec) -> Times {
         let bits = f64::from(spec.lane_bytes * 8);
         // A transceiver with a gearbox runs at the rate of the line and pauses for the code's own bits.
@@ -60,7 +60,7 @@ impl Times {
 /// A frame on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Its virtual channel.
+    /// Number of its virtual channel, below [`VCS`](super::packet::VCS).
     pub vc: u8,
     /// What the link layer says.
     pub header: Header,
@@ -77,7 +77,7 @@ pub struct Frame {
 pub struct Counts {
     /// Frames with data, sent for the first time or again.
     pub data: u64,
-    /// Other frames.
+    /// Frames without a packet: acknowledgements and the like.
     pub control: u64,
     /// Frames that the wire lost.
     pub lost: u64,
@@ -85,7 +85,7 @@ pub struct Counts {
     pub damaged: u64,
     /// Frames with data that arrived and were dropped: again, or after a gap.
     pub dropped: u64,
-    /// Bytes of frames.
+    /// Bytes of all frames sent, with their overhead.
     pub bytes: u64,
     /// Time in which the wire was in use.
     pub busy: Ps,

@@ -40,7 +40,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of a machine.
+    /// An idle channel, as the machine file's `dram` has it.
     pub fn new(spec: &DramSpec) -> Memory {
         let channel = Channel::new(spec);
         let tick_ps = channel.timing().tck_ps;

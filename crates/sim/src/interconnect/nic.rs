@@ -31,7 +31,7 @@ pub const RECEIVED: u8 = 1;
 pub struct CardFrame {
     /// Bytes of its IP packet.
     pub bytes: u32,
-    /// Its name.
+    /// Number that the workload has given the frame.
     pub tag: u32,
 }
 
@@ -56,7 +56,7 @@ struct Line {
     asserted: bool,
 }
 
-/// A card.
+/// A card: its rings, its buffers and its two interrupt lines.
 #[derive(Debug)]
 pub struct Nic {
     /// The node whose memory has rings and buffers, and whose core is interrupted.
@@ -79,7 +79,7 @@ pub struct Nic {
     /// Frames that have been sent, and whose descriptors software has not taken back.
     pub sent: u32,
     lines: [Line; 2],
-    /// Interrupts so far.
+    /// Times that an interrupt line was asserted.
     pub interrupts: u64,
 }
 

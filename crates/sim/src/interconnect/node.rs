@@ -73,7 +73,7 @@ pub struct Control {
 pub struct Held {
     /// The link that it came from.
     pub port: u8,
-    /// The request.
+    /// As it came from the link.
     pub packet: Packet,
 }
 
@@ -84,7 +84,7 @@ pub struct Node {
     pub amt: Amt,
     /// Who is told of interrupts.
     pub imt: Imt,
-    /// The transaction layer.
+    /// The transaction layer: FIFOs of the channels, both ways.
     pub transactions: Transactions,
     /// Its ends of links.
     pub ends: Vec<End>,

@@ -71,7 +71,7 @@ pub struct Packet {
     pub channel: Channel,
     /// Who sends it; answers go there.
     pub source: u16,
-    /// Who gets it.
+    /// Number of the node that it goes to.
     pub destination: u16,
     /// The access that it belongs to; for interrupts the line and its level, for messages the tag.
     pub tag: u32,
@@ -134,7 +134,7 @@ pub enum Master {
 /// A read or write, from its request until the master is told of its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// Who asked.
+    /// Who is told of its end.
     pub master: Master,
     /// The node that asks.
     pub node: u16,
@@ -146,7 +146,7 @@ pub struct Access {
     pub address: u64,
     /// Bytes that it reads or writes.
     pub bytes: u32,
-    /// When it began.
+    /// Time of the request.
     pub start: Ps,
     /// Up to when its time is accounted for.
     pub mark: Ps,

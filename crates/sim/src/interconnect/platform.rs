@@ -61,7 +61,7 @@ pub enum Upcall {
     Called {
         /// Number of the node that the core is in.
         node: u16,
-        /// Which core.
+        /// Number of the core in that node.
         core: u16,
         /// The place in the software that the core has come to.
         call: Call,
@@ -70,7 +70,7 @@ pub enum Upcall {
     Interrupt {
         /// The node that is interrupted.
         node: u16,
-        /// Which line.
+        /// Number of the interrupt line at that node.
         line: u8,
         /// Whether it is asserted now.
         asserted: bool,
@@ -79,31 +79,31 @@ pub enum Upcall {
     AtPeer {
         /// Bytes of its IP packet.
         bytes: u32,
-        /// Its name.
+        /// Number that the workload has given the frame.
         tag: u32,
     },
-    /// What it planned.
+    /// The time has come for something that the workload planned.
     Later {
         /// As it was planned.
         call: Call,
     },
     /// An access of a core is done; what it was and how long its layers took.
     Loaded {
-        /// Which core.
+        /// Number of the core that waited for it.
         core: u16,
         /// The access, with its start and the time of each layer.
         access: Access,
     },
     /// A read or write of the queue pair channel is done.
     Qpair {
-        /// Its name.
+        /// As in [`Master::Qpair`].
         operation: u32,
         /// The access, with its start and the time of each layer.
         access: Access,
     },
     /// The FIFO for messages of a node has room again.
     Room {
-        /// Which node.
+        /// Number of the node whose FIFO it is.
         node: u16,
     },
     /// A packet of a queue pair has come; it keeps its room at the link until it is taken.
@@ -117,7 +117,7 @@ pub enum Upcall {
     },
 }
 
-/// Nodes and links.
+/// All nodes with their links, and the events to come.
 #[derive(Debug)]
 pub struct Platform {
     pub(super) agenda: Agenda<Event>,
@@ -131,7 +131,7 @@ pub struct Platform {
     pub(super) lanes: lane::Times,
     pub(super) upcalls: VecDeque<Upcall>,
     pub(super) done: Vec<(u32, Ps)>,
-    /// Events so far.
+    /// Events handled since the start.
     pub events: u64,
 }
 
@@ -163,7 +163,7 @@ impl Platform {
         platform
     }
 
-    /// The time.
+    /// Simulated time, in picoseconds.
     pub fn now(&self) -> Ps {
         self.agenda.now()
     }

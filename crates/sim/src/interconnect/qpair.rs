@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// Most connections of a node (TSM §4.2: up to 64k).
 pub const MAX_CONNECTIONS: usize = 1 << 16;
 
-/// A buffer.
+/// A buffer of a send or receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// First byte; the whole buffer lies in the connection's region.
@@ -26,7 +26,7 @@ pub struct Descriptor {
 pub struct EndPoint {
     /// Number of the node that this end is in.
     pub node: u16,
-    /// The connection there.
+    /// Number of the connection at that node.
     pub connection: u16,
 }
 
@@ -48,7 +48,7 @@ pub struct Completion {
     pub number: u32,
     /// Bytes of the message.
     pub bytes: u32,
-    /// How it ended.
+    /// Done, or too long for the buffer.
     pub outcome: Outcome,
 }
 

@@ -7,14 +7,14 @@ use super::packet::LAYERS;
 use super::platform::Platform;
 use crate::report::Stats;
 
-/// What was measured.
+/// Results of an experiment; what it does not measure is `None`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExtensionReport {
     /// Mean latency: of a read, or of a message one way (half a round trip).
     pub latency_ns: Option<f64>,
-    /// The shortest read.
+    /// Reads: the shortest latency.
     pub least_latency_ns: Option<f64>,
-    /// The longest read.
+    /// Reads: the longest latency.
     pub most_latency_ns: Option<f64>,
     /// Reads: where the time went, in the order of [`super::packet::LAYER_NAMES`]; their sum is the
     /// latency.

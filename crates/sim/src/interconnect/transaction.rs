@@ -68,7 +68,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Of a machine.
+    /// Empty FIFOs, as the machine file has them.
     pub fn new(spec: &ExtensionSpec, times: Times) -> Transactions {
         Transactions {
             times,

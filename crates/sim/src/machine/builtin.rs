@@ -5,11 +5,11 @@
 pub struct BuiltIn {
     /// Its name, without `.toml`.
     pub name: &'static str,
-    /// Its content.
+    /// Text of the file, in TOML.
     pub text: &'static str,
 }
 
-/// All of them.
+/// The files of `machines/`.
 pub const BUILT_IN: [BuiltIn; 11] = [
     BuiltIn { name: "manycore-ni", text: include_str!("../../../../machines/manycore-ni.toml") },
     BuiltIn {

@@ -62,7 +62,7 @@ pub enum DramScheduler {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DramSpec {
-    /// Speed grade.
+    /// Speed grade of JESD79-3: clock and latencies of the parts.
     pub grade: DramGrade,
     /// Capacity of a part: 1, 2, 4 or 8 Gbit. It decides how long a refresh takes.
     pub device_gbit: u32,

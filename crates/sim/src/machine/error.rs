@@ -9,7 +9,7 @@ pub enum Origin {
     File {
         /// As it was named.
         name: String,
-        /// From one.
+        /// Number of the line, from 1.
         line: Option<usize>,
     },
     /// An override: `--set` of the command line.

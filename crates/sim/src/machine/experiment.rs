@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct NicSpec {
     /// Rate of the network.
     pub gbps: f64,
-    /// Largest IP packet.
+    /// Largest IP packet, its headers included.
     pub mtu: u32,
     /// Ethernet: preamble, header, check and gap of a frame.
     pub frame_bytes: u32,
@@ -19,7 +19,7 @@ pub struct NicSpec {
     pub burst_bytes: u32,
     /// Bursts that it has under way.
     pub bursts: u32,
-    /// A descriptor.
+    /// Size of a descriptor in a ring.
     pub descriptor_bytes: u32,
     /// Frames that the card holds, to be sent.
     pub buffer_frames: u32,
@@ -180,7 +180,7 @@ pub enum ExperimentKind {
 pub enum Place {
     /// In the node that uses it.
     Local,
-    /// In its neighbour.
+    /// In another node, reached over the link.
     Remote,
 }
 

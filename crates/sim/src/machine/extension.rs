@@ -61,7 +61,7 @@ pub struct ExtensionSpec {
     pub amt_slots_per_cycle: u16,
     /// Window of locally visible addresses.
     pub lva_base_bytes: u64,
-    /// Its length.
+    /// Length of that window.
     pub lva_bytes: u64,
     /// Link layer: bytes of a frame beside its packet.
     pub frame_overhead_bytes: u32,

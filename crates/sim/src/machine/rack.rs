@@ -92,13 +92,13 @@ pub enum TrafficLoop {
     Open,
 }
 
-/// What requests do.
+/// Which way the data of requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrafficOp {
-    /// Lines come back.
+    /// Replies carry the lines.
     Read,
-    /// Lines go there.
+    /// Requests carry the lines.
     Write,
 }
 
@@ -112,7 +112,7 @@ pub struct TrafficSpec {
     pub hot_share: f64,
     /// Pattern `hot-spot`: its number.
     pub hot_node: u16,
-    /// What requests do.
+    /// Read or write.
     pub op: TrafficOp,
     /// When they are posted.
     pub r#loop: TrafficLoop,

@@ -30,7 +30,7 @@ impl FromStr for Override {
 }
 
 impl Override {
-    /// A setting.
+    /// A setting as `--set path=value` makes it.
     pub fn new(path: impl Into<String>, value: impl ToString) -> Override {
         Override { path: path.into(), value: value.to_string() }
     }

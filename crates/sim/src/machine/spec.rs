@@ -20,7 +20,7 @@ pub use crate::sonuma::RmcSpec;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Machine {
-    /// Name in reports.
+    /// Name that reports give the machine.
     pub name: String,
     /// One line for people.
     pub description: String,
@@ -46,25 +46,25 @@ pub struct Machine {
     pub window: WindowSpec,
     /// Prefetching into the last-level cache.
     pub prefetch: PrefetchSpec,
-    /// Last-level cache.
+    /// Shared last-level cache, in banks.
     pub llc: LlcSpec,
-    /// Directory slices.
+    /// Directory slices, one per bank of it.
     pub directory: DirectorySpec,
     /// Memory controllers and memory.
     pub memory: MemorySpec,
     /// The DRAM behind a controller, with `memory.model = "ddr3"`.
     pub dram: DramSpec,
-    /// Network on chip.
+    /// Network on chip: topology, routing, routers.
     pub noc: NocSpec,
-    /// Network interfaces.
+    /// Network interfaces: where they are, and the time of their stages.
     pub ni: NiSpec,
     /// The remote memory controller, with `ni.placement = "sonuma"`. Its L1 is as `l1`.
     pub rmc: RmcSpec,
-    /// Between chips.
+    /// Network between chips: hops, and what is at the other end.
     pub network: NetworkSpec,
     /// Routers between simplified nodes, with `network.remote = "torus"`.
     pub rack: RackSpec,
-    /// A simplified node.
+    /// A simplified node, with `network.remote = "torus"`.
     pub node: NodeSpec,
     /// What simplified nodes ask of each other.
     pub traffic: TrafficSpec,
@@ -128,7 +128,7 @@ pub struct CoreSpec {
     pub posts_per_poll: u32,
 }
 
-/// A private cache.
+/// A private cache: an L1 for data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct L1Spec {
@@ -142,7 +142,7 @@ pub struct L1Spec {
     pub tag_cycles: u32,
     /// Accesses a cycle.
     pub ports: u32,
-    /// Blocks in transition.
+    /// Blocks in transition at most.
     pub mshrs: u32,
 }
 
@@ -158,7 +158,7 @@ pub struct L2Spec {
     pub latency_cycles: u32,
     /// The tags alone.
     pub tag_cycles: u32,
-    /// Blocks in transition.
+    /// Blocks in transition at most.
     pub mshrs: u32,
 }
 
@@ -210,7 +210,7 @@ pub enum MemoryModel {
     Ddr3,
 }
 
-/// Memory.
+/// Memory controllers, and the memory behind them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemorySpec {
@@ -258,11 +258,11 @@ pub enum NocRouting {
     CdrDirectory,
 }
 
-/// Network on chip.
+/// Network on chip: shape, routing, and times and sizes of its parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NocSpec {
-    /// Shape.
+    /// How tiles, homes and controllers are joined.
     pub topology: NocTopology,
     /// Routing; meshes only.
     pub routing: NocRouting,
@@ -334,7 +334,7 @@ pub enum Completion {
     Acknowledged,
 }
 
-/// Network interfaces.
+/// Network interfaces of a chip: RGPs, RCPs and RRPPs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NiSpec {
@@ -393,7 +393,7 @@ pub enum Remote {
     Extension,
 }
 
-/// Between chips.
+/// The network between chips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkSpec {
@@ -401,7 +401,7 @@ pub struct NetworkSpec {
     pub hop_latency_ns: f64,
     /// Hops between source and destination, each way.
     pub hops: u32,
-    /// What is there.
+    /// What is at the other end.
     pub remote: Remote,
     /// Chips, if they are simulated.
     pub nodes: u16,
@@ -425,7 +425,7 @@ pub enum WorkloadKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// Microbenchmark.
+    /// What issuing cores do: one of two microbenchmarks, or a program.
     pub kind: WorkloadKind,
     /// Length of a read.
     pub transfer_bytes: u32,
@@ -447,7 +447,7 @@ pub struct RunSpec {
     pub window_cycles: u64,
     /// The run ends when the metric changes by less than this between two windows.
     pub stable_percent: f64,
-    /// Windows at least.
+    /// Windows before the run may end.
     pub min_windows: u32,
     /// Windows at most; then the run ends unstable, and says so.
     pub max_windows: u32,

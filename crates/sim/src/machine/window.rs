@@ -23,7 +23,7 @@ pub struct WindowSpec {
     pub lent_bytes: u64,
     /// Whether memory that programs ask for, besides their text, data and first stack, is borrowed.
     pub heap: bool,
-    /// What stores do.
+    /// How caches treat stores to borrowed memory.
     pub policy: WritePolicy,
     /// Entries of the outstanding request queue: reads of lines at the same time.
     pub outstanding: u32,

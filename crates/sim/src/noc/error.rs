@@ -14,14 +14,14 @@ pub enum SpecError {
     },
     /// The size after the topology's name cannot be read.
     BadSize {
-        /// The whole text.
+        /// Name and size, as they were given.
         text: String,
         /// What would be right.
         expected: &'static str,
     },
     /// A size is zero, or too small to be that topology.
     TooSmall {
-        /// The whole text.
+        /// Name and size, as they were given.
         text: String,
         /// The smallest size that is right.
         least: &'static str,
@@ -64,7 +64,7 @@ pub enum SpecError {
     TooFewVcs {
         /// Number of the virtual network.
         vnet: usize,
-        /// Its virtual channels.
+        /// Virtual channels that it has.
         vcs: usize,
         /// How many it needs.
         needed: usize,

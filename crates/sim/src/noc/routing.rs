@@ -166,7 +166,7 @@ const CLASSES: usize = 4;
 pub struct Hop(u16);
 
 impl Hop {
-    /// Output port.
+    /// Output port of the router.
     #[inline]
     pub fn port(self) -> usize {
         usize::from(self.0 & 0xff)
@@ -185,7 +185,7 @@ impl Hop {
     }
 }
 
-/// Consecutive VCs.
+/// Consecutive VCs of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VcRange {
     /// Lowest VC of the range; a port numbers the VCs of all virtual networks from 0.

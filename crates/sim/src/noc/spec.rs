@@ -168,7 +168,7 @@ pub struct Packet {
     pub src: u16,
     /// Endpoint that gets it.
     pub dst: u16,
-    /// Virtual network.
+    /// Number of the virtual network, an index of [`Spec::vnets`].
     pub vnet: u8,
     /// Length, at least 1.
     pub flits: u8,

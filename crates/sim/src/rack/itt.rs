@@ -21,7 +21,7 @@ pub(super) struct Itt {
 }
 
 impl Itt {
-    /// An empty table.
+    /// A table of free entries; the lowest numbers are used first.
     pub fn new(entries: u32) -> Itt {
         let entries = entries as usize;
         // The lowest numbers are used first.

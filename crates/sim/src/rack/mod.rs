@@ -97,7 +97,7 @@ struct Node {
     payload_bytes: u64,
 }
 
-/// Nodes and network.
+/// All simplified nodes and the network between them, cycle by cycle.
 #[derive(Clone, Debug)]
 pub struct Rack {
     spec: NodeSpec,

@@ -21,7 +21,7 @@ pub struct RackReport {
     pub by_hops: Vec<HopLatency>,
     /// Mean over all links between routers, flits per cycle.
     pub link_mean: f64,
-    /// The busiest link.
+    /// Load of the busiest link, flits per cycle.
     pub link_max: f64,
     /// Requests, then replies.
     pub lanes: Vec<LaneReport>,
@@ -49,11 +49,11 @@ pub struct NodeBandwidth {
 /// Latency of requests between nodes of a distance.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct HopLatency {
-    /// The distance.
+    /// Links between the routers of the two nodes.
     pub hops: usize,
     /// What it is when nothing else is under way.
     pub zero_load_cycles: u64,
-    /// What it was.
+    /// Latency that was measured.
     #[serde(flatten)]
     pub latency: Latency,
 }

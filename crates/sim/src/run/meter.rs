@@ -18,7 +18,7 @@ struct Snapshot {
     link_flits: Vec<u64>,
 }
 
-/// Measures a run.
+/// Takes counters at the ends of windows, and makes the report of them.
 pub struct Meter<'a> {
     machine: &'a Machine,
     began: Instant,
@@ -30,7 +30,7 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Begins.
+    /// Begins the first window at cycle 0.
     pub fn start(machine: &'a Machine) -> Meter<'a> {
         Meter {
             machine,

@@ -11,7 +11,7 @@ use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::WorkloadKind;
 
-/// Chips and fabric.
+/// All chips of a rack, with the fabric's latency between them.
 pub struct Rack {
     chips: Vec<Chip>,
     network_cycles: u64,

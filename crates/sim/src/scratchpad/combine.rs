@@ -38,13 +38,13 @@ impl Combiner {
         [before, full]
     }
 
-    /// Empties it.
+    /// Takes out what waits, if anything does, as a packet.
     pub fn flush(&mut self) -> Option<Packet> {
         let Open { line, mask, words } = self.open.take()?;
         Some(Packet::Write { line, mask, words, ack: 0, is_reply: false })
     }
 
-    /// Whether stores wait.
+    /// Whether no store waits to be sent.
     pub const fn is_empty(&self) -> bool {
         self.open.is_none()
     }

@@ -16,7 +16,7 @@ const ACK: usize = 2;
 /// Of a copy: its source. Of a message: the first word of its data.
 pub const SOURCE: usize = 3;
 
-/// A complete command.
+/// A command of which all words have been stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Its data is in the command.

@@ -9,9 +9,9 @@ use super::queue::Queue;
 pub enum State {
     /// It belongs to the cache.
     Cache = 0,
-    /// Scratchpad memory.
+    /// Scratchpad memory: loads and stores, and nothing more happens.
     Plain = 1,
-    /// Command buffer.
+    /// Command buffer: it starts a transfer when complete (CINI §3.3).
     Command = 2,
     /// Counter: stores add to its value, and at zero it notifies (CINI §3.3).
     Counter = 3,

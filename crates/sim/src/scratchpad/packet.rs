@@ -49,7 +49,7 @@ pub enum Packet {
     },
     /// So many bytes have been written.
     Ack {
-        /// Who is told.
+        /// Address that the bytes are reported to, such as a counter.
         address: u64,
         /// Bytes that the acknowledged packet has written.
         bytes: u32,

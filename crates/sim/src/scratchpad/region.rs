@@ -62,7 +62,7 @@ pub enum Target {
 pub struct Regions {
     /// Cores with a scratchpad.
     pub cores: u16,
-    /// Size of each.
+    /// Bytes of each core's scratchpad, up to [`STRIDE`].
     pub scratchpad_bytes: u32,
     /// Size of the memory that caches do not keep.
     pub dram_bytes: u64,

@@ -70,18 +70,18 @@ pub struct Registers {
 pub enum Local {
     /// Lines of a transfer that were never sent.
     Answer {
-        /// Transfer.
+        /// Names the transfer's entry of the ITT.
         tid: u32,
-        /// How many lines.
+        /// Lines that count as answered.
         lines: u32,
         /// `BadLocalBuffer` or `NodeLost`; an earlier error of the transfer stays.
         status: Status,
     },
     /// A work queue entry that was never begun.
     Complete {
-        /// Its queue pair.
+        /// Queue pair of the entry.
         qp: QpId,
-        /// Its index.
+        /// Index of the entry in its WQ.
         slot: u16,
         /// The check that failed, or `NodeLost`.
         status: Status,
@@ -103,7 +103,7 @@ pub struct RmcStats {
     pub memory_reads: u64,
     /// What they took together, from the access to its data.
     pub memory_read_cycles: u64,
-    /// Notifications (RRPP).
+    /// Notifications received for this node (RRPP).
     pub notified: u64,
     /// Replies that answered a line (RCP).
     pub replies: u64,
@@ -130,11 +130,11 @@ pub struct Common {
     pub registers: Registers,
     /// On the way to the MAQ.
     pub arbiters: Arbiters,
-    /// Translations.
+    /// MMU with TLB and page walker (soNUMA §4.3).
     pub mmu: Mmu,
     /// The context table cache (CT$, soNUMA §4.3).
     pub contexts: CtCache,
-    /// Queue pairs.
+    /// Queue pairs, and entries that have been found in them.
     pub queues: Queues,
     /// Free entries of the ITT.
     pub tids: Tids,
@@ -240,7 +240,7 @@ impl Tids {
         Tids { free: (0..capacity).collect(), capacity }
     }
 
-    /// A free one.
+    /// Takes the entry that has been free for longest.
     pub fn take(&mut self) -> Option<u32> {
         self.free.pop_front()
     }

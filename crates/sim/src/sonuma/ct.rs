@@ -48,12 +48,12 @@ pub struct Context {
     pub list: u64,
 }
 
-/// A context segment.
+/// A node's segment of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Virtual address.
+    /// First virtual address, in the context's address space.
     pub base: u64,
-    /// Size.
+    /// Size in bytes: no request may go beyond it.
     pub bounds: Bounds,
 }
 
@@ -104,7 +104,7 @@ pub struct QueuePair {
     pub wq: u64,
     /// Physical address of the completion queue.
     pub cq: u64,
-    /// Entries of each.
+    /// Entries of WQ and CQ, the same for both.
     pub size: u16,
     /// What its owner may do.
     pub rights: Rights,

@@ -33,7 +33,7 @@ pub const SOURCES: usize = 4;
 /// Where an answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The arbiter.
+    /// Arbiter that the access came from.
     pub source: Source,
     /// Which of its stages, if that does not follow from the transaction.
     pub stage: u8,
@@ -71,7 +71,7 @@ pub struct Access {
     pub line: Line,
     /// Which of its bytes.
     pub mask: Mask,
-    /// What to do.
+    /// Load, store or atomic.
     pub action: Action,
     /// By which interface.
     pub interface: Interface,
@@ -124,7 +124,7 @@ impl Access {
 /// An access that is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Response {
-    /// Where it goes.
+    /// As the access had it.
     pub tag: Tag,
     /// The block as a load or atomic has found it; only the masked bytes count.
     pub words: Words,

@@ -40,7 +40,7 @@ pub trait Image {
     /// The 8 bytes at a physical address, a multiple of 8.
     fn read(&self, address: u64) -> u64;
 
-    /// Sets them.
+    /// Writes the 8 bytes at a physical address, a multiple of 8.
     fn write(&mut self, address: u64, value: u64);
 }
 

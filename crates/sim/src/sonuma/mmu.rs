@@ -32,9 +32,9 @@ pub enum Lookup {
 /// The end of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Walked {
-    /// Its number.
+    /// Number that [`Lookup::Walking`] named.
     pub walk: u8,
-    /// What it found.
+    /// The leaf, or that there is none.
     pub found: Result<Mapping, Fault>,
 }
 

@@ -19,9 +19,9 @@ pub const WRITE: u64 = 1 << 2;
 pub const EXECUTE: u64 = 1 << 3;
 /// A leaf of the application. The RMC acts for applications only.
 pub const USER: u64 = 1 << 4;
-/// Has been accessed.
+/// A: the range has been accessed.
 pub const ACCESSED: u64 = 1 << 6;
-/// Has been written.
+/// D: the range has been written.
 pub const DIRTY: u64 = 1 << 7;
 
 const PPN_AT: u32 = 10;

@@ -52,9 +52,9 @@ struct Pair {
 pub struct Found {
     /// When the check is done.
     pub ready_at: Cycle,
-    /// Its queue pair.
+    /// Queue pair of the entry.
     pub qp: QpId,
-    /// Its index.
+    /// Index of the entry in its WQ.
     pub slot: u16,
     /// What to do, or why not.
     pub work: Result<Work, Status>,
@@ -245,7 +245,7 @@ impl Queues {
         self.found.front().filter(|found| found.ready_at <= now).copied()
     }
 
-    /// Takes it.
+    /// Removes the entry that [`Queues::front`] has shown.
     #[inline]
     pub fn pop(&mut self) {
         self.found.pop_front();

@@ -68,7 +68,7 @@ struct Transaction {
     lost: Option<u16>,
 }
 
-/// The pipeline.
+/// Request completion pipeline (soNUMA §4.2).
 #[derive(Clone, Debug)]
 pub struct Rcp {
     /// Replies that have come and not been taken.

@@ -73,7 +73,7 @@ struct Line {
     failed: u32,
 }
 
-/// The pipeline.
+/// Request generation pipeline (soNUMA §4.2).
 #[derive(Clone, Debug)]
 pub struct Rgp {
     transfers: Slots<Transfer>,

@@ -56,7 +56,7 @@ struct Transaction {
     status: Status,
 }
 
-/// The pipeline.
+/// Remote request processing pipeline (soNUMA §4.2).
 #[derive(Clone, Debug)]
 pub struct Rrpp {
     /// Requests that have come and not been taken.

@@ -33,7 +33,7 @@ impl Tlb {
         Some(entry.mapping)
     }
 
-    /// Keeps a mapping.
+    /// Keeps a mapping; the least recently used one makes room.
     pub fn fill(&mut self, asid: u16, mapping: Mapping) {
         self.clock += 1;
         self.invalidate(Some(asid), Some(mapping.virt));

@@ -152,7 +152,7 @@ impl Engine {
         Some(at / LINE_BYTES * LINE_BYTES)
     }
 
-    /// It has come.
+    /// The line that [`Engine::fetch`] asked for has come.
     pub fn fetched(&mut self, block: &Block) {
         self.is_fetching = false;
         loop {

@@ -5,7 +5,7 @@
 pub struct Entry {
     /// Its first physical address.
     pub base: u64,
-    /// Its size.
+    /// Length; an entry has at least one byte.
     pub bytes: u64,
     /// Whose memory it is.
     pub node: u16,
@@ -16,9 +16,9 @@ pub struct Entry {
 /// Where an address leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Whose memory.
+    /// Number of the node whose memory it is.
     pub node: u16,
-    /// The address there.
+    /// Physical address at that node.
     pub address: u64,
 }
 
@@ -33,7 +33,7 @@ pub enum MapError {
     Overlap,
 }
 
-/// The table.
+/// A table with a fixed number of entries, which do not overlap.
 #[derive(Clone, Debug)]
 pub struct AddressMap {
     entries: Vec<Option<Entry>>,

@@ -16,7 +16,7 @@ pub struct Asked {
     pub at: Cycle,
 }
 
-/// The queue.
+/// Reads under way, each with an entry, and those that wait for one.
 #[derive(Clone, Debug)]
 pub struct Orq {
     capacity: usize,

@@ -37,9 +37,9 @@ pub enum Packet {
     },
     /// A line.
     Data {
-        /// For whom.
+        /// Queue or engine that asked.
         asker: Asker,
-        /// Of this request.
+        /// The request's tag.
         tag: u32,
         /// Which of its lines.
         index: u16,
@@ -57,7 +57,7 @@ pub enum Packet {
     },
     /// A write is done.
     Written {
-        /// For whom.
+        /// Queue or engine that asked.
         asker: Asker,
         /// Name that the write's asker gave it.
         tag: u32,
@@ -69,7 +69,7 @@ pub enum Packet {
 pub struct Departure {
     /// Cycle in which it has left the node; the time to the other node is added later.
     pub cycle: Cycle,
-    /// For which node.
+    /// Number of the receiving node.
     pub to: u16,
     /// Its addresses are those of the other node.
     pub packet: Packet,

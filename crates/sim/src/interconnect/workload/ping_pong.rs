@@ -15,7 +15,7 @@ const CORE: u16 = 1;
 /// The stack has made the packet of the answer.
 const MADE: u8 = 0;
 
-/// To and fro.
+/// One message at a time, answered by the other end.
 #[derive(Debug)]
 pub struct PingPong {
     stack: Stack,
@@ -27,7 +27,7 @@ pub struct PingPong {
 }
 
 impl PingPong {
-    /// Of a machine.
+    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> PingPong {
         PingPong {
             stack: Stack::new(machine),

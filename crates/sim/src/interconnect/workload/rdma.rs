@@ -26,7 +26,7 @@ const LENDER: u16 = 1;
 /// What an access of the channel is: a write has this bit.
 const WRITE: u32 = 1 << 31;
 
-/// Copies of blocks.
+/// Copies of blocks from the lender to the borrower.
 #[derive(Debug)]
 pub struct Rdma {
     qpair: QpairSpec,
@@ -42,7 +42,7 @@ pub struct Rdma {
 }
 
 impl Rdma {
-    /// Of a machine.
+    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> Rdma {
         Rdma {
             qpair: machine.qpair.clone(),

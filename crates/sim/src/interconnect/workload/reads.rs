@@ -20,7 +20,7 @@ const NEXT: Call = Call { what: 0, argument: 0 };
 const READER: u16 = 0;
 const LENDER: u16 = 1;
 
-/// Random reads.
+/// Reads of random lines, local or borrowed.
 #[derive(Debug)]
 pub struct Reads {
     spec: ExperimentSpec,
@@ -37,7 +37,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Of a machine.
+    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> Reads {
         Reads {
             spec: machine.experiment.clone(),

@@ -22,7 +22,7 @@ pub const USER: u16 = 0;
 /// The core that is interrupted.
 const INTERRUPTED: u16 = 0;
 
-/// Frames without data.
+/// Bit of a frame's tag: an acknowledgement without data.
 pub const ACK: u32 = 1 << 31;
 
 /// Memory of rings and buffers.
@@ -51,7 +51,7 @@ pub struct Stack {
     /// Frames that were taken from the card and go through the stack.
     pub taken: Vec<CardFrame>,
     reclaimed: u32,
-    /// Descriptors in use.
+    /// Descriptors of the send ring in use.
     pub in_ring: u32,
     handling: [bool; 2],
     /// The level of each line, as the user knows it.
@@ -61,7 +61,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Of a machine.
+    /// An idle stack with the times of a machine's file.
     pub fn new(machine: &Machine) -> Stack {
         let place = machine.experiment.place;
         Stack {

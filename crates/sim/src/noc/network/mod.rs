@@ -184,7 +184,7 @@ impl Network {
         self.sources[queue].len as usize + usize::from(self.sending[queue].flits_left > 0)
     }
 
-    /// Simulates one cycle.
+    /// Simulates one cycle of all routers and links.
     pub fn tick(&mut self) {
         self.arrive();
         self.inject();

@@ -27,11 +27,11 @@ use super::spec::Spec;
 /// A run: a network, its traffic, and how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// The network.
+    /// Topology, routing, routers and virtual networks.
     pub spec: Spec,
     /// Who sends to whom.
     pub pattern: Pattern,
-    /// Lengths of packets.
+    /// Lengths of packets, in flits.
     pub packet_flits: PacketSize,
     /// Offered load in flits per endpoint and cycle.
     pub rate: f64,

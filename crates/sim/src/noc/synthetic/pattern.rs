@@ -8,7 +8,7 @@ use super::super::topology::Shape;
 use super::ExperimentError;
 use crate::engine::Random;
 
-/// A traffic pattern.
+/// Which endpoint sends to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Every endpoint, oneself included, with the same probability.

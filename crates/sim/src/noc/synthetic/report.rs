@@ -17,7 +17,7 @@ pub struct Report {
     pub buffer_flits: usize,
     /// Lengths of packets, in flits.
     pub packet_flits: String,
-    /// The traffic pattern.
+    /// Name of the traffic pattern, such as `uniform`.
     pub pattern: String,
     /// The load that was asked for, in flits per endpoint and cycle.
     pub rate: f64,
@@ -27,11 +27,11 @@ pub struct Report {
     pub accepted: f64,
     /// Cycles from creation to the ejection of the tail: mean.
     pub latency_mean_cycles: f64,
-    /// Median.
+    /// Half of the packets took no longer.
     pub latency_p50_cycles: u64,
     /// 99 of 100 packets took no longer.
     pub latency_p99_cycles: u64,
-    /// The longest.
+    /// What the slowest packet took.
     pub latency_max_cycles: u64,
     /// Mean of cycles from the injection of the head to the ejection of the tail.
     pub network_latency_mean_cycles: f64,

@@ -36,7 +36,7 @@ pub struct Router {
     pub x: i16,
     /// Row on the floor plan.
     pub y: i16,
-    /// Its stages.
+    /// Stages that a flit passes in the router.
     pub pipeline: Pipeline,
     /// It lies in an edge column of the chip, where turning packets make a hot spot.
     pub edge: bool,
@@ -54,13 +54,13 @@ pub struct Port {
 /// A link from an output to an input; credits return with the same latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Where flits enter.
+    /// Router output that flits leave by.
     pub from: Port,
-    /// Where they leave.
+    /// Router input that they arrive at.
     pub to: Port,
     /// Cycles on the link, at least 1.
     pub latency_cycles: u64,
-    /// Direction.
+    /// Direction on the floor plan.
     pub axis: Axis,
 }
 

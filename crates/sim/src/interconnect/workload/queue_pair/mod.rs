@@ -74,7 +74,7 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// Of a machine.
+    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> QueuePair {
         let entries = machine.qpair.queue_entries as usize;
         let side = || Side {
