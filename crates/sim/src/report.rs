@@ -27,7 +27,7 @@ pub struct Report {
     pub breakdown: Vec<Stage>,
     /// Asynchronous reads, each window.
     pub windows: Vec<Window>,
-    /// Last window: data written to local buffers by RCPs.
+    /// Last window: data written to local buffers by RCPs. All `_gbps` here are in GB/s.
     pub rcp_gbps: f64,
     /// Last window: data sent by RRPPs.
     pub rrpp_gbps: f64,
@@ -84,7 +84,7 @@ pub struct Stage {
 pub struct Window {
     /// Cycle in which it ends.
     pub end_cycle: u64,
-    /// Application bandwidth in it.
+    /// Application bandwidth in it, in GB/s.
     pub app_gbps: f64,
 }
 

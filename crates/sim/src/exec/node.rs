@@ -40,7 +40,7 @@ pub struct Sent {
 /// One node of a rack that executes a program: a process on a chip.
 pub struct Node {
     nid: u16,
-    /// The node's hardware, but for the links to other nodes.
+    /// The node's hardware; the rack carries what leaves it.
     pub chip: Chip,
     /// The software that is not executed.
     pub system: System,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NicSpec {
-    /// Rate of the network.
+    /// Rate of the network, in Gbit/s.
     pub gbps: f64,
     /// Largest IP packet, its headers included.
     pub mtu: u32,
