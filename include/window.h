@@ -1,12 +1,12 @@
 /*
- * Borrowed memory on the model (TSM §2.1): memory of another node at addresses of this one. Machines
- * with ni.placement = "window" have it; programs are executed there by `rackmem sim exec`.
+ * Borrowed memory on the model (TSM §2.1): memory of another node at addresses of this one.
+ * Machines with ni.placement = "window" have it; programs are executed there by `rackmem sim exec`.
  *
- * Node n borrows all that node n + 1 lends, the last one of the first. That is decided before programs
- * begin, so that each piece of memory has one borrower. It is used by loads and stores. Caches of
- * borrower and lender are not kept coherent: what the borrower's caches hold may differ from the
- * lender's memory. So system calls refuse its addresses (EFAULT), but for these functions, unless it is
- * the heap (window.heap), which nobody else uses.
+ * Node n borrows all that node n + 1 lends, the last one of the first. That is decided before
+ * programs begin, so that each piece of memory has one borrower. It is used by loads and stores.
+ * Caches of borrower and lender are not kept coherent: what the borrower's caches hold may differ
+ * from the lender's memory. So system calls refuse its addresses (EFAULT), but for these functions,
+ * unless it is the heap (window.heap), which nobody else uses.
  *
  * Functions return 0 or more, or a negative errno of Linux; -38 (ENOSYS): there is no such device.
  */
@@ -71,11 +71,11 @@ static inline int64_t window_open_engine(window_engine *out)
 }
 
 /*
- * Posts a copy: a descriptor for each block, and for each further piece of one where physical pages do
- * not follow each other. All four are multiples of 64. Returns how many descriptors have been posted so
- * far: the copy is complete when the engine has done as many. Copies do not wait for each other: one that
- * reads what another one writes is posted when that is complete. Nor does the engine see what a core has
- * stored to borrowed memory and caches still hold.
+ * Posts a copy: a descriptor for each block, and for each further piece of one where physical pages
+ * do not follow each other. All four are multiples of 64. Returns how many descriptors have been
+ * posted so far: the copy is complete when the engine has done as many. Copies do not wait for each
+ * other: one that reads what another one writes is posted when that is complete. Nor does the
+ * engine see what a core has stored to borrowed memory and caches still hold.
  *
  * -11 (EAGAIN): the ring has no room for all of it. -22 (EINVAL), -14 (EFAULT).
  */

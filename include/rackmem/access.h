@@ -3,10 +3,10 @@
  * asynchronous. Inline, without libc: a queue pair is two rings in memory.
  *
  *     for (...) {
- *         int slot = rmc_wait_for_slot(qp, callback);          // callback(slot, arg) per completion
+ *         int slot = rmc_wait_for_slot(qp, callback);       // callback(slot, arg) per completion
  *         rmc_read_async(qp, slot, nid, offset, &buffer[slot], sizeof buffer[0]);
  *     }
- *     int err = rmc_drain_cq(qp, callback);                    // 0, or the first error
+ *     int err = rmc_drain_cq(qp, callback);                 // 0, or the first error
  *
  * Lines (64 bytes) are atomic; there is no order between the lines of a request or between
  * requests. A callback is passed inline, may read rmc_status(qp, slot), and must not post.

@@ -100,8 +100,8 @@ static inline int rackmem_barrier_open(rackmem_barrier *b, rackmem_context *ctx,
         count = rackmem_nodes(ctx);
     }
     if (area_offset % RACKMEM_LINE_BYTES || count > RACKMEM_MAX_NODES)
-        return rackmem_set_last_error(-22, "a barrier's area begins at a multiple of 64, and has at "
-                                           "most 4096 members"); /* EINVAL */
+        return rackmem_set_last_error(-22 /* EINVAL */, "a barrier's area begins at a multiple of "
+                                                        "64, and has at most 4096 members");
     size_t size = rackmem_segment_bytes(ctx);
     if (area_offset > size || rackmem_barrier_bytes(count) > size - area_offset)
         return rackmem_set_last_error(-34, "the barrier's area leaves the segment"); /* ERANGE */

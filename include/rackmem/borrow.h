@@ -1,14 +1,15 @@
 /*
  * Memory of other nodes, used by load and store (TSM §2.2, DEOI §III).
  *
- * What a program borrows may be larger than the memory of its host: a part is local, the rest is at the
- * lenders, and pages come and go as they are touched. Pointers to it are pointers like others, and
- * system calls take them. A lender that is lost takes with it what it had: an access to that gets
- * SIGBUS, one to memory of a lender that cannot be reached waits. With two copies one lender may be
- * lost.
+ * What a program borrows may be larger than the memory of its host: a part is local, the rest is at
+ * the lenders, and pages come and go as they are touched. Pointers to it are pointers like others,
+ * and system calls take them. A lender that is lost takes with it what it had: an access to that
+ * gets SIGBUS, one to memory of a lender that cannot be reached waits. With two copies one lender
+ * may be lost.
  *
- * These functions are in the librackmem that `make install` installs, and `rackmem cc --host` links.
- * Needs Linux 6.8 and the right to use userfaultfd(2); rackmem_last_error() says what is missing.
+ * These functions are in the librackmem that `make install` installs, and `rackmem cc --host`
+ * links. Needs Linux 6.8 and the right to use userfaultfd(2); rackmem_last_error() says what is
+ * missing.
  *
  * A child of fork() must not touch the memory (programs that are run by `rackmem borrow` may).
  */

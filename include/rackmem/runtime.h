@@ -102,8 +102,8 @@ typedef struct rackmem_mapping {
 int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping);
 
 /* Waits until node nid has joined. A timeout below 0 waits for ever. -ETIMEDOUT, -ENXIO. At once
- * -EHOSTDOWN if a process joined as it and died (a new one may join later: ask again), and within two
- * seconds -EHOSTDOWN or -ETIMEDOUT if its daemon is gone or stopped. */
+ * -EHOSTDOWN if a process joined as it and died (a new one may join later: ask again), and within
+ * two seconds -EHOSTDOWN or -ETIMEDOUT if its daemon has ended or is stopped. */
 int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms);
 
 /* Makes a queue pair of `entries` (a power of two, 2 to MAX_WQ_SIZE). -EINVAL, -ENOSPC. */
@@ -142,8 +142,8 @@ int rackmem_set_last_error(int error, const char *text);
 /* Sets the text to "WHAT: " and rackmem_strerror(error), unless error is 0; returns `error`. */
 int rackmem_explain(int error, const char *what);
 
-/* Says in general what a value means that a function of rackmem returned: a negative errno or 0. The
- * text is constant. What was wrong with a call is said by rackmem_last_error. */
+/* Says in general what a value means that a function of rackmem returned: a negative errno or 0.
+ * The text is constant. rackmem_last_error says what was wrong with a call. */
 const char *rackmem_strerror(int error);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /*
  * nilib: what scratchpad lines do with the network interface (CINI §3.3, §3.4, §5.1).
  *
- * Transfers are asynchronous. One that names an acknowledgement address adds its bytes there as they
- * are written: with a counter that begins at minus the bytes to come, completion of any number of
- * transfers is one notification, whatever order the network delivers in:
+ * Transfers are asynchronous. One that names an acknowledgement address adds its bytes there as
+ * they are written: with a counter that begins at minus the bytes to come, completion of any number
+ * of transfers is one notification, whatever order the network delivers in:
  *
  *     scr_word *flag = scr_alloc(&pad, 8, 8);
  *     scr_word *arrived = scr_alloc_counter(&pad, -2 * 1024, flag);
@@ -42,8 +42,8 @@ SCR_INLINE uint64_t ni_operation(enum ni_opcode opcode, uint64_t bytes)
  *
  * Stores wait for a buffer whose previous command has not been taken up yet.
  */
-SCR_FUNCTION void ni_copy(scr_word *command, volatile void *destination, const volatile void *source,
-                        uint64_t bytes, scr_word *acknowledgement)
+SCR_FUNCTION void ni_copy(scr_word *command, volatile void *destination,
+                          const volatile void *source, uint64_t bytes, scr_word *acknowledgement)
 {
     command[NI_OPERATION] = ni_operation(NI_COPY, bytes);
     command[NI_DESTINATION] = (uint64_t)(uintptr_t)destination;
@@ -63,8 +63,8 @@ SCR_FUNCTION void ni_message(scr_word *command, volatile void *destination, cons
         command[NI_DATA + i] = data[i];
 }
 
-/* Remote stores are stores. They may wait in the core for others of the same line to join them: this
- * sends those that do on their way. */
+/* Remote stores are stores. They may wait in the core for others of the same line to join them:
+ * this sends those that do on their way. */
 SCR_INLINE void ni_push(void)
 {
     scr_release();

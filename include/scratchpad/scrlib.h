@@ -3,8 +3,8 @@
  *
  * Every core has a window of addresses, as many as its L2 has bytes: way by way, set by set. A line
  * can be used there once its core has turned it into scratchpad; until then it is a line of the
- * cache. A thread opens the scratchpad of the core that it runs on, and allocates from it. Cores that
- * allocate the same in the same order find it at the same place of their windows, so that
+ * cache. A thread opens the scratchpad of the core that it runs on, and allocates from it. Cores
+ * that allocate the same in the same order find it at the same place of their windows, so that
  * scr_remote() gives the address at another core.
  */
 #ifndef SCRATCHPAD_SCRLIB_H
@@ -15,8 +15,8 @@
 
 #define SCR_INLINE static inline __attribute__((always_inline))
 
-/* What nilib and syslib do on a critical path: part of the program, or, where SCR_CALLS is defined, calls,
- * as of a program that is linked with libraries (CINI §5.1). */
+/* What nilib and syslib do on a critical path: part of the program, or, where SCR_CALLS is defined,
+ * calls, as of a program that is linked with libraries (CINI §5.1). */
 #ifdef SCR_CALLS
 #define SCR_FUNCTION static __attribute__((noinline, unused))
 #else
@@ -108,8 +108,8 @@ SCR_INLINE void scr_fence(void)
     SCR_FENCE_("rw,rw", __ATOMIC_SEQ_CST);
 }
 
-/* Waits until a word of this core's scratchpad is not zero, and returns it, leaving zero for the next
- * time: before whoever waits says that it may come again. */
+/* Waits until a word of this core's scratchpad is not zero, and returns it, leaving zero for the
+ * next time: before whoever waits says that it may come again. */
 SCR_INLINE uint64_t scr_wait(scr_word *flag)
 {
     uint64_t word;
@@ -188,8 +188,8 @@ SCR_INLINE int scr_open(scr_pad *pad)
     return (int)error;
 }
 
-/* Turns lines of a way, from a set on, into scratchpad, all zero. What was cached there goes back to
- * memory. Every set has to keep a way that is a cache. */
+/* Turns lines of a way, from a set on, into scratchpad, all zero. What was cached there goes back
+ * to memory. Every set has to keep a way that is a cache. */
 SCR_INLINE void *scr_make_plain(const scr_pad *pad, unsigned way, uint64_t set, uint64_t lines)
 {
     scr_word *first = scr_line(pad, way, set);
@@ -215,8 +215,8 @@ SCR_INLINE uint64_t scr_left(const scr_pad *pad)
     return (pad->ways - 1) * pad->way_bytes - pad->used;
 }
 
-/* `bytes` of zeroed scratchpad at a multiple of `alignment`, a power of two, or of a line if that is
- * more. NULL if there is no room. */
+/* `bytes` of zeroed scratchpad at a multiple of `alignment`, a power of two, or of a line if that
+ * is more. NULL if there is no room. */
 static inline void *scr_alloc(scr_pad *pad, uint64_t bytes, uint64_t alignment)
 {
     uint64_t multiple = alignment > SCR_LINE_BYTES ? alignment : SCR_LINE_BYTES;
@@ -274,8 +274,8 @@ SCR_INLINE uint64_t scr_body_bytes(uint64_t items, uint64_t item_bytes)
     return bytes;
 }
 
-/* A line with a body of `bytes` right behind it, which lies at a multiple of its size. NULL if there
- * is no room. */
+/* A line with a body of `bytes` right behind it, which lies at a multiple of its size. NULL if
+ * there is no room. */
 static inline scr_word *scr_alloc_queue_(scr_pad *pad, uint64_t bytes)
 {
     uint64_t used = pad->used;
@@ -338,8 +338,8 @@ typedef struct scr_saved {
     uint64_t words[SCR_LINE_WORDS];
 } scr_saved;
 
-/* Takes lines of this core away, whatever they are, and gives them to the cache. Nobody else may use
- * them meanwhile, and no command of them may be on its way: wait for what it notifies. */
+/* Takes lines of this core away, whatever they are, and gives them to the cache. Nobody else may
+ * use them meanwhile, and no command of them may be on its way: wait for what it notifies. */
 static inline void scr_save(volatile void *first, uint64_t lines, scr_saved *saved)
 {
     for (uint64_t i = 0; i < lines; i++) {

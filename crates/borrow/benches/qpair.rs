@@ -1,6 +1,6 @@
 //! Queue pairs, over memory and over TCP, beside Unix sockets and TCP on this host, two processes: `cargo bench -p
-//! rackmem-borrow --bench qpair`. Half a round trip, and bandwidth one way, by message size; medians over the repetitions, in which
-//! all take turns. Figures of one run are to be compared, with each other only.
+//! rackmem-borrow --bench qpair`. Half a round trip, and bandwidth one way, by message size; medians over the
+//! repetitions, in which all take turns. Figures of one run are to be compared, with each other only.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

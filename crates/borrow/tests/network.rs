@@ -395,14 +395,26 @@ fn a_hostile_monitor_gets_an_error() {
         framed("{\"Granted\":[[]]}"),
         framed("{\"Granted\":[[],[],[]]}"),
         framed("{\"Leased\":{\"base\":0,\"size_bytes\":1,\"token\":\"\"}}"),
-        framed(
-            r#"{"Granted":[[{"lender":{"name":"","host":"","host_id":"","pid":0},"addresses":[],"size_bytes":18446744073709551615,"ticket":{"epoch":0,"number":0}},{"lender":{"name":"","host":"","host_id":"","pid":0},"addresses":[],"size_bytes":4097,"ticket":{"epoch":0,"number":0}}]]}"#,
-        ),
+        framed(&granted(&[piece("", u64::MAX), piece("", 4097)])),
     ] {
         let monitor = Some(impostor(reply));
         let error = borrow(&Wanted { monitor, ..Wanted::new(PAGE) }).unwrap_err();
         assert!(!error.to_string().is_empty());
     }
+}
+
+/// A monitor's answer: one copy, of these pieces.
+fn granted(pieces: &[String]) -> String {
+    format!(r#"{{"Granted":[[{}]]}}"#, pieces.join(","))
+}
+
+/// A piece of a lender that has no name. The addresses are in quotes and between commas.
+fn piece(addresses: &str, size_bytes: u64) -> String {
+    let lender = r#"{"name":"","host":"","host_id":"","pid":0}"#;
+    let ticket = r#"{"epoch":0,"number":0}"#;
+    format!(
+        r#"{{"lender":{lender},"addresses":[{addresses}],"size_bytes":{size_bytes},"ticket":{ticket}}}"#
+    )
 }
 
 #[test]
@@ -420,9 +432,7 @@ fn noise_from_a_lender_breaks_the_lane_and_nothing_else() {
             // Monitor, lender and lane of the same connectionful of lies.
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let at = listener.local_addr().unwrap();
-            let piece = format!(
-                r#"{{"Granted":[[{{"lender":{{"name":"x","host":"","host_id":"","pid":0}},"addresses":["{at}"],"size_bytes":8192,"ticket":{{"epoch":0,"number":0}}}}]]}}"#
-            );
+            let piece = granted(&[piece(&format!("\"{at}\""), 8192)]);
             let leased = r#"{"Leased":{"base":1,"size_bytes":8192,"token":"t"}}"#;
             let liar = std::thread::spawn(move || {
                 let mut open = Vec::new();

@@ -1,5 +1,5 @@
-//! Which programs this library cannot be loaded into. Asked before one is executed, perhaps by a child of vfork: nothing
-//! here allocates, or changes what the parent would see.
+//! Which programs this library cannot be loaded into. Asked before one is executed, perhaps by a child of vfork:
+//! nothing here allocates, or changes what the parent would see.
 
 use std::ffi::CStr;
 

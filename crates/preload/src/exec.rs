@@ -1,9 +1,9 @@
 //! execve and its kin, where the kernel does not wait for pages that are away ([`crate::local`]): names, arguments and
-//! environment are brought first, and again if the call fails for one that has left meanwhile. Local memory cannot stand
-//! in for them: a child of vfork, which has its parent's memory, would never give it back.
+//! environment are brought first, and again if the call fails for one that has left meanwhile. Local memory cannot
+//! stand in for them: a child of vfork, which has its parent's memory, would never give it back.
 //!
-//! The program that is executed has this library loaded anew, which begins with nothing borrowed. If it cannot be loaded
-//! there, that is said.
+//! The program that is executed has this library loaded anew, which begins with nothing borrowed. If it cannot be
+//! loaded there, that is said.
 
 use std::ffi::{c_char, c_int};
 

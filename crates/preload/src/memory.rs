@@ -226,8 +226,8 @@ pub unsafe extern "C" fn mprotect(
     })
 }
 
-/// Maps borrowed memory in the place of what was reserved and never touched, as it is about to be accessible. Where that
-/// cannot be, it stays local.
+/// Maps borrowed memory in the place of what was reserved and never touched, as it is about to be accessible. Where
+/// that cannot be, it stays local.
 fn give_access(address: usize, length: usize, protection: c_int) {
     let end = address.saturating_add(length);
     let mut begin = address;

@@ -45,8 +45,8 @@ pub fn announce() {
         &name,
         " ",
         way,
-        ": system calls of the C library get copies of borrowed memory; io_uring is refused, and calls that the program \
-         makes past the C library may fail with EFAULT (`rackmem help borrow`)",
+        ": system calls of the C library get copies of borrowed memory; io_uring is refused, and calls that the \
+         program makes past the C library may fail with EFAULT (`rackmem help borrow`)",
     ]);
 }
 

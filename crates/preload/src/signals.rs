@@ -147,8 +147,8 @@ pub unsafe extern "C" fn pthread_sigmask(
 }
 
 /// As sigaltstack(2). The kernel writes to the stack when it delivers a signal, and ends the process if
-/// it is away and the kernel's faults are not handled: in place of borrowed memory the stack is memory of the library's. What was given before stays
-/// with the thread.
+/// it is away and the kernel's faults are not handled: in place of borrowed memory the stack is memory of the
+/// library's. What was given before stays with the thread.
 ///
 /// # Safety
 /// As for sigaltstack.

@@ -71,7 +71,8 @@ unsafe fn take<'a, T>(at: &mut usize, count: usize) -> &'a mut [T] {
 }
 
 impl<'a> StandIn<'a> {
-    /// The `most` bytes after the first `skip` ones. The room is replaced if it is too small. `None`: there is no memory.
+    /// The `most` bytes after the first `skip` ones. The room is replaced if it is too small. `None`: there is no
+    /// memory.
     pub fn new(
         pager: Option<&'static Pager>,
         buffers: &[iovec],

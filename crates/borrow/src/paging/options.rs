@@ -59,8 +59,8 @@ pub enum Waiting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// With inline delivery and a store that is mapped on the core on which pages are missed: no other core has to
-    /// be told of the pages that it takes, which on a virtual machine costs more than a page-in. Whose faults a handler thread
-    /// answers the kernel moves to another core as it wakes it, so that there it is as `Anywhere`.
+    /// be told of the pages that it takes, which on a virtual machine costs more than a page-in. Whose faults a handler
+    /// thread answers the kernel moves to another core as it wakes it, so that there it is as `Anywhere`.
     #[default]
     Beside,
     /// On a core of the kernel's choice: it works while the program does.

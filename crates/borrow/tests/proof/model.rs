@@ -171,7 +171,8 @@ fn has_one_user(_: &Case, state: &State) -> bool {
     apart && within && world.broken.is_none()
 }
 
-/// Memory in a borrower's address map exists at the lender, unless the borrower is yet to hear that its connection or lease ended.
+/// Memory in a borrower's address map exists at the lender, unless the borrower is yet to hear that its connection or
+/// lease ended.
 fn is_there(_: &Case, state: &State) -> bool {
     let world = &state.world;
     reachable(world).iter().all(|&(lender, base, bytes, conn)| {

@@ -131,7 +131,8 @@ pub struct BorrowArgs {
 pub enum ModeArg {
     /// A thread beside those of the program
     Thread,
-    /// The thread that faults, in a handler of SIGBUS: some microseconds faster; for system calls see `rackmem help borrow`
+    /// The thread that faults, in a handler of SIGBUS: some microseconds faster; `rackmem help borrow`
+    /// says what that means for system calls
     Inline,
     /// Whichever is faster here, measured at the start
     Auto,

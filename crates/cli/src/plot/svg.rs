@@ -84,8 +84,9 @@ impl Svg {
     /// A text that is read from below.
     pub fn upright_text(&mut self, at: (f64, f64), size: u32, text: &str) {
         let ((x, y), text) = (at, escaped(text));
+        let place = format_args!("translate({x:.1} {y:.1}) rotate(-90)");
         self.element(format_args!(
-            r#"<text transform="translate({x:.1} {y:.1}) rotate(-90)" text-anchor="middle" font-size="{size}">{text}</text>"#
+            r#"<text transform="{place}" text-anchor="middle" font-size="{size}">{text}</text>"#
         ));
     }
 

@@ -7,7 +7,8 @@
 //! written how near is near enough.
 //!
 //! [`cache_integrated_ni`], [`deoi`], [`manycore_ni`], [`sonuma`] and [`tsm`] are the papers;
-//! `prebuilt` runs programs on the model for those whose experiments are programs, `runtime` measures borrowed memory and queue pairs on this host for two of them.
+//! `prebuilt` runs programs on the model for those whose experiments are programs, `runtime` measures borrowed memory
+//! and queue pairs on this host for two of them.
 
 pub mod cache_integrated_ni;
 pub mod claims;

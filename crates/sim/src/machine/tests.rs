@@ -113,7 +113,8 @@ fn wrong_files_are_refused_with_line_and_key() {
         ("noc.vcs = -1\n", "m.toml:1: noc.vcs: invalid value: integer `-1`, expected u32"),
         (
             "\n\nnoc.routing = \"yxy\"\n",
-            "m.toml:3: noc.routing: unknown variant `yxy`, expected one of `xy`, `yx`, `o1turn`, `cdr`, `cdr-directory`",
+            "m.toml:3: noc.routing: unknown variant `yxy`, expected one of `xy`, `yx`, \
+             `o1turn`, `cdr`, `cdr-directory`",
         ),
         (
             "l1.size_bytes = \"32X\"\n",

@@ -71,7 +71,8 @@ fn what_rcps_store_is_what_rrpps_send() {
         let placement = format!("ni.placement={placement}");
         // Few reads under way, so that each request's answer soon has its effect.
         let small = "run.window_cycles=15000 run.max_windows=2 tiles.columns=4 tiles.rows=4 \
-            workload.transfer_bytes=64 ni.wq_entries=16 memory.controllers=4 llc.size_bytes=1M workload.footprint_bytes=16M";
+            workload.transfer_bytes=64 ni.wq_entries=16 memory.controllers=4 llc.size_bytes=1M \
+            workload.footprint_bytes=16M";
         let machine = machine(&[small, &placement]);
         let report = run(&machine, &Options::default()).expect("a run");
         let (rcp, rrpp) = (report.rcp_gbps, report.rrpp_gbps);

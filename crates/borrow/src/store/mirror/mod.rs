@@ -1,8 +1,8 @@
 //! A borrowing's bytes, in one copy or several: writes go to all copies, reads to one.
 //!
 //! [`Replicas`] says how each copy is. A lane that fails reopens by itself, and asks again for what was not answered;
-//! while another copy has the bytes it goes on with that instead. What a copy misses meanwhile is noted, a bit for each page,
-//! and [`Synchroniser`] copies it: page by page while others write, the last of them while nobody does.
+//! while another copy has the bytes it goes on with that instead. What a copy misses meanwhile is noted, a bit for each
+//! page, and [`Synchroniser`] copies it: page by page while others write, the last of them while nobody does.
 //!
 //! | who | enters the gate | notes a page |
 //! |---|---|---|

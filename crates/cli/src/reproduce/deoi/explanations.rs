@@ -3,14 +3,14 @@
 use crate::reproduce::paper::Remarks;
 
 /// Explanation: the waits of a core that sends.
-const OUTBOUND: &str = "the modelled driver waits for one register write in the neighbour for each packet, 1 us of the 28 us \
-     that a core works for it; the paper does not say what else its driver does there";
+const OUTBOUND: &str = "the modelled driver waits for one register write in the neighbour for each packet, 1 us of the \
+     28 us that a core works for it; the paper does not say what else its driver does there";
 /// Explanation: the waits of a message.
-const EXTRA: &str = "a status read, two register writes, a descriptor, data and an interrupt cross the link one after the \
-     other for each message; the paper does not say which of them its driver does without";
+const EXTRA: &str = "a status read, two register writes, a descriptor, data and an interrupt cross the link one after \
+     the other for each message; the paper does not say which of them its driver does without";
 /// How much a cache gains.
-const REDIS: &str = "keys, connections and the prototype's time for a request are not published, and the gain follows from \
-     them: it lies below the paper's with this model's";
+const REDIS: &str = "keys, connections and the prototype's time for a request are not published, and the gain follows \
+     from them: it lies below the paper's with this model's";
 
 /// Claims and explanations. A missed claim that is not here is explained by its figures alone.
 pub const EXPLANATIONS: Remarks = &[

@@ -48,8 +48,8 @@ pub fn note(may: &Known<()>, is_there: bool) -> Vec<String> {
         Ok(()) if !is_there => vec![],
         Ok(()) => vec![format!(
             "What is said of the runtime was measured on this host ({}), with a lender in the same process, \
-             over TCP unless a row says otherwise. Times are this host's and not the paper's: only orderings and ratios are judged, \
-             and they are not in the counts of claims.",
+             over TCP unless a row says otherwise. Times are this host's and not the paper's: only orderings and \
+             ratios are judged, and they are not in the counts of claims.",
             host::description()
         )],
         Err(why) => vec![format!("Nothing was measured on the runtime of this host: {why}.")],

@@ -3,8 +3,8 @@
 use crate::reproduce::paper::Remarks;
 
 /// Explanation: the time in the stack.
-const ETHERNET: &str = "one time for each packet through the Linux stack, alone or among many, serves latency and bandwidth: \
-     the paper's stack takes longer for a packet alone, and less for one of many";
+const ETHERNET: &str = "one time for each packet through the Linux stack, alone or among many, serves latency and \
+     bandwidth: the paper's stack takes longer for a packet alone, and less for one of many";
 
 /// Serial loads.
 const TLPS: &str = "26 MB/s in lines of 64 bytes are 6.9 loads in 17 us, 13.8 TLPs with their completions: the \

@@ -20,7 +20,8 @@ const CACHES: &str =
     "a size that no experiment on the model comes near to: caches of these nodes are latencies";
 const BOARD: &str = "about the paper's board; this is a model of it";
 /// How the protocol is built.
-const PROTOCOL: &str = "how the protocol is built, not what it measures: shown by its source and the tests of its parts";
+const PROTOCOL: &str = "how the protocol is built, not what it measures: shown by its source and the \
+     tests of its parts";
 
 /// Claims and reasons.
 pub const NOT_CHECKABLE: Remarks = &[

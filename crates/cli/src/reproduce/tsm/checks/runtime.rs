@@ -125,8 +125,8 @@ fn faster(results: &Results, ways: [Mechanism; 2], bytes: u32) -> Known<Finding>
         let sides =
             Finding::sides(bandwidth(results, left, bytes)?, bandwidth(results, right, bytes)?);
         Ok(sides.unit("MB/s").remark(
-            "writes of 64 bytes, which are not waited for, and whole blocks, up to eight of which are under way: of all \
-             block sizes the smallest and the largest are judged, as where they cross is the host's",
+            "writes of 64 bytes, which are not waited for, and whole blocks, up to eight of which are under way: of \
+             all block sizes the smallest and the largest are judged, as where they cross is the host's",
         ))
     })
 }
