@@ -47,10 +47,11 @@ pub trait Store: Send + Sync {
     /// Size in bytes; a multiple of the page size.
     fn size_bytes(&self) -> u64;
 
-    /// A new lane for the calling thread.
+    /// A new lane for the calling thread. All requests of a lane to a lost store fail; a child of fork, which needs
+    /// lanes of its own, goes on with the pages that are local.
     ///
     /// # Errors
-    /// [`Error::Lost`], or no connection can be made.
+    /// No connection can be made.
     fn lane(&self) -> Result<Box<dyn Lane>>;
 
     /// Where the bytes are mapped in this process, for as long as the store lives: `size_bytes`

@@ -264,6 +264,9 @@ fn without_a_copy_the_loss_is_an_error() {
         assert!(begun.elapsed() < SILENCE, "a dead process is noticed by its connections");
         let error = lane.read(0, &mut [0]).unwrap_err().to_string();
         assert!(error.contains("is lost, and with it the memory"), "{error}");
+        // A child of fork has lanes of its own, and goes on with what is local.
+        let mut late = store.lane().unwrap();
+        assert_eq!(late.read(0, &mut [0]).unwrap_err().to_string(), error);
         drop(borrowed);
         let begun = Instant::now();
         let error = borrow(&wanted).unwrap_err().to_string();

@@ -34,7 +34,7 @@ fn memory_is_borrowed_used_and_given_back() {
     borrowed.release().unwrap();
     assert_eq!(leased(&rack), [("a".to_owned(), 0)]);
     assert!(matches!(store.check(), Err(Error::Lost { .. })));
-    assert!(store.lane().is_err());
+    assert!(store.lane().unwrap().read(0, &mut [0]).is_err());
     drop(lender);
     assert!(!directory(&rack).exists());
 }
@@ -205,13 +205,19 @@ fn listens_at(events: &[Event]) -> Option<SocketAddr> {
     })
 }
 
+/// A lender `a` that is reached by lanes, its address, and a wish for its memory.
+fn lender_by_lanes(rack: &Rack) -> (Agent, Option<SocketAddr>, Wanted) {
+    let [_, (config, wanted)] = ways(rack);
+    let (lender, events) = listening(Config { name: Some("a".to_owned()), ..config });
+    let at = listens_at(&events.lock().unwrap());
+    (lender, at, wanted)
+}
+
 /// A network that forgets connections ends no lease: the borrower proves that it is the same, and goes on.
 #[test]
 fn a_lease_outlives_its_connections() {
     let rack = rack();
-    let (config, wanted) = ways(&rack)[1].clone();
-    let (_lender, events) = listening(Config { name: Some("a".to_owned()), ..config });
-    let at = listens_at(&events.lock().unwrap());
+    let (_lender, at, wanted) = lender_by_lanes(&rack);
     let borrowed = borrow(&wanted).unwrap();
     let store = borrowed.store();
     fill(&*store, 4);
@@ -241,9 +247,7 @@ fn a_lease_outlives_its_connections() {
 #[test]
 fn a_lease_without_a_connection_is_given_back() {
     let rack = rack();
-    let (config, wanted) = ways(&rack)[1].clone();
-    let (_lender, events) = listening(Config { name: Some("a".to_owned()), ..config });
-    let at = listens_at(&events.lock().unwrap());
+    let (_lender, at, wanted) = lender_by_lanes(&rack);
     for round in 0..20 {
         let borrowed = borrow(&wanted).unwrap();
         for (fd, _) in connections().into_iter().filter(|(_, peer)| Some(*peer) == at) {

@@ -184,9 +184,10 @@ impl Pager {
     ///
     /// # Errors
     /// The options are out of range; userfaultfd is not permitted or too old: the message says what is
-    /// missing and how to get it; no lane to the store can be made.
+    /// missing and how to get it; the store is lost, or no lane to it can be made.
     pub fn start(store: Arc<dyn Store>, options: &PagerOptions) -> Result<Pager> {
         options.check()?;
+        store.check()?;
         let options = measure::choose(options);
         let is_inline = options.delivery == Delivery::Inline;
         let uffd = open_uffd(is_inline)?;

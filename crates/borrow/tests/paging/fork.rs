@@ -115,6 +115,27 @@ fn children_of_children_and_several_at_a_time() {
 }
 
 #[test]
+fn a_child_goes_on_in_local_memory_when_the_lender_is_lost() {
+    for mode in modes_for_fork() {
+        let Some((pager, store)) = mode.start(PAGES / 4, 3 * PAGES) else { return };
+        let memory = memory(&pager, PAGES);
+        let base = memory.as_ptr() as usize;
+        store.lose();
+        stamp_all(memory, 1);
+        let child = fork(&pager, move || {
+            // SAFETY: the child's copy of the memory.
+            let memory =
+                unsafe { std::slice::from_raw_parts_mut(base as *mut u8, PAGES * PAGE_BYTES) };
+            check_all(memory, 1, "the child");
+            stamp_all(memory, 2);
+            check_all(memory, 2, "the child, of its own");
+        });
+        join(child, &format!("{mode:?}"));
+        check_all(memory, 1, "the parent");
+    }
+}
+
+#[test]
 fn other_threads_go_on_over_a_fork() {
     for mode in modes_for_fork().into_iter().step_by(3) {
         let Some((pager, _)) = mode.start(PAGES / 4, 4 * PAGES) else { return };

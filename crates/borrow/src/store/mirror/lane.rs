@@ -64,7 +64,10 @@ impl MirrorLane {
             is_behind: false,
             away_since: None,
         };
-        lane.reach()?;
+        match lane.reach() {
+            Ok(()) | Err(Error::Lost { .. }) => {}
+            Err(error) => return Err(error),
+        }
         lane.away_since = None;
         Ok(lane)
     }
