@@ -1,13 +1,15 @@
 /* PageRank in one process: against known values, a plain formula, and between the variants. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../pagerank/pagerank.h"
 #include "check.h"
 
-/* One superstep after the other, straight from the definition. */
-static void plain(const graph *g, unsigned supersteps, double *rank)
+/* One superstep after the other, straight from the definition. What vertices without outgoing edges
+ * have goes to all, or is dropped. */
+static void plain(const graph *g, unsigned supersteps, bool shares_dangling, double *rank)
 {
     double *next = malloc(g->vertices * sizeof *next);
     uint32_t *degree = calloc(g->vertices, sizeof *degree);
@@ -17,8 +19,11 @@ static void plain(const graph *g, unsigned supersteps, double *rank)
     for (uint32_t v = 0; v < g->vertices; v++)
         rank[v] = 1.0 / g->vertices;
     while (supersteps-- > 0) {
+        double dangling = 0;
         for (uint32_t v = 0; v < g->vertices; v++)
-            next[v] = 0.15 / g->vertices;
+            dangling += shares_dangling && degree[v] == 0 ? rank[v] : 0;
+        for (uint32_t v = 0; v < g->vertices; v++)
+            next[v] = (0.15 + 0.85 * dangling) / g->vertices;
         for (uint32_t e = 0; e < g->edges; e++)
             next[g->to[e]] += 0.85 * rank[g->from[e]] / degree[g->from[e]];
         memcpy(rank, next, g->vertices * sizeof *rank);
@@ -33,7 +38,7 @@ static void compare(const graph *g, unsigned supersteps)
     pagerank_result serial, shm;
     double *expected = malloc(g->vertices * sizeof *expected);
     CHECK(expected);
-    plain(g, supersteps, expected);
+    plain(g, supersteps, false, expected);
     CHECK(pagerank_serial(&job, &serial) == 0);
     for (uint32_t v = 0; v < g->vertices; v++)
         CHECK(fabs(serial.ranks[v] - expected[v]) <= 1e-12 * expected[v]);
@@ -46,37 +51,13 @@ static void compare(const graph *g, unsigned supersteps)
     free(expected);
 }
 
-/* The definition that has ranks for vertices without outgoing edges: what these have goes to all. */
-static void with_dangling(const graph *g, unsigned supersteps, double *rank)
-{
-    double *next = malloc(g->vertices * sizeof *next);
-    uint32_t *degree = calloc(g->vertices, sizeof *degree);
-    CHECK(next && degree);
-    for (uint32_t e = 0; e < g->edges; e++)
-        degree[g->from[e]]++;
-    for (uint32_t v = 0; v < g->vertices; v++)
-        rank[v] = 1.0 / g->vertices;
-    while (supersteps-- > 0) {
-        double dangling = 0;
-        for (uint32_t v = 0; v < g->vertices; v++)
-            dangling += degree[v] == 0 ? rank[v] : 0;
-        for (uint32_t v = 0; v < g->vertices; v++)
-            next[v] = (0.15 + 0.85 * dangling) / g->vertices;
-        for (uint32_t e = 0; e < g->edges; e++)
-            next[g->to[e]] += 0.85 * rank[g->from[e]] / degree[g->from[e]];
-        memcpy(rank, next, g->vertices * sizeof *rank);
-    }
-    free(next);
-    free(degree);
-}
-
 static void normalised(const graph *g)
 {
     pagerank_job job = {.graph = g, .supersteps = 200, .threads = 1, .seed = 9};
     pagerank_result result;
     double *expected = malloc(g->vertices * sizeof *expected);
     CHECK(expected);
-    with_dangling(g, job.supersteps, expected);
+    plain(g, job.supersteps, true, expected);
     CHECK(pagerank_serial(&job, &result) == 0);
     pagerank_normalise(g, result.ranks);
     for (uint32_t v = 0; v < g->vertices; v++)

@@ -21,6 +21,7 @@ pub(super) fn ask_monitor(
     let deadline = Instant::now() + TAKEOVER;
     let mut address = address.clone();
     loop {
+        let asked = Instant::now();
         let answer = Link::connect(&address, secret, SILENCE).and_then(|mut link| {
             link.send(request)?;
             let reply: Reply = link.receive(SILENCE + SETTLE)?;
@@ -35,19 +36,19 @@ pub(super) fn ask_monitor(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        if !may_come_back(&error) || Instant::now() > deadline {
+        if !may_come_back(&error, asked.elapsed()) || Instant::now() > deadline {
             return Err(explain(&address, error));
         }
         std::thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// Whether somebody else takes over, probably.
-fn may_come_back(error: &Error) -> bool {
+/// Whether another process probably takes over: the monitor has ended. One that stays silent for so long is stopped.
+fn may_come_back(error: &Error, asked_for: Duration) -> bool {
     let refused = |source: &std::io::Error| source.kind() == std::io::ErrorKind::ConnectionRefused;
     match error {
         Error::Io { source, .. } => refused(source),
-        Error::Lost { reason, .. } => !reason.contains("does not answer"),
+        Error::Lost { .. } => asked_for < SILENCE,
         _ => false,
     }
 }

@@ -66,12 +66,7 @@ fn write_all(root: &Command, dir: &Path) -> io::Result<()> {
 }
 
 fn root_page(root: &Command) -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let man = Man::new(root.clone());
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
+    let mut page = beginning(&Man::new(root.clone()))?;
     let mut groups = ".SH COMMANDS\n".to_owned();
     for (title, names) in GROUPS {
         groups += &format!(".SS {title}\n");
@@ -86,13 +81,19 @@ fn root_page(root: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-fn command_page(command: &Command) -> io::Result<Vec<u8>> {
+/// A page up to its description.
+fn beginning(man: &Man) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    let man = Man::new(command.clone());
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
+    Ok(page)
+}
+
+fn command_page(command: &Command) -> io::Result<Vec<u8>> {
+    let man = Man::new(command.clone());
+    let mut page = beginning(&man)?;
     man.render_options_section(&mut page)?;
     for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
         page.extend(section(part)?);
