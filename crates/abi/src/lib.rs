@@ -1,4 +1,4 @@
-//! What software, remote memory controller and wire agree on: queue entries, packets, opcodes
+//! Layouts that software, remote memory controller and wire share: queue entries, packets, opcodes
 //! and status codes (soNUMA §4.1, §6).
 //!
 //! Everything here is plain data in integer words. The C face of the same layouts is

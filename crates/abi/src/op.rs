@@ -12,7 +12,7 @@ pub enum Op {
     FetchAdd = 3,
     /// `{expected, desired -> old}`: replace 8 remote bytes if they equal `expected`.
     CompareSwap = 4,
-    /// Remote interrupt: wakes those who wait for notifications of the context (soNUMA §8).
+    /// Remote interrupt: wakes the waiters for notifications of the context (soNUMA §8).
     Notify = 5,
 }
 

@@ -22,9 +22,9 @@ pub const PACKET_BYTES: usize = HEADER_BYTES + LINE_BYTES;
 /// | 1 | 40..64 | tid, opaque to the destination |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Header {
-    /// Node that the packet goes to.
+    /// Number of the destination node.
     pub dst_nid: u16,
-    /// Node that the packet comes from.
+    /// Number of the source node.
     pub src_nid: u16,
     /// Operation; a reply repeats the request's.
     pub op: Op,
@@ -41,14 +41,14 @@ pub struct Header {
 /// A request: header and operands (write: the bytes; atomics: 8 or 16 bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Request {
-    /// Where to, what, and where.
+    /// Destination, operation and range in the segment.
     pub header: Header,
     /// The first [`Request::payload_bytes`] bytes count.
     pub payload: [u8; LINE_BYTES],
 }
 
 impl Request {
-    /// How many bytes of the payload travel.
+    /// Bytes of the payload that travel, 0 to 64: the operands.
     #[inline]
     pub const fn payload_bytes(&self) -> usize {
         self.header.op.operand_bytes(self.header.length as usize)
@@ -67,7 +67,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// How many bytes of the payload travel: none with an error.
+    /// Bytes of the payload that travel, 0 to 64: none with an error.
     #[inline]
     pub const fn payload_bytes(&self) -> usize {
         match self.status {
@@ -77,7 +77,7 @@ impl Reply {
     }
 }
 
-/// What travels on the fabric.
+/// The unit of the fabric: a request or a reply (soNUMA §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Packet {
     /// On the request lane.
@@ -86,7 +86,7 @@ pub enum Packet {
     Reply(Reply),
 }
 
-/// Why bytes are not a packet.
+/// Errors of [`Packet::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// Fewer bytes than the header says.
@@ -188,7 +188,7 @@ impl Packet {
         }
     }
 
-    /// Reads a packet out of exactly its bytes.
+    /// Parses a packet; `bytes` holds it and nothing more.
     ///
     /// # Errors
     /// [`ParseError`] for everything that [`Packet::emit`] cannot have written.

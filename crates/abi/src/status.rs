@@ -12,7 +12,7 @@ pub enum Status {
     NoPermission = 3,
     /// No node has this number.
     NoNode = 4,
-    /// The destination, or its process, died. Every way of progress tells this from [`Status::NoContext`].
+    /// The destination, or its process, died. Every way of progress distinguishes this from [`Status::NoContext`].
     NodeLost = 5,
     /// The local buffer is not memory that the controller may use.
     BadLocalBuffer = 6,

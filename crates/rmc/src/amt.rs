@@ -1,5 +1,5 @@
-//! The address mapping table (AMT): which local addresses are whose memory (DEOI §III; the NTB's table and
-//! Thunder's local/remote table of TSM §4.2 are the same thing).
+//! The address mapping table (AMT): from local addresses to other nodes' memory (DEOI §III; the NTB's table
+//! and Thunder's local/remote table of TSM §4.2 are the same thing).
 //!
 //! A node that borrows takes a block of its window of locally visible addresses (LVA), and a slot:
 //!
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Only an active slot maps. An access outside of all slots, across the end of one, or to one that is
-//! released or whose lender is lost never leaves the node: [`Amt::lookup`] says why. A slot is
-//! named with a generation, so that what arrives late for an earlier use is noticed.
+//! released or whose lender is lost never leaves the node: [`Amt::lookup`] returns a [`Miss`]. A slot is
+//! named with a generation, so that late messages for an earlier use are noticed.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -19,7 +19,7 @@ use alloc::vec;
 /// Most slots that a table may have: a lookup looks at all of them.
 pub const MAX_SLOTS: u16 = 1024;
 
-/// What is known of a slot.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// In nobody's use.
@@ -30,7 +30,7 @@ pub enum State {
     Pending,
     /// Accesses to its block are sent to the lender.
     Active,
-    /// It does not map any more; what is under way comes to its end, and the lender is told.
+    /// It does not map any more; accesses in flight end, and the lender is notified.
     Releasing,
     /// Its lender is lost.
     Faulted,
@@ -41,7 +41,7 @@ pub enum State {
 pub struct SlotId {
     /// Index in the table.
     pub index: u16,
-    /// Which of its uses.
+    /// Number of earlier uses of the slot; it wraps.
     pub generation: u32,
 }
 
@@ -52,16 +52,16 @@ pub struct Slot {
     pub base: u64,
     /// Its length in bytes.
     pub size_bytes: u64,
-    /// Where it is in the lender's memory.
+    /// Start of the block in the lender's memory.
     pub remote_base: u64,
     /// Number of the lender's node.
     pub destination: u16,
-    /// What is known of it.
+    /// Step of its life; only [`State::Active`] maps.
     pub state: State,
     generation: u32,
 }
 
-/// Where an access goes.
+/// Destination of an access, from [`Amt::lookup`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// Number of the node whose memory it is.
@@ -70,7 +70,7 @@ pub struct Target {
     pub address: u64,
 }
 
-/// Why an access goes nowhere: a bus error for who made it (AXI: DECERR).
+/// Reasons why an access does not leave the node: a bus error for its initiator (AXI: DECERR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Miss {
     /// No slot has the address.
@@ -83,7 +83,7 @@ pub enum Miss {
     Lost,
 }
 
-/// Why a step is not taken.
+/// Errors of the steps of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
     /// All slots are in use.
@@ -142,7 +142,7 @@ impl Amt {
         address >= self.window_base && address - self.window_base < self.window_bytes
     }
 
-    /// Where an access of `length` bytes goes.
+    /// Translates an access of `length` bytes.
     ///
     /// # Errors
     /// [`Miss`]: it must not leave the node.
@@ -244,7 +244,7 @@ impl Amt {
         Ok(())
     }
 
-    /// A lender is lost: what it lent faults from now on. Returns how many slots that are.
+    /// A lender is lost: its slots fault from now on. Returns their number.
     pub fn lost(&mut self, node: u16) -> usize {
         let lent = |slot: &&mut Slot| slot.state == State::Active && slot.destination == node;
         let slots = self.slots.iter_mut().filter(lent);

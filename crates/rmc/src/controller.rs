@@ -11,7 +11,7 @@ use crate::{
     rrpp,
 };
 
-/// What a controller has done and what it had to wait for.
+/// Counters of a controller: its work, and the stalls of its pipelines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stats {
     /// Requests sent (RGP).
@@ -30,9 +30,9 @@ pub struct Stats {
     pub stale_replies: u64,
     /// Completed work queue entries.
     pub ops: u64,
-    /// Bytes of those that succeeded.
+    /// Bytes of the entries that succeeded.
     pub bytes: u64,
-    /// Those that did not.
+    /// Entries that completed with an error.
     pub errors: u64,
     /// The RGP waited for an ITT entry.
     pub itt_stalls: u64,
@@ -103,7 +103,7 @@ impl Rmc {
         Some(QpId { index: index as u16, generation: place.generation })
     }
 
-    /// Forgets a queue pair, at any moment: what it has under way is still answered, but nothing is
+    /// Forgets a queue pair, at any moment: requests in flight are still answered, but nothing is
     /// stored or completed. Its memory is not touched from here on. `false` if it is not there.
     pub fn remove_qp(&mut self, id: QpId) -> bool {
         let Some(qp) = self.qp_mut(id) else {
@@ -318,8 +318,8 @@ impl Rmc {
         done
     }
 
-    /// Completes everything that waits for a node with [`Status::NodeLost`]; answers that come
-    /// later find nothing. To be called after [`Network::is_up`] has turned `false` for the node.
+    /// Completes all transfers to a node with [`Status::NodeLost`]; later replies are stale. To be called
+    /// after [`Network::is_up`] has turned `false` for the node.
     pub fn fail_node<M: Memory>(&mut self, nid: u16, mem: &mut M) {
         for qp in self.qps.iter_mut().filter_map(|place| place.qp.as_mut()) {
             qp.transfer.take_if(|transfer| transfer.work.dst_nid == nid);
@@ -331,18 +331,18 @@ impl Rmc {
         }
     }
 
-    /// What the controller has done so far.
+    /// Counters since [`Rmc::new`].
     #[inline]
     pub const fn stats(&self) -> &Stats {
         &self.stats.0
     }
 
-    /// What a queue pair has completed so far.
+    /// Counters of a queue pair; `None` if it is not there.
     pub fn qp_stats(&self, id: QpId) -> Option<QpStats> {
         self.qp(id).map(|qp| qp.stats.0)
     }
 
-    /// How many operations of a queue pair are under way.
+    /// Operations of a queue pair in flight; `None` if it is not there.
     pub fn in_flight(&self, id: QpId) -> Option<u32> {
         self.qp(id).map(Qp::in_flight)
     }
@@ -359,7 +359,7 @@ impl Rmc {
         self.nid
     }
 
-    /// The context table: which segments of this node other nodes may reach.
+    /// The context table: the segments of this node that other nodes may reach.
     #[inline]
     pub const fn contexts(&self) -> &ContextTable {
         &self.contexts

@@ -1,4 +1,4 @@
-//! The context table (CT): what each context's segment on this node looks like (soNUMA §4.2).
+//! The context table (CT): the bounds of each context's segment on this node (soNUMA §4.2).
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ pub const MAX_CONTEXTS: usize = 1024;
 
 /// The part of a CT entry that guards memory: the size of the segment.
 ///
-/// Where the segment lies is known to [`Memory`](crate::Memory); here it starts at offset 0.
+/// [`Memory`](crate::Memory) knows the segment's address; offsets here start at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Size of the segment, in bytes.

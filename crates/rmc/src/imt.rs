@@ -1,5 +1,5 @@
-//! Interrupts for other nodes: the interrupt mapping table (IMT), and which change is sent next
-//! (DEOI §III).
+//! Interrupts for other nodes: the interrupt mapping table (IMT), and the order in which changes are
+//! sent (DEOI §III).
 //!
 //! A device's line has a level, and each change of it is a packet: assert, or deassert. A pulse that
 //! comes and goes before its packet could be sent is sent as both, once: a shorter one would be lost, and
@@ -39,7 +39,7 @@ impl Default for Imt {
 }
 
 impl Imt {
-    /// Says who is told of a line; nobody, if `None`.
+    /// Sets the node that gets the interrupts of a line; `None` for no node.
     ///
     /// # Panics
     /// If there is no such line.
@@ -48,7 +48,7 @@ impl Imt {
         self.destination[usize::from(line)] = destination;
     }
 
-    /// A device drives its line. Whether there is something to tell now.
+    /// A device drives its line. Returns whether a change waits to be sent, of this line or another.
     ///
     /// # Panics
     /// If there is no such line.
@@ -67,7 +67,7 @@ impl Imt {
         self.has_changes()
     }
 
-    /// Whether there is something to tell.
+    /// Whether a change waits to be sent.
     #[inline]
     pub fn has_changes(&self) -> bool {
         self.changed() != 0
@@ -90,7 +90,7 @@ impl Imt {
         Some(Change { line, asserted: self.known & bit != 0, destination })
     }
 
-    /// Lines of which there is something to tell, to somebody.
+    /// Mapped lines with a change to send.
     fn changed(&self) -> u16 {
         let mapped = (0..LINES).filter(|&line| self.destination[line].is_some());
         let mapped = mapped.fold(0u16, |bits, line| bits | 1 << line);

@@ -1,5 +1,5 @@
-//! The inflight transaction table (ITT): what is known about each work queue entry whose lines are
-//! under way, indexed by `tid` (soNUMA §4.2).
+//! The inflight transaction table (ITT): an entry for each work queue entry whose lines are in
+//! flight, indexed by `tid` (soNUMA §4.2).
 
 use alloc::boxed::Box;
 
@@ -21,7 +21,7 @@ pub struct Entry {
     /// Address of the local buffer.
     pub buffer: u64,
     /// Offset of the transfer in the destination's segment. Replies carry offsets in the segment;
-    /// the difference to this one is where their bytes belong in the buffer.
+    /// the difference to this one is the position of their bytes in the buffer.
     pub base: u64,
     /// Length of the transfer in bytes.
     pub length: u32,
@@ -29,7 +29,7 @@ pub struct Entry {
     remaining: u32,
     /// The only tid that reaches the entry now.
     tid: u32,
-    /// Where the completion goes; `None` once the queue pair is gone.
+    /// Queue pair that gets the completion; `None` after its removal.
     pub qp: Option<QpId>,
     /// Node that the requests went to: only its replies count.
     pub dst_nid: u16,
@@ -76,12 +76,12 @@ impl Itt {
         }
     }
 
-    /// How many transfers can be in flight.
+    /// Most transfers in flight at a time.
     pub fn capacity(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// How many transfers are in flight.
+    /// Number of transfers in flight.
     #[inline]
     pub const fn in_use(&self) -> u32 {
         self.in_use
@@ -211,7 +211,7 @@ impl Entry {
         self.remaining == 0
     }
 
-    /// The entry as four words, for those who keep the table in memory (soNUMA §4.2).
+    /// The entry as four words, for a table in memory (soNUMA §4.2).
     ///
     /// | word | bits | field |
     /// |---|---|---|

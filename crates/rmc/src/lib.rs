@@ -9,7 +9,7 @@
 //! | [`rcp`], request completion | replies | local buffers, completion queue entries | none |
 //!
 //! They share the context table ([`ct`]) and the inflight transaction table ([`itt`]). Each stage
-//! of the papers is a function of its own; [`Rmc`] composes them into polling loops, and whoever
+//! of the papers is a function of its own. [`Rmc`] composes them into polling loops; a model that
 //! needs time between the stages calls the same functions in the same order.
 //!
 //! Nothing here has a thread, a clock, a socket or an allocation per operation. Memory and network
@@ -17,11 +17,11 @@
 //! the pipeline stalls, keeps its place and goes on when it is polled again.
 //!
 //! [`link`] is the layer below: frames between neighbours, exactly once and in order. [`amt`] and
-//! [`imt`] are the tables of those who reach other nodes by plain loads, stores and interrupts.
+//! [`imt`] are the tables of nodes that reach others by plain loads, stores and interrupts.
 //!
-//! Why there is no deadlock: the RCP consumes every reply without waiting for anything, because a
-//! completion queue has as many entries as its work queue; so reply lanes drain; so the RRPP, which
-//! waits for reply lanes only, drains the request lanes; so the RGP gets on (soNUMA §6).
+//! There is no deadlock (soNUMA §6). The RCP consumes every reply without waiting for anything,
+//! because a completion queue has as many entries as its work queue; so reply lanes drain. The RRPP
+//! waits for reply lanes only; so it drains the request lanes, and the RGP gets on.
 #![no_std]
 
 extern crate alloc;

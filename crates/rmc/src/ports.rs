@@ -2,8 +2,8 @@ use rackmem_abi::{Reply, Request, Status};
 
 use crate::{QpId, Work};
 
-/// What the pipelines reach through the memory hierarchy of their node (soNUMA §4.3): queues and
-/// local buffers of the node's applications, and the context segments that other nodes access.
+/// The pipelines' port to the memory hierarchy of their node (soNUMA §4.3): queues and local
+/// buffers of the node's applications, and the context segments that other nodes access.
 pub trait Memory {
     /// The work queue entry at `slot`.
     ///
@@ -15,12 +15,12 @@ pub trait Memory {
     fn put_cq(&mut self, qp: QpId, position: u32, word: u32);
 
     /// Whether a whole transfer can be done, as far as this node knows: the size of the destination's
-    /// segment, and the local buffer. It is asked once, before the first line is sent, so that a
+    /// segment, and the local buffer. It is called once, before the first line is sent, so that a
     /// transfer that is refused changes nothing. A node that knows neither leaves it to the checks of
     /// each line.
     ///
     /// # Errors
-    /// What the transfer completes with.
+    /// The status with which the transfer completes.
     fn check(&mut self, qp: QpId, work: &Work) -> Result<(), Status> {
         let _ = (qp, work);
         Ok(())
@@ -53,7 +53,7 @@ pub trait Memory {
     /// value.
     fn compare_swap(&mut self, ctx_id: u16, offset: u64, expected: u64, desired: u64) -> u64;
 
-    /// Wakes those who wait for notifications of the context on this node.
+    /// Wakes the waiters for notifications of the context on this node.
     fn notify(&mut self, ctx_id: u16);
 }
 
@@ -63,7 +63,7 @@ pub trait Memory {
 /// never keep replies from being sent or received.
 pub trait Network {
     /// Whether the node takes part. It must turn `false` before [`Rmc::fail_node`](crate::Rmc::fail_node) is
-    /// told of the loss. What is sent to a lost node is accepted and vanishes.
+    /// called. Packets to a lost node are accepted and vanish.
     fn is_up(&self, nid: u16) -> bool;
 
     /// Whether the next request to this node will be accepted.
@@ -87,7 +87,7 @@ pub trait Network {
     /// The `src_nid` of the request that [`Network::recv_request`] would return now.
     ///
     /// With a lane per source, prefer a source to which a reply can be sent: the RRPP waits if the
-    /// one named here has no room for its reply.
+    /// reply lane to this source is full.
     fn peek_request(&mut self) -> Option<u16>;
 
     /// The next request for this node.

@@ -1,5 +1,5 @@
-//! A queue pair as its controller sees it: where the work queue is read, where the completion queue
-//! is written, which slots are under way (soNUMA §4.1; the queue part of a CT$ entry, §4.3).
+//! State of a queue pair at its controller: read position of the work queue, write position of the
+//! completion queue, slots in flight (soNUMA §4.1; the queue part of a CT$ entry, §4.3).
 
 use rackmem_abi::{CqEntry, MAX_WQ_SIZE, Status};
 
@@ -17,8 +17,8 @@ pub struct QpId {
 }
 
 impl QpId {
-    /// For those who compose the stages themselves; otherwise [`Rmc::add_qp`](crate::Rmc::add_qp)
-    /// names queue pairs.
+    /// A name for callers that compose the stages themselves. [`Rmc::add_qp`](crate::Rmc::add_qp) names
+    /// the queue pairs of a controller.
     pub const fn new(index: u16, generation: u16) -> Self {
         Self { index, generation }
     }
@@ -30,14 +30,14 @@ impl QpId {
     }
 }
 
-/// What a queue pair is registered with.
+/// Parameters of a queue pair, fixed at its registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QpConfig {
     /// Context of all its operations.
     pub ctx_id: u16,
     /// Entries of the work queue and of the completion queue, 1 to [`MAX_WQ_SIZE`].
     pub size: u32,
-    /// What its owner may do.
+    /// Operations that the owner may post.
     pub rights: Rights,
 }
 
@@ -65,14 +65,14 @@ impl Cursor {
     }
 }
 
-/// What a queue pair has completed so far.
+/// Counters of a queue pair since its registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QpStats {
     /// Completed work queue entries.
     pub ops: u64,
-    /// Bytes of those that succeeded.
+    /// Bytes of the entries that succeeded.
     pub bytes: u64,
-    /// Those that did not.
+    /// Entries that completed with an error.
     pub errors: u64,
 }
 
@@ -115,19 +115,19 @@ impl Qp {
         })
     }
 
-    /// What it is registered with.
+    /// The parameters of [`Qp::new`].
     #[inline]
     pub const fn config(&self) -> &QpConfig {
         &self.config
     }
 
-    /// What it has completed so far.
+    /// Counters since [`Qp::new`].
     #[inline]
     pub const fn stats(&self) -> QpStats {
         self.stats.0
     }
 
-    /// RGP stage 2: which work queue entry comes next, and its phase once it is there.
+    /// RGP stage 2: position of the next work queue entry, and the phase of a new entry there.
     #[inline]
     pub const fn next_entry(&self) -> Cursor {
         self.wq
@@ -140,13 +140,13 @@ impl Qp {
         self.outstanding >> slot & 1 != 0
     }
 
-    /// How many slots are outstanding.
+    /// Number of slots whose operations have not completed.
     #[inline]
     pub const fn in_flight(&self) -> u32 {
         self.outstanding.count_ones()
     }
 
-    /// The tid of the transfer that is being unrolled and how many of its lines are not sent yet.
+    /// The tid of the transfer that is being unrolled, and the number of its lines not sent yet.
     #[inline]
     pub fn unsent(&self) -> Option<(u32, u32)> {
         self.transfer.as_ref().map(|transfer| (transfer.tid, transfer.unroll.lines()))

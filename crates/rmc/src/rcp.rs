@@ -14,8 +14,8 @@ use rackmem_abi::{Reply, Status};
 use crate::Memory;
 use crate::itt::Entry;
 
-/// Stage 1: whether the reply, which has the tid of `entry`, really answers one of its lines. It
-/// comes from its node, and what it brings lies within the transfer: the local buffer ends there.
+/// Stage 1: whether the reply, which has the tid of `entry`, really answers one of its lines. It must
+/// come from the entry's node, and its bytes must lie within the transfer: the local buffer ends there.
 #[inline]
 pub const fn answers(reply: &Reply, nid: u16, entry: &Entry) -> bool {
     let header = &reply.header;
@@ -34,13 +34,13 @@ pub const fn answers(reply: &Reply, nid: u16, entry: &Entry) -> bool {
     }
 }
 
-/// Stage 3: where in the local buffer the bytes of a reply that [`answers`] belong.
+/// Stage 3: local address for the bytes of a reply that [`answers`].
 #[inline]
 pub const fn target(reply: &Reply, entry: &Entry) -> u64 {
     entry.buffer + (reply.header.offset - entry.base)
 }
 
-/// Stage 3: stores what the reply brings; returns how the line ended.
+/// Stage 3: stores the reply's payload; returns the status of the line.
 #[inline]
 pub fn store<M: Memory>(reply: &Reply, entry: &Entry, mem: &mut M) -> Status {
     let bytes = reply.payload_bytes();

@@ -14,10 +14,10 @@ use rackmem_abi::{ATOMIC_BYTES, Header, LINE_BYTES, MAX_OFFSET, Op, Request, Sta
 
 use crate::{Memory, QpId};
 
-/// What the owner of a queue pair may do to the segments of its context.
+/// Operations that the owner of a queue pair may do to the segments of its context.
 ///
-/// It is decided when the context is opened, by file permission (soNUMA §5.1), and checked at the
-/// source: the nodes of a rack trust each other's controllers, not each other's applications.
+/// File permission decides when the context is opened (soNUMA §5.1), and the source checks: the nodes
+/// of a rack trust each other's controllers, not each other's applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rights {
     /// Reads and no-ops.
@@ -48,7 +48,7 @@ pub const fn accept(words: [u64; 2], phase: bool) -> Option<WqEntry> {
     if entry.phase == phase { Some(entry) } else { None }
 }
 
-/// Stage 4: all that can be checked without the destination, in a rack of `nodes` nodes.
+/// Stage 4: checks that need no answer of the destination, in a rack of `nodes` nodes.
 ///
 /// # Errors
 /// In this order: [`Status::BadOperation`], [`Status::NoNode`], [`Status::NoPermission`],
@@ -111,7 +111,7 @@ impl Unroll {
         Self { offset: work.offset, buffer: work.buffer, length: work.length, lines }
     }
 
-    /// How many pieces are left.
+    /// Pieces left, the current one included.
     #[inline]
     pub const fn lines(&self) -> u32 {
         self.lines
@@ -171,7 +171,7 @@ pub const fn request(work: &Work, piece: &Piece, src_nid: u16, ctx_id: u16, tid:
 /// Stage 7: copies the local data that the request carries, if any, from `buffer`.
 ///
 /// # Errors
-/// What [`Memory::load`] says.
+/// Those of [`Memory::load`].
 #[inline]
 pub fn load<M: Memory>(
     mem: &mut M,

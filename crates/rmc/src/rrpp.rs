@@ -18,7 +18,7 @@ use crate::{ContextTable, Memory};
 /// # Errors
 /// For headers that no RGP writes: [`Status::NoNode`] if this is not their node,
 /// [`Status::MisalignedAtomic`] or [`Status::BadOperation`] if they are malformed. Then
-/// what [`ContextTable::lookup`] and [`Bounds::check`](crate::Bounds::check) say.
+/// those of [`ContextTable::lookup`] and [`Bounds::check`](crate::Bounds::check).
 #[inline]
 pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), Status> {
     decode(header, nid)?;
@@ -41,7 +41,7 @@ pub const fn decode(header: &Header, nid: u16) -> Result<(), Status> {
     Ok(())
 }
 
-/// Stage 5: does what a checked request says and leaves the bytes for the reply in `result`.
+/// Stage 5: carries out a checked request and leaves the bytes for the reply in `result`.
 #[inline]
 pub fn execute<M: Memory>(request: &Request, mem: &mut M, result: &mut [u8; LINE_BYTES]) {
     let Header { op, ctx_id, offset, length, .. } = request.header;

@@ -2,7 +2,7 @@
 
 use super::{Ack, Receiver, Sender, Verdict};
 
-/// What a frame is.
+/// Kinds of frames, as coded on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -14,14 +14,14 @@ pub enum Kind {
     Probe = 3,
 }
 
-/// What a frame says beside its payload.
+/// All of a frame but its payload; [`wire`](super::wire) has the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// What the frame is.
+    /// Data, acknowledgement or probe.
     pub kind: Kind,
-    /// Which one it is, if it carries a payload; else 0.
+    /// Sequence number of a frame with a payload; else 0.
     pub sequence: u32,
-    /// What the sender of this frame knows of the other direction.
+    /// Acknowledgement of the other direction.
     pub ack: Ack,
 }
 
@@ -61,8 +61,8 @@ impl Port {
         self.sender.is_ready() || self.sender.has_probe() || self.receiver.owes()
     }
 
-    /// The frame that goes onto the wire now, if any: data if they may, and with them any
-    /// acknowledgement; else what is owed or asked for.
+    /// The frame that goes onto the wire now, if any: data if they may, else a probe, else an
+    /// acknowledgement that is owed. Every frame carries an acknowledgement.
     #[inline]
     pub const fn poll(&mut self) -> Option<Header> {
         let (kind, sequence) = match self.sender.take() {
@@ -74,8 +74,8 @@ impl Port {
         Some(Header { kind, sequence, ack: self.receiver.take_ack() })
     }
 
-    /// Takes the header of a frame that arrived undamaged. If it carried data, what becomes of these;
-    /// which of the owner's frames are done with shows in [`Sender::base`].
+    /// Takes the header of a frame that arrived undamaged. Returns the verdict on its data, if it carried
+    /// any. [`Sender::base`] says which of the owner's frames are acknowledged.
     #[inline]
     pub const fn receive(&mut self, header: &Header) -> Option<Verdict> {
         self.sender.acknowledge(header.ack);

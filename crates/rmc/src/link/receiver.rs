@@ -1,35 +1,35 @@
-//! The receiving half: what has arrived, and what there is room for.
+//! The receiving half: the frames that have arrived, and the room for more.
 
 use super::{Ack, MAX_WINDOW, distance, reaches};
 
-/// What becomes of a frame with data.
+/// Fate of a frame with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It is the next one: the owner keeps its payload until it says [`Receiver::consume`].
+    /// It is the next one: the owner keeps its payload until it calls [`Receiver::consume`].
     Accept,
     /// It arrived before: dropped, and acknowledged again.
     Duplicate,
-    /// One before it is missing: dropped, and asked for.
+    /// A frame before it is missing. It is dropped, and the peer is asked to send again.
     Gap,
-    /// The peer sent more than it was told there is room for: dropped.
+    /// The peer sent more frames than it had credits: dropped.
     NoRoom,
 }
 
-/// What has arrived in one direction.
+/// Receive state of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Receiver {
     expected: u32,
     limit: u32,
-    /// There is something that the peer does not know.
+    /// An acknowledgement is due.
     owes: bool,
-    /// The peer is to be asked to send again,
+    /// The next acknowledgement asks the peer to send again.
     again: bool,
-    /// and has been, for the frame that is expected now: once is enough.
+    /// The peer has been asked for the frame that is expected now; once is enough.
     asked: bool,
 }
 
 impl Receiver {
-    /// A receiver with room for `room` frames, of which `first` is the first. It owes the peer the news.
+    /// A receiver with room for `room` frames, of which `first` is the first. It owes the peer the credits.
     ///
     /// # Panics
     /// Unless there is room for 1 to [`MAX_WINDOW`] frames.
@@ -64,7 +64,7 @@ impl Receiver {
         Verdict::Accept
     }
 
-    /// A frame arrived of which nothing is sure: it may have been the one that is expected.
+    /// A damaged frame arrived; it may have been the expected one.
     #[inline]
     pub const fn damaged(&mut self) {
         self.ask_again();
@@ -83,13 +83,13 @@ impl Receiver {
         self.owes = true;
     }
 
-    /// Whether there is something that the peer does not know.
+    /// Whether an acknowledgement is due: for a frame, for new room, or to a probe.
     #[inline]
     pub const fn owes(&self) -> bool {
         self.owes
     }
 
-    /// How many more frames there is room for.
+    /// Room for more, in frames.
     #[inline]
     pub const fn room(&self) -> u32 {
         distance(self.expected, self.limit)
@@ -101,7 +101,7 @@ impl Receiver {
         self.expected
     }
 
-    /// What the peer is to be told, with whatever is sent next; nothing is owed then.
+    /// The acknowledgement for the next frame that is sent; afterwards none is owed.
     #[inline]
     pub const fn take_ack(&mut self) -> Ack {
         let ack = Ack { expected: self.expected, limit: self.limit, again: self.again };

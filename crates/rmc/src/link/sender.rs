@@ -1,4 +1,4 @@
-//! The sending half: which frames are on their way, and which goes next.
+//! The sending half: the frames in flight, and the next one to send.
 
 use super::{Ack, MAX_WINDOW, distance, reaches};
 
@@ -21,8 +21,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender whose first frame is `first`, with a window of `window` frames. It knows of no room at the
-    /// peer until it is told.
+    /// A sender whose first frame is `first`, with a window of `window` frames. It has no credit until the
+    /// first acknowledgement arrives.
     ///
     /// # Panics
     /// Unless the window is a power of two (so that frames keep their places in the owner's ring when
@@ -104,9 +104,9 @@ impl Sender {
         self.probe
     }
 
-    /// Takes an acknowledgement. Returns how many frames are done with: their payloads are not needed any
-    /// more. One that says what cannot be (of frames never sent, of more room than any receiver has)
-    /// changes nothing, and so do old ones.
+    /// Takes an acknowledgement. Returns the number of frames it completes; their payloads are not needed
+    /// any more. An impossible one (for frames never sent, or of more room than any receiver has) changes
+    /// nothing, and neither does an old one.
     #[inline]
     pub const fn acknowledge(&mut self, ack: Ack) -> u32 {
         let done = distance(self.base, ack.expected);
