@@ -1,4 +1,4 @@
-//! Decoded code, page by page: what keeps decoding out of the way of drivers.
+//! Decoded code, page by page, so that drivers decode each instruction once.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::space::{AddressSpace, Fault, PAGE};
 /// A page has a place for an instruction at every even address.
 const PLACES: usize = (PAGE / 2) as usize;
 
-/// Where instructions are fetched from.
+/// Memory for instruction fetches.
 pub trait Fetch {
     /// The two bytes at an even address.
     fn fetch(&self, address: u64) -> Result<u16, Fault>;
@@ -48,7 +48,7 @@ impl Default for Code {
 }
 
 impl Code {
-    /// Nothing decoded yet.
+    /// A cache without instructions.
     pub fn new() -> Code {
         Code { pages: Vec::new(), index: HashMap::new(), cache: Box::new([(u64::MAX, 0); CACHED]) }
     }

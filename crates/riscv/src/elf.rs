@@ -1,4 +1,4 @@
-//! Static ELF programs: what they are, and into memory with them.
+//! Static ELF programs: their checks, and loading them into memory.
 
 use core::fmt;
 use core::ops::Range;
@@ -10,10 +10,10 @@ use object::{Endianness, LittleEndian};
 use crate::space::{AddressSpace, PAGE, Permissions, TOP};
 use crate::symbols::Symbols;
 
-/// Where position-independent programs are put.
+/// Load address of position-independent programs.
 pub const PIE_BASE: u64 = 0x4000_0000;
 
-/// Why a file is not a program that can be run here.
+/// Errors of [`load`]: the file is not a program that can be run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// No ELF file, or a damaged one; with the reason.
@@ -76,9 +76,9 @@ pub struct Image {
     pub entry: u64,
     /// Address of the program headers in memory, 0 if they are not loaded.
     pub headers: u64,
-    /// How many program headers there are.
+    /// Number of program headers.
     pub header_count: u64,
-    /// The first page boundary after all segments: where the heap begins.
+    /// The first page boundary after all segments; the heap begins there.
     pub end: u64,
     /// Names and addresses of functions, for messages about faults.
     pub symbols: Symbols,
@@ -159,7 +159,7 @@ fn machine_name(machine: elf::Machine) -> &'static str {
 /// would cost page tables.
 const LARGEST: u64 = 4 << 30;
 
-/// Maps the pages of all segments; returns where they end.
+/// Maps the pages of all segments; returns their end.
 fn map(segments: &[&Segment], base: u64, space: &mut AddressSpace) -> Result<u64, LoadError> {
     let endian = Endianness::Little;
     let (mut end, mut sum) = (0, 0_u64);
@@ -202,7 +202,7 @@ fn map_segment(pages: Range<u64>, own: Permissions, space: &mut AddressSpace) {
     space.map(free * PAGE, (pages.end - free) * PAGE, own);
 }
 
-/// Where the program headers end up in memory.
+/// Address of the program headers in memory; 0 if no segment holds them.
 fn headers_in_memory(header: &Header, segments: &[&Segment], base: u64) -> u64 {
     let endian = Endianness::Little;
     let offset = header.e_phoff(endian);

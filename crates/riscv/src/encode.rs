@@ -1,5 +1,5 @@
-//! The six instruction formats, from fields to words: what compressed instructions expand with and
-//! programs are generated with.
+//! The six instruction formats, from fields to words: for the expansion of compressed instructions,
+//! and for generated programs.
 
 /// The major opcodes of RV64G (bits 6 to 0).
 pub mod opcode {

@@ -1,4 +1,4 @@
-//! The machine at hand as the world around a program.
+//! [`Host`] on this machine: its standard streams and files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::kernel::{Host, OpenMode, Stream};
 
-/// Where a program's output goes.
+/// Destination of a program's standard streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// To the standard streams of this process; warnings to its standard error.
@@ -24,7 +24,7 @@ pub struct LocalHost {
     pub stdout: Vec<u8>,
     /// Standard error, if output is captured.
     pub stderr: Vec<u8>,
-    /// What has been said to people, once each.
+    /// Warnings so far, once each.
     pub warnings: Vec<String>,
     harts: usize,
     output: Output,
@@ -32,8 +32,8 @@ pub struct LocalHost {
 }
 
 impl LocalHost {
-    /// For a program that may use so many harts. `folder` is where relative names of files begin,
-    /// and the only one in which files may be written; `None`: the current one, and nothing may be.
+    /// A host for a program with `harts` harts. Relative names of files begin in `folder`, the only one
+    /// in which files may be written. `None` is the current folder, in which nothing may be written.
     pub fn new(harts: usize, output: Output, folder: Option<PathBuf>) -> LocalHost {
         LocalHost {
             now_ns: 0,

@@ -1,14 +1,14 @@
-//! The pre-decoded form of an instruction and what a timing model asks about it.
+//! The pre-decoded form of an instruction, and its properties for timing models.
 
 use crate::op::{Class, Format, Kind, Op};
 
 /// One instruction, decoded once and executed many times: 16 bytes.
 ///
-/// A compressed instruction is held as what it expands to; only [`Inst::len`] and [`Inst::raw`]
-/// tell it from the full one.
+/// A compressed instruction is held in its expanded form; only [`Inst::len`] and [`Inst::raw`]
+/// distinguish it from the full one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inst {
-    /// Which operation, compressed forms as their full ones.
+    /// Operation; that of the expanded form for compressed instructions.
     pub op: Op,
     /// Number of the destination register, 0 if there is none.
     pub rd: u8,
@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<Inst>() == 16);
 pub struct Reg(pub u8);
 
 impl Reg {
-    /// How many registers there are, both files together.
+    /// Number of registers, both files together.
     pub const COUNT: usize = 64;
 
     /// Integer register `number`.
@@ -60,7 +60,7 @@ impl Reg {
     }
 }
 
-/// What a jump tells the return address stack (unprivileged specification, table "Return-address
+/// Hint of a jump to the return address stack (unprivileged specification, table "Return-address
 /// stack prediction hints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JumpHint {
@@ -80,7 +80,7 @@ impl Inst {
     /// Bit of [`Inst::rm`]: no earlier access may be seen after this atomic.
     pub const RELEASE: u8 = 1;
 
-    /// What does not decode to anything; executing it is an illegal-instruction trap.
+    /// An encoding without an instruction; executing it is an illegal-instruction trap.
     pub const fn illegal(raw: u32, len: u8) -> Inst {
         Inst { op: Op::Illegal, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, len, imm: 0, raw }
     }
@@ -122,7 +122,7 @@ impl Inst {
         ]
     }
 
-    /// What it tells the return address stack.
+    /// Its hint to the return address stack; [`JumpHint::None`] unless it is `jal` or `jalr`.
     pub fn jump_hint(&self) -> JumpHint {
         let is_link = |register: u8| register == 1 || register == 5;
         match self.op {
@@ -137,7 +137,7 @@ impl Inst {
         }
     }
 
-    /// Where a branch or `jal` at `pc` goes if it is taken; `None` for everything else.
+    /// Target address of a branch or `jal` at `pc`; `None` for everything else.
     pub fn target(&self, pc: u64) -> Option<u64> {
         match self.op.format() {
             Format::Branch | Format::Jal => Some(pc.wrapping_add_signed(self.imm.into())),

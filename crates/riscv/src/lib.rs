@@ -1,5 +1,5 @@
-//! RV64GC programs: decoding, executing, loading, and the kernel that they call. Function only;
-//! what takes how long is the business of whoever drives it.
+//! RV64GC programs: decoding, executing, loading, and the kernel that they call. The crate has no
+//! timing; its driver decides how long each step takes.
 //!
 //! ```text
 //!              decode            execute / issue, complete
@@ -12,11 +12,11 @@
 //!   ELF file ────▶ elf, stack ─────────────────────────▶ UserMemory
 //! ```
 //!
-//! - [`decode()`] makes an [`Inst`] of 16 bytes, once per instruction of the program. It also knows
-//!   what a timing model asks: [`Inst::class`], [`Inst::sources`], [`Inst::dest`],
+//! - [`decode()`] makes an [`Inst`] of 16 bytes, once per instruction of the program. It also
+//!   answers the questions of timing models: [`Inst::class`], [`Inst::sources`], [`Inst::dest`],
 //!   [`Inst::access_size`], [`Inst::jump_hint`].
-//! - [`code`] keeps what was decoded, page by page.
-//! - [`exec::execute`] says what instructions do, once, for any [`Port`] behind the [`Hart`].
+//! - [`code`] keeps decoded instructions, page by page.
+//! - [`exec::execute`] defines the effects of instructions, once, for any [`Port`] behind the [`Hart`].
 //! - [`exec::split`] cuts instructions in two, so that a driver with simulated time decides when an
 //!   access completes and which value a load gets.
 //! - [`float`] is IEEE 754 with every rounding mode and exact flags.
@@ -26,7 +26,7 @@
 //!   put to sleep by the driver.
 //! - [`functional`] is the simplest driver: it runs a program to its end, fast.
 //!
-//! What is not here: privileged modes, signals, processes, dynamic linking, the vector extension.
+//! Privileged modes, signals, processes, dynamic linking and the vector extension are not implemented.
 
 #![forbid(unsafe_code)]
 

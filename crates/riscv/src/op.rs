@@ -1,6 +1,6 @@
 //! The operations of RV64GC, each with its name, operands and class.
 
-/// The functional unit that an instruction needs: what a timing model gives a latency to.
+/// The functional unit that an instruction needs; timing models give each a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Integer arithmetic and logic, one cycle everywhere.
@@ -41,11 +41,11 @@ pub enum Class {
     Jump,
     /// Reads and writes of control registers and counters.
     Csr,
-    /// `ecall`, `ebreak`, and what is no instruction.
+    /// `ecall`, `ebreak`, and words that are no instruction.
     System,
 }
 
-/// Which operands an operation has.
+/// Operand formats of operations, in the order of assembler text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// No operands, such as `ecall`.
@@ -100,7 +100,7 @@ pub enum Format {
     FpFromIntRounded,
 }
 
-/// What the field of an operand holds.
+/// Content of an operand field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing.
@@ -113,7 +113,7 @@ pub(crate) enum Kind {
     Number,
 }
 
-/// What the four operand fields hold.
+/// Contents of the four operand fields.
 pub(crate) struct Operands {
     pub(crate) rd: Kind,
     pub(crate) rs1: Kind,
@@ -163,7 +163,7 @@ macro_rules! operations {
                 NAMES[self as usize]
             }
 
-            /// Which operands it has.
+            /// Its operand format.
             #[inline]
             pub const fn format(self) -> Format {
                 const FORMATS: &[Format] = &[$(Format::$format),*];

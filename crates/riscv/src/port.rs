@@ -1,8 +1,8 @@
-//! What a hart reaches beyond its registers.
+//! The port of a hart to memory and counters.
 
 use crate::csr::Counter;
 
-/// What an atomic makes of the old value and the operand.
+/// Function of an atomic on the old value and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are those of the instructions.
 pub enum AmoOp {
@@ -45,9 +45,9 @@ impl AmoOp {
 /// Memory and counters as a hart sees them.
 ///
 /// Values are little endian in the low `size` bytes (1, 2, 4 or 8), the rest zero. An access that
-/// does not complete says why with [`Port::Stop`]; the hart is then as it was before.
+/// does not complete returns its reason as [`Port::Stop`]; the hart is then as it was before.
 pub trait Port {
-    /// Why an access did not complete.
+    /// Reason why an access did not complete.
     type Stop;
 
     /// Loads `size` bytes.

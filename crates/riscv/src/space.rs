@@ -11,10 +11,10 @@ use crate::kernel::UserMemory;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// The first address that programs can not have: 2^47, half of what Sv48 translates.
+/// The first address that programs cannot have: 2^47, half of the range of Sv48.
 pub const TOP: u64 = 1 << 47;
 
-/// What a page may be used for.
+/// Accesses that a page permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Permissions {
     /// Loads.
@@ -32,7 +32,7 @@ impl Permissions {
     pub const READ_WRITE: Permissions = Permissions { read: true, write: true, execute: false };
 }
 
-/// What an access wanted.
+/// Kinds of accesses to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Load.
@@ -43,7 +43,7 @@ pub enum Wanted {
     Execute,
 }
 
-/// Why an access failed.
+/// Causes of a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// Nothing is mapped there.
@@ -52,7 +52,7 @@ pub enum Cause {
     Forbidden,
     /// An atomic whose address is not a multiple of its size.
     Misaligned,
-    /// It is no memory that takes such accesses: atomics, or those of two lines.
+    /// The memory does not support the access: an atomic, or one of two lines.
     NotMemory,
 }
 
@@ -153,7 +153,7 @@ impl AddressSpace {
     }
 
     /// A number that changes whenever pages with code come, go or change, except by stores: then
-    /// what was decoded from them is void.
+    /// instructions decoded from them are void.
     pub fn code_version(&self) -> u64 {
         self.code_version
     }

@@ -1,4 +1,4 @@
-//! What a program finds on its stack when it starts: arguments, environment, auxiliary vector.
+//! The first stack of a program: arguments, environment, auxiliary vector.
 
 use crate::elf::{HEADER_SIZE, Image};
 use crate::space::{AddressSpace, PAGE, Permissions};
@@ -35,7 +35,7 @@ pub(crate) const USER: u64 = 1000;
 
 /// Maps a stack of `size` bytes and fills it; returns the stack pointer to start with.
 ///
-/// `random` is what the C library seeds its stack protector with; the same bytes give the same run.
+/// The C library seeds its stack protector with `random`; the same bytes give the same run.
 ///
 /// # Panics
 /// If arguments and environment do not fit.

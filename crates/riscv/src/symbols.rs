@@ -1,4 +1,4 @@
-//! From addresses to names.
+//! Names of functions by address, and addresses by name.
 
 use core::fmt;
 

@@ -18,7 +18,7 @@ pub const fn length(first: u16) -> u8 {
 
 /// Decodes the instruction in the low bits of `word`: 16 of them if they are a compressed one.
 ///
-/// What is no instruction of RV64GC user mode comes back as [`Op::Illegal`].
+/// Words that are no instruction of RV64GC user mode decode to [`Op::Illegal`].
 pub fn decode(word: u32) -> Inst {
     if length(word as u16) == 4 {
         return full(word);

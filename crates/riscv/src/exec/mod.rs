@@ -1,6 +1,6 @@
-//! What instructions do.
+//! Execution of instructions.
 //!
-//! [`execute`] is the one definition of it, generic over what is behind the hart ([`Port`]).
+//! [`execute`] is the one definition of their effects, generic over memory and counters ([`Port`]).
 //! [`split`] uses it with a port that completes nothing, for drivers that decide themselves when
 //! and with which value an access completes.
 
@@ -12,7 +12,7 @@ pub mod split;
 use crate::port::{AmoOp, Port};
 use crate::{Class, Hart, Inst, Op};
 
-/// What user mode can not deal with itself.
+/// Events that user mode cannot handle itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trap {
     /// A system call. The `pc` stays at the `ecall`, which is 4 bytes long.
@@ -23,7 +23,7 @@ pub enum Trap {
     Illegal,
 }
 
-/// Why an instruction did not complete. The hart is as it was before.
+/// Reasons why an instruction did not complete. The hart is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit<S> {
     /// The instruction is for the operating system, or not allowed; see [`Trap`].
@@ -221,7 +221,7 @@ fn truncated(size: u8, value: u64) -> u64 {
     if size == 4 { value & 0xffff_ffff } else { value }
 }
 
-/// What a load leaves in its register, given the bytes that it read.
+/// The register value of a load, given the bytes that it read.
 pub(crate) fn loaded(inst: &Inst, raw: u64) -> u64 {
     match inst.op {
         Op::Lb => raw as i8 as u64,
@@ -233,7 +233,6 @@ pub(crate) fn loaded(inst: &Inst, raw: u64) -> u64 {
     }
 }
 
-/// What an atomic does to memory.
 fn amo_op(op: Op) -> AmoOp {
     match op {
         Op::AmoswapW | Op::AmoswapD => AmoOp::Swap,

@@ -29,7 +29,7 @@ use crate::csr::Counter;
 use crate::port::{AmoOp, Port};
 use crate::{Class, Hart, Inst, Op};
 
-/// What an access does.
+/// Kinds of accesses, and the value with which each completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// Load; completes with the bytes read.
@@ -62,7 +62,7 @@ pub struct Access {
     pub address: u64,
     /// Bytes: 1, 2, 4 or 8; 0 for fences.
     pub size: u8,
-    /// What stores and atomics bring, in the low `size` bytes.
+    /// Operand of stores and atomics, in the low `size` bytes.
     pub data: u64,
     /// No later access may be seen before it.
     pub acquire: bool,
@@ -83,7 +83,7 @@ impl Access {
     }
 }
 
-/// What became of an issued instruction.
+/// Result of [`issue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Issued {
     /// It needs no memory: its results are in the hart, and `pc` is at the next instruction.
@@ -94,8 +94,8 @@ pub enum Issued {
 
 /// Executes `inst`, which is the one at `hart.pc`, up to its access.
 ///
-/// `counters` is asked for the values of `rdcycle`, `rdtime` and `rdinstret`. On a trap the hart is
-/// as before.
+/// `counters` returns the values of `rdcycle`, `rdtime` and `rdinstret`. On a trap the hart is as
+/// before.
 #[inline]
 pub fn issue(
     hart: &mut Hart,
@@ -114,7 +114,7 @@ pub fn issue(
 
 /// Brings the value of an access to the register that waits for it.
 ///
-/// `raw` is what was read, in the low bytes, the rest zero; 0 or 1 for a store conditional.
+/// `raw` holds the bytes that were read, the rest zero; 0 or 1 for a store conditional.
 #[inline]
 pub fn complete(hart: &mut Hart, inst: &Inst, raw: u64) {
     let value = register_value(inst, raw);
@@ -124,7 +124,7 @@ pub fn complete(hart: &mut Hart, inst: &Inst, raw: u64) {
     }
 }
 
-/// What [`complete`] brings to the register, for drivers that keep registers elsewhere.
+/// The register value that [`complete`] writes, for drivers that keep registers elsewhere.
 #[inline]
 pub fn register_value(inst: &Inst, raw: u64) -> u64 {
     if matches!(inst.op, Op::ScW | Op::ScD) { raw } else { loaded(inst, raw) }
@@ -140,7 +140,7 @@ fn with_ordering(access: Access, inst: &Inst) -> Access {
     }
 }
 
-/// A port that stops at every access and says which it was.
+/// A port that stops at every access and returns it.
 struct Deferring<C> {
     counters: C,
 }

@@ -57,7 +57,7 @@ pub mod flags {
     pub const INVALID: u8 = 16;
 }
 
-/// What an operation rounds by, and the flags it raises.
+/// Rounding mode of an operation, and the flags that it raises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Env {
     /// Rounding mode.
@@ -130,7 +130,7 @@ pub(crate) struct Exact {
     pub(crate) significand: u128,
 }
 
-/// What a bit pattern means.
+/// A floating-point value of either format, unpacked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
     Nan { signalling: bool },

@@ -3,8 +3,8 @@
 use super::round::{round, shift_right_jam};
 use super::{Env, Exact, Format, Number, Rounding, flags, signed};
 
-/// Where the highest bit of an aligned significand stands: room for a carry above, and so many
-/// bits below that a sticky bit can not disturb the rounding.
+/// Position of the highest bit of an aligned significand: room for a carry above, and so many
+/// bits below that a sticky bit cannot disturb the rounding.
 const TOP: u32 = 120;
 
 /// `a + b`

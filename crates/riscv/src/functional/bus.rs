@@ -1,4 +1,4 @@
-//! What is behind a hart here: the address space itself.
+//! The port of a hart here: the address space itself.
 
 use crate::csr::Counter;
 use crate::port::{AmoOp, Port};
@@ -7,7 +7,7 @@ use crate::space::{AddressSpace, Cause, Fault, Wanted};
 /// Bytes of a reservation, 2^6: a line.
 const LINE_SHIFT: u32 = 6;
 
-/// Why the hot loop is left.
+/// Reasons to leave the hot loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stop {
     /// The access is not allowed.

@@ -16,13 +16,13 @@ use crate::space::{AddressSpace, PAGE};
 /// specification promises to end: 16 instructions from load reserved to the branch back.
 const SHORTEST_SLICE: u64 = 64;
 
-/// What a hart is doing.
+/// Scheduling state of a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It has no thread.
     Idle,
     Running,
-    /// Until it is woken, or until this time in nanoseconds.
+    /// Until a wake-up, or until this time in nanoseconds.
     Asleep(Option<u64>),
 }
 
@@ -31,7 +31,7 @@ struct Thread {
     state: State,
 }
 
-/// Why a slice ended.
+/// Reasons for the end of a slice.
 enum Pause {
     /// It is used up.
     Used,

@@ -1,4 +1,4 @@
-//! Why a program could not be run to its end, said so that one finds the place.
+//! Errors of a run: the reason, and the place in the program.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use crate::elf::LoadError;
 use crate::space::{Fault, Permissions};
 use crate::stack::STACK_TOP;
 
-/// Why there is no outcome.
+/// Errors of [`run`](super::run).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
     /// The file is not a program that can be run.
@@ -15,7 +15,7 @@ pub enum RunError {
     Failure(Box<Failure>),
 }
 
-/// Where and how a program failed.
+/// Place and reason of a program's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Number of the hart.
@@ -28,11 +28,11 @@ pub struct Failure {
     pub instruction: Option<String>,
     /// Instructions that all harts had executed.
     pub instructions: u64,
-    /// Why the program could not go on.
+    /// Reason of the failure.
     pub why: Why,
 }
 
-/// What ends a program.
+/// Reasons for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// An access that is not allowed.
@@ -45,17 +45,17 @@ pub enum Why {
     Breakpoint,
     /// It executed as many instructions as it may.
     TooLong(u64),
-    /// It has used a device as no program may: what, where, what to do.
+    /// It has misused a device. The text says what is wrong, where, and what to do.
     Misuse(String),
     /// All threads wait, and nobody is left to wake them.
     Deadlock,
 }
 
 impl Why {
-    /// A fault with this stack pointer, where the page has these permissions. One that looks like a
-    /// stack that was too small is called so.
+    /// The reason for a fault, given the stack pointer and the permissions of the page. A fault that
+    /// looks like a stack that was too small is a [`Why::StackOverflow`].
     pub fn of(fault: Fault, sp: u64, stack_size: u64, page: Option<Permissions>) -> Why {
-        /// How far below its stack pointer a function may reach first.
+        /// Farthest first access of a function below its stack pointer, in bytes.
         const NEAR: u64 = 1 << 20;
         let bottom = STACK_TOP - stack_size;
         let below_main_stack = (bottom - NEAR..bottom).contains(&fault.address);

@@ -18,7 +18,7 @@ use crate::stack;
 use engine::Engine;
 pub use error::{Failure, RunError, Why};
 
-/// How a program is run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Harts, and so threads at a time.
@@ -29,9 +29,9 @@ pub struct Options {
     pub slice: u64,
     /// Bytes of the first thread's stack.
     pub stack_size: u64,
-    /// Decides what the program gets for random numbers.
+    /// Seed of the random numbers that the program gets.
     pub seed: u64,
-    /// Where the program's output goes.
+    /// Destination of the program's standard streams.
     pub output: Output,
     /// The folder in which relative names of files begin, and the only one in which files may be
     /// written. `None`: relative names begin in the current folder, and nothing may be written.
@@ -52,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// How a program ended.
+/// End of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// With this exit code.
@@ -71,10 +71,10 @@ impl End {
     }
 }
 
-/// What a run leaves behind.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How the program ended.
+    /// Exit code, or signal.
     pub end: End,
     /// Instructions that all harts executed together.
     pub instructions: u64,
@@ -84,7 +84,7 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// Standard error, if output was captured.
     pub stderr: Vec<u8>,
-    /// What the program asked for and did not get, once each.
+    /// Requests of the program that were refused, once each.
     pub warnings: Vec<String>,
 }
 

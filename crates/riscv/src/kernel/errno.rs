@@ -31,7 +31,7 @@ impl Errno {
     pub const NOSYS: Errno = Errno(38);
     pub const TIMEDOUT: Errno = Errno(110);
 
-    /// What a system call returns.
+    /// Return value of a system call with this error: the negated number.
     pub const fn result(self) -> u64 {
         (self.0 as u64).wrapping_neg()
     }

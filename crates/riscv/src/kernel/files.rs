@@ -11,7 +11,7 @@ const MOST_FILES: usize = 1024;
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
 const MOST_BYTES: u64 = 0x7fff_f000;
 
-/// How much is moved at once.
+/// Bytes moved at once: the size of the kernel's buffer.
 const CHUNK: u64 = 1 << 20;
 
 /// Pieces of `readv` and `writev`, at most (`IOV_MAX`).
@@ -20,7 +20,7 @@ const MOST_PIECES: u64 = 1024;
 const AT_FDCWD: u64 = -100i32 as u64;
 const AT_EMPTY_PATH: u64 = 0x1000;
 
-/// What a descriptor stands for.
+/// Target of a descriptor.
 enum Open {
     Input,
     Output(Stream),
@@ -174,7 +174,7 @@ impl Files {
     }
 }
 
-/// The `struct iovec`s at `address`: where pieces start, and their lengths.
+/// The `struct iovec`s at `address`: starts and lengths of pieces.
 fn pieces(context: &mut Context<'_>, address: u64, count: u64) -> Result<Vec<(u64, u64)>> {
     if count > MOST_PIECES {
         return Err(Errno::INVAL);

@@ -10,7 +10,7 @@ const WAKE_OP: u64 = 5;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
 
-/// What is left of the operation without `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
+/// Mask of the operation without `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
 const COMMAND: u64 = 0x7f;
 const CLOCK_REALTIME: u64 = 0x100;
 
@@ -51,7 +51,7 @@ impl Futexes {
         woken
     }
 
-    /// Lets up to `count` harts that wait at `from` wait at `to`; returns how many.
+    /// Moves up to `count` waiters from `from` to `to`; returns their number.
     fn requeue(&mut self, from: u64, to: u64, count: u64) -> u64 {
         let mut moved = 0;
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.address == from) {

@@ -5,10 +5,10 @@ use super::{Context, Errno, Result, number};
 use crate::space::{PAGE, Permissions};
 use crate::stack::STACK_TOP;
 
-/// The end of where mappings are put: below the largest stack.
+/// Upper end of mappings: below the largest stack.
 const MAPPINGS_TOP: u64 = STACK_TOP - (1 << 40);
 
-/// Where the heap has to end and mappings begin.
+/// Upper end of the heap, and lower end of mappings.
 const MAPPINGS_BOTTOM: u64 = 1 << 44;
 
 /// The largest mapping, 64 GiB: every page of it costs a word of the page table.
@@ -20,7 +20,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MADV_DONTNEED: u64 = 4;
 
-/// What is mapped where.
+/// Heap and mappings of a process.
 pub(super) struct Memory {
     heap_start: u64,
     heap_end: u64,
@@ -67,7 +67,7 @@ impl Memory {
         })
     }
 
-    /// Moves the end of the heap; returns where it is then.
+    /// Moves the end of the heap; returns the new end.
     fn brk(&mut self, end: u64, context: &mut Context<'_>) -> u64 {
         let fits =
             (self.heap_start..MAPPINGS_BOTTOM).contains(&end) && end - self.heap_start <= LARGEST;

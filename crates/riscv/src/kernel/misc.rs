@@ -1,9 +1,9 @@
-//! Time, random numbers, and what is the same for every program.
+//! Time, random numbers, and calls with the same answer for every program.
 
 use super::{Context, Effect, Errno, Result, number};
 
-/// When every program begins by the calendar: 2020-01-01 00:00 UTC, in nanoseconds since 1970. A
-/// fixed one, so that runs repeat.
+/// Calendar time at which every program begins: 2020-01-01 00:00 UTC, in nanoseconds since 1970. It is
+/// fixed so that runs repeat.
 pub(super) const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 
 /// `TIMER_ABSTIME` of `clock_nanosleep`.

@@ -1,16 +1,16 @@
 //! The system calls that a static program needs, as a state machine.
 //!
-//! [`Kernel::call`] looks at the registers of a hart that executed `ecall`, does what the call asks
-//! for, leaves the result in `a0` and says in a [`Reply`] what the hart does next and which others
-//! wake up. It has no clock and no thread: time, output, files and free harts come from the
-//! [`Host`], user memory through [`UserMemory`], and a hart that sleeps is put to sleep by whoever
-//! drives it. So a driver with simulated time can charge what it likes for each call.
+//! [`Kernel::call`] reads the registers of a hart that executed `ecall`, carries out the call and
+//! leaves the result in `a0`. Its [`Reply`] says what the hart does next and which others wake up.
+//! The kernel has no clock and no thread: time, output, files and free harts come from the [`Host`],
+//! user memory through [`UserMemory`], and the driver of the harts puts them to sleep. So a driver
+//! with simulated time can charge any time for each call.
 //!
-//! One kernel is one process; its threads share everything. There are no signals: what would send
-//! one to itself ends the program.
+//! One kernel is one process; its threads share everything. There are no signals: a program that
+//! sends one to itself ends.
 //!
-//! A driver may have calls of its own: it looks at `a7` before it asks the kernel, and gets
-//! addresses for what such calls map from [`Kernel::reserve`].
+//! A driver may have calls of its own: it looks at `a7` before it calls the kernel, and gets
+//! addresses for the mappings of such calls from [`Kernel::reserve`].
 
 mod errno;
 mod files;
@@ -34,7 +34,7 @@ use futex::Futexes;
 use memory::Memory;
 use threads::Threads;
 
-/// What the world around a program provides.
+/// Services that the kernel needs from its driver: time, streams, files, harts.
 pub trait Host {
     /// Nanoseconds since the program began; never goes back.
     fn now_ns(&mut self) -> u64;
@@ -42,16 +42,16 @@ pub trait Host {
     /// Takes what the program writes to its standard output or standard error.
     fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills `buffer` from standard input; returns how many bytes there were, 0 at the end.
+    /// Fills `buffer` from standard input; returns the number of bytes read, 0 at the end.
     fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Opens a file. Where names lead and which of them may be written is up to the host.
+    /// Opens a file. The host resolves names and decides which files may be written.
     fn open(&mut self, path: &str, mode: OpenMode) -> io::Result<File>;
 
-    /// How many harts the program may use.
+    /// Number of harts that the program may use.
     fn harts(&self) -> usize;
 
-    /// Says something to the people who run the program.
+    /// Reports a warning to the user who runs the program.
     fn warn(&mut self, message: &str);
 }
 
@@ -64,7 +64,7 @@ pub enum Stream {
     Err,
 }
 
-/// How a file is to be opened.
+/// Flags of [`Host::open`], from those of `openat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // As in `std::fs::OpenOptions`.
 pub struct OpenMode {
@@ -97,7 +97,7 @@ pub trait UserMemory {
     fn discard(&mut self, address: u64, length: u64);
 }
 
-/// What a hart does after a system call. Its `pc` is behind the `ecall` already.
+/// Effect of a system call on the calling hart. Its `pc` is behind the `ecall` already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It runs on.
@@ -128,16 +128,16 @@ pub enum Effect {
 /// The outcome of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// What the calling hart does next.
+    /// Next step of the calling hart.
     pub effect: Effect,
     /// Harts that were asleep and run again, in the order in which they were woken.
     pub woken: Vec<usize>,
 }
 
-/// What most calls come to: a result for `a0`, or an error.
+/// Result of most calls: a value for `a0`, or an error.
 type Result<T = u64, E = Errno> = core::result::Result<T, E>;
 
-/// What a call works with.
+/// Arguments and surroundings of a call.
 struct Context<'a> {
     /// The number of the calling hart.
     hart: usize,
@@ -159,8 +159,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A process whose heap begins at `heap`, with one thread, on hart 0. `seed` decides what
-    /// `getrandom` gives.
+    /// A process whose heap begins at `heap`, with one thread, on hart 0. `seed` is that of
+    /// `getrandom`.
     pub fn new(heap: u64, seed: u64) -> Kernel {
         Kernel {
             memory: Memory::new(heap),
@@ -172,7 +172,7 @@ impl Kernel {
         }
     }
 
-    /// The number that a driver's error messages call the thread on this hart.
+    /// Number of the thread on this hart, for a driver's error messages.
     pub fn thread_id(&self, hart: usize) -> Option<u64> {
         self.threads.id_on(hart)
     }
@@ -182,9 +182,8 @@ impl Kernel {
         matches!(number, number::CLOCK_GETTIME | number::GETTIMEOFDAY)
     }
 
-    /// Takes `length` bytes of addresses, in whole pages, for what a driver maps into the program:
-    /// device memory, shared segments. Mapping them is the driver's business. `None` if there is
-    /// no room.
+    /// Takes `length` bytes of addresses, in whole pages, for mappings of a driver: device memory,
+    /// shared segments. The driver maps them. `None` if there is no room.
     pub fn reserve(&mut self, length: u64) -> Option<u64> {
         self.memory.reserve(length)
     }

@@ -1,8 +1,8 @@
-//! Which parts of the address space are taken.
+//! The taken parts of the address space.
 
 use std::collections::BTreeMap;
 
-/// Taken ranges that do not overlap, by where they start.
+/// Taken ranges that do not overlap, by their starts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     /// Start to end.
@@ -41,7 +41,7 @@ impl Ranges {
         self.taken.range(..end).next_back().is_none_or(|(_, &range_end)| range_end <= start)
     }
 
-    /// Where the highest free range of `length` bytes between `bottom` and `top` starts.
+    /// Start of the highest free range of `length` bytes between `bottom` and `top`.
     pub(super) fn highest_gap(&self, length: u64, bottom: u64, top: u64) -> Option<u64> {
         let mut end = top;
         for (&range_start, &range_end) in self.taken.range(..top).rev() {

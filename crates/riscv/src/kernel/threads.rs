@@ -1,4 +1,4 @@
-//! Threads: which hart runs which, how they begin and end.
+//! Threads: their harts, beginnings and ends.
 
 use super::{Context, Effect, Errno, Kernel, Result, number};
 use crate::hart::abi;
@@ -16,7 +16,7 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 /// A thread that runs or sleeps on a hart.
 struct Thread {
     id: u64,
-    /// Where a zero is written, and whoever waits there woken, when it ends; 0 if nowhere.
+    /// Address of the futex that becomes zero, and whose waiter wakes, at the end of the thread; 0 for none.
     clear_at_exit: u64,
 }
 
