@@ -21,7 +21,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and says hello; returns the connection and how many nodes the rack has.
+    /// Connects and sends `Hello`. Returns the connection and the number of nodes of the rack.
     ///
     /// # Errors
     /// There is no rack or no daemon, it speaks another version, or it does not answer.
@@ -107,7 +107,7 @@ fn silent(nid: u16, patience: &Patience) -> Error {
     Error::new(libc::ETIMEDOUT, format!("the daemon of node {nid} {}", patience.reason()))
 }
 
-/// Asks a daemon how it is.
+/// Asks the daemon of a node for its status.
 ///
 /// # Errors
 /// It does not answer.

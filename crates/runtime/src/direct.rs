@@ -1,8 +1,8 @@
 //! The pipelines without packets, for segments that are mapped into the process that runs them:
 //! RGP, RRPP and RCP of one operation in one go (soNUMA §4.2).
 //!
-//! Source-side checks and bounds are those of `rackmem-rmc`; what falls away is the unrolling to
-//! packets, the inflight table, and the copy through a packet's payload.
+//! Source-side checks and bounds are those of `rackmem-rmc`. There is no unrolling to packets, no
+//! inflight table, and no copy through a packet's payload.
 
 use rackmem_abi::{LINE_BYTES, Op, Status};
 use rackmem_rmc::Work;
@@ -15,7 +15,7 @@ const BOUNCE_BYTES: usize = 64 * 1024;
 
 /// The local buffers of an application, seen from the process that runs the pipelines.
 pub trait LocalBuffers {
-    /// Where `length` bytes at the application's `address` are in this process, if they are
+    /// Address in this process of the `length` bytes at the application's `address`, if they are
     /// memory that it may load from and store to without further ado.
     fn locate(&self, address: u64, length: usize) -> Option<*mut u8>;
 
@@ -43,7 +43,7 @@ pub trait LocalBuffers {
 /// Performs a checked operation on the segment it names; `owner` marks line locks.
 ///
 /// # Errors
-/// What the operation completes with.
+/// The status with which the operation completes.
 #[inline(always)]
 pub fn perform<L: LocalBuffers>(
     work: Work,

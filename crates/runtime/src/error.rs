@@ -1,4 +1,4 @@
-//! What can go wrong in setting up: what, where, and what to do about it.
+//! Errors of set-up. Each message names the failure, its place, and a remedy if there is one.
 
 use std::io;
 use std::path::Path;

@@ -1,17 +1,17 @@
 //! Remote memory at rack scale: the client library and the daemon of rackmem.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`client`] | contexts, queue pairs, local buffers: the safe face for programs in Rust |
-//! | [`capi`] | the same for C: what `include/rackmem/runtime.h` declares |
+//! | [`capi`] | the same for C: the functions of `include/rackmem/runtime.h` |
 //! | [`daemon`] | the daemon of a node: driver and remote memory controller |
 //! | [`rack`] | a rack on this host, as a directory |
 //! | [`control`] | questions to a daemon |
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
 //! | [`trust`] | the user whose directory is used, and the users that may answer at a socket |
-//! | `patience` | how long a daemon is waited for |
-//! | `protocol`, `transport` | what goes over the sockets, and how |
+//! | `patience` | timeouts of waits for a daemon |
+//! | `protocol`, `transport` | messages over the sockets, and their transport |
 
 pub mod capi;
 pub mod client;

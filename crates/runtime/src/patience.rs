@@ -1,7 +1,7 @@
-//! How long a daemon is waited for.
+//! Timeout of a wait for a daemon.
 //!
-//! A busy host may keep a daemon from its core for long, which is no fault. One that was stopped, or
-//! hangs, uses none. So a daemon is given up when no thread of it has run, or could have, for
+//! A busy host may keep a daemon from its core for long, which is no fault. A daemon that was stopped,
+//! or hangs, uses no core. So a daemon is given up when no thread of it has run, or could have, for
 //! [`IDLE`], and after [`LONGEST`] in any case.
 
 use std::fs;
@@ -23,7 +23,7 @@ pub struct Patience {
     begun: Instant,
     looked: Instant,
     idle: Duration,
-    /// How often its threads had got a core at the last look.
+    /// Time slices of its threads at the last look; `None` if unknown.
     runs: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ pub fn stopped(pid: i32) -> Option<String> {
     })
 }
 
-/// Whether a thread of a process runs or could run now, and how often they have run so far.
+/// Whether a thread of a process runs or could run now, and the time slices of all its threads so far.
 fn activity(pid: i32) -> (bool, Option<u64>) {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let (mut is_ready, mut runs) = (false, None);

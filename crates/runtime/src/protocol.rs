@@ -1,7 +1,7 @@
-//! What clients and daemons say to a daemon: the driver's calls (soNUMA §5.1, §7.1).
+//! Messages of clients and peers to a daemon, and its answers: the driver's calls (soNUMA §5.1, §7.1).
 //!
-//! A connection is one membership in one context. Descriptors that travel with a message are
-//! named in its comment.
+//! A connection is one membership in one context. The comment of a message names the descriptors that
+//! travel with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ pub enum Request {
     Open {
         /// Context.
         ctx_id: u16,
-        /// Size of the node's segment; 0 takes what is there.
+        /// Size of the node's segment in bytes; 0 takes the segment that exists.
         segment_bytes: u64,
         /// Whether other processes may be this node of the context, too, if they say the same.
         shared: bool,
@@ -75,21 +75,21 @@ pub enum Request {
         /// Size.
         size_bytes: u64,
     },
-    /// Tells where the client mapped it: from now on these addresses are local buffers.
+    /// Announces the address at which the client mapped a buffer, which becomes a local buffer.
     PlaceBuffer {
         /// Number from the answer to `CreateBuffer`.
         buffer: u32,
         /// First byte in the client.
         address: u64,
     },
-    /// Tells where the client mapped the memory of a queue pair: its operands become local buffers.
+    /// Announces the address at which the client mapped the memory of a queue pair: its operands become local buffers.
     PlaceQp {
         /// Number from the answer to `CreateQp`.
         qp: u32,
         /// First byte in the client.
         address: u64,
     },
-    /// Tells where the client mapped its segment, so that it can be a local buffer, too.
+    /// Announces the address at which the client mapped its segment, which becomes a local buffer, too.
     PlaceSegment {
         /// First byte of the data in the client.
         address: u64,
@@ -115,19 +115,19 @@ pub enum Request {
     ContextUp {
         /// Context.
         ctx_id: u16,
-        /// Number that tells the context from others that had the same `ctx_id`.
+        /// Number that distinguishes the context from others that had the same `ctx_id`.
         incarnation: u64,
     },
     /// A node of the link has closed a context.
     ContextDown {
         /// Context.
         ctx_id: u16,
-        /// Whether its process was lost rather than left.
+        /// Whether its process died rather than left.
         lost: bool,
     },
 }
 
-/// Answer of a daemon.
+/// Answer of a daemon to a [`Request`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// Answers `Hello` and `Link`. To a peer with the bell's memory and event descriptor: a client that has not proved

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! <base>/<rack>/rack.json        number of nodes, version
-//!               node-0.sock      where the daemon of node 0 listens
+//!               node-0.sock      socket of the daemon of node 0
 //!               node-0.lock      held (flock) by that daemon while it lives
 //!               node-0.log
 //!               contexts/7       its permissions decide which users may join context 7 (soNUMA §5.1)
-//!               contexts/123.id  which context it is, 123 being the inode of its file
+//!               contexts/123.id  incarnation of the context whose file has inode 123
 //! ```
 //!
-//! [`crate::trust`] says which user's `<base>` is used.
+//! [`crate::trust`] decides whose `<base>` a program may use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -76,7 +76,7 @@ pub fn base_dir() -> PathBuf {
     base().0
 }
 
-/// Makes [`base_dir`] if it is not there, and opens it.
+/// Makes [`base_dir`] if it is missing, and opens it.
 ///
 /// # Errors
 /// `EACCES`: it is not to be trusted, see [`crate::trust`].
@@ -158,7 +158,7 @@ impl Rack {
     /// Removes the directory and everything in it.
     ///
     /// # Errors
-    /// What the file system says; a directory that is not there is no error.
+    /// Errors of the file system; a missing directory is none.
     pub fn remove(&self) -> Result<()> {
         match fs::remove_dir_all(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -221,14 +221,14 @@ impl Rack {
         self.contexts_dir().join(ctx_id.to_string())
     }
 
-    /// Where it is written which context the one is whose file has this inode: a number can be used
-    /// again by another context. It is not in that file, which members may write.
+    /// Path of the file with the incarnation of the context whose file has this inode: a context number
+    /// can be used again. The incarnation is not in the context's file, because members may write that.
     fn incarnation_path(&self, inode: u64) -> PathBuf {
         self.contexts_dir().join(format!("{inode}.id"))
     }
 
-    /// Number that tells the context whose file has this inode, while it is held open, from others of the same
-    /// `ctx_id`; 0 for every file that was made by hand.
+    /// Incarnation of the context whose file has this inode: it differs from those of other contexts with the same
+    /// `ctx_id` as long as the file is held open. 0 for every file that was made by hand.
     pub fn incarnation(&self, inode: u64) -> u64 {
         let text = fs::read_to_string(self.incarnation_path(inode)).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
@@ -291,7 +291,7 @@ impl Rack {
     /// Removes a context: nobody can join it any more; members stay.
     ///
     /// # Errors
-    /// What the file system says.
+    /// There is no such context, or the file system refuses.
     pub fn remove_context(&self, ctx_id: u16) -> Result<()> {
         let path = self.context_path(ctx_id);
         let inode = fs::metadata(&path).map(|found| found.ino());

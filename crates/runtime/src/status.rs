@@ -25,7 +25,7 @@ pub struct NodeStatus {
     pub qps: Vec<QpStatus>,
     /// Requests of other nodes that its RRPP has answered, in packets.
     pub served_packets: u64,
-    /// Bytes of those.
+    /// Bytes that these requests read or wrote.
     pub served_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct QpStatus {
     pub entries: u32,
     /// Operations completed.
     pub ops: u64,
-    /// Payload bytes of those that succeeded.
+    /// Payload bytes of the operations that succeeded.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,

@@ -1,7 +1,7 @@
 //! Messages of the control plane: JSON with file descriptors, over Unix sequenced-packet sockets.
 //!
-//! Set-up is rare, so what counts here is that a message is one packet (no framing to get wrong)
-//! and that a person can read it.
+//! Set-up is rare, so the format is simple: a message is one packet (no framing to get wrong), and
+//! a person can read it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,10 +25,10 @@ pub const MAX_FDS: usize = 4;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// How long a process that was killed may still listen: its locks are free before its sockets are.
+/// Time for which a killed process may still listen: its locks are free before its sockets are.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Until the next look at it; each look is a connection that a process which lives has to take.
+/// Pause between two looks at a socket; each look is a connection that a live process has to take.
 const END_PAUSE: Duration = Duration::from_millis(50);
 
 /// One end of a connection.
@@ -49,11 +49,11 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Listens at `path`, replacing a socket at which nobody listens.
+/// Listens at `path`, replacing a dead socket.
 ///
 /// # Errors
-/// `AlreadyExists`: what has that name is no socket. `AddrInUse`: somebody listens there. Or what the
-/// kernel says.
+/// `AlreadyExists`: the path names something else than a socket. `AddrInUse`: another process listens
+/// there. Or the error of the kernel.
 pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     let fd = socket()?;
     remove_dead_socket(path)?;
@@ -63,7 +63,7 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Removes what has the name `path` if it is a socket at which nobody listens.
+/// Removes `path` if it is a dead socket.
 fn remove_dead_socket(path: &Path) -> io::Result<()> {
     let refused = |kind, what| Err(io::Error::new(kind, what));
     match std::fs::symlink_metadata(path) {
@@ -86,7 +86,7 @@ fn remove_dead_socket(path: &Path) -> io::Result<()> {
     remove_socket(path)
 }
 
-/// Whether the kernel refuses connections to a socket's path, as it does when nobody listens.
+/// Whether a socket is dead: no process listens, so the kernel refuses connections to its path.
 fn is_dead(path: &Path) -> io::Result<bool> {
     let fd = socket()?;
     rustix::io::ioctl_fionbio(&fd, true)?;
@@ -121,8 +121,9 @@ impl Channel {
     /// Connects without waiting; the channel blocks afterwards.
     ///
     /// # Errors
-    /// What the kernel says: `NotFound` or `ConnectionRefused` if nobody listens, `WouldBlock` if too
-    /// many wait to be accepted; `PermissionDenied` if a stranger listens, see [`crate::trust`].
+    /// `NotFound` or `ConnectionRefused` if no process listens, `WouldBlock` if too many connections wait
+    /// to be accepted, `PermissionDenied` if a process of another user listens (see [`crate::trust`]), or
+    /// another error of the kernel.
     pub fn connect(path: &Path) -> io::Result<Channel> {
         let fd = socket()?;
         rustix::io::ioctl_fionbio(&fd, true)?;
@@ -185,8 +186,8 @@ impl Channel {
     /// Receives a message.
     ///
     /// # Errors
-    /// `UnexpectedEof` once the other end is gone; `InvalidData` if it is no such message; `EMFILE` if
-    /// this process may not have as many files open as came with it.
+    /// `UnexpectedEof` once the other end is closed; `InvalidData` if it is no such message; `EMFILE` if
+    /// the message's descriptors exceed this process's limit on open files.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Received<T>> {
         let mut bytes = vec![0; MAX_MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

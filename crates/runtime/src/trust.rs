@@ -1,13 +1,13 @@
 //! Trust between users of one host: the directory that a program uses, and the users that may answer at a socket.
 //!
 //! Anybody can make `/tmp/rackmem-<uid>` before its user does, and listen in it. So the default
-//! directory must belong to the user who uses it, must be no symbolic link, and must be writable by
-//! nobody else. A directory that was named (`$RACKMEM_DIR`) may be another user's: naming it is to
-//! trust its owner, and nobody else may write to it either. At a socket in such a directory the same
-//! user, root, or the owner of the directory may answer.
+//! directory must belong to its user, must be no symbolic link, and must be writable by that user
+//! only. A directory that was named (`$RACKMEM_DIR`) may be another user's, who alone may write to it:
+//! to name it is to trust that user. At a socket in such a directory the same user, root, or the
+//! owner of the directory may answer.
 //!
-//! A rack is private to its user until a context is created with permissions for others: that lets
-//! others search the directories (not list or write them), and the context's file decides the rest.
+//! A rack is private to its user until a context is created with permissions for others. Others may
+//! then search the directories (not list or write them); the file of each context has its rights.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -18,7 +18,7 @@ use std::path::Path;
 /// Permission bits that let others than the owner change a directory.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Permission bits that let others than the owner reach what they know the name of.
+/// Permission bits that let others than the owner reach files whose names they know.
 const SEARCHABLE: u32 = 0o111;
 
 fn refused(message: String) -> io::Error {
@@ -33,7 +33,7 @@ fn our_uid() -> u32 {
 /// another user's.
 ///
 /// # Errors
-/// `PermissionDenied` says whose it is and what to do; `NotFound` if there is none.
+/// `PermissionDenied` names the owner and a remedy; `NotFound` if there is no such directory.
 pub fn open_dir(path: &Path, named: bool) -> io::Result<File> {
     let follow = if named { 0 } else { libc::O_NOFOLLOW };
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | follow).open(path);
@@ -68,7 +68,7 @@ pub fn open_dir(path: &Path, named: bool) -> io::Result<File> {
 /// As [`open_dir`]; makes the directory first, closed to other users, if there is none.
 ///
 /// # Errors
-/// As [`open_dir`], or what the file system says.
+/// Those of [`open_dir`], and of making the directory.
 pub fn make_dir(path: &Path, named: bool) -> io::Result<File> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).or_else(|error| {
         // `open_dir` reports what is there instead.
@@ -86,8 +86,8 @@ pub(crate) fn open_to_others(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(found.mode() & 0o7777 | SEARCHABLE))
 }
 
-/// Whether whoever listens at the Unix socket `path`, to which `socket` is connected, may answer: the
-/// same user, root, or the owner of the socket's directory if only that user can write to it.
+/// Checks the user at the other end of `socket`, which is connected to the Unix socket `path`. Accepted are
+/// the same user, root, and the owner of the socket's directory if only that user can write to it.
 ///
 /// # Errors
 /// `PermissionDenied` names the user that answers.

@@ -24,13 +24,13 @@ const JOIN_POLL: Duration = Duration::from_millis(2);
 /// Between two questions whether the daemon of a node that has not joined is well.
 const DAEMON_POLL: Duration = Duration::from_millis(250);
 
-/// A sleeper looks that often whether daemon and peer are still there.
+/// Interval at which a sleeper checks that daemon and peer live.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A member that may only read looks that often for what it waits for.
+/// Interval at which a read-only member polls; it cannot sleep on a bed that it may not write.
 const READER_NAP: Duration = Duration::from_millis(1);
 
-/// A process's membership in a context: one connection to its daemon, and what came through it.
+/// A process's membership in a context: one connection to its daemon, and the memory that came through it.
 #[derive(Debug)]
 pub(crate) struct Membership {
     rack: Rack,
@@ -43,7 +43,7 @@ pub(crate) struct Membership {
     pub(crate) segment: Arc<Segment>,
     connection: Mutex<Connection>,
     peers: Mutex<Vec<Option<Arc<Segment>>>>,
-    /// Segments whose addresses the program has: they stay mapped, whatever becomes of the node.
+    /// Segments whose addresses the program has: they stay mapped even if the node is lost.
     pinned: Mutex<Vec<Arc<Segment>>>,
     /// Buffers, dropped ones, too: the daemon takes their addresses for them until we leave, so
     /// nothing else may come to lie there.
@@ -403,7 +403,7 @@ impl Context {
         Ok(LocalBuffer(mapping))
     }
 
-    /// Tells the daemon where buffer memory is mapped. Inline progress does not ask it.
+    /// Announces the address of buffer memory to the daemon. Inline progress does not need it.
     pub(crate) fn place(&self, buffer: u32, address: u64) -> Result<()> {
         self.membership.call(&Request::PlaceBuffer { buffer, address }).map(|_| ())
     }
@@ -455,7 +455,7 @@ impl Context {
                 return Err(Error::daemon_gone(self.nid()));
             }
             if let Some(nid) = watch.filter(|nid| self.membership.is_peer_gone(*nid)) {
-                // What it wrote before it went still counts.
+                // Writes that it made before it went still count.
                 if ready() {
                     return Ok(());
                 }

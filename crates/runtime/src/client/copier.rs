@@ -37,7 +37,7 @@ impl Copier {
     /// Starts a copy; the counter gets the bytes that are in place added, part by part.
     ///
     /// # Errors
-    /// An address makes no sense, or the places overlap. What happens later [`Copier::flush`] tells.
+    /// An address is invalid, or the ranges overlap. [`Copier::flush`] reports later errors.
     pub fn copy(
         &mut self,
         to: Address,

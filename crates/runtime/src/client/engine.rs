@@ -1,4 +1,4 @@
-//! How a queue pair progresses without hardware: inline, by the daemon, or not any more.
+//! Progress of a queue pair without hardware: inline, by the daemon, or none after the node is lost.
 //!
 //! Inline progress does not touch the queues: the calling thread makes the checks and the copy of an operation. It
 //! needs the segments of the peers mapped into this process, which the other two ways do not. Executing posted entries
@@ -19,10 +19,10 @@ use crate::shm::line_lock::Owner;
 use crate::shm::queue::QueueMemory;
 use crate::shm::segment::View;
 
-/// A waiter looks that often whether its daemon is still there.
+/// Interval at which a waiter checks that its daemon lives.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// When no operation has completed for so long, a daemon may be stopped.
+/// Time without a completion after which a waiter suspects that a daemon is stopped.
 const STALL: Duration = Duration::from_millis(1500);
 
 /// Memory below this address is never a buffer, so that null pointers get an error, not a signal.
@@ -135,7 +135,7 @@ impl EngineState {
         Ok(self.peers[peer].insert(view))
     }
 
-    /// A node that is gone may come back with another segment: ask again next time.
+    /// A lost node may come back with another segment, so the next operation asks again.
     #[cold]
     #[inline(never)]
     fn forget(&mut self, peer: usize) {
@@ -200,7 +200,7 @@ unsafe extern "C" fn wake(qp: *mut ffi::Qp) {
     unsafe { state(qp) }.membership.bell.ring();
 }
 
-/// Sleeps until the daemon completes something, or is found to be gone.
+/// Sleeps until the daemon completes an operation, or is found dead.
 unsafe extern "C" fn sleep(qp: *mut ffi::Qp) {
     // SAFETY: as `execute`.
     let (state, pair) = unsafe { (state(qp), &mut *qp) };
@@ -221,11 +221,11 @@ unsafe extern "C" fn sleep(qp: *mut ffi::Qp) {
     }
 }
 
-/// Completes everything that is posted with `NodeLost`: there is no controller any more.
+/// Completes all posted entries with `NodeLost`: there is no controller any more.
 fn fail_posted(pair: &ffi::Qp, memory: &QueueMemory) {
     let mut position = pair.reaped;
     // A slot that has completed already is not busy; the application has yet to see it, though.
-    // What is on the CQ stays; the rest follows in the order of its slots.
+    // Completions on the CQ stay; the rest follows in the order of the slots.
     let mut seen = [false; rackmem_abi::MAX_WQ_SIZE];
     while position != pair.posted {
         let word = memory.cq_entry(position & (pair.size - 1)).load(Ordering::Acquire);
@@ -273,6 +273,6 @@ pub(crate) static INLINE: ffi::Engine = ffi::Engine {
 pub(crate) static DAEMON: ffi::Engine =
     ffi::Engine { execute: None, progress: None, wake: Some(wake), sleep: Some(sleep) };
 
-/// Nobody does: every operation fails.
+/// No controller is left: every operation fails.
 static LOST: ffi::Engine =
     ffi::Engine { execute: None, progress: Some(fail), wake: Some(ignore), sleep: Some(ignore) };

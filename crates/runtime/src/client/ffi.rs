@@ -44,7 +44,7 @@ pub struct Qp {
     pub posted: u32,
     /// Completions ever consumed.
     pub reaped: u32,
-    /// Slots whose callback is due.
+    /// Completed slots whose callback has not run.
     pub done: u32,
     /// Since the last `rmc_drain_cq`.
     pub first_error: i32,

@@ -1,4 +1,4 @@
-//! What the inline functions of the C headers work on, from here.
+//! C structures and contexts for the inline functions of the headers, which Rust calls.
 
 use std::ffi::{c_int, c_void};
 

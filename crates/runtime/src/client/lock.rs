@@ -25,7 +25,7 @@ unsafe extern "C" {
 pub enum Acquired {
     /// Released by its last holder.
     InOrder,
-    /// Its last holder died with it: what it guards may be half changed.
+    /// Its last holder died with it: the data that it guards may be half changed.
     FromTheDead,
 }
 
@@ -70,7 +70,7 @@ impl Lock {
         acquired(unsafe { rackmem_inline_lock_acquire(self.0.as_ptr()) })
     }
 
-    /// Acquires the lock unless somebody has it.
+    /// Acquires the lock unless another participant holds it; `None` if so.
     ///
     /// # Errors
     /// As [`Lock::acquire`].

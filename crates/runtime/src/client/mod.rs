@@ -1,4 +1,4 @@
-//! Programs' face of the rack.
+//! The interface of Rust programs: contexts, queue pairs, messages and synchronisation.
 //!
 //! ```no_run
 //! use rackmem::client::{Context, OpenOptions};
@@ -13,15 +13,15 @@
 //! # Synchronisation
 //!
 //! Counters, queues and locks are the event responses of the cache-integrated network interface, in inline C on the
-//! operations of `include/rackmem/access.h`. What the hardware does in one step takes several operations here, and a
+//! operations of `include/rackmem/access.h`. A single step of the hardware takes several operations here, and a
 //! process may die in between. Three rules keep that harmless:
 //!
 //! - *One word decides.* Everything else that is written is a hint, such as a lock's flag or a queue's head and tail.
 //!   So each step is one fetch-and-add or one compare-and-swap.
-//! - *A state names the process that is at work.* Others can then finish or undo what a dead process left unfinished. A
-//!   mark in the participant's own segment tells it from a process that came back at the same node.
-//! - *Sums instead of turns.* A counter is reloaded after it has fired, and what was added meanwhile is read modulo its
-//!   reset value (`counter.h`), so nobody waits for the reload.
+//! - *A state names the process that is at work.* Others can then finish or undo the steps of a dead process. A mark
+//!   in the participant's own segment distinguishes it from a process that came back at the same node.
+//! - *Sums instead of turns.* A counter is reloaded after it has fired. Additions in between are read modulo its reset
+//!   value (`counter.h`), so no participant waits for the reload.
 //!
 //! The lock is the paper's multiple-reader queue for one token: one word with its holder, and a table of requests in
 //! place of the ring. Where the home's segment is mapped, atomic instructions change the word (`rackmem_map`). A taken

@@ -131,7 +131,7 @@ impl MrQueue {
         unsafe { rackmem_inline_mr_queue_bytes(slots, words) as u64 }
     }
 
-    /// Bytes of the own segment where answers come.
+    /// Bytes of the caller's own segment that receive answers.
     pub fn response_bytes(words: u32) -> u64 {
         // SAFETY: a pure function.
         unsafe { rackmem_inline_mr_queue_response_bytes(words) as u64 }

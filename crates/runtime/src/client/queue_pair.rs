@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::protocol::{Progress, Request, Response};
 use crate::shm::queue::QueueMemory;
 
-/// A daemon is always awake for those who run the pipelines themselves.
+/// The `asleep` word of queue pairs with inline progress: there is no daemon to wake.
 static AWAKE: AtomicU32 = AtomicU32::new(0);
 
 const FREE: u8 = 0;

@@ -177,7 +177,7 @@ impl Links {
     ) -> Result<(), Full> {
         match self.links.get_mut(usize::from(nid)) {
             Some(Some(link)) => link.send(which, emit),
-            // What is sent to a lost node vanishes.
+            // Packets to a lost node vanish.
             _ => Ok(()),
         }
     }

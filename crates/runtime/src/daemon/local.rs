@@ -1,4 +1,4 @@
-//! The local buffers of a client: which of its addresses are shared memory, and where that is here.
+//! The local buffers of a client: a table from its addresses to shared memory mapped here.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ struct Range {
 #[derive(Debug)]
 pub struct LocalTable {
     ranges: Vec<Range>,
-    /// Where the last address was found: the next is most likely there, too.
+    /// Index of the last hit; the next address is most likely in the same range.
     last: std::cell::Cell<usize>,
     foreign: Option<Foreign>,
 }

@@ -2,8 +2,8 @@
 //!
 //! Two threads. `control` talks to clients and to the daemons of other nodes over sockets: it is
 //! the device driver. `worker` runs the pipelines and never enters the kernel while there is
-//! work: it is the controller. Control tells the worker what exists by commands, and waits for each
-//! to be taken, so that neither ever sees half a change.
+//! work: it is the controller. Control sends commands to the worker and waits until each is carried
+//! out, so that neither ever sees half a change.
 //!
 //! One process may be the daemon of several nodes ([`Config::nids`], `rackmem up --together`). One worker thread then
 //! runs all their controllers in turn, which saves cores; packets between them still travel on their links.
@@ -12,8 +12,8 @@
 //!
 //! - What a client writes into its queues is loaded once and checked. A buffer that the client did not share is reached
 //!   by system calls, and only in processes of the daemon's own user.
-//! - A member of a context may have the segments of the other members mapped, and with inline progress it has: members
-//!   of a context trust each other, and nobody else has to trust them. A client that never asks for those segments
+//! - A member of a context may map the segments of the other members, and with inline progress it does: members of a
+//!   context trust each other, and other processes need not trust them. A client that never asks for those segments
 //!   reaches them only through the daemon's checks.
 //! - Daemons trust daemons of the same user and of root.
 
@@ -46,10 +46,10 @@ use crate::shm::sleep;
 /// Time that a worker polls without finding work before it sleeps, unless another is given.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 
-/// How long somebody who only looks whether a lock is held may have it.
+/// Longest time for which a command that only looks whether a lock is held may hold it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long the threads of a daemon have to end after a signal.
+/// Time that the threads of a daemon have to end after a signal.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Wait before the next attempt to lock.

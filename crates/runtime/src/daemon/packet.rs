@@ -69,7 +69,7 @@ impl PacketQps {
         })
     }
 
-    /// Copies the controller's counters to where others see them.
+    /// Copies the controller's counters to the shared memory of the queue pairs.
     pub fn publish(&self, rmc: &Rmc) {
         for qp in self.0.iter().flatten() {
             let counters = qp.memory.counters();
@@ -127,12 +127,12 @@ impl Memory for PacketMemory<'_> {
         }
     }
 
-    /// The target checks each line by itself, when the others may have been done already. Its daemon
-    /// has told this one of the segment, so a range that leaves it is refused before anything is sent.
+    /// The target checks each line by itself, after others may have been done already. Its daemon has
+    /// announced the segment to this one, so a range that leaves it is refused before anything is sent.
     #[inline(always)]
     fn check(&mut self, qp: QpId, work: &Work) -> Result<(), Status> {
         let Some(PacketQp { config, .. }) = &self.qps.0[qp.index()] else { return Ok(()) };
-        // What is not known here, or is over, the target answers.
+        // The target answers for segments that are unknown here, or closed.
         if let Ok(view) = self.segments.get(work.dst_nid, config.ctx_id)
             && view.check(work.offset, work.length.into()) == Err(Status::OutOfSegment)
         {

@@ -1,4 +1,4 @@
-//! What control remembers of a connection.
+//! Control's state of a connection: the role of the process, its queue pairs and buffers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub struct Member {
     pub owner: Owner,
     /// The context.
     pub ctx_id: u16,
-    /// Number that tells the context from others that had the same `ctx_id`: see [`crate::rack::Rack::incarnation`].
+    /// Number that distinguishes the context from others that had the same `ctx_id`: see
+    /// [`crate::rack::Rack::incarnation`].
     pub incarnation: u64,
     /// The operations that it may issue.
     pub rights: Rights,
@@ -55,7 +56,7 @@ pub struct Member {
 /// The process at the other end of a connection.
 #[derive(Debug)]
 pub enum Role {
-    /// It has sent no message that tells.
+    /// Neither client nor peer: no message has shown its role yet.
     Unknown,
     /// A client that has not joined a context.
     Client,

@@ -42,7 +42,7 @@ const TURNS_PER_PACKET_TURN: u32 = 8;
 /// Time that control waits for the worker. A turn waits up to five seconds for a line lock.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long control waits for the worker's end.
+/// Time that control waits for the worker's end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Polls without finding work between two looks at the clock.
@@ -74,18 +74,18 @@ pub enum Command {
     AddQp(NewQp),
     /// A queue pair less.
     RemoveQp(ClientId, Arc<QueueMemory>),
-    /// The segment of a node in a context is there, or no more.
+    /// The segment of a node in a context is mapped, or closed.
     SetSegment {
         /// Node; may be this one.
         nid: u16,
         /// Context.
         ctx_id: u16,
-        /// The segment, or what operations on it complete with.
+        /// The segment, or the status with which operations on it complete.
         segment: std::result::Result<Arc<Segment>, Status>,
     },
-    /// A link is there, or no more: then all that waits for the node fails.
+    /// A link is up, or down: then all transfers to the node fail.
     SetLink(u16, Option<Box<Link>>),
-    /// Publishes the counters of queue pairs that run by packets, and says what the controller did.
+    /// Publishes the counters of queue pairs that run by packets, and sends those of the controller.
     Report(mpsc::Sender<Stats>),
     /// The end.
     Stop,
@@ -235,7 +235,10 @@ impl Segments {
         views[usize::from(nid)] = view;
     }
 
-    /// The segment of a node in a context, or what operations on it complete with.
+    /// The segment of a node in a context.
+    ///
+    /// # Errors
+    /// The status with which operations on it complete.
     #[inline(always)]
     pub fn get(&self, nid: u16, ctx_id: u16) -> std::result::Result<&View, Status> {
         let views = self.by_context.get(usize::from(ctx_id)).ok_or(Status::NoContext)?;
@@ -390,7 +393,7 @@ impl Worker {
         }
     }
 
-    /// One turn of everything; how many steps were done.
+    /// One turn of all pipelines. Returns the number of steps done.
     #[inline(always)]
     fn turn(&mut self) -> usize {
         let mut steps = 0;

@@ -1,5 +1,5 @@
-//! How to wake a daemon: a flag that says whether it sleeps, and an event descriptor for each process
-//! that may wake it.
+//! The doorbell of a daemon: a flag that says whether it sleeps, and an event descriptor for each
+//! process that may wake it.
 //!
 //! The flag is mapped read-only by others. An event descriptor is shared by both ends with all its
 //! state, so a hostile process can fill it, empty it, or make it block. The daemon therefore never

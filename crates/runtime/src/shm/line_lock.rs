@@ -31,8 +31,8 @@ const OPTIMISTIC_TRIES: u32 = 32;
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time after which a lock is taken from whoever has it: those who only pretend to proceed must
-/// not block others for ever.
+/// Time after which a lock is taken from any owner: one that only pretends to proceed must not
+/// block others for ever.
 #[cfg(not(loom))]
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -104,7 +104,7 @@ impl LineLock {
         (version & LOCKED == 0).then_some(version)
     }
 
-    /// Whether what was read since [`LineLock::begin_read`] was not disturbed.
+    /// Whether no writer disturbed the read since [`LineLock::begin_read`].
     #[inline(always)]
     pub fn is_undisturbed(&self, version: u64) -> bool {
         fence(Ordering::Acquire);
@@ -149,7 +149,7 @@ impl LineLock {
         self.acquire_contended(owner)
     }
 
-    /// Unlocks, and publishes what was written. If the lock was taken from this owner meanwhile, it
+    /// Unlocks, and publishes the writes. If the lock was taken from this owner meanwhile, it
     /// is another's by now, or was: the word has another version then, and stays as it is.
     #[inline(always)]
     pub fn release(&self, Held(locked): Held) {
@@ -197,19 +197,19 @@ impl LineLock {
 #[derive(Default)]
 struct Waiting {
     tries: u32,
-    /// When somebody looked last.
+    /// Time of the last look at the clock.
     #[cfg(not(loom))]
     looked: Option<Instant>,
-    /// How long this has gone on.
+    /// Time waited so far; of one step, [`LONGEST_STEP`] counts at most.
     #[cfg(not(loom))]
     waited: Duration,
-    /// The lock's word then, and the time since when it is the same.
+    /// The lock's word at the last look, and the time for which it has not changed.
     #[cfg(not(loom))]
     word: (u64, Duration),
 }
 
 impl Waiting {
-    /// Waits a moment. Whether that was long enough, the lock being `word`.
+    /// Waits a moment. Returns whether the owner is to lose the lock, whose word is `word`.
     #[cfg(not(loom))]
     fn is_over(&mut self, word: u64) -> bool {
         self.tries = self.tries.wrapping_add(1);
@@ -288,7 +288,7 @@ mod tests {
         assert!(!waiting.look(1, Duration::ZERO) && !waiting.look(1, pause));
         let looks = (1..).find(|_| waiting.look(1, moment));
         assert_eq!(looks, Some(48), "the other 950 ms");
-        // Who goes on is waited for longer, but not for ever.
+        // An owner that proceeds gets more time, but not for ever.
         let mut waiting = Waiting::default();
         let looks = (1..).find(|word| waiting.look(*word, moment));
         assert_eq!(looks, Some(250));

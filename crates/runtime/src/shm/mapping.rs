@@ -44,7 +44,7 @@ impl Mapping {
     /// Creates zeroed shared memory of `len` bytes (rounded up to pages) and maps it.
     ///
     /// # Errors
-    /// What the kernel says of memfd_create, ftruncate, seals or mmap.
+    /// Errors of memfd_create, ftruncate, sealing and mmap.
     pub fn create(name: &str, len: usize) -> io::Result<Mapping> {
         let len = round_up_to_page(len.max(1));
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -105,7 +105,7 @@ impl Mapping {
     /// A second descriptor that allows loads only.
     ///
     /// # Errors
-    /// What the kernel says of opening it through procfs.
+    /// Errors of opening the memory through procfs.
     pub fn read_only_fd(&self) -> io::Result<OwnedFd> {
         use std::os::fd::AsRawFd;
         let file = std::fs::File::open(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))?;

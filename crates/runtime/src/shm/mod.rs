@@ -1,4 +1,4 @@
-//! Memory that processes of one host share: the ground on which segments, queues and rings stand.
+//! Memory that processes of one host share: mappings, and segments, queues, rings and locks in them.
 
 pub mod bell;
 pub mod copy;

@@ -16,7 +16,7 @@ use super::sleep::Bed;
 pub struct Counters {
     /// Work queue entries completed.
     pub ops: AtomicU64,
-    /// Payload bytes of those that succeeded.
+    /// Payload bytes of the entries that succeeded.
     pub bytes: AtomicU64,
     /// Work queue entries that failed.
     pub errors: AtomicU64,

@@ -27,11 +27,11 @@ use super::sleep::Bed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Its process is there.
+    /// Operations are served: its process runs.
     Live = 1,
     /// Its process left the context.
     Closed = 2,
-    /// Its process or node is gone.
+    /// Its process or node died.
     Lost = 3,
 }
 
@@ -41,7 +41,7 @@ struct Control {
     state: AtomicU32,
     owner_nid: u32,
     size_bytes: u64,
-    /// Where processes of the owning node sleep until the segment is written.
+    /// Bed of the owning node's processes, until the segment is written.
     bed: Bed,
     notifications: Notifications,
 }
@@ -50,8 +50,8 @@ struct Control {
 #[repr(C, align(64))]
 struct Notifications {
     count: AtomicU64,
-    /// Where processes of the owning node sleep until a notification comes: mere writes must not
-    /// wake them.
+    /// Bed of the owning node's processes, until a notification comes: mere writes must not wake
+    /// them.
     bed: Bed,
 }
 
@@ -75,7 +75,7 @@ impl Segment {
     /// Creates a zeroed segment of `size_bytes`, live, for node `nid`.
     ///
     /// # Errors
-    /// `OutOfMemory` if the machine cannot hold it, else what the kernel says.
+    /// `OutOfMemory` if the machine cannot hold it, else the error of [`Mapping::create`].
     pub fn create(nid: u16, ctx_id: u16, size_bytes: u64) -> io::Result<Segment> {
         let available = available_bytes();
         if size_bytes > available {
@@ -172,7 +172,7 @@ impl Segment {
         self.control().notifications.bed.shake();
     }
 
-    /// Releases the line locks of owners that are gone.
+    /// Releases the line locks of the owners for which `is_gone` returns true.
     pub fn release_locks(&self, is_gone: impl Fn(Owner) -> bool) {
         self.locks().release_all(is_gone);
     }
@@ -293,8 +293,8 @@ impl View {
         }
     }
 
-    /// Notes the versions of several blocks, copies them in one go, and then looks which of them
-    /// were disturbed: string copies take their time to start.
+    /// Notes the versions of several blocks, copies them in one go, and then checks the versions for
+    /// writers: string copies take their time to start.
     ///
     /// # Safety
     /// As [`View::read`].

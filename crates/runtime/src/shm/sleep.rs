@@ -92,7 +92,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Whether somebody may be sleeping: the waker's check after publishing.
+    /// Whether a process may be sleeping: the waker's check after publishing.
     #[inline(always)]
     pub fn is_occupied(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0
@@ -104,8 +104,8 @@ impl Bed {
         self.wake_if(|| true);
     }
 
-    /// Wakes the sleepers, if any and if what was published concerns them: they have said so, by words of their
-    /// own that are relaxed accesses, before they went to sleep.
+    /// Wakes the sleepers, if there are any and the publication `concerns` them. `concerns` reads words that the
+    /// sleepers wrote, by relaxed accesses, before they went to sleep.
     #[inline(always)]
     pub fn wake_if(&self, concerns: impl FnOnce() -> bool) {
         #[cfg(loom)]

@@ -1,4 +1,4 @@
-//! What clients ask for: queue pairs and buffers.
+//! Requests of clients: queue pairs and buffers.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -90,7 +90,7 @@ impl Control {
         Ok((Response::Welcome { nid: self.nid, nodes: self.nodes }, Vec::new()))
     }
 
-    /// Gives the process of a session a bell of its own; what to send it.
+    /// Gives the process of a session a bell of its own. Returns the descriptors for it.
     pub(super) fn add_bell(&mut self, id: u64) -> io::Result<[OwnedFd; 2]> {
         let bell = self.bell.add()?;
         let fds = bell.fds()?;

@@ -101,8 +101,8 @@ impl Control {
         Ok((Response::Opened { owner: owner.token(), read_only }, vec![fd?, flag, event]))
     }
 
-    /// A node is one process, unless all its processes want to share its segment. Those that only read
-    /// disturb nobody.
+    /// A node is one process, unless all its processes want to share its segment. Read-only processes
+    /// do not count.
     fn check_alone(&mut self, joiner: &Joiner) -> std::result::Result<(), Refusal> {
         while let Some((id, pid)) = self.rival_of(joiner) {
             if !self.session(id).channel.is_hung_up() {

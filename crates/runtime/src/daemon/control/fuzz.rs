@@ -39,7 +39,7 @@ impl Daemon {
         Daemon(Control::new(&config.rack, 1, 3, bell, worker).expect("the rack is there"))
     }
 
-    /// Connects somebody.
+    /// Connects a client.
     pub fn connect(&mut self) -> Client {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -81,7 +81,7 @@ impl Daemon {
         assert_eq!(peers.count(), control.peers.len(), "each peer has one connection");
     }
 
-    /// Whether it has heard of segments of peers, which it keeps to say what became of them.
+    /// Whether peers have announced segments; the daemon keeps them to report their state later.
     pub fn knows_segments(&self) -> bool {
         !self.0.peer_contexts.is_empty()
     }

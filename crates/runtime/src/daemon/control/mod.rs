@@ -134,7 +134,8 @@ impl Control {
     pub fn run(mut self, signals: BorrowedFd<'_>) -> Result<()> {
         tracing::info!(nid = self.nid, nodes = self.nodes, "up");
         let result = self.serve_all(signals);
-        // First: clients complete what is left by themselves when their segments are lost, and nobody else may then.
+        // The worker stops first: when their segments are lost, clients complete their posted operations
+        // themselves, and no other thread may do so then.
         self.worker.stop();
         self.retire_own_segments();
         let path = self.rack.socket_path(self.nid);
@@ -257,10 +258,10 @@ impl Control {
     }
 }
 
-/// To a client: the answer and what comes with it.
+/// An answer to a client: the message and its descriptors.
 type Answer = std::result::Result<(Response, Vec<OwnedFd>), Refusal>;
 
-/// The worker does not take what a client asks for.
+/// The refusal of a request that the worker did not carry out in time.
 fn held_up(_: HeldUp) -> Refusal {
     let message = format!(
         "the daemon's controller has done nothing else for {} s: it waits for a process that was stopped, \

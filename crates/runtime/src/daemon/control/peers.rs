@@ -1,7 +1,7 @@
-//! Links to the daemons of other nodes, and what they say.
+//! Links to the daemons of other nodes, and their messages.
 //!
-//! Daemons tell each other which nodes of a context live and how large their segments are. A segment's own state says
-//! so too; that only makes it known sooner.
+//! Daemons announce to each other the nodes of a context and the sizes of their segments. A segment's own state shows
+//! the end of its process, too, and sooner.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,7 @@ pub(super) const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_secs(1);
 
 impl Control {
-    /// Nodes link to those with lower numbers; returns when to try again, if any is missing.
+    /// Links to the nodes with lower numbers. Returns the time to the next attempt if one is missing.
     pub(super) fn reach_lower_nodes(&mut self) -> Option<rustix::event::Timespec> {
         let missing = |this: &Self| {
             let linking = |nid| {
@@ -145,7 +145,7 @@ impl Control {
         tracing::info!(nid = self.nid, peer = nid, "link up");
     }
 
-    /// Takes what a linked daemon says; `false` ends the link.
+    /// Takes a message of a linked daemon; `false` ends the link.
     pub(super) fn hear_peer(&mut self, id: u64, got: Received<Request>) -> bool {
         let Role::Peer(nid) = self.session(id).role else { return false };
         match got.message {
@@ -200,7 +200,7 @@ impl Control {
         }
     }
 
-    /// Wakes members that sleep in a context, so that they check who is there.
+    /// Wakes members that sleep in a context, so that they check whether their peers live.
     pub(super) fn shake_members(&self, ctx_id: u16) {
         if let Some(context) = self.contexts.get(&ctx_id) {
             context.segment.shake();

@@ -1,4 +1,4 @@
-//! What a daemon says of itself.
+//! The state that a daemon reports: its contexts, peers, queue pairs and counters.
 
 use super::{Control, Refusal, held_up};
 use crate::daemon::session::{QpRecord, Role, Session};
