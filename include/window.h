@@ -2,11 +2,11 @@
  * Borrowed memory on the model (TSM §2.1): memory of another node at addresses of this one.
  * Machines with ni.placement = "window" have it; programs are executed there by `rackmem sim exec`.
  *
- * Node n borrows all that node n + 1 lends, the last one of the first. That is decided before
- * programs begin, so that each piece of memory has one borrower. It is used by loads and stores.
- * Caches of borrower and lender are not kept coherent: what the borrower's caches hold may differ
- * from the lender's memory. So system calls refuse its addresses (EFAULT), but for these functions,
- * unless it is the heap (window.heap), which nobody else uses.
+ * Node n borrows all the memory that node n + 1 lends, the last node that of the first. The leases
+ * are made before programs begin, so that each piece of memory has one borrower. Programs use it by
+ * loads and stores. Caches of borrower and lender are not kept coherent: data in the borrower's
+ * caches may differ from the lender's memory. So system calls other than these functions refuse its
+ * addresses (EFAULT), unless it is the heap (window.heap), which has no other user.
  *
  * Functions return 0 or more, or a negative errno of Linux; -38 (ENOSYS): there is no such device.
  */
@@ -52,13 +52,14 @@ static inline int64_t window_call_(uint64_t number, uint64_t first, uint64_t sec
 #endif
 }
 
-/* Maps what the node borrows. -22 (EINVAL): the heap is borrowed already (window.heap). */
+/* Maps the memory that the node borrows. -22 (EINVAL): the heap is borrowed already
+ * (window.heap). */
 static inline int64_t window_borrow(window_memory *out)
 {
     return window_call_(WINDOW_CALL_BORROW, (uint64_t)(uintptr_t)out, 0, 0, 0);
 }
 
-/* Maps what the node lends, of which `node` is not set. */
+/* Maps the memory that the node lends; `node` is not set. */
 static inline int64_t window_lent(window_memory *out)
 {
     return window_call_(WINDOW_CALL_LENT, (uint64_t)(uintptr_t)out, 0, 0, 0);
@@ -72,10 +73,10 @@ static inline int64_t window_open_engine(window_engine *out)
 
 /*
  * Posts a copy: a descriptor for each block, and for each further piece of one where physical pages
- * do not follow each other. All four are multiples of 64. Returns how many descriptors have been
- * posted so far: the copy is complete when the engine has done as many. Copies do not wait for each
- * other: one that reads what another one writes is posted when that is complete. Nor does the
- * engine see what a core has stored to borrowed memory and caches still hold.
+ * do not follow each other. All four are multiples of 64. Returns the number of descriptors posted
+ * so far: the copy is complete when the engine has done as many. Copies do not wait for each other:
+ * post one that reads the result of another when that is complete. Nor does the engine see a core's
+ * stores to borrowed memory while they are in caches only.
  *
  * -11 (EAGAIN): the ring has no room for all of it. -22 (EINVAL), -14 (EFAULT).
  */
@@ -85,7 +86,7 @@ static inline int64_t window_copy(void *to, const void *from, uint64_t bytes, ui
                         block_bytes);
 }
 
-/* How many descriptors the engine has carried out so far. */
+/* Number of descriptors that the engine has carried out so far. */
 static inline uint64_t window_done(const window_engine *engine)
 {
     return __atomic_load_n((const uint64_t *)(uintptr_t)engine->done, __ATOMIC_ACQUIRE);

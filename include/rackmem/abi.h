@@ -115,7 +115,7 @@ static inline uint32_t rackmem_cq_phase(rackmem_cq_entry entry)
 typedef struct rackmem_qp rackmem_qp;
 
 /*
- * What makes operations progress when no hardware does. The members stay NULL where the remote
+ * The functions by which operations progress without hardware. They stay NULL where the remote
  * memory controller is a device of the machine.
  */
 typedef struct rackmem_engine {
@@ -126,7 +126,7 @@ typedef struct rackmem_engine {
     void (*progress)(rackmem_qp *qp);
     /* Wakes a sleeping controller. */
     void (*wake)(rackmem_qp *qp);
-    /* Blocks until a completion may have come, or the controller is gone. */
+    /* Blocks until a completion may have come, or the controller has died. */
     void (*sleep)(rackmem_qp *qp);
 } rackmem_engine;
 

@@ -33,7 +33,7 @@ RACKMEM_INLINE int rmc_status(const QP *qp, int slot)
     return rackmem_status_errno(qp->slot_status[slot & (MAX_WQ_SIZE - 1)]);
 }
 
-/* How many posted operations have not completed yet, as far as this thread has looked. */
+/* Posted operations that have not completed yet, as far as this thread has looked. */
 RACKMEM_INLINE uint32_t rmc_outstanding(const QP *qp)
 {
     return qp->posted - qp->reaped;
@@ -98,11 +98,11 @@ RACKMEM_INLINE void rackmem_start_(QP *qp, uint32_t op, int nid, uint64_t offset
         rackmem_post_(qp, op, (uint32_t)nid, offset, buffer, length);
 }
 
-/* A spin_limit: never sleep. For where polling costs others nothing, as on cores of the model. */
+/* A spin_limit: never sleep. For cores on which polling delays no other thread, as in the model. */
 #define RACKMEM_SPIN_FOREVER UINT32_MAX
 
-/* What a poll in vain counts for against spin_limit: nothing if it is RACKMEM_SPIN_FOREVER, so that
- * a loop that polls changes nothing until what it polls does. */
+/* Count of a poll in vain against spin_limit: 1, or 0 if that is RACKMEM_SPIN_FOREVER, so that a
+ * polling loop changes nothing until the polled word does. */
 RACKMEM_INLINE uint32_t rackmem_poll_step_(const QP *qp)
 {
     return qp->spin_limit != RACKMEM_SPIN_FOREVER;

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* How long one member is watched before the next when several are late, in ms. */
+/* Time for which one member is watched before the next when several are late, in ms. */
 #define RACKMEM_BARRIER_WATCH_MS 20
 
 /* A member's end of a barrier, used by one thread at a time. Its members are private. */
@@ -86,7 +86,7 @@ static inline int rackmem_barrier_members_(rackmem_barrier *b, const uint16_t *m
 /*
  * Opens this node's end of a barrier between the nodes in `members` (NULL or none: all nodes of
  * the run), whose area lies at `area_offset` of each one's segment. All members name the same
- * nodes, in any order. Opening tells nobody: it may happen before or after others wait.
+ * nodes, in any order. Opening sends nothing: it may happen before or after others wait.
  *
  * -EINVAL members or offset, -ERANGE the area leaves the segment, -ENOMEM.
  */
@@ -129,8 +129,8 @@ RACKMEM_INLINE int rackmem_barrier_arrived_(const rackmem_barrier *b, int i)
     return (int64_t)(seen - b->epoch) >= 0;
 }
 
-/* What a failed announcement to the i-th member means: nothing if that member had arrived before
- * it left, for then it waited for nobody any more. */
+/* The error of a failed announcement to the i-th member: none if that member had arrived before it
+ * left, because then it waited for no announcement any more. */
 static inline int rackmem_barrier_failed_(const rackmem_barrier *b, int i, int error)
 {
     if (error == 0 || rackmem_barrier_arrived_(b, i))

@@ -1,10 +1,10 @@
 /*
  * Memory of other nodes, used by load and store (TSM §2.2, DEOI §III).
  *
- * What a program borrows may be larger than the memory of its host: a part is local, the rest is at
- * the lenders, and pages come and go as they are touched. Pointers to it are pointers like others,
- * and system calls take them. A lender that is lost takes with it what it had: an access to that
- * gets SIGBUS, one to memory of a lender that cannot be reached waits. With two copies one lender
+ * Borrowed memory may be larger than the memory of the program's host: a part is local, the rest is
+ * at the lenders, and pages come and go as they are touched. Pointers to it are pointers like
+ * others, and system calls take them. A lost lender takes its pages with it: an access to one gets
+ * SIGBUS. An access to memory of a lender that cannot be reached waits. With two copies one lender
  * may be lost.
  *
  * These functions are in the librackmem that `make install` installs, and `rackmem cc --host`
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* Who answers a fault. */
+/* The thread that answers a fault. */
 enum rackmem_borrow_delivery {
     RACKMEM_BORROW_THREAD = 0, /* a thread: nothing to know */
     RACKMEM_BORROW_INLINE = 1, /* the faulting thread, on SIGBUS: faster, but system calls on memory
@@ -31,7 +31,7 @@ enum rackmem_borrow_delivery {
     RACKMEM_BORROW_FASTEST = 2 /* whichever is faster here */
 };
 
-/* How to borrow; zero means the default of each member. */
+/* Options of rackmem_borrow; zero means the default of each member. */
 typedef struct rackmem_borrow_options {
     const char *rack;        /* name of the rack; default $RACKMEM_RACK, else "default" */
     size_t cache_bytes;      /* local memory; default a quarter of the size */
@@ -42,7 +42,7 @@ typedef struct rackmem_borrow_options {
                                   default 120 */
 } rackmem_borrow_options;
 
-/* What was done so far, in pages of 4 KiB, and what is where now. */
+/* Counters since rackmem_borrow, in pages of 4 KiB, and the places of pages now. */
 typedef struct rackmem_borrow_statistics {
     uint64_t faults;         /* faults that were answered */
     uint64_t first_touches;  /* pages touched for the first time, for which no lender is asked */
@@ -66,18 +66,18 @@ typedef struct rackmem_borrow_statistics {
 /*
  * Borrows `size` zeroed bytes and stores their address. `options` may be NULL.
  *
- * -EINVAL an option, -ENOMEM nobody lends so much, -EPERM userfaultfd is not permitted;
+ * -EINVAL an option, -ENOMEM too little memory is lent, -EPERM userfaultfd is not permitted;
  * rackmem_last_error() says more.
  */
 int rackmem_borrow(size_t size, const rackmem_borrow_options *options, void **address);
 
-/* Gives memory back that rackmem_borrow gave; what was in it is thrown away. A NULL is ignored. */
+/* Returns memory of rackmem_borrow; its contents are discarded. A NULL is ignored. */
 int rackmem_borrow_return(void *address);
 
-/* What was done so far for the memory at `address`. */
+/* Stores the counters of the memory at `address`. */
 int rackmem_borrow_read_statistics(void *address, rackmem_borrow_statistics *statistics);
 
-/* Sends everything to the lender, so that the memory occupies nothing here. */
+/* Evicts all pages to the lenders, so that the memory occupies nothing here. */
 int rackmem_borrow_evict(void *address);
 
 #ifdef __cplusplus

@@ -9,13 +9,14 @@
  *     ...
  *     err = rackmem_copier_flush(&c);
  *
- * A copy is under way when rackmem_copy returns. Once a part of it is in place, its size in bytes
- * is added to the acknowledgement counter, a rackmem_counter anywhere in the rack. So whoever owns
- * that counter (issuer, receiver, a third node) waits for a set of transfers of any size by loading
- * it with minus the sum of the sizes; in which order the parts arrive does not matter.
+ * A copy is in flight when rackmem_copy returns. Once a part of it is in place, its size in bytes
+ * is added to the acknowledgement counter, a rackmem_counter anywhere in the rack. So the owner of
+ * that counter (issuer, receiver, a third node) can wait for a set of transfers of any size: it
+ * loads the counter with minus the sum of the sizes. The parts may arrive in any order.
  *
- * There is no network interface to go on by itself: copies go on, and acknowledge, within calls of
- * the copier's functions. What is copied has any size and alignment, and must not overlap.
+ * There is no network interface that works by itself: copies progress, and acknowledge, within
+ * calls of the copier's functions. Source and destination have any size and alignment, and must not
+ * overlap.
  */
 #ifndef RACKMEM_COPY_H
 #define RACKMEM_COPY_H
@@ -44,8 +45,8 @@ typedef struct rackmem_copy_part_ {
     uint8_t is_done;
 } rackmem_copy_part_;
 
-/* What issues copies, for one thread at a time. Its queue pair is used for nothing else meanwhile.
- * Its members are private. */
+/* An issuer of copies, used by one thread at a time. Its queue pair is used for nothing else
+ * meanwhile. Its members are private. */
 typedef struct rackmem_copier {
     rackmem_context *ctx;
     QP *qp;
@@ -70,7 +71,7 @@ static inline int rackmem_copier_open(rackmem_copier *c, rackmem_context *ctx, Q
     return c->buffer ? 0 : -12; /* ENOMEM */
 }
 
-/* A callback must not post: what follows is up to rackmem_copy_advance_. */
+/* A callback must not post: rackmem_copy_advance_ takes the next step. */
 static inline void rackmem_copy_done_(int slot, void *arg)
 {
     ((rackmem_copier *)arg)->parts[slot].is_done = 1;
@@ -170,8 +171,8 @@ static inline int rackmem_check_copy_(const rackmem_copier *c, rackmem_address t
  * bytes that are in place to the counter `acknowledged` (rackmem_nowhere: no counter). Waits only
  * while the queue pair is full.
  *
- * -EINVAL an address, or an overlap, -ERANGE the own segment is left. What goes wrong later
- * (a node is lost, its segment is left) is told by rackmem_copier_flush, and not acknowledged.
+ * -EINVAL an address, or an overlap, -ERANGE the own segment is left. rackmem_copier_flush returns
+ * later errors (a node is lost, its segment is left); parts that fail are not acknowledged.
  */
 static inline int rackmem_copy(rackmem_copier *c, rackmem_address to, rackmem_address from,
                                uint64_t bytes, rackmem_address acknowledged)

@@ -1,25 +1,25 @@
 /*
- * Counter with notification (CINI §3.3): a line of a node's segment to which anybody adds, and
- * which, when it becomes zero, is loaded anew and sends a word to up to four addresses.
+ * Counter with notification (CINI §3.3): a line of a node's segment to which any node adds. When it
+ * becomes zero, it is loaded anew and sends a word to up to four addresses.
  *
  *     rackmem_notification told = {RACKMEM_NOTIFY_FLAG, {0, flag_offset}};
  *     rackmem_counter_config config = {-3, -3, 1, &told, 1};            // three arrivals
  *     int err = rackmem_counter_open(ctx, offset, &config);             // its node, once
- *     err = rackmem_counter_add(qp, rackmem_at(0, offset), 1);          // anybody
+ *     err = rackmem_counter_add(qp, rackmem_at(0, offset), 1);          // any node
  *     err = rackmem_flag_wait(ctx, qp, flag_offset, -1, NULL);          // node 0, once all have
  * come
  *
- * An episode ends when the sum of what was added since its beginning brings the counter from its
- * reset value to exactly zero: then it fires, once. What is added later counts for the next one.
+ * An episode ends when the additions since its beginning bring the counter from its reset value to
+ * exactly zero: then it fires, once. Later additions count for the next one.
  *
  * Adding, finding zero and loading anew are one step in the paper's hardware, and two here: a
- * fetch-and-add of the amount, and, by whoever made it zero, one of the reset value -N. In between
- * the counter shows what was added for the next episode, from zero up instead of from -N; any
- * number of episodes may end before a reload takes place, so it may show any multiple of N too
- * much. Each adder learns from the fetch-and-add what it found, and so, modulo N, what the hardware
- * would have shown: it fires if that and its amount are zero. Nobody waits for anybody, and an
- * adder that dies before it reloads takes the notifications of its episode with it and nothing
- * else.
+ * fetch-and-add of the amount, and, by the adder that made it zero, one of the reset value -N. In
+ * between the counter shows the additions for the next episode, from zero up instead of from -N.
+ * Any number of episodes may end before a reload takes place, so it may show any multiple of N too
+ * much. Each adder gets the old value from its fetch-and-add, and so, modulo N, the value that the
+ * hardware would have shown: it fires if that and its amount add up to zero. No adder waits for
+ * another. An adder that dies before it reloads takes the notifications of its episode with it and
+ * nothing else.
  */
 #ifndef RACKMEM_COUNTER_H
 #define RACKMEM_COUNTER_H
@@ -36,7 +36,7 @@ extern "C" {
 /* Counters that may notify each other in a row: deeper than any tree over all nodes. */
 #define RACKMEM_COUNTER_DEPTH 16
 
-/* What stands at a notification's address. */
+/* The target at a notification's address. */
 enum rackmem_notify_kind {
     RACKMEM_NOTIFY_NONE = 0,
     RACKMEM_NOTIFY_FLAG = 1,    /* a word: it is written */
@@ -49,7 +49,7 @@ typedef struct rackmem_notification {
     rackmem_address at;
 } rackmem_notification;
 
-/* What a counter is made of. */
+/* Parameters of rackmem_counter_open. */
 typedef struct rackmem_counter_config {
     int64_t value; /* to begin with; Q-05: the reset value is the usual choice */
     int64_t
@@ -101,7 +101,7 @@ static inline int rackmem_check_counter_(const rackmem_context *ctx, uint64_t of
 }
 
 /*
- * Makes the line at `offset` of this node's segment a counter. Nobody may add before this returns
+ * Makes the line at `offset` of this node's segment a counter. No node may add before this returns
  * (a rackmem_barrier after it sees to that), nor while it is made anew.
  *
  * -EINVAL offset, reset value, or a notification, -ERANGE the counter leaves the segment.
@@ -123,7 +123,7 @@ static inline int rackmem_counter_open(rackmem_context *ctx, uint64_t offset,
     return 0;
 }
 
-/* What adding `amount` to a counter that showed `old` does to its episode: 1 it ends, 0 it goes on,
+/* Effect of adding `amount` to a counter that showed `old` on its episode: 1 it ends, 0 it goes on,
  * -1 it has been overshot and never ends. */
 static inline int rackmem_counter_verdict_(int64_t old, int64_t amount, int64_t reset)
 {
@@ -152,7 +152,7 @@ static inline int rackmem_counter_notify_(QP *qp, uint64_t notification, uint64_
     }
 }
 
-/* What may follow from an addition that left the counter at zero or above. */
+/* Reloads and notifies after an addition that left the counter at zero or above, if it has to. */
 static inline int rackmem_counter_settle_(QP *qp, rackmem_address at, int64_t old, int64_t amount,
                                           int depth)
 {
@@ -190,11 +190,11 @@ static inline int rackmem_counter_add_(QP *qp, rackmem_address at, int64_t amoun
 /*
  * Adds to a counter; if that ends an episode, loads it anew and sends its notifications, also those
  * that follow from them. Amounts are above zero, unless the counter's reset value is zero: then a
- * waiter may subtract what it is about to wait for, even if a part has come already.
+ * waiter may subtract the amount for which it will wait, even if a part has come already.
  *
  * -EOVERFLOW the amount was more than was missing to zero: the episode never ends (CINI: only exact
- * zero fires). -ELOOP counters notify each other in a circle. Else what the operation on the
- * counter, or the first notification that failed, completed with; the others have been sent.
+ * zero fires). -ELOOP counters notify each other in a circle. Else the error of the operation on
+ * the counter, or of the first notification that failed; the others have been sent.
  */
 static inline int rackmem_counter_add(QP *qp, rackmem_address at, int64_t amount)
 {

@@ -9,21 +9,20 @@
  *         err = rackmem_counter_barrier_wait(&b);
  *     }
  *
- * Which barrier when: rackmem_barrier (barrier.h) is the one to begin with. It has one thread of
- * each node write to all other nodes: one step, so it is the faster one among few nodes; it needs
- * nothing to be set up by others, takes any subset, and members may leave as soon as they have
- * passed. This one is for several threads of a node, and for many nodes: n participants do some 3 n
- * operations instead of n (n - 1), and each has a handful of them to do, in log4 n steps up and as
- * many down.
+ * rackmem_barrier (barrier.h) is the barrier to begin with. One thread of each node writes to all
+ * other nodes: one step, so it is faster among few nodes. It needs no set-up by others, takes any
+ * subset, and members may leave as soon as they have passed. This one is for several threads of a
+ * node, and for many nodes: n participants do some 3 n operations instead of n (n - 1), each of
+ * them a handful, in log4 n steps up and as many down.
  *
  * Up: four participants share a counter, which notifies that of four such groups, up to a root.
- * With four participants or fewer the root is all there is, and its notifications are their flags.
- * Down: the root raises the flags of the first participants of its groups, and who finds its flag
- * raised raises those below it: in software nobody else could, so the flags stand for the paper's
- * broadcast counters.
+ * With four participants or fewer there is only the root, and its notifications are their flags.
+ * Down: the root raises the flags of the first participants of its groups, and a participant that
+ * finds its flag raised raises those below it. In software no other thread could, so the flags
+ * stand for the paper's broadcast counters.
  *
  * The counters are in the memory of the participants: none may leave the context before all have
- * passed for the last time (which a rackmem_barrier tells).
+ * passed for the last time (a rackmem_barrier can ensure that).
  */
 #ifndef RACKMEM_COUNTER_BARRIER_H
 #define RACKMEM_COUNTER_BARRIER_H
@@ -34,7 +33,7 @@
 extern "C" {
 #endif
 
-/* Arrivals at a counter, which is how many a counter can notify. */
+/* Arrivals at a counter: as many as the addresses that it can notify. */
 #define RACKMEM_COUNTER_BARRIER_FAN RACKMEM_COUNTER_NOTIFICATIONS
 
 /* A participant, used by one thread at a time. Its members are private. */
@@ -68,7 +67,7 @@ static inline size_t rackmem_counter_barrier_bytes(int nodes, int threads)
     return (size_t)threads * (1 + levels) * RACKMEM_LINE_BYTES;
 }
 
-/* How many participants stand between two of a level. */
+/* Distance between two participants of a level. */
 RACKMEM_INLINE uint32_t rackmem_counter_barrier_stride_(uint32_t level)
 {
     return 1u << (2 * level);
@@ -109,7 +108,7 @@ static inline int rackmem_counter_barrier_counter_(const rackmem_counter_barrier
 
 /*
  * Opens the barrier of `threads` participants on each node of the run as the `thread`-th of this
- * node, from 0. Nobody may wait before all have opened.
+ * node, from 0. No participant may wait before all have opened.
  *
  * -EINVAL threads, thread or offset, -ERANGE the area leaves the segment.
  */
@@ -141,7 +140,7 @@ static inline int rackmem_counter_barrier_open(rackmem_counter_barrier *b, rackm
     return 0;
 }
 
-/* Raises the flags of those below this participant, the farthest first. */
+/* Raises the flags of the participants below this one, the farthest first. */
 static inline int rackmem_counter_barrier_release_(rackmem_counter_barrier *b)
 {
     uint32_t level = 0;

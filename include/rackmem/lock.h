@@ -1,29 +1,29 @@
 /*
- * Lock for any threads of any nodes: who waits is served in turn (CINI §5.3).
+ * Lock for any threads of any nodes; waiters are served in turn (CINI §5.3).
  *
  *     rackmem_lock l;
  *     int err = rackmem_lock_open(&l, ctx, qp, rackmem_at(0, offset), 16, flag_offset);
  *     err = rackmem_lock_acquire(&l);
  *     if (err == RACKMEM_OWNER_DIED)
- *         ...                                   // repair what the lock guards; the lock is ours
+ *         ...                                   // repair the guarded data; the lock is ours
  *     err = rackmem_lock_release(&l);
  *
- * The paper's lock is a multiple-reader queue that holds one token: who acquires reads the queue,
- * and waits in it as a request with a response address; who releases writes the token back, to the
- * request that came first. This is that queue for the one case of a token, which says nothing but
- * that it is there: the queue's state, and who has the token, are one word. So a lock that is
- * free is had by one compare-and-swap and given back by one, and the holder is known in that very
- * step. Requests stand in a table, each participant's in a place of its own, with a ticket that
- * says which came first: one that dies leaves no hole in a ring for others to stumble over.
+ * The paper's lock is a multiple-reader queue that holds one token. To acquire is to read the
+ * queue, and to wait in it as a request with a response address; to release is to write the token
+ * back, to the first request. This is that queue for the one case of a token, which carries no
+ * data: the queue's state and the token's holder are one word. So one compare-and-swap acquires a
+ * free lock and one releases it, and the same step records the holder. Requests stand in a table,
+ * each participant's in a place of its own, with a ticket that gives the order: a waiter that dies
+ * leaves no hole in a ring for others to pass.
  *
- * Where the home's segment is mapped, the word is changed by the processor, and who finds the lock
- * taken looks again for some microseconds before it makes its request: a lock that is held for
- * less than it takes to hand it over is then taken up by whoever is there. Nobody is overtaken
- * once its request stands: from then on the lock goes from hand to hand.
+ * Where the home's segment is mapped, the processor changes the word. A participant that finds the
+ * lock taken looks again for some microseconds before it makes its request: a lock that is held for
+ * less time than a hand-over takes then goes to the first that looks. No request is overtaken: once
+ * one stands in the table, the lock goes from hand to hand.
  *
- * The word alone says who holds the lock. Whoever finds that its holder is gone (a waiter looks
- * every RACKMEM_WATCH_MS) hands it to the next in turn by a compare-and-swap in the holder's place,
- * and that one learns of it: RACKMEM_OWNER_DIED. The flag by which a waiter is woken is a hint.
+ * The word alone names the holder. A waiter that finds the holder gone (it looks every
+ * RACKMEM_WATCH_MS) hands the lock to the next in turn by a compare-and-swap in the holder's place.
+ * The next holder gets RACKMEM_OWNER_DIED. The flag that wakes a waiter is a hint.
  */
 #ifndef RACKMEM_LOCK_H
 #define RACKMEM_LOCK_H
@@ -35,11 +35,11 @@
 extern "C" {
 #endif
 
-/* EOWNERDEAD: the caller has the lock, and who had it before died with it. */
+/* EOWNERDEAD: the caller has the lock, and its last holder died with it. */
 #define RACKMEM_OWNER_DIED (-130)
 
-/* How often the lock's word is looked at before a request is made, where it is mapped, and how long
- * between two looks: some microseconds in all. */
+/* Looks at the lock's word before a request is made, where it is mapped, and pauses between two
+ * looks: some microseconds in all. */
 #ifndef RACKMEM_LOCK_TRIES
 #define RACKMEM_LOCK_TRIES 50
 #endif
@@ -47,8 +47,8 @@ extern "C" {
 #define RACKMEM_LOCK_PAUSES 8
 #endif
 
-/* Bytes of a participant's flag: what is raised, and behind it the participant's number, by which
- * others tell it from a process that has taken its node's place. */
+/* Bytes of a participant's flag: the raised word, and behind it the participant's number, which
+ * distinguishes it from a process that has taken its node's place. */
 #define RACKMEM_LOCK_FLAG_BYTES 16
 
 /* Most participants of a lock. */
@@ -88,11 +88,12 @@ static inline int rackmem_lock_join_(rackmem_lock *l, uint64_t flag_offset)
 /*
  * Joins the lock at `home` as one of at most `participants`, of which every open counts, for good.
  * `flag_offset` is of RACKMEM_LOCK_FLAG_BYTES in this node's segment, for this participant alone.
- * The area (rackmem_lock_bytes) and the flag start zeroed and are used for nothing else; nobody has
- * to wait for others to open.
+ * The area (rackmem_lock_bytes) and the flag start zeroed and are used for nothing else. A lock can
+ * be used before others have opened it.
  *
  * -EINVAL participants or an offset, or others have opened it for another number, -ERANGE area or
- * flag leave the segment, -ENOSPC it has its participants, -ENOMEM, or as operations on the home.
+ * flag leave the segment, -ENOSPC it has its participants, -ENOMEM, or errors of operations on the
+ * home.
  */
 static inline int rackmem_lock_open(rackmem_lock *l, rackmem_context *ctx, QP *qp,
                                     rackmem_address home, uint32_t participants,
@@ -133,7 +134,7 @@ RACKMEM_INLINE int rackmem_lock_is_held_(const rackmem_lock *l)
     return (l->known & RACKMEM_LOCK_HOLDER_) == l->me;
 }
 
-/* What acquiring returns: whether the last holder died. */
+/* Result of acquiring: RACKMEM_OWNER_DIED if the last holder died, else 0. */
 RACKMEM_INLINE int rackmem_lock_found_(const rackmem_lock *l)
 {
     return l->known & RACKMEM_LOCK_ORPHANED_ ? RACKMEM_OWNER_DIED : 0;
@@ -142,7 +143,7 @@ RACKMEM_INLINE int rackmem_lock_found_(const rackmem_lock *l)
 /* Takes the lock if it is free: 1, 0 if not, else an error. */
 RACKMEM_INLINE int rackmem_lock_try_(rackmem_lock *l)
 {
-    /* A guess that is right as long as nobody had to wait since; the second try knows. */
+    /* A guess that holds unless there has been a waiter since; the second try has the real word. */
     uint64_t word = l->known & RACKMEM_LOCK_ARRIVALS_;
     do {
         uint64_t taken = word | l->me;
@@ -156,8 +157,8 @@ RACKMEM_INLINE int rackmem_lock_try_(rackmem_lock *l)
     return 0;
 }
 
-/* Tries again for a moment, where looking costs next to nothing. Who waits in the table comes
- * before. */
+/* Tries again for a moment, as looks at mapped memory cost next to nothing. Waiters in the table
+ * come first. */
 static inline int rackmem_lock_spin_(rackmem_lock *l)
 {
     for (int look = 0; look < RACKMEM_LOCK_TRIES; look++) {
@@ -175,8 +176,8 @@ static inline int rackmem_lock_spin_(rackmem_lock *l)
     return 0;
 }
 
-/* Joins the table, then makes the word say so. 1: the lock is had meanwhile, 0: wait, else an
- * error. */
+/* Joins the table, then counts as an arrival in the word. 1: the lock is ours meanwhile, 0: wait,
+ * else an error. */
 static inline int rackmem_lock_request_(rackmem_lock *l)
 {
     int error = rackmem_lock_add_(l, RACKMEM_LOCK_TICKETS_, &l->ticket);
@@ -252,10 +253,10 @@ RACKMEM_COLD int rackmem_lock_acquire_slow_(rackmem_lock *l)
  * Acquires the lock, after all whose requests stood before.
  *
  * RACKMEM_OWNER_DIED (-EOWNERDEAD) the caller has the lock, and its last holder died with it (or
- * just before it would have had it), so what it guards may be half changed; told once. -EDEADLK
- * this participant has it already. -EHOSTDOWN the lock's home is lost or has left. A holder or
- * waiter that dies delays others by some RACKMEM_WATCH_MS and the time after which the rack takes
- * notice; of a thread that ends while its process lives on nobody learns.
+ * just before it would have had it), so the data it guards may be half changed; returned once.
+ * -EDEADLK this participant has it already. -EHOSTDOWN the lock's home is lost or has left. A
+ * holder or waiter that dies delays others by some RACKMEM_WATCH_MS and the time after which the
+ * rack takes notice. The end of a thread whose process lives on goes unnoticed.
  */
 RACKMEM_INLINE int rackmem_lock_acquire(rackmem_lock *l)
 {
@@ -267,8 +268,8 @@ RACKMEM_INLINE int rackmem_lock_acquire(rackmem_lock *l)
     return had < 0 ? had : rackmem_lock_acquire_slow_(l);
 }
 
-/* Acquires the lock if nobody has it, or who had it is gone (RACKMEM_OWNER_DIED) and nobody waits.
- * -EBUSY somebody has it. Else as rackmem_lock_acquire. */
+/* Acquires the lock if it is free, or if its holder is gone (RACKMEM_OWNER_DIED) and there is no
+ * waiter. -EBUSY another participant has it. Else as rackmem_lock_acquire. */
 static inline int rackmem_lock_try_acquire(rackmem_lock *l)
 {
     if (RACKMEM_UNLIKELY(rackmem_lock_is_held_(l)))
@@ -292,7 +293,7 @@ static inline int rackmem_lock_try_acquire(rackmem_lock *l)
 
 /* ---- Release -------------------------------------------------------------------------------- */
 
-/* The word is not what this participant left there: somebody waits, or has taken the lock away. */
+/* The word has changed: there is a waiter, or another participant has taken the lock away. */
 RACKMEM_COLD int rackmem_lock_release_slow_(rackmem_lock *l)
 {
     if ((l->known & RACKMEM_LOCK_HOLDER_) != l->me)
@@ -304,7 +305,7 @@ RACKMEM_COLD int rackmem_lock_release_slow_(rackmem_lock *l)
 }
 
 /*
- * Releases the lock, to the one who asked first if somebody waits.
+ * Releases the lock, to the first waiter if there is one.
  *
  * -EPERM this participant does not hold it. -EHOSTDOWN the home is lost or has left, or the others
  * took this node for lost, and the lock away.

@@ -1,6 +1,6 @@
 /*
- * What a lock consists of at its home: a word, and a table of requests. What they are for is said
- * in lock.h; programs include that.
+ * The parts of a lock at its home: a word, and a table of requests. lock.h explains their purpose;
+ * programs include that.
  */
 #ifndef RACKMEM_LOCK_TABLE_H
 #define RACKMEM_LOCK_TABLE_H
@@ -13,8 +13,8 @@ extern "C" {
 
 /*
  * The word of a lock: holder 16 (participant + 1; 0: free) | is contended 1 | has been orphaned 1 |
- * arrivals 46. Every request that joins the table counts as an arrival afterwards, so that nobody
- * who has looked at the table before can change the word any more.
+ * arrivals 46. Every request that joins the table counts as an arrival afterwards, so that no
+ * participant that has read the table before can change the word any more.
  */
 #define RACKMEM_LOCK_HOLDER_ UINT64_C(0xffff)
 #define RACKMEM_LOCK_CONTENDED_ (UINT64_C(1) << 16)
@@ -22,7 +22,7 @@ extern "C" {
 #define RACKMEM_LOCK_ARRIVAL_ (UINT64_C(1) << 18)
 #define RACKMEM_LOCK_ARRIVALS_ (~(RACKMEM_LOCK_ARRIVAL_ - 1))
 
-/* Offsets of a lock's words: the table follows, and then where each participant's flag is. */
+/* Offsets of a lock's words. The table follows, and then the addresses of participants' flags. */
 enum {
     RACKMEM_LOCK_WORD_ = 0,
     RACKMEM_LOCK_TICKETS_ = 8, /* given out, ever */
@@ -65,7 +65,7 @@ RACKMEM_INLINE int rackmem_lock_is_lost_(const rackmem_lock *l)
     return __atomic_load_n(l->memory_state, __ATOMIC_RELAXED) != RACKMEM_MAPPING_LIVE;
 }
 
-/* Compare-and-swap of the lock's word against *expected, which becomes what it was. 1: swapped, 0:
+/* Compare-and-swap of the lock's word against *expected, which gets the old value. 1: swapped, 0:
  * not, else an error. */
 RACKMEM_INLINE int rackmem_lock_swap_(rackmem_lock *l, uint64_t *expected, uint64_t desired)
 {
@@ -123,7 +123,7 @@ RACKMEM_INLINE uint64_t rackmem_lock_request_of_(uint32_t participant)
     return RACKMEM_LOCK_REQUESTS_ + 8 * (uint64_t)(participant - 1);
 }
 
-/* Where the flag of a participant is. */
+/* Reads the address of a participant's flag from the lock's home. */
 static inline int rackmem_lock_flag_of_(rackmem_lock *l, uint32_t participant,
                                         rackmem_address *flag)
 {
@@ -165,7 +165,7 @@ RACKMEM_INLINE uint64_t rackmem_lock_handed_(uint64_t word, uint32_t next, int m
            (is_orphaned && next ? RACKMEM_LOCK_ORPHANED_ : 0);
 }
 
-/* Wakes the new holder. What it learns from is the word, sooner or later; this makes it sooner. */
+/* Wakes the new holder, which otherwise learns later from the word that it holds the lock. */
 static inline int rackmem_lock_wake_(rackmem_lock *l, uint32_t next, uint64_t ticket,
                                      int is_orphaned)
 {

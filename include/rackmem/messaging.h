@@ -31,8 +31,8 @@
 extern "C" {
 #endif
 
-/* Smallest message that is pulled: 0 pulls all, SIZE_MAX pushes all that are below 4 GiB. The
- * default is where pulling gets ahead of pushing with inline progress between two cores. */
+/* Smallest message that is pulled, in bytes: 0 pulls all, SIZE_MAX pushes all that are below 4 GiB.
+ * From the default on, pulling is faster than pushing with inline progress between two cores. */
 #ifndef RACKMEM_PULL_THRESHOLD
 #define RACKMEM_PULL_THRESHOLD 4096
 #endif
@@ -52,9 +52,9 @@ extern "C" {
 #ifndef RACKMEM_PUSH_LINES
 #define RACKMEM_PUSH_LINES 16
 #endif
-/* How long one sender is watched before the next when any may send, in ms. */
+/* Time for which one sender is watched before the next when any may send, in ms. */
 #define RACKMEM_MESSAGING_WATCH_MS 20
-/* What a packet of one line carries beside its header. */
+/* Bytes of payload in a packet of one line, beside its header. */
 #define RACKMEM_PACKET_BYTES 56
 
 RACKMEM_STATIC_ASSERT(RACKMEM_RING_LINES >= 4 && RACKMEM_RING_LINES <= 65536 &&
@@ -65,7 +65,7 @@ RACKMEM_STATIC_ASSERT(RACKMEM_STAGES >= 2 && RACKMEM_STAGE_BYTES % RACKMEM_LINE_
 
 /*
  * A line of a ring: header and 56 bytes of payload. The header is the line's first word, which a
- * remote write stores last, so whoever sees it sees the payload:
+ * remote write stores last, so a reader that sees it sees the payload:
  *   lap 8 | kind 4 | credit 20 | length 32
  * lap: how often the ring has been filled, from 1; a slot holds the previous lap or zero until its
  *      line comes, so lines may come in any order.
@@ -144,7 +144,7 @@ static inline void rackmem_messaging_set_threshold(rackmem_messaging *m, size_t 
 
 /*
  * Opens this node's endpoint, whose area lies at `area_offset` of every node's segment. Opening
- * tells nobody: peers may have sent already.
+ * sends nothing: peers may have sent already.
  *
  * -EINVAL misaligned offset, -ERANGE the area leaves the segment, -ENOMEM.
  */
@@ -259,8 +259,8 @@ RACKMEM_INLINE void rackmem_take_header_(rackmem_peer_ *peer, uint32_t line, uin
     }
 }
 
-/* Looks for credits where the peer may have left them: in its control line, and in the headers of
- * messages that nobody has received yet. */
+/* Looks for credits in the two places to which the peer writes them: its control line, and the
+ * headers of messages not received yet. */
 static inline void rackmem_refresh_credits_(rackmem_peer_ *peer)
 {
     rackmem_take_credit_(peer, (uint32_t)rackmem_load_(peer->control));
@@ -320,11 +320,12 @@ static inline void rackmem_return_credits_(rackmem_messaging *m, rackmem_peer_ *
                                           (size_t)RACKMEM_RING_LINES * RACKMEM_LINE_BYTES);
     *word = peer->received;
     peer->returned = peer->received;
-    /* A peer that is lost needs no credits, and sending to it will tell. */
+    /* A lost peer needs no credits, and the next send to it will fail. */
     (void)rmc_write(m->qp, (int)(peer - m->peers), m->control_offset, word, sizeof *word);
 }
 
-/* Frees the next line of the ring. Without messages the other way, every half ring is told. */
+/* Frees the next line of the ring. Without messages the other way, it returns credits every half
+ * ring. */
 RACKMEM_INLINE void rackmem_free_line_(rackmem_messaging *m, rackmem_peer_ *peer)
 {
     peer->received++;
@@ -431,7 +432,7 @@ static inline int rackmem_push_(rackmem_messaging *m, rackmem_peer_ *peer,
     return 0;
 }
 
-/* Tells the peer to pull `bytes` bytes of a message of `total` at `offset` of the own segment. */
+/* Asks the peer to pull `bytes` bytes of a message of `total` at `offset` of the own segment. */
 static inline int rackmem_describe_(rackmem_messaging *m, rackmem_peer_ *peer, uint64_t offset,
                                     uint64_t bytes, uint64_t total)
 {
@@ -449,7 +450,7 @@ static inline int rackmem_describe_(rackmem_messaging *m, rackmem_peer_ *peer, u
     return error;
 }
 
-/* Waits until the stage has been pulled. What a lost peer did not pull is free as well. */
+/* Waits until the stage has been pulled. A stage for a lost peer is free as well. */
 static inline void rackmem_free_stage_(rackmem_messaging *m, rackmem_stage_ *stage)
 {
     if (stage->peer)
@@ -536,8 +537,8 @@ static inline int rackmem_send(rackmem_messaging *m, int nid, const void *data, 
     return rackmem_wait_freed_(m, &m->peers[nid], m->peers[nid].described);
 }
 
-/* Waits until all messages sent so far are where they need this node no more. Returns the first
- * error, having waited for all other peers. */
+/* Waits until no message sent so far needs this node any more. Returns the first error, having
+ * waited for all other peers. */
 static inline int rackmem_flush(rackmem_messaging *m)
 {
     int first_error = 0;
@@ -702,8 +703,8 @@ static inline int rackmem_has_sender_(void *arg)
     return rackmem_sender_((const rackmem_messaging *)arg) >= 0;
 }
 
-/* Sleeps until a message comes, watching the peers in turn. Tells of each lost peer once, and
- * when none is left. */
+/* Sleeps until a message comes, watching the peers in turn. Returns an error once for each lost
+ * peer, and when none is left. */
 static inline int rackmem_sleep_any_(rackmem_messaging *m, int *nid)
 {
     int watched = m->next;
@@ -730,7 +731,7 @@ static inline int rackmem_sleep_any_(rackmem_messaging *m, int *nid)
 
 /*
  * Receives the next message of any node, in turn; *nid gets the sender. -EMSGSIZE as
- * rackmem_recv. -EHOSTDOWN: node *nid is lost (told once per node, while no message waits), or,
+ * rackmem_recv. -EHOSTDOWN: node *nid is lost (once per node, while no message waits), or,
  * if *nid is -1, all are.
  */
 static inline int rackmem_recv_any(rackmem_messaging *m, int *nid, void *buffer, size_t capacity,

@@ -1,11 +1,11 @@
 /*
- * Multiple-reader queue (CINI §3.3): any node enqueues items, any node takes them out; who comes
- * while there are none leaves a request, which the next item answers.
+ * Multiple-reader queue (CINI §3.3): any node enqueues items, any node takes them out. A reader
+ * that finds none leaves a request, which the next item answers.
  *
  *     rackmem_mr_queue q;                            // 64 items of 4 words, at node 0
  *     int err = rackmem_mr_queue_open(&q, ctx, qp, rackmem_at(0, offset), 64, 4, response_offset);
- *     err = rackmem_mr_queue_put(&q, item);          // anybody
- *     err = rackmem_mr_queue_get(&q, item);          // anybody
+ *     err = rackmem_mr_queue_put(&q, item);          // any node
+ *     err = rackmem_mr_queue_get(&q, item);          // any node
  *
  * The queue is one ring that holds either items or requests, first in, first out; never both:
  *
@@ -21,11 +21,12 @@
  *     empty -> writing -> item -> passed                passed is empty of the next lap
  *     empty -> request -> answering -> passed
  *
- * Places are filled one after the other: who fills one has seen that all before it are filled, and
- * wins it from everyone else, so items and requests cannot be mixed. The state names the node that
- * writes, asks or answers. So if its process is gone, the others know what it left: an unfinished
- * item is passed over, a request that was being answered is made again by who made it, an answer
- * that finds nobody goes to the next request. Nothing is lost but what the lost had.
+ * Places are filled one after the other: a node that fills one has seen that all before it are
+ * filled, and wins it from all others, so items and requests cannot be mixed. The state names the
+ * node that writes, asks or answers. So if its process is gone, the others know what it left: an
+ * unfinished item is passed over, a request that was being answered is made again by its reader, an
+ * answer to a dead reader goes to the next request. Only items already delivered to a dead process
+ * are lost.
  *
  * The area starts zeroed and serves one queue only; there is nothing to initialise.
  */
@@ -50,7 +51,7 @@ static inline size_t rackmem_mr_queue_bytes(uint32_t slots, uint32_t words)
     return body == 0 || slots < 2 ? 0 : body - RACKMEM_QUEUE_BODY_ + RACKMEM_MR_QUEUE_BODY_;
 }
 
-/* Bytes at response_offset of the own segment where answers come. */
+/* Bytes at response_offset of the own segment that receive answers. */
 static inline size_t rackmem_mr_queue_response_bytes(uint32_t words)
 {
     return (size_t)rackmem_queue_lines_(words) * RACKMEM_LINE_BYTES;
@@ -58,7 +59,7 @@ static inline size_t rackmem_mr_queue_response_bytes(uint32_t words)
 
 /* ---- Opening ----------------------------------------------------------------------------- */
 
-/* Passes over what an end with this response address has left in an earlier life. */
+/* Passes over the unfinished places of a dead end with this response address. */
 static inline int rackmem_mr_queue_inherit_(rackmem_mr_queue *q)
 {
     for (uint64_t slot = 0; slot < q->slots; slot++) {
@@ -84,10 +85,10 @@ static inline int rackmem_mr_queue_inherit_(rackmem_mr_queue *q)
  * Opens an end of the queue at `home`, of `slots` (2 or more) items of `words` words: powers of two
  * up to RACKMEM_QUEUE_MAX_SLOTS and _WORDS, the same for all ends. Answers come to
  * `response_offset` of the own segment, in zeroed lines that no other end uses. A process that
- * takes the place of one that died opens the same ends: that clears up what it left.
+ * takes the place of one that died opens the same ends, which clears up its unfinished places.
  *
  * -EINVAL size or an offset, or others have opened it with another size, -ERANGE area or response
- * leave the segment, -ENOMEM, and what operations on the home complete with.
+ * leave the segment, -ENOMEM, and errors of operations on the home.
  */
 static inline int rackmem_mr_queue_open(rackmem_mr_queue *q, rackmem_context *ctx, QP *qp,
                                         rackmem_address home, uint32_t slots, uint32_t words,
@@ -142,7 +143,7 @@ static inline int rackmem_mr_queue_fill_(rackmem_mr_queue *q, rackmem_place_ *pl
     return changed == 1 ? 0 : changed < 0 ? changed : -112; /* EHOSTDOWN: taken for lost */
 }
 
-/* Answers the request in `place`. 1: done, 0: somebody else did, or who asked is gone. */
+/* Answers the request in `place`. 1: done, 0: another end did, or the reader is gone. */
 static inline int rackmem_mr_queue_answer_(rackmem_mr_queue *q, rackmem_place_ *place,
                                            const void *item)
 {
@@ -203,14 +204,14 @@ static inline void rackmem_mr_queue_unpack_(const rackmem_mr_queue *q, const uns
     }
 }
 
-/* Takes the item in `place`. 1: done, 0: somebody else has it. */
+/* Takes the item in `place`. 1: done, 0: another end has it. */
 static inline int rackmem_mr_queue_take_(rackmem_mr_queue *q, rackmem_place_ *place, void *item)
 {
     int error = rmc_read(q->qp, q->home.nid, rackmem_place_offset_(q, place->number), q->scratch,
                          (size_t)q->lines * RACKMEM_LINE_BYTES);
     if (error != 0)
         return rackmem_gone_(error);
-    /* Nobody writes a place before it was passed: if it is ours now, so is what was read. */
+    /* No end writes a place before it was passed: if it is ours now, so is the item read. */
     int passed = rackmem_place_pass_(q, place);
     if (passed == 1)
         rackmem_mr_queue_unpack_(q, q->scratch, item);

@@ -3,17 +3,17 @@
  *
  *     rackmem_queue q;                                              // 64 items of one word, node 0
  *     int err = rackmem_queue_open(&q, ctx, qp, rackmem_at(0, offset), 64, 1);
- *     err = rackmem_queue_put(&q, &word);                           // anybody
+ *     err = rackmem_queue_put(&q, &word);                           // any node
  *     err = rackmem_queue_get(&q, &word);                           // node 0
  *
  * A producer reserves room, gets its place by fetch-and-add of the tail, and writes the item in one
  * go; each line of it begins with the number of the place, and arrives with it (a remote write
- * stores the head of a line last). So the reader needs nothing but its own memory. Where the paper
- * leaves overflow to software, a full queue is told to the producer here, and nothing is
+ * stores the head of a line last). So the reader needs nothing but its own memory. The paper leaves
+ * overflow to software; here the producer gets -EAGAIN if the queue is full, and nothing is
  * overwritten.
  *
- * A producer that dies before it has a place takes the room of an item with it; one that dies
- * before it has written leaves a gap, of which the reader learns.
+ * A producer that dies before it has a place takes the room of an item with it. One that dies
+ * before it has written leaves a gap, for which the reader gets -EHOSTDOWN.
  *
  * The area starts zeroed and serves one queue only; there is nothing to initialise.
  */
@@ -72,7 +72,7 @@ static inline size_t rackmem_queue_bytes(uint32_t slots, uint32_t words)
     return RACKMEM_QUEUE_BODY_ + (size_t)slots * rackmem_queue_lines_(words) * RACKMEM_LINE_BYTES;
 }
 
-/* What all ends of a structure agree on: the first one says it, to the others it is compared. */
+/* Makes all ends of a structure agree on its shape: the first one stores it, the others compare. */
 static inline int rackmem_agree_(QP *qp, rackmem_address at, uint64_t shape)
 {
     uint64_t known;
@@ -82,7 +82,7 @@ static inline int rackmem_agree_(QP *qp, rackmem_address at, uint64_t shape)
     return rackmem_explain(error, "the area cannot be written at its home");
 }
 
-/* Whether an area lies in its node's segment, which is asked, and at a line. */
+/* Checks that an area begins at a line and lies in its node's segment, by a read of its end. */
 static inline int rackmem_check_area_(QP *qp, rackmem_address at, size_t size_bytes)
 {
     uint64_t last;
@@ -99,7 +99,7 @@ static inline int rackmem_check_area_(QP *qp, rackmem_address at, size_t size_by
  * RACKMEM_QUEUE_MAX_SLOTS and _WORDS, the same for all ends. The home takes items out.
  *
  * -EINVAL size or offset, or others have opened it with another size, -ERANGE the area leaves the
- * segment, -ENOMEM, and what operations on the home complete with.
+ * segment, -ENOMEM, and errors of operations on the home.
  */
 static inline int rackmem_queue_open(rackmem_queue *q, rackmem_context *ctx, QP *qp,
                                      rackmem_address home, uint32_t slots, uint32_t words)
@@ -169,8 +169,8 @@ static inline size_t rackmem_queue_pack_(unsigned char *lines, const void *item,
 /*
  * Enqueues an item, of as many words as the queue was opened for.
  *
- * -EAGAIN the queue is full: nothing has been enqueued. (It is told as full as well while another
- * producer is about to learn that.) -EHOSTDOWN the home is lost, -ENOENT it has left.
+ * -EAGAIN the queue is full: nothing has been enqueued. (It counts as full also while another
+ * producer has reserved room in vain.) -EHOSTDOWN the home is lost, -ENOENT it has left.
  */
 static inline int rackmem_queue_put(rackmem_queue *q, const void *item)
 {
@@ -184,7 +184,7 @@ static inline int rackmem_queue_put(rackmem_queue *q, const void *item)
                      bytes);
 }
 
-/* Enqueues a word by the queue's address alone: what a counter's notification does. */
+/* Enqueues a word by the queue's address alone, for notifications of counters. */
 static inline int rackmem_queue_put_word_(QP *qp, rackmem_address home, uint64_t word)
 {
     uint64_t shape, place;
@@ -263,8 +263,8 @@ static inline int rackmem_queue_try_get(rackmem_queue *q, void *item)
     return 0;
 }
 
-/* Whether a wait is in vain: an item that was begun and does not come, now for the *misses-th time,
- * while a node is gone; or nobody is left to enqueue. */
+/* Checks a wait. -EHOSTDOWN if an item that was begun has not come by the second check while a node
+ * is gone, or if no other node is left to enqueue; else 0. */
 static inline int rackmem_queue_watch_(rackmem_queue *q, int *misses)
 {
     uint64_t tail = __atomic_load_n(rackmem_queue_word_(q, RACKMEM_QUEUE_TAIL_), __ATOMIC_ACQUIRE);

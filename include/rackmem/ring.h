@@ -1,6 +1,6 @@
 /*
- * The ring of a multiple-reader queue: its places, how they change, and how they are found. What it
- * is for, and what its states mean, is said in mr_queue.h; programs include that.
+ * The ring of a multiple-reader queue: its places, their changes, and the search for them.
+ * mr_queue.h explains its purpose and its states; programs include that.
  */
 #ifndef RACKMEM_RING_H
 #define RACKMEM_RING_H
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* What a place holds. A place whose lap is not the expected one has been passed. */
+/* Contents of a place. A place whose lap is not the expected one has been passed. */
 enum rackmem_place_kind_ {
     RACKMEM_PLACE_EMPTY_ = 0,
     RACKMEM_PLACE_WRITING_ = 1, /* by who gets answers at the address */
@@ -66,15 +66,15 @@ RACKMEM_INLINE rackmem_address rackmem_place_address_(uint64_t state)
                       (state & ((UINT64_C(1) << 34) - 1)) * RACKMEM_LINE_BYTES);
 }
 
-/* How many laps the state is ahead of the place of this number: 0 it is this one's, more: the place
- * has been passed, less: it is not free yet. */
+/* Laps by which the state is ahead of the place of this number. 0: the state is this place's;
+ * above: the place has been passed; below: it is not free yet. */
 RACKMEM_INLINE int rackmem_place_lead_(const rackmem_mr_queue *q, uint64_t state, uint64_t number)
 {
     uint64_t laps = ((state >> 46) - number / q->slots) & 0x7fff;
     return laps < 0x4000 ? (int)laps : (int)laps - 0x8000;
 }
 
-/* Whether a place holds an item, or what becomes one; not: a request, or what was one. */
+/* Whether a place holds an item or one being written; else it is empty or holds a request. */
 RACKMEM_INLINE int rackmem_place_is_item_(uint64_t kind)
 {
     return kind == RACKMEM_PLACE_WRITING_ || kind == RACKMEM_PLACE_ITEM_;
@@ -93,7 +93,7 @@ static inline int rackmem_place_look_(rackmem_mr_queue *q, uint64_t number, rack
                                   &place->state, sizeof place->state));
 }
 
-/* Changes a place to another kind. 1: done, 0: somebody else changed it, else an error. */
+/* Changes a place to another kind. 1: done, 0: another end has changed it, else an error. */
 static inline int rackmem_place_change_(rackmem_mr_queue *q, rackmem_place_ *place, uint64_t kind,
                                         rackmem_address at)
 {
@@ -118,7 +118,7 @@ static inline int rackmem_place_pass_(rackmem_mr_queue *q, rackmem_place_ *place
     return error != 0 ? rackmem_gone_(error) : old == place->state;
 }
 
-/* Moves a hint on, if it is what it was. That it lags costs time only. */
+/* Moves a hint on, unless another end has. A hint that lags costs time only. */
 static inline int rackmem_place_hint_(rackmem_mr_queue *q, uint64_t which, uint64_t from,
                                       uint64_t to)
 {
@@ -128,8 +128,8 @@ static inline int rackmem_place_hint_(rackmem_mr_queue *q, uint64_t which, uint6
         rmc_compare_and_swap(q->qp, q->home.nid, q->home.offset + which, from, to, 0));
 }
 
-/* Finds the first place that holds something, or is empty; one that is being answered holds nothing
- * for others any more. -EAGAIN the whole ring is being answered. */
+/* Finds the first place that holds an item or a request, or is empty; places that are being
+ * answered are skipped. -EAGAIN the whole ring is being answered. */
 static inline int rackmem_place_first_(rackmem_mr_queue *q, rackmem_place_ *first, uint64_t *tail)
 {
     uint64_t hints[2];
@@ -149,7 +149,7 @@ static inline int rackmem_place_first_(rackmem_mr_queue *q, rackmem_place_ *firs
     return error != 0 ? error : rackmem_place_hint_(q, RACKMEM_MR_QUEUE_HEAD_, hints[0], passed);
 }
 
-/* Fills the first empty place from `number` on, behind what the queue holds. 1: done, 0: look
+/* Fills the first empty place behind the contents of the queue, from `tail` on. 1: done, 0: look
  * again, -EAGAIN: the ring is full. */
 static inline int rackmem_place_append_(rackmem_mr_queue *q, rackmem_place_ *place, uint64_t tail,
                                         uint64_t kind, rackmem_address at)

@@ -3,7 +3,7 @@
  * (the device driver's part in soNUMA §5.1). These functions live in librackmem.
  *
  * After fork() a context belongs to the parent. The child must not call these functions or use
- * queue pairs, not even to close them: it would speak in the parent's name. It may exec, join a
+ * queue pairs, not even to close them: it would act in the parent's name. It may exec, join a
  * context of its own after that, or _exit. While it runs on without exec it holds the parent's
  * connection open, so that the death of the parent goes unnoticed.
  */
@@ -21,7 +21,7 @@ typedef struct rackmem_context rackmem_context;
 /* Version of the library, to be compared with RACKMEM_VERSION of the headers. */
 int rackmem_version(void);
 
-/* Who makes the operations of a queue pair progress. */
+/* The thread or daemon by which the operations of a queue pair progress. */
 enum rackmem_progress {
     RACKMEM_PROGRESS_DEFAULT = 0, /* $RACKMEM_PROGRESS, else inline */
     RACKMEM_PROGRESS_INLINE = 1,  /* the calling thread, on mapped segments */
@@ -29,7 +29,7 @@ enum rackmem_progress {
     RACKMEM_PROGRESS_PACKET = 3   /* the daemons of both nodes, by request and reply packets */
 };
 
-/* How to join a context; zero means the default of each member. */
+/* Arguments of rackmem_open; zero means the default of each member. */
 typedef struct rackmem_open_args {
     const char *rack;     /* name of the rack; default $RACKMEM_RACK, else "default" */
     int nid;              /* node of the rack to be, from 0; -1: $RACKMEM_NODE, else 0 */
@@ -40,7 +40,7 @@ typedef struct rackmem_open_args {
     int shared;           /* other processes may be this node, too, if they say the same */
 } rackmem_open_args;
 
-/* rackmem_init and rackmem_open for callers without these headers, which say the RACKMEM_VERSION
+/* rackmem_init and rackmem_open for callers without these headers, which pass the RACKMEM_VERSION
  * that they were written for. */
 int rackmem_init_version(rackmem_context **ctx, size_t segment_bytes, int version);
 int rackmem_open_version(rackmem_context **ctx, const rackmem_open_args *args, int version);
@@ -72,7 +72,7 @@ static inline int rackmem_open(rackmem_context **ctx, const rackmem_open_args *a
  * complete with RACKMEM_NO_CONTEXT. A NULL is ignored. */
 void rackmem_close(rackmem_context *ctx);
 
-/* This node's number, and how many nodes take part. */
+/* This node's number, and the number of nodes that take part. */
 int rackmem_nid(const rackmem_context *ctx);
 int rackmem_nodes(const rackmem_context *ctx);
 
@@ -92,9 +92,9 @@ typedef struct rackmem_mapping {
 
 /*
  * Finds node nid's segment in this process's memory: its own always, others' with inline progress
- * on one host. Aligned 8-byte accesses there are atomic against remote operations, but wake nobody
- * who sleeps. The memory stays until rackmem_close, also when the node is lost: look at `state`
- * before, for then nobody serves it any more.
+ * on one host. Aligned 8-byte accesses there are atomic against remote operations, but wake no
+ * sleeper. The memory stays until rackmem_close, also when the node is lost: look at `state`
+ * before, because a lost node's segment is not served any more.
  *
  * -EOPNOTSUPP the segment cannot be reached that way, or not be written: use a queue pair.
  * -ENXIO no such node, -ENOENT it has not joined or has left, -EHOSTDOWN it is lost.
@@ -130,20 +130,20 @@ int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg
  * the new count there. -ETIMEDOUT. */
 int rackmem_wait_notify(rackmem_context *ctx, uint64_t *seen, int timeout_ms);
 
-/* What went wrong in the calling thread's last failed call, where, and what to do. Every function
- * that joins, opens or creates something sets it when it fails. Each thread has a text of its own,
- * which is valid until the next failing call of this thread. */
+/* Text for the calling thread's last failed call: the failure, its place, and a remedy. Every
+ * function that joins, opens or creates something sets it when it fails. Each thread has a text of
+ * its own, which is valid until the next failing call of this thread. */
 const char *rackmem_last_error(void);
 
 /* Keeps `text` for rackmem_last_error and returns `error`: the inline functions of other headers
- * say by it what is wrong with their arguments. */
+ * report wrong arguments by it. */
 int rackmem_set_last_error(int error, const char *text);
 
 /* Sets the text to "WHAT: " and rackmem_strerror(error), unless error is 0; returns `error`. */
 int rackmem_explain(int error, const char *what);
 
-/* Says in general what a value means that a function of rackmem returned: a negative errno or 0.
- * The text is constant. rackmem_last_error says what was wrong with a call. */
+/* Explains in general a value that a function of rackmem returned: a negative errno or 0. The text
+ * is constant. rackmem_last_error says what was wrong with a call. */
 const char *rackmem_strerror(int error);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /*
- * Addresses within the rack, and waiting for what other nodes write: the ground of counter.h,
- * copy.h, queue.h, mr_queue.h, lock.h and counter_barrier.h.
+ * Addresses within the rack, and waiting for writes of other nodes: the base of counter.h, copy.h,
+ * queue.h, mr_queue.h, lock.h and counter_barrier.h.
  *
- * Who waits polls its own memory up to qp->spin_limit times, and sleeps after that, woken by remote
- * writes. Every RACKMEM_WATCH_MS it looks whether those are still there for whom it waits.
+ * A waiter polls its own memory up to qp->spin_limit times, and sleeps after that, woken by remote
+ * writes. Every RACKMEM_WATCH_MS it checks that the nodes for which it waits still live.
  */
 #ifndef RACKMEM_WAIT_H
 #define RACKMEM_WAIT_H
@@ -16,10 +16,10 @@
 extern "C" {
 #endif
 
-/* Between two looks of a sleeper at who is still there, in ms. */
+/* Interval at which a sleeper checks that its peers live, in ms. */
 #define RACKMEM_WATCH_MS 20
 
-/* What is seldom done must not make what is often done save registers for it. */
+/* For rare paths: as calls, they do not make the common path save registers for them. */
 #define RACKMEM_COLD static __attribute__((noinline, cold, unused))
 
 /* A place in a node's segment. */
@@ -95,14 +95,14 @@ RACKMEM_INLINE int rackmem_put_word_(QP *qp, rackmem_address at, uint64_t word)
     return rackmem_sync_(qp, RACKMEM_OP_WRITE, (uint32_t)at.nid, at.offset, operands, sizeof word);
 }
 
-/* ENOENT is a node that has left: to those who wait for it, it is gone like a lost one. */
+/* ENOENT is a node that has left: to its waiters it is gone like a lost one. */
 RACKMEM_INLINE int rackmem_gone_(int error)
 {
     return error == -2 ? -112 : error; /* EHOSTDOWN */
 }
 
-/* Whether operations on node nid fail because its process is gone. Unlike those who watch a node
- * (rackmem_sleep_until), this sees one that has come back. */
+/* Whether operations on node nid fail because its process is gone. Unlike rackmem_sleep_until, this
+ * sees a node that has come back. */
 static inline int rackmem_is_unreachable_(QP *qp, int nid)
 {
     uint64_t word;
@@ -143,7 +143,7 @@ static inline int rackmem_is_left_alone_(rackmem_context *ctx)
 
 /*
  * Spins, then sleeps for at most RACKMEM_WATCH_MS. Returns 0 once `ready(arg)`, -ETIMEDOUT when it
- * is time for the caller to look who is still there.
+ * is time for the caller to check that its peers live.
  */
 RACKMEM_INLINE int rackmem_await_(rackmem_context *ctx, QP *qp, int (*ready)(void *), void *arg)
 {

@@ -1,5 +1,5 @@
 /*
- * nilib: what scratchpad lines do with the network interface (CINI §3.3, §3.4, §5.1).
+ * nilib: operations of scratchpad lines on the network interface (CINI §3.3, §3.4, §5.1).
  *
  * Transfers are asynchronous. One that names an acknowledgement address adds its bytes there as
  * they are written: with a counter that begins at minus the bytes to come, completion of any number
@@ -18,7 +18,7 @@
 
 #include "scrlib.h"
 
-/* Longest copy of one command, and what a message holds at most. */
+/* Longest copy of one command, in bytes, and longest message, in words. */
 #define NI_MOST_COPY_BYTES 65536
 #define NI_MOST_MESSAGE_WORDS 5
 
@@ -27,7 +27,7 @@ enum ni_opcode { NI_MESSAGE = 1, NI_COPY = 2 };
 /* Words of a command buffer (CINI §3.3): source of a copy, or data of a message. */
 enum { NI_OPERATION = 0, NI_DESTINATION = 1, NI_ACKNOWLEDGEMENT = 2, NI_SOURCE = 3, NI_DATA = 3 };
 
-/* The word that says what a command is and how long. */
+/* The word with opcode and length of a command, in bytes. */
 SCR_INLINE uint64_t ni_operation(enum ni_opcode opcode, uint64_t bytes)
 {
     return (uint64_t)opcode | bytes << 8;
@@ -37,8 +37,8 @@ SCR_INLINE uint64_t ni_operation(enum ni_opcode opcode, uint64_t bytes)
 
 /*
  * RDMA-copy: four stores start it, and it goes on by itself. Source and destination are scratchpad,
- * of any core, or SCR_DRAM. What local stores have put into the source has to be followed by
- * scr_release(). `acknowledgement` may be NULL.
+ * of any core, or SCR_DRAM. Local stores to the source have to be followed by scr_release().
+ * `acknowledgement` may be NULL.
  *
  * Stores wait for a buffer whose previous command has not been taken up yet.
  */
@@ -63,8 +63,8 @@ SCR_FUNCTION void ni_message(scr_word *command, volatile void *destination, cons
         command[NI_DATA + i] = data[i];
 }
 
-/* Remote stores are stores. They may wait in the core for others of the same line to join them:
- * this sends those that do on their way. */
+/* Remote stores are stores. They may wait in the core for others of the same line to join them;
+ * this sends the waiting ones. */
 SCR_INLINE void ni_push(void)
 {
     scr_release();

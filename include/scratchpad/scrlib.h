@@ -15,8 +15,8 @@
 
 #define SCR_INLINE static inline __attribute__((always_inline))
 
-/* What nilib and syslib do on a critical path: part of the program, or, where SCR_CALLS is defined,
- * calls, as of a program that is linked with libraries (CINI §5.1). */
+/* Functions of nilib and syslib on a critical path: inline, or, where SCR_CALLS is defined, calls,
+ * as in a program that is linked with libraries (CINI §5.1). */
 #ifdef SCR_CALLS
 #define SCR_FUNCTION static __attribute__((noinline, unused))
 #else
@@ -27,7 +27,7 @@
 #define SCR_LINE_BYTES 64
 #define SCR_LINE_WORDS 8
 
-/* Where core 0's window begins, and how far it is from one core's to the next. */
+/* Start of core 0's window, and distance from one core's window to the next, in bytes. */
 #define SCR_BASE UINT64_C(0x2000000000)
 #define SCR_STRIDE UINT64_C(0x100000)
 /* State and tag bits of scratchpad lines, as far from here as the lines are from SCR_BASE. */
@@ -39,7 +39,7 @@
  * register, and it may hold anything. */
 typedef volatile uint64_t __attribute__((may_alias)) scr_word;
 
-/* What a line is (CINI Fig. 2): bits 0 to 7 of its tag. */
+/* State of a line (CINI Fig. 2): bits 0 to 7 of its tag. */
 enum scr_state {
     SCR_CACHE = 0,
     SCR_PLAIN = 1,
@@ -61,7 +61,7 @@ enum {
 /* An mr-queue's items lie so far apart, whatever their size: a request has to fit as well. */
 #define SCR_MR_SLOT_BYTES 32
 
-/* What the driver says about the calling thread's core. */
+/* The driver's description of the calling thread's core. */
 struct scr_info {
     uint64_t core;
     uint64_t cores;
@@ -83,7 +83,7 @@ typedef struct scr_pad {
 
 /* ---- Order ------------------------------------------------------------------------------- */
 
-/* Compilers make fences that order more than they are asked to, and take longer. */
+/* Fences of compilers order more than they have to, and take longer. */
 #ifdef __riscv
 #define SCR_FENCE_(what, otherwise) __asm__ volatile("fence " what : : : "memory")
 #else
@@ -108,8 +108,8 @@ SCR_INLINE void scr_fence(void)
     SCR_FENCE_("rw,rw", __ATOMIC_SEQ_CST);
 }
 
-/* Waits until a word of this core's scratchpad is not zero, and returns it, leaving zero for the
- * next time: before whoever waits says that it may come again. */
+/* Waits until a word of this core's scratchpad is not zero, and returns it. Leaves zero for the
+ * next time, before the waiter signals that the next word may come. */
 SCR_INLINE uint64_t scr_wait(scr_word *flag)
 {
     uint64_t word;
@@ -129,7 +129,7 @@ SCR_INLINE void *scr_remote(const volatile void *address, unsigned core)
     return (void *)(uintptr_t)(SCR_BASE + core * SCR_STRIDE + place);
 }
 
-/* Which core's window an address is in; if in none, no core's number. */
+/* Number of the core in whose window an address is; if in none, a number that no core has. */
 SCR_INLINE uint64_t scr_core_of(const volatile void *address)
 {
     return ((uint64_t)(uintptr_t)address - SCR_BASE) / SCR_STRIDE;
@@ -188,8 +188,8 @@ SCR_INLINE int scr_open(scr_pad *pad)
     return (int)error;
 }
 
-/* Turns lines of a way, from a set on, into scratchpad, all zero. What was cached there goes back
- * to memory. Every set has to keep a way that is a cache. */
+/* Turns lines of a way, from a set on, into scratchpad, all zero. Data cached there goes back to
+ * memory. Every set has to keep a way that is a cache. */
 SCR_INLINE void *scr_make_plain(const scr_pad *pad, unsigned way, uint64_t set, uint64_t lines)
 {
     scr_word *first = scr_line(pad, way, set);
@@ -201,7 +201,7 @@ SCR_INLINE void *scr_make_plain(const scr_pad *pad, unsigned way, uint64_t set, 
     return (void *)(uintptr_t)first;
 }
 
-/* Gives lines back to the cache: all from `first` on, whatever they were. */
+/* Gives `lines` lines from `first` on back to the cache, in any state. */
 SCR_INLINE void scr_make_cache(void *first, uint64_t lines)
 {
     for (uint64_t i = 0; i < lines; i++)
@@ -233,7 +233,7 @@ static inline void *scr_alloc(scr_pad *pad, uint64_t bytes, uint64_t alignment)
 
 /* ---- Marking lines ----------------------------------------------------------------------- */
 
-/* Changes what a scratchpad line of this core is. */
+/* Changes the state of a scratchpad line of this core. */
 SCR_INLINE void scr_mark(scr_word *line, uint64_t state)
 {
     scr_fence(); /* what the line holds for its new state */
@@ -246,8 +246,8 @@ SCR_INLINE void scr_mark_command(scr_word *line)
     scr_mark(line, SCR_COMMAND);
 }
 
-/* Begins at `reset`, usually minus what has to arrive. Whenever it becomes zero, it sends `word` to
- * those of the targets that are not NULL and begins again. */
+/* Begins at `reset`, usually minus the sum that has to arrive. Whenever it becomes zero, it sends
+ * `word` to those of the targets that are not NULL and begins again. */
 static inline void scr_mark_counter(scr_word *line, int64_t reset, uint64_t word,
                                     scr_word *const targets[SCR_COUNTER_TARGETS])
 {
@@ -288,7 +288,7 @@ static inline scr_word *scr_alloc_queue_(scr_pad *pad, uint64_t bytes)
 }
 
 /* A single-reader queue of this core for `items` items (or the next power of two) of 1, 2, 4 or 8
- * words. Nothing stops senders who send more. NULL if there is no room. */
+ * words. Nothing stops senders that send more. NULL if there is no room. */
 static inline scr_word *scr_alloc_sr_queue(scr_pad *pad, uint64_t items, unsigned item_words)
 {
     uint64_t bytes = scr_body_bytes(items, (uint64_t)item_words * SCR_WORD_BYTES);
@@ -330,16 +330,15 @@ static inline scr_word *scr_alloc_counter(scr_pad *pad, int64_t reset, scr_word 
 
 /* ---- Taking lines away and bringing them back --------------------------------------------- */
 
-/* All that there is of lines: what an operating system keeps of a scratchpad that it swaps out
- * (CINI §3.1). */
+/* A saved line: an operating system keeps these of a scratchpad that it swaps out (CINI §3.1). */
 typedef struct scr_saved {
     uint64_t state;
     uint64_t metadata;
     uint64_t words[SCR_LINE_WORDS];
 } scr_saved;
 
-/* Takes lines of this core away, whatever they are, and gives them to the cache. Nobody else may
- * use them meanwhile, and no command of them may be on its way: wait for what it notifies. */
+/* Saves lines of this core, in any state, and gives them to the cache. No other core may use them
+ * meanwhile, and no command of them may be in flight: wait for its notification. */
 static inline void scr_save(volatile void *first, uint64_t lines, scr_saved *saved)
 {
     for (uint64_t i = 0; i < lines; i++) {

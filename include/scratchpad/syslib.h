@@ -7,10 +7,10 @@
  *   sys_box_  the prototype's lock box                    sys_mutex_    a lock of the lock box
  *
  * MCS: J. Mellor-Crummey, M. Scott: "Algorithms for Scalable Synchronization on Shared-Memory
- * Multiprocessors", 1991. Whoever has a lock sees what was written before it was released, whoever
- * leaves a barrier what was written before others came.
+ * Multiprocessors", 1991. The holder of a lock sees all writes before its last release, and a
+ * thread that leaves a barrier sees all writes before the others came.
  *
- * Handles are passed by value, so that what a critical path needs is in registers. Functions of a
+ * Handles are passed by value, so that a critical path has them in registers. Functions of a
  * critical path are calls, and call those of nilib, where SCR_CALLS is defined.
  */
 #ifndef SCRATCHPAD_SYSLIB_H
@@ -74,7 +74,7 @@ static inline void sys_meet(sys_team *team)
     scr_fence(); /* of scratchpads as well */
 }
 
-/* What all members do: open their scratchpads, and work if everyone has one. */
+/* Main function of all members: opens the scratchpad, and works if every member has one. */
 static inline void *sys_member_main_(void *argument)
 {
     sys_member *self = (sys_member *)argument;
@@ -91,8 +91,8 @@ static inline void *sys_member_main_(void *argument)
 
 /*
  * Calls work(member, argument) on so many cores, the calling thread being number 0, and returns
- * when all have. Scratchpads are those of the threads' cores. Otherwise a negative errno, and
- * nobody has worked: those of scr_open(), or -EAGAIN (-11), there are not so many cores. The team
+ * when all have. Scratchpads are those of the threads' cores. Otherwise a negative errno, and no
+ * member has worked: those of scr_open(), or -EAGAIN (-11), there are not so many cores. The team
  * is the caller's, in static memory as a rule.
  */
 static inline int sys_team_run(sys_team *team, unsigned members, sys_work work, void *argument)
@@ -197,8 +197,8 @@ SCR_FUNCTION void sys_mcs_release(sys_mcs_lock *lock, sys_mcs_node *self)
     __atomic_store_n(&next->has_to_wait, 0, __ATOMIC_RELEASE);
 }
 
-/* Hardware locks on a bus of their own (CINI §4): a load takes one and returns whether somebody
- * else has it, a store frees it. */
+/* Hardware locks on a bus of their own (CINI §4): a load takes one and returns whether another core
+ * has it, a store frees it. */
 #define SYS_LOCK_BOX UINT64_C(0x5000000000)
 
 SCR_INLINE scr_word *sys_box_lock_of(unsigned number)
@@ -228,9 +228,9 @@ SCR_FUNCTION void sys_box_unlock(scr_word *lock)
 
 /*
  * Members add 1 to a counter and wait for a flag in their own scratchpad. Up to four members share
- * one counter that sets all flags. Otherwise counters form a tree: each tells its parent when all
- * of its children have come, and from the root on, counters that wait for one arrival tell up to
- * four others, the last of them flags (CINI §5.3).
+ * one counter that sets all flags. Otherwise counters form a tree: each notifies its parent when
+ * all of its children have come, and from the root on, counters that wait for one arrival notify up
+ * to four others, the last of them flags (CINI §5.3).
  *
  * Counters begin again by themselves. A member clears its flag as it leaves: it cannot be set again
  * before that member has come again.
@@ -240,7 +240,7 @@ typedef struct sys_counter_barrier {
     scr_word *flag;
 } sys_counter_barrier;
 
-/* How the lines of such a barrier lie in every member's scratchpad: the flag, counters that
+/* Layout of the lines of such a barrier in every member's scratchpad: the flag, counters that
  * arrivals climb, one for each level, and counters of the way back. Places count from the member
  * that is the root. */
 typedef struct sys_counter_tree_ {
@@ -264,8 +264,8 @@ static inline scr_word *sys_tree_line_(const sys_counter_tree_ *t, unsigned plac
     return (scr_word *)sys_at(t->team, member, t->lines + line * SCR_LINE_WORDS);
 }
 
-/* What a counter tells on the way back: up to four of a line's, every `step` members from `place`.
- * */
+/* Targets of a counter on the way back: the same line of up to four members, every `step` from
+ * `place`. */
 static inline void sys_tree_targets_(const sys_counter_tree_ *t, unsigned place, unsigned line,
                                      unsigned step, scr_word *targets[SCR_COUNTER_TARGETS])
 {
@@ -307,9 +307,9 @@ static inline void sys_tree_configure_(const sys_counter_tree_ *t, unsigned plac
     }
 }
 
-/* Everyone calls it at the same point of what it allocates, and sys_meet() before the first use.
- * `root` is the member whose scratchpad has the last counter, `fan_in` (2 or more) how many
- * arrivals one counts. -ENOMEM (-12). */
+/* Every member calls it at the same point of its allocations, and sys_meet() before the first use.
+ * `root` is the member whose scratchpad has the last counter, `fan_in` (2 or more) the number of
+ * arrivals that one counts. -ENOMEM (-12). */
 static inline int sys_counter_barrier_make(sys_counter_barrier *barrier, sys_member *self,
                                            unsigned root, unsigned fan_in)
 {
@@ -340,8 +340,8 @@ SCR_FUNCTION void sys_counter_barrier_wait(sys_counter_barrier barrier)
 
 /* ---- Barrier of a mutex ------------------------------------------------------------------ */
 
-/* What the prototype's barrier has to do without counters: a number that the lock box guards, in
- * one member's scratchpad, and flags that the last one sets. */
+/* The prototype's barrier, which has no counters: a number in one member's scratchpad that the lock
+ * box guards, and flags that the last one to arrive sets. */
 typedef struct sys_mutex_barrier {
     const sys_team *team;
     scr_word *lock;
@@ -390,8 +390,8 @@ SCR_FUNCTION void sys_mutex_barrier_wait(sys_mutex_barrier barrier)
 /* ---- Barrier of coherent memory ---------------------------------------------------------- */
 
 /* A thread's node (Mellor-Crummey & Scott 1991, Algorithm 11): arrivals climb a tree in which up to
- * four children each clear a byte of their parent's, wake-ups go down a binary one. Lines are apart
- * by who writes them. */
+ * four children each clear a byte of their parent's, wake-ups go down a binary one. Each writer has
+ * lines of its own. */
 typedef struct sys_tree_node {
     __attribute__((aligned(SCR_LINE_BYTES))) uint8_t child_missing[4]; /* children */
     __attribute__((aligned(SCR_LINE_BYTES))) unsigned woken; /* the parent: latest episode */
