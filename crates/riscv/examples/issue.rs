@@ -1,5 +1,5 @@
-//! How fast instructions go through their two halves: a program with one thread, every access
-//! carried out at once. `cargo run --release -p rackmem-riscv --example issue -- prog.rv64`
+//! Speed of instructions in two halves: a program with one thread, every access carried out at
+//! once. `cargo run --release -p rackmem-riscv --example issue -- prog.rv64`
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -185,7 +185,7 @@ fn map(segments: &[&Segment], base: u64, space: &mut AddressSpace) -> Result<u64
     if segments.is_empty() { Err(LoadError::Empty) } else { Ok(end) }
 }
 
-/// Maps pages, as many at once as nobody has yet; one that another segment has gets the permissions of both.
+/// Maps pages, runs of unmapped ones at once. A page that another segment has, too, gets the permissions of both.
 fn map_segment(pages: Range<u64>, own: Permissions, space: &mut AddressSpace) {
     let mut free = pages.start;
     for page in pages.clone() {

@@ -377,7 +377,7 @@ impl AddressSpace {
     }
 }
 
-/// The first `size` bytes as a number. Sizes are told apart here, so that none of them costs a call
+/// The first `size` bytes as a number. Sizes are distinguished here, so that none of them costs a call
 /// to copy a few bytes.
 #[inline(always)]
 fn number(bytes: &[u8], size: u8) -> u64 {

@@ -22,7 +22,7 @@ pub const MAX_SLOTS: u16 = 1024;
 /// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// In nobody's use.
+    /// Not in use.
     Free,
     /// Its block of addresses is taken.
     Reserved,

@@ -62,7 +62,7 @@ impl ContextTable {
         Ok(())
     }
 
-    /// Closes the segment; what its bounds were. Later lookups answer `why`:
+    /// Closes the segment and returns its former bounds. Later lookups answer `why`:
     /// [`Status::NoContext`] if its process left, [`Status::NodeLost`] if it died.
     pub fn remove(&mut self, ctx_id: u16, why: Status) -> Option<Bounds> {
         let entry = self.entries.get_mut(usize::from(ctx_id))?;
@@ -72,7 +72,7 @@ impl ContextTable {
     /// The bounds of this node's segment (RRPP stage 2).
     ///
     /// # Errors
-    /// [`Status::NoContext`], or what [`ContextTable::remove`] was told.
+    /// [`Status::NoContext`], or the status that [`ContextTable::remove`] was given.
     #[inline]
     pub fn lookup(&self, ctx_id: u16) -> Result<Bounds, Status> {
         match self.entries.get(usize::from(ctx_id)) {

@@ -3,7 +3,7 @@
 //!
 //! A device's line has a level, and each change of it is a packet: assert, or deassert. A pulse that
 //! comes and goes before its packet could be sent is sent as both, once: a shorter one would be lost, and
-//! a second one could not be told from the first, as with any interrupt controller.
+//! a second one could not be distinguished from the first, as with any interrupt controller.
 
 /// Interrupt lines of a module (DEOI §III: up to 16).
 pub const LINES: usize = 16;
@@ -26,7 +26,7 @@ pub struct Imt {
     /// The level of each line: as the device drives it, and as the other node knows it.
     level: u16,
     known: u16,
-    /// Lines that went back to the level that is known before this could be told.
+    /// Lines that went back to the known level before their change could be sent.
     pulsed: u16,
     /// The line that is served first.
     next: u8,

@@ -201,7 +201,7 @@ impl Entry {
         self.tid == tid && self.remaining > 0
     }
 
-    /// RCP stage 2: counts `lines` lines as answered with `status`; whether they were the last.
+    /// RCP stage 2: counts `lines` lines as answered with `status`. Returns whether they were the last.
     #[inline]
     pub fn answer(&mut self, lines: u32, status: Status) -> bool {
         if self.status == Status::Ok {

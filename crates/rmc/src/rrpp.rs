@@ -13,7 +13,7 @@ use rackmem_abi::{Header, LINE_BYTES, Op, Reply, Request, Status};
 
 use crate::{ContextTable, Memory};
 
-/// Stages 1 to 3: whether node `nid` may do what the request says.
+/// Stages 1 to 3: checks that node `nid` may carry out the request.
 ///
 /// # Errors
 /// For headers that no RGP writes: [`Status::NoNode`] if this is not their node,
@@ -25,7 +25,7 @@ pub fn check(header: &Header, nid: u16, contexts: &ContextTable) -> Result<(), S
     contexts.lookup(header.ctx_id)?.check(header.offset, u64::from(header.length))
 }
 
-/// Stage 1: whether node `nid` is meant and some RGP may have written the header.
+/// Stage 1: checks that the request is for node `nid` and that an RGP may have written the header.
 ///
 /// # Errors
 /// [`Status::NoNode`], [`Status::MisalignedAtomic`] or [`Status::BadOperation`].

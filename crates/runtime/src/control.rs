@@ -77,7 +77,7 @@ impl Connection {
         self.channel.is_hung_up()
     }
 
-    /// Process of the daemon, if the kernel tells.
+    /// Process of the daemon, if the kernel reports it.
     pub fn daemon_pid(&self) -> Option<i32> {
         self.channel.peer().ok().map(|peer| peer.pid.as_raw_nonzero().get())
     }

@@ -288,7 +288,7 @@ impl Rack {
         self.create_context(MAX_CONTEXTS as u16 - 1, mode).map(|()| MAX_CONTEXTS as u16 - 1)
     }
 
-    /// Removes a context: nobody can join it any more; members stay.
+    /// Removes a context: no process can join it any more; members stay.
     ///
     /// # Errors
     /// There is no such context, or the file system refuses.

@@ -250,7 +250,7 @@ fn a_daemon_gives_back_all_that_dead_clients_had() {
         drop(qp);
         drop(context);
     }
-    // What the other node's daemon shared is closed when that node says so.
+    // Memory that the other node's daemon shared is closed when that node announces it.
     eventually("all is given back", || open_files() <= before.0 + 1 && mapped() <= before.1 + 1);
     let status = rackmem::control::status(&rack.rack, 1).unwrap();
     assert!(status.contexts.is_empty() && status.qps.is_empty(), "{status:?}");

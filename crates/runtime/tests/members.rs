@@ -152,7 +152,7 @@ fn be_rival(args: &[String]) {
     let error = Context::open(&options).unwrap_err();
     assert_eq!(error.errno(), libc::EBUSY, "{error}");
     assert!(error.to_string().contains("is node 1 of context"), "{error}");
-    // Who only reads disturbs nobody.
+    // A read-only member is no rival.
     Context::open(&options.read_only(true)).unwrap();
 }
 

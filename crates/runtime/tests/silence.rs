@@ -82,7 +82,7 @@ fn a_stopped_daemon_is_named() {
     };
     is_named(control::status(&rack.rack, 1).unwrap_err());
     is_named(Context::open(&rack.options(1, 0)).unwrap_err());
-    // Who waits for its node, for as long as the test may take.
+    // A waiter for its node, for as long as the test may take.
     is_named(context.wait_joined(1, Some(Instant::now() + BOUND)).unwrap_err());
     // All are asked, and the others answer.
     let mut all = control::status_of_all(&rack.rack, 2);

@@ -40,7 +40,7 @@ fn rounding(hart: &Hart, inst: &Inst) -> Result<Rounding, Trap> {
     mode.ok_or(Trap::Illegal)
 }
 
-/// A single-precision operand: what is not boxed counts as NaN.
+/// A single-precision operand: an unboxed value counts as NaN.
 fn unboxed(register: u64) -> u64 {
     if register & BOX == BOX { register & !BOX } else { Single::NAN }
 }

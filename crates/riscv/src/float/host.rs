@@ -1,4 +1,4 @@
-//! Arithmetic by the processor at hand, where it gives the same bits and the flags are known.
+//! Arithmetic by the host's processor, where it gives the same bits and the flags are known.
 //!
 //! Rounding to nearest even is what it does. Of the flags, overflow, underflow, invalid and
 //! division by zero are out of the question if the result is a normal number above the smallest

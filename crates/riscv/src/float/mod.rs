@@ -99,7 +99,7 @@ pub trait Format {
     const MAX: u64 = Self::INFINITY - 1;
     /// The NaN that every operation returns.
     const NAN: u64 = Self::INFINITY | Self::QUIET;
-    /// The fraction bit that tells quiet NaNs from signalling ones.
+    /// The fraction bit that distinguishes quiet NaNs from signalling ones.
     const QUIET: u64 = 1 << (Self::FRACTION - 1);
 }
 

@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// One turn of a hart; what it returns is the end of the program.
+    /// One turn of a hart. Returns the end of the program, if it ends.
     fn slice(&mut self, number: usize) -> Result<Option<End>, RunError> {
         // Others may have stored to the line since this hart's last turn.
         self.reservation = None;
@@ -207,7 +207,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Nobody runs: time passes until somebody does.
+    /// No hart runs: time passes until one does.
     fn skip_to_next_deadline(&mut self) -> Result<(), RunError> {
         let deadlines = self.threads.iter().filter_map(|thread| match thread.state {
             State::Asleep(until) => until,

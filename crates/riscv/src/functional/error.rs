@@ -47,7 +47,7 @@ pub enum Why {
     TooLong(u64),
     /// It has misused a device. The text says what is wrong, where, and what to do.
     Misuse(String),
-    /// All threads wait, and nobody is left to wake them.
+    /// All threads wait, and none is left to wake them.
     Deadlock,
 }
 

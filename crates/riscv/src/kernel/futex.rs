@@ -1,4 +1,4 @@
-//! Futexes: harts that wait until somebody else has changed a word.
+//! Futexes: harts that wait until another one has changed a word.
 
 use super::{Context, Effect, Errno, Kernel, Result};
 

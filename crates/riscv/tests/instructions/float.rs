@@ -43,7 +43,7 @@ fn singles() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// What the host computed, NaNs as RISC-V has them. The box keeps an optimising compiler from
+/// The host's result, NaNs as RISC-V has them. The box keeps an optimising compiler from
 /// looking for NaNs in the operands instead of the result: it forgets roots of negative numbers.
 fn canonical(value: f64) -> u64 {
     let value = black_box(value);
@@ -91,7 +91,7 @@ proptest! {
         prop_assert_eq!(convert::between::<Single, Double>(a, env), canonical(x.into()));
     }
 
-    /// Where the host is asked, result and flags are those of the software.
+    /// Results and flags of the host's arithmetic, where it is used, are those of the software.
     #[test]
     fn the_fast_way_is_the_slow_way(
         a in doubles(), b in doubles(), c in doubles(), before in 0u8..32

@@ -10,7 +10,7 @@ const MAX: u64 = 0x7fff_ffff_ffff_ffff;
 const ONES: u64 = u64::MAX;
 const MIN32: u64 = 0xffff_ffff_8000_0000;
 
-/// What the instruction makes of `a0` and `a1`, left in `a0`.
+/// The instruction's result in `a0` for these values of `a0` and `a1`.
 fn result(word: u32, a: u64, b: u64) -> u64 {
     let mut hart = Hart::new(0x1000);
     (hart.x[10], hart.x[11]) = (a, b);

@@ -25,7 +25,7 @@ impl Words {
         }
     }
 
-    /// What a driver does with an access.
+    /// Performs an access, as a driver does.
     fn carry_out(&mut self, access: &Access) -> u64 {
         let Access { address, size, data, .. } = *access;
         match access.kind {

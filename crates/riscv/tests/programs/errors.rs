@@ -1,4 +1,4 @@
-//! What goes wrong is said once, with place and reason.
+//! Errors are reported once, with place and reason.
 
 use proptest::prelude::*;
 use rackmem_riscv::elf::LoadError;

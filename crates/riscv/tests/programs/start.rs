@@ -1,4 +1,4 @@
-//! What a program finds when it starts, and that a run repeats.
+//! The stack of a program at its start, repeatable runs, stored code, and the files of a run.
 
 use rackmem_riscv::encode::{i, j, opcode};
 use rackmem_riscv::functional::{End, Options, Outcome, Output, run};

@@ -2,10 +2,10 @@
 
 use rackmem_riscv::encode::{b, i, opcode, s, u};
 
-/// Where code is.
+/// Address of code.
 pub const CODE: u64 = 0x1_0000;
 
-/// Where data is, readable and writable.
+/// Address of data, readable and writable.
 pub const DATA: u64 = 0x40_0000;
 
 pub const A0: u32 = 10;

@@ -1,4 +1,4 @@
-//! What the tests share: generated programs, and QEMU to compare with.
+//! Tools that the tests share: generated programs, and QEMU to compare with.
 #![allow(dead_code)] // Each test uses a part.
 
 pub mod asm;

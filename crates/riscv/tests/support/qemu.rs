@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rackmem_riscv::functional::{Options, Output, run};
 
-/// What a run shows.
+/// Observable results of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shown {
     pub status: i32,

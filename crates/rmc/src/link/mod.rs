@@ -34,7 +34,7 @@ pub use receiver::{Receiver, Verdict};
 pub use sender::Sender;
 
 /// Most frames that may be under way in one direction, and most that a receiver may have room for.
-/// It is far below half of the sequence numbers, so that old and new are told apart.
+/// It is far below half of the sequence numbers, so that old and new are distinct.
 pub const MAX_WINDOW: u32 = 1 << 16;
 
 /// Acknowledgement and credit of one direction, in every frame of the other.

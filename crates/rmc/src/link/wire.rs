@@ -98,7 +98,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !rest.iter().fold(crc, step)
 }
 
-/// `TABLES[n][b]`: what a byte `b` does to the CRC with `n` more bytes after it.
+/// `TABLES[n][b]`: contribution of a byte `b` to the CRC with `n` more bytes after it.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

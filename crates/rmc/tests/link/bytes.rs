@@ -71,7 +71,7 @@ impl End {
     }
 }
 
-/// What happens next: to which end, what, and a number that says which bit is turned.
+/// The next event: its end, its kind, and the number of the bit that is turned.
 type Event = (bool, u8, u16);
 
 fn happen(ends: &mut [End; 2], wires: &mut [VecDeque<Vec<u8>>; 2], (side, what, bit): Event) {

@@ -1,4 +1,4 @@
-//! What the link promises (TSM §4.2, data-link layer), tested from outside: every interleaving of
+//! Promises of the link (TSM §4.2, data-link layer), tested from outside: every interleaving of
 //! small systems with pinned counts, and long random runs over frames as bytes.
 
 mod bytes;

@@ -24,7 +24,7 @@ struct World {
     window: u32,
     /// Room of each receiver.
     room: [u32; 2],
-    /// How many messages each end has to send.
+    /// Messages that each end has to send.
     messages: [u8; 2],
     /// Frames that a direction of the wire holds.
     wire: usize,
@@ -48,7 +48,7 @@ struct End {
     consumed: u8,
     /// A message arrived that was not the next one.
     confused: bool,
-    /// What the last frame with data was.
+    /// Verdict on the last frame with data.
     last: Option<Kindness>,
 }
 
@@ -325,7 +325,7 @@ fn a_wide_window_over_little_room() {
     check(world, 17_085);
 }
 
-/// Why a sender asks: the credit that was lost, nobody sends again by himself. And a proof that the
+/// A sender must ask, because no receiver sends a lost credit again by itself. And a proof that the
 /// checker would notice.
 #[test]
 fn without_asking_a_lost_credit_is_the_end() {

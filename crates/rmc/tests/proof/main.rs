@@ -1,4 +1,4 @@
-//! What the controller promises, tested from outside: its stages one by one, scripts over a rack
+//! Promises of the controller, tested from outside: its stages one by one, scripts over a rack
 //! of two or three nodes, random and hostile traffic, and model checking.
 
 mod model;

@@ -163,7 +163,7 @@ proptest! {
                     prop_assert_eq!(node.mem.segment().bytes(), &segment[..]);
                 }
             } else {
-                // Which lines were done is not defined: go on from what there is.
+                // The set of lines that were done is not defined: go on from the present contents.
                 for (node, segment) in rack.nodes.iter().zip(&mut segments) {
                     segment.copy_from_slice(node.mem.segment().bytes());
                 }
@@ -244,7 +244,7 @@ enum Step {
     Renew,
 }
 
-/// What an entry does to the segment and the buffer if it succeeds, and how it may end.
+/// Applies an entry that succeeds to the segment and the buffer. Returns the statuses that it may have.
 fn model(posted: &WqEntry, segment: &mut [u8], buffer: &mut [u8]) -> &'static [Status] {
     let op = Op::from_code(posted.op_code).unwrap();
     let (start, length) = (posted.offset as usize, posted.length as usize);

@@ -287,7 +287,7 @@ fn a_lost_node_ends_what_waits_for_it() {
     rack.fail_node(0, 1);
     assert_eq!(rack.nodes[0].rmc.stats().stale_replies, 1);
     assert_eq!(rack.completion(0, qp, 1), None);
-    // What is posted to it later ends at once, and others are reached.
+    // Entries posted to it later end at once, and others are reached.
     rack.post(0, qp, 2, entry(Op::Nop, 1, 0, 0, 0));
     rack.settle();
     assert_eq!(rack.completion(0, qp, 1), Some((2, Status::NodeLost)));

@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a use of a slot should be.
+/// Expected state of a use of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     id: SlotId,

@@ -42,7 +42,7 @@ pub(crate) struct EngineState {
     stall: Stall,
 }
 
-/// Since when nothing has completed, as a sleeper sees it.
+/// Time without completions, as a sleeper sees it.
 #[derive(Default)]
 struct Stall {
     reaped: u32,

@@ -50,7 +50,7 @@ impl Bells {
         Ok(Bells { flag: Mapping::create("rackmem-bell", size_of::<AtomicU32>())?, epoll, own })
     }
 
-    /// A bell for one other process; it wakes nobody any more once it is dropped here.
+    /// A bell for one other process; it has no effect any more once it is dropped here.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -70,7 +70,7 @@ impl Futex {
         };
     }
 
-    /// Counts an event and wakes everyone.
+    /// Counts an event and wakes all sleepers.
     fn wake_all(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
         // SAFETY: FUTEX_WAKE only uses the address.
@@ -170,7 +170,7 @@ mod model {
         barrier();
     }
 
-    /// Without a timeout: if nobody is left to wake a sleeper, loom reports it.
+    /// Without a timeout: if no thread is left to wake a sleeper, loom reports it.
     #[derive(Debug)]
     pub struct Futex {
         word: AtomicU32,

@@ -307,7 +307,7 @@ fn silent_connections_keep_nobody_out() {
         let member = Context::open(&rack.options(0, 0).segment_bytes(4096)).unwrap();
         let silent: Vec<Raw> = (0..1000).map(|_| Raw::connect(&rack.rack, 0)).collect();
         raw::status(&rack.rack, 0);
-        // Who has joined is not driven out, and others still can join.
+        // A member is not driven out, and others can still join.
         member.queue_pair(4).unwrap().write(0, 0, &[1]).unwrap();
         let late = Context::open(&rack.options(0, 0)).unwrap();
         late.queue_pair(4).unwrap().write(0, 0, &[1]).unwrap();

@@ -100,7 +100,7 @@ fn impostors_without_the_right_parts_are_refused() {
     greeted.hello();
     refused(greeted, &good(1), &parts, "a client");
     eventually("the member is gone", || raw::status(&rack.rack, 0).contexts.is_empty());
-    // What only linked daemons say.
+    // A message that only linked daemons may send.
     let raw = Raw::connect(&rack.rack, 0);
     let got =
         raw.call(&Request::ContextUp { ctx_id: 0, incarnation: 0 }, &[rings().as_fd()]).unwrap();

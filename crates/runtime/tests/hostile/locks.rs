@@ -17,7 +17,7 @@ use crate::start;
 
 /// The role `locker`: takes every line lock of node 1's segment and keeps it.
 pub(crate) fn be_locker(_: &[String]) {
-    /// Where a segment has its locks, and how many.
+    /// Offset of a segment's locks, in bytes.
     const LOCKS_AT: usize = 4096;
     let rack = Rack::named(None).unwrap();
     let raw = Raw::connect(&rack, 0);

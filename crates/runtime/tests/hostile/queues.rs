@@ -111,7 +111,7 @@ pub(crate) fn be_poster(args: &[String]) {
     let rack = Rack::named(None).unwrap();
     let (raw, [_segment, _flag, wake]) = Raw::member(&rack, 0, 0, Edge::BYTES);
     let ring = || rustix::io::write(&wake, &1u64.to_ne_bytes()).map(|_| ()).unwrap_or(());
-    // Where nothing is mapped in this process, so that only it would come to harm.
+    // Nothing is mapped there in this process, so that only it would come to harm.
     let nowhere = 0x2345_0000_0000u64;
     let claims = [nowhere, nowhere + 4096, 0, u64::MAX - 5000, (1 << 48) - 100, 1 << 47];
     for address in claims {

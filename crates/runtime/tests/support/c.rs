@@ -126,7 +126,7 @@ pub fn include_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
 }
 
-/// Where test binaries put what they build; each has a directory of its own.
+/// Directory for the files that this test binary builds; each binary has its own.
 pub fn scratch_dir() -> PathBuf {
     let name = env!("CARGO_CRATE_NAME");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -2,7 +2,7 @@
 //! process death, over racks of two and three nodes that run the very controllers of this crate.
 //!
 //! Each step consumes something that is never given back (an entry of a script, a line to send, a
-//! packet, a completion, a life), so there are no cycles: what never gets stuck gets done.
+//! packet, a completion, a life), so there are no cycles: a run that never gets stuck completes.
 //!
 //! The numbers of states are pinned. A change of the protocol changes them; then look at why.
 
@@ -30,7 +30,7 @@ const WRITE: u64 = 124;
 const HALF_OUTSIDE: u64 = 188;
 const PATTERN: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/// What software may post, and how that ends if the destination lives.
+/// An entry that software may post, and its status if the destination lives.
 #[derive(Clone, Copy, Debug)]
 struct Post {
     entry: WqEntry,
@@ -98,7 +98,7 @@ struct Process {
     script: Vec<Vec<Post>>,
     /// Does not wait for slots: overwrites an entry as soon as the RGP has taken it.
     hostile: bool,
-    /// How often it may be killed; another process with the same script follows.
+    /// Times that it may be killed; another process with the same script follows.
     deaths: u8,
 }
 
@@ -140,7 +140,7 @@ struct Software {
     qp: QpId,
     posted: u32,
     consumed: u32,
-    /// Per slot, which alternative of which entry of the script is under way.
+    /// Per slot, the entry of the script in flight, and its alternative.
     slots: [Option<(u8, u8)>; SIZE as usize],
     deaths: u8,
 }
@@ -149,7 +149,7 @@ struct Software {
 struct State {
     rack: Rack,
     software: Vec<Software>,
-    /// Which nodes know that the mortal one is lost.
+    /// Per node, whether it knows that the mortal one is lost.
     told: Vec<bool>,
     /// Per node, successful fetch-and-adds and winning compare-and-swaps on it.
     added: Vec<u64>,
@@ -243,8 +243,8 @@ impl World {
                 _ => {}
             }
         }
-        // What is over is forgotten, except for the phases: it would only tell states apart that
-        // have the same future.
+        // Completed operations are forgotten, except for the phases: they would only distinguish
+        // states that have the same future.
         let queues = state.rack.node(nid).mem.queues(software.qp);
         let start = usize::from(slot) * SLOT_BYTES as usize;
         queues.buffer.bytes_mut()[start..start + SLOT_BYTES as usize].fill(0);
@@ -394,7 +394,7 @@ impl Model for World {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        // What is complete stays so: nobody dies any more.
+        // A complete state stays so: no process dies any more.
         if self.is_complete(state) {
             return;
         }
