@@ -196,7 +196,7 @@ impl Rmc {
                         return true;
                     }
                 };
-                // Before the ITT entry is taken: those who cannot send do not need one.
+                // Before the ITT entry is taken: a queue pair that cannot send does not need one.
                 if !net.can_send_request(work.dst_nid) {
                     stats.request_lane_stalls += 1;
                     return false;

@@ -59,7 +59,7 @@ impl Imt {
         let was = self.level & bit != 0;
         if was != asserted {
             self.level ^= bit;
-            // Back at what is known: the pulse in between is still to be told.
+            // Back at the known level: the pulse in between is still to be sent.
             if (self.known & bit != 0) == asserted {
                 self.pulsed |= bit;
             }

@@ -44,7 +44,7 @@ pub const fn target(reply: &Reply, entry: &Entry) -> u64 {
 #[inline]
 pub fn store<M: Memory>(reply: &Reply, entry: &Entry, mem: &mut M) -> Status {
     let bytes = reply.payload_bytes();
-    // Nobody's buffer is touched for a queue pair that is gone.
+    // No buffer is touched for a queue pair that is gone.
     let (Some(qp), 1..) = (entry.qp, bytes) else {
         return reply.status;
     };

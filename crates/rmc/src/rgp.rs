@@ -62,7 +62,7 @@ pub const fn check(entry: &WqEntry, nodes: u16, rights: Rights) -> Result<Work, 
     if entry.dst_nid >= nodes {
         return Err(Status::NoNode);
     }
-    // A notification disturbs those who wait for one, so it takes the right to write.
+    // A notification disturbs its waiters, so it takes the right to write.
     if matches!(rights, Rights::ReadOnly) && (op.modifies() || matches!(op, Op::Notify)) {
         return Err(Status::NoPermission);
     }

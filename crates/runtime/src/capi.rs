@@ -87,7 +87,7 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Queue pairs that C holds, so that closing a context can free what was forgotten.
+/// Queue pairs that C holds, so that closing a context can free forgotten ones.
 static QUEUE_PAIRS: Mutex<Option<HashMap<usize, (usize, RawQueuePair)>>> = Mutex::new(None);
 
 fn with_queue_pairs<T>(f: impl FnOnce(&mut HashMap<usize, (usize, RawQueuePair)>) -> T) -> T {

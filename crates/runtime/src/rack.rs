@@ -251,7 +251,7 @@ impl Rack {
         let unborn = path.with_extension(format!("{}.new", std::process::id()));
         let make = || -> io::Result<()> {
             let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unborn)?;
-            // The process's umask must not take away what was asked for.
+            // The process's umask must not take away requested permissions.
             file.set_permissions(fs::Permissions::from_mode(mode))?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let incarnation = self.incarnation_path(file.metadata()?.ino());
@@ -284,7 +284,7 @@ impl Rack {
                 return Ok(ctx_id);
             }
         }
-        // The last attempt tells why none works.
+        // The error of the last attempt says why none works.
         self.create_context(MAX_CONTEXTS as u16 - 1, mode).map(|()| MAX_CONTEXTS as u16 - 1)
     }
 

@@ -1,4 +1,4 @@
-//! Whoever does not answer is named, and nobody waits for what cannot come: daemons that are stopped or
+//! Errors name the process that does not answer, and no wait outlasts it: daemons that are stopped or
 //! dead, processes that joined and died, limits on open files.
 
 mod support;
@@ -169,7 +169,7 @@ fn who_joined_and_died_is_not_waited_for() {
     eventually("the daemons have heard of the death", || {
         context.wait_joined(1, Some(Instant::now())).is_err()
     });
-    // Neither by those who wait for it, nor by those who wait for all.
+    // Neither by waiters for it, nor by waiters for all.
     for error in [
         context.wait_joined(1, Some(Instant::now() + BOUND)).unwrap_err(),
         Context::open_all(&rack.options(0, 0)).unwrap_err(),

@@ -250,7 +250,7 @@ fn who_waits_leaves_the_core_to_others() {
             std::thread::sleep(WATCHED);
             all().iter().zip(before).map(|(after, before)| after - before).collect()
         };
-        // Time for which the host holds a core back counts as that of whoever runs on it; who polls does so always.
+        // Time for which the host holds a core back counts as that of the process on it, which a poller always is.
         let watched: Vec<_> = (0..3).map(|_| used()).collect();
         let is_quiet = watched.iter().any(|used| used.iter().all(|ticks| *ticks <= MOST_TICKS));
         assert!(is_quiet, "{}: {watched:?} ticks of {roles:?}", progress.name());
@@ -258,8 +258,8 @@ fn who_waits_leaves_the_core_to_others() {
     });
 }
 
-/// Threads of all nodes: no counter loses an arrival, nobody leaves a barrier early, and what the lock
-/// guards is whole.
+/// Threads of all nodes: no counter loses an arrival, no thread leaves a barrier early, and the data that
+/// the lock guards is whole.
 #[test]
 fn threads_of_several_nodes_meet() {
     const THREADS: u16 = 3;

@@ -1,6 +1,6 @@
 //! Arithmetic by the host's processor, where it gives the same bits and the flags are known.
 //!
-//! Rounding to nearest even is what it does. Of the flags, overflow, underflow, invalid and
+//! The processor rounds to nearest even. Of the flags, overflow, underflow, invalid and
 //! division by zero are out of the question if the result is a normal number above the smallest
 //! one. That leaves "inexact": if it is set already, nothing can change; if not, the result has to
 //! be shown to be exact. Everything else returns `None` and is done in software.

@@ -8,7 +8,7 @@ const ROOT_BITS: u32 = 11;
 
 const _: () = assert!(TOP / PAGE == 1 << (LEAF_BITS + MIDDLE_BITS + ROOT_BITS));
 
-/// A mapped page: its frame and what it permits.
+/// A mapped page: its frame and permissions.
 #[derive(Clone, Copy)]
 pub(super) struct Entry(u64);
 

@@ -258,7 +258,7 @@ impl Context {
                 );
                 return Err(Error::new(libc::ETIMEDOUT, message));
             }
-            // Its daemon may be what is missing, and says so by its silence.
+            // Its daemon may be the missing part, and shows it by its silence.
             if asked.elapsed() >= DAEMON_POLL {
                 Connection::open(&self.membership.rack, nid)?;
                 asked = Instant::now();

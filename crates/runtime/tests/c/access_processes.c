@@ -24,7 +24,7 @@
 enum { DONE_AT = 0, COUNTER_AT = 64, LOCK_AT = 128, GUARDED_AT = 136, DATA_AT = 4096 };
 enum { SEGMENT_BYTES = 20 << 20, SHARED_ADDS = 500 };
 
-/* Who runs this program ends it if it hangs, or if the other node fails. */
+/* The parent ends this program if it hangs, or if the other node fails. */
 enum { FOREVER = -1 };
 
 static rackmem_context *ctx;
@@ -103,7 +103,7 @@ static void longer_than_an_entry(void)
     rackmem_qp_destroy(qp);
 }
 
-/* What the callbacks of one queue pair see. */
+/* State of the callbacks of one queue pair. */
 typedef struct log {
     QP *qp;
     uint64_t buffer[MAX_WQ_SIZE];
@@ -238,7 +238,7 @@ static void errors(void)
     uint64_t word = 42, partial = 0;
     int64_t size = (int64_t)SEGMENT_BYTES;
     CHECK(rmc_read(qp, 1, (uint64_t)size, &word, 1) == -ERANGE);
-    /* What lies in the segment may come before the error: lines go their own ways. */
+    /* Bytes inside the segment may come before the error: lines go their own ways. */
     CHECK(rmc_read(qp, 1, (uint64_t)size - 7, &partial, 8) == -ERANGE);
     CHECK(rmc_write(qp, 1, UINT64_MAX, &word, 8) == -ERANGE);
     CHECK(rmc_write(qp, 1, UINT64_C(1) << 40, &word, 8) == -ERANGE);

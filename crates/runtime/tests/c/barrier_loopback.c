@@ -1,4 +1,4 @@
-/* The barrier on a rack within one process: nobody passes early, any subset, any queue pair. */
+/* The barrier on a rack within one process: no member passes early, any subset, any queue pair. */
 #include "loopback.h"
 
 static uint64_t arrived[LOOPBACK_MAX_NODES]; /* how often each node has come to the barrier */
@@ -99,7 +99,7 @@ static void busy_queue_pair(rackmem_context *ctx, void *arg)
     CHECK(rackmem_barrier_wait(&b) == 0);
 }
 
-/* One node vanishes after some epochs, another gives up: nobody waits for ever. */
+/* One node vanishes after some epochs, another gives up: no member waits for ever. */
 static void lost_member(rackmem_context *ctx, void *arg)
 {
     int epochs = *(const int *)arg;

@@ -52,7 +52,7 @@ static void check(int condition, const char *text)
 
 #define CHECK(condition) check((condition) != 0, #condition)
 
-/* Where the i-th edge to a vertex comes from. */
+/* Source of the i-th edge to a vertex. */
 static int source_of(int vertex, int i)
 {
     uint32_t x = (uint32_t)(vertex * EDGES_PER_VERTEX + i) * 2654435761u;

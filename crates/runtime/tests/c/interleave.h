@@ -1,16 +1,16 @@
 /*
- * Every interleaving of small programs on a rack: a model checker for what is built on access.h,
- * which runs the deployed headers as they are.
+ * Every interleaving of small programs on a rack: a model checker for the headers on top of
+ * access.h, which runs the deployed headers as they are.
  *
- * A process is a coroutine. It may be left before each remote operation and wherever it sleeps;
- * what it does in between, on memory of its own, nobody else sees, but for polling its own segment,
- * which it does where it sleeps (qp->spin_limit is 0). All there is (segments, stacks, where each
- * process stands) is one structure: it is copied to come back to, and hashed to know where one has
- * been. So each state is visited once, and the search ends although the programs poll and retry.
+ * A process is a coroutine. It may be left before each remote operation and wherever it sleeps. No
+ * other process sees its steps in between, on memory of its own, but for polling its own segment,
+ * which it does where it sleeps (qp->spin_limit is 0). The whole state (segments, stacks, positions
+ * of processes) is one structure: it is copied to return to it, and hashed to recognise it. So each
+ * state is visited once, and the search ends although the programs poll and retry.
  *
  * Processes may be killed between any two steps, as often as the test allows. Time passes for all
- * sleepers at once, when nobody can do anything else: if they then fall asleep in a state in which
- * all had slept before, nobody will ever wake them, and that is an error as well.
+ * sleepers at once, when no process can do anything else: if they then fall asleep in a state in
+ * which all had slept before, none will ever wake, and that is an error as well.
  */
 #ifndef INTERLEAVE_H
 #define INTERLEAVE_H
@@ -62,8 +62,8 @@ typedef struct process {
     _Alignas(64) unsigned char stack[STACK_BYTES];
 } process;
 
-/* All there is. Notes are the test's, for what no process could know. Not static: compilers must
- * not think that they see all who change it. */
+/* The whole state. Notes are the test's, for facts that no process could know. Not static:
+ * compilers must not think that they see all code that changes it. */
 struct world {
     process processes[MOST_PROCESSES];
     _Alignas(64) unsigned char segments[MOST_PROCESSES][SEGMENT_BYTES];
@@ -71,7 +71,7 @@ struct world {
     int kills_left;
 } world;
 
-/* What is to be tried. */
+/* The programs of a test, and its checks. */
 typedef struct interleaving {
     const char *name;
     int processes;
@@ -315,7 +315,7 @@ static bool is_circle(uint64_t hash, int time)
     return false;
 }
 
-/* Wakes all who do not sleep for ever. Whether there are any. */
+/* Wakes all processes that do not sleep for ever. Returns whether there are any. */
 static bool pass_time(void)
 {
     bool any = false;

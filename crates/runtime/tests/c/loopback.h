@@ -17,7 +17,7 @@
 
 enum { LOOPBACK_MAX_NODES = 8, LOOPBACK_MAX_QPS = 4, LOOPBACK_MAX_ALLOCATIONS = 64 };
 
-/* Who runs the operations. */
+/* The thread that runs the operations. */
 enum loopback_mode {
     LOOPBACK_INLINE,    /* the caller, at once */
     LOOPBACK_QUEUED,    /* the caller, when it waits, in any order */
@@ -155,7 +155,8 @@ static inline void loopback_progress(QP *qp)
     }
 }
 
-/* Who only yields waits for a whole slice of whoever else is busy on this host; who sleeps is back at once. */
+/* A thread that only yields waits for a whole slice of the busy ones. One that sleeps is back at
+ * once. */
 static inline void loopback_rest(void)
 {
     const struct timespec moment = {0, 20000};

@@ -297,7 +297,7 @@ static void streaming(rackmem_context *ctx, void *arg)
     }
 }
 
-/* All send to all, and receive from whoever comes; every sender's messages are in order. */
+/* All send to all, and receive from any; every sender's messages are in order. */
 static void many_to_many(rackmem_context *ctx, void *arg)
 {
     node n = open_node(ctx, 4, *(const size_t *)arg);
@@ -381,7 +381,7 @@ static void shared_queue_pair(rackmem_context *ctx, void *arg)
     CHECK(callbacks[n.nid] == posted);
 }
 
-/* ---- Lost peers: whoever waits for one is told ------------------------------------------- */
+/* ---- Lost peers: a wait for one ends with an error ---------------------------------------- */
 
 enum loss { WAITS_FOR_MESSAGE, WAITS_FOR_ANY, WAITS_FOR_CREDIT, WAITS_FOR_PULL, WAITS_FOR_STAGE,
             WAITS_FOR_REST, LOSSES };
@@ -411,7 +411,7 @@ static void lost_peer(rackmem_context *ctx, void *arg)
         loopback_lose(ctx);
         return;
     }
-    /* What was sent before the loss is received, even after it. */
+    /* Messages sent before the loss are received, even after it. */
     pause_ms(loss % 2 ? 10 : 0);
     CHECK(rackmem_recv(&n.m, 1, buffer, 4096, &got) == 0 && got == 10);
     switch (loss) {
@@ -495,7 +495,7 @@ static void false_descriptor(rackmem_context *ctx, void *arg)
 
 static uint64_t seed;
 
-/* Both nodes draw the same turns: who sends, how many, how long, with which threshold. */
+/* Both nodes draw the same turns: sender, number and lengths of messages, threshold. */
 static void random_conversation(rackmem_context *ctx, void *arg)
 {
     uint64_t random = seed * 2 + 1, number[2] = {0, 0};

@@ -136,7 +136,7 @@ static void items_of_the_living_came(void)
         CHECK(world.processes[i].status == DEAD || world.notes[8 + i] == 1);
 }
 
-/* The reader may wait for who died before it had a place. */
+/* The reader may wait for a producer that died before it had a place. */
 static void a_producer_died(void)
 {
     CHECK(world.processes[1].status == DEAD || world.processes[2].status == DEAD);
@@ -146,7 +146,7 @@ static void a_producer_died(void)
 
 /* ---- Queue of many readers ---------------------------------------------------------------- */
 
-/* What the ring holds: never items and requests. */
+/* The ring never holds both items and requests. */
 static void is_of_one_kind(void)
 {
     int items = 0, requests = 0;
@@ -251,8 +251,8 @@ static void pass_on_or_die(rackmem_context *ctx, QP *qp, void *handle)
     world.notes[4 + ctx->nid] = 1;
 }
 
-/* Who waits for ever does so because the item went with one who had it, had been given it, or was
- * giving it. */
+/* A reader waits for ever only if the item went with a process that had it, had been given it, or
+ * was giving it. */
 static void item_was_lost(void)
 {
     int lost = 0;
@@ -329,7 +329,7 @@ static void four_turns_done(void)
     CHECK(world.notes[TURNS_DONE] == 4);
 }
 
-/* Those who live have had their turn, as long as the home lives. */
+/* All processes that live have had their turn, as long as the home lives. */
 static void the_living_had_their_turn(void)
 {
     uint64_t living = 0;

@@ -1,4 +1,4 @@
-//! Bells: what a process does with its event descriptor wakes and blocks nobody else.
+//! Bells: a process cannot wake or block another by its event descriptor.
 
 use crate::support::raw::{self, Raw};
 use crate::support::{self, TestRack, eventually};
@@ -18,8 +18,8 @@ const EATERS: usize = 4;
 /// Largest count of an event: the next write has to wait.
 const FULL: u64 = u64::MAX - 1;
 
-/// Lets reads of the description wait, which it has in common with the daemon's. Takes away whatever
-/// there is to read, and wakes whoever sleeps on it, until it is stopped.
+/// Makes reads of the description, which the daemon's descriptor shares, block. Takes away all that there is
+/// to read, and wakes all sleepers on it, until it is stopped.
 fn abuse(event: &OwnedFd, stop: &AtomicBool) {
     rustix::io::ioctl_fionbio(event, false).unwrap();
     let ring = || _ = rustix::io::write(event, &1u64.to_ne_bytes());

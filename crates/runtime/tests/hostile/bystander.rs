@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) const CANARY: u8 = 0xc5;
 pub(crate) const CANARY_BYTES: u64 = 5000;
 
-/// Members of a context that nobody else has a descriptor of.
+/// Members of a context of which no other process has a descriptor.
 pub(crate) struct Bystander {
     contexts: Vec<Context>,
     /// That [`Bystander::work`] has done.

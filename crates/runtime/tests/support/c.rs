@@ -173,7 +173,7 @@ pub fn shared_library() -> &'static Path {
     })
 }
 
-/// For those who moved the test binary's neighbours away.
+/// For test binaries without the library beside them.
 fn build_library(profile_dir: &Path) -> PathBuf {
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
