@@ -29,9 +29,9 @@ use super::sleep::Bed;
 pub enum State {
     /// Operations are served: its process runs.
     Live = 1,
-    /// Its process left the context.
+    /// Its process has left the context.
     Closed = 2,
-    /// Its process or node died.
+    /// Its process died, or its daemon has ended.
     Lost = 3,
 }
 
