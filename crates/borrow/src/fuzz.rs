@@ -1,4 +1,4 @@
-//! What fuzz targets reach of private parts; only there in their builds.
+//! Private parts that fuzz targets reach; compiled for fuzzing only.
 
 pub use crate::agent::lane::fuzz as lane;
 pub use crate::blk::fuzz as blk;

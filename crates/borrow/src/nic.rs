@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`Lender`] | gives a NIC to one borrower at a time, and takes it back as it was |
 //! | [`Borrower`] | has the interface, with the NIC's address, MTU and link |
-//! | [`interrupt`] | up to 16 interrupts, before everything else; where they go (IMT) |
-//! | [`register`] | what the borrower reads and writes of the NIC (remote MMIO) |
-//! | [`message`], `frame` | what travels: messages, and packets as a stream |
+//! | [`interrupt`] | up to 16 interrupts, before everything else; the nodes that they go to (IMT) |
+//! | [`register`] | registers of the NIC that the borrower reads and writes (remote MMIO) |
+//! | [`message`], `frame` | messages, and packets as a stream |
 //! | `session` | one end at work: interrupts, messages, packets, rest |
 //! | `transport` | two TCP connections, or the two channels of a [`crate::link`] |
 //! | `sys` | TAP, packet sockets, tunnels, programs at the doors of interfaces |
@@ -92,7 +92,7 @@ pub enum Event {
     Returned {
         /// The borrower's address.
         from: String,
-        /// Why the loan ended, in words.
+        /// Reason for the end of the loan, in words.
         reason: String,
         /// Packets and interrupts of the loan.
         traffic: Traffic,
@@ -101,7 +101,7 @@ pub enum Event {
     Refused {
         /// Address of the peer.
         peer: String,
-        /// Why it was refused, in words.
+        /// Reason for the refusal, in words.
         reason: String,
     },
     /// The borrower has its interface.

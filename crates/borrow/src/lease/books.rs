@@ -1,4 +1,4 @@
-//! What a borrower knows of its leases.
+//! A borrower's record of its leases.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -103,7 +103,8 @@ impl Wanted {
 /// Most copies of a borrowing.
 pub const MAX_COPIES: u32 = 4;
 
-/// Where the monitor is, and the secret.
+/// The address of the monitor and the secret: from the arguments, else from the environment; at last the monitor of the
+/// rack on this host.
 fn monitor_of(
     rack: Option<&str>,
     monitor: Option<&Address>,
@@ -127,10 +128,10 @@ fn monitor_of(
 /// It may be used in any process: no signals, no memory but its own, descriptors that `exec` closes,
 /// and one thread, which gets no signals. A child by `fork` has part in the leases as long as it
 /// lives: they end when the last process with these descriptors does, or when the one that borrowed
-/// gives them back; what the child gives back is nothing.
+/// gives them back; a child gives back nothing.
 ///
 /// # Errors
-/// [`Error::Refused`]: nobody lends, there is not enough, or a secret is wrong, with what to do.
+/// [`Error::Refused`]: nobody lends, there is not enough, or a secret is wrong; the text says what to do.
 pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
     let terms = wanted.terms()?;
     let driver = Driver::borrow(terms.clone())?;

@@ -1,10 +1,10 @@
-//! Where lenders and the monitor of a rack are found on a host. It works whether or not the rack is
+//! The directory by which lenders and the monitor of a rack are found on a host. It works whether or not the rack is
 //! up, and `rackmem down` does not touch it.
 //!
 //! ```text
-//! <base>/.memory/<rack>/monitor.sock     where the monitor listens
-//!                       monitor.lock     held (flock) by the process that it is in
-//!                       lender-71-0.sock where a lender listens
+//! <base>/.memory/<rack>/monitor.sock     socket of the monitor
+//!                       monitor.lock     held (flock) by the monitor's process
+//!                       lender-71-0.sock socket of a lender
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -85,7 +85,7 @@ impl Directory {
     /// Tries to become the monitor; `None`: another process is.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn lock(&self) -> Result<Option<Lock>> {
         let path = self.0.join("monitor.lock");
         let cannot = |error: io::Error| Error::io(format!("cannot lock {}", path.display()), error);

@@ -1,4 +1,4 @@
-//! Carries out what the borrower's state machine says.
+//! Carries out the actions of the borrower's state machine.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ use crate::store::spread::{Map, Piece as StorePiece, SpreadStore};
 use crate::store::tcp::{TcpStore, Way};
 use crate::store::window::Window;
 
-/// The request to the monitor, and how it is made.
+/// The request to the monitor, the way to make it, and limits on the lenders.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub want: Want,
@@ -44,7 +44,7 @@ pub(super) struct Driver {
     memory: Vec<Option<OwnedFd>>,
     pieces: Vec<Piece>,
     terms: Terms,
-    /// Why it did not come about.
+    /// Error that makes the borrowing fail.
     failure: Option<Error>,
 }
 
@@ -248,7 +248,10 @@ impl Driver {
         Ok(Arc::new(TcpStore::new(way, health.clone())))
     }
 
-    /// Moves the memory of the only copy, all of which is mapped, to where another was mapped; returns the bytes there.
+    /// Maps the memory of the only copy in the place of another; returns its bytes there.
+    ///
+    /// # Errors
+    /// A piece is not mapped, or the kernel refuses.
     pub fn map_at(&mut self, window: &Arc<Window>) -> Result<SpreadStore> {
         for (number, block) in self.books.borrowing.blocks().iter().enumerate() {
             let (Some(memory), Some(lease)) =
@@ -371,7 +374,7 @@ impl Driver {
     }
 }
 
-/// Which of its copy's pieces a block is.
+/// Index of a block among the pieces of its copy.
 fn node_in_copy(borrowing: &Borrowing, number: usize) -> u16 {
     let blocks = borrowing.blocks();
     let before = blocks[..number].iter().filter(|block| block.copy == blocks[number].copy);

@@ -41,10 +41,10 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Time between two requests for memory in place of a copy that is lost, away or leaves.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the keeper copies before it listens again.
+/// Time after which the keeper stops copying to listen again.
 const TURN: Duration = Duration::from_millis(20);
 
-/// How long writers are kept out while the last pages are copied.
+/// Longest time that writers are kept out while the last pages are copied.
 const CLOSED: Duration = Duration::from_millis(100);
 
 /// A running keeper.
@@ -142,13 +142,13 @@ struct Work {
     lines: Vec<Line>,
     store: MirrorStore,
     terms: Terms,
-    /// Where the only copy is mapped.
+    /// Addresses of the only copy, if it is mapped.
     window: Option<Arc<Window>>,
     tell: Tell,
     synchroniser: Option<Synchroniser>,
     /// Since when members are away, and when to look again.
     away: [Option<(Instant, Instant)>; MAX_MEMBERS],
-    /// When to ask for memory again.
+    /// Time of the next request for memory.
     lease_at: Instant,
     /// People know that there is no memory for a further copy.
     is_refused: bool,

@@ -1,4 +1,4 @@
-//! What borrowers, lenders and the monitor say to each other: JSON, one frame each.
+//! Messages between borrowers, lenders and the monitor: JSON, one frame each.
 
 use serde::{Deserialize, Serialize};
 

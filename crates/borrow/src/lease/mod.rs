@@ -72,8 +72,8 @@ use std::time::Duration;
 
 pub use client::{Borrowed, CopyState, LeaseState, Status, Wanted, borrow, ledger};
 
-/// Entries of a borrower's address map, and so pieces of a copy (DE-07). The papers name no number;
-/// sixteen are what a lookup in one cycle compares side by side.
+/// Entries of a borrower's address map, and so pieces of a copy (DE-07). The papers name no number; a lookup in one
+/// cycle can compare sixteen side by side.
 pub const AMT_ENTRIES: usize = 16;
 
 /// Interval of keep-alives between a lender and the monitor.

@@ -1,7 +1,7 @@
 //! The monitor: chooses lenders, and keeps the ledger of all leases (DE-08).
 //!
 //! It keeps nothing that lenders do not know better: a new one has the whole ledger as soon as they
-//! have reported to it. What it has promised counts as used until the lender reports the lease, or
+//! have reported to it. Memory that it has promised counts as used until the lender reports the lease, or
 //! the borrower's connection to the monitor ends.
 
 use std::collections::BTreeMap;

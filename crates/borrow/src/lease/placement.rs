@@ -26,7 +26,7 @@ pub type Share = (u64, u64);
 /// part in two copies, and hosts have as far as there are enough of them.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// A text that says what is missing, and what to do.
 pub fn place(want: &Want, free: &[Free<'_>]) -> Result<Vec<Vec<Share>>, String> {
     let all: Vec<Free<'_>> = free
         .iter()

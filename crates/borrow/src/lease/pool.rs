@@ -1,9 +1,9 @@
 //! A lender's pool: its leases and their borrowers (DE-08, DE-09).
 //!
-//! Here is where a lease has one user: addresses are handed out once and never again, the sum of
-//! all leases stays within what is lent, and a connection has at most one lease. A lease is known by its first address.
-//! It outlives a connection that broke, until the borrower has another one or its time is over; it ends with a
-//! connection that was closed.
+//! The pool gives each lease one user: addresses are handed out once and never again, the sum of all leases stays
+//! within the memory that is lent, and a connection has at most one lease. A lease is known by its first address. It
+//! outlives a connection that broke, until the borrower has another one or its time is over; it ends with a connection
+//! that was closed.
 
 use super::messages::{Party, Record, Ticket};
 

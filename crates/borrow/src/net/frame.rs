@@ -55,7 +55,7 @@ pub fn first(bytes: &[u8], limit: usize) -> Result<Option<&[u8]>> {
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// How many of them were cut off.
+    /// Bytes at the front that were returned as frames.
     cut: usize,
 }
 

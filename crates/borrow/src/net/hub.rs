@@ -100,7 +100,7 @@ struct Peer {
     frames: Frames,
     /// Parts of messages that wait to be sent, each with the descriptor that goes along with its first byte.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
-    /// How many bytes of the first part have left, and of all parts have not.
+    /// Bytes of the first part that were sent, and bytes of all parts that were not.
     sent: usize,
     waiting_bytes: usize,
     last_heard: Instant,
@@ -118,7 +118,7 @@ pub struct Hub {
     waker: Waker,
     /// Since an attempt to accept failed for want of descriptors or memory: when to try again.
     shortage: Option<Instant>,
-    /// When the last wait ended.
+    /// End of the last wait.
     looked: Instant,
 }
 
@@ -369,7 +369,7 @@ impl Hub {
 }
 
 impl Peer {
-    /// How it is gone, if it is. On this host there is no network that breaks.
+    /// The way in which it is gone, if it is. A peer on this host has always ended, as no network can break.
     fn how_gone(&self) -> Option<How> {
         self.gone.map(|how| if self.is_local { How::Ended } else { how })
     }
@@ -390,7 +390,7 @@ impl Peer {
         }
     }
 
-    /// Takes in what has come; says how the peer is gone, if it is.
+    /// Receives bytes that have come; returns the way in which the peer is gone, if it is.
     fn take_in(&mut self) -> Option<How> {
         let mut bytes = [0; CHUNK_BYTES];
         // A peer that never stops does not keep the others waiting.

@@ -207,7 +207,7 @@ impl Link {
         }
     }
 
-    /// Takes in what is there; whether there was something.
+    /// Receives bytes that are there; returns whether there were any.
     fn fill(&mut self) -> Result<bool> {
         // No more of a stranger's bytes than its frame may have.
         let room = (4 + self.limit - self.frames.waiting().min(3 + self.limit)).min(CHUNK_BYTES);
@@ -259,7 +259,7 @@ impl Link {
         self.fd
     }
 
-    /// The socket, and what came after the last message.
+    /// The socket, and the bytes after the last message.
     pub fn into_parts(self) -> (OwnedFd, Vec<u8>) {
         (self.fd, self.frames.into_rest())
     }

@@ -12,7 +12,8 @@ use super::{access, socket};
 use crate::address::Address;
 use crate::error::{Error, Result};
 
-/// After so long without a sign of life the kernel asks whether the other host still lives, and how often.
+/// Silence before each keep-alive probe of the kernel, and unanswered probes after which the other host is taken for
+/// dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_PROBES: u32 = 4;
 

@@ -1,10 +1,9 @@
 //! Connections between borrowers, lenders and the monitor.
 //!
-//! All of them carry frames (`frame`) of JSON, over a Unix socket or TCP; what connects is a
-//! [`link::Link`], what is connected to is the peers of a [`hub::Hub`], or another `Link` where each peer has
-//! a thread of its own. Over TCP both ends prove
-//! first that they know the same secret (`secret`). `listener` is for the clients of others' protocols. Who may come
-//! to any of them is the matter of `access`; who has come and not proved it yet, of `stranger`.
+//! All of them carry frames (`frame`) of JSON, over a Unix socket or TCP. The end that connects is a [`link::Link`];
+//! the other end is a peer of a [`hub::Hub`], or another `Link` where each peer has a thread of its own. Over TCP both
+//! ends prove first that they know the same secret (`secret`). `listener` serves the clients of other protocols.
+//! `access` decides which peers may connect, and `stranger` limits those that have not proved anything yet.
 
 pub mod access;
 pub mod frame;

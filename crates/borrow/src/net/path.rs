@@ -15,7 +15,7 @@ use super::secret;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// How often somebody else may take the name first.
+/// Attempts to take a name that other processes may take first.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// The sockets that a listener may replace.
@@ -55,7 +55,8 @@ fn new_socket(kind: SocketType) -> io::Result<OwnedFd> {
 /// Listens at a path, whose file gets these permissions.
 ///
 /// # Errors
-/// `AddrInUse`: somebody listens there. `AlreadyExists`: what has that name is no socket. Or what the kernel says.
+/// `AddrInUse`: somebody listens there. `AlreadyExists`: the name is that of a file that is no socket. Otherwise the
+/// error of the kernel.
 pub fn listen(
     path: &Path,
     kind: SocketType,
@@ -111,7 +112,7 @@ fn take_name(unborn: &Path, path: &Path, kind: SocketType, replace: Replace) -> 
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Whether nothing has the name; what has it may be replaced then.
+/// Whether the name is free; if not, it is that of a socket that may be replaced.
 fn is_vacant(path: &Path, kind: SocketType, replace: Replace) -> io::Result<bool> {
     let there = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -133,7 +134,7 @@ fn is_vacant(path: &Path, kind: SocketType, replace: Replace) -> io::Result<bool
 /// [`io::ErrorKind::WouldBlock`].
 ///
 /// # Errors
-/// What the kernel says: nothing is there, or it refuses.
+/// The error of the kernel: `NotFound` if nothing is there, `ConnectionRefused` if nobody listens.
 pub fn knock(path: &Path, kind: SocketType) -> io::Result<()> {
     Ok(rustix::net::connect(&new_socket(kind)?, &SocketAddrUnix::new(path)?)?)
 }

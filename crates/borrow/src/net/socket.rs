@@ -1,4 +1,4 @@
-//! Sockets: how they are made, and what the kernel is asked to watch for.
+//! Sockets: making them, waiting for them, and the kernel's keep-alive.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::SILENCE;
 
-/// How often the kernel asks whether a silent network is still there.
+/// Interval of the kernel's keep-alive probes while a network is silent.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// The addresses that a `HOST:PORT` stands for.
@@ -29,7 +29,7 @@ pub fn resolve(name: &str) -> Result<Vec<SocketAddr>> {
 /// Listens at a `HOST:PORT`; port 0 is any that is free. Returns the address with its port.
 ///
 /// # Errors
-/// There is no such host, or what the kernel says.
+/// There is no such host, or the kernel refuses.
 pub fn listen_tcp(name: &str) -> Result<(OwnedFd, SocketAddr)> {
     let cannot = |error: io::Error| Error::io(format!("cannot listen at {name}"), error);
     let listener = std::net::TcpListener::bind(&resolve(name)?[..]).map_err(cannot)?;

@@ -21,7 +21,7 @@ use crate::link::{LinkStream, Settings};
 use crate::net::link::Link;
 use crate::net::secret::Secret;
 
-/// How long to try to reach the lender.
+/// Longest time for attempts to reach the lender.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Longest sleep of an end with nothing to do.
 const LONGEST_REST: Duration = Duration::from_secs(10);
@@ -342,7 +342,7 @@ fn connect(options: &AttachOptions) -> Result<Transport> {
     }
 }
 
-/// The end of a tunnel, wired to the NIC by the lender, and what removes it.
+/// The end of a tunnel, wired to the NIC by the lender, and the guard that removes it.
 fn by_kernel(
     options: &AttachOptions,
     transport: &mut Transport,

@@ -1,4 +1,4 @@
-//! What both ends do while they become borrower and lender: wait for each other's next step, for a while.
+//! Waits by which two ends become borrower and lender: each waits for the other's next step, for a limited time.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

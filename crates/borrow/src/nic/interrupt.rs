@@ -1,6 +1,6 @@
 //! Interrupts of a lent device (DEOI §III-D): up to 16, as messages that go before everything else.
 //!
-//! What travels are changes of level: asserted, deasserted. A source keeps a level and whether it has
+//! Messages carry changes of level: asserted, deasserted. A source keeps a level and whether it has
 //! changed for each interrupt, so nothing queues up: an interrupt that changes often while the way is
 //! blocked is sent as one pulse, and its level at the end is right. The interrupt mapping table ([`Imt`])
 //! says which node each one goes to.

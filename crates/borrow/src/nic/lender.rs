@@ -39,7 +39,7 @@ pub struct LendOptions {
     pub spin: Duration,
 }
 
-/// Why a NIC came back.
+/// Reason for the return of a NIC.
 enum End {
     /// The lender wants to end.
     Stopped,
@@ -59,9 +59,9 @@ pub struct Lender {
     parting: Vec<(Transport, Instant)>,
 }
 
-/// How long somebody who was refused gets to hear it.
+/// Time that a refused peer has to receive the reason.
 const PARTING: Duration = Duration::from_secs(1);
-/// Most of them at once.
+/// Most refused peers at once that have this time.
 const MAX_PARTING: usize = 16;
 
 impl Lender {
@@ -187,7 +187,7 @@ impl Lender {
         });
     }
 
-    /// Lends the NIC to who asks.
+    /// Lends the NIC to the peer that asks.
     fn lend(
         &mut self,
         mut transport: Transport,
@@ -235,7 +235,7 @@ impl Lender {
         }
     }
 
-    /// Says what there is, to somebody who asks properly. Its node, and what it has to show later.
+    /// Offers the NIC to a peer that asks properly. Returns its node, and the token that it has to show later.
     fn offer(&self, transport: &mut Transport, stop: BorrowedFd<'_>) -> Result<(u16, u64)> {
         let node = match expect(transport, HELLO_PATIENCE, stop)? {
             Setup::Hello { version: VERSION, node } => node,

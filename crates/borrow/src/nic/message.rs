@@ -1,4 +1,4 @@
-//! What the ends of a lent NIC say to each other beside packets.
+//! Messages between the ends of a lent NIC, beside packets.
 //!
 //! | byte 0 | message | then |
 //! |---|---|---|

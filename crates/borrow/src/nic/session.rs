@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 
 /// Packets that are taken from an interface before something else gets its turn.
 const MAX_PACKETS_A_TURN: usize = 64;
-/// How often bytes of packets are taken from the way before something else gets its turn.
+/// Reads of packets from the transport before something else gets its turn.
 const MAX_READS_A_TURN: usize = 4;
-/// How long packets have to have had their way before the borrower is told.
+/// Time without a stall of packets before the borrower hears that they pass again.
 const CALM: Duration = Duration::from_millis(10);
 
 /// Source and sink of packets.
@@ -117,7 +117,7 @@ struct Packets {
     inbox: Inbox,
     /// The interface does not take more for now.
     is_device_full: bool,
-    /// When packets last had to wait for the way.
+    /// Last time that packets had to wait for the transport.
     last_stall: Option<Instant>,
 }
 
@@ -225,8 +225,8 @@ impl Session {
         Ok(())
     }
 
-    /// Polls on, or sleeps until something happens here, at one of `others`, or `most` has passed. Which of
-    /// the others are ready, as bits.
+    /// Polls on, or sleeps until something happens here, at one of `others`, or `most` has passed. Returns the others
+    /// that are ready, as bits.
     ///
     /// # Errors
     /// The error of the kernel.

@@ -1,4 +1,4 @@
-//! What of the kernel a lent NIC needs, each call in its own small file.
+//! Interfaces of the kernel that a lent NIC needs, each in its own small file.
 
 pub(super) mod bpf;
 pub(super) mod guard;
@@ -11,7 +11,7 @@ pub(super) mod tap;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// The descriptor that a system call returned, or why it did not.
+/// The descriptor that a system call returned, or its error.
 pub(super) fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());

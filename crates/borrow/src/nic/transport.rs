@@ -275,7 +275,7 @@ impl Transport {
     }
 }
 
-/// Nothing for what would wait.
+/// 0 bytes for a call that would wait or was interrupted.
 fn when_ready(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error)

@@ -39,13 +39,13 @@ impl Waiter {
         Ok(Waiter { epoll, known: [nothing; MAX_FDS], count: 0, ready: 0 })
     }
 
-    /// Begins the list again. What is added at the same place as before costs nothing. Nobody may close a
+    /// Begins the list again. To add a descriptor at the same place as before costs nothing. Nobody may close a
     /// descriptor that was added before, or add it at another place.
     pub fn begin(&mut self) {
         self.count = 0;
     }
 
-    /// Adds a descriptor that is waited for until it can be read or written. Its number in the list.
+    /// Adds a descriptor that is waited for until it can be read or written; returns its number in the list.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -79,10 +79,10 @@ impl Waiter {
             .map(drop)
     }
 
-    /// Waits until one of them is ready, or for `most`; a signal ends it early. Whether one is ready.
+    /// Waits until one of them is ready, or for `most`; a signal ends it early. Returns whether one is ready.
     ///
     /// # Errors
-    /// What the kernel says: `ENOSYS` before Linux 5.11.
+    /// Errors of the system call: `ENOSYS` before Linux 5.11.
     pub fn wait(&mut self, most: Duration) -> io::Result<bool> {
         let timeout = libc::timespec {
             tv_sec: most.as_secs().min(3600) as _,

@@ -1,4 +1,4 @@
-//! The connections to lenders: what comes over them, and how they come back.
+//! The keeper's connections to lenders: their messages, and new connections in place of broken ones.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(super) fn lines(driver: &mut Driver, number: usize) -> Vec<Line> {
 }
 
 impl Work {
-    /// Takes in what a lender says.
+    /// Takes in the messages of a lender.
     pub(super) fn hear(&mut self, number: usize) {
         let line = &mut self.lines[number];
         loop {

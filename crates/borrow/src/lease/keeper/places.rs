@@ -1,4 +1,4 @@
-//! What was borrowed: which driver has which copy.
+//! The copies of a borrowing, each with the driver that borrowed it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What a hub takes of peers, and keeps of strangers.
+//! A hub's messages from peers, and the limits of strangers.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,7 +23,7 @@ fn time_in_which_nobody_looked_is_nobodys_silence() {
     assert!(silence + away <= begun.elapsed() + patience, "{silence:?}");
 }
 
-/// A hub with one peer, who has to prove that it knows the secret, and the peer's end after the hub's hello.
+/// A hub with one peer that has to prove that it knows the secret, and the peer's end after the hub's hello.
 fn stranger() -> (Hub, UnixStream, Nonce) {
     let mut hub = Hub::new(Some(secret())).unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -1,4 +1,4 @@
-//! What has to be in place while a NIC is lent. Dropping it gives the NIC back.
+//! A loan of a NIC: sockets, tunnels and programs that are in place meanwhile. Dropping it gives the NIC back.
 
 use std::io;
 use std::net::IpAddr;
@@ -92,7 +92,7 @@ impl Loan {
     }
 }
 
-/// The lender's end of a tunnel, and what removes it.
+/// The lender's end of a tunnel, and the guard that removes it.
 fn tunnel(
     nic: &Interface,
     id: u32,

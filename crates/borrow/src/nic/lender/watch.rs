@@ -1,4 +1,4 @@
-//! What a lender notices of its NIC, and does to it for the borrower: interrupts and registers.
+//! The lender's watch on its NIC for the borrower: interrupts when the NIC changes, and accesses to registers.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::nic::session::Session;
 use crate::nic::sys::interface::{Interface, Mac};
 use crate::nic::sys::netlink::Watch;
 
-/// How often the NIC's error counters are read.
+/// Interval at which the NIC's error counters are read.
 const ERROR_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Last known link, settings and error count of the NIC, to find changes.

@@ -32,7 +32,7 @@ const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 /// The kernel's function that sends a packet out of another interface.
 const FUNCTION_REDIRECT: i32 = 23;
-/// Where the packet's mark is in what a program gets to see (`struct __sk_buff`).
+/// Offset of the packet's mark in the context of a program (`struct __sk_buff`).
 const MARK_OFFSET: i16 = 8;
 
 /// An instruction: `struct bpf_insn`.
@@ -60,7 +60,7 @@ const EXIT: Instruction = instruction(0x95, 0, 0, 0);
 /// Every packet at `from` leaves by the interface of index `to`, with `mark`.
 ///
 /// # Errors
-/// What the kernel says: `EPERM` without CAP_NET_ADMIN and CAP_BPF, `EINVAL` before Linux 6.6.
+/// Errors of the system calls: `EPERM` without CAP_NET_ADMIN and CAP_BPF, `EINVAL` before Linux 6.6.
 pub fn redirect(from: u32, door: Door, to: u32, mark: u32) -> io::Result<Attached> {
     attach(
         from,

@@ -12,7 +12,7 @@ pub const MAX_NAME_BYTES: usize = libc::IFNAMSIZ - 1;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// An interface by name; what it is is asked anew each time.
+/// An interface by name; the kernel is asked anew for each of its properties.
 #[derive(Debug)]
 pub struct Interface {
     name: String,
@@ -53,7 +53,7 @@ impl Interface {
     /// The interface `name`, if there is one.
     ///
     /// # Errors
-    /// What the kernel says: `ENODEV` if there is none.
+    /// Errors of the system calls: `ENODEV` if there is none.
     pub fn named(name: &str) -> io::Result<Interface> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));

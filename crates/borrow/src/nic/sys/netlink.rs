@@ -92,7 +92,7 @@ fn socket(groups: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends a message and waits for what the kernel says of it.
+/// Sends a message and waits for the kernel's answer.
 fn tell(message: Message) -> io::Result<()> {
     let socket = socket(0)?;
     rustix::net::send(&socket, &message.finish(), rustix::net::SendFlags::empty())?;
@@ -126,7 +126,7 @@ pub struct Tunnel {
 /// Makes the interface `name` the end of a VXLAN tunnel. It is switched off.
 ///
 /// # Errors
-/// What the kernel says: `EEXIST` if there is such an interface or tunnel.
+/// Errors of the kernel: `EEXIST` if there is such an interface or tunnel.
 pub fn create_tunnel(name: &str, tunnel: &Tunnel) -> io::Result<()> {
     let mut message = Message::new(RTM_NEWLINK, CREATE | EXCLUSIVE, 0)
         .attribute(IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())

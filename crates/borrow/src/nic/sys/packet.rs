@@ -42,10 +42,10 @@ pub struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
     /// Takes all packets that arrive at an interface, those for others as well (until the socket goes),
-    /// with a `virtio_net_hdr` in front. What is sent carries `mark`.
+    /// with a `virtio_net_hdr` in front. Packets that are sent carry `mark`.
     ///
     /// # Errors
-    /// What the kernel says: `EPERM` without CAP_NET_RAW.
+    /// Errors of the system calls: `EPERM` without CAP_NET_RAW.
     pub fn open(interface: &Interface, mark: u32) -> io::Result<PacketSocket> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers. Protocol 0: nothing arrives before the socket is bound.
@@ -140,7 +140,7 @@ impl PacketSocket {
     /// Sends a packet, header first; it does not wait.
     ///
     /// # Errors
-    /// What the kernel says of the packet; `WouldBlock` or `ENOBUFS` if the NIC's queue is full.
+    /// Errors of the system call: `WouldBlock` or `ENOBUFS` if the NIC's queue is full.
     pub fn send(&self, packet: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(&self.0, packet, rustix::net::SendFlags::DONTWAIT)?)
     }
@@ -177,8 +177,8 @@ fn tag_of(auxiliary: &Auxiliary) -> Option<[u8; VLAN_TAG_BYTES]> {
     Some([a, b, c, d])
 }
 
-/// Puts a tag between the addresses and the rest of a packet; returns its new length. What the header says
-/// of places behind the tag moves with them.
+/// Puts a tag between the addresses and the rest of a packet; returns its new length. Offsets in the header of places
+/// behind the tag move with them.
 fn insert_tag(packet: &mut [u8], length: usize, tag: [u8; VLAN_TAG_BYTES]) -> usize {
     let at = VNET_HEADER_BYTES + ADDRESSES_BYTES;
     if length < at || packet.len() < length + VLAN_TAG_BYTES {

@@ -1,4 +1,4 @@
-//! What a process must be allowed to do, and how it gets there, in one sentence.
+//! Rights that a process needs; an error says in one sentence which of them are missing and how to get them.
 
 use std::io;
 

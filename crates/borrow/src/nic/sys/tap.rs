@@ -26,7 +26,7 @@ impl Tap {
     /// the kernel has, so that packets of up to 64 KB are handed over whole.
     ///
     /// # Errors
-    /// What the kernel says: `EBUSY` if there is such an interface.
+    /// Errors of the system calls: `EBUSY` if there is such an interface.
     pub fn create(name: &str) -> io::Result<Tap> {
         let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE)?;
@@ -103,7 +103,7 @@ impl Tap {
     /// Makes a packet arrive at the interface, header first.
     ///
     /// # Errors
-    /// What the kernel says of the packet; `EIO` if the interface is switched off.
+    /// Errors of the system call: `EIO` if the interface is switched off.
     pub fn send(&self, packet: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::write(&self.file, packet)?)
     }
