@@ -1,4 +1,4 @@
-//! Where somebody can be reached: a Unix socket, or a host and port.
+//! Addresses of lenders and of the monitor: a Unix socket, or a host and port.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! What can go wrong with borrowed memory: what, where, and what to do about it.
+//! Errors of borrowed memory: each says what failed, where, and what to do about it.
 
 use std::io;
 
-/// Result of whatever touches borrowed memory.
+/// Result of an operation on borrowed memory.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure.

@@ -11,7 +11,7 @@
 //! | [`lease`] | lenders, borrowers and their leases: the protocol, and [`lease::borrow`] |
 //! | [`agent`] | the process of a lender, of the monitor, or of both |
 //! | [`net`] | connections between them |
-//! | [`store`] | borrowed bytes: where they are, and lanes by which they are read and written |
+//! | [`store`] | borrowed bytes: stores of them, and lanes by which they are read and written |
 //! | [`paging`] | borrowed bytes as plain memory: pages that leave and come back |
 //! | [`region`] | borrowed memory for programs that know of it; in C, [`capi`] |
 //! | [`program`] | settings of the library that is loaded into a program |

@@ -1,10 +1,10 @@
-//! A reliable link over datagrams: what is sent arrives exactly once and in order, however the wire
-//! loses, delays, reorders, doubles or damages datagrams, and nothing arrives that there is no room
-//! for (Thunder's data-link layer, TSM §4.2; DEOI §III).
+//! A reliable link over datagrams: messages arrive exactly once and in order, however the wire loses, delays, reorders,
+//! doubles or damages datagrams, and no message arrives for which there is no room (Thunder's data-link layer, TSM
+//! §4.2; DEOI §III).
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`Fabric`] | what carries datagrams: [`UdpFabric`], and wires in memory for tests |
+//! | [`Fabric`] | carriers of datagrams: [`UdpFabric`], and wires in memory for tests |
 //! | [`FaultyFabric`] | any of them with faults, all from one seed |
 //! | [`LinkEnd`] | one end: [`CHANNELS`] virtual channels, each a [`rackmem_rmc::link::Port`] with its buffers |
 //! | [`LinkStream`], [`LinkListener`] | ends that find each other over UDP, with a clock |
@@ -13,11 +13,11 @@
 //! [`rackmem_rmc::link`], where it is model-checked. Here are buffers, timers and sockets around it.
 //!
 //! *Virtual channels* share the wire and nothing else: each has its own window and its own room at the
-//! peer, and the lower number goes first whenever both have something. So what is urgent (DEOI's
-//! interrupts, §III-D) never waits behind data.
+//! peer, and the lower number goes first whenever both have something. So urgent messages (DEOI's
+//! interrupts, §III-D) never wait behind data.
 //!
 //! *Strangers* get no link, and no datagram of theirs into one: a connector over UDP proves that it knows the
-//! secret, and each datagram carries a tag that only the peer can make ([`handshake`], `seal`). What is sent is not
+//! secret, and each datagram carries a tag that only the peer can make ([`handshake`], `seal`). Payloads are not
 //! encrypted.
 //!
 //! *A peer that is silent* for [`Settings::dead_after`] is lost, and so is one whose host says that

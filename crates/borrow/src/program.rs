@@ -1,6 +1,6 @@
-//! What `rackmem borrow` tells the library that it loads into a program.
+//! Settings that `rackmem borrow` passes to the library that it loads into a program.
 //!
-//! It travels in the environment, so that programs which the program executes borrow, too.
+//! They travel in the environment, so that programs which the program executes borrow, too.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Settings {
     pub copies: u32,
     /// Bytes of local memory that borrowed memory occupies at most.
     pub cache_bytes: usize,
-    /// Bytes that a process uses before it begins to borrow; what is mapped by then stays local.
+    /// Bytes that a process uses before it begins to borrow; memory that is mapped by then stays local.
     pub threshold_bytes: usize,
     /// Pages that a fault may bring beside its own.
     pub prefetch_pages: usize,

@@ -11,9 +11,9 @@ use crate::store::Store;
 
 /// Borrowed memory that is used by load and store; given back when dropped.
 ///
-/// It may be larger than the memory of this host: what is not in use is at the lender. Pointer structures
-/// may live in it. If the lender is lost, so is what is with it, and who touches that gets SIGBUS; with
-/// two copies nothing happens.
+/// It may be larger than the memory of this host: pages that are not in use are at the lender. Pointer structures may
+/// live in it. If the lender is lost, so are its pages, and a thread that touches one gets SIGBUS; with two copies
+/// nothing happens.
 ///
 /// ```no_run
 /// use rackmem_borrow::Region;

@@ -1,9 +1,9 @@
-//! Borrowed bytes: where they are, and lanes by which they are read and written.
+//! Borrowed bytes: stores of them, and lanes by which they are read and written.
 //!
 //! A [`Store`] is shared by all threads of a borrower; each thread that moves bytes opens a
 //! [`Lane`] of its own. A lane is a pipe: requests may be asked for ahead of their answers, and
-//! answers come in the order of the requests. That is what a connection gives for nothing, it is
-//! enough to keep many faults and write-backs in flight (TSM §2.2, outstanding requests), and it
+//! answers come in the order of the requests. A connection gives this order for nothing. It is
+//! enough to keep many faults and write-backs in flight (TSM §2.2, outstanding requests), and
 //! needs no buffers that outlive a call.
 //!
 //! A lane's own requests take effect in their order. Between lanes there is no order but this: a
@@ -12,10 +12,10 @@
 //! | file | what it is |
 //! |---|---|
 //! | `mapped` | a lease of a lender on this host |
-//! | `tcp`, [`packet`], `queue` | a lease over the network: lanes, what travels on them, what is outstanding |
+//! | `tcp`, [`packet`], `queue` | a lease over the network: lanes, their packets, outstanding requests |
 //! | `spread` | several leases side by side, by the address map |
-//! | [`replicas`], [`mirror`] | which copies count, and lanes to all of them |
-//! | `window` | the addresses that are kept for what is borrowed |
+//! | [`replicas`], [`mirror`] | states of the copies, and lanes to all of them |
+//! | `window` | the addresses that are kept for borrowed memory |
 //! | `health` | whether a lease's memory is still there |
 //! | `heap` | a store in this process, for tests |
 
@@ -54,10 +54,10 @@ pub trait Store: Send + Sync {
     /// No connection can be made.
     fn lane(&self) -> Result<Box<dyn Lane>>;
 
-    /// Where the bytes are mapped in this process, for as long as the store lives: `size_bytes`
-    /// bytes, readable and writable. `None` if the lender is on another host. The memory stays
-    /// mapped, and its bytes right, when the lender is lost; [`Store::check`] says so. Writes go between
-    /// [`Store::begin_write`] and [`Store::end_write`].
+    /// Address at which the bytes are mapped in this process, for as long as the store lives: `size_bytes` bytes,
+    /// readable and writable. `None` if the lender is on another host. The memory stays mapped, and its bytes right,
+    /// when the lender is lost; [`Store::check`] reports the loss. Writes go between [`Store::begin_write`] and
+    /// [`Store::end_write`].
     fn mapped(&self) -> Option<*mut u8> {
         None
     }
@@ -145,8 +145,8 @@ pub trait Lane: Send {
     /// Nothing is outstanding, or `into` has another length.
     fn take(&mut self, into: &mut [u8]) -> Result<()>;
 
-    /// Makes a broken lane usable again, in one attempt that takes some seconds at most. What was asked of it and not
-    /// answered is forgotten, and takes no effect after this returns.
+    /// Makes a broken lane usable again, in one attempt that takes some seconds at most. Requests that were not
+    /// answered are forgotten, and take no effect after this returns.
     ///
     /// # Errors
     /// [`Error::Lost`]: for good; [`Error::Broken`]: not now.

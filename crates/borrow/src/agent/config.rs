@@ -1,4 +1,4 @@
-//! What an agent is to be.
+//! Settings of an agent, and the terms on which it lends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Config {
         }
     }
 
-    /// The address that others are told: what was asked for, with the port that it has become.
+    /// The address for peers: the host of `name`, or this host's if it listens at every address, with the actual port.
     pub(super) fn advertised(&self, name: &str, at: SocketAddr) -> Address {
         let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
         let host = match at.ip().is_unspecified() {

@@ -270,7 +270,7 @@ fn moved(returned: isize) -> std::result::Result<usize, Over> {
     }
 }
 
-/// Sends what was put together, then bytes from where they are; by one call if the kernel takes them.
+/// Sends `first`, then `length` bytes at `from`; by one call if the kernel takes them all.
 fn send_both(fd: &OwnedFd, first: &[u8], from: *const u8, length: usize) -> Done {
     let mut done = 0;
     while done < first.len() + length {

@@ -20,7 +20,7 @@ use crate::net::secret;
 /// Addresses of leases begin here, so that 0 is none.
 const FIRST_BASE: u64 = 1 << 32;
 
-/// How long a borrower whose connection was reset has to come back: its host answers, so it notices at once.
+/// Longest time for a borrower whose connection was reset to come back: its host answers, so it notices at once.
 const RESET_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest that a lease is kept for a borrower that cannot be reached.
@@ -32,9 +32,9 @@ struct Held {
     token: String,
     record: Record,
     lanes: Lanes,
-    /// How long it is kept while its borrower cannot be reached.
+    /// Time that it is kept while its borrower cannot be reached.
     patience: Duration,
-    /// Until when it is kept for a borrower that cannot.
+    /// End of that time, while the borrower cannot be reached.
     expires_at: Option<Instant>,
 }
 

@@ -96,10 +96,10 @@ fn parse_available(text: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Whether this host has so much left.
+/// Checks that this host has so much memory left.
 ///
 /// # Errors
-/// It has not, and how much it has.
+/// [`Error::Refused`] says how much it has.
 pub fn check_available(size_bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if size_bytes <= available {

@@ -1,6 +1,6 @@
 //! The process of a lender, of the monitor, or of both.
 //!
-//! One thread serves all control connections; what takes long (making memory, throwing it away,
+//! One thread serves all control connections; long work (making memory, throwing it away,
 //! moving a borrower's bytes over the network) has threads of its own. The first lender of a host
 //! embeds the monitor; when the process with the monitor ends, another lender becomes it. A lender
 //! talks to its own monitor over a socket, as to any other.

@@ -1,4 +1,4 @@
-//! The monitor in an agent: its state machine, and what keeps it in touch.
+//! The monitor in an agent: its state machine, its lock, and requests that wait until lenders have reported.
 
 use std::time::Instant;
 

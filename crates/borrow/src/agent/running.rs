@@ -1,4 +1,4 @@
-//! What the agent's thread does: takes in messages, mail and time, and lets lender and monitor act.
+//! The agent's thread: takes in messages, mail and time, and lets lender and monitor act.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};

@@ -27,7 +27,7 @@ pub(super) struct Uplink {
     state: State,
     mailbox: Mailbox,
     refusal: Option<String>,
-    /// Why the last attempt failed.
+    /// Error of the last attempt that failed.
     failure: Option<Error>,
 }
 

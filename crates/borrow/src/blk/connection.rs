@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-/// Transmission with one client: what its requests mean, whatever the store is.
+/// Transmission with one client: the meaning of its requests, over any store.
 pub(super) struct Session<'a> {
     service: &'a Service,
     pub(super) store: &'a dyn Store,
@@ -186,7 +186,7 @@ pub(super) fn transmit(
     (end, session.tally)
 }
 
-/// How bytes travel after the handshake.
+/// Stream of bytes after the handshake.
 enum Way {
     Plain(Socket),
     Tls(Box<Tls>),

@@ -1,4 +1,4 @@
-//! What clients are offered.
+//! The export that clients are offered, and its limits.
 
 use super::wire::transmission;
 

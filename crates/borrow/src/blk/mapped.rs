@@ -1,5 +1,5 @@
-//! Requests on memory that is mapped here: replies are sent straight from the mapping, and what is written
-//! is received straight into it.
+//! Requests on memory that is mapped here: replies are sent straight from the mapping, and the bytes of writes are
+//! received straight into it.
 //!
 //! As many requests as have arrived are done before anything is sent; then one system call sends all replies.
 //! Nothing is allocated on the way.
@@ -77,7 +77,7 @@ pub(super) struct Mapped<'a, S> {
 }
 
 impl<'a, S: Stream> Mapped<'a, S> {
-    /// `base` is where the session's store is mapped; `early` what has arrived already.
+    /// `base` is the address of the session's store; `early` are the bytes that have arrived already.
     pub(super) fn new(
         session: Session<'a>,
         stream: S,
@@ -117,8 +117,7 @@ impl<'a, S: Stream> Mapped<'a, S> {
         }
     }
 
-    /// Receives into `first` and, what comes behind that, into the input. `owes` says whether bytes of a request
-    /// are missing.
+    /// Receives into `first`, and bytes behind that into the input. `owes` says whether bytes of a request are missing.
     #[inline]
     fn receive(&mut self, first: Piece, owes: bool) -> std::result::Result<usize, End> {
         let wants =
@@ -190,14 +189,14 @@ impl<'a, S: Stream> Mapped<'a, S> {
         Ok(())
     }
 
-    /// Where a range begins that was checked.
+    /// Address of the range of a checked request.
     #[inline]
     fn at(&self, request: &Request) -> *mut u8 {
         // SAFETY: the range lies inside of the export, which is as large as the mapping.
         unsafe { self.base.add(request.offset as usize) }
     }
 
-    /// Puts the payload where it belongs. What has not arrived is received right there.
+    /// Puts the payload into the mapping. Bytes that have not arrived are received right there.
     fn write(&mut self, request: &Request) -> std::result::Result<(), End> {
         self.is_bulk = request.length >= BULK_BYTES;
         let (mut to, mut rest) = (self.at(request), request.length as usize);

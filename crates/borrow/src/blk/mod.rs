@@ -4,7 +4,7 @@
 //! Handshake and requests are state machines over bytes ([`negotiate`], [`request`]); a connection moves the
 //! bytes, in one of two ways: straight between the socket and the mapping of a lender on this host, or through a
 //! lane, with everything that a client has sent asked for ahead. Each client has a thread, so a slow one delays
-//! nobody else; what a client may make the server hold is bounded.
+//! nobody else; the memory that a client can make the server hold is bounded.
 //!
 //! Not there: resizing, extended headers (64-bit lengths), TLS with pre-shared keys, which rustls does not have.
 //!
@@ -25,7 +25,7 @@
 //! - *The lender dies.* Requests fail with EIO, which is said once, and the server stays. While the lender is away
 //!   requests wait.
 //! - *TLS.* By certificates, under the file names that QEMU and nbdkit use. Bytes between STARTTLS and the handshake of
-//!   TLS end the connection, and what was negotiated before does not count any more.
+//!   TLS end the connection, and options that were negotiated before TLS do not count any more.
 //! - *The end.* First nothing more is received, then ([`GRACE`] later) nothing is sent either. The socket's name is
 //!   removed if it is still this server's.
 

@@ -1,5 +1,5 @@
-//! Requests on memory that is reached by a lane: what a client has sent is asked for ahead, and answered
-//! in order, as answers come.
+//! Requests on memory that is reached by a lane: requests that a client has sent are asked for ahead, and answered in
+//! order, as answers come.
 //!
 //! Answers are collected and sent together. One thread does it all: it waits for the client while nothing is
 //! outstanding, and for the lender while something is.
@@ -68,7 +68,7 @@ struct Current {
     request: Request,
     operation: Operation,
     done_bytes: usize,
-    /// Why its payload is only read over.
+    /// Error of its reply, for which its payload is only read over.
     error: Option<Errno>,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Piped<'a, S> {
     lane: Option<Box<dyn Lane>>,
     input: Input,
     output: Region,
-    /// Bytes of `output` that are filled, and where the reply that is being put together begins.
+    /// Bytes of `output` that are filled, and the beginning of the reply that is being put together.
     filled: usize,
     reply_at: usize,
     /// Error of the request whose reply is in `output`.
@@ -147,7 +147,7 @@ impl<'a, S: Stream> Piped<'a, S> {
         self.entries.len() < MAX_OUTSTANDING && self.asked_bytes < WINDOW_BYTES
     }
 
-    /// Asks for the next piece of what has arrived; `false` if more has to arrive first.
+    /// Asks for the next piece of the requests that have arrived; `false` if more has to arrive first.
     fn ask_one(&mut self) -> Done<bool> {
         if self.is_ending {
             return Ok(false);

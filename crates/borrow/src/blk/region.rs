@@ -77,7 +77,8 @@ impl Input {
         }
     }
 
-    /// Room for what arrives next. What waits is moved to the front once `wanted` bytes do not fit behind it.
+    /// Room for bytes that arrive next. Waiting bytes are moved to the front once `wanted` bytes do not fit behind
+    /// them.
     #[inline]
     pub(super) fn room(&mut self, wanted: usize) -> &mut [u8] {
         if self.region.len() - self.tail < wanted && self.head > 0 {

@@ -67,7 +67,7 @@ impl Request {
     /// Checks the request against the export; returns its operation.
     ///
     /// # Errors
-    /// What it has to be answered with.
+    /// The error of the reply.
     #[inline]
     pub fn check(&self, export: &Export, agreed: Agreed) -> Result<Operation, Errno> {
         let (operation, known_flags) = match self.command {

@@ -82,7 +82,7 @@ struct Clients {
 struct State {
     next: u64,
     sockets: HashMap<u64, Arc<OwnedFd>>,
-    /// How many of them have shaken hands.
+    /// Number of them that have shaken hands.
     trusted: usize,
     tally: Tally,
     served: u64,
@@ -158,7 +158,7 @@ impl Server {
         }
     }
 
-    /// Takes a client that waits. What fails concerns this client only.
+    /// Takes a client that waits. A failure concerns this client only.
     fn accept(&self) {
         let (fd, who) = match self.listener.accept() {
             Ok(client) => client,

@@ -77,7 +77,7 @@ pub trait Stream: Send {
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-    /// How much spinning has paid off lately.
+    /// Score of recent spins: more for each that paid off, less for each other. Below 0 none is made.
     luck: i32,
     may_spin: bool,
     deadline: Option<Instant>,

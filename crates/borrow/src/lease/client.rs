@@ -103,8 +103,8 @@ impl Wanted {
 /// Most copies of a borrowing.
 pub const MAX_COPIES: u32 = 4;
 
-/// The address of the monitor and the secret: from the arguments, else from the environment; at last the monitor of the
-/// rack on this host.
+/// The address of the monitor and the secret. Arguments go before the environment; without either it is the monitor of
+/// the rack on this host.
 fn monitor_of(
     rack: Option<&str>,
     monitor: Option<&Address>,

@@ -248,10 +248,7 @@ impl Driver {
         Ok(Arc::new(TcpStore::new(way, health.clone())))
     }
 
-    /// Maps the memory of the only copy in the place of another; returns its bytes there.
-    ///
-    /// # Errors
-    /// A piece is not mapped, or the kernel refuses.
+    /// Maps the memory of the only copy, all of which is mapped, in the place of another; returns its bytes there.
     pub fn map_at(&mut self, window: &Arc<Window>) -> Result<SpreadStore> {
         for (number, block) in self.books.borrowing.blocks().iter().enumerate() {
             let (Some(memory), Some(lease)) =

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rackmem_rmc::link::{Header, Kind, Port, Verdict, wire};
 
-/// How long to wait for an acknowledgement before anything is known of the way.
+/// Timeout of an acknowledgement before any round trip was measured.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(50);
-/// Bounds of that time: below, the scheduler of a busy host is what one would measure.
+/// Bounds of the timeout: a shorter one would measure the scheduler of a busy host.
 const MIN_TIMEOUT: Duration = Duration::from_millis(2);
 const MAX_TIMEOUT: Duration = Duration::from_millis(400);
-/// How often that time doubles while nothing comes.
+/// Most doublings of the timeout while nothing comes.
 const MAX_DOUBLINGS: u32 = 6;
 
 /// Payloads in places of one size.
@@ -43,7 +43,7 @@ impl Places {
     }
 }
 
-/// When to try again: a round trip's time, smoothed, and doubled while nothing comes.
+/// Timer of retries: a round trip's time, smoothed, and doubled while nothing comes.
 #[derive(Debug)]
 struct Timer {
     round_trip: Option<Duration>,
@@ -81,7 +81,7 @@ pub(super) struct Channel {
     prefix: Box<[u8]>,
     outgoing: Places,
     incoming: Places,
-    /// Accepted payloads: where the oldest is, and how many.
+    /// Accepted payloads: the place of the oldest, and their number.
     first: usize,
     waiting: usize,
     timer: Timer,

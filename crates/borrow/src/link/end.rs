@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 5;
 /// Datagrams that one call of [`LinkEnd::poll`] takes, so that it also gets to send.
 const MAX_DATAGRAMS_A_POLL: usize = 256;
 
-/// How often a handshake's answer is sent until the peer is heard.
+/// Interval at which a handshake's answer is sent until the peer is heard.
 const GREETING_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Sizes and times of a link.
@@ -84,7 +84,7 @@ pub struct LinkEnd<F> {
     settings: Settings,
     last_heard: Duration,
     last_sent: Duration,
-    /// When the peer is asked whether it lives, unless it is heard before.
+    /// Time of the next probe of the peer, unless it is heard before.
     next_probe: Duration,
     /// Sent until the peer is heard: the last step of the handshake.
     greeting: Option<(Vec<u8>, Duration)>,
@@ -311,7 +311,7 @@ impl<F: Fabric> LinkEnd<F> {
         due
     }
 
-    /// Tells the peer that nothing more comes. What it does not have by now, it does not get.
+    /// Tells the peer that nothing more comes. Messages that it does not have by now never arrive.
     pub fn close(&mut self, now: Duration) {
         let bye = handshake::Message::Bye { session: self.session }.encode();
         // Twice, since nobody will ask for it; a peer that gets neither notices the silence.

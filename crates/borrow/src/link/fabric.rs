@@ -1,4 +1,4 @@
-//! What carries datagrams, reliably or not.
+//! Carriers of datagrams, reliable or not.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ pub trait Fabric: Send {
     /// `ConnectionRefused` if the peer is known to be gone. A full queue is no error: the datagram is lost.
     fn send(&mut self, datagram: &[u8], now: Duration) -> io::Result<()>;
 
-    /// Sends what still waits.
+    /// Sends datagrams that still wait.
     ///
     /// # Errors
     /// As [`Fabric::send`].
@@ -38,7 +38,7 @@ pub trait Fabric: Send {
         None
     }
 
-    /// When the fabric itself has something to do, with nothing arriving.
+    /// Time at which the fabric itself has something to do, with nothing arriving.
     fn due(&self) -> Option<Duration> {
         None
     }

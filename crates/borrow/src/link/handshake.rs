@@ -1,4 +1,4 @@
-//! How two ends begin and end together: datagrams that are not frames.
+//! Beginning and end of a link: datagrams that are not frames.
 //!
 //! | datagram | from | says |
 //! |---|---|---|

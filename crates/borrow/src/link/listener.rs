@@ -1,4 +1,4 @@
-//! Where links over UDP can be asked for.
+//! Listeners for links over UDP.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ use crate::net::stranger::PROOF;
 /// Links that a listener remembers, so that one that is asked for twice begins once.
 const REMEMBERED: usize = 64;
 
-/// How long a challenge can be answered: for the rest of one such time, and all of the next.
+/// Period of challenges: one can be answered for the rest of its period, and all of the next.
 const CHALLENGE: Duration = PROOF;
 
 /// Datagrams of strangers that one call looks at.

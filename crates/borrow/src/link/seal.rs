@@ -119,7 +119,7 @@ mod tests {
     use crate::link::MemoryFabric;
     use crate::net::secret::nonce;
 
-    /// Both ends of a wire, and who can put anything on it.
+    /// Both ends of a wire, sealed by these secrets.
     fn wire(near: &Secret, far: &Secret) -> [Sealed<MemoryFabric>; 2] {
         let (a, b) = MemoryFabric::pair(256);
         let (listener, connector) = (nonce().unwrap(), nonce().unwrap());

@@ -16,10 +16,10 @@ use super::udp::{self, UdpFabric};
 use crate::error::{Error, Result};
 use crate::net::secret::{self, End, Nonce, Secret};
 
-/// Channel that bytes take which are read and written as a stream.
+/// Channel of the bytes that are read and written as a stream.
 const STREAM_CHANNEL: usize = 1;
 
-/// How often a link is asked for until somebody answers.
+/// Interval at which a step of the handshake is repeated until an answer comes.
 const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One end of a reliable link over UDP: messages on channels of different urgency, or a stream of bytes.
@@ -93,7 +93,7 @@ impl LinkStream {
     /// Asks `address` for a link, for up to `patience`. Both ends prove that they know the secret, if there is one.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] if nobody answers; [`Error::Refused`]: it has another secret; what the kernel says.
+    /// [`Error::PeerLost`] if nobody answers; [`Error::Refused`]: it has another secret; or the kernel refuses.
     pub fn connect(
         address: SocketAddr,
         secret: Option<&Secret>,
@@ -261,7 +261,7 @@ impl LinkStream {
         self.end.due().saturating_sub(self.now())
     }
 
-    /// Ends the link in order. What the peer does not have yet it does not get: see [`LinkStream::drain`].
+    /// Ends the link in order. Messages that the peer does not have yet never arrive: see [`LinkStream::drain`].
     pub fn close(mut self) {
         let now = self.now();
         self.end.close(now);
@@ -355,7 +355,7 @@ impl Asking<'_> {
         })
     }
 
-    /// Sends the proof until `Welcome` comes: from where, and most bytes of a datagram.
+    /// Sends the proof until `Welcome` comes; returns its sender, and most bytes of a datagram.
     fn prove(&self, prove: Message, ours: &Seal, theirs: &Seal) -> Result<(SocketAddr, u16)> {
         let mut proof = prove.encode();
         proof.extend(ours.tag(&proof));

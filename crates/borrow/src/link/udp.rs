@@ -1,4 +1,4 @@
-//! Datagrams over UDP. Many of one size cross the kernel as one, where it does that (UDP_SEGMENT, UDP_GRO).
+//! Datagrams over UDP. Many of one size cross the kernel as one, if it can do that (UDP_SEGMENT, UDP_GRO).
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,9 +13,9 @@ const BATCH: usize = 64;
 /// Most bytes that one system call takes or gives.
 const MAX_TRAIN_BYTES: usize = 65_000;
 
-/// Bytes that headers of IPv6 and UDP take of what a network carries in one piece.
+/// Bytes of the headers of IPv6 and UDP, which are part of a network's MTU.
 const HEADERS_BYTES: usize = 40 + 8;
-/// Bounds of what is left: every network carries the lower one (576 bytes with their headers).
+/// Bounds of a datagram without its headers: every network carries the lower one (576 bytes with their headers).
 const MIN_BYTES: usize = 528;
 const MAX_BYTES: usize = 62_000;
 
@@ -27,7 +27,7 @@ const SOCKET_BUFFER_BYTES: libc::c_int = 8 << 20;
 pub struct UdpFabric {
     socket: UdpSocket,
     max_bytes: usize,
-    /// Datagrams to be sent, one behind the other, and where each ends.
+    /// Datagrams to be sent, one behind the other, and the end of each.
     outgoing: Box<[u8]>,
     ends: [usize; BATCH],
     count: usize,
@@ -88,12 +88,12 @@ impl UdpFabric {
         })
     }
 
-    /// Where datagram `index` of those to be sent begins.
+    /// Beginning of datagram `index` of those to be sent.
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// How many datagrams from `first` on can go as one: all of one size, but the last may be shorter.
+    /// Number of datagrams from `first` on that can go as one: all of one size, but the last may be shorter.
     fn train(&self, first: usize) -> usize {
         let length = |index: usize| self.ends[index] - self.start(index);
         let mut last = first;
@@ -106,7 +106,7 @@ impl UdpFabric {
         last + 1 - first
     }
 
-    /// Sends datagrams from `first` on. How many went, or why none did.
+    /// Sends datagrams from `first` on; returns the number of those that went.
     fn send_train(&mut self, first: usize) -> io::Result<usize> {
         let count = self.train(first);
         let from = self.start(first);

@@ -1,4 +1,4 @@
-//! What the pager's threads share: tables, the kernel's side, and the moves that pages can make.
+//! State that the pager's threads share: tables, the kernel's side, and the moves that pages can make.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -100,8 +100,7 @@ pub(crate) struct Watermarks {
     pub(crate) reserve: usize,
     pub(crate) low: usize,
     pub(crate) high: usize,
-    /// Pages that are kept in the staging area though the store has them: to be wanted there is what tells
-    /// which pages are in use.
+    /// Pages that are kept in the staging area though the store has them: a fault there shows that a page is in use.
     pub(crate) standby: usize,
 }
 

@@ -1,4 +1,4 @@
-//! On which cores threads run.
+//! Cores of threads: where they run, and binding them.
 
 /// Cores that the calling thread may use.
 pub(super) fn allowed() -> libc::cpu_set_t {

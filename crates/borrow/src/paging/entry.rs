@@ -1,4 +1,4 @@
-//! What is known of a page: one word, and the steps that it may take.
+//! State of a page: one word, and the steps that it may take.
 //!
 //! ```text
 //!             fault                  delivered                evictor            moved out
@@ -259,7 +259,7 @@ mod loom_tests {
     const FRAME: u32 = 7;
     const SLOT: u32 = 3;
 
-    /// A page, and how often it came from its slot and went there.
+    /// A page, and counts of its ways from its slot and to it.
     #[derive(Default)]
     struct Page {
         cell: Cell,

@@ -2,9 +2,9 @@
 //!
 //! A thread of its own. Its hand goes round the frames, oldest first. A page that it meets is moved to the
 //! staging area, which is atomic against the program's writes, and from there written back (`writeback.rs`);
-//! then it lies in standby for a while, where it can be had back for a cheap fault. Which pages are
-//! in use the kernel does not tell, so that is what does: a page that was taken back from the staging
-//! area, or from the lender within the time in which the whole cache is replaced, is passed over once.
+//! then it lies in standby for a while, where it can be had back for a cheap fault. The kernel does not tell which
+//! pages are in use, but these faults do: a page that was taken back from the staging area, or from the lender within
+//! the time in which the whole cache is replaced, is passed over once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 use crate::store::{Lane, MAX_OUTSTANDING};
 use crate::sync::wait::Event;
 
-/// How often children of fork are looked after while nothing else is to be done.
+/// Interval of looks for ended children of fork while the evictor is idle.
 const CHILD_CHECK: Duration = Duration::from_millis(200);
 /// Most pages that go from standby in one step.
 const RETIRED: usize = 1024;
-/// Rounds in which nothing left before that is taken to stay so, and the time between two of them.
+/// Idle rounds after which the evictor assumes that nothing can be evicted, and the time between two of them.
 const PATIENCE: usize = 20;
 const IDLE: Duration = Duration::from_micros(200);
 
@@ -35,7 +35,7 @@ pub(crate) struct Orders {
     pub(crate) is_to_stop: AtomicBool,
     pub(crate) is_to_rest: AtomicBool,
     pub(crate) is_resting: AtomicBool,
-    /// Requests to send everything away, and how many of them were carried out.
+    /// Requests to send everything away, and the number of those that were carried out.
     pub(crate) flushes: AtomicU32,
     pub(crate) flushed: AtomicU32,
     /// Signalled with any answer.

@@ -65,7 +65,7 @@ impl Frames {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit, to what is between the budget and the capacity.
+    /// Sets the limit, to a number between the budget and the capacity.
     pub fn set_limit(&self, limit: usize) {
         self.limit.store(limit.clamp(self.budget, self.capacity()), Ordering::Relaxed);
     }

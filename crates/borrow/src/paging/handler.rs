@@ -1,7 +1,7 @@
 //! Delivery by a thread: the kernel hands faults over, the thread answers them.
 //!
-//! The thread asks for all faults that are there, up to its window, and delivers pages as they come. What it
-//! cannot answer yet, as a page is in transit or the local cache is full, it keeps and tries again.
+//! The thread asks for all faults that are there, up to its window, and delivers pages as they come. Faults that it
+//! cannot answer yet, because a page is in transit or the local cache is full, it keeps and tries again.
 //! It rests, for a fork or the end, when somebody touches its doorbell: a missing page like any other.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sync::wait::Event;
 const MESSAGES: usize = 32;
 /// Faults that a handler keeps at most; more wait in the kernel.
 const KEPT: usize = 128;
-/// How long what is kept may wait before it is tried again, should no one signal.
+/// Longest wait of kept faults before they are tried again without a signal.
 const RETRY: Duration = Duration::from_micros(500);
 
 const GO: u32 = 0;
@@ -133,7 +133,7 @@ pub(crate) fn run(core: Arc<Core>, worker: Worker, command: Arc<Command>) {
 }
 
 impl Handler {
-    /// One round: messages, answers, what was kept. Returns whether to go on.
+    /// One round: messages, answers, kept faults. Returns whether to go on.
     fn turn(&mut self) -> bool {
         let is_busy = self.worker.outstanding() != 0 || !self.kept.is_empty();
         if self.is_called {

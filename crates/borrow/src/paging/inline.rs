@@ -22,7 +22,7 @@ use crate::sync::wait::Lock;
 
 /// Pagers with inline delivery that a process may have.
 pub(crate) const MAX_INLINE: usize = 8;
-/// How long to wait for another before looking again.
+/// Longest wait for a page in transit, or for a free frame, before another look.
 const RETRY: Duration = Duration::from_micros(500);
 
 /// Reason why a page could not be brought.
@@ -383,8 +383,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
-/// Ends the process by the signal, with what the kernel says of it. These are system calls: the functions of the C
-/// library may be interposed by whoever chains actions to ours, and would then change the chain only.
+/// Ends the process by the signal, with the kernel's `siginfo`. These are system calls: a library that chains actions
+/// to ours may interpose the functions of the C library, which would then change the chain only.
 fn end_by(signal: c_int, info: *mut libc::siginfo_t) {
     /// `struct sigaction` of the kernel for a default action.
     #[repr(C)]

@@ -1,4 +1,4 @@
-//! How long things took: counts by size, from which quantiles are read.
+//! Durations: counts by size, from which quantiles are read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ impl Default for Latencies {
     }
 }
 
-/// Where a duration is counted.
+/// The place at which a duration is counted.
 fn place(ns: u64) -> usize {
     if ns < PARTS as u64 {
         return ns as usize;

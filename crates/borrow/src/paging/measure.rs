@@ -1,4 +1,4 @@
-//! What is fastest on this machine, measured by a small pager of each kind.
+//! Fastest options on this machine, measured by a small pager of each kind.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use crate::store::HeapStore;
 
 /// Faults of one measurement.
 const FAULTS: usize = 256;
-/// How long a spinning handler of the measurement spins.
+/// Time that a spinning handler of the measurement spins.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Replaces `Auto` by what is fastest.
+/// Replaces `Auto` by the fastest option.
 pub(super) fn choose(options: &PagerOptions) -> PagerOptions {
     let mut options = choose_delivery(options);
     if options.evictor == Placement::Auto && options.delivery == Delivery::Inline {

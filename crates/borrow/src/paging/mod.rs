@@ -6,14 +6,14 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `entry`, `table` | a page's state in a word, the steps that it may take, where its word is |
+//! | `entry`, `table` | a page's state in a word, the steps that it may take, the table of all words |
 //! | `frames`, `slots` | the budget of local memory, and which pages of the store are taken |
-//! | `worker`, `run`, `streams` | answers a fault, with pages that come together, and what will be touched next |
+//! | `worker`, `run`, `streams` | answers a fault, with pages that come together, and predicts the next ones |
 //! | `handler`, `inline` | faults are resolved by a thread of the pager, or by the faulting thread itself |
 //! | `evictor`, `writeback` | sends pages away ahead of need |
 //! | `space`, `ranges`, `fork` | map, unmap, discard, protect, remap; children and their views |
 //! | `uffd`, `pagemap`, `thread` | userfaultfd, written pages, threads |
-//! | `cores`, `stack`, `measure` | where threads run, stacks for handlers of SIGBUS, what is fastest on this machine |
+//! | `cores`, `stack`, `measure` | cores of threads, stacks for handlers of SIGBUS, the fastest options on this host |
 //!
 //! `Region` (Rust), `rackmem/borrow.h` (C) and the library for unmodified programs stand on it.
 //!
@@ -24,14 +24,16 @@
 //! *away, slot 7*. A free frame is taken (`frames`), and the word goes to *held* by compare-and-swap, so everybody else
 //! waits for the page on its word. If the store is mapped, `UFFDIO_COPY` copies the page from there and the program
 //! goes on. If not, the slot is asked for on the worker's lane, along with the other faults that are pending, and
-//! `Worker::finish` delivers what comes. The streams say what follows: adjacent slots are asked for together.
+//! `Worker::finish` delivers the answers. The streams predict the next pages: adjacent slots are asked for together.
 //!
 //! # One page-out, followed through the code
 //!
 //! Free frames fall below the low watermark, and the evictor wakes. Its hand goes round the frames. A page goes to
 //! *leaving*, and `UFFDIO_MOVE` takes it, adjacent pages together, to its frame's place in the staging area: atomically
-//! against writers, without a write-protect fault. There it is compared. Zeros leave no trace; what the store already
-//! has is not written; the rest is written, adjacent slots in one request. Until the answer the page is *staged*, from
+//! against writers, without a write-protect fault. There it is compared. Zeros leave no trace; a page that the store
+//! has
+//! already is not written; the rest is written, adjacent slots in one request. Until the answer the page is *staged*,
+//! from
 //! then on in *standby*, and from both a move takes it back. Standby is kept for a sixteenth of the cache. The oldest
 //! pages go *away*, and their frames are free.
 //!
@@ -45,7 +47,7 @@
 //! # What must stay true
 //!
 //! - A page in transit (*held*, *leaving*) belongs to one thread, and no transit waits for another one's. A fault
-//!   handler waits for nothing but its own lane; what it cannot answer it keeps and tries again.
+//!   handler waits for nothing but its own lane; faults that it cannot answer it keeps and tries again.
 //! - Only the evictor writes slots, and on one lane, so a slot that was given back and taken again gets its bytes in
 //!   order. A page goes *away* only after the store confirmed it, because reads use other lanes.
 //! - A slot that a child of fork reads is neither written nor given away until a pipe says that the child has ended.
@@ -53,8 +55,8 @@
 //!
 //! # Decisions
 //!
-//! - *How pages leave under a running program.* By `UFFDIO_MOVE` (Linux 6.8); other ways lose writes or cost a fault
-//!   each. Pages that may be both written and executed stay local; read-only pages are copied.
+//! - *Eviction under a running program.* By `UFFDIO_MOVE` (Linux 6.8); other ways lose writes or cost a fault each.
+//!   Pages that may be both written and executed stay local; read-only pages are copied.
 //! - *An error of `UFFDIO_MOVE` means nothing by itself.* Linux 6.18 sometimes moves pages and then fails with EEXIST.
 //!   Where each page is says whether it moved (`uffd`).
 //! - *Threads* are pthreads, because a thread of Rust's library takes a lock at its start that the child of a fork may
@@ -242,7 +244,7 @@ impl Pager {
     }
 
     /// Whether system calls on pages that are away fail with EFAULT: delivery is inline, or the process
-    /// may handle only faults of user mode. Who makes such calls asks [`Pager::ensure_present`] first.
+    /// may handle only faults of user mode. A caller of such calls calls [`Pager::ensure_present`] first.
     pub fn is_user_mode_only(&self) -> bool {
         self.core.uffd.is_user_mode_only
     }
@@ -278,8 +280,7 @@ impl Pager {
         self.core.space.map(&self.core, address, length, protection, flags)
     }
 
-    /// As munmap: any part of what was mapped, over the borders of mappings, holes and memory that is not
-    /// borrowed included.
+    /// As munmap, for any range: it may cross the borders of mappings, holes and memory that is not borrowed.
     ///
     /// # Errors
     /// As the system call.
@@ -304,8 +305,8 @@ impl Pager {
         self.core.space.protect(address, length, protection)
     }
 
-    /// As mremap with the flags `MREMAP_MAYMOVE` and `MREMAP_FIXED` (then to `new_address`): returns
-    /// where the memory is afterwards. The old range must be borrowed.
+    /// As mremap with the flags `MREMAP_MAYMOVE` and `MREMAP_FIXED` (then to `new_address`): returns the address of the
+    /// memory afterwards. The old range must be borrowed.
     ///
     /// # Errors
     /// As the system call; `EINVAL` for `MREMAP_DONTUNMAP`.
@@ -332,11 +333,11 @@ impl Pager {
         length != 0 && self.core.table.count_managed(first..last.saturating_add(PAGE_BYTES)) != 0
     }
 
-    /// Brings the borrowed pages of a range (any address and length; what is not borrowed is skipped), for
-    /// a system call that is about to use them. Returns the number of bytes, counted from `address`, up to
-    /// which they are present: fewer than `length` if the range is larger than a quarter of the local cache,
-    /// so a large call is made in pieces. A page may leave again before the call is made: who gets
-    /// EFAULT for a range that [`Pager::overlaps`] borrowed memory asks again and repeats the call.
+    /// Brings the borrowed pages of a range (any address and length; other pages are skipped), for a system call that
+    /// is about to use them. Returns the number of bytes, counted from `address`, up to which they are present: fewer
+    /// than `length` if the range is larger than a quarter of the local cache, so a large call is made in pieces. A
+    /// page may leave again before the call is made: a caller that gets EFAULT for a range that [`Pager::overlaps`]
+    /// borrowed memory asks again and repeats the call.
     ///
     /// # Errors
     /// [`Error::Lost`]: the first page is gone for good; the call is to be answered with EFAULT.
@@ -404,10 +405,10 @@ impl Pager {
         }
     }
 
-    /// For programs that set a handler of SIGBUS while delivery is inline: keeps `action` (null: only
-    /// asks) as what is done about a SIGBUS that is none of the pager's, and puts what was kept before
-    /// into `old` (unless null). A library that interposes sigaction calls this for SIGBUS and does
-    /// not make the system call. Returns false if delivery is not inline: then the call is to be made.
+    /// For programs that set a handler of SIGBUS while delivery is inline: keeps `action` (null: only asks) for a
+    /// SIGBUS that is none of the pager's, and puts the action that was kept before into `old` (unless null). A library
+    /// that interposes sigaction calls this for SIGBUS and does not make the system call. Returns false if delivery is
+    /// not inline: then the call is to be made.
     ///
     /// # Safety
     /// Both are null or point to a `struct sigaction`.

@@ -1,4 +1,4 @@
-//! What one may say of a pager.
+//! Options of a pager, and their limits.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub const MAX_CACHE_PAGES: usize = 1 << 28;
 /// Most pages that one fault brings.
 pub const MAX_PREFETCH_PAGES: usize = 64;
 
-/// Most times that local memory may grow to what the store and the cache have room for.
+/// Largest [`PagerOptions::growth`].
 pub const MAX_GROWTH: usize = 16;
 /// Most threads that answer faults.
 pub const MAX_HANDLERS: usize = 16;
@@ -24,7 +24,7 @@ pub const MAX_HANDLERS: usize = 16;
 /// Most pages that leave together.
 pub const MAX_BATCH_PAGES: usize = 128;
 
-/// Every so many faults it is looked up on which core the faulting thread is.
+/// Faults between two look-ups of the core on which the faulting thread is.
 pub(super) const FOLLOW_EVERY: u32 = 128;
 
 /// The thread that answers a fault.
@@ -34,9 +34,9 @@ pub enum Delivery {
     /// just work, unless only `UFFD_USER_MODE_ONLY` is permitted ([`super::Pager::is_user_mode_only`]).
     #[default]
     Thread,
-    /// The faulting thread itself, in a handler of SIGBUS. Faster, but a system call that is given a
-    /// page which is away fails with EFAULT; who wraps system calls asks
-    /// [`super::Pager::ensure_present`] first. No thread that touches borrowed memory may block SIGBUS.
+    /// The faulting thread itself, in a handler of SIGBUS. Faster, but a system call that is given a page which is away
+    /// fails with EFAULT; wrappers of system calls call [`super::Pager::ensure_present`] first. No thread that touches
+    /// borrowed memory may block SIGBUS.
     Inline,
     /// The faster of both on this host, measured at the start.
     Auto,
@@ -58,9 +58,10 @@ pub enum Waiting {
 /// Core of the evictor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// With inline delivery and a store that is mapped on the core on which pages are missed: no other core has to
-    /// be told of the pages that it takes, which on a virtual machine costs more than a page-in. Whose faults a handler
-    /// thread answers the kernel moves to another core as it wakes it, so that there it is as `Anywhere`.
+    /// With inline delivery and a store that is mapped, the core of the faulting thread: the pages that the evictor
+    /// takes need not be announced to another core, which on a virtual machine costs more than a page-in. With a
+    /// handler thread it is as `Anywhere`, because the kernel moves one of the two to another core when the handler
+    /// wakes the program.
     #[default]
     Beside,
     /// On a core of the kernel's choice: it works while the program does.
@@ -90,11 +91,11 @@ pub struct PagerOptions {
     pub evictor: Placement,
     /// Handler threads, each with a lane of its own; with inline delivery, lanes that faulting threads share.
     pub handlers: usize,
-    /// Factor by which mappings may exceed what the store and the local cache have room for, at most [`MAX_GROWTH`] (1:
-    /// no more than has room). Local memory grows beyond its limit by what is touched and has no room.
+    /// Factor by which mappings may exceed the room of the store and the local cache, at most [`MAX_GROWTH`] (1: not at
+    /// all). Local memory grows beyond its limit by pages that are touched and have no room.
     pub growth: usize,
-    /// Any amount may be mapped, not only what the store and the local cache have room for, as by programs that map
-    /// much and touch little: what is touched beyond `growth` is lost.
+    /// Any amount may be mapped, even beyond the room of the store and the local cache, as by programs that map much
+    /// and touch little. Pages that are touched beyond `growth` are lost.
     pub overcommit: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is borrowed: ranges of addresses, their protection, and what happens to their pages as they change.
+//! Borrowed ranges of addresses: their protection, and the changes of their pages.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use super::slots::Frozen;
 use super::space::{READ_WRITE, errno, last_error};
 use crate::error::{Error, Result};
 
-/// How long to wait for the end of a page's transit before looking again.
+/// Longest wait for the end of a page's transit before another look.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// A child of fork that may still read our slots.
@@ -28,7 +28,7 @@ pub(crate) struct Inner {
     /// Ranges whose protection is not read and write, in order.
     protections: Vec<(Range<usize>, i32)>,
     pub(crate) children: Vec<Child>,
-    /// If this process is itself a child: what it may write.
+    /// Slots that this process has as a child of fork, if it is one.
     pub(crate) inherited: Option<Frozen>,
     mapped_pages: usize,
 }
@@ -95,7 +95,7 @@ impl Inner {
         range.start..end
     }
 
-    /// Moves a range, to where nothing of ours is; what is mapped there is replaced.
+    /// Moves a range to addresses that are not borrowed; mappings there are replaced.
     pub(super) fn relocate(
         &mut self,
         core: &Core,

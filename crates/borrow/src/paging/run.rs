@@ -1,4 +1,4 @@
-//! Pages that come together, and how they are put where they belong.
+//! Pages that come together, and their delivery.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

@@ -20,7 +20,7 @@ pub struct Slots {
     dropped: Lazy<AtomicU64>,
     is_any_frozen: AtomicBool,
     free: AtomicUsize,
-    /// Where the search for free ones goes on.
+    /// Slot at which the next search for free ones begins.
     cursor: AtomicUsize,
     /// Held where `frozen` and `dropped` change.
     lock: Lock,
@@ -64,7 +64,7 @@ impl Slots {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Takes up to `wanted` adjacent slots: the first, and how many. One caller at a time.
+    /// Takes up to `wanted` adjacent slots; returns the first, and their number. One caller at a time.
     pub fn take_run(&self, wanted: usize) -> Option<(u32, usize)> {
         if self.free() == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! The program's address space: what is borrowed where, and the changes that it asks for.
+//! The program's address space: its borrowed ranges, and the changes that it asks for.
 //!
 //! One change at a time. A change holds the pages that it is about, one after the other; handlers and evictor
 //! go on with all others. They never wait for the lock of this module, as its holder may wait for

@@ -1,4 +1,4 @@
-//! What a pager has done so far.
+//! Counters of a pager: its faults, and pages that came and left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Streams of accesses: what will be touched next (TSM §2.2, stride prefetcher).
+//! Streams of accesses, by which the next pages are predicted (TSM §2.2, stride prefetcher).
 //!
 //! Pure: page numbers in, plans out. A stream is known after two faults at neighbouring pages, or after
 //! three at equal distances. Each further plan that turns out right doubles what the next one brings, up
@@ -46,7 +46,7 @@ struct Stream {
     next: u64,
     /// Pages of the last plan.
     count: usize,
-    /// When it was last heard of; 0 if never.
+    /// Value of the streams' `now` when it was used last; 0 if never.
     used: u64,
 }
 
@@ -126,7 +126,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// The stream is at `page`; what it will touch from `first` on is to be brought.
+    /// Moves the stream to `page`; plans the pages that it will touch, from `first` on.
     fn advance(&mut self, page: u64, degree: usize, first: u64) -> Plan {
         self.last = page;
         self.count = (self.count * 2).clamp(FIRST_PAGES.min(degree), degree);

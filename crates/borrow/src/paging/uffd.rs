@@ -238,8 +238,8 @@ impl Uffd {
         (transfer.done.max(0) as usize, result)
     }
 
-    /// Copies `len` bytes at `src` to where nothing is, and wakes threads that wait there; with `protect` a first write
-    /// will be noted. Also returns how many bytes got there before an error.
+    /// Copies `len` bytes at `src` to `dst`, where nothing is, and wakes threads that wait there; with `protect` a
+    /// first write will be noted. Also returns the number of bytes that got there before an error.
     pub fn copy(
         &self,
         dst: usize,
@@ -253,12 +253,12 @@ impl Uffd {
         self.transfer(COPY, transfer)
     }
 
-    /// Moves pages from `src` to `dst`, where nothing is, and wakes threads that wait there. Also returns how many
-    /// bytes got there before an error.
+    /// Moves pages from `src` to `dst`, where nothing is, and wakes threads that wait there. Also returns the number of
+    /// bytes that got there before an error.
     ///
-    /// That nothing is at `dst` is for the caller to answer for: then what is there afterwards has moved. An
-    /// error is not taken at its word: Linux 6.18, rarely, moves pages and then fails with `EEXIST`
-    /// because they are there, or counts fewer than it moved. Which of them moved is looked up.
+    /// The caller guarantees that nothing is at `dst`, so a page that is there afterwards has moved. An error does not
+    /// tell: Linux 6.18, rarely, moves pages and then fails with `EEXIST` because they are there, or counts fewer than
+    /// it moved. So the pages that moved are looked up.
     pub fn move_pages(&self, dst: usize, src: usize, len: usize) -> (usize, io::Result<()>) {
         let transfer =
             Transfer { dst: dst as u64, src: src as u64, len: len as u64, ..Transfer::default() };
@@ -283,7 +283,7 @@ impl Uffd {
     /// Puts the kernel's page of zeros where nothing is, and wakes threads that wait there.
     ///
     /// # Errors
-    /// `EEXIST`: something is there. Otherwise what the kernel says.
+    /// `EEXIST`: something is there. Otherwise the error of the kernel.
     pub fn zero(&self, page: usize) -> io::Result<()> {
         self.fill(ZEROPAGE, page)
     }

@@ -1,5 +1,5 @@
-//! Every order in which program, handler, evictor and store can act on a page: what the program sees is what
-//! it wrote last.
+//! Walk through every order in which program, handler, evictor and store can act on a page: the program always sees its
+//! last write.
 //!
 //! The steps are those of [`super::entry`]; around them stands the least that can hold bytes: the program's
 //! mapping, the staging area, the slot, and a write that is on its way to it.
@@ -13,7 +13,7 @@ const VERSIONS: u8 = 3;
 const FRAME: u32 = 1;
 const SLOT: u32 = 2;
 
-/// How far a handler is with the page that it holds.
+/// Progress of a handler with the page that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Handler {
     Idle,
@@ -50,8 +50,8 @@ struct World {
     slot: u8,
     /// The page has a slot.
     has_slot: bool,
-    /// A write on its way: what, and whether the store has taken it. Of generations it is enough to know
-    /// whether the frame was written back again since.
+    /// A write on its way: its version, and whether the store has taken it. Of generations it is enough to know whether
+    /// the frame was written back again since.
     on_its_way: Option<(u8, bool)>,
     is_stale: bool,
     /// The program's last write.

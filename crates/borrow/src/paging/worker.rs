@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
     Lost,
 }
 
-/// A lane, and what it was asked for.
+/// A lane, and the runs that it was asked for.
 pub(crate) struct Worker {
     lane: Option<Box<dyn Lane>>,
     asked: VecDeque<Run>,
@@ -260,7 +260,7 @@ impl Worker {
         deliver(core, &run, bytes.as_ptr());
     }
 
-    /// The lane failed, which it does for good: what was asked for will not come.
+    /// The lane failed, which it does for good: gives up the runs that it was asked for.
     fn lose(&mut self, core: &Core) {
         self.lane = None;
         while let Some(run) = self.asked.pop_front() {

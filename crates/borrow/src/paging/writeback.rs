@@ -1,4 +1,4 @@
-//! How pages leave: out of the program, into the staging area, to the store.
+//! Write-back: pages go out of the program into the staging area, and from there to the store.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -39,9 +39,9 @@ fn is_zero(page: &[u8; PAGE_BYTES]) -> bool {
 }
 
 impl Evictor {
-    /// Copies pages of the batch that the store has some version of, and then asks the kernel which of them
-    /// were written since they were delivered. What is not written then is in the store as it was copied;
-    /// a comparison after the page was taken out tells whether it was written in between.
+    /// Copies pages of the batch that the store has some version of, and then asks the kernel which of them were
+    /// written since they were delivered. A page that was not written by then is in the store as it was copied; a
+    /// comparison after the page was taken out tells whether it was written in between.
     pub(super) fn look_for_clean(&mut self) {
         let core = Arc::clone(&self.core);
         let Some(pagemap) = &self.pagemap else { return };
@@ -284,7 +284,7 @@ impl Evictor {
         }
     }
 
-    /// The lane failed, which it does for good: what it was given and did not confirm returns to the program's pages.
+    /// The lane failed, which it does for good: pages that it was given and did not confirm return to the program.
     fn cut_off(&mut self) {
         let core = Arc::clone(&self.core);
         self.requests.clear();

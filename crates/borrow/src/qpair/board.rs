@@ -1,6 +1,6 @@
-//! What both ends of a connection see, in the window that its owner made: receives that the owner posts,
-//! arrivals that the peer reports, and where the owner sleeps. Over a network the peer's carrier stores there
-//! what the peer would.
+//! State of a connection that both ends see, in the window that its owner made: receives that the owner posts, arrivals
+//! that the peer reports, and the bed on which the owner sleeps. Over a network the carrier stores there in place of
+//! the peer.
 //!
 //! A place's stamp says which descriptor or message it holds. It is stored last and loaded first, so nothing
 //! else is needed: see [`super::queues`] for why places are not used again too early.

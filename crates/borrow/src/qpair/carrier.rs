@@ -1,8 +1,8 @@
-//! What carries connections between two processes: memory that both have, or a network.
+//! Carriers of connections between two processes: memory that both have, or a network.
 //!
-//! The queues are the same over both. Over memory, what one end wants the other one to see is stored into the
-//! other one's window, and sleepers are woken there. Over a network it is a frame, and the other process stores
-//! the same into its window and wakes the same sleepers.
+//! The queues are the same over both. Over memory an end stores into the window of the other one, and wakes sleepers
+//! there. Over a network it sends a frame, and the other process stores the same into its window and wakes the same
+//! sleepers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) enum Carrier {
 }
 
 impl Carrier {
-    /// Begins to hear what the peer says of connections.
+    /// Begins to receive the peer's announcements of connections.
     ///
     /// # Errors
     /// There is no thread for that.

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 struct State {
     /// The life of each connection's number, and whether this side uses it.
     lives: Vec<(u32, bool)>,
-    /// Where the search for a free number begins.
+    /// Number at which the search for a free one begins.
     next: u32,
     /// Connections that the peer has begun.
     opened: VecDeque<(u32, u32)>,
-    /// Why the link was lost.
+    /// Reason for the loss of the link.
     reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the queues of one end see of the other end, over either carrier.
+//! One end of a connection, by which its queues see the other end over either carrier.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub(super) struct Ends {
     peer_is_hostile: bool,
     /// Number, plus one, of the receive that the peer knows this end to wait for; 0: none.
     wanted: u64,
-    /// How much of the message that is being sent has left.
+    /// Bytes of the present message that were sent.
     parted: u64,
 }
 

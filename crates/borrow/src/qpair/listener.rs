@@ -1,4 +1,4 @@
-//! Where processes come that want a link.
+//! Listeners for processes that want a link.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Two processes of one host: how they exchange windows, and what their socket is for afterwards. New connections
-//! are announced on it, its end is the peer's death, and its silence that of a peer that was stopped.
+//! Two processes of one host: they exchange windows over a socket. Afterwards new connections are announced on it, its
+//! end is the peer's death, and its silence that of a peer that was stopped.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::lease::{HEARTBEAT, SILENCE};
 use crate::net::socket;
 
-/// How long a peer may take to give its window, or to hear of connections.
+/// Longest wait for a peer's window, or for room to announce a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Wait before a connection is announced again.

@@ -8,7 +8,7 @@
 //! itself, which is always in the caches: the place of the paper's on-chip memory. Between hosts all connections of
 //! two processes travel on one TCP connection, and the same queues stand at both of its ends.
 //!
-//! What the paper leaves open, decided here:
+//! Questions that the paper leaves open, with the decisions here:
 //!
 //! | question | decision |
 //! |---|---|

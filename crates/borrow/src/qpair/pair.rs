@@ -121,8 +121,8 @@ impl QPair {
         Ok(self.queues.post_receive(buffer, &mut self.ends))
     }
 
-    /// Sends a message from anywhere, without a completion, if the peer has a buffer for it now: how many
-    /// bytes it took, of a longer message the first ones. `None` if it has to wait.
+    /// Sends a message from any memory, without a completion, if the peer has a buffer for it now. Returns the number
+    /// of bytes that it took, of a longer message the first ones; `None` if it has to wait.
     pub fn try_send(&mut self, message: &[u8]) -> Option<usize> {
         self.advance();
         let number = self.queues.next_send()?;
@@ -139,8 +139,8 @@ impl QPair {
         Some(length)
     }
 
-    /// Writes a receive descriptor where the peer looks for the n-th one, unchecked: what a hostile process
-    /// can do, for tests.
+    /// Writes a receive descriptor where the peer looks for the n-th one, unchecked, as a hostile process can; for
+    /// tests.
     #[doc(hidden)]
     pub fn forge_receive(&mut self, number: u64, offset: u64, size_bytes: u64) {
         self.ends.publish(number, Descriptor { offset, size_bytes, id: 0 });
@@ -154,7 +154,7 @@ impl QPair {
         }
     }
 
-    /// The same with what has come already.
+    /// The same with messages that have come already.
     fn advance(&mut self) {
         if self.queues.progress(&mut self.ends) {
             self.ends.tell();

@@ -1,4 +1,4 @@
-//! SQ, RQ and CQ of one end, as a state machine: what is shared with the other end is a trait.
+//! SQ, RQ and CQ of one end, as a state machine: the state shared with the other end is a trait.
 //!
 //! The n-th message of one side goes into the n-th buffer that the other one posted. Each side therefore
 //! counts alone, and a buffer's place in the RQ is free again once its message was taken: rings of `depth`
@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-/// A piece of registered memory, and what its completion is to be called.
+/// A piece of registered memory, and the identifier of its completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Descriptor {
     /// First byte in the connection's registered memory.
@@ -70,7 +70,7 @@ pub trait Shared {
     /// Stores the n-th message, of registered memory here, into that buffer, and says so; `false` if there was
     /// room on the way for a part of it only: then it is called again, until all of the message has left.
     fn deliver(&mut self, number: u64, message: Descriptor, buffer: Descriptor) -> bool;
-    /// How many messages have reached the peer for certain. Until then their memory is not to be touched.
+    /// Number of messages that have reached the peer for certain. Until then their memory is not to be touched.
     fn delivered(&mut self) -> u64;
     /// Says of the n-th message that it does not fit.
     fn refuse(&mut self, number: u64, length_bytes: u64);
@@ -256,7 +256,7 @@ impl Queues {
         }
     }
 
-    /// The peer is gone: what had arrived is completed, then everything else.
+    /// The peer is gone: completes messages that had arrived, then everything else.
     pub fn finish(&mut self, status: Status, shared: &mut impl Shared) {
         if self.end.is_none() {
             self.take_arrivals(shared);

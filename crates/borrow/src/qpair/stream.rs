@@ -1,5 +1,4 @@
-//! Bytes without message boundaries on a queue pair: what programs that know sockets expect (TSM §2.4,
-//! socket layer).
+//! Bytes without message boundaries on a queue pair, for programs that know sockets (TSM §2.4, socket layer).
 //!
 //! The registered memory is cut into equal buffers that are always posted; a write is a message straight from
 //! the caller's slice, and a read copies out of the buffer that came first.
@@ -23,7 +22,7 @@ pub struct QStream {
     buffer_bytes: u64,
     /// Buffers with bytes that were not read: number of the buffer, and which bytes of it.
     arrived: VecDeque<(u64, std::ops::Range<u64>)>,
-    /// How the peer has ended what it sends.
+    /// Status with which the peer's direction has ended.
     end: Option<Status>,
     /// Whether the peer has said that no more bytes will come.
     peer_is_done: bool,
@@ -122,7 +121,7 @@ impl QStream {
         })
     }
 
-    /// Sends what there is room for: how many bytes; `None` if there is no room yet.
+    /// Sends as many bytes as there is room for; returns their number, or `None` if there is no room yet.
     ///
     /// # Errors
     /// The peer is gone.

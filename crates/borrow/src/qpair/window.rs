@@ -56,7 +56,7 @@ impl Terms {
         round_up_to_page(self.connections as usize * size_of::<Head>())
     }
 
-    /// Where a connection's board is in a window; its registered memory follows.
+    /// Offset of a connection's board in a window; its registered memory follows.
     fn board_at(&self, number: u32) -> usize {
         self.heads_bytes() + number as usize * self.part_bytes()
     }

@@ -79,7 +79,7 @@ pub struct Health {
     word: Word,
     /// This process has given the lease back; its children may still use it.
     is_closed: AtomicBool,
-    /// Why it is over, as far as this process knows.
+    /// Reason for the end of the lease, as far as this process knows.
     reason: OnceLock<String>,
     lender: String,
 }
@@ -96,7 +96,7 @@ impl Health {
     /// Health of a lease of `size_bytes` whose memory was handed over, trailer included.
     ///
     /// # Errors
-    /// What the kernel says of mapping the trailer.
+    /// The kernel does not map the trailer.
     pub fn in_memory(
         lender: impl Into<String>,
         memory: BorrowedFd<'_>,

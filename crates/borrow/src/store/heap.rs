@@ -1,4 +1,4 @@
-//! A store in this process's own memory: what the others are tested against.
+//! A store in this process's own memory, against which the others are tested.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

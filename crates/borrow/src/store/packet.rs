@@ -1,4 +1,4 @@
-//! What travels on a lane: headers of fixed size, each followed by the bytes that it announces.
+//! Packets of a lane: headers of fixed size, each followed by the bytes that it announces.
 //!
 //! Requests are carried out, and answered, in the order in which they come. All numbers are little
 //! endian.

@@ -1,5 +1,4 @@
-//! What a lane has been asked and has not answered: a ring of fixed size, and room for answers that
-//! came before they were taken.
+//! Requests in flight of a lane: a ring of fixed size, and room for answers that came before they were taken.
 
 use super::MAX_OUTSTANDING;
 use crate::error::Result;
@@ -100,14 +99,14 @@ impl<T: Copy> Queue<T> {
         })
     }
 
-    /// The request of this number, counted from the oldest: its offset, length, whether it reads and
-    /// is still to be answered, and what is with it.
+    /// The request of this number, counted from the oldest: its offset, length, whether it reads and is still to be
+    /// answered, and the value with it.
     pub fn get(&self, number: usize) -> Option<(u64, usize, bool, bool, T)> {
         let entry = self.entries[self.at(number)].as_ref().filter(|_| number < self.length)?;
         Some((entry.offset, entry.length, entry.is_read, !entry.is_stashed, entry.with))
     }
 
-    /// Changes what is with a request.
+    /// Changes the value with a request.
     pub fn set(&mut self, number: usize, with: T) {
         let at = self.at(number);
         if let Some(entry) = &mut self.entries[at] {

@@ -1,4 +1,4 @@
-//! Which copies of a borrowing can be read, which are behind, and what is to be done about it.
+//! States of the copies of a borrowing: readable, behind or lost, and the jobs that make it whole again.
 //!
 //! ```text
 //!            lease made             synchronised            lender silent
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A `Live` copy has every write that was acknowledged. A write is acknowledged by all `Live` copies, or by those that
-//! are left of them; what `Away` and `Joining` copies miss is noted and copied before they are `Live`. There is
+//! are left of them; pages that `Away` and `Joining` copies miss are noted and copied before they are `Live`. There is
 //! always a `Live` copy, or one that has missed nothing, until the last one is lost.
 //!
 //! A pure state machine: [`super::mirror`] runs it for threads that read and write, the keeper of a borrowing carries

@@ -12,8 +12,8 @@ use super::{Lane, MAX_REQUEST_BYTES, Store};
 use crate::error::{Error, Result};
 use crate::lease::AMT_ENTRIES;
 
-/// The address map of a window and the leases that it leads to; shared by the store, its lanes, and
-/// who takes and gives back slots.
+/// The address map of a window and the leases that it leads to; shared by the store, its lanes, and the borrower's
+/// books, which take and give back slots.
 #[derive(Debug)]
 pub(crate) struct Map {
     size_bytes: u64,

@@ -150,7 +150,7 @@ impl Ahead {
         self.end - self.first
     }
 
-    /// Moves as many bytes as there are to where they belong; returns how many.
+    /// Moves as many bytes as there are into `into`; returns their number.
     fn give(&mut self, into: &mut [u8]) -> usize {
         let n = self.len().min(into.len());
         into[..n].copy_from_slice(&self.bytes[self.first..self.first + n]);
@@ -247,7 +247,7 @@ impl TcpLane {
         if ready.contains(PollFlags::IN) { self.absorb(AHEAD_BYTES).map(drop) } else { Ok(()) }
     }
 
-    /// Takes in what is there, without waiting; returns how many bytes.
+    /// Receives bytes that are there, without waiting; returns their number.
     fn absorb(&mut self, room: usize) -> Result<usize> {
         let room = self.ahead.room(room);
         match rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT) {

@@ -1,4 +1,4 @@
-//! The borrower's window: addresses that are kept for what is borrowed (DE-06).
+//! The borrower's window: addresses that are kept for borrowed memory (DE-06).
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -39,12 +39,11 @@ impl Window {
         Ok(Window { base, size_bytes: length })
     }
 
-    /// Maps a lease's memory at its block, in place of what is mapped there: for those who read it at the same time it
+    /// Maps a lease's memory at its block, in place of the present mapping: for threads that read at the same time it
     /// must have the same bytes.
     ///
     /// # Errors
-    /// The block is outside of the window, the memory is not what it should be, or what the kernel
-    /// says.
+    /// The block is outside of the window, the memory is not as it should be, or the kernel does not map it.
     pub fn map(&self, offset: u64, size_bytes: u64, memory: &OwnedFd) -> Result<()> {
         let end = offset.checked_add(size_bytes);
         if end.is_none_or(|end| end > self.size_bytes as u64) {

@@ -1,4 +1,4 @@
-//! What each option says and how it is answered.
+//! Options of the handshake: the data of each, and its reply.
 
 use super::super::export::{MAX_PAYLOAD_BYTES, PREFERRED_BLOCK_BYTES};
 use super::super::wire::{MAX_STRING_BYTES, info, option, reply, u16_at, u32_at};
@@ -10,7 +10,7 @@ const EXPORT_NAME_ZEROS: usize = 124;
 /// Data of an option, taken from the front.
 struct Data<'a>(&'a [u8]);
 
-/// Why data cannot be understood: the reply's kind and text.
+/// Refusal of data that cannot be understood: the reply's kind and text.
 type Refusal = (u32, &'static [u8]);
 
 const CUT_SHORT: Refusal = (reply::ERR_INVALID, b"the data does not have the length it should");

@@ -45,10 +45,10 @@ pub const MAX_LINKS: usize = 64;
 /// Bytes of each of the buffers that a connection has posted.
 pub const BUFFER_BYTES: usize = 16 << 10;
 
-/// How long the other side of a connection may take to be there.
+/// Longest wait for the other side of a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long connections have to end when the proxy does.
+/// Time that connections have to end when the proxy does.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Wait before the next look when descriptors, memory or places are short.

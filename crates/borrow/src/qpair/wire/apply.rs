@@ -1,4 +1,4 @@
-//! What frames of the peer do here: what the peer itself does where it reaches this memory.
+//! Frames of the peer, carried out here: the stores that the peer makes itself where it reaches this memory.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ impl<'a> Apply<'a> {
         Apply { core, wire, delivered: None }
     }
 
-    /// Where the buffer begins that was posted for this message, and its size.
+    /// Offset and size of the buffer that was posted for this message.
     fn buffer(&self, frame: &Frame) -> Result<(u64, u64), Over> {
         let board = self.core.own().board(frame.connection);
         let posted = board.posted(frame.life, frame.number).filter(|&(offset, size_bytes)| {
@@ -32,7 +32,7 @@ impl<'a> Apply<'a> {
         posted.ok_or(Over::Nonsense)
     }
 
-    /// Checks that a message, or its part, lies in its buffer; says where that begins.
+    /// Checks that a message, or its part, lies in its buffer; returns the buffer's offset.
     fn checked(&self, frame: &Frame) -> Result<u64, Over> {
         let (offset, size_bytes) = self.buffer(frame)?;
         let end = frame.value.checked_add(u64::from(frame.length));
@@ -52,7 +52,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// Says what was delivered; at once, because who waits for it does nothing else.
+    /// Confirms the last delivery; at once, because its waiter does nothing else.
     pub(super) fn confirm(&mut self) {
         if let Some(Frame { connection, life, number, .. }) = self.delivered.take() {
             self.wire.say(Frame { number, ..Frame::new(Kind::Delivered, connection, life) });

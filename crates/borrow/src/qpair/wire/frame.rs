@@ -1,4 +1,4 @@
-//! What travels on a wire: headers of fixed size, some followed by bytes of a message.
+//! Frames of a wire: headers of fixed size, some followed by bytes of a message.
 //!
 //! All numbers are little endian.
 //!

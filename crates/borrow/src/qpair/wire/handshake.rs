@@ -1,4 +1,4 @@
-//! How two processes agree on terms over a network. Both are trusted by then, or nobody needs to be.
+//! Handshake by which two processes agree on terms over a network. Both are trusted by then, or nobody needs to be.
 
 use std::os::fd::OwnedFd;
 
@@ -29,7 +29,7 @@ enum Request {
 enum Reply {
     /// On these terms: frames follow.
     Agreed,
-    /// No, and why.
+    /// No, for this reason.
     Refused(#[serde(deserialize_with = "names::take_sentence")] String),
 }
 

@@ -1,10 +1,10 @@
 //! Two processes with a network between them: all of their connections on one TCP connection.
 //!
-//! What a process stores into the peer's window on one host is a frame here ([`frame`]), which the peer's
-//! [`reader`] carries out ([`apply`]) in the peer's own window; what it would load from there, it has in a window
-//! that stands for the peer's. A message leaves only when its receive was posted, so the reader of the wire always has
-//! a place for what comes and never waits: no connection holds others up, however full its own queues are.
-//! Messages leave in parts ([`outbox`]), so that none holds others up by its length either.
+//! A store into the peer's window on one host is a frame here ([`frame`]), which the peer's [`reader`] carries out
+//! ([`apply`]) in the peer's own window. Loads are from a window here that stands for the peer's. A message leaves only
+//! when its receive was posted, so the reader of the wire always has a place for its bytes and never waits: no
+//! connection holds others up, however full its own queues are. Messages leave in parts ([`outbox`]), so that none
+//! holds others up by its length either.
 //!
 //! Receives that were posted may wait for company, but not while the peer says that it wants one.
 
@@ -46,10 +46,10 @@ pub(super) struct Wire {
     reader: Mutex<Reader>,
     /// Whether anything has arrived since the watching thread asked last.
     has_heard: AtomicBool,
-    /// How often threads of the program have looked for themselves.
+    /// Count of looks at the socket by threads of the program.
     looks: AtomicU64,
-    /// How many of them sleep until the one who watches wakes them, and whether that one does not watch for a
-    /// while because they look.
+    /// Threads of the program that sleep until the watching thread wakes them, and whether that thread leaves the
+    /// socket to others for a while because they look.
     sleepers: AtomicU32,
     is_napping: AtomicBool,
     /// Wakes the thread that watches.
@@ -141,7 +141,8 @@ impl Wire {
         })
     }
 
-    /// Reads what is there, in the thread that waits for it: nobody has to be woken. Whether it read anything.
+    /// Reads bytes that are there, in the thread that waits for them: nobody has to be woken. Returns whether it read
+    /// any.
     pub(super) fn look(&self, core: &Core) -> bool {
         self.looks.fetch_add(1, Ordering::Relaxed);
         let Ok(mut reader) = self.reader.try_lock() else { return false };

@@ -18,15 +18,15 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Receives that wait for company, at most: fewer than a sender can use up meanwhile.
 const HELD_RECEIVES: usize = DEPTH / 4;
 
-/// Most bytes that wait for a network that takes no more: receives of all connections that there may be are
-/// fewer. Who lets more come together does not read, though it sends.
+/// Most bytes that wait for a network that takes no more: receives of all connections that there may be are fewer. A
+/// peer for which more come together does not read, though it sends.
 const MAX_WAITING_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
 /// Bytes that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
-    /// How many of them have left.
+    /// Bytes at the front that were sent.
     sent: usize,
     held_receives: usize,
     /// Whether the kernel did not take all: then nothing but small frames comes in.
@@ -102,7 +102,7 @@ impl Outbox {
         self.sent = 0;
     }
 
-    /// Sends what the kernel takes.
+    /// Sends as many bytes as the kernel takes.
     pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) {
         if self.is_gone {
             self.give_up();

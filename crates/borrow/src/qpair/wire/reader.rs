@@ -1,5 +1,5 @@
-//! Bytes from a socket, cut into frames. What belongs to a message goes from the kernel to its place, as far as it
-//! did not come along with others.
+//! Bytes from a socket, cut into frames. Bytes of a message go from the kernel to their place, unless they came along
+//! with other frames.
 
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -32,7 +32,7 @@ impl From<Malformed> for Over {
 
 /// Consumer of frames.
 pub(super) trait Sink {
-    /// Where the bytes go that follow this frame: as many as it says may be written there.
+    /// Address for the bytes that follow this frame: as many as it says may be written there.
     fn place(&mut self, frame: &Frame) -> Result<*mut u8, Over>;
     /// A frame has come whole; with its bytes, if it is a message that travels in the queue.
     fn take(&mut self, frame: &Frame, inline: &[u8]) -> Result<(), Over>;

@@ -159,7 +159,7 @@ fn accepted(link: &Arc<Link>, wire: &Wire, number: u32) -> QPair {
     link.accept().unwrap()
 }
 
-/// Why the link ends.
+/// Reason for the end of the link.
 fn end(link: &Arc<Link>) -> String {
     link.accept().unwrap_err().to_string()
 }

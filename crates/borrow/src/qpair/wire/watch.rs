@@ -17,7 +17,7 @@ use crate::lease::{HEARTBEAT, SILENCE};
 use crate::net::socket::{delay, timespec};
 use crate::qpair::core::Core;
 
-/// How long the one who watches leaves it to others to look before it asks whether they still do.
+/// Time for which the watching thread leaves the socket to threads that look, before it checks that they still do.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Bytes that are thrown away at a time.
@@ -35,7 +35,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits until there is something to read, room for what is blocked, or a wake.
+    /// Waits until there is something to read, room for blocked bytes, or a wake.
     fn wait(&self, patience: Duration) {
         let out = if self.with(|out| out.is_blocked) { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds = [
@@ -50,8 +50,8 @@ impl Wire {
         }
     }
 
-    /// While threads of the program look for themselves, and none sleeps, the one who watches would only take
-    /// cores from them: it sleeps for a moment, whatever comes. `looks` is how often they had looked before.
+    /// While threads of the program look for themselves, and none sleeps, the watching thread would only take cores
+    /// from them: it sleeps for a moment, whatever comes. `looks` is the count of their looks at the last call.
     fn nap(&self, looks: &mut u64) -> bool {
         let now = self.looks.load(Ordering::Relaxed);
         let they_look = std::mem::replace(looks, now) != now;
@@ -63,7 +63,8 @@ impl Wire {
         self.is_napping.load(Ordering::Relaxed)
     }
 
-    /// Carries out what has come; whether that was anything. What ends the link does so before anybody reads on.
+    /// Carries out frames that have come; returns whether anything came. An error ends the link before anybody reads
+    /// on.
     pub(super) fn read(&self, core: &Core, reader: &mut Reader) -> bool {
         if core.is_lost() {
             return false;
@@ -85,8 +86,8 @@ impl Wire {
         }
     }
 
-    /// Nothing that is under way is wanted any more. The reason is there before the connection ends: whoever sees
-    /// its end would take that for the reason.
+    /// Ends the link; nothing that is in flight is wanted any more. The reason is stored before the connection ends,
+    /// because a thread that sees its end would take that for the reason.
     fn lose(&self, core: &Core, over: &Over) {
         match over {
             Over::Gone(reason) => core.lose(reason),
@@ -95,7 +96,7 @@ impl Wire {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Sends what was blocked, and wakes those who waited for that.
+    /// Sends blocked bytes, and wakes the connections that wait for room.
     fn unblock(&self, core: &Core) {
         let woken = self.with(|out| {
             if out.is_blocked {
@@ -116,8 +117,8 @@ impl Wire {
         }
     }
 
-    /// Sends what waits, says that this was all, and reads until the peer has heard it: a socket that is closed
-    /// with bytes in it takes back what it has sent.
+    /// Sends waiting bytes, ends this direction, and reads until the peer has ended the other one: a socket that is
+    /// closed with unread bytes in it discards bytes that it has sent.
     fn part(&self) {
         let deadline = Instant::now() + SILENCE;
         self.is_napping.store(false, Ordering::SeqCst);
@@ -135,7 +136,7 @@ impl Wire {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Throws away what has come; whether the peer has ended.
+    /// Throws away bytes that have come; returns whether the peer has ended.
     fn waste(&self) -> bool {
         let mut bytes = [0; WASTE_BYTES];
         loop {

@@ -244,8 +244,8 @@ impl MirrorLane {
         }
     }
 
-    /// Takes all answers, into the stash; what was not answered is asked for again, in order. Nothing that
-    /// was asked for later has changed the bytes of a read, see `before_change`.
+    /// Takes all answers, into the stash; requests without an answer are asked again, in order. No later request has
+    /// changed the bytes of a read, see `before_change`.
     fn settle(&mut self) -> Result<()> {
         for number in 0..self.queue.len() {
             self.settle_one(number);
@@ -264,7 +264,7 @@ impl MirrorLane {
         Ok(())
     }
 
-    /// Takes what the copies answer to a request; what nobody answered stays open.
+    /// Takes the copies' answers to a request; without an answer it stays open.
     fn settle_one(&mut self, number: usize) {
         let Some((.., true, asked)) = self.queue.get(number) else { return };
         if !matches!(asked.op, Op::Read) {

@@ -1,8 +1,9 @@
 //! A borrowing's bytes, in one copy or several: writes go to all copies, reads to one.
 //!
-//! [`Replicas`] says how each copy is. A lane that fails reopens by itself, and asks again for what was not answered;
-//! while another copy has the bytes it goes on with that instead. What a copy misses meanwhile is noted, a bit for each
-//! page, and [`Synchroniser`] copies it: page by page while others write, the last of them while nobody does.
+//! [`Replicas`] has the state of each copy. A lane that fails reopens by itself, and repeats requests that were not
+//! answered; while another copy has the bytes it goes on with that instead. Pages that a copy misses meanwhile are
+//! noted, a bit for each, and [`Synchroniser`] copies them: page by page while others write, the last of them while
+//! nobody does.
 //!
 //! | who | enters the gate | notes a page |
 //! |---|---|---|
@@ -82,7 +83,7 @@ struct Shared {
     gate: Gate,
     /// Name of the lender that was lost last, and the reason.
     last_loss: Guarded<Option<(String, String)>>,
-    /// Why all copies are lost.
+    /// Name of the lender whose loss was the end of all copies, and the reason.
     lost: OnceLock<(String, String)>,
     /// No lender can be reached, and people know it.
     is_away: AtomicBool,
@@ -233,7 +234,7 @@ impl MirrorStore {
         result
     }
 
-    /// While it is held nobody forks: for changes of what a child of fork finds.
+    /// While it is held nobody forks: for changes of state that a child of fork inherits.
     pub(crate) fn keep_from_forking(&self) -> Held<'_> {
         self.0.fork.hold()
     }
@@ -299,7 +300,7 @@ impl MirrorStore {
         Ok(())
     }
 
-    /// Which life of a member's lanes this is.
+    /// Number of the present life of a member's lanes.
     fn life(&self, member: usize) -> u32 {
         self.0.lives[member].load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Copies what a member misses, from one that misses nothing.
+//! Copies the pages that a member misses, from one that misses nothing.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Synchroniser {
     life: u32,
     to: Box<dyn Lane>,
     from: Option<(usize, u32, Box<dyn Lane>)>,
-    /// Where the search for pages goes on.
+    /// Page at which the next search begins.
     next: u64,
     buffer: Vec<u8>,
 }
