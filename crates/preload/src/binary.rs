@@ -1,5 +1,5 @@
-//! Which programs this library cannot be loaded into. Asked before one is executed, perhaps by a child of vfork:
-//! nothing here allocates, or changes what the parent would see.
+//! Programs into which this library cannot be loaded. A program is checked before it is executed, perhaps by a child of
+//! vfork: nothing here allocates, or changes memory that the parent would see.
 
 use std::ffi::CStr;
 
@@ -22,7 +22,7 @@ impl File {
         kernel::open(path).map(File)
     }
 
-    /// Reads a block at an offset; what is beyond the end is zero.
+    /// Reads a block at an offset; bytes beyond the end are zero.
     fn block(&self, at: u64) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
         kernel::read_at(self.0, &mut block, at);
@@ -42,7 +42,7 @@ fn number(block: &[u8], at: usize, bytes: usize) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Why a program does not borrow; `None` if it may, or is no program.
+/// Reason for which a program does not borrow; `None` if it may, or is no program.
 fn obstacle(file: &File) -> Option<&'static str> {
     if kernel::file_mode(file.0) & (libc::S_ISUID | libc::S_ISGID) != 0 {
         return Some("it is setuid or setgid");

@@ -16,7 +16,7 @@ const REGION_BYTES: usize = 256 << 30;
 
 /// Held while the break moves.
 static LOCK: Lock = Lock::new("the program's break");
-/// Where the region begins, and where what the program has of it ends; 0 before the first call.
+/// Beginning of the region, and end of the program's part of it; 0 before the first call.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static BREAK: AtomicUsize = AtomicUsize::new(0);
 

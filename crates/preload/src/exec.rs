@@ -3,7 +3,7 @@
 //! stand in for them: a child of vfork, which has its parent's memory, would never give it back.
 //!
 //! The program that is executed has this library loaded anew, which begins with nothing borrowed. If it cannot be
-//! loaded there, that is said.
+//! loaded there, a message says so.
 
 use std::ffi::{c_char, c_int};
 
@@ -15,7 +15,7 @@ use crate::{binary, process, thread};
 
 type Strings = *const *const c_char;
 
-/// How often an execution is repeated whose strings leave again and again.
+/// Attempts of an execution whose strings leave again and again.
 const MAX_ATTEMPTS: u32 = 1000;
 
 fn bring_string(string: *const c_char) {

@@ -1,4 +1,4 @@
-//! System calls about files: names, and what is known of files.
+//! System calls about files: their names and attributes.
 
 use std::ffi::c_int;
 
@@ -175,7 +175,7 @@ in_place! {
     mkdtemp(path = template());
 }
 
-/// Defines what programs call that were built with a C library before 2.33, where stat was no function.
+/// Defines functions for programs that were built with a C library before 2.33, where stat was no function.
 macro_rules! versioned {
     ($($name:ident => $plain:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[doc = concat!("As ", stringify!($plain), "; there is one version of the structure.")]

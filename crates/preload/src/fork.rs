@@ -1,4 +1,4 @@
-//! fork: a child reads what its parent had, and what it writes is its own.
+//! fork: a child reads its parent's memory, and its writes are its own.
 //!
 //! The hooks are handlers of pthread_atfork, registered before any of the program's: so they run last
 //! before the fork and first after it, and forks that the C library makes by itself have them, too.

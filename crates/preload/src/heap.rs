@@ -1,8 +1,8 @@
 //! The library's own memory: one region of the address space, in which nothing is ever borrowed.
 //!
-//! What serves faults must not itself fault, so nothing of the library is in memory that it gave out: its
-//! Rust code allocates here, and so do its threads when the C library allocates on their behalf. One
-//! region, that the owner of a pointer is known by its address.
+//! Code that serves faults must not itself fault, so nothing of the library is in memory that it gave out: its Rust
+//! code allocates here, and so do its threads when the C library allocates on their behalf. It is one region, so the
+//! address of a pointer tells its owner.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -17,10 +17,10 @@ use crate::lock::Lock;
 /// Size of the region. It is address space only, until it is used.
 pub const HEAP_BYTES: usize = 4 << 30;
 
-/// By how much the used part of the region grows at least.
+/// Least growth of the used part of the region.
 const GROWTH_BYTES: usize = 1 << 20;
 
-/// Where the region begins; 0 as long as there is none.
+/// Address of the region; 0 as long as there is none.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 
 /// The memory of the library's Rust code.
@@ -107,7 +107,7 @@ pub unsafe fn reallocate(memory: *mut u8, size: usize) -> *mut u8 {
     with(|heap| unsafe { heap.c_realloc(memory, size.max(1)) })
 }
 
-/// Bytes that surely belong to an allocation; what was asked for may have been less.
+/// Bytes that surely belong to an allocation; fewer may have been asked for.
 ///
 /// # Safety
 /// The memory is of this heap.
@@ -144,10 +144,10 @@ unsafe impl GlobalAlloc for OwnHeap {
     }
 }
 
-/// Where dlmalloc gets memory from: the region, from its beginning. Nothing goes back.
+/// Source of dlmalloc's memory: the region, from its beginning. Nothing goes back.
 struct Region;
 
-/// How much of the region is in use. Written while the heap's lock is held.
+/// Bytes of the region that are in use. Written while the heap's lock is held.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 impl Region {

@@ -185,7 +185,7 @@ pub fn complain(parts: &[&str]) {
     say(&line[..used]);
 }
 
-/// Where reports are written that a program closes stderr before; -1 is nowhere.
+/// Copy of stderr, for reports after the program has closed it; -1: none.
 static OTHER_STDERR: AtomicI32 = AtomicI32::new(-1);
 
 /// Keeps stderr for reports at the end: many programs close it at their exit, to notice errors.

@@ -10,20 +10,20 @@
 //! | `reserved` | memory that is reserved first and used later: then it is borrowed |
 //! | `breaks` | brk and sbrk, likewise |
 //! | `malloc` | malloc and its kin, with an allocator that is known; the program's own is left alone |
-//! | `fork` | fork: a child reads what its parent had |
+//! | `fork` | fork: a child reads its parent's memory |
 //! | `signals` | sigaction and its kin: programs with a handler of SIGBUS of their own |
-//! | `local`, `standin` | what system calls are given in the place of memory that is away, where the kernel cannot wait |
+//! | `local`, `standin` | local memory for system calls in place of memory that is away, if the kernel cannot wait |
 //! | `transfer`, `messages` | read, write, send, receive and their kin |
 //! | `files`, `waits` | tables of all other calls that are given memory |
 //! | `streams` | streams of the C library, which makes system calls past us |
 //! | `raw` | syscall, and io_uring |
-//! | `exec` | execve and its kin, and what is said of programs that cannot borrow |
+//! | `exec` | execve and its kin, and the message about programs that cannot borrow |
 //! | `threads` | pthread_create: whether a thread is the program's or the library's |
 //!
 //! Two rules keep it from waiting for itself. *The library lives in memory of its own*: `heap` is on
-//! mappings that are never borrowed, and so is what the C library keeps for itself (`libraries`). *Threads inside
-//! are known*: a thread that is in the library, and each of the library's own threads, gets plain
-//! memory from all of these functions (`thread`).
+//! mappings that are never borrowed, and so is the C library's own memory (`libraries`). *Threads inside are known*: a
+//! thread that is in the library, and each of the library's own threads, gets plain memory from all of these functions
+//! (`thread`).
 //!
 //! # One mapping, followed through the code
 //!
@@ -40,9 +40,9 @@
 //!   local memory.
 //! - *Budget.* Each program that is executed has its own. A child of fork shares the leases of its parent, and has a
 //!   part of its free pages.
-//! - *What does not fit* is local, and counted in the report.
-//! - *What the library calls* is looked up when it is loaded: dlsym in a thread that answers faults could wait for a
-//!   thread inside of dlopen, which waits for a page.
+//! - *Memory that does not fit* is local, and counted in the report.
+//! - *Functions that the library calls* are looked up when it is loaded: dlsym in a thread that answers faults could
+//!   wait for a thread inside of dlopen, which waits for a page.
 //! - *The C library's own memory.* The loader's list of libraries is needed by any thread that looks up a function; a
 //!   new thread looks at the locale before it takes signals; buffers of stdio go to the kernel past every wrapper. The
 //!   address from which malloc is called tells them.
@@ -58,9 +58,9 @@
 //!
 //! # Limits
 //!
-//! What getline and asprintf allocate stays local. `mlock` of borrowed memory fails with ENOMEM. A raw clone(2) goes by
-//! unseen: such a child must not touch borrowed memory. Which system calls cannot be given local memory stands in
-//! `rackmem help borrow`.
+//! Memory that getline and asprintf allocate stays local. `mlock` of borrowed memory fails with ENOMEM. A raw clone(2)
+//! goes by unseen: such a child must not touch borrowed memory. `rackmem help borrow` names the system calls that
+//! cannot be given local memory.
 
 mod binary;
 mod breaks;

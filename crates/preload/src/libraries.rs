@@ -1,4 +1,4 @@
-//! Where the C library and the dynamic loader are, to know their calls from the program's.
+//! Addresses of the C library and the dynamic loader, to tell their calls from the program's.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

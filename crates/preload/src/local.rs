@@ -1,8 +1,8 @@
 //! Local memory that stands in for borrowed memory while a system call is made.
 //!
 //! The kernel does not wait for pages that are away, but fails with EFAULT, or stops there, where this process may not
-//! handle its faults, or where the faulting thread serves itself. So the kernel is given local memory, in one call that
-//! means what it always means. What is copied between the two is touched by the program's own thread, which waits.
+//! handle its faults, or where the faulting thread serves itself. So the kernel is given local memory, in one call with
+//! its usual meaning. The program's own thread copies between the two, and waits for pages.
 //!
 //! Nothing here allocates or takes a lock: the functions that use it may be called by handlers of signals.
 
@@ -21,7 +21,7 @@ const SLOT_BYTES: usize = 64 << 10;
 /// Rooms that are kept: as many as bits of a word. When all are taken, rooms are mapped.
 const SLOTS: usize = u64::BITS as usize;
 
-/// Where the rooms are that are kept; 0 before the first was needed.
+/// Address of the rooms that are kept; 0 before the first was needed.
 static SLOTS_BASE: AtomicUsize = AtomicUsize::new(0);
 /// Those that are taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
@@ -165,9 +165,9 @@ struct Part {
 /// Most pointers of a call.
 const MAX_PARTS: usize = 6;
 
-/// Return value of a call.
+/// Return value of a system call.
 pub trait Returned: Copy {
-    /// How many, if it counts.
+    /// The number that it counts; 0 for an error or a value that counts nothing.
     fn count(self) -> usize;
 }
 
@@ -189,7 +189,7 @@ returned! {
     () => |_value| 0;
 }
 
-/// The pointers of a call, with local memory in the place of what is borrowed.
+/// The pointers of a call, with local memory in the place of borrowed memory.
 #[derive(Debug)]
 pub struct Locals {
     pager: Option<&'static Pager>,
@@ -307,7 +307,7 @@ impl Locals {
         Some((own.base(), Some(own)))
     }
 
-    /// Copies back what the kernel wrote; `errno` stays.
+    /// Copies back the bytes that the kernel wrote; `errno` stays.
     pub fn finish<R: Returned>(self, result: R) -> R {
         let Some(pager) = self.pager else { return result };
         for part in self.parts.iter().flatten() {
@@ -331,8 +331,8 @@ impl Locals {
 }
 
 /// Defines functions that make a system call with pointers of known meaning, each a line of a table:
-/// `name(path: Pointer = text(), flags: c_int) -> c_int;`. What follows `=` is a function of [`Locals`]; the
-/// arguments in it are the program's.
+/// `name(path: Pointer = text(), flags: c_int) -> c_int;`. After `=` stands a function of [`Locals`]; the arguments in
+/// it are the program's.
 macro_rules! system_calls {
     ($($name:ident(
         $($argument:ident: $type:ty $(= $kind:ident($($detail:expr),*))?),* $(,)?

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::kernel;
 
-/// How long one sleep lasts at most. Sleeps are counted, not time: a process that was stopped has waited once.
+/// Longest sleep of a waiter. Sleeps are counted, not time: a process that was stopped has waited once.
 const SLEEP: Duration = Duration::from_secs(1);
-/// After so many sleeps the waiter says what it waits for.
+/// Sleeps after which the waiter says what it waits for.
 const SLEEPS_BEFORE_COMPLAINT: u32 = 30;
-/// After so many the holder is taken for dead or deadlocked. Borrowing, which is the longest that a lock is held for,
+/// Sleeps after which the holder is taken for dead or deadlocked. Borrowing, the longest time that a lock is held,
 /// gives up much earlier.
 const MAX_SLEEPS: u32 = 600;
 

@@ -4,9 +4,9 @@
 //! borrowed memory: where a program would use it, it uses mimalloc, which maps as programs do. A program
 //! that brings an allocator (jemalloc, tcmalloc, ...) keeps it, as that maps so, too.
 //!
-//! What the C library and the dynamic loader allocate for themselves is not borrowed: buffers of stdio, which
-//! they give to the kernel by themselves, locales, which a thread looks at before it takes signals, and the
-//! list of libraries, which any thread may need to find a function.
+//! Memory that the C library and the dynamic loader allocate for themselves is not borrowed: buffers of stdio, which
+//! they give to the kernel by themselves, locales, which a thread looks at before it takes signals, and the list of
+//! libraries, which any thread may need to find a function.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -33,7 +33,7 @@ const UNDECIDED: u8 = 0;
 const OURS: u8 = 1;
 const PROGRAM: u8 = 2;
 
-/// By how much the heap grows at least, in KiB; what is mapped counts against the lease.
+/// Least growth of the heap, in KiB; mapped memory counts against the lease.
 const ARENA_KIB: i64 = 32 << 10;
 
 /// Number of mimalloc's option `arena_reserve`, which its bindings do not name.

@@ -1,7 +1,7 @@
 //! mmap, munmap, mremap, madvise, mprotect and mlock, as programs call them.
 //!
 //! Private anonymous memory is the pager's, from the smallest size on; all the rest is the kernel's: files, shared
-//! memory, stacks and code. What is reserved without the right to touch it is the pager's once it may be written
+//! memory, stacks and code. Memory that is reserved without the right to touch it is the pager's once it may be written
 //! ([`crate::reserved`]).
 
 use std::ffi::{c_int, c_void};
@@ -50,7 +50,7 @@ fn kind(length: size_t, protection: c_int, flags: c_int) -> Kind {
     }
 }
 
-/// The pager, for what a program does with a range that has borrowed memory in it.
+/// The pager, if a range has borrowed memory in it and the caller is the program, not the library.
 fn pager_of(address: usize, length: usize) -> Option<&'static Pager> {
     if thread::is_inside() {
         return None;
@@ -226,8 +226,8 @@ pub unsafe extern "C" fn mprotect(
     })
 }
 
-/// Maps borrowed memory in the place of what was reserved and never touched, as it is about to be accessible. Where
-/// that cannot be, it stays local.
+/// Maps borrowed memory in the place of reserved memory that was never touched and is about to be accessible. If that
+/// cannot be, it stays local.
 fn give_access(address: usize, length: usize, protection: c_int) {
     let end = address.saturating_add(length);
     let mut begin = address;
@@ -252,8 +252,8 @@ fn give_access(address: usize, length: usize, protection: c_int) {
     }
 }
 
-/// As madvise(2). Of borrowed memory: what says that the contents are not needed discards them, what wants
-/// them to be there brings them, and other advice is taken note of.
+/// As madvise(2). For borrowed memory, advice that the contents are not needed discards them, a demand to populate the
+/// range brings them, and advice on children and dumps goes to the kernel. Other advice has no effect.
 ///
 /// # Safety
 /// As for madvise.

@@ -282,8 +282,8 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     if done == 0 && count != 0 { -1 } else { done as c_int }
 }
 
-/// Defines process_vm_readv and process_vm_writev. Another process's borrowed memory is read as it is: the kernel says
-/// EFAULT for what is away there, if that process needs help, too.
+/// Defines process_vm_readv and process_vm_writev. Another process's borrowed memory is read as it is: the call fails
+/// with EFAULT for pages that are away there, if that process needs help, too.
 macro_rules! of_processes {
     ($($name:ident: $here:ident, $there:ident;)*) => {$(
         #[doc = concat!("As ", stringify!($name), " of the C library.")]

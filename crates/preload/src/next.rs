@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::thread;
 
-/// A function of a library behind this one. It is looked up when the library is loaded, as the library's own
-/// threads must not: they would wait for who loads another library and waits for memory.
+/// A function of a library behind this one. It is looked up when the library is loaded. The library's own threads must
+/// not look it up: they would wait for a thread that loads another library and waits for memory.
 #[derive(Debug)]
 pub struct Next {
     name: &'static CStr,

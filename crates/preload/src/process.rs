@@ -1,4 +1,4 @@
-//! What this process borrows: nothing, until it has mapped more than the threshold.
+//! The borrowing of this process: none, until it has mapped more than the threshold.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub struct Borrowing {
 /// A process that uses less than the threshold may map so many times the threshold before it borrows.
 const RESERVED_SHARE: usize = 4;
 
-/// How far the process is.
+/// State of the process: one of the four below.
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// The settings were not looked at.
@@ -50,7 +50,7 @@ pub enum Stays {
     NoRoom,
 }
 
-/// All reasons, and what is said of them.
+/// All reasons, and the words for them in reports.
 pub const REASONS: [(Stays, &str); 4] = [
     (Stays::Early, "before the lease"),
     (Stays::Small, "in mappings of less than 256 KiB"),
@@ -107,8 +107,8 @@ pub fn settings() -> Option<&'static Settings> {
     unsafe { SETTINGS.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether system calls on borrowed memory need help, now or once there is some. Known from the start: what a process
-/// does before it borrows, such as setting up io_uring, is used afterwards.
+/// Whether system calls on borrowed memory need help, now or once there is some. Known from the start, because a
+/// process uses afterwards what it has set up before it borrows, such as an io_uring.
 pub fn needs_help() -> bool {
     const UNKNOWN: u8 = 0;
     static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -179,9 +179,9 @@ pub fn pager_for(length: usize, whole: usize) -> Option<&'static Pager> {
     start()
 }
 
-/// Whether a mapping is made before borrowing begins. What is mapped is not what is used: allocators reserve more than
-/// the threshold in a process that will use next to none of it. So such a process borrows once its
-/// memory is used, but maps no more than [`RESERVED_SHARE`] times the threshold unseen.
+/// Whether a mapping is made before borrowing begins. Mapped memory need not be used: allocators reserve more than the
+/// threshold in a process that will use next to none of it. So such a process borrows once its memory is used, but maps
+/// no more than [`RESERVED_SHARE`] times the threshold unseen.
 fn stays_plain(length: usize, threshold: usize) -> bool {
     let mapped = local_bytes(Stays::Early).saturating_add(length);
     let is_plain = mapped <= threshold

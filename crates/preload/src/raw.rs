@@ -11,7 +11,7 @@ use rackmem_borrow::paging::PAGE_BYTES;
 use crate::local::{Pointer, helping};
 use crate::{fork, kernel, memory, messages, process, thread, transfer, waits};
 
-/// How often a call is repeated whose pages leave again before it is made.
+/// Attempts of a call whose pages leave again before it is made.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// Says once that a program goes without io_uring, whose requests the kernel makes by itself; refuses it.

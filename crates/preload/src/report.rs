@@ -1,4 +1,4 @@
-//! What a process says of its borrowed memory when it exits.
+//! Report of a process on its borrowed memory, made when it exits.
 
 use rackmem_borrow::lease::LeaseState;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Statistics};
@@ -63,7 +63,7 @@ extern "C" fn at_exit() {
     kernel::say(&text);
 }
 
-/// Whether a process that leased memory has little use of it: less than a quarter of what it mapped is borrowed.
+/// Whether a process that leased memory has little use of it: less than a quarter of its mapped memory is borrowed.
 fn is_mostly_local() -> bool {
     process::borrowed_bytes() < all_local_bytes() / 3
 }
@@ -76,7 +76,7 @@ fn mib(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// How much of what was mapped is borrowed, and why the rest is not.
+/// Text on the part of the mapped memory that is borrowed, with the reasons why the rest is not.
 fn mapped() -> String {
     let mut text = format!(
         "rackmem: {} ({}): of the private memory that was mapped {:.1} MiB were borrowed and {:.1} MiB stayed local",
@@ -93,7 +93,7 @@ fn mapped() -> String {
     text + "\n"
 }
 
-/// Of a process that has leased nothing.
+/// Text on a process that has leased nothing.
 fn nothing(settings: &Settings) -> String {
     let used = kernel::used_bytes().unwrap_or(0);
     format!(
@@ -118,15 +118,14 @@ fn share(part: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }
 
-/// Of the pages that were needed and are not new, how many were there: those that a fault had to wait for
-/// are the others. Touches of pages that are there go by unseen, so this is a lower bound of what is usually
-/// called so.
+/// Share of the needed pages, new ones apart, that were there; for the others a fault had to wait. Touches of pages
+/// that are there go by unseen, so this is a lower bound of the usual hit rate.
 fn hit_rate(pages: &Statistics) -> f64 {
     let brought = pages.prefetched + pages.rescued;
     share(brought, brought + pages.fetched)
 }
 
-/// Of the pages that left, how many had to be written.
+/// Share of the pages that left which had to be written.
 fn dirty_ratio(pages: &Statistics) -> f64 {
     share(pages.written, pages.evicted)
 }
@@ -135,7 +134,7 @@ fn leases(borrowing: &Borrowing) -> Vec<LeaseState> {
     borrowing.lease.state().copies.into_iter().flat_map(|copy| copy.leases).collect()
 }
 
-/// As the ledger names it: what the process is called, not the file that it was executed from.
+/// The process's name, as in the ledger, and not that of the file that it was executed from.
 fn name() -> String {
     std::fs::read_to_string("/proc/self/comm").unwrap_or_default().trim_end().to_owned()
 }

@@ -1,6 +1,6 @@
 //! Address space that the program has reserved without the right to touch it, and has not touched since.
 //!
-//! Allocators reserve much and allow little of it to be used, by mprotect: what is reserved costs nothing, and counts
+//! Allocators reserve much and allow little of it to be used, by mprotect: reserved memory costs nothing, and counts
 //! against the lease only when it may be used. As nothing was ever there, other memory can take its place then.
 
 use std::cell::UnsafeCell;
@@ -26,7 +26,7 @@ fn with<R>(work: impl FnOnce(&mut Vec<(Range<usize>, Range<usize>)>) -> R) -> R 
     work(unsafe { &mut *RESERVED.0.get() })
 }
 
-/// A range was reserved, where nothing was.
+/// Adds a range that was reserved where nothing was.
 pub fn add(begin: usize, length: usize) {
     let range = begin..begin.saturating_add(length);
     with(|list| {

@@ -1,9 +1,8 @@
 //! sigaction and its kin, for delivery by SIGBUS in the faulting thread.
 //!
-//! A program that has a handler of SIGBUS keeps it: it gets what is none of the pager's, with the
-//! kernel's own siginfo. No thread may block SIGBUS then, since the kernel ends a process that faults
-//! while it does. With a thread that answers faults there is nothing to do: SIGBUS is what the kernel sends
-//! for pages that are lost.
+//! A program that has a handler of SIGBUS keeps it: it gets the signals that are none of the pager's, with the kernel's
+//! own siginfo. No thread may block SIGBUS then, since the kernel ends a process that faults while it does. With a
+//! thread that answers faults there is nothing to do: the kernel sends SIGBUS for pages that are lost.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -148,7 +147,7 @@ pub unsafe extern "C" fn pthread_sigmask(
 
 /// As sigaltstack(2). The kernel writes to the stack when it delivers a signal, and ends the process if
 /// it is away and the kernel's faults are not handled: in place of borrowed memory the stack is memory of the
-/// library's. What was given before stays with the thread.
+/// library's. A stack that was given before stays allocated.
 ///
 /// # Safety
 /// As for sigaltstack.

@@ -1,4 +1,4 @@
-//! Lists of buffers with local memory in the place of what is borrowed.
+//! Lists of buffers with local memory in the place of borrowed memory.
 
 use libc::iovec;
 use rackmem_borrow::paging::Pager;
@@ -59,7 +59,7 @@ fn parts(
     }
 }
 
-/// Takes `count` values at the beginning of what is left of a room.
+/// Takes `count` values at the beginning of the rest of a room.
 ///
 /// # Safety
 /// The memory is there, nobody else's and zero or a value of the type, as long as `'a`.

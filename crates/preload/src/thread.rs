@@ -24,8 +24,7 @@ pub fn is_inside() -> bool {
     unsafe { rackmem_preload_depth().read() != 0 }
 }
 
-/// While it lives, the calling thread is inside of the library. What the thread's `errno` was is put
-/// back at the end.
+/// While it lives, the calling thread is inside of the library. At the end the thread's `errno` is restored.
 #[derive(Debug)]
 pub struct Inside {
     errno: i32,

@@ -1,5 +1,5 @@
-//! Threads: those that the library starts are its own, and what the C library keeps of any thread is never
-//! borrowed, as it hands on what ended threads leave.
+//! Threads: those that the library starts are its own. Memory of the C library for any thread is never borrowed, as new
+//! threads get that of ended ones.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,9 +1,9 @@
-//! read, write and their kin: what is moved is as much as without borrowing.
+//! read, write and their kin: they move as many bytes as without borrowing.
 //!
 //! A call is made once, on local memory ([`crate::standin`]). Only where the kernel itself moves large requests bit by
 //! bit, and goes on until all is moved, is one made in pieces, as local memory is scarce: of files and block devices,
-//! and into pipes and streams. What arrives in a pipe or a socket is taken by one call, as is a message, or what is
-//! appended to a file.
+//! and into pipes and streams. One call reads from a pipe or a socket, and one call moves a message or appends to a
+//! file.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -73,7 +73,7 @@ pub fn needs_help(buffers: &[iovec]) -> bool {
     })
 }
 
-/// Makes a request; `call` is given some of its bytes, and how many went before.
+/// Makes a request; `call` is given some of its bytes, and the number of those before them.
 pub fn transfer(
     division: Division,
     buffers: &[iovec],
