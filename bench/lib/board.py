@@ -1,4 +1,4 @@
-"""What bench/peers/verify.c shares with bench/faults, and whether it makes progress."""
+"""State that bench/peers/verify.c shares with bench/faults, and a check that the program makes progress."""
 
 import mmap
 import struct
@@ -9,7 +9,7 @@ THREADS, CHILDREN = 3, 2
 
 
 class Verdict(Exception):
-    """Why a round failed."""
+    """The reason for which a round failed."""
 
     def __init__(self, name, detail):
         super().__init__(f"{name}: {detail}")
@@ -51,7 +51,7 @@ class Board:
         return [self.word(self.AT_THREADS + number) for number in range(THREADS)]
 
     def progress(self):
-        """What has to change: a counter of each thread, and of each child that runs."""
+        """Counters that have to change: one of each thread, and of each child that runs."""
         found = {f"thread {number}": value for number, value in enumerate(self.threads())}
         for slot in range(CHILDREN):
             pid = self.word(self.AT_PIDS + slot)

@@ -1,4 +1,4 @@
-"""A round of bench/faults: what is drawn from its seed, the fault, and the verdict."""
+"""A round of bench/faults: the case drawn from its seed, the fault, and the verdict."""
 
 import json
 import os
@@ -25,7 +25,7 @@ LIVES, DIES, EITHER, REFUSED = "lives", "dies", "lives or dies", "is refused"
 
 @dataclass
 class Case:
-    """What is drawn from the seed."""
+    """Parameters of a round that are drawn from its seed."""
 
     seed: int
     kind: str
@@ -147,14 +147,14 @@ class Round:
         return self.case.region or self.board.last_good > after
 
     def may_lose_children(self):
-        """A program may go on without its only lender, with what is in local memory or what it took elsewhere; its
+        """A program may go on without its only lender, with local memory or memory that it took elsewhere; its
         children have the lender that they were born with."""
         return self.case.copies == 1 and self.fate != LIVES
 
     # --- faults: each returns what must become of the program ---
 
     def only(self, fate):
-        """What becomes of a program that has no other copy."""
+        """The fate of a program: `fate` if it has no other copy."""
         return LIVES if self.case.copies > 1 else fate
 
     def seconds(self, least, most):
@@ -351,7 +351,7 @@ class Round:
             raise Verdict("leftovers", f"/dev/shm/{', /dev/shm/'.join(shared)}")
 
     def dump(self, pids):
-        """Where the threads of processes are, beside the logs that are kept."""
+        """Writes the kernel's stack and call of each thread beside the logs that are kept."""
         for pid in pids:
             with open(self.directory / f"threads-{pid}", "w") as out:
                 for task in sorted(Path(f"/proc/{pid}/task").glob("*")):

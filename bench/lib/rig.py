@@ -1,4 +1,4 @@
-"""What bench/faults and bench/programs share: users, lenders, network namespaces, limits of memory, and waiting."""
+"""Parts shared by bench/faults and bench/programs: users, lenders, network namespaces, limits of memory, waiting."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def find_rackmem(given):
 
 
 class User:
-    """Who runs the programs: this user, or for root also a stranger without rights."""
+    """The user that runs the programs: this one, or for root also a stranger without rights."""
 
     def __init__(self, name):
         own = pwd.getpwuid(os.geteuid())
@@ -146,7 +146,7 @@ class Process:
             return None
 
     def held_bytes(self):
-        """Bytes that a lender keeps for borrowers at the moment: what is in use of its memory without a name."""
+        """Bytes that a lender keeps for borrowers at the moment: those in use of its memory without a name."""
         held = 0
         for entry in Path(f"/proc/{self.pid}/fd").glob("*"):
             try:
@@ -165,7 +165,7 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def descriptors(self):
-        """What its descriptors are, as the kernel names it."""
+        """The kernel's names of its descriptors."""
         names = []
         try:
             for entry in os.scandir(f"/proc/{self.pid}/fd"):
@@ -179,7 +179,7 @@ class Process:
 
 
 class Rack:
-    """Lenders that one user has started in a directory of his own, and what borrows from them."""
+    """Lenders that one user has started in a directory of his own, and the programs that borrow from them."""
 
     def __init__(self, scratch, directory, user, grace=1):
         self.scratch, self.directory, self.user, self.grace = scratch, Path(directory), user, grace
@@ -217,7 +217,7 @@ class Rack:
         return self.start(name, self.scratch.rackmem, "borrow", *args, "--", *command, space=space, env=env)
 
     def ledger(self):
-        """What the monitor knows; None while there is none."""
+        """The monitor's ledger; None while there is no monitor."""
         done = subprocess.run([*self.user.prefix, self.scratch.rackmem, "leases", "--json"], env=self.env, timeout=60,
                               capture_output=True, text=True, stdin=subprocess.DEVNULL)
         return json.loads(done.stdout) if done.returncode == 0 else None

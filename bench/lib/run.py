@@ -1,4 +1,4 @@
-"""One run of a program for bench/programs, and where programs come from."""
+"""One run of a program for bench/programs, and the search for programs."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ PYTHON = "/usr/bin/python3"
 
 
 class Missing(Exception):
-    """The program cannot be run here; why."""
+    """The program cannot be run here, with the reason."""
 
 
 class Wrong(Exception):
@@ -57,7 +57,7 @@ class Peak:
 
 
 class Run:
-    """One run of a program: where it works, and what stands before its commands."""
+    """One run of a program: its directory, and the words before its commands."""
 
     def __init__(self, rack, directory, borrow, prefix, seconds):
         self.rack, self.directory, self.borrow, self.prefix, self.seconds = rack, directory, borrow, prefix, seconds
@@ -79,7 +79,7 @@ class Run:
         return tuple(path.read_text(errors="replace") for path in self.logs[which])
 
     def execute(self, command, **how):
-        """What it prints; it has to succeed."""
+        """The command's output; it has to succeed."""
         child = self.start(command, **how)
         try:
             status = child.wait(self.seconds)

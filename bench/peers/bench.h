@@ -1,4 +1,5 @@
-/* What the benchmark programs beside this file share: a clock, pinning, a median, and the row they all print.
+/* Parts shared by the benchmark programs beside this file: a clock, pinning, a median, and the row
+ * that they all print.
  *
  * Every program takes the same arguments, `SAMPLES CORE0 CORE1`, and prints one JSON object per line:
  *     {"metric": "get_latency", "size_bytes": 64, "variant": "rma", "value": 0.03, "unit": "us"}

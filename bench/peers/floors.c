@@ -1,4 +1,4 @@
-/* What the hardware allows: plain loads, stores and copies between two pinned processes that share memory.
+/* Floors of the hardware: plain loads, stores and copies between two pinned processes that share memory.
  * No runtime can be faster than these and do the same; they have no queues, no checks and no errors. */
 #include "bench.h"
 #include <stdatomic.h>

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* How the two processes find each other; the traffic itself goes through libfabric only. */
+/* Memory by which the two processes find each other; the traffic itself goes through libfabric only. */
 struct rendezvous {
     _Atomic int arrived[2];
     char name[2][256];

@@ -38,7 +38,7 @@ enum { GROW = 1, END = 2 };
 
 struct board {
     _Atomic uint64_t orders, is_ready, wrong, forks, forks_refused;
-    /* How children of fork have ended. */
+    /* Numbers of children of fork by the way in which they ended. */
     _Atomic uint64_t good, bad, sigbus, others;
     /* Pages that each thread, and each child that runs, has verified or written. */
     _Atomic uint64_t threads[MAX_THREADS], children[CHILDREN], pids[CHILDREN];
@@ -73,7 +73,7 @@ static uint64_t next_random(uint64_t *state)
     return mix(*state += 0x9e3779b97f4a7c15u);
 }
 
-/* What a word of a page is. */
+/* The value of a word of a page. */
 static uint64_t expected(size_t page, uint32_t generation, size_t word)
 {
     if (generation == 0)

@@ -24,7 +24,7 @@ struct Lab {
     rack: Rack,
     /// There between two inputs.
     daemon: Option<Daemon>,
-    /// What a client may have open.
+    /// Descriptors that a client may have open.
     fds: Vec<OwnedFd>,
     open_files: usize,
 }

@@ -1,4 +1,4 @@
-//! Guest programs: any file is loaded or refused, and what it then executes harms nobody but itself.
+//! Guest programs: any file is loaded or refused, and its execution harms nobody but itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A lender's end of a lane: what it answers, and what the lease has afterwards, are those of a plain model.
+//! A lender's end of a lane: its answers, and the lease's bytes afterwards, are those of a plain model.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ const BASE: u64 = 1 << 20;
 const LEASE_BYTES: usize = 8192;
 const HEADER_BYTES: usize = 24;
 
-/// What a lender answers to these bytes, and what its memory has then: the words of the protocol, once more.
+/// A lender's answers to these bytes, and the contents of its memory afterwards: the protocol, once more.
 fn model(mut bytes: &[u8], memory: &mut [u8]) -> Vec<u8> {
     let mut answers = Vec::new();
     while let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() {

@@ -1,4 +1,4 @@
-//! Messages about leases, and what a monitor, a lender's pool and a borrower make of any sequence of them.
+//! Messages about leases: a monitor, a lender's pool and a borrower take any sequence of them.
 #![no_main]
 
 use std::collections::BTreeMap;

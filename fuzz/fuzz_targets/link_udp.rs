@@ -1,4 +1,4 @@
-//! A link over a bad wire with strangers on it: what is sent arrives once, in order and whole, and nothing else does.
+//! A link over a bad wire with strangers on it: messages arrive once, in order and whole, and nothing else does.
 #![no_main]
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ const SESSION: u32 = 0x1234_5678;
 
 type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
-/// One end of a wire: what leaves waits until the script lets it arrive.
+/// One end of a wire: datagrams that leave wait until the script lets them arrive.
 struct Wire {
     out: Queue,
     arrived: Queue,
@@ -48,7 +48,7 @@ struct Side {
     end: LinkEnd<Wire>,
     out: Queue,
     arrived: Queue,
-    /// Messages that were pushed, by channel, and how many of them the other side has.
+    /// Messages that were pushed, by channel, and the number of them that the other side has.
     pushed: [Vec<Vec<u8>>; CHANNELS],
     heard: [usize; CHANNELS],
 }

@@ -1,5 +1,5 @@
-//! A client of the block device: the handshake does not care how it is cut, and both ways of serving requests answer
-//! alike and leave the same bytes.
+//! A client of the block device: cuts of the handshake change nothing, and both ways of serving requests answer alike
+//! and leave the same bytes.
 #![no_main]
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn export(is_read_only: bool) -> Export {
     Export { name, description, size_bytes: EXPORT_BYTES, is_read_only }
 }
 
-/// Negotiates: what was sent, how it ended, and how many bytes it used.
+/// Negotiates; returns the replies, the last step, and the number of bytes used.
 fn negotiate(export: &Export, tls: TlsMode, bytes: &[u8], cut: usize) -> (Vec<u8>, Step, usize) {
     let mut out = Vec::new();
     let mut negotiation = Negotiation::begin(export, tls, &mut out);

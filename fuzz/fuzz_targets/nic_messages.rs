@@ -1,4 +1,4 @@
-//! What the other end of a lent NIC sends: messages, packets as a stream, and interrupts.
+//! Input from the other end of a lent NIC: messages, packets as a stream, and interrupts.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::Unstructured;
@@ -25,7 +25,7 @@ fn packets<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
     (got, false)
 }
 
-/// Interrupts as they are set and heard: what is heard last is how they are.
+/// Interrupts as they are set and heard: the levels heard last are those of the source.
 fn interrupts(bytes: &[u8]) {
     let (mut source, imt) = (Interrupts::new(), Imt::all_to(3));
     let mut known = [false; MAX_INTERRUPTS];

@@ -17,7 +17,7 @@ fn is_posted(at: usize) -> bool {
     at < RECEIVES as usize * 1024 && at % 1024 < BUFFER_BYTES as usize
 }
 
-/// A frame whose numbers often mean something, and what follows it.
+/// A frame whose numbers often mean something, and the bytes that follow it.
 fn frame(input: &mut Unstructured<'_>) -> Vec<u8> {
     let mut byte = || input.arbitrary::<u8>().unwrap_or(0);
     let (kind, flags, number, value) = (byte(), byte(), byte(), byte());

@@ -1,4 +1,4 @@
-//! Round trips on lanes, beside a minimal ping-pong over TCP in the same run: what is ours costs.
+//! Round trips on lanes, beside a minimal ping-pong over TCP in the same run: the difference is our own cost.
 //!
 //! `cargo bench -p rackmem-borrow --bench lanes`
 
@@ -16,7 +16,7 @@ use rackmem_borrow::store::{Lane, Store};
 const PAGE: usize = 4096;
 const STORE_BYTES: u64 = 64 << 20;
 const SAMPLES: usize = 5_000;
-/// Requests in flight where throughput is measured.
+/// Requests in flight in measurements of throughput.
 const DEPTH: usize = 32;
 
 /// The median and the 99th percentile, in microseconds.

@@ -14,7 +14,7 @@ use rackmem_borrow::qpair::{Access, Link, Listener, QStream, Terms};
 
 const SIZES: [usize; 5] = [8, 128, 4096, 65_536, 1 << 20];
 const REPETITIONS: usize = 5;
-/// How long a measurement takes, about.
+/// Time that a measurement takes, about.
 const LASTS: Duration = Duration::from_millis(200);
 const TERMS: Terms = Terms { connections: 1, registered_bytes: 16 << 20 };
 const WAYS: [&str; 4] = ["queue pair", "QP over TCP", "Unix socket", "TCP"];

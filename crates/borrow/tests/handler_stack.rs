@@ -16,10 +16,10 @@ const PAGES: usize = 512;
 /// Fills a stack before its use, so that a changed byte shows how deep it was used.
 const PAINT: u8 = 0xa5;
 
-/// Size of the stack: more than is needed, so that what is needed can be told.
+/// Size of the stack: more than is needed, so that the need can be measured.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Most that the handler may need beside what the kernel puts on the stack.
+/// Most bytes that the handler may need beside the kernel's own on the stack.
 const MOST_BYTES: usize = 2048;
 
 /// Bytes that the kernel puts on the stack of a handler.
@@ -29,7 +29,7 @@ fn frame_bytes() -> usize {
     said.max(libc::MINSIGSTKSZ)
 }
 
-/// Does something in a thread with an alternate signal stack; returns how many of the stack's bytes were used.
+/// Does something in a thread with an alternate signal stack; returns the number of the stack's bytes that were used.
 fn used_by(work: impl FnOnce() + Send) -> usize {
     let mut stack = vec![PAINT; STACK_BYTES];
     let place = stack.as_mut_ptr() as usize;
@@ -50,7 +50,7 @@ fn used_by(work: impl FnOnce() + Send) -> usize {
     STACK_BYTES - untouched
 }
 
-/// Cuts all lanes of this process; returns how many ends.
+/// Cuts all lanes of this process; returns the number of their ends.
 fn cut_lanes() -> usize {
     let mut lanes = connections();
     lanes.retain(|(fd, _)| blocks(fd));

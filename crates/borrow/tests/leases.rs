@@ -1,4 +1,4 @@
-//! Leases on one host: who gets what, and what happens at each end.
+//! Leases on one host: the shares of borrowers and lenders, and each way in which a lease ends.
 
 mod support;
 

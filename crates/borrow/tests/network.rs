@@ -359,7 +359,7 @@ fn noise_ends_connections_and_nothing_else() {
     assert!(!state.is_lost);
 }
 
-/// Somebody who listens as a monitor and lender, and says `reply` to everything.
+/// A process that listens as a monitor and lender, and answers `reply` to everything.
 fn impostor(reply: Vec<u8>) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());

@@ -30,7 +30,7 @@ fn lend(rack: &rackmem::rack::Rack, name: &str) -> Agent {
     start(Config { name, listen, access, ..Config::lender(rack.clone(), 16 << 20) })
 }
 
-/// A region; `None`, with a message, where the kernel does not permit it.
+/// A region; `None`, with a message, if the kernel does not permit it.
 fn borrow(wanted: &Wanted, options: &PagerOptions) -> Option<Region> {
     match Region::borrow(wanted, options) {
         Ok(region) => Some(region),

@@ -74,7 +74,7 @@ impl Guarded {
         stream
     }
 
-    /// Uses the listener as those do who know the secret.
+    /// Uses the listener as a peer that knows the secret.
     fn is_used(&self, secret: Option<&Secret>) -> Result<(), Error> {
         match self {
             Guarded::Lender(_, address) => {

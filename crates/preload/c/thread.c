@@ -5,8 +5,7 @@
 
 static __thread unsigned depth __attribute__((tls_model("initial-exec")));
 
-/* Depth of the calling thread's entries into the library; a large number in the library's own
-/* threads. */
+/* Depth of the calling thread's entries into the library; a large number in the library's own threads. */
 unsigned *rackmem_preload_depth(void)
 {
     return &depth;

@@ -51,7 +51,7 @@ pub fn fetch_from(donor: Option<c_int>) {
     DONOR_PLUS_ONE.store(donor.map_or(0, |fd| fd as usize + 1), Ordering::Relaxed);
 }
 
-/// Asks the donor for a page, and spins for it. Returns where it is.
+/// Asks the donor for a page, and spins for it. Returns its address.
 fn fetch(donor: c_int, offset: usize) -> usize {
     let request = (offset as u64).to_le_bytes();
     let into = BYTES.as_ptr() as usize;

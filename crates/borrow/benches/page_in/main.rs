@@ -1,7 +1,7 @@
 //! Page-in beside a bare userfaultfd handler, in the same run: `cargo bench -p rackmem-borrow --bench page_in`.
 //!
-//! Each figure is the median of rounds in which both sides take turns; the ratio is what counts, as
-//! absolute times depend on what else the machine does. `RACKMEM_BENCH_PAGES` sets the pages of a round.
+//! Each figure is the median of rounds in which both sides take turns. Only the ratio counts, as absolute times depend
+//! on other work of the machine. `RACKMEM_BENCH_PAGES` sets the pages of a round.
 
 mod bare;
 mod network;
@@ -136,7 +136,7 @@ fn random_page_in(pages: usize) {
     }
 }
 
-/// A quarter is local: what page-in costs beside eviction.
+/// A quarter is local: the cost of page-in beside eviction.
 fn under_pressure(pages: usize) {
     println!("random touches, a quarter local, us (mean, p50, p99)");
     let order = shuffled(pages);

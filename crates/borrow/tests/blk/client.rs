@@ -150,7 +150,7 @@ impl Client {
         request
     }
 
-    /// The reply to this request, which must be the next one: what was read, or the error.
+    /// The reply to this request, which must be the next one: the bytes read, or the error.
     pub fn reply(&mut self, request: &Request) -> Result<Vec<u8>, u32> {
         let reads = [command::READ, command::BLOCK_STATUS].contains(&request.command);
         let magic = self.u32();
@@ -204,7 +204,7 @@ impl Client {
         self.reply(&request)
     }
 
-    /// Whether the server has hung up; what it still sends is read over.
+    /// Whether the server has hung up; bytes that it still sends are read over.
     pub fn is_hung_up(&mut self) -> bool {
         match io::copy(&mut self.socket, &mut io::sink()) {
             Ok(_) => true,

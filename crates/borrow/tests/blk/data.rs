@@ -1,4 +1,4 @@
-//! What is written is read, by every command and over several connections at once.
+//! Reads return the bytes of writes, by every command and over several connections at once.
 
 use rackmem_borrow::blk::MAX_PAYLOAD_BYTES;
 use rackmem_borrow::blk::wire::{command, flag, transmission};

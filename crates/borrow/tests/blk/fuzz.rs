@@ -1,4 +1,4 @@
-//! No bytes upset the negotiation, and how they are cut changes nothing.
+//! No bytes upset the negotiation, and the cuts between them change nothing.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn mode() -> impl Strategy<Value = TlsMode> {
     prop_oneof![Just(TlsMode::Off), Just(TlsMode::On), Just(TlsMode::Require)]
 }
 
-/// Feeds bytes as they arrive in these cuts; what was sent, what it came to, and how many bytes were used.
+/// Feeds bytes as they arrive in these cuts; returns the replies, the last step, and the number of bytes used.
 fn run(tls: TlsMode, bytes: &[u8], cuts: &[usize]) -> (Vec<u8>, Step, usize) {
     let export = export(false);
     let mut out = Vec::new();

@@ -254,7 +254,7 @@ fn silent_strangers_take_no_clients_place() {
     assert!(open <= MAX_STRANGERS, "{open}");
 }
 
-/// Where TLS is required, that is all that a client can say before it.
+/// If TLS is required, these are all the bytes that a client can send before it.
 #[test]
 fn before_tls_a_client_has_few_bytes() {
     let export = Export {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 pub const SIZE_BYTES: u64 = 64 << 20;
 
-/// How a server reaches its store.
+/// Way from a server to its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Mapped,

@@ -1,4 +1,4 @@
-//! Other people's clients: libnbd's tools, QEMU's, fio. What is not installed is left out, and said.
+//! Clients of other projects: libnbd's tools, QEMU's, fio. Tools that are not installed are left out, and named.
 
 use std::path::Path;
 use std::process::Command;

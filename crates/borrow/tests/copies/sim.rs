@@ -176,7 +176,7 @@ struct SimLane {
 }
 
 impl SimLane {
-    /// The lender, if the lane works; else what was asked for is late.
+    /// The lender, if the lane works; else its requests are late.
     fn reach(&mut self) -> Result<MutexGuard<'_, Inner>> {
         let mut inner = self.lender.0.lock().unwrap();
         let is_old = inner.era != self.era;

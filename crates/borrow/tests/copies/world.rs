@@ -1,4 +1,4 @@
-//! Threads that read and write, the keeper, and what happens to lenders, one step at a time.
+//! Threads that read and write, the keeper, and faults of lenders, one step at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::sim::{Lender, PAGE, Random};
 const PAGES: usize = 6;
 const LANES: usize = 2;
 
-/// How often something happened that schedules are for.
+/// Counts of the events for which there are schedules.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub rejoined: u64,
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// Everybody is well again: in the end all copies that are whole are the same, and what was answered is in them.
+    /// Everybody is well again: in the end all copies that are whole are the same, and all answered writes are in them.
     fn rest(&mut self) {
         self.lenders.values().for_each(|lender| lender.silence(0));
         for user in 0..LANES {

@@ -29,7 +29,7 @@ fn pair(settings: Settings, faults: [Faults; 2]) -> Pair {
 }
 
 impl Pair {
-    /// Lets both ends do what they have to do, and time pass until there is more.
+    /// Polls both ends; if neither has anything to do, moves time on until one has.
     fn step(&mut self) -> Result<(), Error> {
         let mut any = false;
         for end in &mut self.ends {

@@ -181,8 +181,8 @@ fn another_secret_or_none_gets_no_link() {
     assert_eq!(hearing.join().unwrap(), b"hello");
 }
 
-/// One who does not answer where it says that it is gets neither a link nor an answer longer than its question; old
-/// proofs begin nothing.
+/// A stranger that does not answer at the address that it sends from gets neither a link nor an answer longer than its
+/// question; old proofs begin nothing.
 #[test]
 fn what_has_not_been_challenged_begins_nothing() {
     let mut listener = LinkListener::bind(here(), access(), settings(), None).unwrap();

@@ -1,4 +1,4 @@
-//! Children of fork see what was there, whatever the parent does then.
+//! Children of fork see the memory as it was at the fork, whatever the parent does then.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

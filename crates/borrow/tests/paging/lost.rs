@@ -1,4 +1,4 @@
-//! A lender that is lost: what was local stays, what was away means SIGBUS, and nobody hangs.
+//! A lender that is lost: local pages stay, pages that were away mean SIGBUS, and nobody hangs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rackmem_borrow::store::HeapStore;
 
 use crate::support::{check, memory, modes, stamp};
 
-/// How a child says that it may not page.
+/// Exit status of a child that may not page.
 const SKIPPED: i32 = 77;
 
 /// Reads a byte in a child process; returns the signal that ended it, or 0. `None`: it may not page.

@@ -1,4 +1,4 @@
-//! Borrowed memory behaves as memory does: against a shadow of what was written, in every mode.
+//! Borrowed memory behaves as memory does: against a shadow of all writes, in every mode.
 
 mod support;
 

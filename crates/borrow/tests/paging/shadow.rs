@@ -4,7 +4,7 @@ use rackmem_borrow::paging::{MIN_CACHE_PAGES, PAGE_BYTES};
 
 use crate::support::{Mode, Random, memory, modes};
 
-/// Reads and writes of one thread to its own part of the memory, against what it wrote itself.
+/// Reads and writes of one thread to its own part of the memory, against a shadow of its own writes.
 fn walk(memory: &mut [u8], seed: u64, steps: usize, what: Mode) {
     let mut random = Random(seed);
     let mut shadow = vec![0u8; memory.len()];

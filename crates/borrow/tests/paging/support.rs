@@ -62,8 +62,8 @@ impl Mode {
         }
     }
 
-    /// A pager with a cache and a store of so many pages, and its store. `None`, with a message, where the
-    /// kernel does not permit it.
+    /// A pager with a cache and a store of so many pages, and its store. `None`, with a message, if the kernel does not
+    /// permit it.
     pub fn start(&self, cache_pages: usize, store_pages: usize) -> Option<(Pager, HeapStore)> {
         let heap = HeapStore::new((store_pages * PAGE_BYTES) as u64).unwrap();
         let store: Arc<dyn Store> =

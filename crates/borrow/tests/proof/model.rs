@@ -1,8 +1,8 @@
-//! What is true in every state, whoever dies and whichever connection breaks.
+//! Invariants of every state, whichever process dies and whichever connection breaks.
 //!
 //! Each step consumes something that is never given back (a want, a life, a message, a connection),
-//! so there are no cycles: what never gets stuck ends. The numbers of states are pinned; a change of
-//! the protocol changes them: then look at why.
+//! so there are no cycles: a run that never gets stuck ends. The numbers of states are pinned; a change of the protocol
+//! changes them: then look at why.
 
 use std::collections::BTreeSet;
 

@@ -26,7 +26,7 @@ pub enum Message {
     Reply(Reply),
 }
 
-/// One direction: who gets it, what is under way, and whether the sender is still there.
+/// One direction of a connection: the receiver, the messages in flight, and the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     pub to: End,
@@ -52,7 +52,7 @@ pub struct Borrower {
     pub slots: Vec<Option<SlotId>>,
     /// Connections on which the lender has not said yet whether the lease is there still.
     pub resuming: BTreeSet<Conn>,
-    /// How it ended.
+    /// Result of the borrowing, once it has ended.
     pub outcome: Option<borrowing::Action>,
 }
 
@@ -76,7 +76,7 @@ pub struct World {
     pub lenders: Vec<Lender>,
     pub monitor: Option<Monitor>,
     pub epoch: u64,
-    /// Both directions: from who connected, and to it.
+    /// Both directions: from the end that connected, and to it.
     pub conns: BTreeMap<Conn, [Way; 2]>,
     pub next_conn: Conn,
     /// Leases outlive broken connections, as over a network.
@@ -207,7 +207,7 @@ impl World {
         self.monitor = Some(Monitor::new(self.epoch));
     }
 
-    /// A lender connects to the monitor, and says what it has.
+    /// A lender connects to the monitor, and reports its offer and leases.
     pub fn report_anew(&mut self, number: usize) {
         let conn = self.connect(End::Lender(number), End::Monitor);
         self.lenders[number].uplink = Some(conn);

@@ -1,4 +1,4 @@
-//! Both carriers: what is tested of queue pairs holds over either.
+//! Both carriers: tests of queue pairs run over either.
 
 use std::path::Path;
 use std::sync::Arc;

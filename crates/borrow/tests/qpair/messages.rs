@@ -1,4 +1,4 @@
-//! Two ends in one process: what the table of the module says, and how much fits.
+//! Two ends in one process: the decisions in the module's table, and the limits of sizes and counts.
 
 use rackmem_borrow::qpair::{
     Completion, DEPTH, Descriptor, INLINE_BYTES, Kind, Link, MAX_CONNECTIONS, QPair, Status, Terms,
@@ -208,8 +208,8 @@ fn terms_that_are_too_large_are_refused() {
     }
 }
 
-/// One connection's receiver posts nothing, its SQ is full; another one's goes on, with messages longer than what
-/// leaves at once.
+/// One connection's receiver posts nothing, its SQ is full; another one's goes on, with messages too long to leave at
+/// once.
 fn who_waits_for_a_receive_does_not_stop_the_others(carrier: Carrier) {
     let (near, far) = carrier.linked(Terms { connections: 2, registered_bytes: 4 << 20 });
     let [mut full, mut free] = [(); 2].map(|()| near.open().unwrap());

@@ -1,7 +1,7 @@
 //! Every interleaving of the two ends of a connection (TSM, invariant h): messages go into buffers that were
-//! posted, completions come in the order of descriptors, and each descriptor completes once, whoever closes
-//! when. Over memory each end sees at once what the other one does; over a network it hears of it some time, in
-//! order, and messages come in parts. That connections do not touch each other's memory is a matter of addresses:
+//! posted, completions come in the order of descriptors, and each descriptor completes once, whichever end closes, at
+//! any time. Over memory each end sees the actions of the other one at once; over a network it hears of them some time,
+//! in order, and messages come in parts. That connections do not touch each other's memory is a matter of addresses:
 //! see `messages`.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const DEPTH: usize = 2;
 /// Messages that each end sends and buffers that it posts, and their sizes.
 const SENDS: [u64; 2] = [2, 3];
 const BUFFERS: [u64; 3] = [2, 2, 3];
-/// As much of a message leaves at once over a network.
+/// Bytes of a message that leave at once over a network.
 const PART: u64 = 1;
 
 /// An end's own state, and over a network its copy of the other one's.
@@ -29,7 +29,7 @@ struct Window {
     /// A place was written while it still held something.
     is_overrun: bool,
     known: Known,
-    /// How much of the message that is being sent has left, and of the one that is coming has come.
+    /// Bytes sent of the present outgoing message, and bytes received of the present incoming one.
     parts: [u64; 2],
     /// Frames on their way to this end.
     coming: VecDeque<Frame>,
@@ -46,7 +46,7 @@ struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Frame {
     Receive(u64, Descriptor),
-    /// The number, where it begins, the message, its buffer.
+    /// The number, the beginning of the part, the message, its buffer.
     Part(u64, u64, Descriptor, Descriptor),
     TooLong(u64, u64),
     Delivered(u64),
@@ -76,7 +76,7 @@ impl Window {
         self.report(number, Arrival { length_bytes: message.size_bytes, is_too_long: false });
     }
 
-    /// The next frame comes; what is answered to it.
+    /// Takes the next frame; returns the answer to it.
     fn hear(&mut self) -> Option<Frame> {
         match self.coming.pop_front()? {
             Frame::Receive(number, buffer) => {

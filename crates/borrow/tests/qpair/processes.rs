@@ -36,7 +36,7 @@ fn connect() -> std::sync::Arc<Link> {
     Link::connect(&address, None, TERMS).unwrap()
 }
 
-/// Sends back what comes, on as many connections as it is asked for.
+/// Sends back all messages, on as many connections as it is asked for.
 #[test]
 #[ignore = "the other process of a test"]
 fn echo() {
@@ -212,7 +212,7 @@ fn sleepers_wake_when_the_peer_is_killed(carrier: Carrier) {
     other.wait().unwrap();
 }
 
-/// A peer whose window says what cannot be.
+/// A peer whose window has offsets that cannot be.
 fn offsets_of_a_hostile_peer_are_checked(carrier: Carrier) {
     // The peer is this process's other end: its registered memory is smaller than it pretends.
     let (near, far) = carrier.linked(Terms { connections: 1, registered_bytes: 4096 });

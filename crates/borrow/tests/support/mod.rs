@@ -28,7 +28,7 @@ pub fn rack() -> Rack {
     Rack::named(Some(&format!("t{}-{number}", std::process::id()))).unwrap()
 }
 
-/// Removes what killed processes have left of a rack.
+/// Removes the files of a rack that killed processes have left.
 pub struct Cleaner(pub Rack);
 
 impl Drop for Cleaner {
@@ -97,7 +97,7 @@ pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// All connections over TCP that this process has, and who is at their other ends.
+/// All connections over TCP that this process has, and the addresses of their other ends.
 pub fn connections() -> Vec<(OwnedFd, SocketAddr)> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str().unwrap().parse().unwrap();
@@ -117,7 +117,7 @@ pub fn blocks(fd: &OwnedFd) -> bool {
     !flags.contains(rustix::fs::OFlags::NONBLOCK)
 }
 
-/// Fills a store with what `check` expects.
+/// Fills a store with the bytes that `check` expects.
 pub fn fill(store: &dyn Store, seed: u8) {
     let mut lane = store.lane().unwrap();
     for page in 0..store.size_bytes() / PAGE {
