@@ -30,8 +30,8 @@
 //! `rackmem borrow` becomes the program (exec), so exit status, signals and process number are the program's. `memory`
 //! takes a call of mmap. `process` decides whether the process has grown beyond the threshold, by what it uses, since
 //! allocators reserve far more; if so it makes the lease and starts the pager, and the pager maps. `malloc` is
-//! mimalloc, which maps likewise. Where a program brings jemalloc or another allocator, calls go on to that one, and
-//! its mappings arrive in `memory`.
+//! mimalloc, which maps likewise. If a program brings jemalloc or another allocator, calls go on to that one, and its
+//! mappings arrive in `memory`.
 //!
 //! # Decisions
 //!

@@ -75,7 +75,7 @@ fn or_no_memory(memory: *mut c_void) -> *mut c_void {
     memory
 }
 
-/// Somebody who is not of the C library.
+/// A caller outside of the C library.
 const ANYONE: usize = 0;
 
 /// Defines a function as another one that gets its caller's address as one argument more.

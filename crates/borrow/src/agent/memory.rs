@@ -1,6 +1,6 @@
 //! The memory of leases: each is a sealed memfd of its own, made when it is leased, so no page that one borrower had
 //! is ever seen by the next. When the lease ends the lender says so in the trailer, and lets go of the memory; the
-//! kernel frees it when nobody has it mapped any more. Nobody ever reads zeros in place of what was there.
+//! kernel frees it when nobody has it mapped any more. Nobody ever reads zeros in place of the bytes that were there.
 
 use rackmem::shm::mapping::Mapping;
 use rustix::fs::FallocateFlags;

@@ -3,7 +3,7 @@
 use super::export::{Agreed, Export, MAX_PAYLOAD_BYTES};
 use super::wire::{self, Errno, REQUEST_BYTES, chunk, command, flag, u16_at, u32_at, u64_at};
 
-/// A request's header, whatever it holds.
+/// A request's header, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags, see [`wire::flag`].

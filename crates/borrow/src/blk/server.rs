@@ -51,7 +51,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that whoever reaches a port has to have a certificate.
+    /// Checks that every client of a port has to have a certificate.
     fn check_exposure(&self) -> Result<()> {
         let Address::Tcp(name) = &self.address else { return Ok(()) };
         let verifies = self.tls.as_ref().is_some_and(|tls| tls.verifies_clients);

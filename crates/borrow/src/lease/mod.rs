@@ -51,9 +51,9 @@
 //! On a host a process of the lender's user or of root may borrow, and others if `--mode` says so. The borrower's
 //! address map and the lender's check of each request keep a borrower to its own leases. Over a network both ends prove
 //! that they know the secret ([`crate::net`]), and a lane shows the random number that came with its lease. A lender
-//! sees what is stored with it: borrowers trust lenders with their data, and lenders trust borrowers with nothing but
-//! the leased memory. The monitor decides whom to ask and can make nobody lend; lenders and borrowers that know the
-//! secret believe the names that it tells.
+//! sees the bytes that are stored with it: borrowers trust lenders with their data, and lenders trust borrowers with
+//! nothing but the leased memory. The monitor chooses the lenders to ask and can make nobody lend; lenders and
+//! borrowers that know the secret believe the names that it gives.
 
 mod ask;
 mod books;
@@ -82,8 +82,8 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A partner that must speak, or a network, is given up after so much silence.
 pub const SILENCE: Duration = Duration::from_secs(3);
 
-/// Longest wait for a lender's answer on a lane. Then it is said that the lender does not answer, another copy is
-/// used, or the lane is opened anew.
+/// Longest wait for a lender's answer on a lane. After it the lender is reported as silent, another copy is used, or
+/// the lane is opened anew.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
 /// Longest wait for a lender that makes the memory of a lease.

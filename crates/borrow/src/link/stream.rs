@@ -338,7 +338,7 @@ impl Write for LinkStream {
     }
 }
 
-/// One who asks for a link.
+/// A connector that asks for a link.
 struct Asking<'a> {
     socket: &'a UdpSocket,
     address: SocketAddr,

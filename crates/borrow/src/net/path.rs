@@ -1,5 +1,5 @@
 //! Sockets that have a name in the file system: made without a moment in which nobody listens, in place of a dead
-//! process but never of anything that is no socket, and removed by whoever made them only.
+//! process but never of anything that is no socket, and removed only by the process that made them.
 
 use std::fs::Metadata;
 use std::io;

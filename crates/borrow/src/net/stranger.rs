@@ -16,7 +16,7 @@ pub const MAX_FIRST_FRAME_BYTES: usize = 4096;
 /// flood must be faster than a proof to keep others out.
 pub const MAX_STRANGERS: usize = 64;
 
-/// Time from the connection to the proof, whatever is said meanwhile.
+/// Longest time from the connection to the proof. Messages in between do not prolong it.
 pub const PROOF: Duration = Duration::from_secs(10);
 
 /// The places for strangers of one listener.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 const LENGTH_BYTES: usize = 4;
 /// Fewest bytes of a packet: its header, and that of Ethernet.
 pub const MIN_PACKET_BYTES: usize = VNET_HEADER_BYTES + 14;
-/// Most bytes of a packet: what the kernel hands over at once is up to 64 KB, and its headers.
+/// Most bytes of a packet: the kernel hands over up to 64 KB at once, and its headers.
 pub const MAX_PACKET_BYTES: usize = VNET_HEADER_BYTES + (1 << 16) + 246;
 
 /// Bytes that either end keeps: eight of the largest packets.

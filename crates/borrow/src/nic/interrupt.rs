@@ -53,7 +53,7 @@ impl Imt {
     }
 }
 
-/// The interrupts of one source: levels, and what of them was not sent.
+/// The interrupts of one source: levels, and changes that were not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interrupts {
     level: u16,

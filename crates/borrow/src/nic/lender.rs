@@ -152,7 +152,7 @@ impl Lender {
         }
     }
 
-    /// Somebody who asks and may, if there is one.
+    /// The next peer that asks and is allowed to, if there is one.
     fn accept(&mut self, report: &mut dyn FnMut(Event)) -> Result<Option<Transport>> {
         while let Some(Caller { peer, way }) = self.door.next()? {
             match way {
@@ -163,7 +163,7 @@ impl Lender {
         Ok(None)
     }
 
-    /// Refuses all who ask while the NIC is lent.
+    /// Refuses all peers that ask while the NIC is lent.
     fn refuse_askers(&mut self, holder: &str, report: &mut dyn FnMut(Event)) -> Result<()> {
         while let Some(mut asker) = self.accept(report)? {
             let name = self.interface.name();
@@ -179,7 +179,7 @@ impl Lender {
         Ok(())
     }
 
-    /// Lets go of those who have heard that they were refused.
+    /// Lets go of refused peers that have received the reason.
     fn part(&mut self) {
         let now = Instant::now();
         self.parting.retain_mut(|(transport, until)| {

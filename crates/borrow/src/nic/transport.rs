@@ -234,7 +234,7 @@ impl Transport {
         matches!(self, Transport::Link(_))
     }
 
-    /// Sends what of packets a link has been given.
+    /// Sends the packets that a link has been given.
     ///
     /// # Errors
     /// [`Error::PeerLost`].

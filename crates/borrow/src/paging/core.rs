@@ -236,8 +236,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether first writes to delivered pages are noted. Where the store is mapped a comparison of the
-    /// page costs less than that.
+    /// Whether first writes to delivered pages are noted. If the store is mapped, a comparison of the page costs less
+    /// than that.
     pub(crate) fn notes_writes(&self) -> bool {
         self.mapped.is_none() && self.uffd.features & feature::WP_ASYNC != 0
     }

@@ -1,10 +1,9 @@
 //! Children of fork: each sees the memory as it was when it began.
 //!
-//! A child has a copy of everything that is local, tables included, as of any private memory; what it does not
-//! have is a userfaultfd, threads, lanes, and the right to write to the parent's slots. It gets the
-//! former anew, and a share of the free slots to write to. The slots that were in use stay as they are until
-//! the child has ended (`slots.rs`), which a pipe tells: its end closes with the last process that
-//! has it, or when the child executes another program.
+//! A child has a copy of everything that is local, tables included, as of any private memory. It does not have a
+//! userfaultfd, threads, lanes, and the right to write to the parent's slots. It gets the first three anew, and a share
+//! of the free slots to write to. The slots that were in use stay as they are until the child has ended (`slots.rs`),
+//! which a pipe tells: its end closes with the last process that has it, or when the child executes another program.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -173,7 +173,7 @@ const FAULTS: [c_int; 5] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIG
 /// Size of the kernel's set of signals.
 const KERNEL_SET_BYTES: usize = 8;
 
-/// As sigprocmask(2), past whoever interposes it.
+/// As sigprocmask(2), past libraries that interpose it.
 fn set_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     // SAFETY: zero is a value of the type; both sets live through the call and are larger than the kernel's.
     unsafe {

@@ -61,7 +61,7 @@
 //!   Where each page is says whether it moved (`uffd`).
 //! - *Threads* are pthreads, because a thread of Rust's library takes a lock at its start that the child of a fork may
 //!   find held.
-//! - *Which pages are clean.* On a mapped store a comparison, which costs no more than the write. Otherwise `WP_ASYNC`
+//! - *Clean pages.* On a mapped store a comparison tells, which costs no more than the write. Otherwise `WP_ASYNC`
 //!   notes first writes, and a copy that is taken before the scan and compared after the move closes the gap between
 //!   them.
 //! - *Which pages are in use.* No bit tells. A page gets a second chance if it was taken back from standby, or came

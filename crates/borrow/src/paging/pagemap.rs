@@ -1,4 +1,4 @@
-//! `PAGEMAP_SCAN`: which pages were written. Layouts and numbers are those of `linux/fs.h` of Linux 6.8.
+//! `PAGEMAP_SCAN`: finds pages that were written. Layouts and numbers are those of `linux/fs.h` of Linux 6.8.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

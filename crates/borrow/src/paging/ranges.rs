@@ -188,7 +188,7 @@ impl Inner {
     }
 }
 
-/// Holds a page, whatever it takes; returns what it was. `None`: it is empty.
+/// Holds a page, waiting for its transit if need be; returns its former state. `None`: it is empty.
 fn hold(page: usize, core: &Core) -> Option<Entry> {
     let cell = core.table.cell(page)?;
     loop {

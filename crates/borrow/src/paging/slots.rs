@@ -188,7 +188,7 @@ mod loom_tests {
     use super::*;
     use crate::sync::AtomicU32;
 
-    /// One takes, two give back what they had, one of them as the child ends that read it: what is taken was free.
+    /// One takes, two give slots back, one of them as the child ends that read it: a slot that is taken was free.
     #[test]
     fn a_slot_has_one_user() {
         let mut model = loom::model::Builder::new();

@@ -72,7 +72,7 @@ impl Worker {
         !self.asked.is_empty() && self.lane.as_mut().is_none_or(|lane| lane.is_ready())
     }
 
-    /// Answers a fault, or asks the store for what it needs.
+    /// Answers a fault, or asks the store for the page.
     pub(crate) fn fault(&mut self, core: &Core, page: usize, is_write: bool) -> Outcome {
         let Some(cell) = core.table.cell(page) else { return Outcome::NotOurs };
         loop {
@@ -100,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// Brings a page that is held, and what probably comes after it.
+    /// Brings a page that is held, and those that probably follow it.
     fn bring(
         &mut self,
         core: &Core,

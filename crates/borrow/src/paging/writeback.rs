@@ -92,7 +92,7 @@ impl Evictor {
         }
     }
 
-    /// Writes the pages in the staging area to the store. Returns how many left local memory.
+    /// Writes the pages in the staging area to the store. Returns the number of those that left local memory.
     pub(super) fn write_back(&mut self) -> usize {
         let core = Arc::clone(&self.core);
         let mut gone = 0;
@@ -183,7 +183,7 @@ impl Evictor {
         self.batch.truncate(kept);
     }
 
-    /// Writes the batch, adjacent pages of adjacent slots together. Returns how many pages were.
+    /// Writes the batch, adjacent pages of adjacent slots together. Returns the number of pages written.
     fn write(&mut self) -> usize {
         let core = Arc::clone(&self.core);
         let mut written = 0;
@@ -312,7 +312,7 @@ fn run_length(batch: &[Leaver], is_next: impl Fn(&Leaver, &Leaver) -> bool) -> u
     1 + batch.windows(2).take_while(|pair| is_next(&pair[0], &pair[1])).count()
 }
 
-/// Copies pages of the program one after the other; returns how many could be.
+/// Copies pages of the program one after the other; returns the number of those that could be copied.
 fn copy_pages(from: &[libc::iovec], to: *mut u8) -> usize {
     if from.is_empty() {
         return 0;

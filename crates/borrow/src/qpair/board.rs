@@ -236,8 +236,8 @@ mod loom_tests {
         });
     }
 
-    /// A sender waits for a receive and sleeps, in the bed of one who waits for a message if there is one. Posting
-    /// wakes it if it has said that it waits for that.
+    /// A sender waits for a receive and sleeps, in the bed of a thread that waits for a message if there is one.
+    /// Posting wakes it if it has said that it waits for that.
     fn a_sender_sleeps(says_so: bool, has_reader: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(if has_reader { 2 } else { 3 });

@@ -49,7 +49,7 @@ impl Carrier {
         }
     }
 
-    /// A thread goes to sleep in a bed of this side's window: whoever takes in what comes wakes it.
+    /// A thread goes to sleep in a bed of this side's window: the thread that receives for it wakes it.
     pub(super) fn begin_sleep(&self) {
         if let Carrier::Network(wire) = self {
             wire.begin_sleep();
@@ -63,7 +63,7 @@ impl Carrier {
         }
     }
 
-    /// Ends it: what was said before is heard, if the peer listens.
+    /// Ends it: messages that were sent before arrive, if the peer listens.
     pub(super) fn hang_up(&self) {
         match self {
             Carrier::Memory(channel) => channel.hang_up(),

@@ -84,7 +84,7 @@ impl Core {
     /// Begins a connection: its number and its life.
     ///
     /// # Errors
-    /// All connections are in use, the peer is gone, or it is the peer who begins connections.
+    /// All connections are in use, the peer is gone, or only the peer begins connections.
     pub(super) fn open(&self) -> Result<(u32, u32)> {
         if !self.begins {
             return Err(Error::Refused("connections are begun by who has connected".to_owned()));
@@ -161,7 +161,7 @@ impl Core {
         true
     }
 
-    /// Everything that waits for the peer gets to know that it is gone.
+    /// Ends the link for a reason, and wakes everything that waits for the peer.
     pub(super) fn lose(&self, reason: &str) {
         let mut state = self.lock();
         if !self.is_lost.swap(true, Ordering::AcqRel) {

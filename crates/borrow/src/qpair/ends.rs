@@ -98,7 +98,7 @@ impl Ends {
         self.core.is_lost() || self.peer_is_hostile
     }
 
-    /// The peer gets to know of what was sent.
+    /// Notifies the peer of messages that were sent.
     #[inline]
     pub(super) fn tell(&self) {
         match self.core.carrier() {
@@ -107,8 +107,8 @@ impl Ends {
         }
     }
 
-    /// Sends the n-th message from anywhere, as much of it as the buffer takes and leaves at once: how many bytes.
-    /// Nobody waits for its confirmation.
+    /// Sends the n-th message from any memory, as much of it as the buffer takes and leaves at once; returns the number
+    /// of bytes. Nobody waits for its confirmation.
     #[inline]
     pub(super) fn send(&mut self, number: u64, message: &[u8], buffer: Descriptor) -> usize {
         self.stop_wanting();
@@ -127,7 +127,7 @@ impl Ends {
         }
     }
 
-    /// Takes in what has come, if that does not come by itself: whether it was anything.
+    /// Receives messages that have come, if they do not come by themselves; returns whether there were any.
     #[inline]
     pub(super) fn look(&self) -> bool {
         match self.core.carrier() {
@@ -163,7 +163,7 @@ impl Ends {
         self.peer_board().arrive(self.life, number, arrival, &[]);
     }
 
-    /// Sends what has not left of the n-th message, part by part; whether that was all.
+    /// Sends the rest of the n-th message, part by part; returns whether all of it has left.
     ///
     /// # Safety
     /// `message` begins `length` bytes that may be read.
@@ -193,7 +193,7 @@ impl Ends {
         }
     }
 
-    /// This end waits for a receive: whoever posts it is to say so.
+    /// This end waits for a receive: the peer is to notify it when it posts one.
     #[cold]
     fn want(&mut self, number: u64) {
         self.wanted = number + 1;

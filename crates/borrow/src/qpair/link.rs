@@ -81,7 +81,7 @@ impl Link {
     /// Begins a connection; the peer gets its end by [`Link::accept`].
     ///
     /// # Errors
-    /// All connections are in use, the peer is gone, or it is the peer who begins connections.
+    /// All connections are in use, the peer is gone, or only the peer begins connections.
     pub fn open(self: &Arc<Link>) -> Result<QPair> {
         let (number, life) = self.core.open()?;
         Ok(QPair::new(self.clone(), number, life))

@@ -52,7 +52,7 @@ pub(super) fn connect(path: &Path, terms: Terms) -> Result<(Channel, Window, Win
     Ok((channel, own, peer))
 }
 
-/// Takes a process that has connected: both windows, and what they agree on.
+/// Takes a process that has connected; returns both windows, and the terms.
 ///
 /// # Errors
 /// The peer goes away, wants too much, or is no such peer.

@@ -15,7 +15,7 @@
 //! | no receive is posted | the send waits in its SQ, and a full SQ refuses: back pressure |
 //! | the message is longer than the buffer | both sides' descriptors complete with [`Status::TooLong`]; nothing is stored |
 //! | the CQ is full | it cannot be: a descriptor's place is free again when its completion was taken |
-//! | the peer dies, is silent or closes | what has arrived is completed, then all else with [`Status::Lost`] or [`Status::Closed`] |
+//! | the peer dies, is silent or closes | arrived messages are completed, then all else with [`Status::Lost`] or [`Status::Closed`] |
 //!
 //! Isolation: every connection has queues and buffers of its own. Offsets that the other side writes are
 //! loaded once and checked, so a hostile peer can garble its own messages and no more. A send is complete when the
@@ -24,12 +24,12 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`queues`] | the three queues, as a state machine without memory or time |
-//! | [`board`] | what both sides see of them |
-//! | `ends` | what the queues of one end see of the other one |
-//! | [`link`], `core` | two processes: which connections there are, and whether the peer is |
-//! | `carrier` | what is between them: `memory` on one host, a `wire` over a network |
+//! | [`board`] | their state that both sides see |
+//! | `ends` | one end, by which its queues see the other one |
+//! | [`link`], `core` | two processes: their connections, and whether the peer is there |
+//! | `carrier` | the carrier between them: `memory` on one host, a `wire` over a network |
 //! | `window` | a process's memory for all of its connections |
-//! | [`listener`] | where processes come that want a link |
+//! | [`listener`] | listeners for processes that want a link |
 //! | [`pair`] | one end of a connection |
 //! | [`stream`] | bytes without message boundaries, for programs that know sockets |
 //! | [`proxy`] | sockets of unmodified programs, each carried over a connection of its own |
@@ -38,8 +38,8 @@
 //!
 //! - *The sender's thread is the adapter.* On one host it takes the descriptor that the receiver posted, stores the
 //!   message straight into that buffer, and reports it. Between hosts each store into the peer's window is a frame,
-//!   which the peer carries out in its own window, checked against what was posted there; what would be loaded from the
-//!   peer's window is in a second window, which stands for it.
+//!   which the peer carries out in its own window, checked against the receives that were posted there. Loads are from
+//!   a second window, which stands for the peer's.
 //! - *Credits.* On one host there are none: the n-th message goes into the n-th buffer, and a buffer's place in the
 //!   ring is posted again only after its message was taken, so stamps alone say what is what. Between hosts posted
 //!   receives travel, several together; they travel at once if the peer has none left, or has said that it waits for
@@ -47,7 +47,7 @@
 //! - *When a send is complete.* When the message is in the receiver's buffer. Between hosts the receiver's side says so
 //!   to those that posted a descriptor. Streams do not ask; they end in order by themselves.
 //! - *Many connections, one carrier.* All connections of two processes share a TCP connection. A message leaves only
-//!   when its receive was posted, so the reader of the connection always has a place for what comes, and no connection
+//!   when its receive was posted, so the reader of the connection always has a place for its bytes, and no connection
 //!   waits for another one's RQ. Longer messages leave in parts of 128 KiB. While the network takes nothing more, sends
 //!   wait in their SQs.
 //! - *The reader of the connection.* A thread of the link. While threads of the program wait and poll, they read, and
@@ -58,7 +58,7 @@
 //!   socket, or [`SILENCE`](crate::lease::SILENCE) without a sign of life, is the peer's end, on one host as between
 //!   hosts.
 //! - *Sockets of unmodified programs.* [`proxy`] is a process where the clients are and one beside the server, with two
-//!   threads for each connection in each. The end of a direction is a message without bytes. What ends without one is a
+//!   threads for each connection in each. The end of a direction is a message without bytes. An end without one is a
 //!   reset, which the kernel sends by itself if the proxy is killed (`SO_LINGER` 0 until both directions have ended).
 
 pub mod board;

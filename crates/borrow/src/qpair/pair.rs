@@ -39,7 +39,7 @@ impl Doorbell {
         carrier.end_sleep();
     }
 
-    /// Wakes all who sleep there.
+    /// Wakes all threads that sleep there.
     pub(super) fn ring(&self) {
         self.core.own().head(self.number).bed.shake();
     }

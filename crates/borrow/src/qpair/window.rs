@@ -1,9 +1,9 @@
-//! Windows: what a process has of all connections of a link.
+//! Windows: a process's memory for all connections of a link.
 //!
 //! A window is sealed anonymous memory: a head for each connection, side by side, then for each its board and its
 //! registered memory. It is as large as all of them and takes room only where it is used. Processes of one host
 //! give each other theirs. Over a network each keeps a second window in place of the peer's, of which only heads
-//! and posted receives are used: what is known of the peer.
+//! and posted receives are used, to hold the known state of the peer.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -1,8 +1,8 @@
 //! Whether a lease's memory is still there: a word that all users of the lease share.
 //!
 //! The memory of a lender on this host ends in a page with this word ([`trailer`]); the lender sets it when it ends the
-//! lease. For a lender elsewhere it is a page of the borrower's own. Both are shared with children of fork: what one
-//! process learns all of them know.
+//! lease. For a lender elsewhere it is a page of the borrower's own. Both are shared with children of fork: all of
+//! them know of an end that one process has noticed.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -21,11 +21,10 @@ use crate::net::link::Link;
 use crate::net::secret::Secret;
 use crate::net::socket::{self, is_refused};
 
-/// Requests up to this size are put together before they leave; the bytes of larger ones leave from
-/// where they are.
+/// Requests up to this size are put together before they leave; the bytes of larger ones are not copied.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// Size at which what was put together leaves.
+/// Size at which requests that were put together leave.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Bytes of further answers that are taken in along with one.

@@ -1,7 +1,7 @@
 //! Waiting without spinning for ever: locks and events on futexes.
 //!
-//! All of it may be used by a handler of SIGBUS, and none of it allocates. The futexes are private to the
-//! process; a child of fork starts with what the parent's words were, and no one waiting.
+//! All of it may be used by a handler of SIGBUS, and none of it allocates. The futexes are private to the process; a
+//! child of fork starts with the values of the parent's words, and no waiter.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;

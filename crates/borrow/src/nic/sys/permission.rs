@@ -50,7 +50,7 @@ fn missing(needed: &[Capability], effective: u64) -> Vec<&'static str> {
 /// Fails unless this process has these rights.
 ///
 /// # Errors
-/// [`Error::Refused`]: `what` cannot be done, which rights are missing, how to get them.
+/// [`Error::Refused`] says that `what` cannot be done, which rights are missing, and how to get them.
 pub fn require(what: &str, needed: &[Capability]) -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let missing = missing(needed, effective(&status));

@@ -1,4 +1,4 @@
-//! The connections of a proxy: how many there may be, what they have carried, and their end.
+//! The connections of a proxy: their limit, the bytes that they have carried, and their end.
 
 use std::collections::HashMap;
 use std::io;
@@ -66,7 +66,7 @@ impl Crew {
         self.lock().seats < self.limit
     }
 
-    /// Starts a thread for a connection; what fails in it is said with `who`.
+    /// Starts a thread for a connection; its failure is logged with `who`.
     ///
     /// # Errors
     /// There are as many as there may be, or no thread.

@@ -66,8 +66,8 @@ impl Socket {
         let _ = sockopt::set_socket_linger(&self.0, None);
     }
 
-    /// Wakes who reads. The program hears of nothing until the socket is dropped: the end of a direction
-    /// would look like the end of its bytes.
+    /// Wakes the reading thread. The program hears of nothing until the socket is dropped: the end of a direction would
+    /// look like the end of its bytes.
     pub(super) fn wake_reader(&self) {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Read);
     }

@@ -36,7 +36,7 @@ enum Reply {
 /// Connects to the process that listens there.
 ///
 /// # Errors
-/// Nobody listens, it is somebody else, or it refuses; and what to do about it.
+/// Nobody listens, it is another program, or it refuses; the text says what to do about it.
 pub(in crate::qpair) fn connect(
     address: &Address,
     secret: Option<&Secret>,
@@ -116,7 +116,7 @@ mod tests {
 
     const TERMS: Terms = Terms { connections: 1, registered_bytes: 4096 };
 
-    /// Says this to a listener for queue pairs: what that says, and what it finds.
+    /// Sends this to a listener for queue pairs; returns its answer, and its own error.
     fn answer(message: &serde_json::Value) -> (String, String) {
         let anywhere = Address::Tcp("127.0.0.1:0".to_owned());
         let listener = Listener::bind(&anywhere, Access::insecure()).unwrap();

@@ -79,7 +79,7 @@ impl Wire {
         })
     }
 
-    /// Does something with what leaves.
+    /// Does something with the outbox, and wakes the watching thread if it has to wait for room or to report some.
     fn with<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
         let mut out = lock(&self.out);
         let done = work(&mut out);
@@ -95,7 +95,7 @@ impl Wire {
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 
-    /// Sends a frame at once, and what waits before it.
+    /// Sends a frame at once, and the bytes that wait before it.
     pub(super) fn say(&self, frame: Frame) {
         self.with(|out| {
             out.push(&frame);
@@ -149,7 +149,7 @@ impl Wire {
         self.read(core, &mut reader)
     }
 
-    /// A thread of the program goes to sleep: somebody else has to look until it has woken.
+    /// A thread of the program goes to sleep: another thread has to look until it has woken.
     pub(super) fn begin_sleep(&self) {
         // Of this and the nap, one is first, and sees the other.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -163,7 +163,7 @@ impl Wire {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The link has ended: the one who watches sees to the rest.
+    /// The link has ended: the watching thread does the rest.
     pub(super) fn end(&self) {
         self.wake();
     }

@@ -48,7 +48,7 @@ impl Outbox {
         self.bytes.extend_from_slice(&frame.encode());
     }
 
-    /// Puts a receive behind the others; whether there are so many that they should leave.
+    /// Puts a receive behind the others; returns whether there are so many that they should leave.
     pub(super) fn hold(&mut self, frame: &Frame) -> bool {
         self.push(frame);
         self.held_receives += 1;
@@ -121,7 +121,7 @@ impl Outbox {
     }
 }
 
-/// Sends without waiting: how many bytes; `None` if nobody is there any more.
+/// Sends without waiting; returns the number of bytes, or `None` if nobody is there any more.
 fn leave(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> Option<usize> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let mut none = SendAncillaryBuffer::default();

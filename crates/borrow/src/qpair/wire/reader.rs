@@ -77,7 +77,7 @@ impl Reader {
         Reader { bytes, first: 0, end: before.len(), coming: None }
     }
 
-    /// Takes what is there, without waiting; whether that was anything.
+    /// Takes bytes that are there, without waiting; returns whether there were any.
     pub(super) fn drain(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -97,7 +97,7 @@ impl Reader {
         Ok(has_read)
     }
 
-    /// Reads once: how many bytes, and whether the socket had no more.
+    /// Reads once; returns the number of bytes, and whether the socket had no more.
     fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, bool), Over> {
         let missing = self.coming.as_ref().map_or(0, Coming::missing);
         let direct: &mut [u8] = match &self.coming {

@@ -135,7 +135,7 @@ proptest! {
 const REGISTERED_BYTES: usize = 8192;
 const TERMS: Terms = Terms { connections: 2, registered_bytes: REGISTERED_BYTES };
 
-/// A link whose peer says what it likes: the wire's other end, without anybody who reads it.
+/// A link whose peer sends anything: the wire's other end, without a thread that reads it.
 fn victim() -> (Arc<Link>, Wire) {
     linked(TERMS)
 }

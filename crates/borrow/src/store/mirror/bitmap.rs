@@ -97,7 +97,7 @@ impl Bitmap {
         Some(first..end.min(first + most))
     }
 
-    /// The first page from `start` on whose bit is set in what `view` makes of the words.
+    /// The first page from `start` on whose bit is set in the words after `view`.
     fn next(&self, start: u64, view: impl Fn(u64) -> u64) -> Option<u64> {
         let mut page = start;
         while page < self.pages {

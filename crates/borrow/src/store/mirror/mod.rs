@@ -5,7 +5,7 @@
 //! noted, a bit for each, and [`Synchroniser`] copies them: page by page while others write, the last of them while
 //! nobody does.
 //!
-//! | who | enters the gate | notes a page |
+//! | party | enters the gate | notes a page |
 //! |---|---|---|
 //! | a writing lane | from asking to the answer | when the write was answered, for every copy that did not answer it |
 //! | a writer of mapped bytes | around the write | after it |
@@ -204,7 +204,7 @@ impl MirrorStore {
         self.0.stores[member].with(|store| store.clone())
     }
 
-    /// Changes the members by a step of the state machine, for all who read and write.
+    /// Changes the members by a step of the state machine, for all readers and writers.
     fn change<T>(&self, step: impl FnOnce(&mut Replicas) -> T) -> T {
         let _held = self.0.fork.hold();
         self.change_held(step)
@@ -348,7 +348,7 @@ impl MirrorStore {
         Error::Lost { lender, reason }
     }
 
-    /// Whether it is still worth while to wait for somebody who has the bytes, whom nobody could reach since `since`.
+    /// Whether to wait further for a copy with the bytes, of which none could be reached since `since`.
     ///
     /// # Errors
     /// All copies are lost, or the wait has lasted for as long as the program may stand still.
@@ -365,7 +365,7 @@ impl MirrorStore {
         self.check()
     }
 
-    /// Waits for a moment, or until something changes, for somebody who has the bytes.
+    /// Waits for a moment, or until something changes, for a copy that has the bytes.
     #[cold]
     fn wait(&self, error: Option<&Error>) {
         let shared = &*self.0;
