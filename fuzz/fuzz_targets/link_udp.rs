@@ -87,7 +87,7 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Unstructured::new(data);
     let mut sides = [Side::new(), Side::new()];
     let mut now = Duration::ZERO;
-    // Whether somebody who knows the session has forged frames of it: then only nothing breaks.
+    // Whether a stranger that knows the session has forged frames of it: then only nothing breaks.
     let mut is_forged = false;
     while !input.is_empty() {
         let code = input.arbitrary::<u8>().unwrap_or(0);

@@ -177,7 +177,7 @@ fuzz_target!(|data: &[u8]| {
                 }
             }
             2 => {
-                // What the application writes next, right or not.
+                // The next entry of the application, right or not.
                 let words = [input.arbitrary().unwrap_or(0), input.arbitrary().unwrap_or(0)];
                 let entry = WqEntry::decode(words);
                 let buffer = 4096 + entry.buffer % 256;

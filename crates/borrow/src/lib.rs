@@ -1,8 +1,8 @@
 //! Memory and devices of other nodes, lent to unmodified programs (TSM, DEOI).
 //!
 //! A lender offers memory; a borrower leases it. A lease has one user, so nothing needs to be kept
-//! coherent between nodes. A borrower sees a lease as a [`store::Store`]: bytes that are elsewhere.
-//! Everything else stands on that:
+//! coherent between nodes. A borrower sees a lease as a [`store::Store`]: bytes that are elsewhere. Everything else
+//! stands on that:
 //!
 //! | module | what it is |
 //! |---|---|

@@ -272,7 +272,7 @@ fn without_a_copy_the_loss_is_an_error() {
         let error = borrow(&wanted).unwrap_err().to_string();
         assert!(error.contains("rackmem lend"), "{error}");
         assert!(begun.elapsed() < TAKEOVER + SILENCE);
-        // What the dead one has left does not disturb the next.
+        // Files that the dead one has left do not disturb the next.
         drop(lend(&rack, "next", 32));
         assert!(!directory(&rack).exists());
     }

@@ -276,7 +276,7 @@ impl Locals {
         let is_written = back != Back::Nothing;
         let (end, is_helped) = pager.part(program..program + bytes, is_written);
         let is_whole = end == program + bytes;
-        // What is not accessible is left to the kernel, which says so.
+        // Memory that is not accessible is left to the kernel, which reports it.
         if is_whole && !is_helped || !is_whole && !kernel::is_mapped(program, bytes) {
             return at;
         }

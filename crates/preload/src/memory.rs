@@ -94,14 +94,14 @@ pub unsafe extern "C" fn mmap(
         if flags & libc::MAP_FIXED != 0
             && let Some(pager) = pager_of(at, length)
         {
-            // What takes the place of borrowed memory is not borrowed.
+            // A mapping that takes the place of borrowed memory is not borrowed.
             within((), || pager.unmap(at, pages(length)));
         }
     }
     // SAFETY: the caller's promise.
     let address = unsafe { kernel::mmap(at, length, protection, flags, fd, offset) };
     if address != MAP_FAILED && !thread::is_inside() && process::may_borrow() {
-        // What it replaces is reserved no more.
+        // The range that it replaces is reserved no more.
         reserved::remove(address, pages(length));
         match kind(length, protection, flags) {
             Kind::Reserved => reserved::add(address, pages(length)),
@@ -242,7 +242,7 @@ fn give_access(address: usize, length: usize, protection: c_int) {
                 continue;
             }
         }
-        // What is reserved together is used together, however small the parts are.
+        // Ranges that are reserved together are used together, however small the parts are.
         let Some(pager) = process::pager_for(bytes, whole.len()) else { continue };
         let _inside = thread::enter();
         match pager.map_at(part.start, bytes, protection, flags) {

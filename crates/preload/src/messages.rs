@@ -76,7 +76,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // What is sent without a copy is in use after the call: local memory cannot stand in for it.
+    // Memory that is sent without a copy is in use after the call: local memory cannot stand in for it.
     if helping().is_none() || flags & libc::MSG_ZEROCOPY != 0 {
         return call_sendmsg(fd, message, flags);
     }

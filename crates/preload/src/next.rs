@@ -34,7 +34,7 @@ impl Next {
 
 /// As dlsym.
 pub fn look_up(library: *mut c_void, name: &CStr) -> *mut c_void {
-    // What the dynamic loader allocates meanwhile is the library's.
+    // Memory that the dynamic loader allocates meanwhile is the library's.
     let _inside = thread::enter();
     // SAFETY: a handle that dlsym knows, and a string that ends with 0.
     unsafe { libc::dlsym(library, name.as_ptr()) }

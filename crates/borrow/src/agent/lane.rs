@@ -188,7 +188,7 @@ impl Server {
 
     fn serve(&mut self, request: Request) -> Done {
         let Some(offset) = request.offset_in(self.base, self.memory.size_bytes() as u64) else {
-            // What follows a write cannot be skipped for ever: the lane ends with this answer.
+            // The bytes that follow a write cannot be skipped for ever: the lane ends with this answer.
             self.answer(&request, Status::OutOfRange, 0);
             return Err(Over);
         };

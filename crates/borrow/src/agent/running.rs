@@ -136,7 +136,7 @@ impl Running {
     fn take_in(&mut self, seen: &mut Vec<Seen>) {
         for seen in seen.drain(..) {
             match seen {
-                // What a peer said after its first wrong frame, or before it hung up, is nothing.
+                // Messages of a peer after its first wrong frame, or before it hung up, are ignored.
                 Seen::Message(peer, frame) if self.hub.knows(peer) => self.message(peer, &frame),
                 Seen::Message(..) => {}
                 Seen::Gone(peer, how) => self.gone(peer, how),

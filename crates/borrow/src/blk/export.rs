@@ -2,8 +2,8 @@
 
 use super::wire::transmission;
 
-/// Longest read or write in bytes, as of nbdkit; longer ones are answered with an error. Clients that ask for no block
-/// sizes may assume half of it.
+/// Longest read or write in bytes, the same as nbdkit's; longer ones are answered with an error. Clients that ask for
+/// no block sizes may assume half of it.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
 /// Size of requests that suits the store best, in bytes.

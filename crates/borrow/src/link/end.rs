@@ -189,7 +189,7 @@ impl<F: Fabric> LinkEnd<F> {
         let exchanged = self.exchange(now);
         if let Err(error) = &exchanged {
             self.fail(error);
-            // What had arrived before is still to be had.
+            // Messages that had arrived before can still be received.
             let _ = self.take_all(now);
         }
         self.check().map(|()| matches!(exchanged, Ok(true)))
@@ -222,7 +222,7 @@ impl<F: Fabric> LinkEnd<F> {
         }
         self.send_all(now)?;
         for channel in &mut self.channels {
-            // What is under way now is to be acknowledged in time.
+            // Frames that are in flight now are to be acknowledged in time.
             channel.tick(now);
         }
         Ok(any)

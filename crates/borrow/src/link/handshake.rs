@@ -90,7 +90,7 @@ impl Message {
             6 => Message::Bye { session: session(&listener) },
             _ => return None,
         };
-        // What a kind has no use for is zero.
+        // Fields that a kind has no use for are zero.
         (message.encode() == bytes).then_some(message)
     }
 }

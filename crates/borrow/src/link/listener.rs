@@ -91,7 +91,7 @@ impl LinkListener {
             let (length, from) = match self.socket.recv_from(&mut bytes) {
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // What somebody's host says of an earlier answer is no failure of the listener.
+                // A host's refusal of an earlier answer is no failure of the listener.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(cannot(error)),
             };

@@ -152,7 +152,7 @@ mod tests {
         for length in 0..sealed.len() {
             near.inner.send(&sealed[..length], Duration::ZERO).unwrap();
         }
-        // What this end has said itself, thrown back.
+        // A datagram of this end itself, thrown back.
         far.send(b"mirror", Duration::ZERO).unwrap();
         let mut mirrored = [0; 64];
         let length = near.inner.receive(&mut mirrored, Duration::ZERO).unwrap().unwrap();

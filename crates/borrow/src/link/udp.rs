@@ -209,7 +209,7 @@ impl Fabric for UdpFabric {
             match self.send_train(sent) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What does not fit into the kernel's queue is lost, and sent again like all that is.
+                // Datagrams that do not fit into the kernel's queue are lost, and sent again like all lost ones.
                 Err(error) if is_congestion(&error) => break,
                 Err(error) => {
                     self.count = 0;

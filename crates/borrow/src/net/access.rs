@@ -61,7 +61,7 @@ impl Access {
 }
 
 /// Refuses to listen at a `HOST:PORT` where peers prove nothing, unless `is_insecure`, which is logged. The error names
-/// the harm that every peer `could` do, and the `remedy` that keeps strangers out.
+/// the action that every peer `could` take, and the `remedy` that keeps strangers out.
 ///
 /// # Errors
 /// [`Error::Refused`].

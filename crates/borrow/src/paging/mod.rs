@@ -31,11 +31,9 @@
 //! Free frames fall below the low watermark, and the evictor wakes. Its hand goes round the frames. A page goes to
 //! *leaving*, and `UFFDIO_MOVE` takes it, adjacent pages together, to its frame's place in the staging area: atomically
 //! against writers, without a write-protect fault. There it is compared. Zeros leave no trace; a page that the store
-//! has
-//! already is not written; the rest is written, adjacent slots in one request. Until the answer the page is *staged*,
-//! from
-//! then on in *standby*, and from both a move takes it back. Standby is kept for a sixteenth of the cache. The oldest
-//! pages go *away*, and their frames are free.
+//! already has is not written; the rest is written, adjacent slots in one request. Until the answer the page is
+//! *staged*, from then on in *standby*, and from both a move takes it back. Standby is kept for a sixteenth of the
+//! cache. The oldest pages go *away*, and their frames are free.
 //!
 //! Each page that is taken has to be announced to every core that runs the program. On a virtual machine that is two
 //! interrupts a page, which cost more than the page-in. So with inline delivery and a mapped store the evictor stays on

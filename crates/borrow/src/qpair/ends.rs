@@ -264,7 +264,7 @@ impl Shared for Ends {
 
     fn delivered(&mut self) -> u64 {
         match self.core.carrier() {
-            // What was stored is there.
+            // A message that was stored has arrived.
             Carrier::Memory(_) => u64::MAX,
             Carrier::Network(_) => self.peer_head().delivered(self.life),
         }

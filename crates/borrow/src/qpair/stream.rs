@@ -191,7 +191,7 @@ impl QStream {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             self.pair.wait_to_send(FOR_EVER);
-            // What has arrived meanwhile makes no room here, but must not keep the wait from waiting.
+            // Messages that have arrived meanwhile make no room here, but must not keep the wait from waiting.
             self.look();
         }
     }

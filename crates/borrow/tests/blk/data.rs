@@ -67,7 +67,7 @@ fn the_largest_request_passes_and_a_larger_one_is_refused() {
         assert!(client.read(1, most) == Ok(bytes));
         assert_eq!(client.read(0, most + 1), Err(22));
         assert_eq!(client.write(0, &vec![1; most as usize + 1]), Err(22));
-        // What moves no bytes may be as long as the export.
+        // Requests that move no bytes may be as long as the export.
         let rest = client.command(command::WRITE_ZEROES, flag::FAST_ZERO, most.into(), most);
         assert_eq!(rest, Ok(vec![]));
         assert_eq!(client.command(command::TRIM, 0, 0, 2 * most), Ok(vec![]));

@@ -89,7 +89,7 @@ fn clients_that_hang_up_in_the_middle_leave_nothing_behind() {
         }
         other.write(1 << 20, &[3; 100]).unwrap();
         assert_eq!(other.read(1 << 20, 100), Ok(vec![3; 100]));
-        // Who comes last is greeted last: the server has taken all.
+        // The last client is greeted last: the server has taken all.
         let last = Client::connect(&rig);
         drop((other, last));
         assert_eq!(rig.end().clients, 12);

@@ -68,7 +68,7 @@ fn a_stream_of_bytes_arrives_over_a_bad_wire() {
         let mut got = vec![0; expected.len()];
         receiver.read_exact(&mut got).unwrap();
         assert!(got == expected, "bytes differ");
-        // Who has all still has to say so until the other end has heard it.
+        // An end that has all bytes still has to acknowledge them until the other end has heard it.
         receiver.receive(1).unwrap_err()
     });
     sender.write_all(&sent).unwrap();

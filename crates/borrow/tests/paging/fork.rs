@@ -73,7 +73,7 @@ fn a_child_sees_what_was_there_while_the_parent_rewrites_all() {
         ours.write_all(&[1]).unwrap();
         join(child, &format!("{mode:?}"));
         check_all(memory, 2, "the parent, afterwards");
-        // What was kept for the child is free again.
+        // Slots that were kept for the child are free again.
         for round in 3..6 {
             stamp_all(memory, round);
             std::thread::sleep(std::time::Duration::from_millis(5));

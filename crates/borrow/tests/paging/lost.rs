@@ -88,7 +88,7 @@ fn local_memory_grows_by_what_finds_no_room() {
         for (number, page) in memory.chunks_exact_mut(PAGE_BYTES).enumerate() {
             stamp(page, number as u64);
             if number == 200 {
-                // What is at the lender by then must not be touched any more.
+                // Pages that are at the lender by then must not be touched any more.
                 store.lose();
             }
         }

@@ -66,7 +66,7 @@ fn at(number: u64) -> usize {
 impl Window {
     fn report(&mut self, number: u64, arrival: Arrival) {
         let place = &mut self.arrivals[at(number)];
-        // What it held before must have been taken: then its buffer was posted again.
+        // The message that it held before must have been taken: then its buffer was posted again.
         self.is_overrun |= place.is_some_and(|(old, _)| old + DEPTH as u64 != number);
         *place = Some((number, arrival));
     }

@@ -145,7 +145,7 @@ pub fn create_tunnel(name: &str, tunnel: &Tunnel) -> io::Result<()> {
                 .attribute(IFLA_VXLAN_ID, &tunnel.id.to_ne_bytes())
                 .attribute(IFLA_VXLAN_PORT, &VXLAN_PORT.to_be_bytes())
                 .attribute(IFLA_VXLAN_LEARNING, &[0])
-                // What is inside has checksums of its own (RFC 7348 §5); over IPv6 there has to be one.
+                // Packets inside have checksums of their own (RFC 7348 §5); over IPv6 there has to be one.
                 .attribute(IFLA_VXLAN_UDP_CSUM, &[0]);
             let message = end(message, IFLA_VXLAN_GROUP, IFLA_VXLAN_GROUP6, tunnel.remote);
             end(message, IFLA_VXLAN_LOCAL, IFLA_VXLAN_LOCAL6, tunnel.local)

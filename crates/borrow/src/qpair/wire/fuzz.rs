@@ -40,7 +40,7 @@ impl Victim {
 
     /// Hears these bytes; false once the link has ended.
     pub fn hear(&mut self, bytes: &[u8]) -> bool {
-        // What does not fit into the socket is as if it had not been sent.
+        // Bytes that do not fit into the socket count as never sent.
         let _ = self.peer.write(bytes);
         self.wire.read(&self.core, &mut lock::<Reader>(&self.wire.reader));
         // Nobody reads the answers.

@@ -83,7 +83,7 @@ impl Reader {
         socket: BorrowedFd<'_>,
         sink: &mut impl Sink,
     ) -> Result<bool, Over> {
-        // What came before the first read.
+        // Bytes that came before the first read.
         let mut has_read = self.end > self.first;
         self.cut(sink)?;
         for _ in 0..ROUNDS {

@@ -209,7 +209,7 @@ fn what_is_wanted_does_not_wait_for_company() {
     let (mut reader, mut kept) = (Reader::new(&[]), Kept::default());
     let mut signs_of_life = 0;
     let mut hear = |kind: Kind, number: u64| loop {
-        // Who would look again and again might leave no core to whoever answers.
+        // A thread that looked again and again might leave no core to the one that answers.
         wait(wire.socket.as_fd(), PollFlags::IN, Duration::from_secs(60)).unwrap();
         reader.drain(wire.socket.as_fd(), &mut kept).unwrap();
         let heard: Vec<Frame> = kept.frames.drain(..).map(|(frame, _)| frame).collect();
