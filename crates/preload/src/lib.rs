@@ -28,10 +28,10 @@
 //! # One mapping, followed through the code
 //!
 //! `rackmem borrow` becomes the program (exec), so exit status, signals and process number are the program's. `memory`
-//! takes a call of mmap. `process` decides whether the process has grown beyond the threshold, by what it uses, since
-//! allocators reserve far more; if so it makes the lease and starts the pager, and the pager maps. `malloc` is
-//! mimalloc, which maps likewise. If a program brings jemalloc or another allocator, calls go on to that one, and its
-//! mappings arrive in `memory`.
+//! takes a call of mmap. `process` decides whether the process has grown beyond the threshold, by the memory that it
+//! uses, since allocators reserve far more; if so it makes the lease and starts the pager, and the pager maps. `malloc`
+//! is mimalloc, which maps likewise. If a program brings jemalloc or another allocator, calls go on to that one, and
+//! its mappings arrive in `memory`.
 //!
 //! # Decisions
 //!
@@ -52,9 +52,10 @@
 //!   messages, appending, O_DIRECT, signals and timeouts keep their meaning. Only requests that the kernel itself moves
 //!   bit by bit are made in pieces of 256 KiB (`transfer`). Small calls are lines of tables (`files`, `waits`,
 //!   `messages`). execve is repeated instead, because a child of vfork would never give local memory back.
-//! - *SIGBUS, inline.* The program's handler is kept and gets what is not the pager's, and faults on lost pages. Other
-//!   signals wait while a page is brought, because their handlers may touch borrowed memory. SIGBUS is never blocked.
-//!   Alternate stacks are not borrowed (`signals`) and may be small: pages are brought on stacks of the pager's.
+//! - *SIGBUS, inline.* The program's handler is kept. It gets signals that are not the pager's, and faults on lost
+//!   pages. Other signals wait while a page is brought, because their handlers may touch borrowed memory. SIGBUS is
+//!   never blocked. Alternate stacks are not borrowed (`signals`) and may be small: pages are brought on stacks of the
+//!   pager's.
 //!
 //! # Limits
 //!

@@ -96,7 +96,7 @@ reads! {
     __fread_unlocked_chk(limit);
 }
 
-/// Writes `wanted` bytes by way of a room; returns how many were written.
+/// Writes `wanted` bytes by way of a room; returns the number of those that were written.
 fn write_by(room: &Room, from: *const u8, wanted: usize, file: *mut FILE) -> usize {
     // SAFETY: the caller of the function around this promises that the stream is open.
     let _locked = unsafe { Locked::new(file) };

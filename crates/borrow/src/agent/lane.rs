@@ -27,7 +27,7 @@ const IN_BYTES: usize = 256 << 10;
 /// Answers up to this size are put together before they leave.
 const SMALL_BYTES: usize = 32 << 10;
 
-/// Size at which what was put together leaves.
+/// Size at which answers that were put together leave.
 const BATCH_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]

@@ -208,7 +208,7 @@ impl Way {
     }
 }
 
-/// Negotiates; returns what the client has sent ahead, too.
+/// Negotiates; returns the bytes that the client has sent ahead, too.
 fn shake_hands(
     service: &Service,
     mut socket: Socket,

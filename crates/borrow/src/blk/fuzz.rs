@@ -52,8 +52,8 @@ impl Stream for Script<'_> {
     }
 }
 
-/// Serves what a client sends after the handshake, in parts of which none is empty; returns all answers, and whether it
-/// kept to the protocol.
+/// Serves the bytes of a client after the handshake, in parts of which none is empty; returns all answers, and whether
+/// it kept to the protocol.
 pub fn serve(
     store: Arc<dyn Store>,
     export: Export,

@@ -88,13 +88,13 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// Called when TLS is established. It drops what was agreed before: an attacker on the way may have said it.
+    /// Called when TLS is established. It drops earlier agreements: an attacker on the way may have made them.
     pub fn secured(&mut self) {
         self.is_secure = true;
         self.agreed = Agreed::default();
     }
 
-    /// Parses the input. Returns how many bytes of it were used, and the next step. Appends replies to `out`.
+    /// Parses the input. Returns the number of its bytes that were used, and the next step. Appends replies to `out`.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Step) {
         let mut used = 0;
         loop {

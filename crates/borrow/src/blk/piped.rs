@@ -391,7 +391,7 @@ impl<'a, S: Stream> Piped<'a, S> {
         }
     }
 
-    /// Receives what is there. The end is noticed when there is nothing else to do.
+    /// Receives bytes that are there. The end is noticed when there is nothing else to do.
     fn receive_now(&mut self) -> Done<()> {
         let room = self.input.room(PIECE_BYTES);
         if room.is_empty() {

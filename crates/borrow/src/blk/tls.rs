@@ -33,7 +33,7 @@ pub struct Certificates {
 /// Reads the certificates of a directory; with `verify_clients`, clients need one of that authority.
 ///
 /// # Errors
-/// A file is missing, or is not what it should be.
+/// A file is missing, or is not as it should be.
 pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     let refused = |file: &str, why: &dyn std::fmt::Display| {
         Error::Refused(format!("TLS: {}: {why}", directory.join(file).display()))

@@ -217,7 +217,7 @@ impl Borrowing {
         }
     }
 
-    /// Gives back whatever is there, or may come.
+    /// Gives back all leases that are there, or may come.
     fn give_back(&mut self, aim: Aim) -> Vec<Action> {
         self.aim = aim;
         let mut actions = Vec::new();

@@ -55,7 +55,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps what a driver has borrowed, the members of `store` in the order of its copies.
+    /// Keeps the copies that a driver has borrowed, the members of `store` in their order.
     ///
     /// # Errors
     /// The kernel has no descriptor or thread.
@@ -196,7 +196,7 @@ impl Work {
         (self.tell)(text);
     }
 
-    /// Takes copies out whose memory is gone.
+    /// Takes out copies whose memory is gone.
     fn look_for_losses(&mut self) {
         for member in 0..MAX_MEMBERS {
             if lock(&self.places).members[member].is_none() {

@@ -114,7 +114,7 @@ pub enum Request {
     Leased(Record),
     /// To the monitor: the lease with this base has ended.
     Ended(u64),
-    /// To the monitor: a request for memory. It cancels what was promised on this connection before.
+    /// To the monitor: a request for memory. It cancels earlier promises on this connection.
     Want(Want),
     /// To the monitor: send the ledger.
     Show,

@@ -12,7 +12,7 @@
 //!
 //! # One borrowing, followed through the code
 //!
-//! 1. `client.rs` takes what is wanted, and `driver.rs` reserves a window of addresses (`store/window.rs`).
+//! 1. `client.rs` takes the request, and `driver.rs` reserves a window of addresses (`store/window.rs`).
 //! 2. It asks the monitor (`agent/monitor.rs`, `placement.rs`), which names lenders.
 //! 3. It asks these lenders. Each makes a sealed memfd (`agent/memory.rs`), enters the lease in its pool (`pool.rs`)
 //!    and answers base and size.
@@ -26,7 +26,8 @@
 //! - *Where the monitor is.* In the first lender of a host: the process that holds a lock is the monitor. If it dies,
 //!   other lenders look again after [`MONITOR_RETRY`]; the one that gets the lock becomes the monitor, and decides
 //!   nothing until lenders had [`SETTLE`] to report. For several hosts the monitor is a process of its own.
-//! - *What notices a loss.* The end of a connection, at once. For a torn network or a dead host the probes of TCP,
+//! - *Detection of a loss.* By the end of a connection, at once. For a torn network or a dead host by the probes of
+//! TCP,
 //!   after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
 //!   [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over. Lenders and monitor exchange
 //!   a heartbeat each second.

@@ -72,9 +72,8 @@ pub struct Stats {
 
 /// One end of a link over any fabric.
 ///
-/// It does nothing by itself: [`LinkEnd::poll`] takes what has arrived and sends what may be sent, and
-/// is to be called when something was pushed or consumed, when the fabric has something, and at
-/// [`LinkEnd::due`].
+/// It does nothing by itself: [`LinkEnd::poll`] takes datagrams that have arrived and sends those that may be sent. It
+/// is to be called when something was pushed or consumed, when the fabric has something, and at [`LinkEnd::due`].
 #[derive(Debug)]
 pub struct LinkEnd<F> {
     fabric: F,

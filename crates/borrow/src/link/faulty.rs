@@ -27,7 +27,7 @@ pub struct Faults {
     pub dies_after: Option<u64>,
 }
 
-/// A fabric that does to datagrams what [`Faults`] says, on their way out.
+/// A fabric with [`Faults`], which happen to datagrams on their way out.
 #[derive(Debug)]
 pub struct FaultyFabric<F> {
     inner: F,

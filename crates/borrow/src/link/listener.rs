@@ -102,7 +102,7 @@ impl LinkListener {
         Ok(None)
     }
 
-    /// Answers a datagram; a link, if it has proved what it has to.
+    /// Answers a datagram; returns a link, if it is a valid proof.
     fn answer(&mut self, datagram: &[u8], from: SocketAddr) -> Option<Result<LinkStream>> {
         let (message, _) = datagram.split_at_checked(BYTES)?;
         match Message::decode(message)? {

@@ -206,7 +206,7 @@ impl LinkStream {
         }
     }
 
-    /// Takes what arrives, sleeping if nothing does. A lost link is an error once nothing is left of it.
+    /// Takes datagrams that arrive, sleeping if none does. A lost link is an error once no message is left of it.
     fn await_message(&mut self, channel: usize) -> Result<()> {
         match self.drive() {
             Ok(true) => Ok(()),

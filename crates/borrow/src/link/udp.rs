@@ -34,7 +34,7 @@ pub struct UdpFabric {
     /// Whether the kernel cuts one into many.
     cuts: bool,
     incoming: Box<[u8]>,
-    /// Of what has arrived: bytes taken, bytes there, bytes of each datagram.
+    /// Of the datagrams that have arrived: bytes taken, bytes there, bytes of each.
     taken: usize,
     filled: usize,
     piece: usize,
@@ -143,7 +143,7 @@ impl UdpFabric {
         }
     }
 
-    /// Takes what has arrived, perhaps many datagrams of one size. Whether there was anything.
+    /// Takes datagrams that have arrived, perhaps many of one size. Returns whether there were any.
     fn refill(&mut self) -> io::Result<bool> {
         let room = self.incoming.len();
         let mut vector = libc::iovec { iov_base: self.incoming.as_mut_ptr().cast(), iov_len: room };

@@ -182,7 +182,7 @@ impl Hub {
         id
     }
 
-    /// Waits until something happens or the time is over, and adds what did.
+    /// Waits until something happens or the time is over, and adds it to `seen`.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -273,7 +273,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Moves what can be moved.
+    /// Receives and sends a peer's bytes as far as possible, and takes its frames.
     fn serve(&mut self, id: PeerId, seen: &mut Vec<Seen>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.gone = peer.gone.or(peer.take_in()).or_else(|| peer.put_out());
@@ -413,7 +413,7 @@ impl Peer {
         None
     }
 
-    /// Sends what waits, as far as the peer reads it; says how the peer is gone, if it is.
+    /// Sends waiting parts, as far as the peer reads them; returns the way in which the peer is gone, if it is.
     fn put_out(&mut self) -> Option<How> {
         while let Some((bytes, fd)) = self.waiting.front_mut() {
             match send(self.fd.as_fd(), &bytes[self.sent..], fd.as_ref().map(AsFd::as_fd)) {

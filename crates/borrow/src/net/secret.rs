@@ -132,7 +132,7 @@ impl Secret {
         mac.finalize().into_bytes().into()
     }
 
-    /// The key by which one end of a session seals what it sends; without a secret it comes of the nonces alone.
+    /// The key by which one end of a session seals its datagrams; without a secret it comes of the nonces alone.
     pub fn session_key(
         secret: Option<&Secret>,
         end: End,

@@ -207,8 +207,8 @@ impl Transport {
         }
     }
 
-    /// Adds what is to be waited for; `blocked` if packets wait to be sent. At which numbers of the waiter's
-    /// list messages and packets arrive.
+    /// Adds its descriptors to the waiter; `blocked` if packets wait to be sent. Returns the numbers in the waiter's
+    /// list at which messages and packets arrive.
     ///
     /// # Errors
     /// The error of the kernel.

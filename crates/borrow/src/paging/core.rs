@@ -309,7 +309,7 @@ impl Core {
         }
     }
 
-    /// Gives back what a page occupied that the caller holds, and has dropped from memory.
+    /// Gives back the frame, and the slot if it has one, of a page that the caller holds and has dropped from memory.
     pub(crate) fn release(&self, frame: u32) {
         let slot = self.frames.slot(frame);
         if slot != NO_SLOT {

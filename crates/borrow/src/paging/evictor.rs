@@ -333,7 +333,8 @@ impl Evictor {
         }
     }
 
-    /// Lets up to `wanted` pages go from standby, while more than `keep` are there. Returns how many went.
+    /// Lets up to `wanted` pages go from standby, while more than `keep` are there. Returns the number of those that
+    /// went.
     fn retire(&mut self, wanted: usize, keep: usize) -> usize {
         let core = Arc::clone(&self.core);
         let mut gone = 0;

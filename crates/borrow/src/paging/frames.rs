@@ -150,7 +150,7 @@ mod loom_tests {
 
     use super::*;
 
-    /// Frames, and how many have each of them.
+    /// Frames, and the number of users of each.
     struct Shared {
         frames: Frames,
         users: [AtomicU32; 3],

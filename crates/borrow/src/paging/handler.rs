@@ -238,7 +238,7 @@ impl Handler {
         }
     }
 
-    /// Delivers what has come, tries again what was kept, and waits if neither is possible.
+    /// Delivers pages that have come, tries kept faults again, and waits if neither is possible.
     fn answer(&mut self) {
         let core = Arc::clone(&self.core);
         let mut is_moving = false;

@@ -263,8 +263,7 @@ impl Pager {
 
     /// New zeroed memory as by `mmap(address, length, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS)`:
     /// `address` is a hint, or with `MAP_FIXED` or `MAP_FIXED_NOREPLACE` in `flags` the place; with
-    /// `MAP_FIXED` what was mapped there before is replaced, be it borrowed or not. Other flags are
-    /// handed to the kernel.
+    /// `MAP_FIXED` a mapping there is replaced, be it borrowed or not. Other flags are handed to the kernel.
     ///
     /// # Errors
     /// As the system call; [`Error::errno`] has the number.

@@ -79,7 +79,7 @@ impl Inner {
         self.set_protection(range, READ_WRITE);
     }
 
-    /// Cuts a range down; returns what is left of it.
+    /// Cuts a range down; returns the rest of it.
     pub(super) fn shrink(
         &mut self,
         core: &Core,
@@ -207,7 +207,7 @@ fn hold(page: usize, core: &Core) -> Option<Entry> {
     }
 }
 
-/// Empties the table for a range, and gives back what its pages occupied outside of it.
+/// Empties the table for a range, and gives back the slots, frames and staged copies of its pages.
 fn forget_pages(core: &Core, range: Range<usize>) {
     core.table.used(range, |page, cell| {
         let Some(seen) = hold(page, core) else { return };

@@ -95,7 +95,7 @@ fn arrive(core: &Core, page: usize, is_there: bool, is_hot: bool) {
     }
 }
 
-/// Puts a held page into the staging area, where touching it is noticed.
+/// Puts a held page into the staging area, because a touch of it there is noticed.
 fn set_trap(core: &Core, page: usize, from: *const u8) {
     let Some(cell) = core.table.cell(page) else { return };
     let frame = cell.load().frame();

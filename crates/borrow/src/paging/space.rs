@@ -79,7 +79,7 @@ impl Space {
         self.children.load(Ordering::Acquire) != 0
     }
 
-    /// Thaws what only children read that have ended. Not if a change is going on.
+    /// Thaws slots that only ended children read. Not if a change is going on.
     pub(crate) fn reap(&self, core: &Core) {
         if !self.has_children() || !self.lock.try_acquire() {
             return;

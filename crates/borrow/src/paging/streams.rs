@@ -1,9 +1,9 @@
 //! Streams of accesses, by which the next pages are predicted (TSM §2.2, stride prefetcher).
 //!
 //! Pure: page numbers in, plans out. A stream is known after two faults at neighbouring pages, or after
-//! three at equal distances. Each further plan that turns out right doubles what the next one brings, up
-//! to the degree; a stream that goes astray begins anew. One page of each plan is a *trap*: it is kept
-//! where touching it costs a cheap fault, by which the stream asks for more before it comes to its end.
+//! three at equal distances. Each further plan that turns out right doubles the pages of the next one, up to the
+//! degree; a stream that goes astray begins anew. One page of each plan is a *trap*: it is kept in the staging area, so
+//! touching it costs a cheap fault, by which the stream asks for more before it comes to its end.
 
 /// Streams that are told apart.
 const STREAMS: usize = 32;

@@ -123,7 +123,7 @@ impl Table {
         Table::parts(range).try_for_each(|(base, ..)| self.leaf_or_new(base).map(|_| ()))
     }
 
-    /// Marks the range's pages as borrowed or not. Returns how many changed.
+    /// Marks the range's pages as borrowed or not. Returns the number of those that changed.
     pub fn set_managed(&self, range: Range<usize>, is_managed: bool) -> usize {
         let mut changed = 0;
         for (base, first, last) in Table::parts(range) {

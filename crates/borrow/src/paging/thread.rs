@@ -9,7 +9,7 @@ use std::io;
 
 use crate::error::{Error, Result};
 
-/// Room on a thread's stack; only what is touched of it costs memory.
+/// Room on a thread's stack; only its touched pages cost memory.
 const STACK_BYTES: usize = 1 << 20;
 
 thread_local! {

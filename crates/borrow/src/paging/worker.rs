@@ -153,7 +153,7 @@ impl Worker {
         Some(Outcome::Done)
     }
 
-    /// Holds the pages of a plan as far as they are away and there is room, beside what else is about to be asked for.
+    /// Holds the pages of a plan as far as they are away and there is room, beside `others` that will be asked for.
     fn hold_ahead(&mut self, core: &Core, plan: Plan, others: usize) {
         let room = match core.mapped {
             Some(_) => MAX_PREFETCH_PAGES,
@@ -204,7 +204,7 @@ impl Worker {
         }
     }
 
-    /// Brings what is held ahead, and sends all that was asked for.
+    /// Brings the runs that are held ahead, and sends all requests.
     fn bring_ahead(&mut self, core: &Core) {
         for index in 0..self.ahead.len() {
             self.ask(core, self.ahead[index]);

@@ -182,7 +182,7 @@ impl Core {
         &self.own
     }
 
-    /// The peer's window, or what is known of it.
+    /// The peer's window; over a network the one that stands for it.
     pub(super) fn peer(&self) -> &Window {
         &self.peer
     }

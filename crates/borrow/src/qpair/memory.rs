@@ -108,7 +108,7 @@ pub(super) fn announce(channel: &Channel, number: u32, life: u32) -> Result<()> 
     }
 }
 
-/// Takes what the peer announces until it hangs up, or is silent.
+/// Takes the peer's announcements until it hangs up, or is silent.
 ///
 /// # Errors
 /// There is no thread for that.

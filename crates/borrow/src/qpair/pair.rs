@@ -146,7 +146,7 @@ impl QPair {
         self.ends.publish(number, Descriptor { offset, size_bytes, id: 0 });
     }
 
-    /// Moves what can be moved, and notices whether the peer is gone.
+    /// Sends, receives and completes messages as far as possible, and notices whether the peer is gone.
     pub fn progress(&mut self) {
         self.advance();
         if self.queues.completed() == 0 && self.ends.look() {

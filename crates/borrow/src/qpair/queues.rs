@@ -220,7 +220,7 @@ impl Queues {
         has_sent
     }
 
-    /// Completes what the peer has.
+    /// Completes messages that have reached the peer.
     fn take_deliveries(&mut self, shared: &mut impl Shared) {
         if self.under_way.is_empty() {
             return;

@@ -103,7 +103,7 @@ impl QStream {
         Ok(())
     }
 
-    /// Reads what has come; `None` if that is nothing yet.
+    /// Reads bytes that have come; `None` if there are none yet.
     ///
     /// # Errors
     /// None that the peer can cause.

@@ -52,7 +52,7 @@ pub enum Job {
     Lease(usize),
     /// See whether the lender answers again.
     Rejoin(usize),
-    /// Copy what the member misses.
+    /// Copy the pages that the member misses.
     Synchronise(usize),
     /// Give the member's memory back: another has taken its place.
     Retire(usize),

@@ -38,7 +38,7 @@ impl Work {
         Duration::ZERO
     }
 
-    /// Copies for a while what a member misses.
+    /// Copies for a while the pages that a member misses.
     fn synchronise(&mut self, member: usize) -> Duration {
         self.away[member] = None;
         let mut synchroniser = match self.synchroniser.take() {

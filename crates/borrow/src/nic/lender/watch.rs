@@ -45,7 +45,7 @@ impl NicWatch {
         self.errors_due.saturating_duration_since(Instant::now())
     }
 
-    /// Looks at the NIC and raises what has changed.
+    /// Looks at the NIC and raises interrupts for its changes.
     ///
     /// # Errors
     /// The NIC is gone.

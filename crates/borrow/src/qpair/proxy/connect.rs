@@ -17,7 +17,7 @@ use crate::net::secret::Secret;
 use crate::qpair::link::Link;
 use crate::qpair::pair::QPair;
 
-/// Listens like any server, and carries what connects there over queue pairs.
+/// Listens like any server, and carries its connections over queue pairs.
 #[derive(Debug)]
 pub struct Connector {
     listener: Listener,

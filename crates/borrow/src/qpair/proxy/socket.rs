@@ -45,7 +45,7 @@ impl Socket {
         Err(last)
     }
 
-    /// Reads what is there, or waits; 0 at the end.
+    /// Reads bytes that are there, or waits for some; 0 at the end.
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *into)).map_err(Into::into)
     }

@@ -8,7 +8,7 @@ use super::reader::{Over, Sink};
 use crate::qpair::core::Core;
 use crate::qpair::queues::Arrival;
 
-/// Carries out frames. Every number of the peer is checked against what was posted here.
+/// Carries out frames. Every number of the peer is checked against the receives that were posted here.
 pub(super) struct Apply<'a> {
     core: &'a Core,
     wire: &'a Wire,

@@ -121,7 +121,7 @@ impl Wire {
         self.with(|out| out.send(self.socket.as_fd(), &frame, bytes));
     }
 
-    /// Sends what waits.
+    /// Sends the bytes that wait.
     #[inline]
     pub(super) fn flush(&self) {
         self.with(|out| out.flush(self.socket.as_fd()));

@@ -12,7 +12,7 @@ use crate::qpair::board::DEPTH;
 /// are.
 const SMALL_BYTES: usize = 8 << 10;
 
-/// Size at which what was put together leaves.
+/// Size at which frames that were put together leave.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Receives that wait for company, at most: fewer than a sender can use up meanwhile.

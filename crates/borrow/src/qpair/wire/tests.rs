@@ -49,7 +49,7 @@ fn body(frame: &Frame, salt: usize) -> Vec<u8> {
     (0..frame.length as usize).map(|at| (at * 7 + salt * 31) as u8).collect()
 }
 
-/// Keeps what it gets.
+/// Keeps the frames that it gets.
 #[derive(Default)]
 struct Kept {
     frames: Vec<(Frame, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! The thread that reads a wire, sends what could not leave at once, and notices when the peer is silent.
+//! The thread that reads a wire, sends bytes that could not leave at once, and notices when the peer is silent.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
