@@ -1,4 +1,4 @@
-//! What a run found out.
+//! The results of a run.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub struct Latency {
 /// A part of a read's latency.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stage {
-    /// Which, such as `wq_write`.
+    /// Name of the stage, such as `wq_write`.
     pub name: &'static str,
     /// Mean over all measured reads.
     pub mean_cycles: f64,
@@ -88,7 +88,7 @@ pub struct Window {
     pub app_gbps: f64,
 }
 
-/// How busy one direction of a link of the network on chip is.
+/// The load of one direction of a link of the network on chip.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkLoad {
     /// Router it leaves: column and row of the drawing.
@@ -102,15 +102,15 @@ pub struct LinkLoad {
 /// Something that happened to a traced transaction.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceEvent {
-    /// When it began.
+    /// Cycle in which it began.
     pub cycle: u64,
-    /// How long it took; 0 = a moment.
+    /// Duration in cycles; 0 = a moment.
     pub duration_cycles: u64,
-    /// Which transaction: core and number of its read.
+    /// The transaction: core and number of its read.
     pub transaction: (u16, u64),
     /// Part of the chip, such as `home[12]`.
     pub part: String,
-    /// What, such as `GetX core[3] -> home[12]`.
+    /// The event, such as `GetX core[3] -> home[12]`.
     pub what: String,
 }
 

@@ -1,8 +1,8 @@
 //! The driver of borrowed memory and of the DMA engine beside it (TSM §2.1), as programs call it:
 //! `guest/window.h` has the calls.
 //!
-//! Who lends to whom is decided before programs begin: node `n` borrows all that node `n + 1` lends, the
-//! last one of the first. So each piece of memory has one borrower.
+//! Lenders and borrowers are paired before programs begin: node `n` borrows all that node `n + 1` lends,
+//! the last node borrows of the first. So each piece of memory has one borrower.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub fn has_call(number: u64) -> bool {
     number.wrapping_sub(FIRST_CALL) < CALLS
 }
 
-/// What a node lends and borrows.
+/// The memory that a node lends and borrows: its physical addresses, and the process's addresses for it.
 #[derive(Clone, Debug)]
 pub struct Lending {
     lender: u16,

@@ -14,7 +14,7 @@ use crate::chip::front::{CONTEXT, Front};
 use crate::chip::layout::{BLOCK_BYTES, Layout, SEGMENT_LINE};
 use crate::chip::tile::{NiCache, Tile};
 
-/// Where a segment of a context is in the process.
+/// The place of a context's segment in the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// First virtual address: a page boundary.
@@ -27,7 +27,7 @@ pub struct Segment {
 #[derive(Clone, Copy, Debug)]
 pub struct Queues {
     id: Id,
-    /// What is mapped for it: addresses and sizes, of whole pages.
+    /// The pages mapped for it: addresses and sizes in bytes.
     mapped: [(u64, u64); 2],
     /// Addresses of WQ and CQ.
     pub addresses: [u64; 2],

@@ -32,7 +32,7 @@ const ENOSYS: i64 = 38;
 /// A result, or an error's number.
 pub(super) type Result<T = u64> = std::result::Result<T, i64>;
 
-/// What a call comes to.
+/// The outcome of a call: a value, or a sleep until a word of memory changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// This value in `a0`.
@@ -41,14 +41,14 @@ pub enum Answer {
     Watch {
         /// Virtual address of the word.
         address: u64,
-        /// What it is as yet.
+        /// The value at which the hart sleeps on.
         value: u64,
         /// Longest time that it sleeps.
         timeout_ns: u64,
     },
 }
 
-/// What drivers tell each other: it travels as long as a packet.
+/// A message between drivers. It travels as long as a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The sender's process has joined a context.

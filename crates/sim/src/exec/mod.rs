@@ -95,7 +95,7 @@ fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
 /// Takes what the processes write: node, stream, bytes.
 pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
 
-/// What to do besides executing.
+/// Options of a run; none is needed.
 #[derive(Default)]
 pub struct Options<'a> {
     /// The run ends after this cycle.
@@ -109,7 +109,7 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(Cycle) + Sync)>,
 }
 
-/// Why nothing was executed.
+/// Reasons why nothing was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecError {
     /// The machine cannot execute programs so: what, where, what to do.

@@ -25,7 +25,7 @@ use crate::sonuma::Rmc;
 use crate::sonuma::driver::Driver;
 use crate::window;
 
-/// What has left a node in an epoch.
+/// Everything that a node has sent to other nodes in an epoch.
 pub struct Sent {
     /// From the fabric interface of an RMC.
     pub freight: Vec<Departure>,
@@ -44,7 +44,7 @@ pub struct Node {
     pub chip: Chip,
     /// The software that is not executed.
     pub system: System,
-    /// What the process has written, as far as nobody has taken it.
+    /// Standard output and error of the process, as far as nobody has taken them.
     output: (Vec<u8>, Vec<u8>),
 }
 
@@ -133,7 +133,7 @@ impl Node {
             || !self.system.device.outbox.is_empty()
     }
 
-    /// What has left for other nodes; comes back by [`Node::give_back`].
+    /// Takes everything that has left for other nodes; its memory comes back by [`Node::give_back`].
     pub fn take_sent(&mut self) -> Sent {
         let link = self.chip.node_rmc.as_mut().map(|rmc| &mut rmc.link);
         Sent {
@@ -173,7 +173,7 @@ impl Node {
         self.output.1.extend(err);
     }
 
-    /// What became of the process, which has ended.
+    /// The outcome of the process, which has ended. Takes its output.
     pub fn outcome(&mut self) -> NodeOutcome {
         let (end, cycle) =
             self.system.end().cloned().unwrap_or((End::Stopped, self.chip.wires.now));

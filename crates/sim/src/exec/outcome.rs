@@ -1,11 +1,11 @@
-//! What a run leaves behind.
+//! The outcome of a run: ends of the processes, output, counters.
 
 use rackmem_riscv::functional::Failure;
 
 use crate::engine::Cycle;
 use crate::report::Stats;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// With this exit code.
@@ -18,10 +18,10 @@ pub enum End {
     Stopped,
 }
 
-/// Where and why a process could not go on.
+/// The reason and the place of a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crash {
-    /// What happened on which core, with program counter and function.
+    /// The failure, with its core, program counter and function.
     pub failure: Box<Failure>,
 }
 
@@ -41,7 +41,7 @@ impl End {
     }
 }
 
-/// What became of one node's process.
+/// The outcome of one node's process.
 #[derive(Clone, Debug)]
 pub struct NodeOutcome {
     /// Exit, signal, crash, or stopped from outside.
@@ -50,11 +50,11 @@ pub struct NodeOutcome {
     pub cycle: Cycle,
     /// Instructions that its cores have retired.
     pub instructions: u64,
-    /// What it wrote to standard output, if nobody took it.
+    /// Standard output, if nobody took it.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error, if nobody took it.
+    /// Standard error, if nobody took it.
     pub stderr: Vec<u8>,
-    /// What it asked for and did not get.
+    /// Things that it asked for and did not get.
     pub warnings: Vec<String>,
 }
 
@@ -63,8 +63,8 @@ pub struct NodeOutcome {
 pub struct Outcome {
     /// The nodes, in order.
     pub nodes: Vec<NodeOutcome>,
-    /// Why the run was ended before all processes came to their ends by themselves, and where they
-    /// were, if it was.
+    /// If the run was ended before all processes came to their ends by themselves: the reason, and the
+    /// places that they had reached.
     pub cut_short: Option<String>,
     /// Simulated cycles, of the slowest node.
     pub cycles: Cycle,

@@ -177,7 +177,7 @@ impl Pages {
         parts.any(|part| chip.wires.mmu.page(start + part).is_some())
     }
 
-    /// What a page of the node is for the RMC: where it is, and with which rights.
+    /// The RMC's translation of a page of the node: its address and rights.
     fn whole(&self, chip: &Chip, start: u64) -> Option<(u64, Rights)> {
         let parts = (0..self.page_bytes).step_by(PAGE as usize);
         let mapped = parts.filter_map(|part| Some((part, chip.wires.mmu.page(start + part)?)));

@@ -1,8 +1,8 @@
 //! The nodes of a rack and the fabric between them: a crossbar of flat latency.
 //!
-//! What leaves a node reaches another one a fabric latency later, so for that long they do not see
-//! each other: an epoch. Threads simulate nodes side by side for an epoch; then what has left
-//! travels, in the order of the nodes' numbers. The result does not depend on the threads.
+//! A message from a node reaches another one a fabric latency later, so for that long, an epoch, the nodes
+//! do not see each other. Threads simulate nodes side by side for an epoch; then the messages travel, in
+//! the order of the nodes' numbers. The result does not depend on the threads.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -38,7 +38,7 @@ pub struct Rack {
     mirrored: bool,
 }
 
-/// Why a run is over.
+/// Reasons why a run is over.
 enum Over {
     /// All processes have ended, or one has failed.
     Ended,
@@ -282,8 +282,8 @@ fn pass_output(shares: &mut [MutexGuard<'_, Vec<Node>>], options: &mut Options<'
     }
 }
 
-/// Where threads wait for the next epoch, and the one that leads them for its end. An epoch takes
-/// some microseconds, so they look for a while before they sleep.
+/// The barrier around an epoch: workers wait for its begin, the thread that leads them for its end. An
+/// epoch takes some microseconds, so they spin for a while before they yield.
 #[derive(Default)]
 struct Gate {
     /// Counts epochs; [`Gate::CLOSED`] ends the work.
@@ -314,7 +314,7 @@ impl Gate {
         }
     }
 
-    /// What a worker does.
+    /// The loop of a worker: it simulates its share of the nodes, epoch by epoch, until the gate closes.
     fn work(&self, share: &Share) {
         let mut seen = 0;
         loop {

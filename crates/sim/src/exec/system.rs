@@ -19,7 +19,7 @@ use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::report::Stats;
 
-/// What a core is doing.
+/// The state of a core's thread.
 #[derive(Clone, Debug)]
 enum Thread {
     /// It has no thread.
@@ -51,7 +51,7 @@ pub struct System {
     stack_bytes: u64,
     next_timer: Option<Cycle>,
     end: Option<(End, Cycle)>,
-    /// What the cores of a process that has ended have counted.
+    /// Counters of the cores, kept when the process ends.
     counted: Vec<Counted>,
 }
 
@@ -109,17 +109,17 @@ impl System {
         Ok(system)
     }
 
-    /// How and when the process ended, if it has.
+    /// The end of the process and its cycle, if it has ended.
     pub const fn end(&self) -> Option<&(End, Cycle)> {
         self.end.as_ref()
     }
 
-    /// What the process has written since it was last asked: standard output and error.
+    /// Takes the output since the last call: standard output and error.
     pub fn take_output(&mut self) -> (Vec<u8>, Vec<u8>) {
         (std::mem::take(&mut self.host.stdout), std::mem::take(&mut self.host.stderr))
     }
 
-    /// What the process asked for and did not get.
+    /// Things that the process asked for and did not get.
     pub fn warnings(&self) -> &[String] {
         &self.host.warnings
     }
@@ -131,7 +131,7 @@ impl System {
         running + self.counted.iter().map(|counted| counted.retired).sum::<u64>()
     }
 
-    /// When something is due that the chip knows nothing of.
+    /// The cycle of the next timer: something is due that the chip knows nothing of.
     #[inline]
     pub const fn next_timer(&self) -> Option<Cycle> {
         self.next_timer
@@ -208,7 +208,7 @@ impl System {
         }
     }
 
-    /// Where each thread is, for people.
+    /// The state of each thread, one line each, for people.
     pub fn describe(&self, chip: &Chip) -> Vec<String> {
         let mut lines = Vec::new();
         for (core, thread) in self.threads.iter().enumerate() {
@@ -340,7 +340,8 @@ impl System {
         }
     }
 
-    /// What a call may have changed besides memory.
+    /// Handles the effects of a call besides those on data: changed code and translations, memory
+    /// exhausted.
     fn after_call(&mut self, number: usize, chip: &mut Chip) {
         let Pages { code_changed, translations_changed, is_exhausted, space, .. } = &mut self.pages;
         if std::mem::take(code_changed) {

@@ -16,7 +16,7 @@ pub enum DramGrade {
     Ddr3_1600,
 }
 
-/// Which bits of an address select what, from the most significant ones down.
+/// The fields of an address, from the most significant bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DramMapping {
@@ -30,7 +30,7 @@ pub enum DramMapping {
     RowColumnBankRank,
 }
 
-/// What becomes of a row after an access.
+/// The state of a row after an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DramPagePolicy {
@@ -40,7 +40,7 @@ pub enum DramPagePolicy {
     Closed,
 }
 
-/// Which of the requests that wait is served.
+/// The order in which waiting requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DramScheduler {
@@ -72,14 +72,14 @@ pub struct DramSpec {
     pub banks: u32,
     /// A row of a bank, over all parts of its rank.
     pub row_bytes: u64,
-    /// Which bits of an address select what.
+    /// Order of row, rank, bank and column in an address.
     pub mapping: DramMapping,
     /// Whether the number of the bank is mixed with the lowest bits of the row's, so that strides meet
     /// all banks.
     pub bank_hash: bool,
-    /// What becomes of a row after an access.
+    /// Whether rows stay open after an access.
     pub page_policy: DramPagePolicy,
-    /// Which of the requests that wait is served.
+    /// Order in which waiting requests are served.
     pub scheduler: DramScheduler,
     /// Accesses to an open row after the one for which it was opened, until it is closed. For
     /// `scheduler = "rank-then-bank-round-robin"`; others close a row when another one is needed.
@@ -96,7 +96,7 @@ pub struct DramSpec {
     /// A request that has waited so long goes before all others. If full queues take longer than that,
     /// requests are served in order and open rows are of little use.
     pub age_limit_ns: f64,
-    /// What a read takes besides the DRAM: controller and wires, to the memory and back.
+    /// Time of a read besides the DRAM: controller and wires, to the memory and back.
     pub controller_ns: f64,
     /// Whether rows are refreshed.
     pub refresh: bool,

@@ -1,8 +1,8 @@
-//! What is wrong with a machine, and where.
+//! Errors of loading a machine, with the place of the setting.
 
 use std::fmt;
 
-/// Where a setting was made.
+/// The place where a setting was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A file, and the line if it is known.
@@ -23,11 +23,11 @@ pub enum Origin {
 /// A machine that cannot be loaded: what, where, what to do. One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineError {
-    /// Where the setting was made.
+    /// The file, option or default that made the setting.
     pub origin: Origin,
-    /// Which setting, such as `noc.link_bytes`; empty if it is about none in particular.
+    /// The setting, such as `noc.link_bytes`; empty if it is about none in particular.
     pub key: String,
-    /// What is wrong with it, and what to do.
+    /// The problem with it, and the remedy.
     pub problem: String,
 }
 

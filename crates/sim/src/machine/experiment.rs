@@ -1,5 +1,5 @@
-//! What nodes with an extended on-chip interconnect are used for, as a machine file describes it: a network
-//! interface card, a key-value cache, queue pairs, and which of these is measured.
+//! Uses of nodes with an extended on-chip interconnect, as a machine file describes them: a network
+//! interface card, a key-value cache, queue pairs, and the choice which of these is measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,11 +59,11 @@ pub struct KvSpec {
     pub remote_bytes: u64,
     /// Size of every value.
     pub value_bytes: u32,
-    /// What is kept of an item beside its value.
+    /// Bytes that are kept of an item beside its value.
     pub item_bytes: u32,
     /// Items that are asked for, all with the same probability.
     pub keys: u64,
-    /// What the database takes.
+    /// Time of a read from the database.
     pub database_us: f64,
     /// Connections that ask, each for one item at a time.
     pub connections: u32,
@@ -100,9 +100,9 @@ pub struct QpairSpec {
     pub burst_bytes: u32,
     /// Bursts that it has under way.
     pub bursts: u32,
-    /// Where buffers are.
+    /// Place of the buffers.
     pub buffers: Buffers,
-    /// Who translates the addresses of buffers.
+    /// Translator of the addresses of buffers.
     pub translation: Translation,
     /// Pages that are translated.
     pub page_bytes: u32,
@@ -128,7 +128,7 @@ pub struct QpairSpec {
     pub uncached_ns: f64,
 }
 
-/// Where the buffers of the queue pair channel are.
+/// The place of the queue pair channel's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Buffers {
@@ -140,7 +140,7 @@ pub enum Buffers {
     Ocm,
 }
 
-/// Who translates the addresses of buffers for the queue pair channel (TSM §2.2).
+/// The translator of buffer addresses for the queue pair channel (TSM §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Translation {
@@ -152,7 +152,7 @@ pub enum Translation {
     Channel,
 }
 
-/// What is measured.
+/// The measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExperimentKind {
@@ -174,7 +174,7 @@ pub enum ExperimentKind {
     QpairStream,
 }
 
-/// Where the resource is that an experiment is about.
+/// The place of the memory or the card that an experiment uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -184,13 +184,13 @@ pub enum Place {
     Remote,
 }
 
-/// What is measured, and how much of it.
+/// The measurement, and its length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExperimentSpec {
-    /// Which experiment runs: it decides which of the other sections count.
+    /// The experiment that runs: it decides which of the other sections count.
     pub kind: ExperimentKind,
-    /// Where the memory or the card is.
+    /// Place of the memory or the card.
     pub place: Place,
     /// Bytes of a message, or of a call of the program that sends or receives.
     pub message_bytes: u32,

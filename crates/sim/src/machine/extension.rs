@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How the links run.
+/// The shape of the links between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkTopology {
@@ -30,7 +30,7 @@ pub enum LineCode {
 pub struct ExtensionSpec {
     /// Number of nodes, 2 to 64.
     pub nodes: u16,
-    /// How the links run.
+    /// Shape of the links between nodes.
     pub topology: LinkTopology,
     /// Ports of a node's switch: one is for the node itself, the others are for links.
     pub switch_ports: u16,
@@ -79,7 +79,7 @@ pub struct ExtensionSpec {
     pub damaged_per_million: u32,
     /// Rate of a link before coding, all lanes.
     pub lane_gbps: f64,
-    /// How bits are coded: 8/10 or 64/66 of `lane_gbps` carries data.
+    /// Line code: 8/10 or 64/66 of `lane_gbps` carries data.
     pub line_code: LineCode,
     /// Bytes that a lane takes in a cycle of its clock.
     pub lane_bytes: u32,

@@ -1,4 +1,4 @@
-//! What follows from the shape of a chip.
+//! Numbers that follow from the shape of a chip: cores, banks, caches.
 
 use super::spec::{CpuSpec, L2Spec, Machine, NiCacheKind, NocTopology, Placement, RmcSpec};
 use crate::scratchpad::Regions;
@@ -56,7 +56,7 @@ impl Machine {
         }
     }
 
-    /// What is at addresses outside of ordinary memory, with cache-integrated network interfaces.
+    /// Address regions outside of ordinary memory, with cache-integrated network interfaces.
     pub fn regions(&self) -> Option<Regions> {
         (self.ni.placement == Placement::CacheIntegrated).then(|| Regions {
             cores: self.cores() as u16,

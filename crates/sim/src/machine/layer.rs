@@ -19,7 +19,7 @@ pub(super) struct Setting {
     pub origin: Origin,
 }
 
-/// Where a machine file is.
+/// The place of a machine file.
 #[derive(Clone, PartialEq)]
 enum Place {
     BuiltIn(BuiltIn),
@@ -88,7 +88,7 @@ fn find(machine: &str) -> Result<Place, MachineError> {
 }
 
 impl Place {
-    /// What a `base` in the file at this place names.
+    /// The file or built-in machine that a `base` in the file at this place names.
     fn neighbour(&self, base: &str) -> Place {
         let beside = match self {
             Place::BuiltIn(_) => PathBuf::from(base),
@@ -127,7 +127,7 @@ impl Place {
     }
 }
 
-/// What one file says.
+/// The settings of one file.
 struct Layer {
     name: String,
     /// With the line in which it stands.

@@ -64,7 +64,7 @@ pub struct NodeSpec {
     pub rcp_cycles: u32,
 }
 
-/// Who sends to whom.
+/// The destinations of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrafficPattern {
@@ -82,7 +82,7 @@ pub enum TrafficPattern {
     Tornado,
 }
 
-/// When requests are posted.
+/// The rule by which nodes post requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrafficLoop {
@@ -92,7 +92,7 @@ pub enum TrafficLoop {
     Open,
 }
 
-/// Which way the data of requests go.
+/// The direction in which the data of requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrafficOp {
@@ -102,11 +102,11 @@ pub enum TrafficOp {
     Write,
 }
 
-/// What nodes ask of each other: requests of `workload.transfer_bytes`.
+/// Requests between nodes, `workload.transfer_bytes` long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficSpec {
-    /// Who sends to whom.
+    /// Destinations of requests.
     pub pattern: TrafficPattern,
     /// Pattern `hot-spot`: share of the requests that go to the hot node.
     pub hot_share: f64,
@@ -114,7 +114,7 @@ pub struct TrafficSpec {
     pub hot_node: u16,
     /// Read or write.
     pub op: TrafficOp,
-    /// When they are posted.
+    /// Closed or open loop.
     pub r#loop: TrafficLoop,
     /// Closed loop: requests that each node has posted and not completed.
     pub outstanding: u32,

@@ -10,7 +10,7 @@ use super::spec::Machine;
 /// A setting of the command line: `path=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Which setting, such as `noc.link_bytes`.
+    /// Path of the setting, such as `noc.link_bytes`.
     pub path: String,
     /// As TOML; what is not TOML is taken as a string without quotes.
     pub value: String,
@@ -104,7 +104,7 @@ impl Schema {
         }
     }
 
-    /// What to say of a setting that does not exist.
+    /// The message about a setting that does not exist.
     fn unknown(&self, path: &str) -> String {
         let inside = |known: &&String| known.starts_with(&format!("{path}."));
         if let Some(example) = self.paths.iter().find(inside) {

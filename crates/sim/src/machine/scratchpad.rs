@@ -17,9 +17,9 @@ pub struct ScratchpadSpec {
     pub store_entries: u32,
     /// From the cache's pipeline to the network: job list, arguments, packet.
     pub send_cycles: u32,
-    /// What the outgoing traffic controller reads from the cache's data array.
+    /// Bytes that the outgoing traffic controller reads from the cache's data array in a cycle.
     pub bytes_per_cycle: u32,
-    /// How long remote stores wait for others to the same line, counted from the latest one, if nothing
+    /// Time that remote stores wait for others to the same line, counted from the latest one, if nothing
     /// else leaves; 0 = they are joined only while something else does.
     pub combine_cycles: u32,
     /// Memory that caches do not keep, which DMA reaches.
@@ -28,7 +28,7 @@ pub struct ScratchpadSpec {
     pub locks: u16,
     /// An access to the lock box over its bus.
     pub lock_cycles: u32,
-    /// How long such an access keeps others off the bus.
+    /// Time for which such an access keeps others off the bus.
     pub lock_bus_cycles: u32,
 }
 

@@ -34,7 +34,7 @@ pub struct Machine {
     pub core: CoreSpec,
     /// Cores that execute programs. Their L1 for data is `l1`.
     pub cpu: CpuSpec,
-    /// What executed programs have for an operating system.
+    /// The operating system of executed programs.
     pub system: SystemSpec,
     /// Private data caches of the cores.
     pub l1: L1Spec,
@@ -66,7 +66,7 @@ pub struct Machine {
     pub rack: RackSpec,
     /// A simplified node, with `network.remote = "torus"`.
     pub node: NodeSpec,
-    /// What simplified nodes ask of each other.
+    /// Requests between simplified nodes.
     pub traffic: TrafficSpec,
     /// The module that extends the on-chip interconnect, with `network.remote = "extension"`.
     pub extension: ExtensionSpec,
@@ -78,11 +78,11 @@ pub struct Machine {
     pub qpair: QpairSpec,
     /// A key-value cache on such a node.
     pub kv: KvSpec,
-    /// What is measured on such nodes.
+    /// The measurement on such nodes.
     pub experiment: ExperimentSpec,
-    /// What the cores do.
+    /// The work of the cores: a microbenchmark or a program.
     pub workload: WorkloadSpec,
-    /// When a run ends.
+    /// Windows and limits of a run.
     pub run: RunSpec,
 }
 
@@ -100,10 +100,10 @@ pub struct TileSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SystemSpec {
-    /// What a system call takes, from its `ecall` to the next instruction.
+    /// Time of a system call, from its `ecall` to the next instruction.
     pub call_cycles: u32,
-    /// What a look at a clock takes, for which Linux has no system call but a page of its own in
-    /// every process (vDSO).
+    /// Time of a look at a clock, for which Linux has no system call but a page of its own in every process
+    /// (vDSO).
     pub clock_cycles: u32,
     /// Stack of a program's first thread.
     pub stack_bytes: u64,
@@ -111,7 +111,7 @@ pub struct SystemSpec {
     pub contexts: u16,
 }
 
-/// How many instructions software executes around its accesses to the queues (Manycore NI §3.1).
+/// Numbers of instructions that software executes around its accesses to the queues (Manycore NI §3.1).
 /// They depend on each other, so each takes a cycle of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -190,7 +190,7 @@ pub struct DirectorySpec {
     pub ways: u32,
 }
 
-/// Whose contents are kept.
+/// The lines whose contents are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contents {
@@ -200,7 +200,7 @@ pub enum Contents {
     All,
 }
 
-/// What is behind a memory controller.
+/// The model of the memory behind a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryModel {
@@ -214,7 +214,7 @@ pub enum MemoryModel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemorySpec {
-    /// What is behind a controller.
+    /// Model of the memory behind a controller.
     pub model: MemoryModel,
     /// Fixed latency: time from a controller's request to its data.
     pub latency_ns: f64,
@@ -226,11 +226,11 @@ pub struct MemorySpec {
     pub interleave_bytes: u64,
     /// Fixed latency: bandwidth of a controller; 0 = not limited.
     pub bytes_per_cycle: f64,
-    /// Whose contents are kept. The time that anything takes does not depend on it.
+    /// Lines whose contents are kept. The time that anything takes does not depend on it.
     pub contents: Contents,
 }
 
-/// How the parts of a chip are joined.
+/// The network that joins the parts of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NocTopology {
@@ -242,7 +242,7 @@ pub enum NocTopology {
     Crossbar,
 }
 
-/// Which way packets take through a mesh (Manycore NI §4.3).
+/// The way of packets through a mesh (Manycore NI §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NocRouting {
@@ -262,13 +262,13 @@ pub enum NocRouting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NocSpec {
-    /// How tiles, homes and controllers are joined.
+    /// Network that joins tiles, homes and controllers.
     pub topology: NocTopology,
     /// Routing; meshes only.
     pub routing: NocRouting,
     /// Width of a link, which is the size of a flit.
     pub link_bytes: u32,
-    /// What a packet carries besides its payload: route, command, address.
+    /// Bytes of a packet besides its payload: route, command, address.
     pub header_bytes: u32,
     /// Mesh: time of a flit from router to router, pipeline and link.
     pub hop_cycles: u32,
@@ -293,7 +293,7 @@ pub struct NocSpec {
     pub buffer_flits: u32,
 }
 
-/// Where the network interfaces are (Manycore NI §3).
+/// The place of the network interfaces (Manycore NI §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -313,7 +313,7 @@ pub enum Placement {
     Window,
 }
 
-/// How an NI cache in a tile takes part in coherence (Manycore NI §3.4).
+/// The part of a tile's NI cache in coherence (Manycore NI §3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NiCacheKind {
@@ -323,14 +323,13 @@ pub enum NiCacheKind {
     Separate,
 }
 
-/// When the last line of a transfer counts as stored.
+/// The moment at which the last line of a transfer counts as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
-    /// When the RCP has sent it to its home, which does not answer: nothing orders the data before
-    /// the CQ entry.
+    /// The RCP has sent it to its home, which does not answer: nothing orders the data before the CQ entry.
     Posted,
-    /// When its home has acknowledged it.
+    /// Its home has acknowledged it.
     Acknowledged,
 }
 
@@ -338,9 +337,9 @@ pub enum Completion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NiSpec {
-    /// Where they are.
+    /// Place on the chip.
     pub placement: Placement,
-    /// How their caches take part in coherence; not for edge placement.
+    /// Part of their caches in coherence; not for edge placement.
     pub cache: NiCacheKind,
     /// Whether a back-side cache has the owned state.
     pub owned_state: bool,
@@ -370,13 +369,13 @@ pub struct NiSpec {
     pub unroll_per_cycle: u32,
     /// Lines that an RGP has under way at most; 0 = not limited (source-based flow control).
     pub max_outstanding_lines: u32,
-    /// When a transfer is complete.
+    /// Moment at which a transfer is complete.
     pub completion: Completion,
     /// Entries of WQ and CQ.
     pub wq_entries: u32,
 }
 
-/// What is at the other end of the chip's network port.
+/// The other end of the chip's network port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remote {
@@ -401,7 +400,7 @@ pub struct NetworkSpec {
     pub hop_latency_ns: f64,
     /// Hops between source and destination, each way.
     pub hops: u32,
-    /// What is at the other end.
+    /// The other end of the chip's network port.
     pub remote: Remote,
     /// Chips, if they are simulated.
     pub nodes: u16,
@@ -409,7 +408,7 @@ pub struct NetworkSpec {
     pub credits: u32,
 }
 
-/// What the cores do.
+/// The work of issuing cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
@@ -421,11 +420,11 @@ pub enum WorkloadKind {
     Program,
 }
 
-/// What the cores do.
+/// The work of the cores: which of them issue, how much, and over which memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// What issuing cores do: one of two microbenchmarks, or a program.
+    /// Work of issuing cores: one of two microbenchmarks, or a program.
     pub kind: WorkloadKind,
     /// Length of a read.
     pub transfer_bytes: u32,
@@ -439,7 +438,7 @@ pub struct WorkloadSpec {
     pub warmup_reads: u32,
 }
 
-/// When a run ends.
+/// Length of a run: measurement windows, reads, and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunSpec {

@@ -1,4 +1,4 @@
-//! What is loaded, and what is said of what cannot be.
+//! Loading of machines, and the messages about machines that cannot be loaded.
 
 use std::fs;
 

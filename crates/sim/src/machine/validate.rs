@@ -1,4 +1,4 @@
-//! Which machines can be built.
+//! Checks that a machine can be built.
 
 use super::geometry::BLOCK_BYTES;
 use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote};
@@ -24,9 +24,9 @@ const MAX_QUEUE: u32 = 4096;
 /// A setting with which a machine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Which, such as `noc.link_bytes`.
+    /// The setting, such as `noc.link_bytes`.
     pub key: &'static str,
-    /// What is wrong, and what to do.
+    /// The problem, and the remedy.
     pub problem: String,
 }
 
@@ -99,7 +99,7 @@ fn chip(machine: &Machine) -> Checked {
     })
 }
 
-/// What executes programs.
+/// Checks the parts that execute programs.
 fn programs(machine: &Machine) -> Checked {
     let of_cores = machine.cpu_spec().check();
     require(of_cores.is_ok(), "cpu", || of_cores.clone().unwrap_err())?;

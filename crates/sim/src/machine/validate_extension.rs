@@ -1,4 +1,4 @@
-//! Which nodes with an extended on-chip interconnect can be built.
+//! Checks of nodes with an extended on-chip interconnect.
 
 use rackmem_rmc::amt::MAX_SLOTS;
 use rackmem_rmc::link::MAX_WINDOW;

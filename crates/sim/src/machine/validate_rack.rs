@@ -1,4 +1,4 @@
-//! Which racks of simplified nodes can be built.
+//! Checks of racks of simplified nodes.
 
 use super::rack::{TrafficLoop, TrafficPattern};
 use super::spec::{Machine, Remote};

@@ -1,4 +1,4 @@
-//! Which machines with borrowed memory can be built.
+//! Checks of machines with borrowed memory.
 
 use super::spec::{Completion, Machine, NocTopology, Placement};
 use super::validate::{Checked, at_least, not_negative, require};

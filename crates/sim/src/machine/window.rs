@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How caches treat stores to borrowed memory (TSM §2.1.2, §3.1).
+/// The treatment of stores to borrowed memory in caches (TSM §2.1.2, §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WritePolicy {
@@ -23,7 +23,7 @@ pub struct WindowSpec {
     pub lent_bytes: u64,
     /// Whether memory that programs ask for, besides their text, data and first stack, is borrowed.
     pub heap: bool,
-    /// How caches treat stores to borrowed memory.
+    /// Treatment of stores to borrowed memory in caches.
     pub policy: WritePolicy,
     /// Entries of the outstanding request queue: reads of lines at the same time.
     pub outstanding: u32,
@@ -40,11 +40,11 @@ pub struct WindowSpec {
     pub link_lanes: u32,
     /// Bits of data per ten transfers: 8b/10b has eight.
     pub link_bits_per_ten: u32,
-    /// What a request carries besides data: framing, sequence number, header, check sum.
+    /// Bytes of a request besides data: framing, sequence number, header, check sum.
     pub request_overhead_bytes: u32,
     /// The same for a completion.
     pub completion_overhead_bytes: u32,
-    /// What the data-link layer sends back for each TLP.
+    /// Bytes that the data-link layer sends back for each TLP.
     pub ack_bytes: u32,
     /// Data of a write TLP at most.
     pub max_payload_bytes: u32,
@@ -54,7 +54,7 @@ pub struct WindowSpec {
     pub accesses: u32,
     /// Descriptors of the DMA engine's ring; 0 = there is no engine.
     pub dma_descriptors: u32,
-    /// What the engine takes for a descriptor before it asks for data.
+    /// Time of the engine for a descriptor before it asks for data.
     pub dma_setup_ns: f64,
 }
 

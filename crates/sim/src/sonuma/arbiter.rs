@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use super::maq::{Access, Maq, Response, SOURCES, Source, Tag};
 use crate::engine::Cycle;
 
-/// When the stage that asks goes on.
+/// The event for which the asking stage waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// When the access is performed.
+    /// The access is performed.
     Done,
-    /// When the MAQ has taken it: from then on it comes before all later accesses to its bytes.
+    /// The MAQ has taken it: from then on it comes before all later accesses to its bytes.
     Taken,
 }
 

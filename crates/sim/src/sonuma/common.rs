@@ -1,4 +1,4 @@
-//! What the three pipelines share (soNUMA §4.3, Fig. 3a).
+//! State that the three pipelines share (soNUMA §4.3, Fig. 3a).
 
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ pub struct Registers {
     pub itt_base: u64,
 }
 
-/// What the RCP has to do that no reply tells it.
+/// Work of the RCP that no reply brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
     /// Lines of a transfer that were never sent.
@@ -88,7 +88,7 @@ pub enum Local {
     },
 }
 
-/// What an RMC has done.
+/// Counters of an RMC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RmcStats {
     /// Requests sent (RGP).
@@ -101,7 +101,7 @@ pub struct RmcStats {
     pub dropped: u64,
     /// Reads of memory for requests (RRPP), through its caches.
     pub memory_reads: u64,
-    /// What they took together, from the access to its data.
+    /// Cycles of these reads together, each from the access to its data.
     pub memory_read_cycles: u64,
     /// Notifications received for this node (RRPP).
     pub notified: u64,
@@ -245,7 +245,7 @@ impl Tids {
         self.free.pop_front()
     }
 
-    /// What the entry of this tid is called the next time.
+    /// The name (tid) of this tid's entry at its next use.
     pub const fn after(&self, tid: u32) -> u32 {
         tid.wrapping_add(self.capacity) & rackmem_abi::MAX_TID
     }
@@ -283,7 +283,7 @@ pub struct Piece {
     found: Option<Result<Mapping, Fault>>,
 }
 
-/// What a stage marked T came to.
+/// The result of a stage marked T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
     /// All physical addresses are known.
@@ -307,7 +307,7 @@ impl Piece {
         Piece { virt, bytes, phys: [0; 2], translated: 0, walk: None, found: None }
     }
 
-    /// How many blocks it lies in.
+    /// Number of blocks it lies in: 1 or 2.
     pub fn parts(&self) -> u8 {
         1 + u8::from(self.virt % LINE + u64::from(self.bytes) > LINE)
     }
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
     use crate::engine::Random;
 
-    /// What the RCP reads out of memory is what the RGP has put there.
+    /// The RCP reads the same entry out of memory that the RGP has put there.
     #[test]
     fn itt_entries_round_trip() {
         let mut random = Random::new(1, 0);

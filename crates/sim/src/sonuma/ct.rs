@@ -106,7 +106,7 @@ pub struct QueuePair {
     pub cq: u64,
     /// Entries of WQ and CQ, the same for both.
     pub size: u16,
-    /// What its owner may do.
+    /// Rights of its owner.
     pub rights: Rights,
 }
 

@@ -1,6 +1,6 @@
-//! What the device driver does before an RMC runs (soNUMA §5.1): it lays out context table, inflight
-//! transaction table, page tables, segments, local buffers and queues in the node's memory. All
-//! pages are pinned; nothing of this takes simulated time.
+//! The device driver's work before an RMC runs (soNUMA §5.1): it lays out context table, inflight
+//! transaction table, page tables, segments, local buffers and queues in the node's memory. All pages are
+//! pinned; nothing of this takes simulated time.
 
 use rackmem_abi::{CQ_ENTRY_BYTES, LINE_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_rmc::itt::Entry;
@@ -55,7 +55,7 @@ impl Driver {
         driver
     }
 
-    /// What the RMC's base registers are to hold.
+    /// Values for the RMC's base registers.
     pub const fn registers(&self) -> Registers {
         self.registers
     }

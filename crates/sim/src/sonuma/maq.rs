@@ -14,7 +14,7 @@ use super::slots::{MAX_SLOTS, Slots};
 use super::spec::RmcSpec;
 use crate::engine::Cycle;
 
-/// Who asks the MAQ: the arbiter of a pipeline, or of the page walker.
+/// The source of an access: the arbiter of a pipeline, or of the page walker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Request completion.
@@ -30,18 +30,18 @@ pub enum Source {
 /// Number of [`Source`]s.
 pub const SOURCES: usize = 4;
 
-/// Where an answer goes.
+/// The destination of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// Arbiter that the access came from.
     pub source: Source,
-    /// Which of its stages, if that does not follow from the transaction.
+    /// Stage of that pipeline, if it does not follow from the transaction.
     pub stage: u8,
-    /// Which of its transactions.
+    /// Transaction of that pipeline.
     pub slot: u16,
 }
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Reads the masked bytes.
@@ -69,7 +69,7 @@ pub enum Interface {
 pub struct Access {
     /// The block.
     pub line: Line,
-    /// Which of its bytes.
+    /// Bytes of the block that it touches.
     pub mask: Mask,
     /// Load, store or atomic.
     pub action: Action,
@@ -130,7 +130,7 @@ pub struct Response {
     pub words: Words,
 }
 
-/// What the queue has done.
+/// Counters of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaqStats {
     /// Accesses taken.
@@ -145,7 +145,7 @@ pub struct MaqStats {
     pub peak: u32,
 }
 
-/// How far an access is.
+/// The progress of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Not tried, or to be tried again.
@@ -165,7 +165,7 @@ struct Entry {
     words: Words,
 }
 
-/// What stands in the way of an access.
+/// The obstacle that an access finds among older ones.
 enum Older {
     /// Nothing.
     Clear,
@@ -175,7 +175,7 @@ enum Older {
     Forwards(Words),
 }
 
-/// What an attempt came to.
+/// The result of an attempt to perform an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
     /// It has to wait for its elders, or for a miss status register.
@@ -332,7 +332,7 @@ impl Maq {
         }
     }
 
-    /// When there is something to do, from cycle `from` on, without anything coming from outside.
+    /// The next cycle, not before `from`, with something to do, unless something comes from outside.
     pub fn next(&self, from: Cycle) -> Option<Cycle> {
         if self.owed > self.ports {
             return Some(from);
@@ -355,7 +355,7 @@ impl Maq {
         self.entries.is_empty()
     }
 
-    /// What has been done.
+    /// Accesses, hits and misses so far.
     pub const fn stats(&self) -> &MaqStats {
         &self.stats
     }
@@ -442,7 +442,7 @@ impl Maq {
         }
     }
 
-    /// What older accesses mean for one.
+    /// Looks for an obstacle among the older accesses to the same bytes.
     fn older(&self, age: usize) -> Older {
         let Some(access) = self.entries.at(age).and_then(|slot| self.entries.get(slot)) else {
             return Older::Blocks;

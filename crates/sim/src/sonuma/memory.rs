@@ -1,4 +1,4 @@
-//! What is behind an RMC: its private L1 in the node's coherence domain (soNUMA §4.3).
+//! The memory of an RMC: its private L1 in the node's coherence domain (soNUMA §4.3).
 
 /// A physical address divided by [`LINE`].
 pub type Line = u64;
@@ -11,10 +11,9 @@ pub type Words = [u64; 8];
 
 /// The private, coherent L1 of an RMC. `chip::cache::PrivateCache` has these operations.
 ///
-/// Whoever owns cache and RMC tells the RMC by [`Rmc::filled`](super::Rmc::filled) when something
-/// that was waited for is complete, and by [`Rmc::changed`](super::Rmc::changed) when a block has
-/// stopped being readable, for whatever reason: taken away, or driven out by another one that the RMC
-/// itself has asked for.
+/// The owner of cache and RMC tells the RMC by [`Rmc::filled`](super::Rmc::filled) when something that was
+/// waited for is complete, and by [`Rmc::changed`](super::Rmc::changed) when a block has stopped being
+/// readable, for whatever reason: taken away, or evicted for another one that the RMC itself has asked for.
 pub trait L1 {
     /// Reads a block; `None` if it has to be waited for, until something is complete.
     fn load(&mut self, line: Line) -> Option<Words>;
@@ -44,7 +43,7 @@ pub trait Image {
     fn write(&mut self, address: u64, value: u64);
 }
 
-/// Which bytes of a block: bit = byte.
+/// A set of bytes of a block: bit = byte.
 pub type Mask = u64;
 
 /// The mask of `bytes` bytes from `offset` on, all within a block.

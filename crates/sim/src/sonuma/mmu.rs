@@ -18,7 +18,7 @@ pub struct Space {
     pub root: u64,
 }
 
-/// What the TLB says.
+/// The answer of the TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The physical address, or none.
@@ -48,7 +48,7 @@ struct Walk {
     again: bool,
 }
 
-/// What the MMU has done.
+/// Counters of the MMU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmuStats {
     /// Translations that the TLB had.
@@ -166,7 +166,7 @@ impl Mmu {
         self.walks.len()
     }
 
-    /// What has been done.
+    /// Hits, misses and walks so far.
     pub const fn stats(&self) -> &MmuStats {
         &self.stats
     }

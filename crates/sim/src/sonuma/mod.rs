@@ -15,7 +15,7 @@
 //!           private L1                    [`memory::L1`]: whoever owns the RMC brings it
 //! ```
 //!
-//! How long a state takes:
+//! The time of a state:
 //! - in combinational logic (L) or with the TLB (T): one cycle. Each such state of a pipeline serves
 //!   one transaction a cycle, the oldest first;
 //! - with memory: one cycle from the stage through its arbiter and the MAQ to a port of the L1, then
@@ -23,7 +23,7 @@
 //!   misses is there when its block comes. A store that must only be in order is done when the MAQ
 //!   has it, after one cycle.
 //!
-//! What it leaves out: the queue part of the CT$ never misses, as there are registers for all queue
+//! Not in the model: misses of the queue part of the CT$. There are registers for all queue
 //! pairs that the RMC polls ([`queues`]), and the driver writes them.
 //!
 //! The simulated time between two ticks may be left out: [`Rmc::next`] says when there is something

@@ -28,7 +28,7 @@ const PPN_AT: u32 = 10;
 const PPN_BITS: u32 = 44;
 const PPN_SHIFT: u32 = 12;
 
-/// What a translation is for.
+/// The purpose of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Reading.
@@ -60,7 +60,7 @@ pub struct Mapping {
     pub bits: u64,
 }
 
-/// What an entry of a page table says.
+/// The content of an entry of a page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The table of the next level is at this physical address.
@@ -109,7 +109,7 @@ impl Format {
         table + index * 8
     }
 
-    /// What an entry read at `level` means for `virt`.
+    /// Decodes an entry read at `level` on the walk for `virt`.
     ///
     /// # Errors
     /// [`Fault`] for entries that are not valid, are reserved, or point nowhere: a table at the
@@ -172,7 +172,7 @@ pub const fn leaf_entry(phys: u64, bits: u64) -> u64 {
 /// The walk in software, for drivers and checks: what the walker must find.
 ///
 /// # Errors
-/// What [`Format::step`] says, or [`Fault`] for an address that no application has.
+/// [`Fault`] as from [`Format::step`], or for an address that no application has.
 pub fn walk(
     format: Format,
     root: u64,

@@ -25,7 +25,7 @@ use crate::engine::Cycle;
 /// The stage in the tags of polls; others of the RGP have smaller numbers.
 pub const POLL: u8 = u8::MAX;
 
-/// What is known of the next entry of a work queue.
+/// The RMC's knowledge of the next entry of a work queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
     /// Nothing: the next turn looks.
@@ -50,13 +50,13 @@ struct Pair {
 /// A work queue entry that has been found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// When the check is done.
+    /// Cycle in which the check is done.
     pub ready_at: Cycle,
     /// Queue pair of the entry.
     pub qp: QpId,
     /// Index of the entry in its WQ.
     pub slot: u16,
-    /// What to do, or why not.
+    /// The work, or the check that failed.
     pub work: Result<Work, Status>,
 }
 
@@ -251,7 +251,7 @@ impl Queues {
         self.found.pop_front();
     }
 
-    /// When an entry is checked, or the next poll that is not left out.
+    /// The cycle, not before `from`, in which an entry is checked or the next poll is due.
     pub fn next(&self, from: Cycle) -> Option<Cycle> {
         let checked = self.found.front().map(|found| found.ready_at.max(from));
         let polled = if self.has_room() { self.next_poll(from) } else { None };
@@ -274,8 +274,8 @@ impl Queues {
         self.found.len() + self.waiting < self.capacity
     }
 
-    /// Whose turn it is in this cycle. Counts the turns of the cycles since the last call: nothing
-    /// but a call changes whether there is room.
+    /// The queue pair whose turn it is in this cycle. Counts the turns of the cycles since the last call:
+    /// nothing but a call changes whether there is room.
     fn turn(&mut self, now: Cycle) -> Option<usize> {
         let (first, here) = (self.counted.div_ceil(self.interval), now.div_ceil(self.interval));
         self.counted = now + 1;

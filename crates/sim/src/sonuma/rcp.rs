@@ -76,7 +76,7 @@ pub struct Rcp {
     transactions: Slots<Transaction>,
     /// Transfers whose progress is being counted: one bit for each transaction that does.
     counting: u64,
-    /// Whose turn it is to enter: replies, or answers from within the node.
+    /// Whether answers from within the node enter next, before replies.
     local_first: bool,
     /// Nodes that are lost and may be waited for.
     lost: VecDeque<u16>,
@@ -158,7 +158,7 @@ impl Rcp {
         }
     }
 
-    /// When there is something to do, from cycle `from` on.
+    /// The next cycle, not before `from`, with something to do.
     pub fn next(&self, from: Cycle, common: &Common) -> Option<Cycle> {
         let local = !common.local.is_empty() || !self.lost.is_empty();
         let arrives = !self.input.is_empty() || local;

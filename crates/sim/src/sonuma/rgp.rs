@@ -43,7 +43,7 @@ struct Transfer {
     unroll: Unroll,
     /// The MAQ has its ITT entry: a reply may come.
     is_in_itt: bool,
-    /// Where its local buffer is; known from the start if nothing is read from it.
+    /// Address space of its local buffer; known from the start if nothing is read from it.
     space: Option<Space>,
     /// Its node is lost: nothing more is sent.
     is_lost: bool,
@@ -137,7 +137,8 @@ impl Rgp {
         }
     }
 
-    /// When there is something to do, from cycle `from` on. What the queues have found, they know.
+    /// The next cycle, not before `from`, with something to do. The queues know of entries that they have
+    /// found.
     pub fn next(&self, from: Cycle) -> Option<Cycle> {
         let unrolls = self.transfers.iter().any(Transfer::is_ready) && !self.lines.is_full();
         if unrolls {

@@ -35,7 +35,7 @@ impl Rmc {
     /// The RMC of node `nid` in a rack of `nodes` nodes.
     ///
     /// # Errors
-    /// What [`RmcSpec::check`] says.
+    /// The message of [`RmcSpec::check`].
     pub fn new(spec: &RmcSpec, nid: u16, nodes: u16, registers: Registers) -> Result<Rmc, String> {
         spec.check()?;
         Ok(Rmc {
@@ -169,17 +169,17 @@ impl Rmc {
         pipelines + shared == 0 && self.maq.is_empty() && self.common.arbiters.is_empty()
     }
 
-    /// What it has done.
+    /// Counters of the pipelines.
     pub const fn stats(&self) -> &RmcStats {
         &self.common.stats
     }
 
-    /// What its MAQ has done.
+    /// Counters of the memory access queue.
     pub const fn maq_stats(&self) -> &MaqStats {
         self.maq.stats()
     }
 
-    /// What its MMU has done.
+    /// Counters of TLB and page walker.
     pub const fn mmu_stats(&self) -> &MmuStats {
         self.common.mmu.stats()
     }

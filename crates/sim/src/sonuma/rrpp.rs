@@ -50,7 +50,7 @@ struct Transaction {
     request: Request,
     context: Context,
     piece: Piece,
-    /// When memory was asked.
+    /// Cycle in which memory was asked.
     asked_at: Cycle,
     reply: Reply,
     status: Status,
@@ -119,7 +119,7 @@ impl Rrpp {
         }
     }
 
-    /// When there is something to do, from cycle `from` on.
+    /// The next cycle, not before `from`, with something to do.
     pub fn next(&self, from: Cycle) -> Option<Cycle> {
         if !self.input.is_empty() && !self.transactions.is_full() {
             return Some(from);

@@ -51,13 +51,13 @@ impl<T> Slots<T> {
         self.order.get(age).copied()
     }
 
-    /// What is in a place.
+    /// The content of a place.
     #[inline]
     pub fn get(&self, slot: u8) -> Option<&T> {
         self.places[usize::from(slot)].as_ref()
     }
 
-    /// What is in a place, to change.
+    /// The content of a place, to change.
     #[inline]
     pub fn get_mut(&mut self, slot: u8) -> Option<&mut T> {
         self.places[usize::from(slot)].as_mut()
@@ -75,7 +75,7 @@ impl<T> Slots<T> {
         self.places.iter_mut().flatten()
     }
 
-    /// How many there are.
+    /// Number of places in use.
     #[inline]
     pub fn len(&self) -> usize {
         self.order.len()

@@ -1,4 +1,4 @@
-//! What an RMC is made of.
+//! Sizes and times of an RMC.
 
 use rackmem_rmc::MAX_ITT_CAPACITY;
 use rackmem_rmc::qp::MAX_QPS;
