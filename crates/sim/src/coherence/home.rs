@@ -11,7 +11,7 @@ use super::{
     Content, Forward, Grant, MAX_CACHES, Message, Party, Request, Response, Source, Update,
 };
 
-/// Who has copies, as far as the home knows.
+/// The copies of the block, as far as the home knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Directory {
     /// Nobody: LLC or memory hold the block.
@@ -22,7 +22,7 @@ pub enum Directory {
     Owned(Party),
 }
 
-/// What the home does in answer to an event.
+/// An action of the home in answer to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<D> {
     /// Sends to a private cache or network interface.
@@ -31,7 +31,7 @@ pub enum Action<D> {
     Invalidate {
         /// One bit each.
         sharers: u128,
-        /// Who gets their acknowledgements: the home if `None`.
+        /// Receiver of their acknowledgements: the home if `None`.
         to: Option<Party>,
     },
     /// Reads the block from memory, to be brought by [`Block::memory`].
@@ -50,7 +50,7 @@ pub enum Action<D> {
 /// The actions of one step.
 pub type Actions<D> = ArrayVec<Action<D>, 3>;
 
-/// Why the block takes no request.
+/// The transaction under way: until it ends, the block takes no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Transaction<D> {
     /// Memory reads the block, which is then sent so.

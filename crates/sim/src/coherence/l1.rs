@@ -33,14 +33,14 @@ pub enum State {
     II,
 }
 
-/// What the cache does in answer to an event.
+/// An action of the cache in answer to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<D> {
     /// Sends to the home of the block.
     ToHome(Message<D>),
     /// Sends to another private cache or a network interface.
     ToParty(Party, Response<D>),
-    /// What was under way is over: accesses and evictions that had to wait may be tried again.
+    /// The transaction is over: accesses and evictions that had to wait may be tried again.
     Completed,
 }
 

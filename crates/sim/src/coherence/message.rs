@@ -1,5 +1,4 @@
-//! What private caches, network interfaces, homes and memory controllers say to each other about
-//! one block.
+//! Messages about one block between private caches, network interfaces, homes and memory controllers.
 
 /// A participant that a home can name: a private cache (an L1, a pair of L1 and NI cache, an NI
 /// cache at the edge) or a network interface unit that accesses memory without a cache.
@@ -21,7 +20,7 @@ pub enum Grant {
     Modified,
 }
 
-/// Who sends the block of a [`Response::Data`].
+/// The sender of the block of a [`Response::Data`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The home, or the network interface's cache to the L1 in front of it.
@@ -64,7 +63,7 @@ pub enum Request<D> {
 pub enum Forward {
     /// Drop the copy, then send [`Response::InvAck`] to `to`.
     Inv {
-        /// Who waits for it: the requester, or the home itself if `None`.
+        /// Receiver of the acknowledgement: the requester, or the home itself if `None`.
         to: Option<Party>,
     },
     /// Owner: send the block to `to` and keep a shared copy.
@@ -99,7 +98,7 @@ pub enum Response<D> {
         grant: Grant,
         /// To be used after so many [`Response::InvAck`] (the paper's MissNotify).
         acks: u8,
-        /// Where the block came from.
+        /// Sender of the block.
         source: Source,
     },
     /// A sharer to the requester or the home: the copy is gone.

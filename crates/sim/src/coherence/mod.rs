@@ -8,7 +8,7 @@
 //! | [`home`] | the directory entry at the block's home and what the LLC has to do |
 //! | [`pair`] | an NI cache at the back side of an unmodified L1, one party together with it |
 //!
-//! What they rely on:
+//! Assumptions and rules of the controllers:
 //! - The network loses nothing. It may reorder any two messages. Only the wires between an L1 and
 //!   the NI cache behind it keep the order, each in its direction.
 //! - The home is *blocking*: while a transaction is under way (until [`home::Action::Finished`]),

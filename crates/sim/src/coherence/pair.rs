@@ -15,10 +15,10 @@
 //! the note that the block is *lent*: the L1 may have a copy that must be invalidated before the
 //! block is written or leaves the pair. The home sees E and M only.
 //!
-//! Who owns the block is known from what passed by. That is true as of the last message sent to
-//! the L1, so what the L1 sends may be older. The wires keep the order; hence an answer to a
-//! question that was sent down comes after everything the L1 sent before, and a Put from an L1 that
-//! has been asked for the block since is out of date and acknowledged here.
+//! The controller knows the owner of the block from the messages that have passed. That is true as of the
+//! last message sent to the L1, so a message of the L1 may be older. The wires keep the order; hence an
+//! answer to a question that was sent down comes after everything the L1 sent before, and a Put from an L1
+//! that has been asked for the block since is out of date and acknowledged here.
 //!
 //! The pair has one transaction with the home per block. While it is the NI cache's, or the L1 has
 //! been asked something here, a request of the L1 waits in the controller, and a forward too in the
@@ -33,7 +33,7 @@ use super::{
     Access, Content, Eviction, Forward, Grant, Message, Party, Request, Response, Source, l1,
 };
 
-/// Which pair it is, and how it works.
+/// The number of the pair, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// Number of the pair.
@@ -43,7 +43,7 @@ pub struct Config {
     pub owned: bool,
 }
 
-/// What the controller does in answer to an event.
+/// An action of the controller in answer to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<D> {
     /// Sends to the home of the block.
@@ -71,7 +71,7 @@ pub enum State {
     },
 }
 
-/// What the L1 has been asked for, and why.
+/// The request that the L1 has to answer, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Question {
     /// The block, for the NI cache.

@@ -24,10 +24,9 @@ pub struct Request {
 pub struct Done {
     /// The name that the request gave.
     pub id: u32,
-    /// What was asked for.
+    /// Read or write, as requested.
     pub kind: Kind,
-    /// When the last of the data has been on the wires. It is known as soon as the command is given, so
-    /// it lies ahead.
+    /// End of its last data on the wires. It is known as soon as the command is given, so it lies ahead.
     pub at: Tick,
 }
 
@@ -135,7 +134,7 @@ impl Channel {
         }
     }
 
-    /// What has been counted up to tick `now`.
+    /// Counters up to tick `now`.
     pub fn stats(&self, now: Tick) -> ChannelStats {
         let mut later = self.clone();
         later.record = None;

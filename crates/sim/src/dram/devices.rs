@@ -25,7 +25,7 @@ pub(super) struct Rank {
     pub activate: Tick,
     /// From when on its data may be read and written, by [`Kind`].
     pub access: [Tick; 2],
-    /// When its next refresh is due.
+    /// Tick at which its next refresh is due.
     pub refresh_due: Tick,
     /// Ends of the windows of the last activations, and which is the oldest one.
     windows: [Tick; WINDOW],
@@ -42,7 +42,7 @@ pub(super) struct Devices {
     pub ranks: Vec<Rank>,
     /// Bits of a bank's number within its rank.
     bank_bits: u32,
-    /// When the next refresh of any rank is due.
+    /// Tick at which the next refresh of any rank is due.
     pub next_refresh_due: Tick,
     /// From when on the command wires are free.
     pub command: Tick,

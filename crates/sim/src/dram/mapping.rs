@@ -3,7 +3,7 @@ use crate::machine::spec::{DramMapping, DramSpec};
 /// Bytes of a burst, and of a block.
 const BLOCK_BYTES: u64 = 64;
 
-/// Where a block is in a channel.
+/// The place of a block in a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the rank, below `dram.ranks`.
@@ -14,7 +14,7 @@ pub struct Place {
     pub row: u64,
 }
 
-/// Which bits of a block's number select what.
+/// The fields of a block's number.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
     bank: Field,
@@ -58,7 +58,7 @@ impl Mapping {
         }
     }
 
-    /// Where a block is; blocks of a channel are numbered without gaps.
+    /// The place of a block; blocks of a channel are numbered without gaps.
     #[inline]
     pub fn place(&self, line: u64) -> Place {
         let row = line >> self.row_shift;

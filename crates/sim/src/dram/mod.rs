@@ -29,7 +29,8 @@
 //! (`round_robin`). That was tried on the soNUMA machine: large reads get 11.4 GB/s instead of 11.6, no missed claim is
 //! met by it, and fetch-and-add, 2 % slower, misses the two claims that it met by as little.
 //!
-//! What the controller takes is a parameter of its own (`dram.controller_ns`), so a latency is the sum of its commands.
+//! The controller's own time is a parameter (`dram.controller_ns`), so a latency is the sum of its
+//! commands.
 //! Reads and writes of a block take effect in the order of arrival at the controller.
 
 mod channel;

@@ -47,7 +47,7 @@ struct List {
 const UNLINKED: Links = Links { previous: NONE, next: NONE };
 const EMPTY: List = List { first: NONE, last: NONE };
 
-/// Which list an entry's links are of.
+/// The kind of list that an entry's links are of.
 #[derive(Clone, Copy)]
 enum Of {
     All = 0,

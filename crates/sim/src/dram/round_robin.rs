@@ -1,5 +1,5 @@
-//! Which command is next where ranks take turns: DRAMSim2's `CommandQueue`, with a queue per rank, open
-//! pages, and ranks before banks.
+//! The choice of the next command where ranks take turns: DRAMSim2's `CommandQueue`, with a queue per rank,
+//! open pages, and ranks before banks.
 //!
 //! In each tick the command wires take the first of these that can be given:
 //!
@@ -35,7 +35,7 @@ const TURN: u64 = 1 << 48;
 /// Orders precharges after that.
 const LAST: u64 = 1 << 63;
 
-/// What a bank wants.
+/// A command that a bank needs.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     bank: usize,
@@ -48,14 +48,14 @@ struct Offer {
     stamp: u64,
 }
 
-/// Whose turn it is.
+/// The turns of ranks and banks.
 #[derive(Clone, Debug)]
 pub(super) struct RoundRobin {
     most_accesses: u32,
     ranks: usize,
     /// The rank that is looked at first.
     turn: usize,
-    /// Whose row is closed first, by [`RoundRobin::position`].
+    /// The bank whose row is closed first, by [`RoundRobin::position`].
     closing: usize,
     /// Accesses to each bank's open row after the first one.
     accesses: Vec<u32>,
@@ -81,7 +81,7 @@ impl RoundRobin {
         self.turn = ((self.turn as u64 + commands) % self.ranks as u64) as usize;
     }
 
-    /// Where a bank is among those that take turns: the first ones of all ranks, then the second ones.
+    /// Position of a bank among those that take turns: the first ones of all ranks, then the second ones.
     #[inline]
     fn position(&self, bank: usize, rank: usize) -> usize {
         let in_rank = bank - rank * (self.offers.len() / self.ranks);
@@ -102,7 +102,7 @@ impl RoundRobin {
 }
 
 impl Channel {
-    /// What is next if nothing more arrives, at `from` at the earliest.
+    /// The next command if nothing more arrives, at `from` at the earliest.
     pub(super) fn plan_in_turn(&mut self, from: Tick) -> Option<Planned> {
         self.offer_again();
         let (old, of_age) = self.ages(from);
@@ -185,7 +185,7 @@ impl Channel {
         }
     }
 
-    /// What a bank has to do for a request, or for nobody.
+    /// The command that a bank needs for a request, or for none.
     #[inline]
     fn offer_for(&self, bank: usize, at: Option<At>) -> Option<Offer> {
         let state = &self.devices.banks[bank];
@@ -217,7 +217,8 @@ impl Channel {
         read.into_iter().chain(write).min_by_key(stamp)
     }
 
-    /// When an offer can be taken, unless a refresh comes before it. Rows may be closed beside one.
+    /// The tick at which an offer can be taken, unless a refresh comes before it. Rows may be closed beside
+    /// one.
     #[inline]
     fn planned_offer(
         &self,
@@ -265,7 +266,7 @@ impl Channel {
     }
 }
 
-/// Which of two comes first.
+/// The one of two that comes first.
 #[inline]
 fn sooner(a: Option<Planned>, b: Option<Planned>) -> Option<Planned> {
     match (a, b) {

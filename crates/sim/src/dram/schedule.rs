@@ -1,4 +1,4 @@
-//! Which command is next, and when.
+//! The choice of the next command, and its tick.
 //!
 //! Each bank proposes one command: a read or write of its open row if one waits (first ready), else
 //! what its oldest request needs. Of those that can be given first the accesses go before the others,
@@ -19,7 +19,7 @@ use super::round_robin::RoundRobin;
 use super::timing::Kind;
 use crate::machine::spec::{DramScheduler, DramSpec};
 
-/// What a request needs next.
+/// The command that a request needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     /// Its row is open.
@@ -60,13 +60,13 @@ impl Planned {
         Planned { at, rank: 0, deed }
     }
 
-    /// What orders everything that can be done.
+    /// Orders everything that can be done: the smallest key goes first.
     pub fn key(&self) -> (Tick, u64) {
         (self.at, self.rank)
     }
 }
 
-/// What a bank proposes. A bank without one is never ready.
+/// The command that a bank proposes. A bank without one is never ready.
 #[derive(Clone, Copy, Debug)]
 struct Proposal {
     /// From when on the bank itself allows it.
@@ -85,7 +85,7 @@ const BANK_BITS: u32 = 6;
 /// Bit of [`Proposal::rank`] of what is no access.
 const NO_ACCESS: u64 = 1 << 63;
 
-/// What the controller remembers from command to command.
+/// The controller's state from command to command.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     /// Instead of all else here but `stale`.
@@ -96,7 +96,7 @@ pub(super) struct Schedule {
     age_limit: Tick,
     /// Writes go first until the low watermark.
     draining: bool,
-    /// What is served now.
+    /// Kind that is served now.
     kind: Kind,
     /// Whether somebody goes before all others now.
     is_urgent: bool,
@@ -176,7 +176,7 @@ impl Schedule {
 }
 
 impl Channel {
-    /// What is next if nothing more arrives, at `from` at the earliest.
+    /// The next command if nothing more arrives, at `from` at the earliest.
     pub(super) fn plan(&mut self, from: Tick) -> Option<Planned> {
         let from = from.max(self.devices.command);
         if self.schedule.robin.is_some() {
@@ -207,7 +207,7 @@ impl Channel {
         }
     }
 
-    /// What is next now that a request has arrived; before, it was `next`.
+    /// The next command now that a request has arrived; before, it was `next`.
     #[inline]
     pub(super) fn plan_arrival(
         &mut self,
@@ -476,7 +476,7 @@ impl Channel {
         }
     }
 
-    /// What a bank proposes, and when.
+    /// The command that a bank proposes, with its tick.
     #[inline]
     fn offer(&self, bank: usize, from: Tick) -> Option<Planned> {
         let proposal = &self.schedule.proposals[self.schedule.kind.index()][bank];
@@ -484,7 +484,7 @@ impl Channel {
         Some(Planned { at, rank: proposal.rank, deed: Deed::Serve(proposal.want, proposal.entry) })
     }
 
-    /// When a bank can have a command, unless a refresh comes before it.
+    /// The tick at which a bank can have a command, unless a refresh comes before it.
     #[inline]
     fn ready(&self, proposal: &Proposal, bank: usize, from: Tick) -> Option<Tick> {
         let rank = &self.devices.ranks[self.devices.rank_of(bank)];

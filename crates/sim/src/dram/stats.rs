@@ -1,6 +1,6 @@
 use super::Tick;
 
-/// What a channel counts.
+/// Counters of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelStats {
     /// Reads that have had their command.

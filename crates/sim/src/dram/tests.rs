@@ -1,4 +1,4 @@
-//! What follows from the tables, and where addresses are.
+//! Times that follow from the tables, and places of addresses.
 
 use proptest::prelude::*;
 

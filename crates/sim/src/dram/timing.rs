@@ -70,8 +70,8 @@ pub struct Timing {
     pub trfc: Tick,
 }
 
-/// What JESD79-3 says of a speed bin, for parts with rows of 1 KB: eight of them, 8 bits wide each,
-/// make the channel's 64 bits and rows of 8 KB.
+/// Times of a speed bin in JESD79-3, for parts with rows of 1 KB: eight of them, 8 bits wide each, make the
+/// channel's 64 bits and rows of 8 KB.
 struct Grade {
     tck_ps: u64,
     cl: Tick,

@@ -1,4 +1,4 @@
-//! What all parts of the model share: time, chance, and names for what travels.
+//! Parts that the whole model shares: time, chance, and names for what travels.
 
 mod random;
 mod slab;

@@ -56,7 +56,7 @@ impl<T> Slab<T> {
         self.values[index as usize].take().expect("a number that is in use")
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.values.len() - self.free.len()
     }

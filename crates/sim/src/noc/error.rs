@@ -1,8 +1,8 @@
-//! What can be wrong with a network's description.
+//! Errors in a network's description.
 
 use std::fmt;
 
-/// Why a [`Spec`](super::Spec) does not describe a network: what, where, what to do.
+/// A reason why a [`Spec`](super::Spec) does not describe a network: what, where, what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No topology has this name.
@@ -16,7 +16,7 @@ pub enum SpecError {
     BadSize {
         /// Name and size, as they were given.
         text: String,
-        /// What would be right.
+        /// A form that would be right.
         expected: &'static str,
     },
     /// A size is zero, or too small to be that topology.
@@ -28,11 +28,11 @@ pub enum SpecError {
     },
     /// The network has more of something than the simulator's tables hold.
     TooLarge {
-        /// What there is too much of.
+        /// The things of which there are too many.
         what: &'static str,
         /// The number that the description asks for.
         given: usize,
-        /// How much is possible.
+        /// The largest possible number.
         limit: usize,
     },
     /// No routing has this name.
@@ -66,9 +66,9 @@ pub enum SpecError {
         vnet: usize,
         /// Virtual channels that it has.
         vcs: usize,
-        /// How many it needs.
+        /// Virtual channels that it needs.
         needed: usize,
-        /// What the virtual channels are needed for: the end of the message.
+        /// Purpose of the virtual channels: the end of the message.
         why: &'static str,
     },
     /// A quantity must be at least one.

@@ -1,4 +1,4 @@
-//! Which way packets go, and on which virtual channels.
+//! Ways of packets, and their virtual channels.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::error::{SpecError, nearest};
 use super::spec::{Packet, Spec};
 use super::topology::{Shape, Topology};
 
-/// How packets choose their way.
+/// The rule by which packets choose their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Routing {
@@ -46,7 +46,7 @@ pub enum Order {
     Yx,
 }
 
-/// Which part of its virtual network's VCs a packet may use on a link.
+/// The part of its virtual network's VCs that a packet may use on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VcClass {
     /// The lower half: before the dateline of a ring.
@@ -241,7 +241,7 @@ impl Tables {
         self.hop_of(self.column(order, dst), router)
     }
 
-    /// Where the hops to an endpoint are, for [`hop_of`](Tables::hop_of).
+    /// The column of the hops to an endpoint, for [`hop_of`](Tables::hop_of).
     #[inline]
     pub(super) fn column(&self, order: Order, dst: usize) -> u32 {
         ((order as usize * self.endpoints + dst) * self.routers) as u32

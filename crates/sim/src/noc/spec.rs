@@ -110,7 +110,7 @@ pub struct VnetSpec {
 pub struct Spec {
     /// Routers, links, and where the endpoints are.
     pub topology: Shape,
-    /// How packets choose their way.
+    /// Rule by which packets choose their way.
     pub routing: Routing,
     /// Stages of the routers; those of NOC-Out's trees always have one.
     pub router: Pipeline,
@@ -132,7 +132,7 @@ pub struct Spec {
     pub injection_latency_cycles: u64,
     /// Latency of the link from a router to an endpoint.
     pub ejection_latency_cycles: u64,
-    /// How many packets a delivery queue (one per endpoint and virtual network) holds.
+    /// Packets that a delivery queue (one per endpoint and virtual network) holds.
     pub delivery_capacity_packets: usize,
 }
 
@@ -176,6 +176,6 @@ pub struct Packet {
     pub from_directory: bool,
     /// Packets of one flow keep their order in ordered virtual networks and take one way.
     pub flow: u32,
-    /// Whatever the user likes.
+    /// A number for the user of the network, which does not read it.
     pub tag: u32,
 }

@@ -1,4 +1,4 @@
-//! What a rack counts, since its start.
+//! Counters of a rack, since its start.
 
 use super::packet::LANES;
 use crate::noc::Delivered;
@@ -54,7 +54,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// What has been counted since then.
+    /// The difference to an earlier reading.
     pub fn since(&self, before: &Counts) -> Counts {
         Counts {
             requests_completed: self.requests_completed - before.requests_completed,

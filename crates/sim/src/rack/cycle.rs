@@ -1,4 +1,4 @@
-//! How time passes: events that are due, RGPs, the network, then RCPs and RRPPs.
+//! The order within a cycle: events that are due, RGPs, the network, then RCPs and RRPPs.
 //!
 //! Parts act on each other over the network or the wheel, which take at least a cycle each, so the
 //! order in which nodes are visited does not matter.

@@ -8,7 +8,7 @@ const BITS: u32 = 10;
 const TOP_BITS: u32 = 24;
 const BUCKETS: usize = ((TOP_BITS - BITS + 1) as usize) << BITS;
 
-/// How often each latency occurred.
+/// The number of requests of each latency.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     counts: Vec<u32>,
@@ -63,7 +63,7 @@ impl Histogram {
         }
     }
 
-    /// What it amounts to, if there is anything.
+    /// Mean, extremes and percentiles, if there is anything.
     pub fn latency(&self) -> Option<Latency> {
         (self.count > 0).then(|| Latency {
             count: self.count,

@@ -5,7 +5,7 @@ use crate::engine::Cycle;
 /// A request under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Transfer {
-    /// When it was posted.
+    /// Cycle in which it was posted.
     pub posted: Cycle,
     /// Lines whose replies have not come.
     pub lines_left: u32,

@@ -19,7 +19,7 @@ const LANE_NAMES: [&str; LANES] = ["request", "reply"];
 /// An open loop that got less than this share of what it asked for is saturated.
 const ACCEPTED_SHARE: f64 = 0.95;
 
-/// What has been counted at some moment.
+/// Counters at some moment.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     cycle: u64,
@@ -93,7 +93,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// What has been counted in the last window.
+    /// Counters of the last window.
     fn counts(&self) -> Counts {
         self.last.counts.since(&self.before.counts)
     }

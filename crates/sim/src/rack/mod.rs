@@ -70,7 +70,7 @@ use rgp::Rgp;
 use rrpp::Rrpp;
 use source::Source;
 
-/// What will happen at a node.
+/// An event to come at a node.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// Its RGP has to be looked at.
@@ -89,7 +89,7 @@ struct Node {
     rgp: Rgp,
     itt: Itt,
     rrpp: Rrpp,
-    /// When the RGP will be looked at, if that is not in the past.
+    /// Cycle in which the RGP will be looked at, if that is not in the past.
     wakes_at: Cycle,
     /// The earliest cycle in which the RCP takes the next reply.
     rcp_free_at: Cycle,

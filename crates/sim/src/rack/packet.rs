@@ -36,7 +36,7 @@ impl Line {
     }
 }
 
-/// How requests become lines, and lines packets.
+/// The division of requests into lines, and of lines into packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
     op: Op,

@@ -1,23 +1,23 @@
-//! Who sends to whom.
+//! Traffic patterns: the destinations of each node's requests.
 
 use crate::engine::Random;
 use crate::machine::spec::{TrafficPattern, TrafficSpec};
 
-/// Where the requests of a node go.
+/// The destinations of a node's requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Destinations {
     /// Always to this node.
     Fixed(u16),
     /// To any of all nodes but itself.
     Others {
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: u16,
     },
     /// To any of these.
     Among(Vec<u16>),
     /// A share to one node, the rest to any but itself.
     Hot {
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: u16,
         /// Probability that a request goes to `node`, 0 to 1.
         share: f64,

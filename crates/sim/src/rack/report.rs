@@ -1,4 +1,4 @@
-//! What a run of a rack found out, besides what all reports have.
+//! The results of a run of a rack, besides what all reports have.
 
 use serde::Serialize;
 
@@ -51,14 +51,14 @@ pub struct NodeBandwidth {
 pub struct HopLatency {
     /// Links between the routers of the two nodes.
     pub hops: usize,
-    /// What it is when nothing else is under way.
+    /// Latency if nothing else is under way.
     pub zero_load_cycles: u64,
     /// Latency that was measured.
     #[serde(flatten)]
     pub latency: Latency,
 }
 
-/// Where packets of a lane spent their time. All times are means over its packets.
+/// The times of a lane's packets by place. All are means over its packets.
 #[derive(Clone, Debug, Serialize)]
 pub struct LaneReport {
     /// `request` or `reply`.
@@ -69,9 +69,9 @@ pub struct LaneReport {
     pub hops_mean: f64,
     /// In the queue to the router.
     pub source_wait_mean_cycles: f64,
-    /// What routers and links take without load.
+    /// Time of routers and links without load.
     pub way_mean_cycles: f64,
-    /// What they took longer: waiting for VCs, credits and other packets.
+    /// Time beyond that: waiting for VCs, credits and other packets.
     pub network_wait_mean_cycles: f64,
     /// In the queue in front of the pipeline.
     pub arrival_wait_mean_cycles: f64,

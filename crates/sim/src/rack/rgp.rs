@@ -7,7 +7,7 @@ use crate::engine::Cycle;
 use crate::machine::spec::NodeSpec;
 use crate::noc::Network;
 
-/// What holds up an RGP that has a request to send.
+/// The resource that holds up an RGP which has a request to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stall {
     /// All entries of the ITT are in use.
@@ -21,14 +21,14 @@ pub(super) enum Stall {
 /// Kinds of [`Stall`].
 pub(super) const STALLS: usize = 3;
 
-/// When an RGP has to be looked at again.
+/// The time at which an RGP has to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// In the next cycle.
     Soon,
     /// In this cycle.
     At(Cycle),
-    /// When the node gets a reply or completes a request.
+    /// As soon as the node gets a reply or completes a request.
     Woken,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Rgp {
     pub requests: u64,
     /// Lines under way, of all requests.
     pub outstanding: u32,
-    /// What holds it up, and since when.
+    /// Resource that holds it up, and the cycle since which it does.
     stalled: Option<(Stall, Cycle)>,
     /// Cycles for which it was held up, by [`Stall`].
     pub stall_cycles: [u64; STALLS],
 }
 
-/// What an RGP works with.
+/// The parts of the node and of the rack that an RGP works with.
 pub(super) struct Surroundings<'a> {
     /// Number of its node.
     pub node: u16,

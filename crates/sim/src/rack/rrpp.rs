@@ -13,7 +13,7 @@ const PARTS: u32 = 8;
 pub(super) struct Rrpp {
     /// The earliest cycle for the next request.
     free_at: Cycle,
-    /// When the memory has moved all lines that it was asked for, in parts of a cycle.
+    /// Time at which the memory has moved all lines that it was asked for, in parts of a cycle.
     memory_free_at_parts: u64,
     /// Time in which the memory moves a line.
     line_parts: u64,
@@ -24,7 +24,7 @@ pub(super) struct Rrpp {
 /// The times of a request that an RRPP has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Service {
-    /// When the reply is ready.
+    /// Cycle in which the reply is ready.
     pub replies_at: Cycle,
     /// For how long it waits for the memory.
     pub memory_wait_cycles: u64,

@@ -77,7 +77,7 @@ impl Watchdog {
     }
 }
 
-/// What is under way.
+/// Requests and packets under way, for people.
 fn describe(rack: &Rack) -> String {
     let mut lines =
         vec![format!("in cycle {}: {} requests under way", rack.now(), rack.requests_under_way())];

@@ -1,4 +1,4 @@
-//! What posts a node's requests, in place of cores.
+//! The source of a node's requests, in place of cores.
 
 use std::collections::VecDeque;
 
@@ -20,8 +20,8 @@ pub(super) struct Source {
 enum Posted {
     /// Those that wait; there are never more than the loop has.
     Closed(VecDeque<Cycle>),
-    /// When the next one is posted, or was: as nothing depends on those behind it, they are drawn
-    /// as they are taken, and a backlog of any length takes no memory.
+    /// Cycle of the next one, which may be past: as nothing depends on those behind it, they are drawn as
+    /// they are taken, and a backlog of any length takes no memory.
     Open { next: Cycle, gap: Gap },
     /// Nothing, for ever.
     Nothing,
@@ -61,7 +61,7 @@ impl Source {
         Source { node, destinations, random, posted }
     }
 
-    /// When the request was posted, or will be, that the RGP takes next.
+    /// The cycle in which the request was posted, or will be, that the RGP takes next.
     #[inline]
     pub fn next(&self) -> Option<Cycle> {
         match &self.posted {

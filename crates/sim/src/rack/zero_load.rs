@@ -1,4 +1,4 @@
-//! What a request takes when it is alone in the rack: a sum of its machine's times.
+//! The latency of a request that is alone in the rack: a sum of its machine's times.
 
 use super::packet::{Format, REPLY, REQUEST};
 use crate::machine::Machine;
@@ -31,7 +31,7 @@ fn way(machine: &Machine, hops: u64, flits: u8) -> u64 {
     ways_cycles(machine, 1, hops, flits.into())
 }
 
-/// What every packet takes besides hops: the way in, the last router and the way out.
+/// Cycles of every packet besides hops: the way in, the last router and the way out.
 fn ends_cycles(machine: &Machine) -> u64 {
     let last_router = machine.rack.router.hop_cycles(machine.node.ejection_cycles.into());
     u64::from(machine.node.injection_cycles) + last_router

@@ -7,7 +7,7 @@ use crate::chip::message::VNETS;
 use crate::machine::Machine;
 use crate::report::{Latency, LinkLoad, Report, Stats, Window};
 
-/// What has been counted at some moment.
+/// Counters at some moment.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     cycle: u64,

@@ -26,7 +26,7 @@ pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
 
-/// What to do besides simulating.
+/// Options of a run; none is needed.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
     /// Record the events of so many reads.
@@ -35,7 +35,7 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
-/// Why a machine cannot run, or did not come to an end.
+/// Reasons why a machine cannot run, or did not come to an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
     /// The machine cannot be built: what, where, what to do.

@@ -1,8 +1,8 @@
 //! Several chips in full detail, and the fabric between them: every two are equally far apart.
 //!
-//! What leaves a chip reaches another one a fabric latency later, so for that long the chips do not
-//! see each other: they are simulated side by side, an epoch of one latency at a time, and exchange
-//! packets in between, in the order of their numbers. The result does not depend on the threads.
+//! A packet from a chip reaches another one a fabric latency later, so for that long the chips do not see
+//! each other: they are simulated side by side, an epoch of one latency at a time, and exchange packets in
+//! between, in the order of their numbers. The result does not depend on the threads.
 
 use super::watchdog::Watchdog;
 use super::{RunError, World};

@@ -68,7 +68,7 @@ fn describe_all(chips: &[Chip]) -> String {
     chips.iter().map(node).collect::<Vec<_>>().join("\n")
 }
 
-/// What is under way, by part.
+/// Messages and transactions under way, by part.
 fn describe(chip: &Chip) -> String {
     let now = chip.wires.now;
     let mut lines = Vec::new();

@@ -25,13 +25,13 @@ pub struct Command {
     pub bytes: u32,
     /// Virtual address of the first byte to be written.
     pub destination: u64,
-    /// Who learns of it.
+    /// Address that acknowledgements go to.
     pub ack: u64,
     /// Of a copy: where from.
     pub source: u64,
 }
 
-/// What is wrong with a word of opcode and size.
+/// The fault of a word of opcode and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// There is no such opcode.

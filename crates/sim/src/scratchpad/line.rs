@@ -1,5 +1,5 @@
-//! What a line of the cache is (CINI §3.1, Fig. 2): its state bits, and what its tag bits hold then, as a
-//! scratchpad line needs no tag to be found.
+//! The states of a line of the cache (CINI §3.1, Fig. 2): its state bits, and the content of its tag bits,
+//! as a scratchpad line needs no tag to be found.
 
 use super::queue::Queue;
 
@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// What a multiple-reader queue holds: never both at once.
+/// The content of a multiple-reader queue: never both at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holds {
     /// Data that nobody has asked for yet.
@@ -62,9 +62,9 @@ pub enum Line {
     },
     /// See [`State::Counter`].
     Counter {
-        /// What it has come to.
+        /// Value that it has come to.
         value: u64,
-        /// How often it has come to zero and nobody was notified yet.
+        /// Number of times that it has come to zero and nobody was notified yet.
         episodes: u32,
     },
     /// See [`State::SingleReader`].

@@ -1,8 +1,8 @@
-//! What no program may do with a cache-integrated network interface.
+//! Misuse of a cache-integrated network interface by a program.
 
 use super::{MAX_COPY_BYTES, MAX_MESSAGE_BYTES};
 
-/// What a program has done that it may not; it ends the program. Addresses are virtual.
+/// A forbidden act of a program; it ends the program. Addresses are virtual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Misuse {
     /// An access to a line of a cache that is not scratchpad.

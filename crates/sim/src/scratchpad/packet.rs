@@ -1,4 +1,4 @@
-//! What travels between caches with integrated network interfaces (CINI §3.4, Fig. 5).
+//! Packets between caches with integrated network interfaces (CINI §3.4, Fig. 5).
 
 use super::Words;
 
@@ -27,9 +27,9 @@ pub enum Packet {
     Read {
         /// First byte of what is asked for.
         source: u64,
-        /// Where it is to go.
+        /// Address that the first byte is to be written to.
         destination: u64,
-        /// Who is to learn of it.
+        /// Address that the acknowledgements go to.
         ack: u64,
         /// Bytes that are asked for.
         bytes: u32,
@@ -38,11 +38,11 @@ pub enum Packet {
     Write {
         /// Address of the line's first byte.
         line: u64,
-        /// Which bytes of it: bit = byte.
+        /// Bytes of the line that are written: bit = byte.
         mask: u64,
         /// The line with these bytes at their places.
         words: Words,
-        /// Who is to learn of it.
+        /// Address that the acknowledgement goes to.
         ack: u64,
         /// Whether a read asked for it.
         is_reply: bool,

@@ -1,5 +1,5 @@
-//! Which virtual address is what (CINI §3.1, Fig. 1): the access control hardware says of an address
-//! whether it is in a scratchpad, in whose, and where there; else it is ordinary, cacheable memory.
+//! Regions of virtual addresses (CINI §3.1, Fig. 1): the access control hardware says of an address whether
+//! it is in a scratchpad, in whose, and where there; else it is ordinary, cacheable memory.
 //!
 //! Regions lie at fixed places, so that a program can name a remote word by local address and core.
 
@@ -20,7 +20,7 @@ pub const DRAM: u64 = 0x40_0000_0000;
 /// Lock n of the lock box is at `LOCK_BOX + 8 n`.
 pub const LOCK_BOX: u64 = 0x50_0000_0000;
 
-/// Where the answer to a load goes: core n waits in line n from here on. No program can name it.
+/// Destination of answers to loads: core n waits in line n from here on. No program can name it.
 pub const LOADS: u64 = 0x60_0000_0000;
 
 /// Everything from here on is no ordinary memory ...
@@ -29,7 +29,7 @@ pub const FIRST: u64 = SCRATCHPAD;
 /// ... up to here.
 pub const END: u64 = 0x70_0000_0000;
 
-/// What is at an address.
+/// The thing at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A byte of a core's scratchpad.
@@ -71,7 +71,7 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// What is at a virtual address, if it is one of these regions.
+    /// The thing at a virtual address, if it is in one of these regions.
     #[inline]
     pub fn find(&self, address: u64) -> Option<Target> {
         let in_scratchpad = |base: u64| {
@@ -104,7 +104,7 @@ impl Regions {
         SCRATCHPAD + core as u64 * STRIDE + offset as u64
     }
 
-    /// Where the answer to a load of a core goes.
+    /// Destination of the answer to a load of a core.
     pub const fn load(core: u16) -> u64 {
         LOADS + LINE_BYTES as u64 * core as u64
     }

@@ -8,12 +8,12 @@ use crate::sonuma::memory::{bytes_of, mask, words_at};
 /// Bytes of a packet at most, in order.
 pub type Content = [u8; LINE_BYTES as usize];
 
-/// Where bytes go, and how many have left.
+/// The destination of bytes, and the number that have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     /// Of the first byte.
     pub destination: u64,
-    /// Who learns of it.
+    /// Address that acknowledgements go to.
     pub ack: u64,
     /// All of them.
     pub bytes: u32,
@@ -30,7 +30,7 @@ impl Transfer {
     /// The next packet. `content` gives so many bytes, from the one of this number on.
     ///
     /// # Errors
-    /// What `content` says.
+    /// The error of `content`.
     pub fn next<E>(
         &mut self,
         content: impl FnOnce(u32, u32) -> Result<Content, E>,
@@ -55,7 +55,7 @@ impl Transfer {
 /// `length` bytes from an address on, of lines that `line` gives by number.
 ///
 /// # Errors
-/// What `line` says.
+/// The error of `line`.
 pub fn gather<E>(
     address: u64,
     length: u32,

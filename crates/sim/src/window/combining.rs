@@ -77,7 +77,7 @@ impl Combining {
         Some((buffer.line, block))
     }
 
-    /// What was sent of a line has been taken; whether its buffer is free.
+    /// The bytes sent of a line have been taken. Returns whether its buffer is free.
     pub fn taken(&mut self, line: u64) -> bool {
         let at = self.buffers.iter().position(|buffer| buffer.line == line && buffer.is_sent);
         let at = at.expect("only what was sent is taken");
@@ -100,7 +100,8 @@ impl Combining {
         found.map(|buffer| buffer.is_closed = true).is_some()
     }
 
-    /// What has been stored and not been sent: neighbouring bytes, as changes of their lines.
+    /// Bytes that have been stored and not been sent: neighbouring ones together, as changes of their
+    /// lines.
     pub fn pending(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
         self.buffers.iter().flat_map(|buffer| {
             let mut left = buffer.stored;

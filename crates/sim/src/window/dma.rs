@@ -56,7 +56,7 @@ impl Descriptor {
     }
 }
 
-/// What the engine asks for.
+/// A read of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
     /// From this address on.
@@ -120,7 +120,7 @@ impl Engine {
         self.entries - (self.posted - self.done)
     }
 
-    /// Where the next descriptor goes.
+    /// Address of the next descriptor.
     pub const fn next_address(&self) -> u64 {
         self.ring + self.posted % self.entries * DESCRIPTOR_BYTES
     }
@@ -165,7 +165,7 @@ impl Engine {
         }
     }
 
-    /// What to ask for next, of at most so many bytes.
+    /// The next read, of at most so many bytes.
     pub fn read(&mut self, max_bytes: u64) -> Option<Read> {
         let is_first = self.asking.is_none();
         if is_first {

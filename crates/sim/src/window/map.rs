@@ -7,13 +7,13 @@ pub struct Entry {
     pub base: u64,
     /// Length; an entry has at least one byte.
     pub bytes: u64,
-    /// Whose memory it is.
+    /// Number of the node whose memory it is.
     pub node: u16,
-    /// Where that begins there.
+    /// First physical address there.
     pub remote_base: u64,
 }
 
-/// Where an address leads to.
+/// The place that an address leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Number of the node whose memory it is.
@@ -22,7 +22,7 @@ pub struct Target {
     pub address: u64,
 }
 
-/// Why an entry is refused.
+/// Reasons why an entry is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
     /// All entries are in use.
@@ -67,7 +67,7 @@ impl AddressMap {
         self.entries.get_mut(number)?.take()
     }
 
-    /// Where `bytes` bytes from an address on are, all in one entry. Nothing else leaves the node.
+    /// The place of `bytes` bytes from an address on, all in one entry. Nothing else leaves the node.
     #[inline]
     pub fn find(&self, address: u64, bytes: u64) -> Option<Target> {
         let has = |entry: &&Entry| {

@@ -12,7 +12,7 @@ use crate::engine::{Cycle, Slab};
 pub struct Asked {
     /// Number of the line on this node: physical address / 64.
     pub line: u64,
-    /// When it was asked for.
+    /// Cycle in which it was asked for.
     pub at: Cycle,
 }
 

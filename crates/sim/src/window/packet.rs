@@ -1,9 +1,9 @@
-//! What travels between nodes: transaction layer packets, as far as the model needs them.
+//! Packets between nodes: transaction layer packets, as far as the model needs them.
 
 use crate::chip::block::Block;
 use crate::engine::Cycle;
 
-/// Who asks.
+/// The part that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// The outstanding request queue of a node.
@@ -41,18 +41,18 @@ pub enum Packet {
         asker: Asker,
         /// The request's tag.
         tag: u32,
-        /// Which of its lines.
+        /// Index of the line among those of the request.
         index: u16,
-        /// What it holds.
+        /// Content of the line.
         block: Block,
     },
     /// Writes a line or a part of one.
     Write {
         /// The line's address.
         address: u64,
-        /// What is written: a block, or a change of one.
+        /// Content to be written: a block, or a change of one.
         block: Block,
-        /// Who wants to know when it is done, and how that names it; nobody: it is posted.
+        /// Queue or engine that waits for the answer, with its name for the write; none: it is posted.
         asker: Option<(Asker, u32)>,
     },
     /// A write is done.

@@ -35,7 +35,7 @@ impl Wire {
         (u64::from(bytes) * self.byte_time).div_ceil(PARTS)
     }
 
-    /// When it is free again.
+    /// Cycle in which it is free again.
     pub const fn free_at(&self) -> Cycle {
         self.free_at.div_ceil(PARTS)
     }

@@ -80,7 +80,7 @@ struct Taken {
     outputs: u64,
 }
 
-/// Where effects in later cycles go.
+/// Effects in later cycles.
 struct Outbox<'a> {
     flits: &'a mut Wheel<(u32, Flit)>,
     credits: &'a mut Wheel<u32>,

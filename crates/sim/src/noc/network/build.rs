@@ -19,7 +19,7 @@ impl Network {
     /// An empty network at cycle 0. The seed decides which way flows go, nothing else.
     ///
     /// # Errors
-    /// What is wrong with the description.
+    /// The first fault of the description.
     pub fn new(spec: &Spec, seed: u64) -> Result<Network, SpecError> {
         check(spec)?;
         let topology = Topology::new(spec)?;

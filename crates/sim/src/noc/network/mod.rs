@@ -100,18 +100,18 @@ struct Class {
 pub struct Delivered {
     /// As it was handed to [`Network::send`].
     pub packet: Packet,
-    /// When it was sent.
+    /// Cycle in which it was sent.
     pub created: Cycle,
-    /// When its head left the source queue.
+    /// Cycle in which its head left the source queue.
     pub injected: Cycle,
-    /// When its tail reached the endpoint.
+    /// Cycle in which its tail reached the endpoint.
     pub arrived: Cycle,
     /// Links between routers that it crossed.
     pub hops: u8,
 }
 
 impl Network {
-    /// How many endpoints there are.
+    /// Number of endpoints.
     pub fn endpoints(&self) -> usize {
         self.entrances.len()
     }
@@ -289,7 +289,7 @@ impl Network {
         }
     }
 
-    /// What has been counted.
+    /// Counters since the network was built.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }

@@ -36,7 +36,7 @@ pub(super) struct InVc {
     pub active: bool,
 }
 
-/// What VC allocation and routing know of a router.
+/// The state of a router for VC allocation and routing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouterState {
     /// Input port that VC allocation serves first, counted in the block.
@@ -47,7 +47,7 @@ pub(super) struct RouterState {
     pub edge: bool,
 }
 
-/// What an input port needs for allocation.
+/// The state of an input port for allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InPort {
     /// VCs with a flit, an output VC and a credit.
@@ -76,7 +76,7 @@ pub(super) struct Parked {
     pub inputs: Vec<u64>,
 }
 
-/// What an output port needs for allocation.
+/// The state of an output port for allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutPort {
     /// Flits that it has sent.
@@ -133,10 +133,10 @@ pub(super) struct OutVc {
     pub credits: u8,
 }
 
-/// What routing needs of a packet, apart so that it stays in the cache.
+/// The fields of a packet for routing, apart so that they stay in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
-    /// Where the table of hops has those to its destination.
+    /// Column of the table of hops with those to its destination.
     pub column: u32,
     /// Chooses the VC in ordered virtual networks.
     pub hash: u16,
@@ -170,7 +170,7 @@ impl Queue {
     pub const EMPTY: Queue = Queue { first: NONE, last: NONE, len: 0 };
 }
 
-/// What a source is in the middle of, per virtual network.
+/// The packet that a source is sending, per virtual network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub packet: u32,

@@ -1,4 +1,4 @@
-//! What a network counts.
+//! Counters of a network.
 
 use serde::Serialize;
 

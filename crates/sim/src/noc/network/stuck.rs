@@ -1,4 +1,4 @@
-//! What a watchdog wants to know.
+//! Packets that have not been delivered, for a watchdog.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::engine::Cycle;
 pub struct Stuck {
     /// As it was handed to [`Network::send`](super::Network::send).
     pub packet: Packet,
-    /// When it was sent.
+    /// Cycle in which it was sent.
     pub since: Cycle,
     /// For how many cycles it has been under way.
     pub age_cycles: u64,
-    /// Where its flits are.
+    /// Place of its flits, in words.
     pub place: String,
 }
 

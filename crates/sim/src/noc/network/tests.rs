@@ -1,4 +1,4 @@
-//! What only the inside of the network shows.
+//! Properties that only the inside of the network shows.
 
 use super::super::spec::{Packet, Pipeline, Spec, VnetSpec};
 use super::super::{Routing, Shape};
@@ -73,7 +73,7 @@ fn the_order_in_which_routers_are_visited_does_not_matter() {
     }
 }
 
-/// Where packets of two virtual networks compete for a link all the time, the urgent one's come first.
+/// If packets of two virtual networks compete for a link all the time, the urgent one's come first.
 #[test]
 fn urgent_packets_go_first() {
     let mean_latency = |urgent: Vec<u8>| {

@@ -1,4 +1,4 @@
-//! What will happen in the next few cycles.
+//! Events of the next few cycles.
 
 use crate::engine::Cycle;
 

@@ -3,7 +3,7 @@
 /// From here on, only the sum and the largest are exact.
 const EXACT: usize = 1 << 14;
 
-/// How often each latency occurred.
+/// The number of packets of each latency.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     counts: Vec<u64>,

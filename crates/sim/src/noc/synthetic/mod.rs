@@ -29,7 +29,7 @@ use super::spec::Spec;
 pub struct Experiment {
     /// Topology, routing, routers and virtual networks.
     pub spec: Spec,
-    /// Who sends to whom.
+    /// Destinations of packets.
     pub pattern: Pattern,
     /// Lengths of packets, in flits.
     pub packet_flits: PacketSize,
@@ -67,7 +67,7 @@ impl Experiment {
     }
 }
 
-/// Why an experiment cannot be run: what, where, what to do.
+/// A reason why an experiment cannot be run: what, where, what to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExperimentError {
     /// The network is not one.
@@ -85,7 +85,7 @@ pub enum ExperimentError {
         pattern: Pattern,
         /// Name and size of the topology, such as `mesh:8x8`.
         topology: String,
-        /// What it needs.
+        /// Condition that the topology does not meet.
         needs: &'static str,
     },
     /// Packet lengths cannot be read.

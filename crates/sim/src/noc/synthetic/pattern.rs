@@ -1,4 +1,4 @@
-//! Who sends to whom.
+//! Traffic patterns: the destinations of each endpoint's packets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::super::topology::Shape;
 use super::ExperimentError;
 use crate::engine::Random;
 
-/// Which endpoint sends to which.
+/// The rule that gives a packet its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Every endpoint, oneself included, with the same probability.

@@ -1,4 +1,4 @@
-//! What a run has measured.
+//! The results of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub struct Report {
     pub latency_p50_cycles: u64,
     /// 99 of 100 packets took no longer.
     pub latency_p99_cycles: u64,
-    /// What the slowest packet took.
+    /// Latency of the slowest packet.
     pub latency_max_cycles: u64,
     /// Mean of cycles from the injection of the head to the ejection of the tail.
     pub network_latency_mean_cycles: f64,

@@ -10,13 +10,13 @@ use crate::noc::{Delivered, Network, Packet};
 
 /// Accepted load below this share of the offered one means that the network is saturated.
 const ACCEPTED_SHARE: f64 = 0.95;
-/// How often a run looks whether it should give up, in cycles.
+/// Cycles between two checks whether the run should give up.
 const LOOK_CYCLES: u64 = 1024;
 
 /// Runs an experiment.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The first fault of the experiment.
 pub fn run(experiment: &Experiment) -> Result<Report, ExperimentError> {
     let mut run = Run::new(experiment)?;
     let start = Instant::now();

@@ -64,7 +64,7 @@ pub struct Link {
     pub axis: Axis,
 }
 
-/// Where an endpoint is attached; in NOC-Out, sending and receiving are at different routers.
+/// The routers that an endpoint is attached to; in NOC-Out, it sends and receives at different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// Router input that it sends into.
@@ -76,7 +76,7 @@ pub struct Attachment {
 /// The graph of a network.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// What it was built from.
+    /// Name and size that it was built from.
     pub shape: Shape,
     /// Routers, in the order of the numbers that ports name.
     pub routers: Vec<Router>,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::{SpecError, nearest};
 
-/// Which topology, and how large: `mesh:8x8`, `torus:8x8x8`, `flatfly:8x8`, `crossbar:16`,
-/// `chip-mesh`, `noc-out`.
+/// A topology and its size: `mesh:8x8`, `torus:8x8x8`, `flatfly:8x8`, `crossbar:16`, `chip-mesh`,
+/// `noc-out`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Shape {
@@ -60,7 +60,7 @@ pub enum Shape {
 const NAMES: [&str; 6] = ["mesh", "chip-mesh", "torus", "flatfly", "crossbar", "noc-out"];
 
 impl Shape {
-    /// How many endpoints it has.
+    /// Number of endpoints.
     pub fn endpoints(self) -> usize {
         match self {
             Shape::Mesh { columns, rows } | Shape::FlatFly { columns, rows } => {

@@ -1,4 +1,4 @@
-//! What accesses and packets do to a line, in one step each (CINI §3.2, Fig. 3).
+//! Effects of accesses and packets on a line, in one step each (CINI §3.2, Fig. 3).
 
 use super::super::command::{self, Command, Wrong};
 use super::super::line::{Holds, Line};
@@ -230,7 +230,7 @@ impl Ni {
     }
 }
 
-/// What is written to a descriptor, as an item: from the first byte on and no longer than one.
+/// The item that a write to a descriptor makes: from the first byte on and no longer than one.
 fn item_of(mask: u64, words: &Words, item_words: u8) -> Option<Words> {
     let bytes = mask.trailing_ones();
     let is_whole = mask.count_ones() == bytes && bytes > 0;

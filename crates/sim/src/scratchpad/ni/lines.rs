@@ -1,4 +1,4 @@
-//! What lines are: conversions, and tags as the operating system sees them.
+//! States of lines: conversions, and tags as the operating system sees them.
 
 use super::super::line::{Holds, Line};
 use super::super::queue::{Queue, SHARED_ENTRY_WORDS};

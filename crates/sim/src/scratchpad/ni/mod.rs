@@ -15,7 +15,7 @@ use super::transfer::Transfer;
 use super::{LINE_BYTES, Misuse, NOTIFICATIONS, State, WORD_BYTES, Words};
 use crate::sonuma::memory::{mask, words_at};
 
-/// What an interface is made of.
+/// Sizes of an interface's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NiSpec {
     /// Commands and notifications in the job list.
@@ -28,7 +28,7 @@ pub struct NiSpec {
     pub stores: usize,
 }
 
-/// What became of a store.
+/// The result of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// It is done, or has left.
@@ -107,7 +107,7 @@ impl Ni {
         }
     }
 
-    /// What is known of a line.
+    /// State and tag bits of a line.
     pub fn line(&self, number: u32) -> &Line {
         &self.lines[number as usize]
     }
@@ -184,7 +184,7 @@ impl Ni {
         self.stores.push_back(self.load_request(address, size));
     }
 
-    /// What such a load asks for.
+    /// The packet that such a load sends.
     pub fn load_request(&self, address: u64, size: u8) -> Packet {
         let destination = Regions::load(self.core);
         Packet::Read { source: address, destination, ack: 0, bytes: size.into() }
@@ -194,7 +194,7 @@ impl Ni {
         Regions::scratchpad(self.core, number * LINE_BYTES)
     }
 
-    /// Where an address that somebody else has sent here is in this scratchpad.
+    /// The offset in this scratchpad of an address that somebody else has sent here.
     fn offset(&self, address: u64) -> Result<u32, Misuse> {
         match self.regions.find(address) {
             Some(Target::Scratchpad { core, offset }) if core == self.core => Ok(offset),

@@ -67,7 +67,7 @@ impl Ni {
         }
     }
 
-    /// Where an address is in this scratchpad, if it can be read at once.
+    /// The offset of an address in this scratchpad, if it can be read at once.
     fn own_offset(&self, address: u64) -> Option<u32> {
         let offset = self.offset(address).ok()?;
         (!self.load_waits(offset)).then_some(offset)
