@@ -23,7 +23,7 @@ pub struct ActiveSet {
 }
 
 impl ActiveSet {
-    /// Where a block is, if something is under way for it.
+    /// The position of a block, if something is under way for it.
     #[inline]
     pub fn position(&self, line: Line) -> Option<usize> {
         self.lines.iter().position(|&active| active == line)

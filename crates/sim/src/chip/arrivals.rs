@@ -1,4 +1,4 @@
-//! How what has arrived gets into the parts, as far as they have room.
+//! Delivery of arrived messages to the parts, as far as they have room.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::machine::spec::Placement;
 pub(super) struct Inbox {
     pub(super) letters: VecDeque<u32>,
     network_first: bool,
-    /// When it will be looked at again.
+    /// Cycle in which it will be looked at again.
     next_look: Cycle,
 }
 

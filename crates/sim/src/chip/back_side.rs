@@ -25,7 +25,7 @@ pub struct BackSide {
     held_blocks: u32,
     latency_cycles: u64,
     wire_cycles: u64,
-    /// When the last message to the L1 arrives there: the wire keeps the order.
+    /// Cycle in which the last message to the L1 arrives there: the wire keeps the order.
     wire_busy_until: u64,
     /// Blocks of which the NI cache has a copy, oldest first.
     held: VecDeque<Line>,

@@ -10,11 +10,11 @@ pub struct Block {
     /// Its bytes, as little-endian words. Of a change, the operands: bytes to write are at their
     /// place in the block, words of an atomic in front.
     pub words: [u64; 8],
-    /// What the words are, if they are not a content.
+    /// The change that the words describe, if they are not a content.
     change: Option<Change>,
 }
 
-/// How a part of a block is changed at its home.
+/// A change of a part of a block, made at its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     op: Op,

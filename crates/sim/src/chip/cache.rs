@@ -9,7 +9,7 @@ use super::wires::Wires;
 use crate::coherence::l1::{self, Action, Actions};
 use crate::coherence::{Access, Eviction, Message, Party, Response};
 
-/// Where a private cache sends its messages.
+/// The receiver of a private cache's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// Into the network.
@@ -28,7 +28,7 @@ pub struct PrivateCache {
     tag_cycles: u64,
     back: Back,
     wire_cycles: u64,
-    /// When the last message to the NI cache arrives there: the wire keeps the order.
+    /// Cycle in which the last message to the NI cache arrives there: the wire keeps the order.
     wire_busy_until: u64,
     mshrs: u32,
     in_transition: u32,
@@ -58,7 +58,7 @@ pub struct CacheSpec {
     pub tag_cycles: u32,
     /// Blocks in transition at most; accesses to others wait.
     pub mshrs: u32,
-    /// Where its messages go.
+    /// Receiver of its messages.
     pub back: Back,
     /// To the NI cache behind it.
     pub wire_cycles: u32,
@@ -337,7 +337,7 @@ impl PrivateCache {
     }
 }
 
-/// What leaves the coherence domain takes along what the block holds.
+/// Puts a block's content into a message that takes it out of the coherence domain.
 #[inline]
 pub fn fill_content(line: Line, message: &mut Message<Block>, wires: &Wires) {
     if let (Some(image), Message::Response(Response::Data { data, .. })) = (&wires.image, message) {

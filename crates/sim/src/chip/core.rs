@@ -1,5 +1,5 @@
-//! What stands for a core: the microbenchmarks of the paper, instruction by instruction
-//! (Manycore NI §3.1, §5).
+//! Cores that execute no program: the microbenchmarks of the paper, instruction by instruction (Manycore NI
+//! §3.1, §5).
 //!
 //! The instructions around the queues depend on each other, so each takes a cycle; stores leave
 //! through a store buffer, in order. A core that looks at an unchanged CQ again and again sleeps,
@@ -20,7 +20,7 @@ use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WorkloadKind};
 
-/// What a core does.
+/// The activity of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     /// It has no part in the workload, or not yet, or no more.
@@ -165,7 +165,7 @@ impl Core {
         self.reads
     }
 
-    /// What the core does, for the watchdog.
+    /// The core's activity and its operations under way, for the watchdog.
     pub fn describe(&self) -> String {
         let operations = self.busy.count_ones() + self.outstanding;
         format!("{:?}, {operations} operations under way", self.doing)

@@ -1,4 +1,4 @@
-//! What is counted while a chip runs; names are given to it when the run is over.
+//! Counters of a running chip; names are given to them when the run is over.
 
 use crate::report::Stats;
 

@@ -24,9 +24,9 @@ pub struct Cpu {
     front: Option<WriteThrough>,
     /// Its stores to borrowed memory, if they go through.
     through: Option<Through>,
-    /// When it has had its latest cycle.
+    /// Cycle of its latest tick.
     ticked_at: Cycle,
-    /// What came of this cycle, if it has come before the end of all messages.
+    /// Result of this cycle, if it has come before the end of all messages.
     ticked: Option<Next>,
 }
 
@@ -69,7 +69,7 @@ impl Cpu {
     /// Something has happened in the L1: accesses that waited may be tried again, if any, and some
     /// blocks have gone.
     ///
-    /// What has come is used at once, before the next message: from the NI cache behind it, a block
+    /// Data that have come are used at once, before the next message: from the NI cache behind it, a block
     /// may be asked back in the very cycle in which it arrives, again and again.
     #[inline]
     pub fn told(&mut self, is_complete: bool, l1: &mut PrivateCache, wires: &mut Wires) {
@@ -162,7 +162,7 @@ impl Cpu {
     }
 }
 
-/// What a core sees in a cycle.
+/// The core's view of its surroundings in a cycle.
 struct View<'a> {
     front: &'a mut Option<WriteThrough>,
     through: &'a mut Option<Through>,

@@ -24,7 +24,7 @@ pub struct Ddr3 {
     controller_cycles: u64,
     /// Reads in the channel, and what they will return: the content at their arrival.
     reads: Slab<(Line, Block)>,
-    /// When the channel will be looked at again.
+    /// Cycle in which the channel will be looked at again.
     next_look: Cycle,
     done: Vec<Done>,
 }

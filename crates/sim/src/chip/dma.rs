@@ -19,7 +19,7 @@ pub struct Dma {
     regions: Regions,
     latency_cycles: u64,
     bytes_per_cycle: f64,
-    /// When the memory has done with its latest access.
+    /// Cycle in which the memory has done with its latest access.
     free_at: f64,
     next_pump: Cycle,
     bytes: u64,

@@ -4,7 +4,7 @@ use super::cache::PrivateCache;
 use super::layout::Line;
 use super::wires::Wires;
 
-/// What to do with a word of a block.
+/// An access to a word of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it, and the block.
@@ -18,11 +18,11 @@ pub enum Access {
 /// An access to a word of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Who asks, for its own use.
+    /// The asker's name for it, for its own use.
     pub id: u64,
     /// Block that holds the word.
     pub line: Line,
-    /// Which of its words.
+    /// Index of the word in the block.
     pub word: usize,
     /// Load, store or add.
     pub access: Access,
@@ -61,7 +61,7 @@ impl Driver {
         }
     }
 
-    /// How many accesses wait.
+    /// Number of accesses that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }

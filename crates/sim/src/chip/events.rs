@@ -1,4 +1,4 @@
-//! What the wheel's events do.
+//! Effects of the wheel's events.
 
 use super::Chip;
 use super::layout::Part;

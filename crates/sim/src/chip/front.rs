@@ -20,7 +20,7 @@ use crate::machine::spec::Placement;
 /// The context of all queue pairs of the model.
 pub const CONTEXT: u16 = 0;
 
-/// How a frontend reaches the queues: its NI cache.
+/// A frontend's access to the queues: its NI cache.
 pub trait QueueCache {
     /// Reads a block; `None` if it has to wait.
     fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]>;
@@ -30,7 +30,7 @@ pub trait QueueCache {
     fn is_readable(&self, line: Line) -> bool;
 }
 
-/// What the RGP frontend does about a queue pair.
+/// The RGP frontend's state about a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
     /// It will look at its next turn.

@@ -168,7 +168,7 @@ impl Home {
         Some((*self.llc.value(entry), self.values.get(line)))
     }
 
-    /// Who has copies of a block as far as its home knows, for checks.
+    /// Copies of a block as far as its home knows, for checks.
     pub fn directory(&self, line: Line, wires: &Wires) -> Directory {
         if let Some(active) = self.active.get(line) {
             return active.block.directory();
@@ -194,7 +194,7 @@ impl Home {
         put("llc_writebacks", self.writebacks);
     }
 
-    /// What is under way here, for the watchdog.
+    /// Blocks with a transaction under way here, for the watchdog: requests that wait, and the state.
     pub fn under_way(&self) -> impl Iterator<Item = (Line, usize, String)> + '_ {
         self.active
             .iter()

@@ -31,7 +31,7 @@ enum What {
     Write { asker: Option<(Asker, u32)>, block: Block },
 }
 
-/// What has been done, in order.
+/// An access that is done; answers keep the order.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// A line.
@@ -91,7 +91,7 @@ impl Inbound {
         self.begin(wires);
     }
 
-    /// What has been done and is next to be said.
+    /// Takes the next answer, if its access is done.
     pub fn answer(&mut self) -> Option<Answer> {
         while self.under_way.front().is_some_and(|access| access.is_done) {
             match self.under_way.pop_front()?.what {

@@ -18,7 +18,7 @@ use crate::sonuma::memory::bytes_of;
 /// Packets that wait for the network at most, per class; more wait where they can be overtaken.
 const NETWORK_QUEUE: usize = 2;
 
-/// What the core's load of something that is not its own waits for.
+/// The state of the core's load from memory that is not its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     /// It has none.
@@ -41,14 +41,14 @@ pub struct Integrated {
     bytes_per_cycle: u32,
     combine_cycles: u64,
     load: Load,
-    /// When the outgoing traffic controller has done with its latest packet.
+    /// Cycle in which the outgoing traffic controller has done with its latest packet.
     free_at: Cycle,
     next_pump: Cycle,
     flush_at: Cycle,
     counts: Counts,
 }
 
-/// What it has counted.
+/// Counters of the interface.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets_out: u64,
@@ -104,7 +104,7 @@ impl Integrated {
         (!matches!(found.state(), State::Cache | State::MultipleReader)).then_some(found)
     }
 
-    /// What such a line holds.
+    /// The content of such a line.
     pub fn words(&self, line: Line) -> Words {
         let own = self.own(line * u64::from(LINE_BYTES)).unwrap_or(0);
         self.ni.load(own / LINE_BYTES).unwrap_or([0; 8])
@@ -235,8 +235,7 @@ impl Integrated {
         self.pump(wires);
     }
 
-    /// How long a packet that arrives takes before it has an effect; an answer to a load goes to the
-    /// core.
+    /// Cycles from a packet's arrival to its effect; an answer to a load goes to the core.
     pub fn latency_cycles(&self, packet: &Packet) -> u64 {
         match self.regions.find(packet.to()) {
             Some(Target::Load(_)) => 1,

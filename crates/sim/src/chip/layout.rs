@@ -1,5 +1,5 @@
-//! Where everything is: addresses to homes, controllers and RRPPs; parts to endpoints of the
-//! network on chip.
+//! The places of everything: homes, controllers and RRPPs by address; endpoints of the network on chip by
+//! part.
 
 use crate::coherence::Party;
 use crate::machine::Machine;
@@ -78,7 +78,7 @@ pub struct Layout {
     pub units: u16,
     /// Memory controllers: addresses alternate between them by `memory.interleave_bytes`.
     pub controllers: u16,
-    /// Where RGPs and RCPs are.
+    /// Place of RGPs and RCPs.
     pub placement: Placement,
     topology: NocTopology,
     /// First endpoint of homes that have endpoints of their own.
@@ -124,7 +124,7 @@ impl Layout {
         (line % u64::from(self.homes)) as u16
     }
 
-    /// Which of its home's blocks it is, for indices of tables there.
+    /// The block's number among those of its home, for indices of tables there.
     #[inline]
     pub fn index_at_home(&self, line: Line) -> u64 {
         line / u64::from(self.homes)
@@ -148,7 +148,7 @@ impl Layout {
         if self.is_borrowed(line) { Part::Window } else { Part::Memory(self.controller_of(line)) }
     }
 
-    /// Which of its controller's blocks it is; they are numbered without gaps.
+    /// The block's number among those of its controller, without gaps.
     #[inline]
     pub fn index_at_controller(&self, line: Line) -> u64 {
         let turn = line / self.lines_per_turn / u64::from(self.controllers);
@@ -184,7 +184,7 @@ impl Layout {
         }
     }
 
-    /// How many RGPs and RCPs there are.
+    /// Number of RGPs, which is that of RCPs.
     pub fn engines(&self) -> u16 {
         match self.placement {
             Placement::Edge | Placement::Split => self.units,
@@ -291,7 +291,7 @@ impl Layout {
         }
     }
 
-    /// What a block of the queues is for.
+    /// The queue that a block belongs to, if it is one of the queues'.
     #[inline]
     pub fn queue_of(&self, line: Line) -> Option<Queue> {
         if line >= self.queue_lines() {
@@ -304,7 +304,7 @@ impl Layout {
     }
 }
 
-/// Which queue of a pair.
+/// A queue of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// WQ.

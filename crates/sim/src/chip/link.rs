@@ -11,7 +11,7 @@ use crate::sonuma::{Fabric, Lane};
 /// Virtual lanes.
 const LANES: [Lane; 2] = [Lane::Request, Lane::Reply];
 
-/// What travels between nodes.
+/// A message between nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Freight {
     /// A request or a reply.
@@ -42,11 +42,11 @@ pub struct Link {
     credits: [Vec<u32>; 2],
     /// Packets for which the RMC has room, by lane.
     room: [u32; 2],
-    /// Which lane's turn it is: they share the wires.
+    /// Index of the lane whose turn it is: they share the wires.
     turn: usize,
     /// Nodes that have gone.
     lost: Vec<bool>,
-    /// What has left, in order.
+    /// Messages that have left, in order.
     pub departures: Vec<Departure>,
 }
 

@@ -23,7 +23,7 @@ pub struct Memory {
     writes: u64,
 }
 
-/// When data come.
+/// The model of the memory's time.
 #[derive(Clone, Debug)]
 enum Model {
     Fixed(Fixed),
@@ -36,7 +36,7 @@ struct Fixed {
     latency_cycles: u64,
     /// Time that a block keeps the channel busy, in 1/256 cycles; 0 = none.
     block_time: u64,
-    /// When the channel is free again, in 1/256 cycles.
+    /// Time at which the channel is free again, in 1/256 cycles.
     free_at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What travels on the chip.
+//! Messages between parts of the chip.
 
 use rackmem_abi::{Header, Packet, Reply, Request, Status};
 use rackmem_rmc::Work;
@@ -19,7 +19,7 @@ pub const VNETS: usize = 4;
 pub const VNET_REQUEST: u8 = 0;
 /// From homes to private caches and memory.
 pub const VNET_FORWARD: u8 = 1;
-/// What ends a wait.
+/// Responses, each of which ends a wait.
 pub const VNET_RESPONSE: u8 = 2;
 /// Between parts of the network interfaces.
 pub const VNET_NETWORK: u8 = 3;
@@ -29,7 +29,7 @@ pub const VNET_NETWORK: u8 = 3;
 pub struct NetPacket {
     /// As software and hardware of the runtime know it.
     pub packet: Packet,
-    /// Which RGP of the source sent the request: its reply goes there.
+    /// The RGP of the source that sent the request: its reply goes there.
     pub engine: u16,
     /// Of a reply: when the RRPP got the request, and when it had done with it.
     pub served: (Cycle, Cycle),
@@ -59,14 +59,14 @@ pub enum Payload {
         line: Line,
         /// Sender; `None` = the home.
         from: Option<Party>,
-        /// What it says.
+        /// The message of the protocol.
         message: Message<Block>,
     },
     /// From the NI cache to the L1 in front of it.
     ToL1 {
         /// The block.
         line: Line,
-        /// What it says.
+        /// The message of the protocol.
         message: Message<Block>,
     },
     /// From an L1 to the NI cache behind it.
@@ -75,7 +75,7 @@ pub enum Payload {
         line: Line,
         /// To the home, or to a party.
         to: Option<Party>,
-        /// What it says.
+        /// The message of the protocol.
         message: Message<Block>,
     },
     /// A home wants a block from memory.
@@ -103,7 +103,7 @@ pub enum Payload {
         line: Line,
         /// The block, or a change of it.
         data: Block,
-        /// Who waits until it has left.
+        /// Party that waits until it has left.
         from: Party,
     },
     /// From the link of a window, or from its DMA engine.
@@ -134,7 +134,7 @@ pub enum Payload {
         qp: u16,
         /// The slot that is complete.
         slot: u16,
-        /// How it ended.
+        /// Its result: success, or the error.
         status: Status,
         /// Bytes of the transfer.
         bytes: u32,
@@ -217,7 +217,7 @@ pub struct Letter {
     pub to: Part,
     /// Its content, which also decides the virtual network and the length.
     pub payload: Payload,
-    /// Where the trace has it, or [`UNTRACED`].
+    /// Index in the trace, or [`UNTRACED`].
     pub trace: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What the cores of a node see of its one program: where its pages are, and its instructions,
+//! Memory of a node's one program as its cores see it: the places of its pages, and its instructions,
 //! decoded. Translation takes no time.
 
 use rackmem_riscv::Inst;
@@ -20,7 +20,7 @@ const ROOT_BITS: u32 = 11;
 pub struct Page {
     /// Physical address of its first byte.
     pub phys: u64,
-    /// What it may be used for.
+    /// Accesses that it allows.
     pub permissions: Permissions,
 }
 
@@ -107,7 +107,7 @@ fn allows(permissions: Permissions, wanted: Wanted) -> bool {
     }
 }
 
-/// Where instructions are decoded from.
+/// The source of the instructions to be decoded.
 pub struct Text<'a> {
     table: &'a Table,
     image: &'a Image,

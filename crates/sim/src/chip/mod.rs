@@ -129,7 +129,7 @@ const WARM_STREAM: u64 = 1 << 62;
 
 /// A chip: all its parts, and the cycle in which each has something to do.
 pub struct Chip {
-    /// What joins the parts.
+    /// Network, short wires and time between the parts.
     pub wires: Wires,
     /// Tiles by number, row by row.
     pub tiles: Vec<Tile>,
@@ -154,7 +154,7 @@ pub struct Chip {
     ports: Vec<Port>,
     /// Requests to each home from parts of the same tile.
     inboxes: Vec<Inbox>,
-    /// When a tile's stores will ask for the network again.
+    /// Cycle in which a tile's stores will ask for the network again, by tile.
     tile_pumps: Vec<Cycle>,
     due: Vec<Event>,
 }
@@ -163,7 +163,7 @@ impl Chip {
     /// The chip of node `nid`.
     ///
     /// # Errors
-    /// What [`noc::Network::new`] says.
+    /// The error of [`noc::Network::new`].
     pub fn new(machine: &Machine, nid: u16, nodes: u16) -> Result<Chip, noc::SpecError> {
         let wires = Wires::new(machine, nid, machine.seed ^ u64::from(nid) << 48)?;
         let layout = wires.layout.clone();

@@ -18,7 +18,7 @@ use crate::engine::Cycle;
 pub(super) struct Port {
     pub(super) replies: VecDeque<NetPacket>,
     rrpp_first: bool,
-    /// When it will be looked at again.
+    /// Cycle in which it will be looked at again.
     next_pump: Cycle,
 }
 

@@ -1,4 +1,4 @@
-//! Where the time of a synchronous read goes: parts note when they have done their share, and the
+//! The breakdown of a synchronous read's latency: parts note when they have done their share, and the
 //! differences are the rows of the paper's Table 3.
 
 use crate::engine::Cycle;

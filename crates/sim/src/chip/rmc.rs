@@ -219,7 +219,7 @@ impl Rmc {
         stats.insert(format!("rmc[{}].lines_stored", self.number), self.lines_stored as f64);
     }
 
-    /// When a store will want the port, if any will.
+    /// The cycle in which a store will want the port, if any will.
     pub fn wants_port(&self) -> Option<Cycle> {
         self.stores.front().map(|store| store.ready_at)
     }
@@ -229,7 +229,7 @@ impl Rmc {
         self.itt.in_use()
     }
 
-    /// Whatever is not done.
+    /// Number of things that are not done, from work queue entries to acknowledgements.
     pub fn under_way(&self) -> usize {
         let work = self.arrived.len() + usize::from(self.transfer.is_some()) + self.loading.len();
         let done = self.replies.len() + self.stores.len();

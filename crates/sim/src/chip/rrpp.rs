@@ -127,7 +127,7 @@ impl Rrpp {
         true
     }
 
-    /// When the next request will want the port, if any will and may.
+    /// The cycle in which the next request will want the port, if any will and may.
     pub fn wants_port(&self) -> Option<Cycle> {
         let next = self.arrived.front()?;
         let may = self.accesses.len() < self.capacity && self.blocked_by.is_none();
@@ -209,7 +209,7 @@ fn block_of(header: &Header) -> Line {
     SEGMENT_LINE + header.offset / BLOCK_BYTES
 }
 
-/// What the home is asked for.
+/// The request to the home for a line.
 fn memory_request(request: &NetRequest) -> Request<Block> {
     let Header { op, offset, length, .. } = request.header;
     let at = (offset % BLOCK_BYTES) as usize;

@@ -12,7 +12,7 @@ const LOCKED: Line = Line::MAX - 1;
 #[derive(Clone, Debug)]
 pub struct Tags<T> {
     lines: Vec<Line>,
-    /// When a way was last used; per set, larger is later.
+    /// Time of a way's last use; per set, larger is later.
     used: Vec<u32>,
     values: Vec<T>,
     ways: usize,
@@ -48,8 +48,8 @@ impl<T: Clone + Default> Tags<T> {
         self.lines.len()
     }
 
-    /// Where a line is, if it is there. `index` chooses the set; it is the line's number or, in a
-    /// bank, its number within the bank.
+    /// The entry of a line, if it is there. `index` chooses the set; it is the line's number or, in a bank,
+    /// its number within the bank.
     #[inline]
     pub fn find(&self, index: u64, line: Line) -> Option<usize> {
         let start = self.set(index);
@@ -130,7 +130,7 @@ impl<T: Clone + Default> Tags<T> {
         self.values[entry] = T::default();
     }
 
-    /// What is known of the line in an entry.
+    /// The value of the line in an entry.
     #[inline]
     pub fn value(&self, entry: usize) -> &T {
         &self.values[entry]

@@ -19,15 +19,15 @@ use crate::machine::spec::{NiCacheKind, Placement};
 /// A tile: one core or what stands for it, its L1, and the NI if that is here.
 #[derive(Clone, Debug)]
 pub struct Tile {
-    /// What stands for the core, where no program is executed.
+    /// The stand-in for the core, where no program is executed.
     pub core: Core,
     /// The core, once it executes a program.
     pub cpu: Option<Cpu>,
     /// The core's cache that the directory knows: its L1, or the L2 behind a write-through L1.
     pub l1: PrivateCache,
-    /// What else uses the L1.
+    /// Accesses to the L1 by others than the core and the NI, such as tests.
     pub driver: Driver,
-    /// What is behind the L1, if the queue pair is served there.
+    /// NI cache and frontends behind the L1, if the queue pair is served there.
     pub ni: Option<BehindL1>,
 }
 
@@ -127,7 +127,7 @@ impl Tile {
         }
     }
 
-    /// How long what has arrived is on its way through the private cache.
+    /// Cycles that an arrived payload is on its way through the private cache.
     pub fn integrated_latency(&self, payload: &Payload) -> u64 {
         match (&self.l1.integrated, payload) {
             (Some(own), Payload::Scratchpad(packet)) => own.latency_cycles(packet),
@@ -154,7 +154,7 @@ impl Tile {
         }
     }
 
-    /// What the core has loaded from somebody else is there.
+    /// The answer to the core's load from somebody else is there.
     pub fn loaded(&mut self, value: u64, wires: &mut Wires) {
         if let Some(own) = &mut self.l1.integrated {
             own.loaded(value);

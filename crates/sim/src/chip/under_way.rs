@@ -1,9 +1,9 @@
-//! What a chip still has to do.
+//! Work of a chip that is not done.
 
 use super::Chip;
 
 impl Chip {
-    /// What is still under way, by part; nothing once a chip has come to rest.
+    /// Numbers of things under way, by part; nothing once a chip has come to rest.
     pub fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         let mut note = |what: String, count: usize| {

@@ -1,6 +1,6 @@
 //! The window of borrowed memory on a chip (TSM §2.1, §4.1): what misses the last-level cache there
 //! leaves by the outstanding request queue and the root complex; beside it, the DMA engine of the NTB.
-//! What others want of this node's memory comes in by [`inbound`](super::inbound).
+//! Accesses of other nodes to this node's memory come in by [`inbound`](super::inbound).
 
 use super::block::Block;
 use super::inbound::{Answer, Inbound};
@@ -48,13 +48,13 @@ impl Seen {
 pub struct Window {
     nid: u16,
     spec: WindowSpec,
-    /// Which node's memory it is.
+    /// The nodes whose memory it is, by address.
     pub map: AddressMap,
     /// The DMA engine, once its driver has given it a ring.
     pub engine: Option<Box<Engine>>,
-    /// Where the engine writes how many descriptors it has carried out.
+    /// Physical address to which the engine writes the number of descriptors that it has carried out.
     pub status_address: u64,
-    /// What has left for other nodes.
+    /// Packets that have left for other nodes.
     pub departures: Vec<Departure>,
     orq: Orq,
     /// Stores that go through, until their lender has answered: line, and who waits.
@@ -67,7 +67,7 @@ pub struct Window {
     /// From the engine's NTB to the root complex.
     hop_cycles: u64,
     setup_cycles: u64,
-    /// When the engine asks for more.
+    /// Cycle in which the engine asks for more.
     ask_at: Cycle,
     tlps: Seen,
     dma_write_tlps: Seen,
@@ -137,7 +137,7 @@ impl Window {
         self.write(line, change, None, now);
     }
 
-    /// How long a packet of another node takes from the link to its part.
+    /// Cycles of a packet of another node from the link to its part.
     pub fn latency_cycles(&self, packet: &Packet) -> u64 {
         match packet {
             Packet::Data { .. } | Packet::Written { .. } => 0,

@@ -1,5 +1,4 @@
-//! How the parts of a chip reach each other: the network on chip, short wires inside a tile, and
-//! time.
+//! The wires between the parts of a chip: the network on chip, short wires inside a tile, and time.
 
 use std::collections::VecDeque;
 
@@ -45,14 +44,14 @@ pub enum Event {
     Poll {
         /// The part with the frontend.
         front: Part,
-        /// Which of its queue pairs.
+        /// Index of the queue pair among the frontend's.
         index: u16,
     },
     /// A frontend writes completions.
     Complete {
         /// The part with the frontend.
         front: Part,
-        /// Which of its queue pairs.
+        /// Index of the queue pair among the frontend's.
         index: u16,
     },
     /// A backend sends the next line.
@@ -65,7 +64,7 @@ pub enum Event {
     Cpu(u16),
     /// A line is in a core's write-through L1, or a store has been over the lock box's bus.
     Filled(u16),
-    /// What a core has loaded from somebody else is there.
+    /// The answer to a core's load from somebody else is there.
     Loaded(u16, u64),
     /// A letter for an integrated network interface has passed the cache's pipeline.
     Accessed(u32),
@@ -81,7 +80,7 @@ pub enum Event {
     WindowEngine,
 }
 
-/// What a store that goes through does to a copy in the last-level cache.
+/// The effect of a store that goes through on a copy in the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
     /// It is updated, and stays.
@@ -106,11 +105,11 @@ pub struct Updated {
     pub line: Line,
     /// Network interface that asked for the change.
     pub party: Party,
-    /// What it holds now.
+    /// Its content now.
     pub block: Block,
 }
 
-/// What joins the parts of a chip.
+/// Network, time and shared state of a chip's parts.
 pub struct Wires {
     /// Cycle that is being simulated.
     pub now: Cycle,
@@ -130,13 +129,13 @@ pub struct Wires {
     pub departures: VecDeque<Departure>,
     /// Counters of the whole run, which reports list.
     pub counts: Counts,
-    /// Where the time of the present synchronous read goes.
+    /// Moments of the present synchronous read, for the breakdown of its latency.
     pub probe: Probe,
     /// Events of chosen reads.
     pub trace: Trace,
-    /// What memory holds, if programs are executed: caches and homes have rights only.
+    /// Content of memory, if programs are executed: caches and homes have rights only.
     pub image: Option<Image>,
-    /// What cores and network interfaces see of the program that is executed.
+    /// Pages and decoded instructions of the executed program, for cores and network interfaces.
     pub mmu: Mmu,
     /// Executing cores that have a cycle now, and in the next cycle: a bit each.
     pub cpus_now: u128,
@@ -148,7 +147,7 @@ pub struct Wires {
     pub rmc_next: bool,
     /// Notifications that have come from other chips.
     pub notifications: u64,
-    /// What is at addresses that are no ordinary memory, if there is something.
+    /// Regions of addresses that are no ordinary memory, if there are any.
     pub regions: Option<Regions>,
     /// Hardware locks.
     pub lock_box: LockBox,
@@ -158,15 +157,15 @@ pub struct Wires {
     pub borrowed: std::ops::Range<Line>,
     /// Whether stores to borrowed memory go through, and if so, whether copies stay.
     pub through: Option<Stay>,
-    /// What the operating system has changed of blocks that are on their way from their lender.
+    /// Changes by the operating system of blocks that are on their way from their lender.
     pub late_changes: Vec<(Line, Block)>,
     /// Blocks that have come from memory with another content than copies had.
     pub refreshed: Vec<Line>,
     /// Blocks of ordinary memory.
     memory_lines: Line,
-    /// What a core has done that no program may do, for the operating system.
+    /// Act of a core that no program may do, for the operating system.
     pub misuse: Option<(u16, Misuse)>,
-    /// What homes have changed for network interfaces, in order, if somebody wants to know.
+    /// Changes that homes have made for network interfaces, in order, if somebody wants to know.
     pub updates: Option<Vec<Updated>>,
     link_bytes: u32,
     header_bytes: u32,
@@ -180,7 +179,7 @@ impl Wires {
     /// The wires of a chip.
     ///
     /// # Errors
-    /// What [`Network::new`] says.
+    /// The error of [`Network::new`].
     pub fn new(machine: &Machine, nid: u16, seed: u64) -> Result<Wires, noc::SpecError> {
         let net = Network::new(&super::noc_spec::of(machine), seed)?;
         let hops = all_hops(&net);
@@ -264,7 +263,7 @@ impl Wires {
         self.through.filter(|_| self.layout.is_borrowed(line))
     }
 
-    /// What a block holds, if programs are executed: then caches and homes do not know.
+    /// The content of a block, if programs are executed: then caches and homes do not know.
     #[inline]
     pub fn content(&self, line: Line) -> Option<Block> {
         self.image.as_ref().map(|image| Block::from_words(image.block(line)))
@@ -359,7 +358,7 @@ impl Wires {
         }
     }
 
-    /// How many packets wait for the network at a part's endpoint.
+    /// Number of packets that wait for the network at a part's endpoint.
     #[inline]
     pub fn queued(&self, at: Part, vnet: u8) -> usize {
         self.net.queued(self.layout.endpoint(at), vnet)

@@ -7,7 +7,7 @@ use super::wires::{Event, Wires};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 
-/// What a look at it comes to.
+/// The result of a look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// The line is there.

@@ -6,7 +6,7 @@ use super::slot::Stage;
 use super::{Core, SLOTS};
 
 impl Core {
-    /// What is due in this cycle, the oldest first.
+    /// Handles the events of this cycle, the oldest instruction first.
     #[inline]
     pub(super) fn events(&mut self, outside: &mut impl Outside) {
         let mut slots = self.due.take(self.now);

@@ -81,7 +81,7 @@ impl Core {
         self.classify(number, kind, bit);
     }
 
-    /// What is special about some kinds of instructions.
+    /// Notes the properties of some kinds of instructions.
     #[inline(always)]
     fn classify(&mut self, number: u8, kind: Kind, bit: u64) {
         match kind {

@@ -20,13 +20,13 @@ pub(super) const ENTRIES: u32 = 128;
 pub(super) struct Fetched {
     pub(super) inst: Inst,
     pub(super) pc: u64,
-    /// Where the next one was fetched.
+    /// Address at which the next one was fetched.
     pub(super) next: u64,
-    /// When it can be dispatched.
+    /// Cycle in which it can be dispatched.
     ready_at: Cycle,
     /// The predictor before it.
     pub(super) before: Checkpoint,
-    /// Why there is no instruction.
+    /// The reason why there is no instruction.
     pub(super) trap: Option<Stop>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Fetched {
 pub(super) struct Front {
     /// Of the next instruction to be fetched.
     pc: u64,
-    /// When that can be.
+    /// Cycle of its fetch at the earliest.
     at: Cycle,
     queue: Box<[Fetched; ENTRIES as usize]>,
     head: u32,
@@ -88,7 +88,7 @@ impl Front {
         }
     }
 
-    /// Where it goes on.
+    /// Address of the next fetch.
     pub(super) const fn pc(&self) -> u64 {
         self.pc
     }

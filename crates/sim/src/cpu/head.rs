@@ -1,4 +1,4 @@
-//! What waits until it is the oldest instruction: fences, atomics, and loads that may have effects.
+//! Instructions that wait until they are the oldest: fences, atomics, and loads that may have effects.
 
 use rackmem_riscv::exec::split::{self, AccessKind, Issued};
 

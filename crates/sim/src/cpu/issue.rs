@@ -38,7 +38,7 @@ impl Core {
         }
     }
 
-    /// How much each unit can begin in this cycle.
+    /// Number of instructions that each unit can begin in this cycle.
     fn room(&self) -> [u32; UNITS] {
         let free = |unit: usize| u32::from(self.free_at[unit] <= self.now);
         let mut room = [0; UNITS];

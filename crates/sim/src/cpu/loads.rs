@@ -49,7 +49,7 @@ impl Core {
         }
     }
 
-    /// Where an access goes.
+    /// Translates the address of an access.
     #[inline(always)]
     fn locate(&mut self, slot: u8, outside: &mut impl Outside) -> Result<Place, Fault> {
         let entry = &self.slots[usize::from(slot)];

@@ -97,7 +97,7 @@ use store_queue::StoreQueue;
 /// Bytes of a line of memory.
 pub const LINE_BYTES: u64 = 64;
 
-/// Why a core has stopped: it has come to an instruction that it does not execute. Everything
+/// The reason why a core has stopped: it has come to an instruction that it does not execute. Everything
 /// before it is done, and its stores have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -111,12 +111,12 @@ pub enum Stop {
     Fault(Fault),
 }
 
-/// When a core has to be looked at again.
+/// The time at which a core has to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// In this cycle, unless it is told something before.
     At(Cycle),
-    /// When it is told something.
+    /// As soon as it is told something.
     Told,
     /// After [`Core::resume`].
     Stopped(Stop),
@@ -143,12 +143,12 @@ pub struct Core {
     stores: StoreQueue,
     /// Loads in flight.
     loads: u32,
-    /// Where instructions are executed.
+    /// Registers with which instructions are executed.
     scratch: Hart,
     fflags: u8,
     frm: u8,
     reservation: Option<Line>,
-    /// When the units that do one thing at a time are free: [`ops::Unit::Div`] and `FpDiv`.
+    /// Cycles from which on the units that do one thing at a time are free: [`ops::Unit::Div`] and `FpDiv`.
     free_at: [Cycle; 2],
     /// An instruction that has to be alone is in flight.
     alone: bool,
@@ -170,7 +170,7 @@ pub struct Core {
     sleep: Sleep,
 }
 
-/// Why nothing was dispatched.
+/// The reason why nothing was dispatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stall {
     None,
@@ -261,7 +261,7 @@ impl Core {
         self.sleep.disturb();
     }
 
-    /// What it has counted so far. For a core that sleeps, [`Core::settle`] comes first.
+    /// Counters so far. For a core that sleeps, [`Core::settle`] comes first.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -271,7 +271,7 @@ impl Core {
         if self.head == self.tail { self.front.pc() } else { self.slot(self.head).pc }
     }
 
-    /// Why it has stopped, if it has.
+    /// The reason why it has stopped, if it has.
     pub fn stopped(&self) -> Option<Stop> {
         self.stopped
     }
@@ -389,7 +389,7 @@ impl Core {
         }
     }
 
-    /// When there is something to do after this cycle: at once if anything has happened, else when
+    /// The next cycle with something to do: the next one if anything has happened, else the one in which
     /// something comes by itself.
     #[inline]
     fn next(&self) -> Next {
@@ -408,7 +408,7 @@ impl Core {
         &self.slots[(number % SLOTS) as usize]
     }
 
-    /// How many instructions are older than the one in a slot.
+    /// Number of instructions that are older than the one in a slot.
     #[inline(always)]
     fn age(&self, slot: u8) -> u64 {
         u64::from(slot).wrapping_sub(self.head) % SLOTS

@@ -1,4 +1,4 @@
-//! What the pipeline has to know of each operation, in one table.
+//! Properties of each operation for the pipeline, in one table.
 
 use rackmem_riscv::{Class, Inst, Op, Reg};
 
@@ -19,7 +19,7 @@ pub(super) enum Unit {
 /// Units that there are.
 pub(super) const UNITS: usize = 6;
 
-/// How an instruction goes through the pipeline.
+/// The way of an instruction through the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     System,
 }
 
-/// Where the number of an operand's register is in both files together.
+/// Maps an operand's register field to the register's number in both files together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Operand {
     mask: u8,

@@ -1,4 +1,4 @@
-//! What a core reaches beyond itself.
+//! The surroundings of a core: memory, translation, counters.
 
 use rackmem_riscv::Inst;
 use rackmem_riscv::csr::Counter;
@@ -86,8 +86,8 @@ pub trait Program {
     /// A `fence.i` was executed: instructions have to be decoded again.
     fn fence_i(&mut self);
 
-    /// What a counter shows in this cycle, after so many instructions. Time is in cycles unless
-    /// the owner says otherwise.
+    /// Value of a counter in this cycle, after so many instructions. Time is in cycles unless the owner
+    /// says otherwise.
     fn counter(&mut self, counter: Counter, now: Cycle, retired: u64) -> u64 {
         match counter {
             Counter::Cycle | Counter::Time => now,

@@ -1,4 +1,4 @@
-//! Where in memory an access is.
+//! The place of an access in memory.
 
 use super::LINE_BYTES;
 use super::outside::{Line, Words};

@@ -12,7 +12,7 @@ use crate::engine::Random;
 /// Loads that are told apart by the table of those that wait; a power of two.
 const WAITERS: u64 = 1024;
 
-/// What has to be put right after a wrong path.
+/// State to be restored after a wrong path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     pub(super) history: u32,
@@ -42,7 +42,7 @@ pub(super) struct Predictor {
     counters: Box<[u8]>,
     indirect: Box<[(u64, u64)]>,
     waiters: Box<[bool]>,
-    /// How often a table has changed.
+    /// Number of changes of the tables.
     changes: u64,
 }
 
@@ -88,7 +88,7 @@ impl Predictor {
         self.stack[top] = checkpoint.top;
     }
 
-    /// Where the instruction after a branch or jump is, as far as one can tell when it is fetched.
+    /// Predicts the address of the instruction after a branch or jump, when it is fetched.
     #[inline]
     pub(super) fn predict(&mut self, pc: u64, inst: &Inst) -> u64 {
         let behind = pc.wrapping_add(inst.len.into());

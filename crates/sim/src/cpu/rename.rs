@@ -117,12 +117,12 @@ impl Registers {
         }
     }
 
-    /// What the names of all registers stand for.
+    /// Visits the meaning of all registers' names.
     pub(super) fn visit(&self, head: u64, put: &mut impl FnMut(u64)) {
         self.map.iter().for_each(|&name| self.visit_one(name, head, put));
     }
 
-    /// What a name stands for: a value, or an instruction, by its distance from the one at `head`.
+    /// Visits the meaning of a name: a value, or an instruction, by its distance from the one at `head`.
     pub(super) fn visit_one(&self, name: u8, head: u64, put: &mut impl FnMut(u64)) {
         let is_ready = self.is_ready(name);
         put(is_ready.into());

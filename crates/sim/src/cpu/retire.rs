@@ -187,7 +187,7 @@ impl Core {
 
 const _: () = assert!(LINE_BYTES == 64, "offsets in a line are bytes, and words are eight");
 
-/// What an instruction that does not execute comes to.
+/// The stop at an instruction that does not execute.
 pub(super) fn stop_of(inst: &Inst) -> Stop {
     match inst.op {
         Op::Ecall => Stop::Ecall,

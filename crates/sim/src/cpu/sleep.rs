@@ -39,7 +39,7 @@ struct Reference {
     stats: Stats,
 }
 
-/// What a core knows of its repetitions.
+/// The core's knowledge of its repetitions.
 #[derive(Clone, Debug)]
 pub(super) struct Sleep {
     is_on: bool,
@@ -271,7 +271,7 @@ impl Core {
     }
 }
 
-/// What is outside, with lines as they were.
+/// The surroundings, with lines as they were.
 struct Replay<'a, O> {
     outside: &'a mut O,
     lines: &'a Lines,

@@ -8,7 +8,7 @@ use super::place::Place;
 use super::predict::Checkpoint;
 use crate::engine::Cycle;
 
-/// Where an instruction is in its life.
+/// The stage of an instruction's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Stage {
@@ -38,12 +38,12 @@ pub(super) enum Stage {
 pub(super) struct Slot {
     pub(super) inst: Inst,
     pub(super) pc: u64,
-    /// Where the next one was fetched.
+    /// Address at which the next one was fetched.
     pub(super) next: u64,
-    /// Where a branch or jump goes.
+    /// Destination of a branch or jump.
     pub(super) target: u64,
     pub(super) result: u64,
-    /// When its event is due, in stages that have one.
+    /// Cycle of its event, in stages that have one.
     pub(super) due: Cycle,
     /// Physical registers that it reads.
     pub(super) sources: [u8; 3],
@@ -99,7 +99,7 @@ impl Slot {
     }
 }
 
-/// Which slots are in which state: a bit for each.
+/// Slots by state: a bit for each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Masks {
     /// Hold an instruction.
@@ -153,7 +153,7 @@ impl Masks {
     }
 }
 
-/// What is due when: a mask of slots for each of the next cycles.
+/// Events by cycle: a mask of slots for each of the next cycles.
 #[derive(Clone, Debug)]
 pub(super) struct Due {
     at: [u64; 64],

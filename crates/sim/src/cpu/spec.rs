@@ -1,4 +1,4 @@
-//! What a core is made of.
+//! Widths, units and times of a core.
 
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +135,7 @@ impl Default for CpuSpec {
 }
 
 impl CpuSpec {
-    /// What is wrong with it, if anything.
+    /// Checks that a core can be built so.
     pub fn check(&self) -> Result<(), String> {
         let widths = [self.fetch_width, self.dispatch_width, self.issue_width, self.retire_width];
         let units = [self.alus, self.multipliers, self.fp_units, self.memory_ports];

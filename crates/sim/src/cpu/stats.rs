@@ -1,15 +1,15 @@
-//! What a core counts.
+//! Counters of a core.
 
 use serde::Serialize;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What a core has counted.
+        /// Counters of a core.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub struct Stats { $($(#[$doc])* pub $name: u64),* }
 
         impl Stats {
-            /// What was counted, with names.
+            /// All counters with their names.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }

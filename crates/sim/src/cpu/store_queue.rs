@@ -22,7 +22,7 @@ pub(super) struct Store {
     pub(super) missed: bool,
 }
 
-/// What a load finds in the queue.
+/// The result of a load's search in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// No older store that is known has any of its bytes.

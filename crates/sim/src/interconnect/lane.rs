@@ -46,7 +46,7 @@ impl Times {
         }
     }
 
-    /// How long the words of a frame take.
+    /// Time of a frame's words.
     pub fn frame(&self, bytes: u32) -> Ps {
         Ps::from(bytes.div_ceil(self.lane_bytes)) * self.word_ps
     }
@@ -62,9 +62,9 @@ impl Times {
 pub struct Frame {
     /// Number of its virtual channel, below [`VCS`](super::packet::VCS).
     pub vc: u8,
-    /// What the link layer says.
+    /// Header of the link layer.
     pub header: Header,
-    /// What it carries, if it carries data.
+    /// Packet of a frame with data.
     pub packet: Packet,
     /// Whether its check holds.
     pub is_intact: bool,
@@ -72,7 +72,7 @@ pub struct Frame {
     pub physical: Ps,
 }
 
-/// What an end has counted.
+/// Counters of an end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Frames with data, sent for the first time or again.
@@ -99,11 +99,11 @@ pub struct End {
     /// The link layer of each virtual channel.
     pub ports: [Port; VCS],
     rings: [Box<[Packet]>; VCS],
-    /// When the next frame may begin.
+    /// Time at which the next frame may begin.
     pub wire_free: Ps,
-    /// When it will be looked at again.
+    /// Time at which it will be looked at again.
     pub look_at: Option<Ps>,
-    /// When something of a virtual channel was last heard or begun.
+    /// Time at which something of a virtual channel was last heard or begun.
     pub heard: [Ps; VCS],
     /// Whether the timer of a virtual channel runs.
     pub timer_runs: [bool; VCS],
@@ -113,7 +113,7 @@ pub struct End {
     overhead: u32,
     header: u32,
     address: u32,
-    /// What has been counted.
+    /// Frames so far.
     pub counts: Counts,
 }
 

@@ -35,7 +35,7 @@ pub struct Memory {
     pending: Slab<Pending>,
     waiting: VecDeque<Want>,
     done: Vec<Done>,
-    /// When it wants to be looked at.
+    /// Time at which it wants to be looked at.
     next_look: Option<Ps>,
 }
 
@@ -96,7 +96,7 @@ impl Memory {
         self.done = done;
     }
 
-    /// When it has to be looked at next, unless that is planned already.
+    /// Time at which it has to be looked at next, unless that is planned already.
     pub fn look(&mut self, now: Ps) -> Option<Ps> {
         let next = (self.channel.next()? * self.tick_ps).max(now + 1);
         if self.next_look.is_some_and(|look| look > now && look <= next) {

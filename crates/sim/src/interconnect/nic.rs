@@ -61,7 +61,7 @@ struct Line {
 pub struct Nic {
     /// The node whose memory has rings and buffers, and whose core is interrupted.
     pub user: u16,
-    /// Where that memory is for the card.
+    /// Address of that memory for the card.
     base: u64,
     next_buffer: u64,
     /// Descriptors of frames to be sent.
@@ -233,7 +233,7 @@ impl Platform {
         self.agenda.at(at, Event::AtPeer { bytes, tag });
     }
 
-    /// How long a frame takes on the network.
+    /// Time of a frame on the network.
     pub(super) fn wire_time(&self, bytes: u32) -> Ps {
         // Ethernet frames have at least 46 bytes of data.
         ps(f64::from((bytes.max(46) + self.nic.frame_bytes) * 8) / self.nic.gbps)

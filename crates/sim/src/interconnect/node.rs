@@ -12,13 +12,13 @@ use super::packet::Packet;
 use super::time::Ps;
 use super::transaction::Transactions;
 
-/// Where registers of a network interface card begin; memory ends here.
+/// First address of a network interface card's registers; memory ends here.
 pub const CARD_BASE: u64 = 0x4000_0000;
 
 /// Registers of a card.
 pub const CARD_BYTES: u64 = 1 << 16;
 
-/// What a core does next.
+/// The next operation of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Instructions that take so long.
@@ -34,7 +34,7 @@ pub enum Op {
 /// A place in the software of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which place: a number that the workload, its stack or its channel has chosen.
+    /// Number of the place, which the workload, its stack or its channel has chosen.
     pub what: u8,
     /// A number for that place, such as a tag.
     pub argument: u32,
@@ -43,19 +43,19 @@ pub struct Call {
 /// A core: what it has to do. Interrupt handlers go before threads, operation by operation.
 #[derive(Clone, Debug, Default)]
 pub struct Core {
-    /// What handlers have to do.
+    /// Operations of handlers.
     pub handler: VecDeque<Op>,
-    /// What the thread has to do.
+    /// Operations of the thread.
     pub thread: VecDeque<Op>,
     /// Whether an operation is under way.
     pub is_busy: bool,
     /// Time in which it did something.
     pub busy: Ps,
-    /// When the operation under way began.
+    /// Begin of the operation under way.
     pub since: Ps,
 }
 
-/// What a control centre is told (TSM §4.2), and counts.
+/// Counters of a node for its control centre (TSM §4.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Control {
     /// Packets for which the routing table has no entry: dropped.
@@ -80,9 +80,9 @@ pub struct Held {
 /// A node with its module: tables, layers, links, cores and devices.
 #[derive(Debug)]
 pub struct Node {
-    /// Which addresses are whose memory.
+    /// Address mapping table: the nodes whose memory it is, by address.
     pub amt: Amt,
-    /// Who is told of interrupts.
+    /// Interrupt mapping table: the nodes and lines that interrupts go to.
     pub imt: Imt,
     /// The transaction layer: FIFOs of the channels, both ways.
     pub transactions: Transactions,
@@ -102,10 +102,10 @@ pub struct Node {
     pub cores: Vec<Core>,
     /// Its network interface card.
     pub nic: Option<Nic>,
-    /// What the control centre knows.
+    /// Counters for the control centre.
     pub control: Control,
     /// Addresses of writes that have left for a link, less data that have: data follow their address.
     pub addresses_ahead: u64,
-    /// Where the search for the next packet of a virtual channel begins.
+    /// Channel at which the search for the next packet of a virtual channel begins.
     pub turn: usize,
 }

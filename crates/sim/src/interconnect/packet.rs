@@ -1,5 +1,5 @@
-//! What travels: packets of the channels of the on-chip interconnect (DEOI §III), and the accesses that
-//! they belong to, with the time that each layer took.
+//! Packets of the channels of the on-chip interconnect (DEOI §III), and the accesses that they belong to,
+//! with the time that each layer took.
 
 use super::time::Ps;
 
@@ -20,11 +20,11 @@ pub enum Channel {
     Interrupt,
     /// A part of a message of a queue pair.
     Message,
-    /// What became of a message.
+    /// The result of a message.
     MessageResponse,
 }
 
-/// How many there are in [`Channel`]; each has a FIFO of its own.
+/// Number of channels in [`Channel`]; each has a FIFO of its own.
 pub const CHANNELS: usize = 8;
 
 /// Virtual channels of a link: interrupts, responses, requests, in the order of their priority. Requests
@@ -64,12 +64,12 @@ impl Channel {
     }
 }
 
-/// What one channel hands over at once. A frame of the link layer carries one.
+/// The unit that one channel hands over at once. A frame of the link layer carries one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The channel decides the virtual channel, and which header and data the packet has.
     pub channel: Channel,
-    /// Who sends it; answers go there.
+    /// Number of the node that sends it; answers go there.
     pub source: u16,
     /// Number of the node that it goes to.
     pub destination: u16,
@@ -98,7 +98,7 @@ pub enum Layer {
     Memory,
 }
 
-/// How many there are in [`Layer`]: each access adds up a time for each.
+/// Number of layers in [`Layer`]: each access adds up a time for each.
 pub const LAYERS: usize = 7;
 
 /// Names of the layers in reports.
@@ -112,7 +112,7 @@ pub const LAYER_NAMES: [&str; LAYERS] = [
     "memory",
 ];
 
-/// Who asked, and for what; he is told when it is done.
+/// The part that asked, and its request; it is notified of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Master {
     /// A core that waits.
@@ -134,7 +134,7 @@ pub enum Master {
 /// A read or write, from its request until the master is told of its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// Who is told of its end.
+    /// Part that is notified of its end.
     pub master: Master,
     /// The node that asks.
     pub node: u16,

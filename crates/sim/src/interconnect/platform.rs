@@ -15,7 +15,7 @@ use crate::engine::{Random, Slab};
 use crate::machine::Machine;
 use crate::machine::spec::{ExtensionSpec, LinkTopology, NicSpec, SocSpec};
 
-/// What is going to happen.
+/// An event to come.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A packet is seen by routing.
@@ -54,7 +54,7 @@ pub(super) enum Event {
     Later { call: Call },
 }
 
-/// What a workload is told.
+/// An event that a workload is notified of.
 #[derive(Clone, Copy, Debug)]
 pub enum Upcall {
     /// A core has come to a call.

@@ -30,7 +30,7 @@ pub struct EndPoint {
     pub connection: u16,
 }
 
-/// How a descriptor completes.
+/// The result of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The message is in the other end's buffer, or in this one's.
@@ -44,7 +44,7 @@ pub enum Outcome {
 pub struct Completion {
     /// Whether it is about a send; else about a receive.
     pub is_send: bool,
-    /// Which descriptor of that queue, counted from the start.
+    /// Number of the descriptor in that queue, counted from the start.
     pub number: u32,
     /// Bytes of the message.
     pub bytes: u32,
@@ -52,7 +52,7 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
-/// Why something is not done.
+/// Reasons for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// There is no such connection, or it is not the sender's.
@@ -111,7 +111,7 @@ impl QueuePairs {
         Ok((self.connections.len() - 1) as u16)
     }
 
-    /// Where the messages of a connection go.
+    /// The receiver of a connection's messages.
     ///
     /// # Errors
     /// [`Refused::NoConnection`].

@@ -1,4 +1,4 @@
-//! What a run of nodes with an extended interconnect found out, besides what all reports have.
+//! The results of a run of nodes with an extended interconnect, besides what all reports have.
 
 use rackmem_rmc::amt::State;
 use serde::Serialize;
@@ -44,7 +44,7 @@ pub struct KeyValueReport {
     pub hit_ratio: f64,
     /// Items that were dropped, for each request.
     pub evictions_per_get: f64,
-    /// When the memory was full, as a share of the measured requests; `None` if it never was.
+    /// Moment at which the memory was full, as a share of the measured requests; `None` if it never was.
     pub full_at: Option<f64>,
     /// A read of local memory, as measured on this machine.
     pub local_read_ns: f64,

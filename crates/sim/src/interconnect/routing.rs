@@ -95,7 +95,7 @@ impl Platform {
         }
     }
 
-    /// Whose transaction layer it is.
+    /// The side of the access, master or slave, at whose transaction layer the packet is.
     fn side(&self, node: u16, packet: &Packet) -> Layer {
         match packet.channel {
             Channel::Interrupt
@@ -217,7 +217,7 @@ impl Platform {
         }
     }
 
-    /// Where the next packet of a virtual channel for a link is: in the FIFO of a channel, or (`None`)
+    /// The place of the next packet of a virtual channel for a link: in the FIFO of a channel, or (`None`)
     /// among those of other nodes.
     fn waiting(&self, node: u16, port: u8, vc: usize) -> Option<Option<Channel>> {
         let place = &self.nodes[usize::from(node)];

@@ -32,14 +32,14 @@ impl Clock {
         (edge * self.period_ps).round() as Ps
     }
 
-    /// How long so many cycles take.
+    /// Time of so many cycles.
     #[inline]
     pub fn cycles(&self, count: u32) -> Ps {
         (f64::from(count) * self.period_ps).round() as Ps
     }
 }
 
-/// What is going to happen, in the order of time, and of being planned at equal times.
+/// Events to come, in the order of time, and of being planned at equal times.
 #[derive(Clone, Debug)]
 pub struct Agenda<E> {
     heap: BinaryHeap<Entry<E>>,

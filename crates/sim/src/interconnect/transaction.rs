@@ -37,7 +37,7 @@ impl Times {
         self.oci.cycles(self.register_cycles + bytes.div_ceil(self.oci_bytes))
     }
 
-    /// When what is written into a FIFO at this time is seen at the other side.
+    /// The time at which the other side sees a write into a FIFO at this time.
     fn cross(&self, at: Ps, from: Clock, to: Clock) -> Ps {
         to.edge(at + from.cycles(self.write_cycles)) + to.cycles(self.read_cycles)
     }

@@ -78,7 +78,7 @@ impl Cache {
         self.newest = slot;
     }
 
-    /// Where an item is; it is the newest then.
+    /// The slot of an item; it becomes the newest.
     fn find(&mut self, item: u32) -> Option<u32> {
         let slot = self.slot_of[item as usize];
         if slot == NONE {
@@ -110,7 +110,7 @@ impl Cache {
     }
 }
 
-/// What arrives at the server.
+/// A request at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Request {
     Get,
@@ -155,7 +155,7 @@ impl KeyValue {
         }
     }
 
-    /// What memory takes: finding an item, and its value line by line, if it has one.
+    /// Time of memory in ns: finding an item, and its value line by line, if it has one.
     fn memory_ns(&self, slot: Option<u32>) -> f64 {
         let depends = f64::from(self.spec.dependent_reads);
         let Some(slot) = slot else { return depends * self.times.local_ns };

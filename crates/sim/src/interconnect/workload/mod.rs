@@ -1,4 +1,4 @@
-//! What nodes do: the experiments of the papers.
+//! Workloads of nodes: the experiments of the papers.
 
 pub mod key_value;
 mod ping_pong;
@@ -24,12 +24,12 @@ pub trait Workload {
     /// Begins.
     ///
     /// # Errors
-    /// What it needs is not there.
+    /// The part of the platform that it needs and that is not there.
     fn start(&mut self, platform: &mut Platform) -> Result<(), String>;
 
-    /// Is told something; whether all has been measured.
+    /// Handles an event. Returns true when the measurement is complete.
     fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> bool;
 
-    /// What it has measured.
+    /// Adds its measurements to the report.
     fn report(&self, platform: &Platform, report: &mut ExtensionReport);
 }

@@ -23,7 +23,7 @@ const THERE: u8 = 2;
 const BORROWER: u16 = 0;
 const LENDER: u16 = 1;
 
-/// What an access of the channel is: a write has this bit.
+/// Bit of an access of the channel that writes.
 const WRITE: u32 = 1 << 31;
 
 /// Copies of blocks from the lender to the borrower.

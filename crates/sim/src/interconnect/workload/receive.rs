@@ -101,7 +101,7 @@ impl Receive {
         }
     }
 
-    /// What has come is with the stack: acknowledgements are due, and threads go on.
+    /// Handles frames that the stack has taken: acknowledgements are due, and threads go on.
     fn arrived(&mut self, platform: &mut Platform) {
         let segment = self.stack.segment();
         for frame in std::mem::take(&mut self.stack.taken) {

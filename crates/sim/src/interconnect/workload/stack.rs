@@ -46,7 +46,7 @@ pub struct Stack {
     place: Place,
     /// The node that has the card.
     pub card: u16,
-    /// Where its registers are for the user.
+    /// Address of its registers for the user.
     registers: u64,
     /// Frames that were taken from the card and go through the stack.
     pub taken: Vec<CardFrame>,
@@ -197,7 +197,7 @@ impl Stack {
         platform.to_card(arrives, self.card, frame);
     }
 
-    /// What the other end takes for something.
+    /// Time of the other end for a message.
     pub fn peer(&self) -> Ps {
         ps(self.nic.peer_ns)
     }

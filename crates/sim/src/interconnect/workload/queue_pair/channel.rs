@@ -8,7 +8,7 @@ use crate::interconnect::qpair::{Descriptor, EndPoint, Outcome, Refused};
 use crate::interconnect::time::ps;
 use crate::machine::spec::{Buffers, Translation};
 
-/// What the channel of a node waits for.
+/// An access of a node's channel, for which it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The descriptor of a message to be sent.

@@ -66,7 +66,7 @@ pub struct QueuePair {
     oci: Clock,
     near_ns: f64,
     sides: [Side; 2],
-    /// What the packets of a message belong to: its bytes, by sender.
+    /// Bytes of the message that packets belong to, by sender.
     lengths: [u32; 2],
     messages: u64,
     begin: Ps,
@@ -117,7 +117,7 @@ impl QueuePair {
         (0..all.div_ceil(piece)).map(|n| piece.min(all - n * piece)).collect()
     }
 
-    /// What a core takes to write a descriptor, or to read a completion.
+    /// Time of a core, in ns, to write a descriptor, or to read a completion.
     fn touch(&self) -> f64 {
         match self.spec.buffers {
             Buffers::Uncached => self.spec.uncached_ns,
@@ -127,7 +127,7 @@ impl QueuePair {
         }
     }
 
-    /// What a core takes to copy a message between its buffer and the program's, if it does.
+    /// Time of a core, in ns, to copy a message between its buffer and the program's, if it does.
     fn copy(&self) -> f64 {
         match self.spec.translation {
             Translation::Copy => {
