@@ -12,7 +12,7 @@ const BEGIN: &str = "# Limits
 The constants that set the limits, and their values. Sizes of simulated machines are parameters of their files.
 ";
 
-/// How a value is shown.
+/// The form in which a value is shown.
 #[derive(Clone, Copy)]
 enum Unit {
     Number,
@@ -217,7 +217,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a constant is set to, in Rust or C.
+/// The value of a constant, in Rust or C.
 fn expression(file: &str, name: &str) -> String {
     let text =
         fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));

@@ -1,5 +1,6 @@
-//! What a machine can judge of the repository's text: tags resolve, paths exist, documents are short, crates see no
-//! more of each other than they may, comments say something, files and lines are not too long.
+//! Checks of the repository's text that a machine can make: tags resolve, paths exist, documents are short,
+//! crates see no more of each other than they may, comments say something, files and lines are not too
+//! long.
 //!
 //! `cargo test -p rackmem-abi --test tidy`
 //!
@@ -16,7 +17,7 @@ const ARCHITECTURE_BYTES: usize = 12_000;
 /// Most lines of README.md.
 const README_LINES: usize = 120;
 
-/// Which crates a crate may see; ARCHITECTURE.md says what each line forbids.
+/// The crates that a crate may see; ARCHITECTURE.md says what each line forbids.
 const ARROWS: &[(&str, &[&str])] = &[
     ("abi", &[]),
     ("rmc", &["abi"]),
@@ -161,7 +162,7 @@ fn paths_in_documents_exist() {
     none(wrong);
 }
 
-/// What stands between backquotes in a line.
+/// The parts of a line between backquotes.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -495,7 +496,7 @@ impl Repository {
     }
 }
 
-/// What git knows of, and what is new and not ignored; `None` where there is no git.
+/// The files that git knows of, and new ones that are not ignored; `None` where there is no git.
 fn listed(root: &Path) -> Option<Vec<String>> {
     let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;

@@ -10,7 +10,7 @@ use rackmem::protocol::Progress;
 use crate::commands::noc::{self, NocArgs};
 use crate::size;
 
-/// How long a daemon polls without finding work before it sleeps, in microseconds.
+/// Time for which a daemon polls without finding work before it sleeps, in microseconds.
 pub const DEFAULT_SPIN_US: u64 = rackmem::daemon::DEFAULT_SPIN.as_micros() as u64;
 
 /// Remote memory at rack scale: every node's segment is readable, writable and atomically

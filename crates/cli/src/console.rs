@@ -1,4 +1,4 @@
-//! What is written to the terminal: results to stdout, remarks and complaints to stderr.
+//! Output to the terminal: results to stdout, remarks and complaints to stderr.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

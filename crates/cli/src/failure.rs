@@ -1,4 +1,4 @@
-//! Why a command ends without success: one line for people, an exit status for scripts.
+//! Failures of commands: one line for people, an exit status for scripts.
 
 use std::fmt::Display;
 use std::io;

@@ -20,7 +20,8 @@ pub fn find(library: &str, built: &str) -> Result<Option<PathBuf>> {
     Ok(built.into_iter().chain(installed).find_map(|path| path.canonicalize().ok()))
 }
 
-/// Where Cargo keeps what it built on the way to this command: static libraries have a number in their names there.
+/// The newest library among those that Cargo built on the way to this command: static ones have a number in
+/// their names there.
 fn newest_in(deps: &Path, library: &str) -> Option<PathBuf> {
     let (stem, end) = library.rsplit_once('.')?;
     let is_it = |name: &str| {

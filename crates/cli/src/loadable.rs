@@ -13,7 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 use crate::failure::{Failure, Result};
 
-/// How many scripts may be the interpreters of scripts, as in the kernel.
+/// Most scripts that may be the interpreters of scripts, as in the kernel.
 const MAX_INTERPRETERS: usize = 4;
 
 /// Longest first line of a script, as in the kernel.

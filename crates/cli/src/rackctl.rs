@@ -24,13 +24,13 @@ use crate::spawn::Spawn;
 /// Names of racks that belong to one run begin so.
 const PRIVATE_PREFIX: &str = "private-";
 
-/// How long all daemons together may take to come up.
+/// Time that all daemons together may take to come up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long daemons may take to end when asked, and when forced.
+/// Time that daemons may take to end when asked, and when forced.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait for another command that starts or stops a rack.
+/// Time to wait for another command that starts or stops a rack.
 const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time between two looks.

@@ -3,7 +3,7 @@
 /// Parses a number of bytes with an optional unit K, M, G or T (powers of 1024; `KiB` is fine, too).
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The fault of the text.
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {

@@ -207,8 +207,8 @@ fn loss(
     }
 }
 
-/// How the program ends whose lender has died; `None` if nothing of it was away, so that it goes on: while the host
-/// keeps evictors from their cores, they let more stay than the cache has.
+/// The end of the program whose lender has died; `None` if nothing of it was away, so that it goes on:
+/// while the host keeps evictors from their cores, they let more stay than the cache has.
 fn end_of_loss(child: &mut Child) -> Option<std::process::ExitStatus> {
     let (soon, end) = (Instant::now() + Duration::from_secs(10), Instant::now() + PATIENCE);
     loop {

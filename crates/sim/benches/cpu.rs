@@ -1,4 +1,4 @@
-//! How fast a core is simulated whose program and data are in its caches.
+//! The speed of simulating a core whose program and data are in its caches.
 //! `cargo bench -p rackmem-sim --bench cpu`.
 
 #[path = "../tests/cpu/code.rs"]

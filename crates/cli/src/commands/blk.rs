@@ -45,7 +45,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
     rackmem blk 16G --mirror 2 --listen node1:10809 \\\n      \
         --tls require --tls-certificates /etc/rackmem --verify-clients";
 
-/// How often the state of the leases is looked at, for the log.
+/// Time between two looks at the state of the leases, for the log.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Values of the command line for TLS modes.

@@ -223,7 +223,7 @@ fn check_lenders(rack: Option<&str>, args: &BorrowArgs, settings: &Settings) -> 
 /// Name of the library's file.
 const LIBRARY: &str = "librackmem_preload.so";
 
-/// Where the library is: where it was built, or where it was installed.
+/// The library's path: where it was built, or where it was installed.
 fn library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RACKMEM_PRELOAD") {
         let path = PathBuf::from(path);

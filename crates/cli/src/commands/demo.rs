@@ -236,7 +236,7 @@ fn median(
     Ok(runs.swap_remove(RUNS / 2).1)
 }
 
-/// How `pagerank` is told the graph.
+/// The arguments of `pagerank` that name the graph.
 fn graph_arguments(args: &DemoArgs) -> Result<Vec<OsString>> {
     let Some(graph) = &args.graph else {
         return Ok(vec!["--kronecker".into(), args.scale.to_string().into()]);
@@ -406,7 +406,7 @@ fn render(report: &Report) -> String {
     )
 }
 
-/// How ranks compare, in words.
+/// The difference of ranks, in words.
 fn verdict(difference: f64) -> String {
     match (agrees(difference), difference) {
         (true, 0.0) => "the same".to_owned(),

@@ -151,7 +151,7 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
     reproduce(manycore_ni, selection(manycore_ni, part)?, args, args.cores.into())
 }
 
-/// Which part of the paper is meant; `None` for all of it.
+/// The part of the paper that is meant; `None` for all of it.
 fn selection<E: Experiment>(paper: &Paper<E>, part: Option<&str>) -> Result<Option<Part>> {
     let Some(part) = part else { return Ok(None) };
     let unknown = || {

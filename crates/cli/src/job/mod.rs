@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 pub use output::{Captured, Lines, Plain, Prefixed, Sink, Stream};
 use process::{Ended, Launch, Process};
 
-/// How long processes may take to end after SIGTERM.
+/// Time that processes may take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Longest sleep of the watch; its events come earlier.
@@ -91,9 +91,9 @@ struct Watch<'a> {
     processes: Vec<Process>,
     sink: Option<&'a mut dyn Sink>,
     interrupt: &'a Interrupt,
-    /// Why the run ends early.
+    /// Failure that ends the run early.
     failure: Option<Failure>,
-    /// When those that are still there get SIGKILL.
+    /// Time at which those that are still there get SIGKILL.
     deadline: Option<Instant>,
 }
 

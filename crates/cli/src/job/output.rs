@@ -1,4 +1,4 @@
-//! What processes write, line by line.
+//! Output of processes, line by line.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::rackctl;
 use crate::spawn::Spawn;
 
-/// How long a process polls before it sleeps, and for how long it does on a core of its own.
+/// Number of polls after which a process sleeps, and its value on a core of its own.
 const SPIN_POLLS: &str = "RACKMEM_SPIN_POLLS";
 const SPIN_POLLS_ALONE: &str = "20000";
 

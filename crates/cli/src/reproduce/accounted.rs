@@ -1,4 +1,4 @@
-//! What holds for the checks of every paper, whatever they measure.
+//! Tests of the checks of every paper, whatever they measure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

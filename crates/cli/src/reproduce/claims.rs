@@ -1,4 +1,4 @@
-//! What a paper says, claim by claim.
+//! The claims of a paper.
 
 use serde::Deserialize;
 

@@ -300,7 +300,7 @@ struct Measurement<'a, E: Experiment> {
     claim: &'a Claim,
     part: Part,
     check: &'a Check<E>,
-    /// Why it is missed, if somebody has said so.
+    /// Explanation of a missed claim, if somebody has written one.
     explanation: Option<&'static str>,
 }
 

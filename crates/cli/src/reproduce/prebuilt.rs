@@ -1,4 +1,5 @@
-//! What papers have in common whose experiments are C programs: what a run gives, and how the model runs it.
+//! The common part of papers whose experiments are C programs: the results of a run, and the run on the
+//! model.
 
 use rackmem_sim::exec::{self, End, Job, NodeOutcome, Options, Outcome};
 use rackmem_sim::machine::Machine;

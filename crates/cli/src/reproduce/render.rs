@@ -82,7 +82,7 @@ pub fn summary(outcome: &Outcome, colour: bool) -> String {
     rest + &on_runtime(outcome) + &console::paint(&line, "1", colour) + "\n"
 }
 
-/// How many of the claims that the runtime can show it shows.
+/// The number of claims that the runtime shows, of those that it can show.
 fn on_runtime(outcome: &Outcome) -> String {
     let of = |verdict| outcome.runtime.iter().filter(|judged| judged.verdict == verdict).count();
     let (holds, missed) = (of(Verdict::Holds), of(Verdict::Missed));

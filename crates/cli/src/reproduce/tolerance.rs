@@ -1,4 +1,4 @@
-//! How near is near enough: one table for all claims, each row with its reason.
+//! Tolerances of claims: one table for all, each row with its reason.
 
 /// Way to judge a claim; each has a row in the table of tolerances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

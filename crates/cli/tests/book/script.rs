@@ -12,7 +12,7 @@ use super::root;
 /// Longest that a chapter takes, the first build for release included.
 const LONGEST: Duration = Duration::from_secs(1200);
 
-/// How a command has to end.
+/// A command and the end that it has to have.
 struct Step {
     command: Command,
     fails: bool,

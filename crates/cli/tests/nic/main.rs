@@ -1,6 +1,6 @@
 //! NICs lent between network namespaces: R borrows from D, whose NIC leads to E.
 //!
-//! Where namespaces cannot be made (no root, no iproute2), these tests say so and pass.
+//! If namespaces cannot be made (no root, no iproute2), these tests say so and pass.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What programs see of a borrowed NIC: connections, datagrams of all sizes, broadcasts, VLANs.
+//! A borrowed NIC as programs see it: connections, datagrams of all sizes, broadcasts, VLANs.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! What is carried, and how.
+//! Bytes and ends of connections that proxies carry.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

@@ -80,7 +80,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Where proxies are to meet.
+    /// The address at which proxies are to meet.
     pub fn meet(self, host: &Host) -> String {
         match self {
             Carrier::Memory => path(host).to_str().unwrap().to_owned(),

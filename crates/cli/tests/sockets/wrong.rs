@@ -1,4 +1,4 @@
-//! What is wrong is said, and disturbs nobody.
+//! Errors are reported, and disturb nobody.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

@@ -7,7 +7,7 @@
 //! whole periods as have passed, and executes the rest of the current one with the lines as they
 //! were.
 //!
-//! When to look: at the ends of loop iterations. The state at the first, second, fourth, eighth ...
+//! The core looks at the ends of loop iterations. The state at the first, second, fourth, eighth ...
 //! one since anything was written or missed is kept and compared with the later ones (as in Brent's
 //! search for cycles), so that periods of several iterations are found, too. A digest of what has
 //! retired tells most states apart before they are looked at.

@@ -221,7 +221,7 @@ impl Bench {
         }
     }
 
-    /// What a request carries has been in the local buffer since the operation was posted.
+    /// The operands of a request have been in the local buffer since the operation was posted.
     fn check_operands(&self, engine: u16, request: &Request) {
         let header = request.header;
         let bytes = &request.payload[..request.payload_bytes()];

@@ -1,4 +1,4 @@
-//! What a whole chip promises: data, queues, message sequences, times.
+//! Promises of a whole chip: data, queues, message sequences, times.
 
 mod bench;
 mod determinism;

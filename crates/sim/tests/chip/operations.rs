@@ -24,7 +24,7 @@ fn buffer(tile: u16, at: u64) -> u64 {
     (BUFFER_LINE + BUFFER_LINES * u64::from(tile)) * 64 + at
 }
 
-/// What a core does, one after the other.
+/// The operations of a core, one after the other.
 fn steps(tile: u16, segment_bytes: u64) -> Vec<Step> {
     let base = u64::from(tile) * PART;
     let ok = |op, offset, length, at| {
@@ -69,7 +69,7 @@ fn steps(tile: u16, segment_bytes: u64) -> Vec<Step> {
     ]
 }
 
-/// What memory holds after each step, independent of the chip: the segment, and one buffer.
+/// The content of memory after each step, independent of the chip: the segment, and one buffer.
 struct Shadow {
     segment: Oracle,
     buffers: Oracle,

@@ -1,4 +1,4 @@
-//! What memory has to hold: the history of each block.
+//! The required content of memory: the history of each block.
 
 use std::collections::HashMap;
 
@@ -77,7 +77,7 @@ pub fn words_of(bytes: &[u8]) -> Words {
     std::array::from_fn(word)
 }
 
-/// What a request makes of a block.
+/// The block after a request.
 pub fn changed(words: Words, op: Op, at: usize, payload: &[u8; 64], length: usize) -> Words {
     let [first, second, ..] = words_of(payload);
     let mut after = words;

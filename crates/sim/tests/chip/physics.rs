@@ -29,7 +29,7 @@ fn cycles(settings: &[&str], warm: bool) -> u64 {
     latency(&one_read(settings, warm))
 }
 
-/// What a read crosses.
+/// The way of a read.
 struct Way {
     /// Links between routers.
     links: u64,

@@ -8,7 +8,7 @@ use rackmem_sim::run::{Options, Rack, Watchdog, World, run};
 
 use super::machines::{SMALL, machine};
 
-/// What every word of a node's segment is.
+/// The value of every word of a node's segment.
 fn pattern(nid: u64) -> Block {
     let mut block = Block::ZERO;
     block.words = [nid + 0x100; 8];

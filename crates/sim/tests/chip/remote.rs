@@ -1,4 +1,4 @@
-//! What comes from other nodes: each request is answered once, with data that were current.
+//! Requests of other nodes: each is answered once, with data that were current.
 
 use rackmem_abi::{Op, Reply, Request, Status};
 use rackmem_sim::chip::layout::{Layout, Line, SEGMENT_LINE};

@@ -1,4 +1,4 @@
-//! What holds of all copies of a block: always, and when everything has come to rest.
+//! Invariants of all copies of a block: always, and when everything has come to rest.
 
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::layout::Line;

@@ -1,4 +1,4 @@
-//! What software does on a core: it stores WQ entries and loads CQ entries through its L1.
+//! Software of a core: it stores WQ entries and loads CQ entries through its L1.
 
 use std::collections::VecDeque;
 
@@ -52,7 +52,7 @@ pub struct Software {
     wq: Cursor,
     cq: Cursor,
     doing: Doing,
-    /// What is to be posted, in this order.
+    /// Operations to be posted, in this order.
     pub plan: VecDeque<Operation>,
     /// By slot.
     pub posted: Vec<Option<Posted>>,

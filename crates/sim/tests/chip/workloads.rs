@@ -1,4 +1,4 @@
-//! What holds of the microbenchmarks (soNUMA and Manycore NI, invariants).
+//! Invariants of the microbenchmarks (soNUMA and Manycore NI).
 
 use rackmem_sim::run::{Mirror, Options, run};
 

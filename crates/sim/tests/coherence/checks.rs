@@ -1,4 +1,4 @@
-//! What must hold in every state of the system.
+//! Invariants of every state of the system.
 
 use rackmem_sim::coherence::home::Directory;
 use rackmem_sim::coherence::{Party, l1, pair};
@@ -78,7 +78,7 @@ impl System {
         })
     }
 
-    /// Who can read reads the last version.
+    /// Every copy that can be read is the last version.
     pub fn copies_are_latest(&self) -> bool {
         self.copies().iter().all(|copy| copy.data == self.latest)
     }

@@ -32,7 +32,7 @@ fn begin(system: &mut System, node: Party, op: Op, then: &[&str]) {
     assert_eq!(sent(system), then, "after {op:?}");
 }
 
-/// Whoever has a copy, and which.
+/// The parties that have a copy, and its kind.
 fn copies(system: &System) -> Vec<(Party, Kind)> {
     system.copies().iter().map(|copy| (copy.node, copy.kind)).collect()
 }
@@ -97,7 +97,7 @@ fn figure_2a_the_core_writes_a_wq_entry() {
     assert!(system.is_quiescent() && system.home.directory() == Directory::Owned(CORE));
 }
 
-/// Whoever is asked for what it does not have says so, and what it was asked.
+/// A cache that is asked for a block that it does not have says so, and what it was asked.
 #[test]
 #[should_panic(expected = "a private cache cannot take FwdGetS { to: 1 } in Block { state: I,")]
 fn an_illegal_message_is_an_error() {

@@ -1,5 +1,5 @@
-//! What the coherence protocol promises: the paper's message sequences, and every interleaving of
-//! small systems that run the very controllers of this crate.
+//! Promises of the coherence protocol: the paper's message sequences, and every interleaving of small
+//! systems that run the very controllers of this crate.
 
 mod checks;
 mod figures;

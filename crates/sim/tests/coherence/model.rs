@@ -16,7 +16,7 @@ use crate::node::{Node, Op};
 use crate::system::{Fault, System};
 use crate::trace::Trace;
 
-/// What agents of a kind may do.
+/// Operations that agents of a kind may do.
 const CACHED: &[Op] = &[Op::Load, Op::Store, Op::Evict];
 const UNCACHED: &[Op] = &[Op::ReadOnce, Op::Replace, Op::Modify];
 
@@ -286,8 +286,8 @@ fn wires_that_reorder_are_noticed() {
     check_fault(Fault::WiresReorder, world(nodes, 0, 0), "nothing is broken");
 }
 
-/// What each controller does: these tables are the protocol, as the paper omits them. Every line
-/// is a step that happens in some run; whatever is not there panics, or would be found here.
+/// The steps of each controller: these tables are the protocol, as the paper omits them. Every line is a
+/// step that happens in some run; a step that is not there panics, or would be found here.
 #[test]
 fn steps_are_those_in_the_tables() {
     let trace = Trace::on();

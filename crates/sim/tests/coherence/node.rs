@@ -1,5 +1,4 @@
-//! What is attached to the network: private caches, pairs, network interface units, and who uses
-//! them.
+//! Parts that are attached to the network: private caches, pairs, network interface units, and their users.
 
 use std::fmt;
 
@@ -22,7 +21,7 @@ impl Content for Version {
     }
 }
 
-/// What cores, frontends and units do.
+/// An operation of a core, a frontend or a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Load,
@@ -33,7 +32,7 @@ pub enum Op {
     Modify,
 }
 
-/// Who does it, one operation after the other.
+/// A user of a part, with one operation after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Agent {
     /// Operations that may still be begun.

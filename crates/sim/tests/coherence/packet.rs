@@ -1,4 +1,4 @@
-//! What the network carries.
+//! Packets of the network.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -9,7 +9,7 @@ use crate::node::{Node, Op, Version};
 use crate::packet::{End, Packet, may_cause};
 use crate::trace::{self, Trace};
 
-/// What a partial update adds, and what the first update of a whole block is. Stores add one.
+/// The addend of a partial update, and the value of the first update of a whole block. Stores add one.
 const CHANGE: Version = Version(16);
 const REPLACEMENT: Version = Version(256);
 
@@ -48,7 +48,7 @@ pub struct System {
     pub latest: Version,
     /// Updates of the whole block so far.
     pub replaced: u16,
-    /// How often the LLC may still evict the block and the directory its entry.
+    /// Evictions of the block from the LLC, and of its entry from the directory, that may still happen.
     pub llc_evictions: u8,
     pub recalls: u8,
     pub fault: Option<Fault>,
@@ -261,7 +261,7 @@ impl System {
         self.pair_actions(node, pair_actions);
     }
 
-    /// What a wire holds that may arrive now: all but the first wait, as wires keep the order.
+    /// Number of messages on a wire that may arrive now: all but the first wait, as wires keep the order.
     pub fn on_wire(&self, node: usize, up: bool) -> usize {
         let Node::Pair { up: ups, down: downs, .. } = &self.nodes[node] else { return 0 };
         let length = if up { ups.len() } else { downs.len() };
@@ -332,7 +332,7 @@ impl System {
         self.network.insert(place, packet);
     }
 
-    /// Whoever answers with the block has its last version.
+    /// Every answer with the block has its last version.
     fn check_data(&mut self, message: &Message<Version>) {
         if let Message::Response(Response::Data { data, .. }) = message
             && *data != self.latest
@@ -435,7 +435,7 @@ impl System {
         }
     }
 
-    /// What waited is tried again, at once.
+    /// The access that waited is tried again, at once.
     fn completed(&mut self, node: Party, frontend: bool) {
         let agent = *self.nodes[usize::from(node)].agent_mut(frontend);
         self.access(node, frontend);
@@ -445,7 +445,7 @@ impl System {
         }
     }
 
-    /// What the LLC has.
+    /// Version in the LLC.
     pub fn llc_version(&self) -> Option<u16> {
         self.llc.map(|line| line.data.0)
     }

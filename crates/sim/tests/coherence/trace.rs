@@ -1,4 +1,4 @@
-//! Which steps of the controllers happen.
+//! The steps of the controllers that happen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write};
@@ -117,7 +117,7 @@ impl Controller for pair::Block<Version> {
     }
 }
 
-/// What kind of message it is.
+/// The kind of a message.
 pub fn label(message: &Message<Version>) -> String {
     match message {
         Message::Request(Request::Update(Update::Replace(_))) => "Replace".to_string(),

@@ -1,4 +1,4 @@
-//! What memory may look like to several cores (RVWMO), and what it does look like.
+//! Memory as several cores may see it (RVWMO), and as they do see it.
 
 use crate::seeds::seeds;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use crate::rng::Rng;
 /// Registers that hold the results of a core.
 const RESULTS: [u32; 2] = [A2, A3];
 
-/// How far apart the places are that programs name by `a0` and `a1`: in lines of their own.
+/// Distance of the places that programs name by `a0` and `a1`: in lines of their own.
 const APART: i32 = 256;
 
-/// Where the lines are that only one core uses.
+/// Offset of the lines that only one core uses.
 const OWN: i32 = 512;
 
 /// Outcomes and how often they came: the results of all cores, then both places at the end.

@@ -11,7 +11,7 @@ use rackmem_sim::engine::Cycle;
 
 use crate::rng::Rng;
 
-/// How long things take: from the first to the second, evenly.
+/// Ranges of times: from the first to the second, evenly.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
     /// From a request to its line, when nobody has to be told.
@@ -47,7 +47,7 @@ enum Event {
     Evict,
 }
 
-/// What a core has to be told.
+/// A notice for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     Complete(usize),
@@ -109,7 +109,7 @@ impl Memory {
         self.events.keys().next().copied()
     }
 
-    /// What happens in this cycle.
+    /// Handles the events of this cycle.
     pub fn step(&mut self, now: Cycle, notices: &mut Vec<Notice>) {
         self.now = now;
         for event in self.events.remove(&now).unwrap_or_default() {

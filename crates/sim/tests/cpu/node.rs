@@ -12,10 +12,10 @@ use rackmem_sim::engine::Cycle;
 use crate::code::Code;
 use crate::memory::{Delays, Memory, Notice, View};
 
-/// Where short programs are; each has a page.
+/// Address of short programs; each has a page.
 pub const CODE: u64 = 0x1_0000;
 
-/// Where their data are.
+/// Address of their data.
 pub const DATA: u64 = 0x40_0000;
 
 /// Bytes of them.

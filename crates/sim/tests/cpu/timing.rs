@@ -1,4 +1,4 @@
-//! How long things take, from first principles.
+//! Times from first principles.
 
 use rackmem_riscv::space::{Fault, Wanted};
 use rackmem_riscv::{Hart, Inst, decode};
@@ -45,7 +45,7 @@ fn times(n: usize, words: &[u32]) -> impl Fn(&mut Code) + use<'_> {
     }
 }
 
-/// What so many more of something cost.
+/// Cycles for one more of something.
 fn each(run: impl Fn(usize) -> u64, from: usize, to: usize) -> f64 {
     (run(to) - run(from)) as f64 / (to - from) as f64
 }

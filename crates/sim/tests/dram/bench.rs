@@ -13,7 +13,7 @@ pub struct Wish {
     pub line: u64,
 }
 
-/// What became of a request.
+/// A request, with the ticks of its arrival and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub kind: Kind,
@@ -27,7 +27,7 @@ pub struct Bench {
     pub spec: DramSpec,
     pub channel: Channel,
     pub outcomes: Vec<Outcome>,
-    /// When requests last came or commands were last asked for.
+    /// Tick at which requests last came or commands were last asked for.
     pub now: Tick,
     done: Vec<Done>,
     answered: usize,

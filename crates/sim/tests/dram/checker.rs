@@ -9,7 +9,7 @@ use super::bench::{Bench, Outcome};
 /// Data of a burst of 8 at two transfers a tick.
 const DATA: Tick = 4;
 
-/// What a command means for its bank, with auto-precharges as commands of their own.
+/// The effect of a command on its bank, with auto-precharges as commands of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Activate,
@@ -86,7 +86,7 @@ fn states(spec: &DramSpec, commands: &[Issued], outcomes: &[Outcome]) {
     }
 }
 
-/// Where ranks take turns, a row is closed after some accesses.
+/// If ranks take turns, a row is closed after some accesses.
 fn accesses_to_rows(spec: &DramSpec, commands: &[Issued]) {
     if spec.scheduler != DramScheduler::RankThenBankRoundRobin {
         return;
@@ -142,7 +142,7 @@ fn events(timing: &Timing, spec: &DramSpec, commands: &[Issued]) -> Vec<Event> {
     events
 }
 
-/// How far apart two commands have to be, by name and ticks.
+/// Least distances of two commands, by name and in ticks.
 fn rules(timing: &Timing, first: &Event, second: &Event) -> [(&'static str, Tick); 2] {
     use Act::{Activate, Precharge, Read, Refresh, Write};
     const NONE: (&str, Tick) = ("", 0);
@@ -277,7 +277,7 @@ fn requests(timing: &Timing, commands: &[Issued], outcomes: &[Outcome]) {
     }
 }
 
-/// What is read or written of a block is carried out in the order in which it was asked for.
+/// Accesses to a block are carried out in the order in which they were asked for.
 fn same_block_in_order(outcomes: &[Outcome]) {
     let mut order: Vec<&Outcome> = outcomes.iter().collect();
     order.sort_by_key(|outcome| outcome.line);

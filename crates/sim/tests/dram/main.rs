@@ -1,5 +1,5 @@
-//! What a DDR3 channel promises: legal commands, times and bandwidths from first principles, no
-//! starvation, the same result always.
+//! Promises of a DDR3 channel: legal commands, times and bandwidths from first principles, no starvation,
+//! the same result always.
 
 mod bandwidth;
 mod bench;

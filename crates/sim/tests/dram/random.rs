@@ -57,7 +57,7 @@ fn shape() -> impl Strategy<Value = DramSpec> {
         )
 }
 
-/// Which one, and what closes a row where ranks take turns.
+/// A scheduler, and the accesses after which a row is closed if ranks take turns.
 fn schedulers() -> impl Strategy<Value = (DramScheduler, u32)> {
     use DramScheduler::{Fcfs, FrFcfs, RankThenBankRoundRobin};
     let which = prop::sample::select(vec![FrFcfs, Fcfs, RankThenBankRoundRobin]);

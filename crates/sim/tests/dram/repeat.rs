@@ -23,8 +23,8 @@ fn same_requests_same_commands() {
     assert_ne!(run(1), run(2));
 }
 
-/// What the channel does for these requests is known: whoever changes it sees that he does, and a build
-/// with optimisation, which leaves out the checks of short cuts, does the same.
+/// The channel's commands for these requests are known: a change of it shows here, and a build with
+/// optimisation, which leaves out the checks of short cuts, does the same.
 #[test]
 fn nothing_has_changed() {
     let expected = [

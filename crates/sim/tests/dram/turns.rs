@@ -1,4 +1,4 @@
-//! What holds where ranks take turns.
+//! Rules that hold if ranks take turns.
 
 use proptest::prelude::*;
 use rackmem_sim::dram::{Command, Issued, Kind, Tick};
@@ -18,7 +18,7 @@ fn in_turn(spec: DramSpec) -> DramSpec {
     DramSpec { scheduler: DramScheduler::RankThenBankRoundRobin, ..spec }
 }
 
-/// What DRAMSim2 is shipped with.
+/// The settings of DRAMSim2 as it is shipped.
 fn shipped() -> DramSpec {
     let mapping = DramMapping::RowColumnBankRank;
     in_turn(DramSpec { mapping, row_accesses: 4, trtrs_nck: 1, ..DramSpec::default() })
@@ -139,7 +139,7 @@ fn a_stream_through_all_banks_fills_the_wires() {
     assert!((0.94..0.98).contains(&found), "{found}");
 }
 
-/// How long a request of tick 100 takes among reads that never run out.
+/// Ticks that a request of tick 100 takes among reads that never run out.
 fn wait_among(spec: &DramSpec, victim: Wish, mut line: impl FnMut(u64) -> u64) -> Tick {
     let mut bench = Bench::new(spec);
     let mut id = None;

@@ -1,4 +1,4 @@
-//! What programs find out is right, on every machine.
+//! Results of programs are right, on every machine.
 
 use rackmem_sim::machine::Machine;
 use serde_json::Value;

@@ -10,7 +10,7 @@ mod borrowed;
 mod ends;
 mod same;
 
-/// What all nodes of Manycore NI's chips need to execute programs.
+/// Settings that all nodes of Manycore NI's chips need to execute programs.
 const RACK_OF_CHIPS: [(&str, &str); 2] =
     [("network.remote", "nodes"), ("ni.completion", "acknowledged")];
 
@@ -42,7 +42,7 @@ fn execute(machine: &Machine, nodes: u16, program: &[u8], args: &[String]) -> Ou
     exec::run(machine, &job, options).expect("a program and a machine that fit")
 }
 
-/// What node 0 has written to standard output.
+/// Standard output of node 0, after all nodes have ended well.
 fn said(outcome: &Outcome) -> String {
     for (nid, node) in outcome.nodes.iter().enumerate() {
         let errors = String::from_utf8_lossy(&node.stderr);

@@ -1,4 +1,4 @@
-//! What must not make a difference makes none.
+//! Things that must not make a difference make none.
 
 use rackmem_sim::exec::Outcome;
 

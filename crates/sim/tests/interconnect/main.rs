@@ -25,7 +25,7 @@ fn report(name: &str, settings: &[(&str, &str)]) -> Report {
     run::run(&machine, &Options::default()).unwrap_or_else(|error| panic!("{settings:?}: {error}"))
 }
 
-/// What was measured on it.
+/// The measurements on it.
 fn measured(name: &str, settings: &[(&str, &str)]) -> ExtensionReport {
     report(name, settings).extension.expect("nodes with an extended interconnect")
 }

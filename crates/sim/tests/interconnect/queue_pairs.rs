@@ -15,7 +15,7 @@ const ENTRIES: usize = 3;
 const CONNECTIONS: u16 = 3;
 const REGION_BYTES: u64 = 1000;
 
-/// Where buffers of a connection may be.
+/// Address and size of the region in which buffers of a connection may be.
 fn region(connection: u16) -> (u64, u64) {
     (u64::from(connection) * REGION_BYTES, REGION_BYTES)
 }
@@ -32,7 +32,7 @@ fn two() -> [QueuePairs; 2] {
     })
 }
 
-/// What a connection's ends should still see, in order.
+/// Events that a connection's ends should still see, in order.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     sends: VecDeque<u32>,

@@ -12,7 +12,7 @@ pub fn machine(settings: &[&str]) -> Machine {
     load("rack-torus", &overrides).expect("a rack that can be built")
 }
 
-/// What a run of it reports.
+/// The report of a run of it.
 pub fn report(settings: &[&str]) -> Report {
     run(&machine(settings), &Options::default()).expect("a run that ends")
 }

@@ -13,7 +13,7 @@ const COUNTER: u32 = 64;
 const QUEUE: u32 = 3;
 const DESCRIPTOR: u32 = QUEUE * 64;
 
-/// What a core does next.
+/// The next operation of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Op {
     Store(u64, u64),

@@ -1,4 +1,4 @@
-//! What lines are, and how the operating system takes them away and brings them back.
+//! States of lines: the operating system takes them away and brings them back.
 
 use rackmem_sim::scratchpad::{Misuse, State};
 

@@ -37,7 +37,7 @@ pub struct System {
     pub dram: Dram,
     pub regions: Regions,
     pub network: Vec<Packet>,
-    /// What loads have come to.
+    /// Results of loads, by core.
     pub loaded: Vec<Vec<u64>>,
     /// Acknowledged bytes that have arrived, in all.
     pub acked_bytes: u64,
@@ -101,7 +101,7 @@ impl System {
         }
     }
 
-    /// How many things can happen next.
+    /// Number of things that can happen next.
     pub fn possibilities(&self) -> usize {
         self.leaving().len() + self.arriving().len()
     }
@@ -113,7 +113,7 @@ impl System {
         }
     }
 
-    /// Who has a packet to send; the DMA engine comes last.
+    /// Interfaces with a packet to send; the DMA engine comes last.
     fn leaving(&self) -> Vec<usize> {
         let has_work = |&n: &usize| match self.nis.get(n) {
             Some(ni) => ni.has_work(),

@@ -15,7 +15,7 @@ pub enum State {
 pub struct Fake {
     pub words: Vec<u64>,
     states: Vec<State>,
-    /// What has been asked for, and when it comes.
+    /// Blocks that have been asked for, with the cycles in which they come.
     pending: Vec<(Cycle, Line, State)>,
     now: Cycle,
     /// A miss takes so long, at least and at most.

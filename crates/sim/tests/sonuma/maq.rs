@@ -10,7 +10,7 @@ use super::fake::Fake;
 
 const LINES: u64 = 6;
 
-/// What a load or atomic must find, by the number in its tag.
+/// The result that a load or atomic must find, by the number in its tag.
 struct Expected {
     access: Access,
     found: [u64; 8],

@@ -1,4 +1,4 @@
-//! What memory must hold after each operation.
+//! The required content of memory after each operation.
 
 use rackmem_abi::{LINE_BYTES, MAX_LENGTH, Op, Status};
 use rackmem_sim::engine::Random;
@@ -46,7 +46,7 @@ pub struct Operation {
     pub length: u32,
     /// Offset of the local buffer.
     pub buffer: u64,
-    /// How it may end.
+    /// Statuses with which it may end.
     pub statuses: Vec<Status>,
     claims: Vec<(Region, std::ops::Range<u64>, bool)>,
 }
@@ -149,7 +149,7 @@ impl Oracle {
         Some(operation)
     }
 
-    /// How an operation may end: well, or as any of its lines that cannot be done.
+    /// The statuses of an operation: success, or the error of any of its lines that cannot be done.
     fn statuses(&self, operation: &Operation) -> Vec<Status> {
         let Operation { op, dst, offset, length, buffer, ctx, .. } = *operation;
         if usize::from(dst) >= self.bytes.len() {
@@ -249,7 +249,7 @@ impl Oracle {
         }
     }
 
-    /// What an operation that ends well changes.
+    /// The changes of an operation that ends well.
     fn result(&self, operation: &Operation) -> Vec<(Region, u64, Vec<u8>)> {
         let Operation { node, ctx, op, dst, offset, length, buffer, .. } = *operation;
         let local = Region { node, ctx, is_segment: false };

@@ -13,7 +13,7 @@ use rackmem_sim::sonuma::{Fabric, Rmc, RmcSpec};
 
 use super::fake::Fake;
 
-/// What is between an RMC and the fabric.
+/// The wires between an RMC and the fabric.
 #[derive(Default)]
 pub struct Port {
     sent: Vec<Packet>,
@@ -48,7 +48,7 @@ pub struct Node {
     returning: VecDeque<(Cycle, Lane)>,
 }
 
-/// How the fabric behaves.
+/// Latency and buffers of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct FabricSpec {
     /// Cycles from RMC to RMC.
@@ -59,7 +59,7 @@ pub struct FabricSpec {
     pub window: usize,
 }
 
-/// What an RMC has sent: cycle, node, bytes of the packet.
+/// Packets that RMCs have sent: cycle, node, packet.
 pub type Log = Vec<(Cycle, usize, Packet)>;
 
 pub struct Rack {

@@ -10,7 +10,7 @@ use super::oracle::{BUFFERS, Operation, Oracle, Pages, Region, SEGMENT};
 use super::rack::{CoreQp, FabricSpec, Log, Rack};
 
 const MEMORY: u64 = 4 << 20;
-/// Where segments are: at a line, but not at a page.
+/// Address of segments: at a line, but not at a page.
 const SEGMENT_AT: u64 = 0x40_0040;
 const BUFFERS_AT: u64 = 0x80_0000;
 /// Contexts: two that both nodes have joined, and one without segments.
@@ -29,7 +29,7 @@ struct Setting {
     hostile: bool,
 }
 
-/// What a run leaves that must be the same in another run of its kind.
+/// The part of a run's result that must be the same in another run of its kind.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     log: Log,
@@ -484,7 +484,7 @@ fn lost_nodes_are_not_asked() {
     assert!(run.rack.log.is_empty());
 }
 
-/// What the driver changes, it tells; what it does not tell is not seen: TLB and CT$ really keep it.
+/// The driver tells each change; an untold one is not seen: TLB and CT$ really keep the old state.
 #[test]
 fn the_rmc_keeps_what_it_is_not_told_to_forget() {
     let mut run = Run::new(&Setting { pairs: 0, hostile: false, ..setting(0) });

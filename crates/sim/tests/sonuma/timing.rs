@@ -97,7 +97,7 @@ const fn miss() -> u64 {
     1 + MISS
 }
 
-/// What a store costs that is done when the MAQ has it.
+/// Cycles of a store that is done when the MAQ has it.
 const TAKEN: u64 = 1;
 const L: u64 = 1;
 const T: u64 = 1;

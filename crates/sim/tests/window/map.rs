@@ -13,7 +13,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     })
 }
 
-/// What the entries say of an access, one address at a time.
+/// The target of an access according to the entries, one address at a time.
 fn expected(entries: &[Option<Entry>], address: u64, bytes: u64) -> Option<Target> {
     let inside = |at: u64, entry: &Entry| at >= entry.base && at < entry.base + entry.bytes;
     let entry = entries.iter().flatten().find(|entry| inside(address, entry))?;

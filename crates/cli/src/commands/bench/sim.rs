@@ -44,7 +44,7 @@ struct ChipRow {
     cycles_per_second: f64,
 }
 
-/// How long to measure.
+/// The length of the measurements.
 struct Effort {
     time_per_load: Duration,
     /// Only the lowest load of each network.

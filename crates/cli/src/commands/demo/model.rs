@@ -27,7 +27,7 @@ const MACHINE: &str = "sonuma";
 /// Cores of the largest chip: its crossbar has a port for each, and for two LLC banks a core.
 const MOST_CORES: u16 = 16;
 
-/// How often one looks whether somebody has interrupted.
+/// Time between two looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Times and ranks on the model, beside those of this host for the same graph.
@@ -40,7 +40,7 @@ pub struct Model {
     vertices: u64,
     edges: u64,
     supersteps: u64,
-    /// How long it took to simulate.
+    /// Wall-clock time of the simulation.
     seconds: f64,
     /// One result for each variant, in the order of [`VARIANTS`].
     pub variants: Vec<Predicted>,

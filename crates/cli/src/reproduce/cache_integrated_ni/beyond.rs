@@ -1,4 +1,4 @@
-//! What the paper does not print in words and the runs show.
+//! Results of the runs that the paper does not print in words.
 
 use super::experiment::Experiment;
 use super::experiment::Mechanism::{Dma, Stores};

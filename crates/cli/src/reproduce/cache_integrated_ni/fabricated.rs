@@ -48,7 +48,7 @@ fn between(first: f64, last: f64, position: f64) -> f64 {
     first + (last - first) * position
 }
 
-/// Where something is in a list: 0 at its beginning, 1 at its end.
+/// The position of something in a list: 0 at its beginning, 1 at its end.
 fn position<T: PartialEq>(list: &[T], wanted: &T) -> f64 {
     let at = list.iter().position(|one| one == wanted).unwrap();
     at as f64 / (list.len() - 1).max(1) as f64

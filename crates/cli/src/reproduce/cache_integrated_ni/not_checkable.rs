@@ -8,15 +8,15 @@ const BACKGROUND: &str = "a third party's figure, quoted as background";
 const LOGIC: &str = "gates of an FPGA: a model of cycles has none";
 /// The FPGA and its tools.
 const FPGA: &str = "about the paper's FPGA and its tools; this is a model of it";
-/// How parts are joined.
+/// Reason for claims on the structure of the chip.
 const STRUCTURE: &str =
     "how the model is built, not what it measures: shown by its source and the tests of its parts";
-/// How locks and barriers are written.
+/// Reason for claims on the code of locks and barriers.
 const LIBRARY: &str =
     "how the library is written, not what it measures: shown by syslib.h and scr_test";
-/// How the benchmark is written.
+/// Reason for claims on the code of the benchmark.
 const BENCHMARK: &str = "how the benchmark is built, not what it measures";
-/// How long the paper ran it.
+/// Reason for claims on the length of the paper's runs.
 const EPISODES: &str =
     "how often the paper ran it; the model repeats itself exactly, so that fewer do";
 /// The paper's simulator.

@@ -1,4 +1,4 @@
-//! Why claims are missed, written by hand after looking at the runs.
+//! Explanations of missed claims, written by hand after looking at the runs.
 
 use crate::reproduce::paper::Remarks;
 
@@ -8,7 +8,7 @@ const OUTBOUND: &str = "the modelled driver waits for one register write in the 
 /// Explanation: the waits of a message.
 const EXTRA: &str = "a status read, two register writes, a descriptor, data and an interrupt cross the link one after \
      the other for each message; the paper does not say which of them its driver does without";
-/// How much a cache gains.
+/// Explanation: the gain by a cache.
 const REDIS: &str = "keys, connections and the prototype's time for a request are not published, and the gain follows \
      from them: it lies below the paper's with this model's";
 

@@ -6,11 +6,11 @@ use crate::reproduce::paper::Remarks;
 const BACKGROUND: &str = "a third party's figure, quoted as background";
 /// Gates.
 const LOGIC: &str = "logic of an FPGA: a model of cycles has none";
-/// How the benchmark is built.
+/// Reason for claims on the code of the benchmark.
 const BENCHMARK: &str = "how the benchmark is built, not what it measures";
 /// The FPGA and its software.
 const PLATFORM: &str = "about the paper's boards and their software; this is a model of them";
-/// How parts are joined.
+/// Reason for claims on the structure of the module.
 const STRUCTURE: &str =
     "how the model is built, not what it measures: shown by its source and the tests of its parts";
 /// Another vendor's card.

@@ -1,4 +1,4 @@
-//! What the paper does not have and the model shows: the NUMA machine really modelled, hops really
+//! Results of the model that the paper does not have: the NUMA machine really modelled, hops really
 //! simulated, all routings side by side.
 
 use super::checks::columns;
@@ -100,7 +100,7 @@ fn routings(results: &Results) -> Vec<Row> {
     rows
 }
 
-/// How busy the links along the columns at the two edges are, and those between.
+/// Load of the links along the columns at the two edges, and of those between.
 fn columns_of(results: &Results, routing: Routing) -> Vec<Row> {
     let run = Experiment::bandwidth(Design::Split, LARGE).routed(routing);
     let Ok(report) = results.report(run) else { return vec![] };

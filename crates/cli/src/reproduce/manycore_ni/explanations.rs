@@ -1,4 +1,4 @@
-//! Why claims are missed, written by hand after looking at the runs.
+//! Explanations of missed claims, written by hand after looking at the runs.
 
 /// Claims and explanations. A missed claim that is not here is explained by its figures alone.
 pub const EXPLANATIONS: &[(&str, &str)] = &[

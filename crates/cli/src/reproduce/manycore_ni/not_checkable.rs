@@ -6,10 +6,10 @@ const BACKGROUND: &str = "a third party's figure, quoted as background";
 const SONUMA: &str = "about soNUMA's node with a single core, which is another machine and paper";
 /// The rack around the chip.
 const RACK: &str = "as in the paper, only hop counts enter the model: the torus is not simulated";
-/// How parts are joined.
+/// Reason for claims on the structure of the chip.
 const STRUCTURE: &str =
     "how the model is built, not what it measures: shown by its source and the tests of its parts";
-/// How the benchmark is written.
+/// Reason for claims on the code of the benchmark.
 const BENCHMARK: &str = "how the benchmark is built, not what it measures";
 
 /// Claims and reasons.

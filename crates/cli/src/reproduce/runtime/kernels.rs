@@ -18,9 +18,9 @@ pub const DEGREES: [usize; 7] = [0, 1, 2, 4, 8, 16, 32];
 struct Sizes {
     /// Pages of the local cache.
     cache: usize,
-    /// How often benchmarks 1 and 2 go through theirs.
+    /// Passes of benchmarks 1 and 2 over their pages.
     passes: usize,
-    /// How often benchmark 3 reads a page before it goes on: its locality is that of time.
+    /// Reads of a page by benchmark 3 before it goes on: its locality is that of time.
     reuse: usize,
     /// Accesses of benchmark 4.
     accesses: usize,

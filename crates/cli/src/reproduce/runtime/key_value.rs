@@ -14,7 +14,7 @@ use crate::reproduce::results::{Effort, Known};
 /// A megabyte of the paper, here.
 const MEGABYTE: usize = (1 << 20) / SCALE;
 
-/// How many times as large the paper's memory is.
+/// Size of the paper's memory, as a multiple of this one.
 const SCALE: usize = 256;
 
 /// Memory of its own, in MB of the paper.

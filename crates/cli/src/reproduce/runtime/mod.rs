@@ -28,7 +28,7 @@ pub type Figures = BTreeMap<String, f64>;
 /// Whether this host lets the runtime borrow and page at all.
 ///
 /// # Errors
-/// What it does not permit, and how to get it.
+/// The thing that it does not permit, and the way to get it.
 pub fn probe() -> Known<()> {
     let pages = 64;
     let loan = Loan::start(pages)?;

@@ -1,4 +1,4 @@
-//! How many reads of the lender are under way at the same time (TSM §2.2, outstanding request queue).
+//! Reads of the lender that are under way at the same time (TSM §2.2, outstanding request queue).
 
 use rackmem_borrow::store::{Lane, MAX_OUTSTANDING};
 use rackmem_sim::engine::Random;

@@ -1,5 +1,5 @@
-//! What the paper does not print in words and the runs show, and the figures of the runtime on this
-//! host, which are not those of the paper's server.
+//! Results of the runs that the paper does not print in words, and the figures of the runtime on this host,
+//! which are not those of the paper's server.
 
 use super::experiment::Platform::{self, Model};
 use super::experiment::{Experiment, LARGE, MOST_NODES, SMALL};

@@ -1,4 +1,4 @@
-//! Why claims are missed, written by hand after looking at the runs.
+//! Explanations of missed claims, written by hand after looking at the runs.
 
 use crate::reproduce::paper::Remarks;
 

@@ -18,7 +18,7 @@ const VERTICES: f64 = 1024.0;
 const EDGES: f64 = 16384.0;
 const IMBALANCE: f64 = 1.4;
 
-/// Where pushing and pulling take the same time, in bytes.
+/// Size at which pushing and pulling take the same time, in bytes.
 const MODEL_CROSSING: f64 = 300.0;
 const HOST_CROSSING: f64 = 1500.0;
 

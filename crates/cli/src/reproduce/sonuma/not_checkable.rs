@@ -10,10 +10,10 @@ const PROTOCOL: &str = "a property of the protocol, not of a run: shown by model
 /// Reason for claims on the interface that programs see.
 const INTERFACE: &str =
     "how the interface is made, not what it measures: shown by its header and the tests of it";
-/// How parts are joined.
+/// Reason for claims on the structure of the RMC.
 const STRUCTURE: &str =
     "how the model is built, not what it measures: shown by its source and the tests of its parts";
-/// How messages and barriers are written.
+/// Reason for claims on the code of messages and barriers.
 const LIBRARY: &str =
     "how the library is written, not what it measures: shown by its source and its tests";
 /// The server with Xen.
@@ -24,7 +24,7 @@ const ABSOLUTE: &str = "an absolute figure of the paper's server with Xen and an
                         limits are compared";
 /// The paper's simulator.
 const FLEXUS: &str = "about Flexus, the simulator of the paper; this is another one";
-/// How the benchmark is written.
+/// Reason for claims on the code of the benchmark.
 const BENCHMARK: &str = "how the benchmark is built, not what it measures";
 
 /// Claims and reasons.

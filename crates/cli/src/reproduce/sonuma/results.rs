@@ -36,7 +36,7 @@ pub mod counter {
     pub const REMOTE_READ_CYCLES: &str = "rmc.rrpp.memory_read_cycles";
 }
 
-/// Which of two sides reads.
+/// Reads by one of two sides, or by both.
 fn reads(platform: Platform, both: bool) -> Experiment {
     Experiment::new(platform, Work::Reads { both })
 }

@@ -1,4 +1,4 @@
-//! What all runs of a reproduction have in common.
+//! The setting that all runs of a reproduction have in common.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the paper does not print in words and the runs show.
+//! Results of the runs that the paper does not print in words.
 
 use super::experiment::Kernel::{B1, B2, B3, B4};
 use super::experiment::Mechanism::{Dma, Load, Store};

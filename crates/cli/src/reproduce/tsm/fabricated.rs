@@ -121,7 +121,7 @@ impl Perfect {
         }
     }
 
-    /// How many times as long it takes as with degree 5.
+    /// Time with this degree of prefetching, as a multiple of that with degree 5.
     fn slowed(&self, degree: u32, place: Place) -> f64 {
         let most = match place {
             Place::Local => LOCAL_DEGREE,

@@ -7,9 +7,9 @@ const BACKGROUND: &str = "a third party's figure, quoted as background";
 /// Disks and networks of the comparison.
 const ORION: &str =
     "ORION on disks, solid-state drives, Ethernet and InfiniBand, of which the model has none";
-/// How the benchmark is built.
+/// Reason for claims on the code of the benchmark.
 const BENCHMARK: &str = "how the benchmark is built, not what it measures";
-/// How parts are joined.
+/// Reason for claims on the structure of the prototype.
 const STRUCTURE: &str =
     "how the prototype is built, not what it measures: the model has the latency of its chips only";
 /// The paper's simulator.
@@ -19,7 +19,7 @@ const GEM5: &str = "about gem5, the simulator of the paper; this is another one"
 const CACHES: &str =
     "a size that no experiment on the model comes near to: caches of these nodes are latencies";
 const BOARD: &str = "about the paper's board; this is a model of it";
-/// How the protocol is built.
+/// Reason for claims on the design of the protocol.
 const PROTOCOL: &str = "how the protocol is built, not what it measures: shown by its source and the \
      tests of its parts";
 

@@ -1,4 +1,4 @@
-//! How many instructions of programs this machine executes per second.
+//! The rate at which this machine executes instructions of programs.
 //!
 //! The program is PageRank with threads on shared memory, or with a read per edge between nodes.
 //! Loading its graph is a part of it, but of the 64 cores: there the difference between a short

@@ -190,7 +190,7 @@ fn summary(report: &Report<'_>) -> String {
     )
 }
 
-/// Where the output of the processes goes, line by line.
+/// The output of the processes, line by line.
 struct Output {
     lines: Vec<[Lines; 2]>,
     sink: Box<dyn Sink>,

@@ -11,10 +11,10 @@ use crate::reproduce::cache_integrated_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bound, Order, Range, Ratio};
 use crate::reproduce::verdict::Finding;
 
-/// How ranges are read.
+/// Reading of ranges.
 const RANGE: &str = "over all these inputs, on two and on four cores";
 
-/// How FFT's communication is read, of which the paper does not say what its per cent are of.
+/// Reading of FFT's communication, of which the paper does not say what its per cent are of.
 const SHARE: &str = "as of bitonic sort: the part of the time that is saved";
 
 /// Saved part of a time in per cent, the least and the most: by remote stores if the input is small, else by copies.

@@ -1,4 +1,4 @@
-//! How each claim is measured.
+//! The measurement of each claim.
 
 mod interface;
 mod kernels;

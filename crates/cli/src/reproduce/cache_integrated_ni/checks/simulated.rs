@@ -9,10 +9,10 @@ use crate::reproduce::cache_integrated_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Bound, Order, Simulated, UpTo};
 use crate::reproduce::verdict::Finding;
 
-/// How improvements of both are read.
+/// Reading of improvements of both.
 const BOTH: &str = "over locks and barriers, with all numbers of cores";
 
-/// How directory requests are counted.
+/// Count of directory requests.
 const REQUESTS: &str = "lines that cores ask directories for, less those of the same program with the \
                         other kind, which asks for none but in its set-up";
 

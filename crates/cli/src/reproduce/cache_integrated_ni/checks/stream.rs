@@ -14,11 +14,11 @@ const SATURATED: f64 = 0.9;
 /// The paper's buffers.
 const THREE: Buffers = Of(3, BUFFER);
 
-/// How saturation by buffers is read.
+/// Reading of saturation by buffers.
 const KNEE: &str = "the fewest buffers of 1 KB with which nine tenths are reached of what more of them \
                     give";
 
-/// How saturation by cores is read.
+/// Reading of saturation by cores.
 const OF_FEASIBLE: &str = "nine tenths of what copies give if nothing is computed";
 
 /// Feasible bandwidth of copies over that of remote stores: on chip and off chip.

@@ -9,7 +9,7 @@ use crate::reproduce::cache_integrated_ni::results::{Known, Results};
 use crate::reproduce::tolerance::Class::{Component, Order, Ratio, Rounded};
 use crate::reproduce::verdict::Finding;
 
-/// Why totals are not what they are made of.
+/// Remark on totals that are not the sum of their parts.
 const MISPRINT: &str = "as printed; acquisition and release of the paper add up to 233";
 
 fn cycles(results: &Results, lock: Lock, cores: u16, step: Step) -> Known<f64> {

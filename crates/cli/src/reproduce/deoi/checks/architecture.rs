@@ -24,7 +24,7 @@ fn rate(results: &Results) -> Known<Finding> {
     number(digits.ok_or_else(|| format!("{grade} is no speed grade")))
 }
 
-/// Which virtual channel is drained first: 1 for interrupts, 0 for others.
+/// The virtual channel that is drained first: 1 for interrupts, 0 for others.
 fn priority(results: &Results) -> Known<Finding> {
     let first = results.flag("extension.interrupts_first")?;
     let of = f64::from(u8::from(first));

@@ -1,4 +1,4 @@
-//! What the paper states and does not measure: something left out or added.
+//! Claims that the paper states and does not measure: something left out or added.
 
 use super::{Check, check};
 use crate::reproduce::manycore_ni::experiment::{Design, Experiment, LARGE, Twist};

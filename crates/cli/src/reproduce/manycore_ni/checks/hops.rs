@@ -9,7 +9,7 @@ use crate::reproduce::verdict::Finding;
 /// Hops in Figure 5.
 pub(crate) const HOPS: std::ops::RangeInclusive<u32> = 1..=12;
 
-/// How "within 3 % of NUMA" is read.
+/// Reading of "within 3 % of NUMA".
 const AT_TWELVE_HOPS: &str = "no hop count is given; the paper's own tables have it below 3 % only at \
                               12 hops, the diameter of the rack, so it is judged there";
 

@@ -55,7 +55,7 @@ fn full_bisection(results: &Results, design: Design) -> Known<Finding> {
         .remark(format!("links across the bisection are busy in {mean:.0} % of the cycles")))
 }
 
-/// How "uses the full bisection bandwidth" is read.
+/// Reading of "uses the full bisection bandwidth".
 const TRAFFIC: &str = "section 6.2 gives the figures: traffic on chip at the peak (there 594 GB/s, not \
                        all of which crosses) comes up to the bisection's bandwidth";
 

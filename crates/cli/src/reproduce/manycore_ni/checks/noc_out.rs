@@ -27,7 +27,7 @@ fn most(sizes: &[u32], of: impl Fn(u32) -> Known<f64>) -> Known<(f64, u32)> {
     best.ok_or_else(|| "no sizes".to_owned())
 }
 
-/// How far the edge design is above another one on NOC-Out, at most.
+/// Excess of the edge design over another one on NOC-Out, in per cent, at most.
 fn edge_above(results: &Results, other: Design) -> Known<Finding> {
     let (percent, bytes) = most(results.effort.latency_sizes(), |bytes| {
         let at = |design| total(results, Chip::NocOut, design, bytes);
@@ -98,7 +98,7 @@ pub(super) const LATENCY: &[Check] = &[
     .reading("negligible would be a tenth of the latency"),
 ];
 
-/// How many of the orderings of Figure 7 a chip shows.
+/// Number of the orderings of Figure 7 that a chip shows.
 fn trends(results: &Results, chip: Chip) -> Known<(u32, String)> {
     let app = |design, bytes| results.app(Experiment::bandwidth(design, bytes).on(chip));
     let (edge, split) = (app(Design::Edge, LARGE)?, app(Design::Split, LARGE)?);

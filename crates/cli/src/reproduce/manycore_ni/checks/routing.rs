@@ -76,7 +76,7 @@ pub(crate) fn correlation(pairs: &[(f64, f64)]) -> f64 {
     if aa == 0.0 || bb == 0.0 { 0.0 } else { ab / (aa * bb).sqrt() }
 }
 
-/// How "without CDR" is read.
+/// Reading of "without CDR".
 const ANY_ROUTING: &str = "which routing replaces CDR is not said; this is the best of XY, YX and \
                            O1Turn, and of all three designs";
 

@@ -16,7 +16,7 @@ fn at(results: &Results, design: Design, bytes: u32) -> Known<f64> {
     }
 }
 
-/// How far the slowest of edge, split and NUMA is above the fastest, in per cent.
+/// Excess of the slowest of edge, split and NUMA over the fastest, in per cent.
 fn spread(results: &Results, bytes: u32) -> Known<f64> {
     let designs = [Design::Edge, Design::Split, Design::Numa];
     let latencies: Known<Vec<f64>> =

@@ -26,7 +26,7 @@ fn defined(header: &str, name: &str) -> Known<f64> {
     value.ok_or_else(|| format!("the program defines no {name}"))
 }
 
-/// How often RMCs did something for each request of reads from both sides.
+/// Events of RMCs for each request of reads from both sides.
 fn per_request(results: &Results, counter: &str) -> Known<Finding> {
     let count = |counter| results.count(Work::Reads { both: true }, counter);
     number(Ok(count(counter)? / count(counter::REQUESTS)?))

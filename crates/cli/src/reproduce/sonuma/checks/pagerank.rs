@@ -63,7 +63,7 @@ fn operations(results: &Results) -> Known<Finding> {
         .remark("8 nodes, a superstep"))
 }
 
-/// Which is faster: 1 the left one, -1 the right one, 0 neither.
+/// The faster of two: 1 the left one, -1 the right one, 0 neither.
 fn order(results: &Results, at: Platform, pair: (Variant, Variant), nodes: u16) -> Known<i8> {
     let of = |variant| results.speedup(at, variant, nodes);
     let ratio = of(pair.0)? / of(pair.1)?;
@@ -76,7 +76,7 @@ fn common_nodes(results: &Results) -> Vec<u16> {
     host_nodes(results.setting.cores).filter(|nodes| model.contains(nodes)).collect()
 }
 
-/// How many orderings of two variants are the same on both platforms, of how many.
+/// Number of orderings of two variants that are the same on both platforms, and of all.
 fn trends(results: &Results) -> Known<Finding> {
     let (mut same, mut all) = (0, 0);
     for nodes in common_nodes(results) {

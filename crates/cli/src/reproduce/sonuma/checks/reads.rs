@@ -14,7 +14,7 @@ const PRACTICAL: f64 = 0.75;
 /// A small fraction is less than this.
 const SMALL_FRACTION: f64 = 0.1;
 
-/// How "local DRAM" is read.
+/// Reading of "local DRAM".
 const LOCAL_DRAM: &str = "local DRAM is what section 7.2 calls so, caches and DRAM combined, 80 ns \
                           there and here as the RRPP of the model measures it; with the 60 ns of Table \
                           1 the paper's own 300 ns would be 5x";

@@ -63,7 +63,7 @@ fn sixteen_are_enough(results: &Results) -> Known<Finding> {
     })
 }
 
-/// How many times as fast as without prefetching.
+/// Speedup over a run without prefetching.
 fn speedup(results: &Results, degree: usize) -> Known<f64> {
     let of = |degree: usize| results.on_host(Trial::Prefetching, &degree.to_string());
     Ok(of(0)? / of(degree)?)
