@@ -23,14 +23,14 @@
 
 enum { WINDOW = 64, WINDOWS = 16, SAMPLES = 21, SAMPLES_QUICK = 7, MOST_SAMPLES = 101 };
 
-/* How long a batch of one-sided operations lasts. */
+/* Duration of a batch of one-sided operations. */
 #define BATCH_SECONDS 2e-3
 
 static const char about[] =
     "Measures remote operations between nodes 0 and 1 and prints rows of JSON. Run it by\n"
     "`rackmem bench`, which places the processes and makes a table of the rows.\n";
 
-/* What the C library has for processes that share memory: the peers of lock and barrier. */
+/* Mutex and barrier of the C library for processes that share memory: the peers of ours. */
 typedef struct pthreads {
     pthread_mutex_t mutex;
     pthread_barrier_t barrier;
@@ -422,7 +422,7 @@ static void two_sided(bench *b)
 
 /* ---- Both ---------------------------------------------------------------------------------- */
 
-/* Where synchronisation has its areas, in every segment, from the end of the barrier's on. */
+/* Areas of synchronisation in every segment, from the end of the barrier's on. */
 enum { LOCK = 0, LOCK_FLAG = 512, PTHREADS = 576, COUNTER_BARRIER = 1024, SYNC_BYTES = 2048 };
 
 /* The C library's are at node 1, if that can be reached without a controller. */

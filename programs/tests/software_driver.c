@@ -94,7 +94,7 @@ static void change_word(uint64_t op, unsigned char *remote, uint64_t *operands)
                                     __ATOMIC_ACQUIRE);
 }
 
-/* What is wrong with an operation before it reaches its node. */
+/* Status of an operation before it reaches its node: the checks of the controller. */
 static uint32_t check(const queues *pair, uint64_t op, uint64_t nid, uint64_t offset,
                       uint64_t length)
 {

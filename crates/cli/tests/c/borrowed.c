@@ -1,4 +1,4 @@
-/* What unmodified programs do with memory: each of its parts is named by an argument. Says "ok" at the end. */
+/* Uses of memory by unmodified programs: each of its parts is named by an argument. Says "ok" at the end. */
 
 #include "borrowed.h"
 

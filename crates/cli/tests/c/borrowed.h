@@ -1,4 +1,4 @@
-/* What the programs of these tests share. */
+/* The common part of these tests' programs. */
 
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -150,7 +150,7 @@ static void streams_between_threads(void)
     ALL(recvmsg(ends[1], &message, MSG_WAITALL));
     CHECK(pthread_join(thread, NULL) == 0);
     arrived();
-    /* What is there is taken, and nothing more is waited for. */
+    /* Data that are there are taken, and no more are waited for. */
     CHECK(write(ends[0], out, 5 * PAGE) == (ssize_t)(5 * PAGE));
     expect(read(ends[1], in, LARGE), 5 * PAGE, "read of a socket");
     expect(recv(ends[1], in, LARGE, MSG_DONTWAIT), -1, "recv of nothing");
