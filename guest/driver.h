@@ -1,5 +1,5 @@
 /*
- * How a program on the model reaches the device driver of its node's remote memory controller:
+ * Calls of programs on the model to the device driver of their node's remote memory controller:
  * `ecall` with one of the numbers below in a7 and arguments from a0 on. The result is in a0: 0 or
  * more, or a negative errno of Linux. Pointers are addresses of the process; structures have the
  * layout of C. librackmem (rackmem.c) makes these calls, and the model answers them; programs use
@@ -61,7 +61,7 @@ enum rackmem_driver_number {
     /*
      * (handle) -> 0
      *
-     * What was posted and has not completed is given up: it may still take place. -ENOENT.
+     * Operations posted and not completed are given up: they may still take place. -ENOENT.
      */
     RACKMEM_DRIVER_QP_DESTROY = 0x52414304,
 

@@ -44,14 +44,14 @@ typedef struct owned_qp {
     struct owned_qp *next;
 } owned_qp;
 
-/* What rackmem_alloc gave out. */
+/* A buffer that rackmem_alloc gave out. */
 typedef struct owned_buffer {
     void *memory;
     size_t size_bytes;
     struct owned_buffer *next;
 } owned_buffer;
 
-/* Where this process is. */
+/* The place of this process in the rack. */
 typedef struct place {
     int is_alone; /* no driver answers */
     int nid;
@@ -326,7 +326,7 @@ int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping)
 
 /* ---- Queue pairs ------------------------------------------------------------------------- */
 
-/* What is wrong with an operation of a program that is alone: the checks of the controller. */
+/* Status of an operation of a program that is alone: the checks of the controller. */
 static uint32_t check(const rackmem_context *ctx, uint32_t op, uint32_t nid, uint64_t offset,
                       uint64_t buffer, uint64_t length)
 {

@@ -40,7 +40,7 @@ typedef struct endpoint {
     uint64_t capacity;
 } endpoint;
 
-/* What node 1 has to do next. */
+/* The next task of node 1. */
 enum { ECHO, SINK, STOP };
 
 typedef struct order {

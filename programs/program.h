@@ -1,4 +1,4 @@
-/* What the programs of this folder do alike: say what failed, tell the time, write JSON. */
+/* The common part of the programs of this folder: say what failed, tell the time, write JSON. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 

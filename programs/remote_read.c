@@ -17,7 +17,7 @@
 
 enum { RUNS = 5, WARM_UP = 16, BUFFER_BYTES = 16 << 20 };
 
-/* Who has less time for a figure is on the model, where each operation takes long to simulate and
+/* A run with less time for a figure is on the model, where each operation takes long to simulate and
  * none is disturbed: warm up with few. */
 #define SHORT_SECONDS 1e-3
 
@@ -52,7 +52,7 @@ typedef struct endpoint {
     uint64_t replies;   /* something of each, so that it is read */
 } endpoint;
 
-/* What is measured: reads of so many bytes, or fetch-and-add if 0, which goes to a line each. */
+/* The measured operations: reads of so many bytes, or fetch-and-add if 0, which goes to a line each. */
 struct access_pattern {
     uint64_t bytes;
     uint64_t span; /* from place to place */
@@ -94,13 +94,13 @@ static uint64_t next_offset(const endpoint *e, access_pattern *p)
     return e->region_offset + p->next * p->span;
 }
 
-/* Where the reply of a slot goes. */
+/* The buffer for the reply of a slot. */
 static unsigned char *buffer_of(const endpoint *e, const access_pattern *p, uint64_t slot)
 {
     return e->buffer + (slot & (p->buffers - 1)) * p->bytes;
 }
 
-/* What a region holds at an 8-byte word, which tells node and place. */
+/* The content of an 8-byte word of a region, which tells node and place. */
 static uint64_t word_of(int nid, uint64_t index)
 {
     return (index << 1 | (uint64_t)nid) * UINT64_C(0x9e3779b97f4a7c15);

@@ -13,7 +13,7 @@
 #define SAMPLES_MOST 20000
 #define SAMPLES_LEAST 16
 
-/* How to spend `seconds` on operations of which one takes about `operation_seconds`. */
+/* Samples to spend `seconds` on operations of which one takes about `operation_seconds`. */
 typedef struct sample_plan {
     uint64_t batch;   /* operations per sample */
     uint64_t samples;

@@ -33,7 +33,7 @@ enum { MOST_CORES = 4, MOST_LEVELS = 2, MOST_N = 1 << 16 };
 typedef int32_t sort_key;
 _Static_assert(sizeof(sort_key) == CHIP_WORD_BYTES, "keys are words");
 
-/* What a core has in its scratchpad, at the same place as all others. */
+/* A core's scratchpad, the same layout for all. */
 typedef struct worker {
     __attribute__((aligned(SCR_LINE_BYTES))) sort_key *keys; /* of all, at most */
     scr_word *arrived[MOST_LEVELS]; /* flags, of merges of 2 cores' keys, of 4 */
@@ -85,7 +85,7 @@ static __attribute__((noinline)) void merge(sort_key *keys, uint64_t count, bool
     }
 }
 
-/* What one core sorts alone. */
+/* Sorts the keys of one core alone. */
 static __attribute__((noinline)) void sort_own(sort_key *keys, uint64_t count, bool goes_up)
 {
     uint64_t half = count / 2;

@@ -1,4 +1,4 @@
-/* What the programs of this folder do alike: run on the cores of a chip, choose how data are sent,
+/* The common part of the programs of this folder: run on the cores of a chip, choose how data are sent,
  * and tell computation from communication. */
 #ifndef CACHE_INTEGRATED_CHIP_H
 #define CACHE_INTEGRATED_CHIP_H
@@ -8,7 +8,7 @@
 
 #include "../options.h"
 
-/* How cores send data to each other. */
+/* The way in which cores send data to each other. */
 typedef enum mechanism {
     MECHANISM_DMA,   /* a copy by the network interface: four stores, whatever the size */
     MECHANISM_STORES /* a remote store for each word */
@@ -61,7 +61,7 @@ static inline void chip_store_words(chip_word *to, const chip_word *from, uint64
         to[i] = from[i];
 }
 
-/* When a member did a round of its work, and how much of it was communication. A line of its own. */
+/* Begin and end of a member's round of work, and the communication in it. A line of its own. */
 typedef struct round_times {
     __attribute__((aligned(SCR_LINE_BYTES))) uint64_t begin;
     uint64_t end;

@@ -45,7 +45,7 @@ _Static_assert(sizeof(complex_number) == 2 * CHIP_WORD_BYTES, "its parts are wor
 /* Times that all send to all. */
 typedef enum phase { REORDER, COMBINE, RESULT, PHASES } phase;
 
-/* What a core has in its scratchpad, at the same place as all others. */
+/* A core's scratchpad, the same layout for all. */
 typedef struct worker {
     __attribute__((aligned(SCR_LINE_BYTES))) complex_number *data; /* n / P */
     complex_number *other;  /* likewise: reordering is from one to the other */
@@ -55,7 +55,7 @@ typedef struct worker {
     scr_word *under_way[PHASES]; /* counters of bytes, and what they set */
     scr_word *sent[PHASES];
     scr_word *arrived[PHASES]; /* a line of flags, one for each sender */
-    /* Where this core's part is in every core's buffer, and its flag there: with whom is known before. */
+    /* This core's part in every core's buffer, and its flag there: the partners are known before. */
     complex_number *there[PHASES][MOST_CORES];
     scr_word *announced[PHASES][MOST_CORES];
 } worker;
@@ -191,7 +191,7 @@ SCR_INLINE void send_by_stores(const transform *t, const worker *w, unsigned sel
             *w->announced[p][to] = 1;
 }
 
-/* What goes to one core, side by side. */
+/* Packs the elements for one core side by side. */
 static const complex_number *pack(const transform *t, const worker *w, const complex_number *from,
                                   unsigned to)
 {
@@ -236,7 +236,7 @@ enum { LINES_BESIDE_DATA = CHIP_BARRIER_LINES + MOST_CORES + 3 * PHASES };
 _Static_assert((int)MOST_CORES <= SCR_LINE_WORDS, "a line has a flag for each sender");
 _Static_assert((int)MOST_CORES <= (int)SCR_COUNTER_TARGETS, "a counter tells its core and all others");
 
-/* Where what is sent arrives. Reordering begins in `other` and changes sides log2 (n / P) - 1 times; the
+/* The buffer for arrivals. Reordering begins in `other` and changes sides log2 (n / P) - 1 times; the
  * result comes to the side that it does not end on. */
 static complex_number *inbox(const transform *t, const worker *w, phase p)
 {
@@ -356,7 +356,7 @@ static complex_number root_of(const transform *t, uint64_t k)
     return root;
 }
 
-/* How far an output is from the sum that defines it. */
+/* Distance of an output from the sum that defines it. */
 static double error_at(const transform *t, uint64_t k)
 {
     double re = 0, im = 0;

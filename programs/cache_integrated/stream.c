@@ -32,12 +32,12 @@ enum { MOST_BUFFERS = 16, MOST_SERVERS = 2, WORDS_AT_ONCE = 8, SCALAR = 3, ARRAY
 /* Buffers of a size that is not worth more: a copy loop with these is the feasible maximum. */
 enum { FEASIBLE_BUFFERS = 4 };
 
-/* Where a part of the arrays is. */
+/* The place of a part of the arrays. */
 typedef struct arrays {
     uint64_t *a, *b, *c;
 } arrays;
 
-/* What a streaming core has in its scratchpad. Its server stores there. */
+/* A streaming core's scratchpad. Its server stores there. */
 typedef struct client {
     __attribute__((aligned(SCR_LINE_BYTES))) scr_word *arrived; /* blocks stored so far */
     char *ring;                /* the buffers */
@@ -76,7 +76,7 @@ static bool is_server(const stream *s, const sys_member *self)
     return self->number < s->servers;
 }
 
-/* Where a client is in a step: the buffer, and the block of the arrays. Both go round. */
+/* The place of a client in a step: the buffer, and the block of the arrays. Both go round. */
 typedef struct place {
     uint64_t slot, block;
 } place;
@@ -100,7 +100,7 @@ static uint64_t block_begin(const stream *s, uint64_t block)
     return block * (s->block_bytes / SCR_WORD_BYTES);
 }
 
-/* What the arrays hold. */
+/* The content of the arrays. */
 static uint64_t value_of_b(uint64_t index)
 {
     return index * UINT64_C(0x9e3779b97f4a7c15);
@@ -207,7 +207,7 @@ static void stream_by_copies(const stream *s, const client *c, unsigned number)
 
 /* ---- With stores ------------------------------------------------------------------------- */
 
-/* What a server has given to a client: steps so far, and where the next one is. */
+/* The progress of a server for a client: steps so far, and the place of the next one. */
 typedef struct pushing {
     uint64_t steps;
     place at;
@@ -313,7 +313,7 @@ static void fill_dram(const stream *s, const client *c, unsigned number)
     }
 }
 
-/* How many words of a client's results are not what they should be. */
+/* Number of wrong words in a client's results. */
 static uint64_t count_wrong(const stream *s, const client *c, unsigned number)
 {
     uint64_t words = s->block_bytes / SCR_WORD_BYTES, wrong = 0;
@@ -361,7 +361,7 @@ static void make_client(stream *s, sys_member *self, unsigned number)
         fill_dram(s, c, number);
 }
 
-/* What is left of a scratchpad for buffers: the rest of make_client() takes lines. */
+/* Lines of a scratchpad that are no buffers: those of make_client() and of the barrier. */
 static uint64_t lines_beside_buffers(uint64_t buffers)
 {
     return CHIP_BARRIER_LINES + 1 + 6 * buffers;
@@ -452,7 +452,7 @@ static void choose_sizes(stream *s, const scr_pad *pad)
     s->buffer_bytes = most / 2 < NI_MOST_COPY_BYTES ? most : 2 * NI_MOST_COPY_BYTES;
 }
 
-/* What is wrong with the sizes, or NULL. */
+/* The fault in the sizes, or NULL. */
 static const char *complaint(const stream *s, const scr_pad *pad)
 {
     uint64_t room = scr_left(pad);

@@ -241,7 +241,7 @@ static void print(const bench *b, bool json)
 
 /* ---- Command line ------------------------------------------------------------------------ */
 
-/* Which one of the kinds is asked for; KINDS if not exactly one. */
+/* The kind that is asked for; KINDS if not exactly one. */
 static kind choose(const char *lock, const char *barrier, bool stores)
 {
     const char *group = lock ? "lock" : barrier ? "barrier" : "remote-store";

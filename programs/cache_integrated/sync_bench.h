@@ -1,4 +1,4 @@
-/* What sync_bench times, and how: included where the library is part of the program, and where its
+/* The loops that sync_bench times: included where the library is part of the program, and where its
  * functions are called. */
 #ifndef CACHE_INTEGRATED_SYNC_BENCH_H
 #define CACHE_INTEGRATED_SYNC_BENCH_H
@@ -49,7 +49,7 @@ typedef struct primitive {
     sys_mutex_barrier mutex_barrier;
 } primitive;
 
-/* What a kind does: of a lock, taking or releasing. */
+/* The step of a kind: of a lock, taking or releasing. */
 typedef void (*step)(const primitive *p);
 
 SCR_INLINE scr_word *word_of(global g)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What went wrong, as one line for people. */
+/* An error as one line for people. */
 typedef struct graph_error {
     char text[512];
 } graph_error;
@@ -55,14 +55,14 @@ int graph_partition_make(graph_partition *p, uint32_t vertices, uint32_t parts, 
                          graph_error *error);
 void graph_partition_free(graph_partition *p);
 
-/* How far apart parts are, without making the partition. */
+/* Distance of parts in slots, without making the partition. */
 static inline uint64_t graph_stride(uint32_t vertices, uint32_t parts)
 {
     uint64_t largest = ((uint64_t)vertices + parts - 1) / parts;
     return (largest + 7) / 8 * 8;
 }
 
-/* How many vertices a part has. */
+/* Number of vertices of a part. */
 static inline uint32_t graph_part_size(const graph_partition *p, uint32_t part)
 {
     return p->vertices / p->parts + (part < p->vertices % p->parts);

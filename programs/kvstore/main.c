@@ -37,7 +37,7 @@ typedef struct settings {
     bool json;
 } settings;
 
-/* What a client reports to node 0: one line. */
+/* The report of a client to node 0: one line. */
 typedef struct client_report {
     uint64_t done;
     uint64_t lookups;
@@ -256,7 +256,7 @@ static int lookup(client *c, uint64_t key, bool *found, uint32_t *length)
     return 0;
 }
 
-/* What is wrong with the outcome of a lookup, or NULL. */
+/* The fault in the outcome of a lookup, or NULL. */
 static const char *examine(client *c, uint64_t key, bool found, uint32_t length)
 {
     store *st = c->store;

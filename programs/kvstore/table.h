@@ -7,7 +7,7 @@
  *     line 0:    version | key | state, length | first 40 bytes of the value
  *     line 1..:  version | next 56 bytes of the value
  *
- * Why a reader never takes a torn value for a whole one:
+ * Reasons why a reader never takes a torn value for a whole one:
  *   - The unit of atomicity is the line. The owner writes entries by remote writes to its own
  *     node, so each line changes as a whole with respect to remote reads; plain stores would not.
  *     The lines of one entry may be written, and read, in any order.

@@ -2,7 +2,7 @@
  * PageRank with exchange in bulk: soNUMA(bulk). After each barrier a node pulls all that its peers
  * computed, one long request per peer, and then works on local memory only.
  *
- * What is pulled are the shares, 8 bytes per vertex: rank and out_degree are needed for nothing
+ * A node pulls only the shares, 8 bytes per vertex: rank and out_degree are needed for nothing
  * else. A node computes into one half of shares[2] while its peers still pull the other.
  */
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #include "pagerank.h"
 #include "team.h"
 
-/* Where the rank at the other end of an incoming edge is: here, or in a peer's segment. */
+/* The place of the rank at the other end of an incoming edge: here, or in a peer's segment. */
 typedef struct edge {
     union {
         const Vertex *v;
@@ -26,7 +26,7 @@ typedef struct edge {
     bool is_local;
 } Edge;
 
-/* What a thread needs, and its callbacks: qp->callback_arg points here. */
+/* State of a thread and of its callbacks: qp->callback_arg points here. */
 typedef struct worker {
     _Alignas(RACKMEM_LINE_BYTES) double *async_dest_addr[MAX_WQ_SIZE];
     Vertex *lbuf; /* MAX_WQ_SIZE, one per slot */
@@ -40,7 +40,7 @@ typedef struct worker {
     int status;
 } worker;
 
-/* What the threads of a node share. */
+/* The shared state of a node's threads. */
 typedef struct node {
     pagerank_rack *rack;
     const pagerank_job *job;
@@ -150,7 +150,7 @@ static void prepare(const node *n, const worker *w)
     }
 }
 
-/* What one thread does not get, the others seldom do: one of them says so for all. */
+/* If a call fails in one thread, it often fails in the others: one of them says so for all. */
 static int call_failed(node *n, const char *doing)
 {
     return atomic_flag_test_and_set(&n->has_failed) ? PROGRAM_FAILED

@@ -81,7 +81,7 @@ typedef struct vertex {
 
 RACKMEM_STATIC_ASSERT(sizeof(Vertex) == RACKMEM_LINE_BYTES / 2, "two to a line");
 
-/* Where things lie in every segment, counted from its start. */
+/* Offsets in every segment, counted from its start. */
 uint64_t pagerank_vertex_offset(const pagerank_rack *rack, uint32_t index);
 uint64_t pagerank_share_offset(const pagerank_rack *rack, int parity, uint32_t index);
 
@@ -93,7 +93,7 @@ int pagerank_barrier(pagerank_rack *rack);
 int pagerank_collect(pagerank_rack *rack, const pagerank_job *job, double seconds,
                      uint64_t remote_operations, pagerank_result *result);
 
-/* What a vertex gives to each of its out-neighbours. */
+/* The share of its rank that a vertex gives to each of its out-neighbours. */
 static inline double pagerank_share(double rank, uint32_t out_degree)
 {
     return out_degree == 0 ? 0 : PAGERANK_DAMPING * rank / out_degree;

@@ -11,7 +11,7 @@
 #include "../program.h"
 #include "pagerank.h"
 
-/* What a node tells node 0 when it is done: one line. */
+/* The report of a node to node 0 when it is done: one line. */
 typedef struct report {
     double seconds;
     uint64_t remote_operations;

@@ -35,7 +35,7 @@ int pagerank_serial(const pagerank_job *job, pagerank_result *result)
              graph_part_make(&part, g, &whole, 0, &error) != 0)
         status = program_failed(PAGERANK_NAME, "%s", error.text);
     if (status == PROGRAM_OK) {
-        /* What is timed are supersteps, as in the other variants. */
+        /* The time is that of supersteps, as in the other variants. */
         begin(&part, shares[0], ranks);
         double start = program_seconds();
         run(job, &part, shares, ranks); /* with one part, slot, index and vertex are the same */

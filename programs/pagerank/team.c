@@ -21,7 +21,7 @@
 
 enum { WAIT, GO, CANCELLED };
 
-/* What a thread writes has a line of its own. */
+/* A member's state: the word that its thread writes has a line of its own. */
 typedef struct member {
     _Alignas(RACKMEM_LINE_BYTES) atomic_uint round; /* how often it has arrived */
     pthread_t thread;

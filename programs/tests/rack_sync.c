@@ -55,7 +55,7 @@ static void open_counter(rack *r, uint64_t which, int64_t reset, uint64_t word,
     CHECK(rackmem_counter_open(r->ctx, r->sync_offset + which, &config) == 0);
 }
 
-/* Where a segment can be had as memory, what is changed there is changed for all. */
+/* If a segment can be mapped as memory, a change there is a change for all. */
 void test_map(rack *r)
 {
     int neighbour = (r->nid + 1) % r->nodes;
@@ -160,7 +160,7 @@ static void make_item(uint64_t item[WORDS], int nid, uint64_t number)
         item[i] = (uint64_t)nid << 32 | number << 8 | i;
 }
 
-/* Whose item it is; checks that it is whole. */
+/* The node whose item it is; checks that it is whole. */
 static int check_item(const uint64_t item[WORDS], uint64_t *number)
 {
     uint64_t expected[WORDS];
@@ -237,7 +237,7 @@ void test_mr_queue(rack *r)
         CHECK(rackmem_mr_queue_try_get(&q, item) == 0);
 }
 
-/* What the lock guards is read and written in two steps. */
+/* The word that the lock guards is read and written in two steps. */
 void test_lock(rack *r)
 {
     enum { TURNS = 6 };

@@ -1,5 +1,5 @@
 /*
- * What a rack has to do, from single operations to messages: each node tries it on each other and
+ * Duties of a rack, from single operations to messages: each node tries them on each other and
  * checks what comes of it. For every rack that runs programs, real or of the model:
  *
  *     rackmem run -n 4 -- build/tests/rack_test [TEST ...]
@@ -52,7 +52,7 @@ static bool holds_only(const unsigned char *bytes, uint64_t length, unsigned cha
     return true;
 }
 
-/* Where a node may write in another's segment. */
+/* The page that a node may write in another's segment. */
 static uint64_t page_offset(const rack *r, int writer)
 {
     return r->pages_offset + (uint64_t)writer * PAGE_BYTES;

@@ -1,4 +1,4 @@
-/* What the parts of rack_test share: the rack, and the tests of synchronisation. */
+/* The common part of rack_test: the rack, and the tests of synchronisation. */
 #ifndef TESTS_RACK_TEST_H
 #define TESTS_RACK_TEST_H
 
@@ -12,7 +12,7 @@ enum {
     ENTRIES = 16
 };
 
-/* Who is where, and what lies where in every segment. */
+/* The rack as a node sees it, and the layout of every segment. */
 typedef struct rack {
     rackmem_context *ctx;
     QP *qp;

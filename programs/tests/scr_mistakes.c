@@ -1,4 +1,4 @@
-/* What a program must not do with a cache-integrated network interface: each ends it in one line. */
+/* Misuses of a cache-integrated network interface: each ends the program in one line. */
 #include "scr_test.h"
 
 static void double_write(chip *c)

@@ -1,5 +1,5 @@
 /*
- * What cache-integrated network interfaces have to do (CINI §3): every mechanism, and what each kind
+ * Duties of cache-integrated network interfaces (CINI §3): every mechanism, and what each kind
  * of packet does at each kind of line (Figure 5), tried by all cores with their neighbours. The way
  * from core to core is that from a core to its neighbour, the last one's being the first.
  *
@@ -399,7 +399,7 @@ static void test_others(chip *c)
     CHECK(matches(c->target, 5, 500, c->number));
 }
 
-/* Where a core's part of DRAM is. */
+/* A core's part of DRAM. */
 static char *dram_of(const chip *c)
 {
     return (char *)(uintptr_t)SCR_DRAM + c->number * UINT64_C(2) * NI_MOST_COPY_BYTES;
@@ -688,7 +688,7 @@ static void test_ack_of_answers(chip *c)
     CHECK(comes_to(c->counter[0], -8) && comes_to(c->counter[1], -8));
 }
 
-/* What acknowledgements do at each kind of line: they are written, and not acknowledged. */
+/* Acknowledgements at each kind of line: they are written, and not acknowledged. */
 static void test_ack_at_lines(chip *c)
 {
     const uint64_t data[5] = {1, 2, 3, 4, 5};

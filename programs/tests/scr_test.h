@@ -1,4 +1,4 @@
-/* What the parts of scr_test share: what lies where in every core's scratchpad. */
+/* The common part of scr_test: the layout of every core's scratchpad. */
 #ifndef TESTS_SCR_TEST_H
 #define TESTS_SCR_TEST_H
 
@@ -18,7 +18,7 @@ enum {
     LONGEST = 20000    /* cycles after which what has not come does not come */
 };
 
-/* What every core has in its scratchpad, at the same place. Sources hold a pattern of their core. */
+/* Every core's scratchpad, the same layout for all. Sources hold a pattern of their core. */
 typedef struct chip {
     sys_member *self;
     unsigned number, members;
@@ -35,7 +35,7 @@ typedef struct chip {
     unsigned char *target;
 } chip;
 
-/* What another core has where this one has `mine`. */
+/* Another core's counterpart of `mine`. */
 static inline void *at(const chip *c, unsigned member, const volatile void *mine)
 {
     return sys_at(c->self->team, member, mine);

@@ -223,7 +223,7 @@ static int borrower(const test *t)
 
 /* ---- A heap that is borrowed ---------------------------------------------------------------- */
 
-/* What the operating system writes, zeroes and reads is there as well. */
+/* The operating system writes, zeroes and reads borrowed memory, too. */
 static int heap(const test *t)
 {
     uint64_t bytes = 64 << 10, count = bytes / sizeof(uint64_t);

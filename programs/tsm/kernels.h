@@ -1,4 +1,4 @@
-/* What is run on local or borrowed memory: access patterns, each a loop over zeroed lines. */
+/* Kernels on local or borrowed memory: access patterns, each a loop over zeroed lines. */
 #ifndef TSM_KERNELS_H
 #define TSM_KERNELS_H
 
@@ -9,7 +9,7 @@ typedef struct area {
     uint64_t lines;
 } area;
 
-/* How much to do. */
+/* The amount of work. */
 typedef struct amount {
     uint64_t accesses;
     uint64_t reuse; /* how often a block is read before the next one */

@@ -1,4 +1,4 @@
-/* What the programs of this folder do alike: borrow memory, tell the time, print figures. Node 0 works;
+/* The common part of these programs: borrow memory, tell the time, print figures. Node 0 works;
  * the others have nothing to do but lend, and end at once where they are not asked for. */
 #ifndef TSM_NODE_H
 #define TSM_NODE_H
