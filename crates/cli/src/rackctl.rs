@@ -1,6 +1,6 @@
 //! Starts and stops the daemons of racks on this machine.
 //!
-//! Whether a daemon lives is told by the lock that it holds, never by a process number alone: a
+//! A daemon lives while it holds its lock. A process number alone does not show that: a
 //! number may have been given to another process by now.
 
 use std::fs::{self, File};

@@ -31,7 +31,7 @@ pub fn exact(bytes: u64) -> String {
 /// A count or rate with three digits and a decimal unit: `12.3 M`.
 pub fn rounded(value: f64) -> String {
     for (scale, unit) in [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")] {
-        // What would round to 1000 of a unit is 1.00 of the next.
+        // A value that would round to 1000 of a unit is 1.00 of the next.
         if value >= scale * 0.9995 {
             return format!("{}{unit}", three_digits(value / scale));
         }

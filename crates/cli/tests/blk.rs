@@ -114,7 +114,7 @@ fn a_device_lives_until_it_is_asked_to_end() {
     assert_eq!(status, Some(0));
     assert!(said.starts_with("served 3 clients: "), "{said}");
     assert!(!socket.exists());
-    // What was written is gone: the next device begins with zeros.
+    // The written data are gone: the next device begins with zeros.
     let (device, socket) = device(&host, &["--read-only"]);
     let mut client = connect(&socket);
     assert_eq!(read(&mut client, 12345, 100), Ok(vec![0; 100]));

@@ -198,7 +198,7 @@ fn loss(
         };
         drop(input);
         drop(filler);
-        // Where nothing was away, nothing is proved: once more.
+        // If nothing was away, nothing is proved: once more.
         let Some(status) = status else { continue };
         let mut said = String::new();
         output.read_to_string(&mut said).unwrap();

@@ -45,7 +45,7 @@ fn reads(length: u32, window: usize, operations: u64) -> Row {
         node.map(space, SEGMENT_AT..SEGMENT_AT + BYTES, spec.page_bytes, &mut random);
         node.map(space, BUFFERS_AT..BUFFERS_AT + BYTES, spec.page_bytes, &mut random);
         node.driver.open(0, space, SEGMENT_AT, BYTES, &mut node.fake);
-        // What is not data fits into an L1; pages of data do not.
+        // Tables and queues fit into an L1; pages of data do not.
         node.fake.warm();
         for virt in [SEGMENT_AT, BUFFERS_AT] {
             for line in 0..BYTES / 64 {

@@ -241,7 +241,7 @@ fn graph_arguments(args: &DemoArgs) -> Result<Vec<OsString>> {
     let Some(graph) = &args.graph else {
         return Ok(vec!["--kronecker".into(), args.scale.to_string().into()]);
     };
-    // What cannot be read is better said before a rack is started.
+    // A graph that cannot be read is better reported before a rack is started.
     fs::File::open(graph)
         .map_err(|error| Failure::io(format_args!("cannot read {}", graph.display()), error))?;
     let absolute: PathBuf = std::path::absolute(graph)

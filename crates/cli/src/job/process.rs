@@ -198,7 +198,7 @@ impl Process {
             return None;
         }
         self.running = false;
-        // What it has left behind goes now: until the wait below, its number is not reused.
+        // Processes that it has left behind go now: until the wait below, its number is not reused.
         if self.owns_group {
             self.signal(Signal::KILL);
         }

@@ -96,7 +96,7 @@ fn execute(script: &Path, folder: &Path, racks: &Path) -> bool {
         .current_dir(folder)
         .env("PATH", format!("{}:{path}", command.display()))
         .env("REPO", root())
-        // What is built stands where the README says.
+        // Cargo's output is where the README says.
         .env_remove("CARGO_TARGET_DIR")
         .env("RACKMEM_DIR", racks.join("racks"))
         .stdin(Stdio::null())
@@ -111,7 +111,7 @@ fn execute(script: &Path, folder: &Path, racks: &Path) -> bool {
             None => break false,
         }
     };
-    // What it left in the background, too.
+    // Ends the processes that it left in the background, too.
     let _ = rustix::process::kill_process_group(
         rustix::process::Pid::from_child(&shell),
         rustix::process::Signal::KILL,

@@ -38,7 +38,7 @@ impl Lender {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let lends = lines.by_ref().map(Result::unwrap).any(|line| line.contains("lends"));
         assert!(lends, "the lender did not start");
-        // What else it says must not fill the pipe.
+        // Its further output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Lender(child)
     }

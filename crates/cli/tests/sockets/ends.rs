@@ -62,7 +62,7 @@ fn nobody_hangs_whichever_proxy_is_killed(carrier: Carrier) {
         assert_reset(half);
         flood.join().unwrap();
         drop(flooding);
-        // Which server has which client is not said: two of them are reset, whatever they wait for, and
+        // The pairs of servers and clients are not known: two of them are reset, whatever they wait for, and
         // so is the third, unless it saw its client's end before.
         for mut server in servers {
             let mut rest = vec![0; 1 << 20];

@@ -455,7 +455,7 @@ impl Home {
     fn write_llc(&mut self, line: Line, data: Block, dirty: bool, wires: &mut Wires) {
         let index = wires.layout.index_at_home(line);
         match &mut wires.image {
-            // What comes from caches and memory is what is there already; changes are news.
+            // Data from caches and memory are those that are there already; changes are news.
             Some(image) => *image.block_mut(line) = data.words,
             None => self.values.set(line, data),
         }

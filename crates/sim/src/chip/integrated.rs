@@ -300,7 +300,7 @@ impl Integrated {
             return wires.misused(self.number, Misuse::NoRegion(packet.to()));
         };
         let from = Part::Integrated(self.number);
-        // What the packet has in it was read from the cache.
+        // The packet's content was read from the cache.
         let delay = self.access_cycles + self.send_cycles;
         wires.send_after(delay, from, to, Payload::Scratchpad(packet));
     }

@@ -251,7 +251,7 @@ impl Rmc {
             self.unroll_at(wires.now + 1, wires);
             return false;
         }
-        // What comes back wakes it.
+        // A line that comes back wakes it.
         if self.lines_out >= self.max_lines || !self.begin(wires) {
             return false;
         }

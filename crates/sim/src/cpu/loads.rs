@@ -90,7 +90,7 @@ impl Core {
             match self.stores.find(&entry.place, entry.store, waits) {
                 Found::Nothing => {}
                 Found::Wait => return self.block(slot),
-                // What is stored there need not be what is read.
+                // There, a load need not read the stored value.
                 Found::All(..) if entry.place.lines[0] >= outside.special_from() => {
                     return self.block(slot);
                 }
@@ -178,7 +178,7 @@ impl Core {
             self.access(slot, true, outside);
             missing &= self.masks.live;
         }
-        // What arrives has a way of its own into the registers.
+        // Arriving data have a way of their own into the registers.
         self.ports_used = 0;
     }
 

@@ -13,7 +13,7 @@ const WINDOW: usize = 4;
 pub(super) struct Bank {
     /// The open row, or [`CLOSED`].
     pub row: u64,
-    /// From when on it may be activated, as far as it is concerned itself; likewise the others.
+    /// Earliest tick of its next activation, as far as it is concerned itself; likewise the others.
     pub activate: Tick,
     pub access: Tick,
     pub precharge: Tick,
@@ -21,9 +21,9 @@ pub(super) struct Bank {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
-    /// From when on any of its banks may be activated.
+    /// Earliest tick of the next activation of any of its banks.
     pub activate: Tick,
-    /// From when on its data may be read and written, by [`Kind`].
+    /// Earliest ticks at which its data may be read and written, by [`Kind`].
     pub access: [Tick; 2],
     /// Tick at which its next refresh is due.
     pub refresh_due: Tick,
@@ -44,7 +44,7 @@ pub(super) struct Devices {
     bank_bits: u32,
     /// Tick at which the next refresh of any rank is due.
     pub next_refresh_due: Tick,
-    /// From when on the command wires are free.
+    /// Tick from which on the command wires are free.
     pub command: Tick,
     /// Distance of reads and writes: first, second, whether in the same rank.
     gaps: [[[Tick; 2]; 2]; 2],
@@ -88,14 +88,14 @@ impl Devices {
         rank << self.bank_bits..(rank + 1) << self.bank_bits
     }
 
-    /// From when on all banks of a rank may be closed. Those that are about to close themselves must
+    /// Earliest tick at which all banks of a rank may be closed. Those that are about to close themselves must
     /// have begun to: a precharge means them too.
     pub fn may_precharge_all(&self, rank: usize) -> Tick {
         let banks = &self.banks[self.banks_of(rank)];
         banks.iter().map(|bank| bank.precharge).max().unwrap_or(0)
     }
 
-    /// From when on a rank without open rows may be refreshed.
+    /// Earliest tick at which a rank without open rows may be refreshed.
     pub fn may_refresh(&self, rank: usize) -> Tick {
         let banks = &self.banks[self.banks_of(rank)];
         banks.iter().map(|bank| bank.activate).max().unwrap_or(0)

@@ -39,7 +39,7 @@ const LAST: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     bank: usize,
-    /// From when on the bank itself allows it.
+    /// Earliest tick at which the bank itself allows it.
     ready: Tick,
     want: Want,
     /// For whom: a row may also be closed for nobody.

@@ -69,7 +69,7 @@ impl Planned {
 /// The command that a bank proposes. A bank without one is never ready.
 #[derive(Clone, Copy, Debug)]
 struct Proposal {
-    /// From when on the bank itself allows it.
+    /// Earliest tick at which the bank itself allows it.
     ready: Tick,
     /// Accesses first, then by age; the lowest bits are the bank.
     rank: u64,
@@ -139,7 +139,7 @@ impl Schedule {
         self.fresh = 0;
     }
 
-    /// From when on a rank may have which command has changed.
+    /// The earliest ticks of a rank's commands have changed.
     #[inline]
     pub fn rank_changed(&mut self, rank: usize) {
         self.fresh &= !(1 << rank);
@@ -243,7 +243,7 @@ impl Channel {
         let from = now.max(self.devices.command);
         let offer = self.offer(bank, from);
         if next.rank != 0 && next.rank % (1 << BANK_BITS) == bank as u64 && offer != Some(next) {
-            // What it proposed before is withdrawn.
+            // Its former proposal is withdrawn.
             return self.plan(now);
         }
         match offer {
@@ -263,7 +263,7 @@ impl Channel {
             } else if refresh_due <= from {
                 (self.devices.may_precharge_all(rank), Deed::PrechargeAll(rank))
             } else {
-                // What is open then has to be seen then.
+                // The rows that are open then have to be seen then.
                 (0, Deed::Look)
             };
             Some(Planned::first(ready.max(refresh_due).max(from), deed))
@@ -433,7 +433,7 @@ impl Channel {
         let of_four = |[a, b, c, d]: &[Proposal; 4]| key(a).min(key(b)).min(key(c).min(key(d)));
         let first = fours.iter().map(of_four).fold(u128::MAX, u128::min);
         let first = rest.iter().map(key).fold(first, u128::min);
-        // What would come after a refresh is not looked at before it.
+        // A command that would come after a refresh is not looked at before it.
         if ((first >> 64) as Tick) < rank.refresh_due { first } else { u128::MAX }
     }
 

@@ -48,7 +48,7 @@ fn a_machine_may_say_something_else() {
     let spec = DramSpec { trcd_nck: 9, trfc_nck: 200, tck_ps: 1500, ..DramSpec::default() };
     let timing = Timing::of(&spec);
     assert_eq!((timing.trcd, timing.trfc), (9, 200));
-    // What is given in time is as long as before.
+    // Times that JESD79-3 gives in ns keep their length: fewer ticks.
     assert_eq!((timing.trp, timing.tras, timing.trefi), (10, 24, 5200));
 }
 

@@ -190,7 +190,7 @@ impl Pages {
     }
 }
 
-/// User memory as the kernel of a node sees it: what it writes, the chip is told of.
+/// User memory as the kernel of a node sees it. Its writes notify the chip.
 pub struct User<'a> {
     /// The process: its pages and their places in memory.
     pub pages: &'a mut Pages,

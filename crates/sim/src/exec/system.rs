@@ -99,7 +99,7 @@ impl System {
             end: None,
             counted: Vec::new(),
         };
-        // What a program begins with is in the node's own memory.
+        // The memory that a program begins with is the node's own.
         let remote = system.pages.remote.take();
         system.install(&space, chip)?;
         system.pages.remote = remote;
@@ -271,7 +271,7 @@ impl System {
     }
 
     fn call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
-        // What the call changes, cores that repeat themselves would not notice.
+        // Cores that repeat themselves would not notice the changes of the call.
         chip.settle();
         chip.show_stores();
         self.host.now_ns = self.ns(chip.wires.now);

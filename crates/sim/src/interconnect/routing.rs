@@ -359,7 +359,7 @@ impl Platform {
         self.consume(node, port, &packet);
         let now = self.now();
         match packet.channel {
-            // What is written follows with its data.
+            // The access follows with its data.
             Channel::WriteAddress => {}
             Channel::ReadAddress | Channel::WriteData => {
                 let at = now + self.times.oci.cycles(self.extension.oci_cycles);

@@ -63,7 +63,7 @@ impl Arbiters {
                 out.push(Response { tag, words: [0; 8] });
             }
             self.queues[index].pop_front();
-            // Who has been served is last next time.
+            // The source that has been served is last next time.
             self.turn = (index + 1) % SOURCES;
         }
     }

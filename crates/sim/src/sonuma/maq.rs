@@ -293,7 +293,7 @@ impl Maq {
             let ready = now + self.latency + u64::from(words) - 1;
             match self.attempt(age, now, ready, l1, written) {
                 Attempt::Blocked | Attempt::Forwarded => {}
-                // Who misses has looked at the tags only.
+                // A miss has looked at the tags only.
                 Attempt::Miss => {
                     self.owed += 1;
                     self.stats.misses += 1;

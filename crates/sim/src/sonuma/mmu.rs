@@ -143,7 +143,7 @@ impl Mmu {
         };
         match found {
             Ok(mapping) => self.tlb.fill(space.asid, mapping),
-            // What is not there may be made any time, without an invalidation: it is not kept.
+            // A missing entry may be made any time, without an invalidation: it is not kept.
             Err(Fault) => self.stats.faults += 1,
         }
         let age = (0..self.walks.len()).find(|&age| self.walks.at(age) == Some(slot))?;

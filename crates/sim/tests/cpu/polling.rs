@@ -112,7 +112,7 @@ fn several_places_are_polled_in_turn() {
 #[test]
 fn a_loop_that_looks_at_the_clock_does_not_sleep() {
     let mut poller = Code::default();
-    // What the loop keeps of the clock is zero until it ends.
+    // The loop keeps a zero of the clock until it ends.
     let again = poller.here();
     poller.rdcycle(A2).word(r(opcode::OP_IMM, 5, 0, A2, A2, 13));
     poller.ld(A3, A0, 0).beq(A2, ZERO, again).stop();

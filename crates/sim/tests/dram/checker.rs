@@ -106,7 +106,7 @@ fn accesses_to_rows(spec: &DramSpec, commands: &[Issued]) {
 fn events(timing: &Timing, spec: &DramSpec, commands: &[Issued]) -> Vec<Event> {
     let banks = spec.banks as usize;
     let mut events = Vec::new();
-    // When a bank that closes itself does so: not before anything in it lets it.
+    // Ticks at which banks close themselves: not before all accesses in them allow it.
     let mut closes = vec![0; spec.ranks as usize * banks];
     for &Issued { at, rank, bank, command, .. } in commands {
         let mut note = |at, bank, act| events.push(Event { at, rank, bank, act });

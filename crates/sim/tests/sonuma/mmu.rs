@@ -229,7 +229,7 @@ fn walks_under_way_begin_again() {
             }
             ended = machine.cycle().pop().or(ended);
         }
-        // What the TLB has, or nothing.
+        // The TLB has the new translation, or none.
         let now = machine.now;
         match machine.mmu.translate(now, space, 8, Kind::Load, &mut machine.arbiters) {
             Lookup::Known(phys) => assert_eq!(phys, Ok((2 << 20) + 8), "moved at {moves_at}"),

@@ -44,7 +44,7 @@ pub fn run(run: Experiment, machine: &Machine, effort: Effort) -> Known<Report> 
         p99_cycles: whole,
         max_cycles: whole,
     };
-    // What comes in is what goes out to the mirror image.
+    // As much comes in as goes out to the mirror image.
     let app_gbps = 2.0 * number("bytes_per_second")? / 1e9;
     Ok(Report {
         machine: machine.name.clone(),

@@ -35,7 +35,7 @@ pub struct Setting {
 pub fn setting(graph: Option<&Path>) -> Result<Setting> {
     let absolute = |graph: &Path| {
         let name = graph.display();
-        // What cannot be read is better said before the first run.
+        // A graph that cannot be read is better reported before the first run.
         fs::File::open(graph)
             .and_then(|_| std::path::absolute(graph))
             .map_err(|error| Failure::io(format_args!("cannot read {name}"), error))
