@@ -23,7 +23,7 @@ enum Unit {
 
 use Unit::{Bytes, Number, Pages};
 
-/// Title of a table, and its rows: what is limited, in which unit, by which constant of which file.
+/// Title of a table, and its rows: the limited thing, its unit, and the constant and file that limit it.
 type Table = (&'static str, &'static [(&'static str, Unit, &'static str, &'static str)]);
 
 const TABLES: &[Table] = &[

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::failure::{Failure, Result};
 
-/// A library: where it was built as `built`, or where it was installed.
+/// The path of a library: in Cargo's folder, where its name is `built`, or where it was installed.
 ///
 /// # Errors
 /// The kernel does not say where this command is.

@@ -1,4 +1,4 @@
-//! `rackmem borrow`: what unmodified C programs do with memory that leaves and comes back.
+//! `rackmem borrow`: unmodified C programs use memory that leaves and comes back.
 //!
 //! Skipped, with a message, where userfaultfd is not permitted.
 

@@ -1,4 +1,4 @@
-//! `rackmem borrow` with programs that know nothing of it: what they say is what they say without.
+//! `rackmem borrow` with programs that know nothing of it: their output is the same as without.
 
 mod common;
 mod lender;

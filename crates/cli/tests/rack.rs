@@ -1,4 +1,4 @@
-//! `rackmem up`, `status`, `down`: what they start, show and leave behind.
+//! `rackmem up`, `status`, `down`: daemons, the state that is shown of them, and files left behind.
 
 mod common;
 

@@ -49,7 +49,7 @@ impl Program for Resident {
     fn fence_i(&mut self) {}
 }
 
-/// Seconds that this thread has had a processor: what others do meanwhile does not count.
+/// Seconds that this thread has had a processor, without the time of others.
 fn cpu_seconds() -> f64 {
     let file = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
     let nanoseconds = file.split(' ').next().and_then(|field| field.parse::<f64>().ok());

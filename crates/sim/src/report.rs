@@ -23,7 +23,7 @@ pub struct Report {
     pub stable: bool,
     /// Synchronous reads: latency of a read.
     pub latency: Option<Latency>,
-    /// Synchronous reads: where the time went, in the order of events.
+    /// Synchronous reads: mean time of each stage, in the order of events.
     pub breakdown: Vec<Stage>,
     /// Asynchronous reads, each window.
     pub windows: Vec<Window>,
@@ -44,11 +44,11 @@ pub struct Report {
     pub stats: Stats,
     /// Events of chosen transactions, if asked for.
     pub trace: Vec<TraceEvent>,
-    /// Simplified nodes on a torus: what else is known of them. Bandwidths above are then those of a
-    /// node, as a mean over all.
+    /// Simplified nodes on a torus: further results. Bandwidths above are then those of a node, as a mean
+    /// over all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rack: Option<RackReport>,
-    /// Nodes with an extended on-chip interconnect: what was measured on them.
+    /// Nodes with an extended on-chip interconnect: the measurements on them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<ExtensionReport>,
 }

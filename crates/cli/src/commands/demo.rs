@@ -1,7 +1,6 @@
 //! `rackmem demo`: PageRank serially and in three variants, compared; and the same on the model.
 //!
-//! The program `pagerank` computes; what it claims is checked here from the files of ranks that it
-//! writes.
+//! The program `pagerank` computes. Its claims are checked here against the files of ranks that it writes.
 
 mod graph;
 mod model;

@@ -1,4 +1,4 @@
-//! `rackmem top`: what happens on a rack, from two looks at its counters.
+//! `rackmem top`: the activity of a rack, from two looks at its counters.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};

@@ -201,7 +201,7 @@ impl Captured {
     /// The standard output of node 0, if the run succeeded.
     ///
     /// # Errors
-    /// That of the run; what its processes complained about is passed on first.
+    /// That of the run. The complaints of its processes are passed on first.
     pub fn finish(self, result: Result<()>) -> Result<String> {
         if result.is_err() {
             let _ = io::stderr().write_all(&self.err);

@@ -1,4 +1,4 @@
-//! `rackmem reproduce`: what a paper says, experiments, verdicts.
+//! `rackmem reproduce`: claims of papers, experiments, verdicts.
 //!
 //! [`paper`] is the frame: [`claims`] reads what a paper says; each of its checks says of a claim
 //! how it is measured, and a list says of each of the others why it is not: together they name every

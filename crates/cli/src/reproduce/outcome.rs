@@ -127,7 +127,7 @@ fn selected(selection: Option<Part>, part: Part) -> bool {
     selection.is_none_or(|only| only == part)
 }
 
-/// Makes all runs that a selection needs; what is needed may depend on what the first ones give.
+/// Makes all runs that a selection needs. Later runs may depend on the results of the first ones.
 pub fn make_all_runs<E: Experiment>(
     paper: &Paper<E>,
     results: &mut Results<E>,

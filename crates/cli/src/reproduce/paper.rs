@@ -1,5 +1,5 @@
-//! A paper: what it says, and how each of its claims is measured. All papers go through the same
-//! frame, from claims to verdicts; what differs is data.
+//! A paper: its claims, and the measurement of each. All papers go through the same frame, from claims to
+//! verdicts, with data of their own.
 
 use std::path::Path;
 

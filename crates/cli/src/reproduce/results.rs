@@ -47,15 +47,15 @@ pub trait Experiment: Clone + Ord {
 
 /// The reports of all runs, of which papers' quantities are computed.
 ///
-/// The runs that checks need are found by letting them ask: what is not known yet is noted, and
-/// answered with a blank report.
+/// The runs that checks need are found by letting them ask: an unknown report is noted, and answered with a
+/// blank one.
 pub struct Results<E: Experiment> {
     /// Amount of work.
     pub effort: Effort,
     /// Machines and host that all runs share.
     pub setting: E::Setting,
     reports: BTreeMap<E, Known<E::Report>>,
-    /// While planning: what has been asked for and is not known.
+    /// While planning: runs that have been asked for and are not known.
     asked: Option<RefCell<BTreeSet<E>>>,
     blank: E::Report,
 }

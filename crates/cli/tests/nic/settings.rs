@@ -1,4 +1,4 @@
-//! Link, MTU and address of the NIC are those of the interface; who may borrow.
+//! Link, MTU and address of the NIC are those of the interface; rights to borrow.
 
 use crate::rack::{LENDER, Rack, until};
 

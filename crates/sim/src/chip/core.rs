@@ -78,7 +78,7 @@ pub struct Core {
     draining: bool,
     started_at: Cycle,
     reads: u64,
-    /// Synchronous reads: how many are left; those beyond `measured` warm up.
+    /// Number of synchronous reads that are left; those beyond `measured` warm up.
     left: u32,
     measured: u32,
     latencies: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Accesses to a tile's L1 that no program of the model makes: who drives the chip makes them.
+//! Accesses to a tile's L1 by the chip's user, such as a test, not by a program of the model.
 
 use super::cache::PrivateCache;
 use super::layout::Line;

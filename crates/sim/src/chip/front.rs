@@ -1,4 +1,4 @@
-//! The frontends of RGP and RCP: what interacts with the queues (Manycore NI §4.1, Fig. 4).
+//! The frontends of RGP and RCP, which interact with the queues (Manycore NI §4.1, Fig. 4).
 //!
 //! The RGP frontend looks at one queue pair a cycle, each in its turn. While the block that it
 //! looks at stays as it is there is nothing to see, so it sleeps until the block is taken away; it
@@ -146,7 +146,7 @@ impl Front {
         true
     }
 
-    /// Nobody posts to a queue pair any more; what is under way comes to its end.
+    /// Nobody posts to a queue pair any more; operations under way come to their end.
     pub fn detach(&mut self, qp: u16) {
         let index = self.index_of(qp);
         self.pairs[index].watch = Watch::Detached;

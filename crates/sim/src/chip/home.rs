@@ -39,7 +39,7 @@ pub struct Home {
     misses: u64,
     writebacks: u64,
     prefetcher: Option<Prefetcher>,
-    /// A block that has been fetched ahead has come just now: who waits for it need not look it up.
+    /// A prefetched block has come just now: the request that waits for it need not look it up.
     has_come: Option<Line>,
     /// A request is in the bank just now, so that a write for it is part of the same access.
     in_access: bool,
@@ -395,7 +395,7 @@ impl Home {
         }
     }
 
-    /// A store goes through: what becomes of a copy in the bank.
+    /// A store goes through: keeps the copy in the bank, or drops it.
     fn keep_or_drop(&mut self, line: Line, data: Block, wires: &mut Wires) {
         // If no copy stays, this is what the operating system sees.
         if let Some(image) = &mut wires.image {
@@ -499,8 +499,8 @@ fn prefetcher(machine: &Machine) -> Option<Prefetcher> {
     is_there.then(|| Prefetcher::new(streams as usize, local_degree, remote_degree))
 }
 
-/// A block has come from its lender, of which there may be copies with another content: who has read
-/// them learns of it.
+/// A block has come from its lender, of which there may be copies with another content: their readers are
+/// notified.
 fn arrived(line: Line, mut data: Block, wires: &mut Wires) -> Block {
     for (_, change) in wires.late_changes.extract_if(.., |(changed, _)| *changed == line) {
         data = data.modified(change);

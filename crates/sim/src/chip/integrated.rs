@@ -1,5 +1,5 @@
-//! The cache-integrated network interface of a tile (CINI §3), between its core, its private cache and
-//! the network on chip: what happens is in [`crate::scratchpad`], this says when.
+//! The cache-integrated network interface of a tile (CINI §3), between its core, its private cache and the
+//! network on chip. [`crate::scratchpad`] has its function, this module its timing.
 
 use super::cache::{LastWay, PrivateCache};
 use super::layout::{Line, Part};

@@ -74,7 +74,7 @@ impl Link {
         }
     }
 
-    /// A node has gone: what is for it vanishes.
+    /// A node has gone: packets for it vanish.
     pub fn lose(&mut self, nid: u16) {
         self.lost[usize::from(nid)] = true;
     }

@@ -128,7 +128,7 @@ pub enum Payload {
         /// Operation, destination, offset, length and buffer.
         work: Work,
     },
-    /// From the RCP backend to the frontend: what the CQ entry says.
+    /// From the RCP backend to the frontend: the content of the CQ entry.
     Completion {
         /// Number of the queue pair, which is that of its core.
         qp: u16,

@@ -290,8 +290,8 @@ impl Chip {
         }
     }
 
-    /// The operating system has changed a block of memory: who has read it learns of it as if it
-    /// had been taken away.
+    /// The operating system has changed a block of memory: its readers are notified as if it had been taken
+    /// away.
     pub fn changed_by_system(&mut self, line: Line) {
         let Chip { wires, tiles, homes, node_rmc, .. } = self;
         for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {

@@ -1,4 +1,4 @@
-//! The backends of RGP and RCP: what moves data (Manycore NI §4.1, Fig. 4).
+//! The backends of RGP and RCP, which move data (Manycore NI §4.1, Fig. 4).
 
 use std::collections::VecDeque;
 

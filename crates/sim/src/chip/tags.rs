@@ -1,4 +1,4 @@
-//! A set-associative array: which lines are there, least recently used first to go.
+//! A set-associative array of lines, least recently used first to go.
 
 use super::layout::Line;
 

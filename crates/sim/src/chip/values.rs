@@ -6,8 +6,8 @@ use super::layout::Line;
 /// Blocks of a page.
 const PAGE: u64 = 64;
 
-/// Contents of the blocks of some regions, zero until written. What lies outside of all regions is
-/// always read as zero and costs nothing: synthetic workloads move such blocks.
+/// Contents of the blocks of some regions, zero until written. A block outside of all regions is always
+/// read as zero and costs nothing: synthetic workloads move such blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     regions: Vec<Region>,

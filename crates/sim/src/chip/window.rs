@@ -1,6 +1,6 @@
-//! The window of borrowed memory on a chip (TSM §2.1, §4.1): what misses the last-level cache there
-//! leaves by the outstanding request queue and the root complex; beside it, the DMA engine of the NTB.
-//! Accesses of other nodes to this node's memory come in by [`inbound`](super::inbound).
+//! The window of borrowed memory on a chip (TSM §2.1, §4.1). A miss there in the last-level cache leaves by
+//! the outstanding request queue and the root complex; beside it is the DMA engine of the NTB. Accesses of
+//! other nodes to this node's memory come in by [`inbound`](super::inbound).
 
 use super::block::Block;
 use super::inbound::{Answer, Inbound};

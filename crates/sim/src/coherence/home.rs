@@ -1,9 +1,9 @@
 //! The home's controller of one block: its directory entry and the transaction under way (Manycore
 //! NI §3.1, Fig. 2).
 //!
-//! The LLC belongs to whoever uses the controller: a step is told what the LLC holds and says what
-//! to write there. It need not hold every block that private caches hold (non-inclusive); what it
-//! evicts modified goes to memory, ahead of any later [`Action::ReadMemory`] of the block.
+//! The LLC belongs to the controller's user: each step gets the LLC's copy of the block, and says what to
+//! write there. It need not hold every block that private caches hold (non-inclusive). A modified block
+//! that it evicts goes to memory, ahead of any later [`Action::ReadMemory`] of the block.
 
 use arrayvec::ArrayVec;
 

@@ -1,8 +1,7 @@
 //! A private cache's controller of one block: an L1, or the NI cache at the chip's edge (Manycore
 //! NI §3.4), which acts like one.
 //!
-//! The controller deals in rights. Whoever uses it reads and writes [`Block::data`] upon
-//! [`Access::Hit`].
+//! The controller deals in rights. Its user reads and writes [`Block::data`] upon [`Access::Hit`].
 
 use arrayvec::ArrayVec;
 

@@ -1,4 +1,4 @@
-//! Issue: what has its operands goes to a unit, the oldest first.
+//! Issue: an instruction with all operands goes to a unit, the oldest first.
 
 use rackmem_riscv::exec::split;
 

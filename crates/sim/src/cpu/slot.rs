@@ -57,7 +57,7 @@ pub(super) struct Slot {
     pub(super) stage: Stage,
     /// Floating-point flags to be raised when it retires.
     pub(super) flags: u8,
-    /// Loads: which of two lines have been read.
+    /// Loads: mask of the two lines that have been read.
     pub(super) parts: u8,
     pub(super) place: Place,
     /// The position that a store has, or would have, in the store queue.

@@ -18,7 +18,7 @@ impl Clocks {
         Clocks { ticks: ticks / common, cycles: cycles / common }
     }
 
-    /// The first tick that is not before a cycle: what comes from the chip waits for it.
+    /// The first tick that is not before a cycle: requests of the chip wait for it.
     #[inline]
     pub fn tick_from(&self, cycle: Cycle) -> Tick {
         scale(cycle, self.ticks, self.cycles, self.cycles - 1)

@@ -1,4 +1,4 @@
-//! Banks and ranks: what is open, and from when on which command is allowed.
+//! Banks and ranks: open rows, and the earliest tick of each command.
 
 use super::Tick;
 use super::timing::{Kind, Timing};

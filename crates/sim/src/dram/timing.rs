@@ -145,7 +145,7 @@ fn trfc_ps(device_gbit: u32) -> u64 {
 }
 
 impl Timing {
-    /// The times of a machine's channels: what it says, and else what the standard does.
+    /// The times of a machine's channels: its own settings, and else those of the standard.
     pub fn of(spec: &DramSpec) -> Timing {
         let grade = grade(spec.grade);
         let tck_ps = if spec.tck_ps == 0 { grade.tck_ps } else { spec.tck_ps };

@@ -10,10 +10,9 @@
 //! | [`borrow`] | the driver of borrowed memory and its DMA engine |
 //! | [`outcome`] | what a run leaves behind |
 //!
-//! Instructions, accesses and packets take the time that the chip's parts take. What the operating
-//! system does takes no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for
-//! every system call: it runs outside of the chip, and whoever has read what it writes is told of it
-//! as by coherence.
+//! Instructions, accesses and packets take the time that the chip's parts take. The operating system takes
+//! no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for every system call: it
+//! runs outside of the chip, and readers of memory that it writes are notified as by coherence.
 //!
 //! A system call is [`rackmem_riscv::kernel`] on the node's memory or, for calls of `guest/driver.h`, the driver. Nodes
 //! do not see each other for a fabric latency, an epoch, so threads simulate them side by side; the output of programs
@@ -138,7 +137,7 @@ impl From<LoadError> for ExecError {
 /// Executes a program on every node until all processes have ended.
 ///
 /// # Errors
-/// [`ExecError`] if it does not come to that. How processes end is part of the outcome.
+/// [`ExecError`] if it does not come to that. The ends of processes are part of the outcome.
 pub fn run(machine: &Machine, job: &Job<'_>, options: Options<'_>) -> Result<Outcome, ExecError> {
     Rack::new(machine, job, &options)?.run(options)
 }

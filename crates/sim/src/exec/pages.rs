@@ -26,7 +26,7 @@ pub struct Pages {
     /// Address space of the process, as the RMC names it.
     pub space: Space,
     page_bytes: u64,
-    /// Borrowed memory that programs get instead of the node's own: what is left of it.
+    /// Borrowed memory that programs get instead of the node's own, as far as it is not allocated.
     pub remote: Option<Range<u64>>,
     /// Pages that were used and are not any more.
     free: Vec<u64>,

@@ -334,7 +334,7 @@ impl Gate {
     }
 }
 
-/// Says that an epoch is over, also if it ends in a panic: who waits must not wait for ever.
+/// Says that an epoch is over, also if it ends in a panic: the waiting thread must not wait for ever.
 struct Done<'a>(&'a AtomicUsize);
 
 impl Drop for Done<'_> {

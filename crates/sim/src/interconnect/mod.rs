@@ -24,8 +24,8 @@
 //! [`rackmem_rmc::imt`]. Latencies are sums: each access accounts every picosecond to the layer that it is
 //! in, and no figure of the papers is written here.
 //!
-//! Left out: what caches of the nodes hold (an access of a workload is a miss), the contents of memory,
-//! and what runs on nodes that only lend.
+//! Left out: contents of the nodes' caches (an access of a workload is a miss), contents of memory, and
+//! programs on nodes that only lend.
 //!
 //! # One read of a neighbour's memory, followed through the code (`rackmem sim run deoi`)
 //!

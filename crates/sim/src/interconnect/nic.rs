@@ -12,13 +12,13 @@ use super::packet::{Access, Channel, Master, Packet};
 use super::platform::{Event, Platform, Upcall};
 use super::time::{Ps, ps};
 
-/// Register: how many descriptors of frames to be sent there are.
+/// Register: number of descriptors of frames to be sent.
 pub const SEND_TAIL: u64 = 0;
-/// Register: what has been sent; written, it takes the interrupt back.
+/// Register: frames that have been sent; written, it takes the interrupt back.
 pub const SEND_STATUS: u64 = 8;
-/// Register: what has come; written, it takes the interrupt back.
+/// Register: frames that have come; written, it takes the interrupt back.
 pub const RECEIVE_STATUS: u64 = 16;
-/// Register: how many descriptors of empty buffers there are.
+/// Register: number of descriptors of empty buffers.
 pub const RECEIVE_TAIL: u64 = 24;
 
 /// Interrupt lines: frames have been sent, frames have come.

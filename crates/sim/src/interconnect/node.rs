@@ -40,7 +40,7 @@ pub struct Call {
     pub argument: u32,
 }
 
-/// A core: what it has to do. Interrupt handlers go before threads, operation by operation.
+/// A core and its operations. Interrupt handlers go before threads, operation by operation.
 #[derive(Clone, Debug, Default)]
 pub struct Core {
     /// Operations of handlers.

@@ -1,4 +1,4 @@
-//! Nodes and the links between them: what happens when.
+//! Nodes and the links between them, event by event.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ pub enum Upcall {
         /// As it was planned.
         call: Call,
     },
-    /// An access of a core is done; what it was and how long its layers took.
+    /// An access of a core is done.
     Loaded {
         /// Number of the core that waited for it.
         core: u16,
@@ -247,7 +247,7 @@ impl Platform {
         }
     }
 
-    /// An access is at the on-chip interconnect of the node that asks: where does it go?
+    /// Routes an access at the on-chip interconnect of the node that asks.
     fn leave(&mut self, id: u32) {
         let now = self.now();
         let decode = self.times.oci.cycles(self.extension.oci_cycles);

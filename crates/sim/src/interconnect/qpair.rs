@@ -158,8 +158,8 @@ impl QueuePairs {
         Ok(self.get(connection)?.sends.front().copied())
     }
 
-    /// A message of so many bytes begins to arrive: where it goes, or `None` if it is longer than the
-    /// buffer and to be dropped.
+    /// A message of so many bytes begins to arrive. Returns its destination, or `None` if it is longer than
+    /// the buffer and to be dropped.
     ///
     /// # Errors
     /// [`Refused::NoConnection`] unless the connection was opened with its sender;

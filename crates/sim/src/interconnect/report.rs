@@ -7,7 +7,7 @@ use super::packet::LAYERS;
 use super::platform::Platform;
 use crate::report::Stats;
 
-/// Results of an experiment; what it does not measure is `None`.
+/// Results of an experiment; quantities that it does not measure are `None`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExtensionReport {
     /// Mean latency: of a read, or of a message one way (half a round trip).
@@ -21,7 +21,7 @@ pub struct ExtensionReport {
     pub layers_ns: Option<[f64; LAYERS]>,
     /// Queue pairs: the library's part of the latency.
     pub software_ns: Option<f64>,
-    /// Queue pairs: what cores of both ends work for a message.
+    /// Queue pairs: time of the cores of both ends for a message.
     pub core_ns: Option<f64>,
     /// Bandwidth of the data of messages.
     pub mbps: Option<f64>,

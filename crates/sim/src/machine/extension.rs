@@ -101,7 +101,7 @@ pub struct SocSpec {
     pub core_mhz: f64,
     /// Line of the caches.
     pub line_bytes: u32,
-    /// Random reads: what a program does from one read to the next.
+    /// Random reads: cycles of a program from one read to the next.
     pub loop_cycles: u32,
     /// Caches that an access misses in.
     pub miss_cycles: u32,

@@ -1,4 +1,4 @@
-//! Machine files: what a machine is made of ([`spec`]), and how a file becomes a machine.
+//! Machine files: the parts of a machine ([`spec`]), and the way from a file to a machine.
 //!
 //! A file inherits from the one that its `base` names and overrides it; settings of the command
 //! line override both. Whatever is wrong is said in one line with its place: unknown keys, wrong

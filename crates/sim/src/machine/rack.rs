@@ -14,7 +14,7 @@ use crate::noc::{Pipeline, Shape};
 pub struct RackSpec {
     /// A torus of two or three dimensions, such as `torus:8x8x8`.
     pub topology: Shape,
-    /// Stages of the routers; what is left of a hop is the link.
+    /// Stages of the routers; the rest of a hop is the link.
     pub router: Pipeline,
     /// Bytes that a link moves in a cycle, which is the size of a flit.
     pub link_bytes: u32,

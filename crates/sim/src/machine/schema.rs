@@ -12,7 +12,7 @@ use super::spec::Machine;
 pub struct Override {
     /// Path of the setting, such as `noc.link_bytes`.
     pub path: String,
-    /// As TOML; what is not TOML is taken as a string without quotes.
+    /// As TOML; a text that is not TOML is taken as a string without quotes.
     pub value: String,
 }
 

@@ -11,7 +11,7 @@ pub struct ScratchpadSpec {
     pub job_entries: u32,
     /// Reads of others that an interface answers at a time; more wait in the network.
     pub read_entries: u32,
-    /// Acknowledgements that wait for the network; what would cause more waits there.
+    /// Acknowledgements that wait for the network; arrivals that would cause more wait there.
     pub ack_entries: u32,
     /// Packets of remote stores that wait for the network; further stores wait in the core.
     pub store_entries: u32,

@@ -56,7 +56,7 @@ pub struct Machine {
     pub dram: DramSpec,
     /// Network on chip: topology, routing, routers.
     pub noc: NocSpec,
-    /// Network interfaces: where they are, and the time of their stages.
+    /// Network interfaces: their places, and the times of their stages.
     pub ni: NiSpec,
     /// The remote memory controller, with `ni.placement = "sonuma"`. Its L1 is as `l1`.
     pub rmc: RmcSpec,
@@ -124,7 +124,7 @@ pub struct CoreSpec {
     pub cq_instructions: u32,
     /// Stores that wait for their block.
     pub store_buffer: u32,
-    /// Asynchronous reads: how many entries are posted between two looks at the CQ.
+    /// Asynchronous reads: number of entries that are posted between two looks at the CQ.
     pub posts_per_poll: u32,
 }
 
@@ -254,7 +254,7 @@ pub enum NocRouting {
     O1turn,
     /// Class-based: memory requests YX, the rest XY.
     Cdr,
-    /// Class-based: what comes from directories YX, the rest XY.
+    /// Class-based: packets of directories YX, the rest XY.
     CdrDirectory,
 }
 
@@ -420,7 +420,7 @@ pub enum WorkloadKind {
     Program,
 }
 
-/// The work of the cores: which of them issue, how much, and over which memory.
+/// The work of the cores: number of those that issue, transfers, and the memory that they cover.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkloadSpec {

@@ -161,7 +161,7 @@ impl Spec {
     }
 }
 
-/// A packet: what the network needs to know, and a handle for its user.
+/// A packet: the fields that the network needs, and a handle for its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Endpoint that sends it.

@@ -120,8 +120,8 @@ impl Rack {
         self.network.now()
     }
 
-    /// Has all sources post nothing any more, so that the rack runs empty. What was posted and not
-    /// taken by an RGP is forgotten.
+    /// Has all sources post nothing any more, so that the rack runs empty. Requests posted and not taken by
+    /// an RGP are dropped.
     pub fn stop(&mut self) {
         self.nodes.iter_mut().filter_map(|node| node.source.as_mut()).for_each(Source::stop);
     }

@@ -13,7 +13,7 @@ pub(super) const REQUEST: u8 = 0;
 /// The lane of replies; it waits for nothing, since RCPs always take them.
 pub(super) const REPLY: u8 = 1;
 
-/// A line of a request: what its packets carry besides their header.
+/// A line of a request: the content of its packets besides their header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// Place of the request in the source's ITT.

@@ -21,7 +21,7 @@ pub struct Combiner {
 }
 
 impl Combiner {
-    /// Adds a store within a line; what leaves because of it, in order.
+    /// Adds a store within a line. Returns the packets that leave because of it, in order.
     pub fn store(&mut self, address: u64, size: u8, value: u64) -> [Option<Packet>; 2] {
         let line = address - address % u64::from(LINE_BYTES);
         let offset = (address - line) as usize;

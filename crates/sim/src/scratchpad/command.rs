@@ -27,7 +27,7 @@ pub struct Command {
     pub destination: u64,
     /// Address that acknowledgements go to.
     pub ack: u64,
-    /// Of a copy: where from.
+    /// Of a copy: virtual address of the first byte to be read.
     pub source: u64,
 }
 

@@ -66,7 +66,7 @@ pub const WORD_BYTES: u32 = 8;
 /// The longest RDMA-copy (CINI §5.4: "up to 64 KB").
 pub const MAX_COPY_BYTES: u32 = 64 << 10;
 
-/// The longest message: what a line has besides opcode, destination and acknowledgement.
+/// The longest message: a line less opcode, destination and acknowledgement.
 pub const MAX_MESSAGE_BYTES: u32 = 5 * WORD_BYTES;
 
 /// Addresses that a counter notifies (CINI §3.3: "four on our prototype").

@@ -42,7 +42,7 @@ impl Lane {
 
 /// The fabric interface: a queue of packets for each lane and direction.
 pub trait Fabric {
-    /// Whether a node takes part. What is sent to one that does not vanishes.
+    /// Whether a node takes part. Packets to one that does not vanish.
     fn is_up(&self, nid: u16) -> bool;
 
     /// Takes a packet. The RMC has a credit for it, which comes back by

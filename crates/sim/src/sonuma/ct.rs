@@ -165,8 +165,8 @@ impl CtCache {
         self.forget(ctx_id);
     }
 
-    /// Changes with each invalidation. What was asked for in another epoch may be old, and is not
-    /// to be kept.
+    /// Changes with each invalidation. A read that began in another epoch may be old, and is not to be
+    /// kept.
     pub const fn epoch(&self) -> u8 {
         self.epoch
     }

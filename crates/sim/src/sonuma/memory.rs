@@ -34,7 +34,7 @@ pub trait L1 {
     fn is_pending(&self, line: Line) -> bool;
 }
 
-/// Memory outside of time: how a device driver prepares it, and how checks look at it.
+/// Memory outside of time, for a device driver that prepares it and for checks.
 pub trait Image {
     /// The 8 bytes at a physical address, a multiple of 8.
     fn read(&self, address: u64) -> u64;

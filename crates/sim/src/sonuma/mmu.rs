@@ -44,7 +44,7 @@ struct Walk {
     space: Space,
     virt: u64,
     level: u32,
-    /// An invalidation came meanwhile: what has been read may be old.
+    /// An invalidation came meanwhile: entries that were read may be old.
     again: bool,
 }
 

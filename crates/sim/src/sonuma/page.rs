@@ -169,7 +169,7 @@ pub const fn leaf_entry(phys: u64, bits: u64) -> u64 {
     phys >> PPN_SHIFT << PPN_AT | bits | VALID
 }
 
-/// The walk in software, for drivers and checks: what the walker must find.
+/// The walk in software, for drivers and checks. The walker must find the same.
 ///
 /// # Errors
 /// [`Fault`] as from [`Format::step`], or for an address that no application has.

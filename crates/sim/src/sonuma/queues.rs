@@ -128,7 +128,7 @@ impl Queues {
         Some(QpId::new(index as u16, generation))
     }
 
-    /// Forgets a queue pair. What it has under way is still answered, but nothing is stored or
+    /// Forgets a queue pair. Its operations under way are still answered, but nothing is stored or
     /// completed. `false` if it is not there.
     pub fn detach(&mut self, qp: QpId) -> bool {
         if self.get(qp).is_none() {

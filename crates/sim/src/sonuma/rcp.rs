@@ -377,8 +377,8 @@ impl Transaction {
         self.ready_at = ASLEEP;
     }
 
-    /// Stage 2: how many lines the transfer waits for now. None if its node was lost meanwhile, or
-    /// if the entry does not wait for the lost node that this is about.
+    /// Stage 2: reads the number of lines that the transfer still waits for. None if its node was lost
+    /// meanwhile, or if the entry does not wait for the lost node that this is about.
     fn take_progress(&mut self, common: &mut Common, response: &Response) {
         let now = match &self.entry {
             None => entry_in(common, self.tid, response),

@@ -58,7 +58,7 @@ impl Rmc {
         qp
     }
 
-    /// Forgets a queue pair: what it has under way is still answered, but nothing is stored or
+    /// Forgets a queue pair. Its operations under way are still answered, but nothing is stored or
     /// completed. `false` if it is not there.
     pub fn detach(&mut self, qp: QpId) -> bool {
         let was_there = self.common.queues.detach(qp);

@@ -261,7 +261,7 @@ impl Transaction {
     }
 }
 
-/// Stage 5: what a checked request does to the block at its physical address.
+/// Stage 5: the change of the block at its physical address that a checked request makes.
 fn access(request: &Request, address: u64) -> Access {
     let Header { op, length, .. } = request.header;
     let length = usize::from(length);

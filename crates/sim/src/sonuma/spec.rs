@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::page::Format;
 use super::slots::MAX_SLOTS;
 
-/// Sizes and times of an RMC. What soNUMA gives (Table 1, §4.3) comes first; the rest has its
+/// Sizes and times of an RMC. Those that soNUMA gives (Table 1, §4.3) come first; each other one has its
 /// reason beside its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -129,7 +129,7 @@ impl Combining {
     }
 }
 
-/// The first neighbouring bytes of a mask: where they begin, and how many they are.
+/// The first neighbouring bytes of a mask: position and number.
 fn run_of(mask: u64) -> Option<(usize, usize)> {
     let first = mask.trailing_zeros() as usize;
     let length = (first < LINE_BYTES).then(|| (!(mask >> first)).trailing_zeros() as usize)?;

@@ -86,9 +86,9 @@ pub struct Engine {
     is_fetching: bool,
     /// Fetched, and not begun.
     ready: VecDeque<Descriptor>,
-    /// Begun: what is left to ask for.
+    /// Begun, with the bytes that have been asked for.
     asking: Option<(Descriptor, u64)>,
-    /// Asked for: what is left to come, and how many lines of it have not been written.
+    /// Asked for, with the bytes that have come; and the lines of each that have not been written.
     coming: VecDeque<(Descriptor, u64)>,
     writing: VecDeque<u64>,
     gathered: Write,
@@ -189,7 +189,7 @@ impl Engine {
         self.asking.is_some() || !self.ready.is_empty()
     }
 
-    /// The next line of what was asked for has come; what can be written, if a TLP is full.
+    /// The next line that was asked for has come. Returns the bytes to be written, if a TLP is full.
     pub fn data(&mut self, block: Block) -> Option<Write> {
         let (descriptor, come) = self.coming.front_mut().expect("only what was asked for comes");
         if self.gathered.blocks.is_empty() {

@@ -1,4 +1,4 @@
-//! The address mapping table: which node's memory an address of the window is (TSM §2.1, §4.2).
+//! The address mapping table: nodes and addresses behind the window (TSM §2.1, §4.2).
 
 /// A range of the window that has been borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

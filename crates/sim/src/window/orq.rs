@@ -1,5 +1,5 @@
-//! The outstanding request queue: how many reads of lines may be under way (TSM §5, TS-09, TS-10). With
-//! one entry, reads are serial, as a root complex has them.
+//! The outstanding request queue: the reads of lines that may be under way (TSM §5, TS-09, TS-10). With one
+//! entry, reads are serial, as a root complex has them.
 //!
 //! An entry lasts until the line has been passed on to the home.
 

@@ -63,7 +63,7 @@ impl System {
         copies
     }
 
-    /// A writer is alone; who has lent the block shares it with the L1 in front only.
+    /// A writer is alone; a cache that has lent the block shares it with the L1 in front only.
     pub fn has_one_writer(&self) -> bool {
         let copies = self.copies();
         copies.iter().enumerate().all(|(index, copy)| {

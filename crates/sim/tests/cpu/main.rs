@@ -1,4 +1,4 @@
-//! Executing cores: what they compute, in which order memory sees them, and how long they take.
+//! Executing cores: their results, the order in which memory sees them, and their times.
 
 #[path = "../../../riscv/tests/support/asm.rs"]
 #[allow(dead_code)]

@@ -53,7 +53,7 @@ fn what_no_program_may_do_is_named_with_its_place() {
     }
 }
 
-/// The first thread of a process that fails ends the run; what the others have done is kept.
+/// The first thread of a process that fails ends the run; the results of the others are kept.
 #[test]
 fn one_failure_ends_the_run() {
     // Node 1 ends with status 3, node 0 waits for ever: a1 = RACK() & 0xffff.

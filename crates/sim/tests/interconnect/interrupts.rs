@@ -6,7 +6,7 @@ use rackmem_sim::interconnect::platform::{Platform, Upcall};
 
 use super::machine;
 
-/// Messages that are queued at the link, then an interrupt: how many arrive before it.
+/// Messages that are queued at the link before an interrupt and arrive before it.
 fn before_the_interrupt(first: &str) -> usize {
     let mut platform = Platform::new(&machine(
         "deoi",

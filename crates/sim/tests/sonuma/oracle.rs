@@ -216,7 +216,7 @@ impl Oracle {
         claims
     }
 
-    /// The operation has ended: what memory has is checked, byte by byte, and kept.
+    /// The operation has ended: the content of memory is checked, byte by byte, and kept.
     pub fn finish(
         &mut self,
         operation: &Operation,

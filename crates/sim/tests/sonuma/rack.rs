@@ -116,7 +116,7 @@ impl Rack {
         }
     }
 
-    /// A new cycle: what comes from memory and fabric.
+    /// A new cycle: takes the arrivals from memory and fabric.
     pub fn begin(&mut self) {
         self.now += 1;
         for (index, node) in self.nodes.iter_mut().enumerate() {

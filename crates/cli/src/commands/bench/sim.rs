@@ -1,5 +1,5 @@
-//! `rackmem bench sim`: how many cycles of the model this machine simulates per second, and how many
-//! instructions of programs.
+//! `rackmem bench sim`: cycles of the model that this machine simulates per second, and instructions of
+//! programs.
 
 mod exec;
 

@@ -1,4 +1,4 @@
-//! Compilers: where one is found, and how it is run.
+//! Compilers: the search for one, and its run.
 
 use std::env;
 use std::ffi::OsString;

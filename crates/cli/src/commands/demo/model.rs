@@ -84,7 +84,7 @@ pub struct Plan<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// Runs it. What this host did is in `native`, in the order of [`VARIANTS`].
+/// Runs it. The results of this host are in `native`, in the order of [`VARIANTS`].
 ///
 /// # Errors
 /// None that a release should have; or it was interrupted.

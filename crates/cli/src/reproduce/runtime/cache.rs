@@ -1,5 +1,5 @@
-//! A key-value cache in arenas that it is given one after the other, as its memory grows (DE-10): what was used
-//! least recently makes room once all of them are full.
+//! A key-value cache in arenas that it is given one after the other, as its memory grows (DE-10). Once all
+//! of them are full, it evicts the least recently used value.
 
 use std::collections::HashMap;
 

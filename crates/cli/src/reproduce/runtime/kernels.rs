@@ -38,7 +38,7 @@ fn sizes(effort: Effort) -> Sizes {
 /// The benchmarks, and where their data are.
 const BENCHMARKS: [(&str, Benchmark); 4] = [("b1", b1), ("b2", b2), ("b3", b3), ("b4", b4)];
 
-/// A benchmark: what it has read and written is in its sum.
+/// A benchmark. Its sum depends on all that it has read and written.
 type Benchmark = fn(&mut [u64], Sizes) -> u64;
 
 /// Read-only, half of the cache.

@@ -30,7 +30,7 @@ pub mod counter {
     pub const SERVED: &str = "rmc.served";
     /// Replies that RMCs have taken.
     pub const REPLIES: &str = "rmc.replies";
-    /// Reads of memory by an RRPP, through the caches: how many, and their time in all.
+    /// Number of reads of memory by an RRPP, through the caches, and their time in all.
     pub const REMOTE_READS: &str = "rmc.rrpp.memory_reads";
     /// See there.
     pub const REMOTE_READ_CYCLES: &str = "rmc.rrpp.memory_read_cycles";

@@ -34,7 +34,7 @@ pub const SENT_READ: u8 = 100;
 pub const SENT_DONE: u8 = 101;
 /// Handler: the status of received frames has been read.
 pub const RECEIVED_READ: u8 = 102;
-/// Handler: and taken back; what has come is with the stack.
+/// Handler: and taken back; received frames are with the stack.
 pub const RECEIVED_DONE: u8 = 103;
 
 /// Driver and network stack of [`USER`], as times of their steps.

@@ -1,4 +1,4 @@
-//! The first phase of a cycle: what has been under way arrives.
+//! The first phase of a cycle: flits and credits under way arrive.
 
 use std::hint::select_unpredictable;
 

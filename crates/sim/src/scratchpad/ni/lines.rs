@@ -49,7 +49,7 @@ impl Ni {
         self.is_body[first..first + (bytes / LINE_BYTES) as usize].fill(is_body);
     }
 
-    /// State and tag bits of a line: what the operating system reads to save it.
+    /// State and tag bits of a line, which the operating system reads to save it.
     pub fn tag(&self, number: u32, word: u32) -> u64 {
         match word {
             0 => self.line(number).state_word(),

@@ -1,5 +1,5 @@
-//! The network interface of one private cache: what accesses and packets do to its lines, and which
-//! packets leave because of that (CINI §3.2 to §3.4).
+//! The network interface of one private cache: effects of accesses and packets on its lines, and the
+//! packets that leave because of them (CINI §3.2 to §3.4).
 
 mod events;
 mod lines;
@@ -112,7 +112,7 @@ impl Ni {
         &self.lines[number as usize]
     }
 
-    /// Lines of which loads may show something else than before; who polls them has to look again.
+    /// Lines of which loads may show something else than before; cores that poll them have to look again.
     pub fn take_changed(&mut self) -> impl Iterator<Item = u32> + '_ {
         self.changed.drain(..)
     }

@@ -1,4 +1,4 @@
-//! Section III and Table I: how module and prototype are made.
+//! Section III and Table I: the structure of module and prototype.
 
 use rackmem_sim::interconnect::INTERRUPT_LINES;
 

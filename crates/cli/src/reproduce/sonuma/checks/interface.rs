@@ -1,4 +1,4 @@
-//! Sections 3 to 6: what programs and other nodes see, read off the code that all programs and the
+//! Sections 3 to 6: the interface to programs and other nodes, read off the code that all programs and the
 //! model are built from.
 
 use rackmem_abi::{HEADER_BYTES, LINE_BYTES, PACKET_BYTES};

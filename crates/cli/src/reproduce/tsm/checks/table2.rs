@@ -1,4 +1,4 @@
-//! Table 2 and section 2.1: what loads, stores and DMA bring over PCIe.
+//! Table 2 and section 2.1: the bandwidth and latency of loads, stores and DMA over PCIe.
 
 use super::{Check, Finding, Known, Results, check, number};
 use crate::reproduce::tolerance::Class::{Bandwidth, Bound, Exact, Order, Ratio, Rounded};
