@@ -68,7 +68,7 @@ fn calls_mean_the_same_inline() {
     calls("inline", true);
 }
 
-/// An ordinary user, who has the programs in a directory of its own.
+/// An ordinary user with the programs in a directory of its own.
 struct Ordinary {
     dir: TempDir,
 }

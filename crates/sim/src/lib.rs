@@ -6,7 +6,7 @@
 //! cycle, so the order in which they are visited within a cycle is not part of the model, and
 //! stretches in which nothing happens are skipped.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`engine`] | cycles, events, random numbers |
 //! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
@@ -22,7 +22,7 @@
 //! | [`exec`] | programs on machines: operating system, drivers, a rack of nodes |
 //! | [`machine`] | machine files |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
-//! | [`report`] | what a run found out |
+//! | [`report`] | the results of a run |
 //!
 //! `sonuma` and `cpu` see an L1 and a clock as traits, so that tests give them others.
 

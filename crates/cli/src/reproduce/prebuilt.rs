@@ -12,7 +12,7 @@ use super::results::Known;
 /// Output of a program, and counters of the machine under it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The program's line of JSON; of a program that the machine stopped, what it said then.
+    /// The program's line of JSON; of a program that the machine stopped, its message.
     pub output: Value,
     /// Simulated cycles; 0 on the runtime.
     pub cycles: u64,

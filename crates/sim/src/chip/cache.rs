@@ -35,7 +35,7 @@ pub struct PrivateCache {
     /// Write-back buffer: blocks that were driven out, until their homes have taken them.
     leaving: Vec<(Line, l1::Block<Block>)>,
     reports_lost: bool,
-    /// Blocks of which the copy has gone, for whoever has to be told.
+    /// Blocks whose copy has gone, for the core or RMC that has to be notified.
     pub lost: Vec<Line>,
     /// The network interface that shares its lines.
     pub integrated: Option<Box<Integrated>>,

@@ -230,9 +230,9 @@ impl Front {
         }
     }
 
-    /// Something about a block has changed, and something may be `complete`: those who waited try
-    /// again at once, and those who slept on the block wake if it has been taken away. Who waited
-    /// for this block is first: in a small cache the others may drive it out again.
+    /// Something about a block has changed, and something may be `complete`: waiting queue pairs try again
+    /// at once, and those that slept on the block wake if it has been taken away. One that waited for this
+    /// block is first: in a small cache the others may drive it out again.
     pub fn changed(
         &mut self,
         line: Line,

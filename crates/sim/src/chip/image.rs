@@ -1,9 +1,9 @@
 //! The contents of a node's physical memory, while programs are executed.
 //!
-//! They are in one place: caches hold rights to blocks and no copies of them. Coherence lets a block
-//! be read only while nobody may change it, and changed only by who has it alone, so the one place
-//! is what any copy would show. What has left the coherence domain, such as the payload of a
-//! packet, is a copy of its own.
+//! They are in one place: caches hold rights to blocks and no copies of them. Coherence lets a block be
+//! read only while nobody may change it, and changed only by the one cache that has it, so any copy would
+//! show the content of the one place. Data that have left the coherence domain, such as the payload of a
+//! packet, are a copy of their own.
 
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line};

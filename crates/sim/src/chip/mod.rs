@@ -3,8 +3,8 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | [`core`] | what stands for a core: the microbenchmarks |
-//! | [`cpu`], [`mmu`] | a core that executes a program, and what it sees of it |
+//! | [`core`] | a stand-in for a core: the microbenchmarks |
+//! | [`cpu`], [`mmu`] | a core that executes a program, and the program's pages and instructions |
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
@@ -15,10 +15,10 @@
 //! | [`through`] | stores to borrowed memory that go through the caches |
 //! | [`home`], [`active`] | LLC banks with directory slices |
 //! | [`memory`], [`ddr3`] | memory controllers |
-//! | [`image`] | what memory holds while programs are executed |
-//! | `arrivals`, `ports`, `events` | what arrives, crosses the chip, or is due, and who gets it |
-//! | [`layout`], [`message`], [`wires`] | where things are, what travels, how |
-//! | [`probe`], [`trace`], [`counts`] | what is measured |
+//! | [`image`] | the content of memory while programs are executed |
+//! | `arrivals`, `ports`, `events` | delivery of arrivals, packets between chips, and events that are due |
+//! | [`layout`], [`message`], [`wires`] | places of blocks and parts, messages, and the wires between parts |
+//! | [`probe`], [`trace`], [`counts`] | measurements |
 //!
 //! # One remote read, followed through the code (split placement)
 //!

@@ -57,7 +57,7 @@ pub struct Window {
     /// Packets that have left for other nodes.
     pub departures: Vec<Departure>,
     orq: Orq,
-    /// Stores that go through, until their lender has answered: line, and who waits.
+    /// Stores that go through, until their lender has answered: line, and the party that waits.
     unanswered: Slab<(Line, Party)>,
     inbound: Inbound,
     /// The link of this node, away from its root complex and to it.

@@ -271,7 +271,7 @@ impl<D: Content> Block<D> {
     }
 }
 
-/// A response to a party, or to the home if that is who waits.
+/// A response to a party, or to the home if that waits.
 fn answer<D>(to: Option<Party>, response: Response<D>) -> Action<D> {
     match to {
         Some(party) => Action::ToParty(party, response),

@@ -1,11 +1,11 @@
 //! The coherence protocol (Manycore NI §3.1, §3.4): a directory-based MESI with three hops, for
 //! one block, as pure state machines.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`message`] | what is said |
+//! | [`message`] | the messages of the protocol |
 //! | [`l1`] | a private cache: an L1, or an NI cache at the chip's edge |
-//! | [`home`] | the directory entry at the block's home and what the LLC has to do |
+//! | [`home`] | the directory entry at the block's home, and the LLC's duties |
 //! | [`pair`] | an NI cache at the back side of an unmodified L1, one party together with it |
 //!
 //! Assumptions and rules of the controllers:
@@ -18,7 +18,7 @@
 //! - The directory is *non-notifying*: shared copies go silently, hence a cache may be asked to
 //!   invalidate a block that it does not have. Owners do report, and wait for the answer before
 //!   they ask for the block again.
-//! - After `Completed`, whoever waited makes its access before the next message is delivered.
+//! - After `Completed`, the waiting access is made before the next message is delivered.
 //!   Otherwise the block may be gone again: nothing would break, but it could go on for ever.
 //!
 //! An illegal event panics with state and event; that is what the model checker looks for. It also

@@ -1,4 +1,4 @@
-//! Completion: results reach those who wait for them, branches show where they go.
+//! Completion: results reach the instructions that wait for them, branches are resolved.
 
 use super::ops::Kind;
 use super::outside::Outside;

@@ -14,7 +14,7 @@
 //! a wrong path is thrown away and has cost what it cost. What an instruction does is defined once,
 //! in [`rackmem_riscv::exec`]; this module decides when, and which value a load gets.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `front` | fetch, L1 of instructions, stages up to dispatch |
 //! | `predict` | gshare, return stack, indirect targets, loads that wait |

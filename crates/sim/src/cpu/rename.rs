@@ -1,4 +1,4 @@
-//! Physical registers: names, values, and who waits for them.
+//! Physical registers: names, values, and the instructions that wait for them.
 
 use rackmem_riscv::{Hart, Reg};
 
@@ -90,7 +90,7 @@ impl Registers {
         is_new
     }
 
-    /// The value is there; returns who waited for it.
+    /// The value is there. Returns the slots that waited for it.
     #[inline(always)]
     pub(super) fn write(&mut self, physical: u8, value: u64) -> u64 {
         self.value[usize::from(physical) % PHYSICAL] = value;

@@ -1,18 +1,18 @@
 //! A DDR3 channel, command by command (JESD79-3): the model behind a memory controller with `memory.model =
 //! "ddr3"`.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `timing` | times between commands: speed grades, and what a machine file says instead |
+//! | `timing` | times between commands: speed grades, and a machine file's own settings |
 //! | `mapping` | addresses to ranks, banks and rows |
 //! | `clocks` | the chip's clock and the channel's |
-//! | `devices` | banks and ranks: when which command is allowed |
+//! | `devices` | banks and ranks: the earliest tick of each command |
 //! | `queues` | requests that wait |
 //! | `channel` | the channel as its controller sees it: time goes by, requests come and go |
-//! | `schedule` | which command is next: first ready, first come |
-//! | `round_robin` | the same where ranks take turns |
+//! | `schedule` | the choice of the next command: first ready, first come |
+//! | `round_robin` | the same if ranks take turns |
 //! | `command` | commands, and their record |
-//! | `stats` | what is counted |
+//! | `stats` | counters |
 //!
 //! Times are ticks of the channel's clock. The command wires take a command a tick. Nothing is done in
 //! a tick without one: after each command and each arrival the channel knows which command is next, and

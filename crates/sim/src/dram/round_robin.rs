@@ -26,7 +26,7 @@ use super::schedule::{Deed, Planned, Want};
 use super::timing::Kind;
 use crate::machine::spec::DramSpec;
 
-/// Order of who has become too old: after refreshes, before all others.
+/// Order of a request that has become too old: after refreshes, before all others.
 const OLD: u64 = 1;
 
 /// Orders what is for requests by the turns of ranks, then by arrival.

@@ -1,14 +1,14 @@
 //! Programs on the model: a process on every node of a rack, executed instruction by instruction.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | [`rack`] | the nodes, side by side for a fabric latency at a time, in threads |
 //! | [`node`] | a chip and its operating system |
-//! | [`system`] | the operating system: threads, system calls, how a process ends |
+//! | [`system`] | the operating system: threads, system calls, ends of processes |
 //! | [`pages`] | physical memory, page tables, the program's address space |
 //! | [`device`], [`controller`] | the device driver of the network interface |
 //! | [`borrow`] | the driver of borrowed memory and its DMA engine |
-//! | [`outcome`] | what a run leaves behind |
+//! | [`outcome`] | the outcome of a run |
 //!
 //! Instructions, accesses and packets take the time that the chip's parts take. The operating system takes
 //! no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for every system call: it
@@ -111,7 +111,7 @@ pub struct Options<'a> {
 /// Reasons why nothing was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecError {
-    /// The machine cannot execute programs so: what, where, what to do.
+    /// The machine cannot execute programs so: setting, problem and remedy.
     Machine(String),
     /// The file is no program that can be executed.
     Program(LoadError),

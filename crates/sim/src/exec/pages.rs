@@ -265,7 +265,7 @@ pub fn image(chip: &mut Chip) -> &mut Image {
     chip.wires.image.as_mut().expect("a chip that executes programs has memory")
 }
 
-/// Writes physical memory, and tells who has read it.
+/// Writes physical memory, and notifies the parts that have read it.
 fn write(chip: &mut Chip, phys: u64, bytes: &[u8]) {
     image(chip).write_bytes(phys, bytes);
     let end = phys + bytes.len() as u64;

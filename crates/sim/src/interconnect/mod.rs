@@ -10,15 +10,15 @@
 //!                           physical     } responses and requests
 //! ```
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `platform` | all nodes, and what happens when |
+//! | `platform` | all nodes, and the handling of events |
 //! | `node` | a node as its parts |
 //! | `packet` | packets, accesses, and the layers that their time is accounted to |
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
 //! | `qpair` | queue pairs of Thunder, as a pure state machine |
 //! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs, a key-value cache |
-//! | `time` | picoseconds, clocks, what is planned |
+//! | `time` | picoseconds, clocks, events to come |
 //!
 //! State machines are those of `rackmem_rmc`: [`rackmem_rmc::link`], [`rackmem_rmc::amt`],
 //! [`rackmem_rmc::imt`]. Latencies are sums: each access accounts every picosecond to the layer that it is

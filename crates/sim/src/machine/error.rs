@@ -20,7 +20,7 @@ pub enum Origin {
     Unknown,
 }
 
-/// A machine that cannot be loaded: what, where, what to do. One line.
+/// The reason why a machine cannot be loaded: place, setting, problem and remedy in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineError {
     /// The file, option or default that made the setting.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A network interface card, its driver and the network stack over it, and who is at the other end.
+/// A network interface card, its driver and the network stack over it, and the other end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NicSpec {

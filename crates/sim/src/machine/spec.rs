@@ -16,7 +16,7 @@ pub use super::window::{PrefetchSpec, WindowSpec, WritePolicy};
 pub use crate::cpu::CpuSpec;
 pub use crate::sonuma::RmcSpec;
 
-/// A machine: chips, what joins them, and what they do.
+/// A machine: its chips, the networks between them, and their work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Machine {

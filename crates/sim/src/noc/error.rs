@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A reason why a [`Spec`](super::Spec) does not describe a network: what, where, what to do.
+/// A reason why a [`Spec`](super::Spec) does not describe a network: field, problem and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No topology has this name.

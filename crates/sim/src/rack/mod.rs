@@ -4,15 +4,15 @@
 //! soNUMA (§3) and Manycore NI (§5) speak of racks of 512 nodes, and simulate one chip of them with
 //! the others as a delay. Here are all of them, and so is what a delay does not show: congestion.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `build`, `cycle` | a rack put together, and how time passes |
-//! | `source`, `pattern` | what posts requests, and whom they are for |
+//! | `build`, `cycle` | a rack put together, and a cycle of it |
+//! | `source`, `pattern` | the sources of requests, and their destinations |
 //! | `rgp`, `itt` | request generation: unrolling, flow control, requests under way |
 //! | `rrpp` | remote request processing, and the memory behind it |
 //! | `packet` | packets of the two lanes, in flits |
-//! | `counts`, `histogram`, `meter` | what is measured |
-//! | `zero_load` | what a request takes when it is alone |
+//! | `counts`, `histogram`, `meter` | measurements |
+//! | `zero_load` | the latency of a request that is alone |
 //! | `run` | windows until the bandwidth is stable |
 //!
 //! Routers and links are a [`Network`] with a virtual network per lane. Requests wait for replies

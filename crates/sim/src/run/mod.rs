@@ -1,10 +1,10 @@
 //! Runs a machine until its workload is measured.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
 //! | `rack` | several chips and the fabric between them, in parallel |
-//! | `meter` | windows, and what is reported |
+//! | `meter` | windows, and the report of them |
 //! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up, with what is stuck |
@@ -38,9 +38,9 @@ pub struct Options<'a> {
 /// Reasons why a machine cannot run, or did not come to an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// The machine cannot be built: what, where, what to do.
+    /// The machine cannot be built: setting, problem and remedy.
     Impossible(String),
-    /// Nothing has moved for too long: what is stuck, and where.
+    /// Nothing has moved for too long: messages and transactions that are stuck, with their places.
     Stuck(String),
 }
 

@@ -2,17 +2,17 @@
 //! by one and at run time, into scratchpad memory and into lines that respond to accesses, as pure
 //! state machines. `chip::integrated` gives them time and a network.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | [`region`] | which address is what: the address region table |
-//! | [`mod@line`] | what a line is, and what its tag bits then hold |
+//! | [`region`] | regions of addresses: the address region table |
+//! | [`mod@line`] | states of a line, and the content of its tag bits |
 //! | [`command`] | command buffers: a transfer starts when its description is complete |
 //! | [`queue`] | pointers of single- and multiple-reader queues |
-//! | [`ni`] | one cache's interface: its lines, what happens to them, what leaves |
+//! | [`ni`] | one cache's interface: its lines, accesses to them, and packets that leave |
 //! | [`combine`] | remote stores to one line leave together |
 //! | [`dram`] | memory without caches, and its DMA engine |
-//! | [`packet`], [`transfer`] | what travels |
-//! | [`misuse`] | what no program may do |
+//! | [`packet`], [`transfer`] | packets, and transfers of several |
+//! | [`misuse`] | errors of programs |
 //!
 //! Every access to a line, local or remote, is one atomic step: it reads and updates the tag, may
 //! choose another line (queues), and may add to the job list. Jobs leave as packets, one at a time and

@@ -23,7 +23,7 @@ pub const CLASSES: [Class; 4] = [Class::Ack, Class::Reply, Class::Write, Class::
 /// A packet. Addresses are virtual, and 0 as an acknowledgement address asks for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packet {
-    /// Asks whoever has `source` to write it to `destination`.
+    /// Asks the owner of `source` to write it to `destination`.
     Read {
         /// First byte of what is asked for.
         source: u64,

@@ -306,10 +306,10 @@ impl Maq {
         }
     }
 
-    /// A block has come, or the right to change it: who waits for it gets it as it passes, without
-    /// a port and before it can go away again. Or it has gone: then its place is for the oldest, and
-    /// not for who wants it back, or polls of a few queues that share a set would keep others out
-    /// for ever. Others that had to wait may try.
+    /// A block has come, or the right to change it: accesses that wait for it get it as it passes, without
+    /// a port and before it can go away again. Or it has gone: then its place is for the oldest access, and
+    /// not for one that wants it back, or polls of a few queues that share a set would keep others out for
+    /// ever. Others that had to wait may try.
     pub fn filled<M: L1>(&mut self, now: Cycle, line: Line, l1: &mut M, written: &mut Vec<Line>) {
         if !l1.is_pending(line) {
             self.pending.retain(|pending| *pending != line);

@@ -1,6 +1,6 @@
 //! The request completion pipeline (soNUMA §4.2, Fig. 3b).
 //!
-//! | state | what it does | cost |
+//! | state | task | cost |
 //! |---|---|---|
 //! | fetch | the reply's ITT entry | a memory access |
 //! | check | does it answer a line? address in the buffer; the context in the CT$ | a cycle, else a memory access more |

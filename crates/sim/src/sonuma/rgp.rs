@@ -1,7 +1,7 @@
 //! The request generation pipeline behind the polls of [`queues`](super::queues) (soNUMA §4.2,
 //! Fig. 3b).
 //!
-//! | state | what it does | cost |
+//! | state | task | cost |
 //! |---|---|---|
 //! | begin | tid, ITT entry; the context's address space | a cycle, until the MAQ has the entry |
 //! | unroll | the next line | a cycle |

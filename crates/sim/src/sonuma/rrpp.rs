@@ -1,7 +1,7 @@
 //! The remote request processing pipeline (soNUMA §4.2, Fig. 3b). It keeps nothing of a request but
 //! what is under way.
 //!
-//! | state | what it does | cost |
+//! | state | task | cost |
 //! |---|---|---|
 //! | decode | header, node | a cycle |
 //! | context | CT$, else the CT | a cycle, else a memory access |

@@ -7,8 +7,8 @@
 //! | [`map`] | the address mapping table of an NTB, AMT or Thunder's: addresses to nodes |
 //! | [`orq`] | the outstanding request queue: reads of lines that are under way (TS-10) |
 //! | [`combining`] | buffers that combine stores which go through the caches (TS-11) |
-//! | [`wire`] | a link: when the bytes of a TLP have left |
-//! | [`packet`] | what travels between nodes |
+//! | [`wire`] | a link, and the time of a TLP on it |
+//! | [`packet`] | packets between nodes |
 //! | [`dma`] | the DMA engine and its descriptors (TS-05) |
 //! | [`prefetch`] | a stride prefetcher with a degree for each kind of memory (TS-13) |
 //!

@@ -26,7 +26,7 @@ fn about(report: &Report, read: u64, line: u64) -> Vec<&TraceEvent> {
     events.filter(wanted).collect()
 }
 
-/// A message: its name, who sends it, who gets it.
+/// A message: its name, sender and receiver.
 type Sent<'a> = (&'a str, &'a str, &'a str);
 
 /// Finds messages and checks that they come as the paper's arrows do: each is sent when the one

@@ -49,9 +49,9 @@ impl fmt::Display for Packet {
     }
 }
 
-/// Whether the receipt of one message may depend on room for another: of a higher virtual network,
-/// or responses for responses, which everybody has room for. Also, whoever waited may now send the
-/// request that it keeps room for.
+/// Whether the receipt of one message may depend on room for another: of a higher virtual network, or
+/// responses for responses, which everybody has room for. Also, a waiting party may now send the request
+/// that it keeps room for.
 pub fn may_cause(at: End, message: &Message<Version>, sent: &Message<Version>) -> bool {
     match (message, sent) {
         (_, Message::Response(_)) => true,

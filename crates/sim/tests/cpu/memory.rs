@@ -62,7 +62,7 @@ struct State {
     requests: VecDeque<(usize, bool)>,
 }
 
-/// Memory, and who has which line. The values are in one place: whoever holds a line sees the only
+/// Memory, and the holders of each line. The values are in one place: each holder of a line sees the only
 /// value that there is.
 pub struct Memory {
     pub space: AddressSpace,

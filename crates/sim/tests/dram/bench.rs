@@ -130,8 +130,8 @@ pub fn line_of(spec: &DramSpec, bank: u64, row: u64) -> u64 {
     line
 }
 
-/// Random requests: how many blocks, what share is written, how far apart, in percent how often the next
-/// block follows the last one.
+/// Random requests: number of blocks, share of writes, distance, and in per cent the share of requests
+/// whose block follows the last one.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     pub lines: u64,

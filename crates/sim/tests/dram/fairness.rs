@@ -78,7 +78,7 @@ fn a_read_among_writes_gets_its_turn() {
     assert!((LIMIT..LIMIT + SLACK).contains(&found), "{found}");
 }
 
-/// With all queues full of chance, whoever is too old is served in the order of age.
+/// With all queues full of chance, requests that are too old are served in the order of age.
 #[test]
 fn no_request_waits_much_longer_than_a_full_queue_takes() {
     for ranks in [1, 2] {

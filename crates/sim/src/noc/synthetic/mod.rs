@@ -67,7 +67,7 @@ impl Experiment {
     }
 }
 
-/// A reason why an experiment cannot be run: what, where, what to do.
+/// A reason why an experiment cannot be run: option, problem and remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExperimentError {
     /// The network is not one.

@@ -22,7 +22,7 @@ impl Ni {
     /// A packet for this scratchpad arrives.
     ///
     /// # Errors
-    /// [`Misuse`] of whoever has sent it.
+    /// [`Misuse`] by the sender's program.
     pub fn arrive(&mut self, packet: &Packet) -> Result<(), Misuse> {
         match *packet {
             Packet::Read { source, destination, ack, bytes } => {
