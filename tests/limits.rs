@@ -1,4 +1,4 @@
-//! The book's page of limits is what the constants say that set them.
+//! The book's page of limits agrees with the constants that set them.
 //!
 //! `RACKMEM_WRITE=1 cargo test -p rackmem-abi --test limits` writes it.
 

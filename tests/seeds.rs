@@ -1,6 +1,6 @@
 //! Seeds of randomised tests: a test that fails says which seed it was, and how to run that one again.
 //!
-//! | variable | what it does |
+//! | variable | effect |
 //! |---|---|
 //! | `RACKMEM_TEST_SEED=7` | each test runs with this seed only |
 //! | `RACKMEM_TEST_SEEDS=20` | each test runs with 20 times as many seeds, none of the usual ones |

@@ -449,7 +449,7 @@ fn is_table(line: &str) -> bool {
 
 // ---- The repository ------------------------------------------------------------------------------
 
-/// The files of the repository, without what is built.
+/// The files of the repository, without build output.
 struct Repository {
     root: PathBuf,
     files: Vec<String>,

@@ -22,7 +22,7 @@ pub(super) struct Inbox {
 }
 
 impl Chip {
-    /// Takes what has arrived at the endpoints, as far as the parts have room.
+    /// Takes messages that have arrived at the endpoints, as far as the parts have room.
     #[inline]
     pub(super) fn deliver(&mut self) {
         for word in 0..self.wires.net.arrived_words().len() {

@@ -12,7 +12,7 @@ use crate::coherence::pair::{self, Action, Actions, Config};
 use crate::coherence::{Access, Eviction, Message, Party, l1};
 use crate::machine::Machine;
 
-/// Sets of the table at least: what the NI cache and the L1 in front own is spread over them.
+/// Sets of the table at least: blocks that the NI cache and the L1 in front own are spread over them.
 const SETS: u64 = 256;
 
 /// The NI cache of a tile. Besides its own blocks it knows which ones the L1 owns.

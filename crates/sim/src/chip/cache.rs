@@ -187,7 +187,7 @@ impl PrivateCache {
         self.tags.ways()
     }
 
-    /// Takes a way of a set from the cache, so that it can be scratchpad; `None` if what is there is
+    /// Takes a way of a set from the cache, so that it can be scratchpad; `None` if the block there is
     /// still on its way: again after something is complete.
     ///
     /// # Errors
@@ -303,7 +303,7 @@ impl PrivateCache {
         (result, self.act(line, actions, wires))
     }
 
-    /// Sends what is to be sent; whether something is complete.
+    /// Sends the messages of a step. Returns whether something is complete.
     fn act(&mut self, line: Line, actions: Actions<Block>, wires: &mut Wires) -> bool {
         let mut completed = false;
         for action in actions {

@@ -22,7 +22,7 @@ pub struct Ddr3 {
     clocks: Clocks,
     channel: Channel,
     controller_cycles: u64,
-    /// Reads in the channel, and what they will return: the content at their arrival.
+    /// Reads in the channel, with the content that they will return: that at their arrival.
     reads: Slab<(Line, Block)>,
     /// Cycle in which the channel will be looked at again.
     next_look: Cycle,
@@ -55,7 +55,7 @@ impl Ddr3 {
         self.channel.waiting()
     }
 
-    /// A read arrives; `data` is what it is to return.
+    /// A read arrives; `data` is the content that it is to return.
     pub fn read(&mut self, line: Line, data: Block, wires: &mut Wires) {
         let id = self.reads.put((line, data));
         self.push(id, line, Kind::Read, wires);
@@ -72,7 +72,7 @@ impl Ddr3 {
         self.settle(wires);
     }
 
-    /// Adds what has been counted here up to cycle `now`.
+    /// Adds the counters up to cycle `now`.
     pub fn write_stats(&self, now: Cycle, stats: &mut Stats) {
         let ticks = self.clocks.tick_by(now);
         let counted = self.channel.stats(ticks);

@@ -84,7 +84,7 @@ impl Dma {
         }
     }
 
-    /// Adds what it has counted.
+    /// Adds the engine's counters.
     pub fn write_stats(&self, stats: &mut Stats) {
         stats.insert("dma.bytes".to_owned(), self.bytes as f64);
     }

@@ -37,7 +37,7 @@ pub struct Performed {
     pub found: [u64; 8],
 }
 
-/// Accesses that wait for their block, and what has become of others.
+/// Accesses that wait for their block, and the results of others.
 #[derive(Clone, Debug, Default)]
 pub struct Driver {
     waiting: Vec<Asked>,

@@ -184,7 +184,7 @@ impl Home {
         }
     }
 
-    /// Adds what has been counted here under the home's path.
+    /// Adds the counters under the home's path.
     pub fn write_stats(&self, stats: &mut Stats) {
         let mut put = |name: &str, value: u64| {
             stats.insert(format!("home[{}].{name}", self.number), value as f64);

@@ -305,7 +305,7 @@ impl Integrated {
         wires.send_after(delay, from, to, Payload::Scratchpad(packet));
     }
 
-    /// Adds what it has counted.
+    /// Adds the interface's counters.
     pub fn write_stats(&self, stats: &mut Stats) {
         let Counts { packets_out, payload_bytes_out, packets_in, remote_stores, remote_loads } =
             self.counts;
@@ -345,7 +345,7 @@ pub fn store(
 }
 
 impl Integrated {
-    /// Changes what a line is: the cache lets go of it, or gets it back.
+    /// Converts a line: the cache lets go of it, or gets it back.
     fn convert(
         &mut self,
         cache: &mut PrivateCache,

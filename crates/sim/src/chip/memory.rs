@@ -108,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// Adds what has been counted here up to cycle `now` under the controller's path.
+    /// Adds the counters up to cycle `now` under the controller's path.
     pub fn write_stats(&self, now: Cycle, stats: &mut Stats) {
         stats.insert(format!("memory[{}].reads", self.number), self.reads as f64);
         stats.insert(format!("memory[{}].writes", self.number), self.writes as f64);

@@ -13,7 +13,7 @@ use crate::report::Stats;
 use crate::sonuma::memory::Words;
 use crate::sonuma::{L1, Rmc};
 
-/// An RMC with what is around it.
+/// An RMC with its L1 and its fabric interface.
 #[derive(Clone, Debug)]
 pub struct NodeRmc {
     /// RGP, RCP and RRPP with what they share.
@@ -92,7 +92,7 @@ impl NodeRmc {
         }
     }
 
-    /// Adds what has been counted here.
+    /// Adds the counters of RMC and link.
     pub fn write_stats(&self, stats: &mut Stats) {
         let mut put = |name: &str, value: u64| {
             stats.insert(format!("rmc.{name}"), value as f64);

@@ -1,4 +1,4 @@
-//! The ports of the network router, and who may send through them.
+//! The ports of the network router, and the turns of the parts that send through them.
 
 use std::collections::VecDeque;
 

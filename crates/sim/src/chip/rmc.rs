@@ -51,7 +51,7 @@ struct Loading {
     missing: ArrayVec<Line, 2>,
 }
 
-/// Data on their way to their home, and what is complete once they are sent.
+/// Data on their way to their home, and the transfer that they belong to.
 #[derive(Clone, Copy, Debug)]
 struct Store {
     ready_at: Cycle,
@@ -213,7 +213,7 @@ impl Rmc {
         self.unacknowledged.iter().any(mixes)
     }
 
-    /// Adds what has been counted here under the RMC's path.
+    /// Adds the counters under the RMC's path.
     pub fn write_stats(&self, stats: &mut Stats) {
         stats.insert(format!("rmc[{}].requests", self.number), self.requests as f64);
         stats.insert(format!("rmc[{}].lines_stored", self.number), self.lines_stored as f64);

@@ -32,7 +32,7 @@ struct Access {
     engine: u16,
 }
 
-/// An RRPP. It keeps nothing of a request but what is under way.
+/// An RRPP. It keeps nothing of a request but its accesses under way.
 #[derive(Clone, Debug)]
 pub struct Rrpp {
     number: u16,
@@ -156,7 +156,7 @@ impl Rrpp {
         }
     }
 
-    /// Adds what has been counted here under the RRPP's path.
+    /// Adds the counters under the RRPP's path.
     pub fn write_stats(&self, stats: &mut Stats) {
         let mean = self.latency_cycles as f64 / self.replies.max(1) as f64;
         stats.insert(format!("rrpp[{}].replies", self.number), self.replies as f64);

@@ -8,7 +8,7 @@ const EMPTY: Line = Line::MAX;
 /// Nor this: the entry is not for lines of memory.
 const LOCKED: Line = Line::MAX - 1;
 
-/// Lines with what is known of each.
+/// Lines with a value for each.
 #[derive(Clone, Debug)]
 pub struct Tags<T> {
     lines: Vec<Line>,

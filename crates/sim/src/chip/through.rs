@@ -37,7 +37,7 @@ impl Through {
         is_stored
     }
 
-    /// Whether a line can be read: what has been stored to it has to be on its way to the lender.
+    /// Whether a line can be read: stores to it have to be on their way to the lender.
     pub fn may_load(&mut self, line: Line, wires: &mut Wires) -> bool {
         if self.combining.is_empty() {
             return true;
@@ -56,14 +56,14 @@ impl Through {
         self.combining.is_empty()
     }
 
-    /// Lets the operating system see what has been stored and is not on its way yet.
+    /// Lets the operating system see stores that are not on their way yet.
     pub fn show(&self, image: &mut Image) {
         for (line, change) in self.combining.pending() {
             image.change(line, change);
         }
     }
 
-    /// The root complex has taken what was sent of a line.
+    /// The root complex has taken the stores that were sent of a line.
     pub fn taken(&mut self, line: Line, wires: &mut Wires) {
         self.combining.taken(line);
         self.send(wires);

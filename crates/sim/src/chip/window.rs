@@ -152,7 +152,7 @@ impl Window {
         self.orq.len() + self.unanswered.len() + self.inbound.under_way() + descriptors as usize
     }
 
-    /// Adds what it has counted.
+    /// Adds the counters of window and engine.
     pub fn write_stats(&self, wires: &Wires, stats: &mut Stats) {
         let ns = |seen: Seen| (seen.last - seen.first) as f64 * self.cycle_ns;
         let read_mean = self.read_cycles as f64 / self.reads.max(1) as f64 * self.cycle_ns;
@@ -259,7 +259,7 @@ impl Window {
         self.leave(wires);
     }
 
-    /// Says what has been done to this node's memory.
+    /// Answers accesses to this node's memory that are done.
     fn answer(&mut self, wires: &mut Wires) {
         while let Some(answer) = self.inbound.answer() {
             let (asker, packet, data_bytes) = match answer {

@@ -94,7 +94,7 @@ pub enum Stay {
 pub struct Departure {
     /// Cycle in which it leaves; the time to the other node is added later.
     pub cycle: Cycle,
-    /// A request or a reply, and what is measured of it.
+    /// A request or a reply, with its times.
     pub packet: NetPacket,
 }
 

@@ -1,4 +1,4 @@
-//! A small L1 in front of a private cache (CINI §4): it has copies of what the private cache may read,
+//! A small L1 in front of a private cache (CINI §4): it has copies of blocks that the private cache may read,
 //! stores go through it, and all it decides is how long a load takes.
 
 use super::layout::Line;

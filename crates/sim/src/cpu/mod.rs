@@ -52,7 +52,7 @@
 //! - Atomics wait until they are the oldest and all stores have left; younger loads wait for them.
 //!   So each is acquire and release, whatever it asks for. A reservation ends when its line goes.
 //!
-//! # What it leaves out
+//! # Left out
 //!
 //! Translation takes no time: there is no TLB. Targets of direct branches are known when they are
 //! fetched. There are no scheduler entries: an instruction waits for operands in the ROB.
@@ -125,7 +125,7 @@ pub enum Next {
 /// Slots are numbered modulo this.
 const SLOTS: u64 = MAX_WINDOW as u64;
 
-/// An out-of-order core: its window, its queues and what it predicts.
+/// An out-of-order core: its window, its queues and its predictors.
 #[derive(Clone, Debug)]
 pub struct Core {
     spec: CpuSpec,

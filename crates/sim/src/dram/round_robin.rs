@@ -29,7 +29,7 @@ use crate::machine::spec::DramSpec;
 /// Order of a request that has become too old: after refreshes, before all others.
 const OLD: u64 = 1;
 
-/// Orders what is for requests by the turns of ranks, then by arrival.
+/// Orders commands for requests by the turns of ranks, then by arrival.
 const TURN: u64 = 1 << 48;
 
 /// Orders precharges after that.

@@ -49,7 +49,7 @@ pub(super) enum Deed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
     pub at: Tick,
-    /// Orders what is to be done at the same tick; smaller goes first.
+    /// Orders deeds of the same tick; smaller goes first.
     pub rank: u64,
     pub deed: Deed,
 }
@@ -82,7 +82,7 @@ const NONE: Proposal = Proposal { ready: Tick::MAX, rank: u64::MAX, entry: 0, wa
 /// Bits of [`Proposal::rank`] for the bank.
 const BANK_BITS: u32 = 6;
 
-/// Bit of [`Proposal::rank`] of what is no access.
+/// Bit of [`Proposal::rank`] of commands that are no access.
 const NO_ACCESS: u64 = 1 << 63;
 
 /// The controller's state from command to command.
@@ -290,7 +290,7 @@ impl Channel {
         (starved, next)
     }
 
-    /// Decides whether to read or to write, and who goes before all others.
+    /// Decides whether to read or to write. Returns the request that goes before all others.
     #[inline]
     fn choose(&mut self, starved: Option<At>) -> Option<At> {
         let reads = self.queues.len(Kind::Read);
@@ -318,7 +318,7 @@ impl Channel {
         urgent
     }
 
-    /// Of what is served now, the oldest request that need not wait for another one.
+    /// The oldest request of the kind served now that need not wait for another one.
     fn oldest_proposed(&self) -> Option<At> {
         let proposals = &self.schedule.proposals[self.schedule.kind.index()];
         let proposed = proposals.iter().filter(|proposal| proposal.ready != Tick::MAX);
@@ -327,7 +327,7 @@ impl Channel {
         oldest.map(|proposal| proposal.entry)
     }
 
-    /// Makes proposals of what is served now again where they are stale.
+    /// Makes stale proposals of the kind served now again.
     #[inline]
     fn propose(&mut self) {
         let kind = self.schedule.kind;
@@ -449,7 +449,7 @@ impl Channel {
         Some(Planned { at, rank, deed: Deed::Serve(want, entry) })
     }
 
-    /// The same with somebody who goes before all others.
+    /// The same with a request that goes before all others.
     fn best_beside(&mut self, urgent: At, from: Tick) -> Option<Planned> {
         let entry = *self.queues.get(urgent);
         let (kind, bank) = (self.schedule.kind.index(), usize::from(entry.bank));

@@ -99,7 +99,7 @@ impl Lending {
         result.unwrap_or_else(|errno| -errno as u64)
     }
 
-    /// Maps what the node borrows.
+    /// Maps the node's borrowed memory.
     fn borrow(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
         // As the heap, it is there already.
         if user.pages.remote.is_some() {

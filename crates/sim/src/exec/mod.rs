@@ -20,8 +20,8 @@
 //!
 //! # Decisions
 //!
-//! - *What caches hold.* Rights to blocks; the contents of memory are in one place (`chip/image.rs`).
-//! - *What the operating system writes.* That one place changes, and every part that has read the block learns of it as
+//! - *Caches* hold rights to blocks; the contents of memory are in one place (`chip/image.rs`).
+//! - *Writes by the operating system* change that one place, and every part that has read the block learns of it as
 //!   by coherence: cores (loads without a value are made again, sleeping polls wake), the RMC, a home's transaction in
 //!   flight.
 //! - *The operating system* is one process for each node with a core for each thread, so there is no scheduler. Every
@@ -67,7 +67,7 @@ use crate::run::MIRROR_NODES;
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
 use rack::Rack;
 
-/// A program and what it is started with; each node has a process of it.
+/// A program, its arguments and environment; each node has a process of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The bytes of a static RV64GC program.
@@ -91,7 +91,7 @@ fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
     }
 }
 
-/// Takes what the processes write: node, stream, bytes.
+/// Takes the output of the processes: node, stream, bytes.
 pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
 
 /// Options of a run; none is needed.

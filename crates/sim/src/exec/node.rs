@@ -31,7 +31,7 @@ pub struct Sent {
     pub freight: Vec<Departure>,
     /// From network interfaces as of Manycore NI.
     pub packets: VecDeque<wires::Departure>,
-    /// From windows of borrowed memory, and from what is lent.
+    /// From windows of borrowed memory, and from lent memory.
     pub tlps: Vec<window::packet::Departure>,
     /// From the device driver.
     pub notices: Vec<(Cycle, Notice)>,
@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// Gives the memory of what has been delivered back, for the next time.
+    /// Gives the memory of delivered packets back, for the next time.
     pub fn give_back(&mut self, mut sent: Sent) {
         sent.freight.clear();
         sent.packets.clear();
@@ -166,7 +166,7 @@ impl Node {
         self.system.stop(End::Stopped, &mut self.chip);
     }
 
-    /// Keeps what the process has written.
+    /// Keeps the process's output.
     pub fn keep_output(&mut self) {
         let (out, err) = self.system.take_output();
         self.output.0.extend(out);

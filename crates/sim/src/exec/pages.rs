@@ -15,7 +15,7 @@ use crate::chip::mmu::Page;
 use crate::sonuma::driver::Driver;
 use crate::sonuma::mmu::Space;
 
-/// The process's pages, and who hands out physical memory.
+/// The process's pages, and the driver that hands out physical memory.
 ///
 /// The program maps pages of 4 KB; the node's own may be larger. A page of the node is there as long
 /// as a part of it is mapped, and the RMC may do to all of it what the program may do to a part.
@@ -277,7 +277,7 @@ fn write(chip: &mut Chip, phys: u64, bytes: &[u8]) {
     }
 }
 
-/// Tells the lender what has been written to its memory.
+/// Sends a write to the lender, whose memory it is.
 fn change_borrowed(chip: &mut Chip, phys: u64, bytes: &[u8]) {
     let mut done = 0;
     while done < bytes.len() {

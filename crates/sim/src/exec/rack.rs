@@ -228,7 +228,7 @@ fn over(
     Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
 }
 
-/// Lets what has left its node travel: node by node, so that the order is always the same.
+/// Delivers everything that has left its node: node by node, so that the order is always the same.
 fn exchange(shares: &mut [MutexGuard<'_, Vec<Node>>], latency: Cycle, mirrored: bool) {
     let mut nodes: Vec<&mut Node> = each(shares).collect();
     for from in 0..nodes.len() {

@@ -199,7 +199,7 @@ impl System {
         self.end = Some((end, now));
     }
 
-    /// Adds what the cores have counted; the process has ended.
+    /// Adds the cores' counters; the process has ended.
     pub fn write_stats(&self, stats: &mut Stats) {
         for (core, counted) in self.counted.iter().enumerate() {
             for (name, value) in counted.named() {

@@ -26,7 +26,7 @@ pub const SENT: u8 = 0;
 /// See [`SENT`].
 pub const RECEIVED: u8 = 1;
 
-/// A frame: its bytes, without those that all frames have, and what the workload calls it.
+/// A frame: its bytes, without those that all frames have, and the workload's number for it.
 #[derive(Clone, Copy, Debug)]
 pub struct CardFrame {
     /// Bytes of its IP packet.

@@ -79,7 +79,7 @@ pub struct Packet {
     pub bytes: u32,
 }
 
-/// A layer, or what else takes time.
+/// A layer, or another part of an access's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// Program, caches and ports of the node that asks.
@@ -121,7 +121,7 @@ pub enum Master {
     NicDescriptor,
     /// Data of that frame.
     NicData,
-    /// Data of a frame that has come, or what is written after it.
+    /// Data of a frame that has come, or a write after it.
     NicWrite,
     /// The same: its last write.
     NicReceived,
@@ -131,7 +131,7 @@ pub enum Master {
     Qpair(u32),
 }
 
-/// A read or write, from its request until the master is told of its end.
+/// A read or write, from its request until the master is notified of its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// Part that is notified of its end.

@@ -34,7 +34,7 @@ pub(super) enum Event {
     Home { access: u32 },
     /// Memory wants to be looked at.
     Memory { node: u16 },
-    /// Memory or a device has done what was asked.
+    /// Memory or a device has done an access.
     Served { access: u32 },
     /// An access is done where it was asked for.
     Finished { access: u32 },

@@ -163,7 +163,7 @@ impl Platform {
         }
     }
 
-    /// A link sends what is to be sent, if it can take a frame now.
+    /// A link sends the next frame, if it can take one now.
     pub(super) fn serve(&mut self, node: u16, port: u8) {
         let now = self.now();
         let order = self.order();

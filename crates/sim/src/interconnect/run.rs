@@ -15,7 +15,7 @@ use crate::run::{Options, RunError};
 /// Events after which a run that has not come to its end is given up.
 const MOST_EVENTS: u64 = 2_000_000_000;
 
-/// Messages that are exchanged to know what the network takes.
+/// Messages that are exchanged to measure the time of the network.
 const MESSAGES: u64 = 200;
 
 /// Bytes of a request, or of an answer without a value.

@@ -66,7 +66,7 @@ impl Machine {
         })
     }
 
-    /// Cores that execute programs, with what the L1 decides.
+    /// Cores that execute programs, with the values that the L1's section sets.
     pub fn cpu_spec(&self) -> CpuSpec {
         CpuSpec {
             l1_cycles: self.l1.latency_cycles,
@@ -75,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// The remote memory controller, with what its L1 decides.
+    /// The remote memory controller, with the values that the L1's section sets.
     pub fn rmc_spec(&self) -> RmcSpec {
         RmcSpec {
             l1_mshrs: self.l1.mshrs,

@@ -1,6 +1,6 @@
 //! A machine as its file describes it: one struct per part.
 //!
-//! Every field has a default, so that a file names what it wants to say. Machine files of published
+//! Every field has a default, so that a file names only its own settings. Machine files of published
 //! machines name everything that the paper gives, and say of the rest why it was chosen.
 
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub struct Machine {
     pub ni: NiSpec,
     /// The remote memory controller, with `ni.placement = "sonuma"`. Its L1 is as `l1`.
     pub rmc: RmcSpec,
-    /// Network between chips: hops, and what is at the other end.
+    /// Network between chips: hops, and the other end.
     pub network: NetworkSpec,
     /// Routers between simplified nodes, with `network.remote = "torus"`.
     pub rack: RackSpec,

@@ -32,7 +32,7 @@ pub struct WindowSpec {
     /// Whether such a buffer is free when its store has left the node, as PCIe posts writes; else when
     /// the lender has answered.
     pub posted: bool,
-    /// Root complex, or what else is between the last-level cache and the link, each way.
+    /// Root complex, or another part between the last-level cache and the link, each way.
     pub root_ns: f64,
     /// Transfers per lane: 10^9 a second; 0 = the link takes no time.
     pub link_gtps: f64,

@@ -73,7 +73,7 @@ impl Rack {
         self.wake(number);
     }
 
-    /// Has all RGPs that are awake do what they can.
+    /// Runs all RGPs that are awake.
     fn generate(&mut self, now: Cycle) {
         for word in 0..self.awake.len() {
             let mut bits = self.awake[word];
@@ -116,7 +116,7 @@ impl Rack {
         )
     }
 
-    /// Has RCPs and RRPPs take what has arrived.
+    /// Has RCPs and RRPPs take arrived packets.
     fn receive(&mut self, now: Cycle) {
         for word in 0..self.network.arrived_words().len() {
             let mut bits = self.network.arrived_words()[word];

@@ -1,4 +1,4 @@
-//! Windows, and what is reported of the last one.
+//! Windows, and the report of the last one.
 
 use std::time::Instant;
 

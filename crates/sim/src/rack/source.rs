@@ -84,7 +84,7 @@ impl Source {
         self.destinations.draw(self.node, &mut self.random)
     }
 
-    /// Posts nothing any more, and forgets what the RGP has not taken.
+    /// Posts nothing any more, and drops requests that the RGP has not taken.
     pub fn stop(&mut self) {
         self.posted = Posted::Nothing;
     }

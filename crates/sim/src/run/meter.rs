@@ -1,4 +1,4 @@
-//! Windows, and what is reported.
+//! Windows, and the report of them.
 
 use std::time::Instant;
 

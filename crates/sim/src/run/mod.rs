@@ -7,7 +7,7 @@
 //! | `meter` | windows, and the report of them |
 //! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
-//! | `watchdog` | a machine that does not get on is given up, with what is stuck |
+//! | `watchdog` | a machine that does not get on is given up; the error names the stuck parts |
 
 mod meter;
 mod mirror;
@@ -54,7 +54,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// One or more chips and what is between them.
+/// One or more chips and the fabric or mirror between them.
 pub trait World {
     /// The chips; the first one is measured.
     fn chips(&mut self) -> &mut [Chip];

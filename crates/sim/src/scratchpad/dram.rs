@@ -32,7 +32,7 @@ impl Dram {
         Dram { chunks: vec![None; chunks], answers: VecDeque::new(), acks: VecDeque::new(), reads }
     }
 
-    /// Whether there is room for what the arrival of a packet causes.
+    /// Whether there is room for the answer or acknowledgement that the arrival of a packet causes.
     pub fn has_room(&self, class: Class) -> bool {
         match class {
             Class::Read => self.answers.len() < self.reads,

@@ -29,7 +29,7 @@
 //!
 //! # Decisions
 //!
-//! - *What a set keeps.* One way for the cache. A line that is taken from the cache goes through its write-back buffer.
+//! - *Sets* keep one way for the cache. A line that is taken from the cache goes through its write-back buffer.
 //! - *Packets to the own scratchpad* cross the network as all do. A core's load of its own queue is an access to its
 //!   cache, and only the answer is a packet.
 //! - *Misuse* ends the program with core, function, line and reason ([`misuse`]): such a program would be undefined on

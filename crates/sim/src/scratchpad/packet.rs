@@ -25,7 +25,7 @@ pub const CLASSES: [Class; 4] = [Class::Ack, Class::Reply, Class::Write, Class::
 pub enum Packet {
     /// Asks the owner of `source` to write it to `destination`.
     Read {
-        /// First byte of what is asked for.
+        /// Address of the first byte that is asked for.
         source: u64,
         /// Address that the first byte is to be written to.
         destination: u64,

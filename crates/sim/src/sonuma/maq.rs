@@ -48,7 +48,7 @@ pub enum Action {
     Load,
     /// Writes the masked bytes of the data.
     Store,
-    /// Adds the first word of the data to the masked word; answers what was there.
+    /// Adds the first word of the data to the masked word; answers the old value.
     FetchAdd,
     /// Sets the masked word to the second word of the data if it equals the first; answers what
     /// was there.
@@ -107,7 +107,7 @@ impl Access {
         self.line == other.line && self.mask & other.mask != 0
     }
 
-    /// Does to a block what the access says.
+    /// Applies the access to a block.
     #[inline]
     fn apply(&self, block: &mut Words) {
         let word = (self.mask.trailing_zeros() / 8) as usize;

@@ -84,7 +84,7 @@ impl Format {
         1 << self.page_shift
     }
 
-    /// Size of what a leaf at `level` maps; level 0 is the lowest.
+    /// Size of the range that a leaf at `level` maps; level 0 is the lowest.
     pub const fn leaf_bytes(self, level: u32) -> u64 {
         1 << self.leaf_shift(level)
     }

@@ -78,7 +78,7 @@ impl Rmc {
         self.common.mmu.invalidate(asid, virt);
     }
 
-    /// Forgets what it knows of a context: the driver has changed its CT entry.
+    /// Drops the cached entry of a context: the driver has changed it in the CT.
     pub fn invalidate_context(&mut self, ctx_id: u16) {
         self.common.contexts.invalidate(ctx_id);
     }
@@ -210,7 +210,7 @@ impl Rmc {
         }
     }
 
-    /// The arbiters feed what has come to the stages that asked.
+    /// The arbiters feed answers to the stages that asked.
     fn respond(&mut self, now: Cycle) {
         let Self { common, rgp, rrpp, rcp, responses, .. } = self;
         for response in responses.iter() {

@@ -89,7 +89,7 @@ impl Combining {
         is_free
     }
 
-    /// Nothing joins what is there any more: a fence.
+    /// No store joins the present buffers any more: a fence.
     pub fn close_all(&mut self) {
         self.buffers.iter_mut().for_each(|buffer| buffer.is_closed = true);
     }

@@ -76,7 +76,7 @@ pub struct Write {
     pub blocks: Vec<Block>,
 }
 
-/// The engine's ring, and what has been asked for and not been written.
+/// The engine's ring, and data that have been asked for and not been written.
 #[derive(Clone, Debug)]
 pub struct Engine {
     ring: u64,

@@ -28,7 +28,7 @@
 //!
 //! # Decisions
 //!
-//! - *What a program gets.* An address range (`window.h`); or, with `window.heap`, everything that it asks the
+//! - *Programs* get an address range (`window.h`); or, with `window.heap`, everything that they ask the
 //!   operating system for, with text, data and first stack at home.
 //! - *Contents.* Caches have rights only, so the words of a line of the window are in the borrower's memory while the
 //!   line is cached there. They are those of the lender's memory when the line is fetched, and go there when it is

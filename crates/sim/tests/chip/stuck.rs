@@ -1,4 +1,4 @@
-//! A machine that does not get on is given up, and says what is stuck.
+//! A machine that does not get on is given up, and the error names the stuck parts.
 
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::message::VNET_FORWARD;

@@ -210,7 +210,7 @@ impl System {
         }
     }
 
-    /// Runs to the end; the exit code and what was written.
+    /// Runs to the end. Returns the exit code and the output.
     pub fn run(&mut self, limit: Cycle) -> (i32, Vec<u8>) {
         loop {
             let (core, stop) = self.next_stop(limit);

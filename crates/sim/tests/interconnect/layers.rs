@@ -1,4 +1,4 @@
-//! Times of the layers, and what they add up to.
+//! Times of the layers, and their sums.
 
 use super::measured;
 

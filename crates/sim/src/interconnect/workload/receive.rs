@@ -14,7 +14,7 @@ use crate::machine::spec::ExperimentSpec;
 const READ: u8 = 0;
 /// A packet with acknowledgements has been made.
 const MADE: u8 = 1;
-/// The other end has what it needs to send more.
+/// The other end has the acknowledgements that it needs to send more.
 const MORE: u8 = 2;
 
 /// A connection, served by the thread of a core.
@@ -75,7 +75,7 @@ impl Receive {
         }
     }
 
-    /// The thread takes what is there, or waits.
+    /// The thread takes data that are there, or waits.
     fn read(&mut self, platform: &mut Platform, core: u16) {
         let number = usize::from(core);
         let connection = &mut self.connections[number];

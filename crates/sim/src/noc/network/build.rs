@@ -89,7 +89,7 @@ impl Network {
         }
     }
 
-    /// Tells ports what is behind them.
+    /// Connects ports to the routers and endpoints behind them.
     fn connect(&mut self, spec: &Spec) {
         for i in 0..self.topology.links.len() {
             let link = self.topology.links[i];

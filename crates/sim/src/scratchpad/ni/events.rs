@@ -10,7 +10,7 @@ use super::{Job, Ni, counter, descriptor};
 use crate::sonuma::memory::{mask, merge, words_at};
 
 impl Ni {
-    /// Whether there is room for what the arrival of a packet causes.
+    /// Whether there is room for the answer or acknowledgement that the arrival of a packet causes.
     pub fn has_room(&self, class: Class) -> bool {
         match class {
             Class::Read => self.answers.len() < self.spec.reads,

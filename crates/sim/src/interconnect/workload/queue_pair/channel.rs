@@ -87,7 +87,7 @@ impl QueuePair {
         }
     }
 
-    /// Makes packets of what has been read.
+    /// Makes packets of data that have been read.
     pub(super) fn pack(&mut self, platform: &mut Platform, node: u16) {
         let side = &mut self.sides[usize::from(node)];
         let Some(Descriptor { bytes: all, .. }) = side.sending else { return };
