@@ -32,7 +32,7 @@ impl Service {
         Service::start(host, &["lend", size], &["the monitor knows it", "lends "])
     }
 
-    /// Asks it to end in order; status and what it said.
+    /// Asks it to end in order. Returns status and output.
     fn end(mut self) -> (Option<i32>, String) {
         kill(self.child.id(), "TERM");
         let mut rest = String::new();

@@ -22,7 +22,7 @@ struct Listed {
 /// Creates, lists or removes contexts.
 ///
 /// # Errors
-/// There is no rack, or what is asked for is impossible.
+/// There is no rack, or the request is impossible.
 pub fn run(rack: Option<&str>, args: &ContextArgs) -> Result<()> {
     let rack = Rack::named(rack)?;
     rack.describe()?;

@@ -254,7 +254,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws over what is there, cut to the terminal's size.
+    /// Draws over the present text, cut to the terminal's size.
     fn draw(&self, text: &str) -> Result<()> {
         let (rows, columns) = match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_row > 0 => (size.ws_row.into(), size.ws_col.into()),

@@ -141,7 +141,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Passes on what a process has written; returns it if it has just ended badly.
+    /// Passes on a process's output; returns the process if it has just ended badly.
     fn look_at(&mut self, index: usize) -> Option<Ended> {
         let process = &mut self.processes[index];
         let ended = process.take_end();

@@ -98,7 +98,7 @@ pub(super) fn values_are_as_printed(outcome: &Outcome, expected: &[(&str, bool)]
     }
 }
 
-/// Machine files have what the paper gives.
+/// Machine files have the values that the paper gives.
 pub(super) fn parameters_hold(outcome: &Outcome) {
     let parameters = outcome.claims.iter().filter(|judged| !judged.by_run);
     for judged in parameters {

@@ -189,7 +189,7 @@ pub fn evaluate<E: Experiment>(
     }
 }
 
-/// The curves of a selection by name; those whose runs failed are left out.
+/// The curves of a selection by name, without those whose runs failed.
 fn curves<E: Experiment>(
     paper: &Paper<E>,
     results: &Results<E>,

@@ -62,7 +62,7 @@ impl<E: Experiment> Check<E> {
     }
 }
 
-/// Names of claims, each with what is to be said about it.
+/// Names of claims, each with a remark.
 pub type Remarks = &'static [(&'static str, &'static str)];
 
 /// A curve sheet: its name, the part it is shown with, and how it is drawn.
@@ -106,7 +106,7 @@ pub struct Paper<E: Experiment + 'static> {
     pub run: Run<E>,
     /// Simulated cycles of a report.
     pub cycles: fn(&E::Report) -> u64,
-    /// Writes what a reproduction leaves besides results and plots.
+    /// Writes the files of a reproduction besides results and plots.
     pub files: fn(&Path, &Results<E>) -> Result<()>,
 }
 

@@ -49,7 +49,7 @@ pub fn execute(
 /// Output of the first process, once all have ended well.
 ///
 /// # Errors
-/// One has failed: what it said; or the run was cut short.
+/// The message of a node that has failed, or the reason why the run was cut short.
 pub fn printed(outcome: &Outcome) -> Known<String> {
     if let Some((nid, node)) = outcome.failed() {
         let status = node.end.status();

@@ -66,7 +66,7 @@ impl<E: Experiment> Results<E> {
         Results { effort, setting, reports: BTreeMap::new(), asked: None, blank: E::blank() }
     }
 
-    /// Adds what was found out.
+    /// Adds the reports of runs.
     pub fn extend(&mut self, reports: impl IntoIterator<Item = (E, Known<E::Report>)>) {
         self.reports.extend(reports);
     }

@@ -18,14 +18,14 @@ pub enum Measured {
     Nothing,
 }
 
-/// A measurement and what is to be said about it.
+/// A measurement with its unit and remarks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Result of the measurement.
     pub measured: Measured,
     /// Details for people; may be empty.
     pub remark: String,
-    /// Unit of what was measured, if it is not that of the claim.
+    /// Unit of the measurement, if it is not that of the claim.
     pub unit: Option<&'static str>,
 }
 
@@ -71,7 +71,7 @@ impl Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The model gives what the paper says.
+    /// The model agrees with the paper.
     Holds,
     /// It does not, or its run failed.
     Missed,

@@ -10,7 +10,7 @@ use super::results::{Experiment, Known, Results};
 use crate::commands::sim::output;
 use crate::failure::{Failure, Result};
 
-/// Writes results and plots, and what else the paper's runs leave.
+/// Writes results and plots, and the other files of the paper's runs.
 ///
 /// # Errors
 /// The directory cannot be written.

@@ -13,7 +13,7 @@ pub struct Block {
     pub text: String,
 }
 
-/// A command and what it prints.
+/// A command and its output.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Command {
     pub line: usize,

@@ -197,7 +197,7 @@ impl Nic {
         crate::common::kill(self.pid(), signal);
     }
 
-    /// Waits for its end: exit status (none if a signal ended it) and what it complained of.
+    /// Waits for its end. Returns the exit status (none if a signal ended it) and its complaints.
     pub fn end(mut self) -> (Option<i32>, String) {
         until("the command ends", || !crate::common::is_alive(self.child.id()));
         let status = self.child.wait().unwrap();

@@ -51,7 +51,7 @@ impl Service {
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end in order; what it says then.
+    /// Asks it to end in order. Returns its output.
     pub fn end(mut self, signal: &str) -> String {
         kill(self.child.id(), signal);
         let mut rest = String::new();

@@ -63,7 +63,7 @@ pub struct KvSpec {
     pub item_bytes: u32,
     /// Items that are asked for, all with the same probability.
     pub keys: u64,
-    /// Time of a read from the database.
+    /// Time of the database for an item, in microseconds.
     pub database_us: f64,
     /// Connections that ask, each for one item at a time.
     pub connections: u32,
@@ -152,7 +152,7 @@ pub enum Translation {
     Channel,
 }
 
-/// The measurement.
+/// The experiment: the operations that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExperimentKind {

@@ -45,7 +45,7 @@ impl Arbiters {
     }
 
     /// Hands the MAQ one access of each arbiter, as far as there is room; appends the answers for
-    /// those who only wait for that.
+    /// stages that only wait for that.
     #[inline]
     pub fn forward(&mut self, now: Cycle, maq: &mut Maq, out: &mut Vec<Response>) {
         let first = self.turn;

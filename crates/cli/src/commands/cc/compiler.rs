@@ -39,7 +39,7 @@ impl Language {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler(Vec<String>);
 
-/// After this time people are told why the compiler takes so long.
+/// Time after which a message says why the compiler takes so long.
 const SLOW: Duration = Duration::from_secs(3);
 
 /// Time between two looks at a compiler that runs.

@@ -30,7 +30,7 @@ const HEADERS: [(&str, &str); 21] = [
     ("window.h", include_str!("../../../../../include/window.h")),
 ];
 
-/// The library behind them, and what it includes.
+/// The library behind them, and the files that it includes.
 const LIBRARY: [(&str, &str); 2] = [
     ("rackmem.c", include_str!("../../../../../guest/rackmem.c")),
     ("driver.h", include_str!("../../../../../guest/driver.h")),

@@ -231,7 +231,7 @@ pub fn wrong(model: &Model) -> Option<&Predicted> {
     model.variants.iter().find(|variant| !agrees(variant.difference))
 }
 
-/// A table, and what it is about.
+/// A table with its heading.
 pub fn render(model: &Model, nodes: u16, asked_for: &str) -> String {
     use Align::{Left, Right};
     let mut table = Table::new(&[

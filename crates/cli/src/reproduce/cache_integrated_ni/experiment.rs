@@ -156,7 +156,7 @@ impl Experiment {
         }
     }
 
-    /// Times that each core does what is measured, and before that.
+    /// Times that each core does the measured step, and before that.
     pub fn episodes(&self, effort: Effort) -> (u32, u32) {
         let cores = u32::from(self.cores);
         match (self.is_simulated, effort) {

@@ -186,7 +186,7 @@ impl Results {
         Ok(sum / calls.len() as f64)
     }
 
-    /// Mean over all sizes of what a remote card adds to a message, in us.
+    /// Mean over all sizes of the time that a remote card adds to a message, in us.
     ///
     /// # Errors
     /// A run is missing.

@@ -181,7 +181,7 @@ impl Experiment {
         Experiment { twist, ..self }
     }
 
-    /// Its name: `mesh/split/async/8192`, and what else is not as usual.
+    /// Its name: `mesh/split/async/8192`, and its further settings that are not as usual.
     pub fn name(&self) -> String {
         let chip = if self.chip == Chip::Mesh { "mesh" } else { "noc-out" };
         let work = if self.loaded { "async" } else { "sync" };

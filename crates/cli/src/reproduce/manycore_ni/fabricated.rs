@@ -163,7 +163,7 @@ impl Perfect {
     }
 }
 
-/// NOC-Out shortens what is on chip.
+/// NOC-Out shortens the times on chip.
 fn on_chip(run: Experiment, stage: &str, cycles: f64) -> f64 {
     if run.chip == Chip::Mesh || stage.starts_with("network") {
         return cycles;

@@ -101,7 +101,7 @@ fn fill(words: &mut [u64]) {
 /// Times over those in memory of this host.
 ///
 /// # Errors
-/// Nobody lends, or what was read from borrowed memory is not what was stored there.
+/// Nobody lends, or a read of borrowed memory did not give the stored bytes.
 pub fn slowdowns(effort: Effort) -> Known<Figures> {
     compare(sizes(effort))
 }

@@ -27,7 +27,7 @@ const KEYS_MB: u32 = 1600;
 /// The smallest values, in bytes.
 const SMALLEST_BYTES: usize = 512;
 
-/// A cache and what is asked of it.
+/// A cache: its borrowed memory, and the size of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Borrowed memory, in MB of the paper.
@@ -93,7 +93,7 @@ fn drive(
     Ok(samples.medians())
 }
 
-/// A cache whose own memory is filled first, then what is borrowed (IV-C).
+/// A cache whose own memory is filled first, then the borrowed one (IV-C).
 fn warm(loan: &Loan, pages: usize, setup: Setup, keys: u64, megabyte: usize) -> Known<Cache> {
     let mut cache = Cache::new(setup.value_bytes as usize);
     cache.grow(Arena::Local(vec![0; LOCAL_MB as usize * megabyte]));

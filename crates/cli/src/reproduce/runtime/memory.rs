@@ -127,7 +127,7 @@ impl Memory {
         self.pager.evict_all().map_err(|error| error.to_string())
     }
 
-    /// Median time from a fault to its page, without what the kernel takes before and after, in ns.
+    /// Median time from a fault to its page, without the kernel's time before and after, in ns.
     pub fn page_in_ns(&self) -> f64 {
         self.pager.statistics().page_in_p50_ns as f64
     }

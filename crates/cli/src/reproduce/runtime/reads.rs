@@ -1,4 +1,4 @@
-//! Random reads of a neighbour's memory, and what they are made of (DEOI §IV-A).
+//! Random reads of a neighbour's memory, and the parts of their latency (DEOI §IV-A).
 
 use std::hint::black_box;
 
@@ -19,7 +19,7 @@ const PAGES: usize = 2048;
 /// paging (`lane`).
 ///
 /// # Errors
-/// Nobody lends, or what was read is not what was stored.
+/// Nobody lends, or a read did not give the stored bytes.
 pub fn measure(effort: Effort) -> Known<Figures> {
     let reads = if effort == Effort::Quick { 1_000 } else { 10_000 };
     times(PAGES, reads, rounds(effort))

@@ -16,7 +16,7 @@ const PAGES: usize = 2048;
 /// Random reads of pages, in reads per ms, by the number of outstanding ones.
 ///
 /// # Errors
-/// The lender is lost, or sends what was not written.
+/// The lender is lost, or sends bytes that were not written.
 pub fn measure(effort: Effort) -> Known<Figures> {
     let reads = if effort == Effort::Quick { 2_000 } else { 10_000 };
     sweep(PAGES, reads, rounds(effort))

@@ -59,7 +59,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     }
 }
 
-/// Says so if what is missing as a program is a machine.
+/// Says so if the missing program is the name of a machine.
 fn no_machine(name: &str, failure: Failure) -> Failure {
     if !BUILT_IN.iter().any(|machine| machine.name == name) {
         return failure;

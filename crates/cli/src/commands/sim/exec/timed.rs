@@ -115,7 +115,7 @@ fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     }
 }
 
-/// Whether all is well; otherwise what is not, and where.
+/// Whether all is well; otherwise the failure and its place.
 fn verdict(name: &str, outcome: &Outcome) -> Result<()> {
     if let Some(why) = &outcome.cut_short {
         return Err(Failure::with_status(FAILED, format!("{name}: {why}")));

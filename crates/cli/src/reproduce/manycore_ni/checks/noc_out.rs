@@ -15,7 +15,7 @@ fn total(results: &Results, chip: Chip, design: Design, bytes: u32) -> Known<f64
     results.total(Experiment::latency(design, bytes).on(chip))
 }
 
-/// The largest of what a function gives for all sizes, and the size.
+/// The largest value of a function over all sizes, and its size.
 fn most(sizes: &[u32], of: impl Fn(u32) -> Known<f64>) -> Known<(f64, u32)> {
     let mut best: Option<(f64, u32)> = None;
     for &bytes in sizes {

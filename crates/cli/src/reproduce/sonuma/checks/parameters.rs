@@ -44,7 +44,7 @@ pub(super) fn nominal_gbps(results: &Results) -> Known<f64> {
     Ok(transfers(results)? * BUS_BYTES * results.parameter("memory.controllers")? / 1e3)
 }
 
-/// A time of the DRAM in periods; 0 stands for what the grade has, which is 11 for DDR3-1600.
+/// A time of the DRAM in periods; 0 stands for that of the grade, which is 11 for DDR3-1600.
 fn periods(results: &Results, path: &str) -> Known<f64> {
     let set = results.parameter(path)?;
     match (set == 0.0, results.word("dram.grade")?) {

@@ -25,7 +25,7 @@ fn over_local(results: &Results) -> Known<Finding> {
     Ok(Finding::number(total / local).remark(format!("{total:.0} ns over {local:.0} ns")))
 }
 
-/// The highest bandwidth against what a channel practically brings.
+/// The highest bandwidth against the practical one of a channel.
 pub(super) fn uses_memory(results: &Results) -> Known<Finding> {
     let nominal = nominal_gbps(results)?;
     Ok(Finding::sides(results.peak_gbps(Model)?, PRACTICAL * nominal)
