@@ -1,5 +1,5 @@
-//! A DDR3 channel, command by command (JESD79-3): the model behind a memory controller with `memory.model =
-//! "ddr3"`.
+//! A DDR3 channel, command by command (JESD79-3): the model behind a memory controller with
+//! `memory.model = "ddr3"`.
 //!
 //! | file | content |
 //! |---|---|
