@@ -82,7 +82,7 @@ pub struct Held {
 pub struct Node {
     /// Address mapping table: the nodes whose memory it is, by address.
     pub amt: Amt,
-    /// Interrupt mapping table: the nodes and lines that interrupts go to.
+    /// Interrupt mapping table: the node that handles each interrupt line.
     pub imt: Imt,
     /// The transaction layer: FIFOs of the channels, both ways.
     pub transactions: Transactions,
