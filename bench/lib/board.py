@@ -50,12 +50,15 @@ class Board:
     def threads(self):
         return [self.word(self.AT_THREADS + number) for number in range(THREADS)]
 
+    def pids(self):
+        """The children that run."""
+        return {pid for slot in range(CHILDREN) if (pid := self.word(self.AT_PIDS + slot))}
+
     def progress(self):
         """Counters that have to change: one of each thread, and of each child that runs."""
         found = {f"thread {number}": value for number, value in enumerate(self.threads())}
         for slot in range(CHILDREN):
-            pid = self.word(self.AT_PIDS + slot)
-            if pid:
+            if pid := self.word(self.AT_PIDS + slot):
                 found[f"child {pid}"] = self.word(self.AT_CHILDREN + slot)
         return found
 

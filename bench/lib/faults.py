@@ -227,6 +227,9 @@ class Round:
             if self.case.copies > 1:
                 self.wait_for_progress("the restart of a lender")
                 self.wait_for_redundancy()
+                # Children have the lenders that they were born with.
+                born_before = self.board.pids()
+                self.wait(lambda: not born_before & self.board.pids(), "the end of children")
         return self.only(EITHER)
 
     def link(self):
