@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -365,4 +366,40 @@ fn a_child_by_fork_gives_nothing_back() {
     check(&*borrowed.store(), 1);
     assert!(!borrowed.state().is_lost);
     assert_eq!(leased(&rack), [("a".to_owned(), 8)]);
+}
+
+/// A child by `fork` that has lanes has its parent's memory for as long as it wants, whatever becomes of the parent.
+#[test]
+fn a_lease_lasts_for_as_long_as_a_child_has_lanes() {
+    let rack = rack();
+    let lender = Process::ready("lender", &format!("{} a 32 tcp", rack.name()));
+    let borrowed = borrow(&Wanted { only_network: true, ..wanted(&rack, 8) }).unwrap();
+    let store = borrowed.store();
+    fill(&*store, 1);
+    let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+    store.before_fork();
+    // SAFETY: the store is prepared for it; the child uses the store and a socket, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        store.after_fork_in_child();
+        let mut lane = store.lane().unwrap();
+        let mut read = |page: u64| lane.read(page * PAGE, &mut [0]).is_ok();
+        let mut is_right = read(0);
+        theirs.write_all(&[1]).unwrap();
+        // The parent has given its memory back by then.
+        theirs.read_exact(&mut [0]).unwrap();
+        is_right &= (1..8).all(read);
+        // SAFETY: ends the child without its parent's destructors.
+        unsafe { libc::_exit(i32::from(!is_right)) };
+    }
+    store.after_fork_in_parent();
+    ours.read_exact(&mut [0]).unwrap();
+    borrowed.release().unwrap();
+    ours.write_all(&[1]).unwrap();
+    let mut status = 0;
+    // SAFETY: waits for the child from above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    until("the lease ends with the child", || leased(&rack) == [("a".to_owned(), 0)]);
+    drop(lender);
 }

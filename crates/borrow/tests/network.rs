@@ -289,7 +289,9 @@ static LANES: AtomicU64 = AtomicU64::new(0);
 /// A lane, as a plain socket.
 fn lane(at: &Address, base: u64, token: &str) -> Option<TcpStream> {
     let mut link = Link::connect(at, None, SILENCE).unwrap();
-    let (token, owner, number) = (token.to_owned(), 1, LANES.fetch_add(1, Ordering::Relaxed));
+    // The borrower's own: those of its children would keep the lease.
+    let owner = Party::default().pid;
+    let (token, number) = (token.to_owned(), LANES.fetch_add(1, Ordering::Relaxed));
     link.send(&Request::Lane { base, token, owner, number }).unwrap();
     let reply: Reply = link.receive(PATIENCE).unwrap();
     let stream = TcpStream::from(link.into_fd());
@@ -357,6 +359,29 @@ fn noise_ends_connections_and_nothing_else() {
     check(&*victim.store(), 8);
     let state = victim.state();
     assert!(!state.is_lost);
+}
+
+/// A borrower that turns the connection of its lease into a lane has not got a lease for ever.
+#[test]
+fn a_connection_that_becomes_a_lane_gives_its_lease_back() {
+    let rack = rack();
+    let (_lender, at) = lender(networked(&rack, 8));
+    let (mut link, base, token) = lease(&at, PAGE);
+    let pages = || leased(&rack)[0].1;
+    assert_eq!(pages(), 1);
+    link.send(&Request::Lane { base, token, owner: Party::default().pid, number: 0 }).unwrap();
+    until("the lease has ended", || pages() == 0);
+}
+
+#[test]
+fn a_lease_has_whole_pages() {
+    let rack = rack();
+    let (_lender, at) = lender(networked(&rack, 8));
+    let mut link = Link::connect(&at, None, SILENCE).unwrap();
+    let (ticket, borrower) = (Ticket { epoch: 0, number: 0 }, Party::default());
+    link.send(&Request::Lease { ticket, size_bytes: PAGE + 14, borrower, patience_ms: 0 }).unwrap();
+    let reply = link.receive(PATIENCE).unwrap();
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains("whole pages")), "{reply:?}");
 }
 
 /// A process that listens as a monitor and lender, and answers `reply` to everything.

@@ -91,6 +91,11 @@ impl Lanes {
         Ok(())
     }
 
+    /// Whether processes other than this one have lanes.
+    pub fn has_others(&self, pid: u32) -> bool {
+        self.0.iter().any(|lane| lane.owner != pid && !lane.thread.is_finished())
+    }
+
     /// Begins to end all lanes of a borrower's process.
     pub fn fence(&mut self, owner: u32) -> Ending {
         self.end(|lane| lane.owner == owner)

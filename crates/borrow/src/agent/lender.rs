@@ -13,6 +13,7 @@ use super::{Event as Told, Mail, Mailbox, Tell};
 use crate::address::Address;
 use crate::error::Result;
 use crate::lease::messages::{Offer, Party, Record, Reply, Request};
+use crate::lease::placement::LEASE_BYTES;
 use crate::lease::pool::{Action, Event, Pool, User};
 use crate::net::hub::{How, Hub, PeerId};
 use crate::net::secret;
@@ -26,6 +27,9 @@ const RESET_PATIENCE: Duration = Duration::from_secs(5);
 /// Longest that a lease is kept for a borrower that cannot be reached.
 const MAX_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// Time between two looks at a lease whose borrower has ended, while its children of fork have lanes.
+const CHILDREN_LOOK: Duration = Duration::from_millis(500);
+
 /// A lease that has memory.
 struct Held {
     memory: Arc<Memory>,
@@ -36,6 +40,13 @@ struct Held {
     patience: Duration,
     /// End of that time, while the borrower cannot be reached.
     expires_at: Option<Instant>,
+}
+
+impl Held {
+    /// Whether processes other than the borrower have lanes: its children of fork, which have the memory that it had.
+    fn has_children(&self) -> bool {
+        self.lanes.has_others(self.record.borrower.pid)
+    }
 }
 
 pub(super) struct Lender {
@@ -109,10 +120,19 @@ impl Lender {
 
     pub fn message(&mut self, peer: PeerId, request: Request, hub: &mut Hub, tell: &mut Tell) {
         match request {
+            Request::Lease { size_bytes, .. } if size_bytes % LEASE_BYTES != 0 => {
+                let why = format!(
+                    "{size_bytes} bytes cannot be leased: whole pages of {LEASE_BYTES} bytes"
+                );
+                hub.send(peer, &Reply::Refused(why), None);
+            }
             Request::Lease { ticket, size_bytes, borrower, patience_ms } => {
                 let patience = Duration::from_millis(patience_ms).min(MAX_PATIENCE);
                 self.patience.insert(peer, patience);
                 self.step(Event::Ask(peer, ticket, size_bytes, borrower), hub, tell);
+            }
+            Request::Return if self.leave_to_children(peer) => {
+                hub.send(peer, &Reply::Returned, None);
             }
             Request::Return => self.step(Event::Return(peer), hub, tell),
             Request::Resume { base, token } => match self.held_by(base, &token) {
@@ -128,13 +148,24 @@ impl Lender {
                 };
                 let ending = held.lanes.fence(owner);
                 let mailbox = self.mailbox.clone();
-                std::thread::spawn(move || {
+                aside("rackmem-fence", move || {
                     ending.wait();
                     mailbox.send(Mail::Fenced(peer));
                 });
             }
             _ => {}
         }
+    }
+
+    /// Keeps the lease of a borrower that has ended, or gives it back, for as long as its children have lanes. Returns
+    /// whether there are any.
+    fn leave_to_children(&mut self, peer: PeerId) -> bool {
+        let held = self.pool.base_of(peer).and_then(|base| self.held.get_mut(&base));
+        let Some(held) = held.filter(|held| held.has_children()) else { return false };
+        held.expires_at = Some(Instant::now() + CHILDREN_LOOK);
+        // The lease has no connection from here on, and expires.
+        self.pool.step(Event::Broken(peer));
+        true
     }
 
     /// The lease with this base, if the token is its.
@@ -168,6 +199,9 @@ impl Lender {
     /// A connection has ended, in this way.
     pub fn gone(&mut self, peer: PeerId, how: How, hub: &mut Hub, tell: &mut Tell) {
         self.patience.remove(&peer);
+        if how == How::Ended && self.leave_to_children(peer) {
+            return;
+        }
         let event = if how == How::Ended { Event::Gone(peer) } else { Event::Broken(peer) };
         for action in self.pool.step(event) {
             if let Action::Orphan(base) = action {
@@ -181,11 +215,19 @@ impl Lender {
         }
     }
 
-    /// Ends leases whose time to be resumed is over.
+    /// Ends leases whose time to be resumed is over, and which no child of the borrower uses.
     pub fn expire(&mut self, hub: &mut Hub, tell: &mut Tell) {
-        let is_due = |held: &Held| held.expires_at.is_some_and(|at| Instant::now() >= at);
-        let due: Vec<u64> =
-            self.held.iter().filter(|(_, held)| is_due(held)).map(|(&base, _)| base).collect();
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (&base, held) in &mut self.held {
+            if held.expires_at.is_none_or(|at| now < at) {
+                continue;
+            }
+            match held.has_children() {
+                true => held.expires_at = Some(now + CHILDREN_LOOK),
+                false => due.push(base),
+            }
+        }
         for base in due {
             self.step(Event::Expire(base), hub, tell);
         }
@@ -280,16 +322,24 @@ impl Lender {
     /// Lets memory go, in a thread of its own: that takes a second for ten gigabytes.
     fn destroy(&mut self, base: u64, tell: &mut Tell) {
         if let Some(memory) = self.made.remove(&base) {
-            std::thread::spawn(move || drop(memory));
+            aside("rackmem-drop", move || drop(memory));
         }
         let Some(held) = self.held.remove(&base) else { return };
         tell(Told::Ended(held.record.size_bytes, held.record.borrower));
         // Before this process can end.
         held.memory.end_lease();
         let (ending, memory) = (held.lanes.close(), held.memory);
-        std::thread::spawn(move || {
+        aside("rackmem-drop", move || {
             ending.wait();
             drop(memory);
         });
+    }
+}
+
+/// Does something that may take long in a thread of its own. Where there is none, what `work` owns is dropped at once:
+/// memory goes when its last lane does, and a fence stays unanswered.
+fn aside(name: &str, work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(work) {
+        tracing::warn!("cannot start a thread: {error}");
     }
 }

@@ -164,7 +164,13 @@ impl Running {
             | Request::Return
             | Request::Lane { .. }
             | Request::Fence { .. } => match &mut self.lender {
-                Some(lender) => lender.message(peer, request, &mut self.hub, &mut self.tell),
+                Some(lender) => {
+                    lender.message(peer, request, &mut self.hub, &mut self.tell);
+                    if !self.hub.knows(peer) {
+                        // It is a lane now, or was hung up: what else it had ends.
+                        return self.gone(peer, How::Ended);
+                    }
+                }
                 None => self.refuse(peer, "this is a monitor, it lends nothing"),
             },
             Request::Offer(..)

@@ -34,12 +34,15 @@ impl Claim {
             link => link.map_err(not_for_good)?,
         };
         let request = Request::Resume { base: self.base, token: self.token.clone() };
-        link.send(&request).map_err(not_for_good)?;
-        match link.receive(ANSWER).map_err(not_for_good)? {
-            Reply::Resumed => Ok(link),
-            Reply::NoLease => lost("it has the lease no more"),
-            other => Err(Error::Protocol(format!("it answers {other:?}"))),
+        let answer = link.send(&request).and_then(|()| link.receive(ANSWER));
+        match answer.map_err(not_for_good) {
+            Ok(Reply::Resumed) => return Ok(link),
+            Ok(Reply::NoLease) => return lost("it has the lease no more"),
+            Ok(other) => Err(Error::Protocol(format!("it answers {other:?}"))),
+            Err(error) => Err(error),
         }
+        // The lender may have resumed the lease, and would end it with a connection that is closed in order.
+        .inspect_err(|_| link.reset())
     }
 }
 

@@ -23,6 +23,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use self::line::Line;
 pub(super) use self::places::Places;
 use self::places::lock;
+use super::SILENCE;
 use super::claim::give_back;
 use super::driver::{Driver, Terms};
 use crate::error::{Error, Result};
@@ -120,9 +121,10 @@ impl Keeper {
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         let lines = thread.join().unwrap_or_default();
         let mut places = lock(&self.places);
+        let deadline = Instant::now() + SILENCE;
         for line in lines {
             let driver = &mut places.drivers[line.driver];
-            if line.is_owed {
+            if line.is_owed && Instant::now() < deadline {
                 let claim = driver.claim(line.block);
                 let _ = claim.map(|claim| claim.resume().and_then(give_back));
             } else {

@@ -27,8 +27,7 @@
 //!   other lenders look again after [`MONITOR_RETRY`]; the one that gets the lock becomes the monitor, and decides
 //!   nothing until lenders had [`SETTLE`] to report. For several hosts the monitor is a process of its own.
 //! - *Detection of a loss.* By the end of a connection, at once. For a torn network or a dead host by the probes of
-//! TCP,
-//!   after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
+//!   TCP, after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
 //!   [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over. Lenders and monitor exchange
 //!   a heartbeat each second.
 //! - *Memory that is still mapped is never taken away.* The end of a lease is a word in the last page of its memory,

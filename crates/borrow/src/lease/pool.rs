@@ -172,6 +172,11 @@ impl Pool {
         self.leases.iter().position(|lease| lease.user == Some(user) && !lease.is_over)
     }
 
+    /// The lease that a connection has: its base.
+    pub fn base_of(&self, user: User) -> Option<u64> {
+        self.position(user).map(|at| self.leases[at].record.base)
+    }
+
     fn position_of(&self, base: u64) -> Option<usize> {
         self.leases.iter().position(|lease| lease.record.base == base)
     }

@@ -142,6 +142,11 @@ impl Link {
         }
     }
 
+    /// Has the connection reset when it is closed: to the other end it is broken, not ended.
+    pub fn reset(&self) {
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
+    }
+
     /// Sends a message.
     ///
     /// # Errors

@@ -156,7 +156,7 @@ impl Evictor {
             hand: 0,
             idle_rounds: 0,
             is_full: false,
-            is_cut_off: false,
+            is_cut_off: core.store.check().is_err(),
             orders: Arc::clone(orders),
             core: Arc::clone(core),
         })

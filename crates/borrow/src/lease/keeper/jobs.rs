@@ -14,10 +14,10 @@ use crate::store::replicas::Job;
 impl Work {
     /// Carries out due jobs; returns the time until the next one.
     pub(super) fn work(&mut self) -> Option<Duration> {
-        if self.store.check().is_err() {
-            return None;
-        }
         let mut limit = self.lines.iter().any(|line| line.broken.is_some()).then_some(RETRY);
+        if self.store.check().is_err() {
+            return limit;
+        }
         for job in self.store.jobs() {
             let next = match job {
                 Job::Retire(member) => self.retire(member),

@@ -306,6 +306,10 @@ impl MirrorLane {
 
     /// Asks for something, and waits until somebody can be asked.
     fn ask(&mut self, op: Op, offset: u64, length: u64, bytes: Option<&[u8]>) -> Result<()> {
+        if self.store.is_lost() {
+            self.end();
+            return Err(self.store.error());
+        }
         self.refresh();
         if self.is_behind {
             self.settle()?;

@@ -341,6 +341,11 @@ impl MirrorStore {
         self.live() & answered != 0
     }
 
+    /// Whether it is known that nobody has the bytes any more.
+    fn is_lost(&self) -> bool {
+        self.0.lost.get().is_some()
+    }
+
     /// Everything that has every write is gone.
     #[cold]
     fn error(&self) -> Error {
@@ -421,7 +426,7 @@ impl Store for MirrorStore {
     }
 
     fn check(&self) -> Result<()> {
-        if self.0.lost.get().is_some() {
+        if self.is_lost() {
             return Err(self.error());
         }
         // A process without a keeper learns here what another has found out.
@@ -433,7 +438,7 @@ impl Store for MirrorStore {
                 self.lose(member, &error);
             }
         }
-        if self.0.lost.get().is_some() { Err(self.error()) } else { Ok(()) }
+        if self.is_lost() { Err(self.error()) } else { Ok(()) }
     }
 
     fn before_fork(&self) {
