@@ -60,7 +60,7 @@ impl Times {
 /// A frame on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Number of its virtual channel, below [`VCS`](super::packet::VCS).
+    /// Number of its virtual channel, below [`VCS`].
     pub vc: u8,
     /// Header of the link layer.
     pub header: Header,

@@ -13,7 +13,7 @@ pub const SIMULATED: &str = "cache-integrated-128";
 /// Inputs of checks besides runs: the machines, unless an experiment changes them.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// All keys of the machine [`PROTOTYPE`].
+    /// All keys of the machine `PROTOTYPE`.
     pub prototype: Known<toml::Table>,
     /// The simulated chip.
     pub simulated: Known<toml::Table>,

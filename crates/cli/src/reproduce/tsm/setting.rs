@@ -17,7 +17,7 @@ pub const THUNDER: &str = "thunder";
 /// Inputs of checks besides runs: the machines, unless an experiment changes them, and this host.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// All keys of the machine [`SIMULATOR`].
+    /// All keys of the machine `SIMULATOR`.
     pub simulator: Known<toml::Table>,
     /// The PCIe prototype.
     pub prototype: Known<toml::Table>,
