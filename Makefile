@@ -63,6 +63,8 @@ ROOT = $(DESTDIR)$(PREFIX)
 install:
 	@[ -x $(RELEASE)/rackmem ] && [ -f $(STAGE)/librackmem.so ] || \
 	    { echo "make install: nothing is built yet: run make first" >&2; exit 1; }
+	@[ ! $(RELEASE)/librackmem_borrow.a -nt $(STAGE)/librackmem.so ] || \
+	    { echo "make install: the library in $(STAGE) is older than what Cargo has built: run make first" >&2; exit 1; }
 	@mkdir -p $(ROOT) 2>/dev/null && [ -w $(ROOT) ] || \
 	    { echo "make install: cannot write to $(ROOT): say PREFIX=$$HOME/.local, or run it as root" >&2; exit 1; }
 	@$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/cmake/rackmem \
@@ -91,7 +93,9 @@ install:
 	    sed 's|@BINDIR@|$(BINDIR)|' packaging/systemd/$$unit.service.in \
 	        >$(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; done
 	@$(INSTALL) -m 644 README.md LICENSE-APACHE LICENSE-MIT SECURITY.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/rackmem
-	@[ -n "$(DESTDIR)" ] || echo "installed to $(PREFIX); pkg-config looks in $(LIBDIR)/pkgconfig"
+	@[ -n "$(DESTDIR)" ] || echo "installed to $(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || pkg-config --exists rackmem 2>/dev/null || \
+	    echo "to compile: export PKG_CONFIG_PATH=$(LIBDIR)/pkgconfig; to run: export LD_LIBRARY_PATH=$(LIBDIR)"
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig 2>/dev/null || true
 
 uninstall:

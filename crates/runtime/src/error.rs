@@ -38,12 +38,14 @@ impl Error {
     }
 
     pub(crate) fn no_rack(name: &str) -> Error {
-        let message = format!("rack '{name}' is not up: start it with `rackmem up --nodes N`");
+        let command = command_for(name);
+        let message = format!("rack '{name}' is not up: start it with `{command} up --nodes N`");
         Error::new(libc::ENOENT, message)
     }
 
     pub(crate) fn no_context(ctx_id: u16, rack: &str) -> Error {
-        let hint = format!("create it with `rackmem context create {ctx_id}`");
+        let command = command_for(rack);
+        let hint = format!("create it with `{command} context create {ctx_id}`");
         Error::new(libc::ENOENT, format!("rack '{rack}' has no context {ctx_id}: {hint}"))
     }
 
@@ -60,6 +62,14 @@ impl Error {
     /// The positive `errno` that stands for the error in C.
     pub fn errno(&self) -> i32 {
         self.errno
+    }
+}
+
+/// The command for a rack: that for the default one needs no name.
+fn command_for(rack: &str) -> String {
+    match rack == crate::rack::DEFAULT_RACK {
+        true => "rackmem".to_owned(),
+        false => format!("rackmem --rack {rack}"),
     }
 }
 

@@ -77,9 +77,13 @@ pub fn run(args: &CcArgs) -> Result<()> {
     }
     command.args(&args.arguments);
     if links(&args.arguments) && args.host {
-        command.arg("-Wl,--gc-sections").arg(host_library()?).args(SYSTEM_LIBRARIES);
+        // A language that the user has named with -x is that of the sources.
+        command
+            .args(["-Wl,--gc-sections", "-x", "none"])
+            .arg(host_library()?)
+            .args(SYSTEM_LIBRARIES);
     } else if links(&args.arguments) {
-        command.args(["-static", "-pthread"]).arg(model_library(&folder)?);
+        command.args(["-static", "-pthread", "-x", "none"]).arg(model_library(&folder)?);
     }
     compiler.finish(&mut command)
 }
@@ -88,7 +92,7 @@ fn host_library() -> Result<OsString> {
     match installed::find(LIBRARY, BUILT)? {
         Some(path) => Ok(path.into_os_string()),
         None => Err(Failure::new(format!(
-            "{LIBRARY} is neither beside this command nor in ../lib: build it with `cargo build --release`"
+            "{LIBRARY} is neither beside this command nor in ../lib: install rackmem again, or build it in a clone with `cargo build --release`"
         ))),
     }
 }

@@ -209,7 +209,7 @@ impl Control {
             context.members += 1;
             return Ok(context.segment.clone());
         }
-        if segment_bytes > rackmem_abi::MAX_OFFSET {
+        if segment_bytes > rackmem_abi::MAX_OFFSET + 1 {
             let message = format!("a segment of {segment_bytes} bytes; offsets reach 1 TiB");
             return Err((libc::EFBIG, message));
         }
