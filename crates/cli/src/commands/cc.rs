@@ -92,7 +92,8 @@ fn host_library() -> Result<OsString> {
     match installed::find(LIBRARY, BUILT)? {
         Some(path) => Ok(path.into_os_string()),
         None => Err(Failure::new(format!(
-            "{LIBRARY} is neither beside this command nor in ../lib: install rackmem again, or build it in a clone with `cargo build --release`"
+            "{LIBRARY} is neither beside this command nor in ../lib: install rackmem again, or build it in a \
+             clone with `cargo build --release`"
         ))),
     }
 }

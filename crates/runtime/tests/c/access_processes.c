@@ -276,7 +276,7 @@ static void errors(void)
     args.nid = -1;
     CHECK(rackmem_open(&other, &args) == -ENOENT && !other);
     args.rack = "there-is-none";
-    CHECK(rackmem_open(&other, &args) == -ENOENT && strstr(rackmem_last_error(), "rackmem up"));
+    CHECK(rackmem_open(&other, &args) == -ENOENT && strstr(rackmem_last_error(), "up --nodes"));
     args.rack = "no/name";
     CHECK(rackmem_open(&other, &args) == -EINVAL);
     rackmem_close(NULL);
