@@ -158,9 +158,21 @@ pub fn is_alive(pid: u32) -> bool {
     poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&now)) == Ok(0)
 }
 
+/// Sends a signal by its name. After STOP, waits until every thread stands: until then a process answers.
 pub fn kill(pid: u32, signal: &str) {
     let status = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
     assert!(status.is_ok());
+    if signal == "STOP" {
+        until("the process is stopped", || every_thread_is_stopped(pid));
+    }
+}
+
+fn every_thread_is_stopped(pid: u32) -> bool {
+    let mut threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    threads.all(|thread| {
+        let stat = fs::read_to_string(thread.unwrap().path().join("stat"));
+        stat.is_ok_and(|stat| stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T'))
+    })
 }
 
 /// Waits for something that has to happen.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-use crate::common::{Done, Host};
+use crate::common::{Done, Host, kill};
 
 /// A process that lends; killed when dropped.
 pub struct Lender(Child);
@@ -47,8 +47,7 @@ impl Lender {
 impl Lender {
     /// Stops the process: it says and does nothing more, and its connections stay.
     pub fn stop(&self) {
-        // SAFETY: a signal to a child that was not waited for.
-        assert_eq!(unsafe { libc::kill(self.0.id() as i32, libc::SIGSTOP) }, 0);
+        kill(self.0.id(), "STOP");
     }
 }
 
