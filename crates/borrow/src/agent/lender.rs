@@ -21,7 +21,8 @@ use crate::net::secret;
 /// Addresses of leases begin here, so that 0 is none.
 const FIRST_BASE: u64 = 1 << 32;
 
-/// Longest time for a borrower whose connection was reset to come back: its host answers, so it notices at once.
+/// Longest time for a borrower whose connection was reset to come back. Its host answers, so it notices at once, if it
+/// has not ended while the network was torn.
 const RESET_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest that a lease is kept for a borrower that cannot be reached.
@@ -206,7 +207,7 @@ impl Lender {
         for action in self.pool.step(event) {
             if let Action::Orphan(base) = action {
                 if let Some(held) = self.held.get_mut(&base) {
-                    let most = if how == How::Reset { RESET_PATIENCE } else { MAX_PATIENCE };
+                    let most = if how == How::Reset { RESET_PATIENCE } else { Duration::ZERO };
                     held.expires_at = Some(Instant::now() + held.patience.min(most));
                 }
                 continue;
@@ -272,6 +273,7 @@ impl Lender {
             Action::Resumed(user, base) => {
                 if let Some(held) = self.held.get_mut(&base) {
                     held.expires_at = None;
+                    hub.allow_silence(user, held.patience);
                 }
                 self.reply(user, Reply::Resumed);
             }
@@ -314,6 +316,7 @@ impl Lender {
         self.reports.push(Request::Leased(record.clone()));
         let lanes = Lanes::default();
         let patience = self.patience.remove(&user).unwrap_or_default();
+        hub.allow_silence(user, patience);
         let base = record.base;
         let memory = Arc::new(memory);
         self.held.insert(base, Held { memory, token, record, lanes, patience, expires_at: None });

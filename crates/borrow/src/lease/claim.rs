@@ -1,6 +1,6 @@
 //! A lease over the network on a new connection: resumed, or given back.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::messages::{Reply, Request};
 use super::{ANSWER, SILENCE};
@@ -18,6 +18,8 @@ pub(super) struct Claim {
     pub token: String,
     /// Name of the lender, for error messages.
     pub lender: String,
+    /// Longest silence on the connection.
+    pub patience: Duration,
 }
 
 impl Claim {
@@ -35,14 +37,18 @@ impl Claim {
         };
         let request = Request::Resume { base: self.base, token: self.token.clone() };
         let answer = link.send(&request).and_then(|()| link.receive(ANSWER));
-        match answer.map_err(not_for_good) {
-            Ok(Reply::Resumed) => return Ok(link),
+        let error = match answer {
+            Ok(Reply::Resumed) => {
+                link.allow_silence(self.patience);
+                return Ok(link);
+            }
             Ok(Reply::NoLease) => return lost("it has the lease no more"),
-            Ok(other) => Err(Error::Protocol(format!("it answers {other:?}"))),
-            Err(error) => Err(error),
-        }
+            Ok(other) => Error::Protocol(format!("it answers {other:?}")),
+            Err(error) => not_for_good(error),
+        };
         // The lender may have resumed the lease, and would end it with a connection that is closed in order.
-        .inspect_err(|_| link.reset())
+        link.reset();
+        Err(error)
     }
 }
 
@@ -66,5 +72,36 @@ fn not_for_good(error: Error) -> Error {
     match error {
         Error::Lost { lender, reason } => Error::Broken { lender, reason },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Write, copy, sink};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::lease::messages::PROTOCOL_VERSION;
+    use crate::net::frame;
+    use crate::net::secret::Hello;
+
+    #[test]
+    fn a_lender_that_answers_late_sees_a_broken_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let claim = Claim {
+            address: Address::Tcp(listener.local_addr().unwrap().to_string()),
+            secret: None,
+            base: 1,
+            token: String::new(),
+            lender: "late".to_owned(),
+            patience: SILENCE,
+        };
+        let borrower = std::thread::spawn(move || claim.resume().map(drop));
+        let (mut connection, _) = listener.accept().unwrap();
+        let hello = Hello { version: PROTOCOL_VERSION, nonce: None };
+        connection.write_all(&frame::encode(&hello).unwrap()).unwrap();
+        let end = copy(&mut connection, &mut sink()).unwrap_err();
+        assert_eq!(end.kind(), ErrorKind::ConnectionReset);
+        assert!(matches!(borrower.join().unwrap(), Err(Error::Broken { .. })));
     }
 }

@@ -186,6 +186,7 @@ impl Driver {
                 return Err(Error::Protocol(format!("lender {lender} answers {other:?}")));
             }
         };
+        link.allow_silence(self.terms.patience);
         let lender = piece.lender.clone();
         let block = self.books.borrowing.blocks()[number];
         let name = format!("lender {}", lender.name);
@@ -335,6 +336,7 @@ impl Driver {
             base: lease.base,
             token: lease.token.clone(),
             lender: lease.lender.name.clone(),
+            patience: self.terms.patience,
         })
     }
 

@@ -362,6 +362,13 @@ impl Hub {
         self.peers.get(&id).map_or(Duration::MAX, |peer| peer.last_heard.elapsed())
     }
 
+    /// Keeps a peer over the network for so long in silence.
+    pub fn allow_silence(&self, id: PeerId, silence: Duration) {
+        if let Some(peer) = self.peers.get(&id) {
+            socket::allow_silence(peer.fd.as_fd(), silence);
+        }
+    }
+
     /// Takes a peer away from the hub: its socket.
     pub fn take_out(&mut self, id: PeerId) -> Option<OwnedFd> {
         self.peers.remove(&id).map(|peer| peer.fd)

@@ -147,6 +147,11 @@ impl Link {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 
+    /// Keeps the connection for so long in silence.
+    pub fn allow_silence(&self, silence: Duration) {
+        socket::allow_silence(self.fd.as_fd(), silence);
+    }
+
     /// Sends a message.
     ///
     /// # Errors

@@ -105,6 +105,12 @@ fn watch(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Has a TCP connection live for so long in silence, rather than [`SILENCE`]. Nothing changes for other sockets.
+pub fn allow_silence(fd: BorrowedFd<'_>, silence: Duration) {
+    let silence_ms = u32::try_from(silence.max(SILENCE).as_millis()).unwrap_or(u32::MAX);
+    let _ = sockopt::set_tcp_user_timeout(fd, silence_ms);
+}
+
 /// Waits until something of `wanted` can be done, or the time is over: then nothing is set.
 ///
 /// # Errors
