@@ -24,7 +24,7 @@ pub const DEFAULT_SPIN_US: u64 = rackmem::daemon::DEFAULT_SPIN.as_micros() as u6
         rackmem demo                         PageRank on a rack of 4 nodes, checked and timed\n  \
         rackmem run -n 2 -- ./program        one process per node, on a rack of its own\n  \
         rackmem up --nodes 4                 a rack that stays\n\n\
-        `rackmem help COMMAND` teaches a command; programs include <rackmem.h>.",
+        `rackmem help COMMAND` explains a command; programs include <rackmem.h>.",
     after_long_help = EPILOGUE
 )]
 pub struct Cli {
@@ -69,7 +69,7 @@ Environment:
 Exit status:
   0 done, 1 failed, 2 wrong usage; `rackmem run` has that of its program.
 
-`rackmem help COMMAND` teaches a command; programs include <rackmem.h>.";
+`rackmem help COMMAND` explains a command; programs include <rackmem.h>.";
 
 /// A command with its arguments.
 #[derive(Debug, Subcommand)]
@@ -85,7 +85,7 @@ pub enum Command {
             rackmem up --rack test --nodes 2         a second rack beside the first"
     )]
     Up(UpArgs),
-    /// Stop a rack and remove everything it has left
+    /// Stop a rack and remove its files
     #[command(long_about = "Stops the daemons of a rack and removes its directory. Programs that \
         still run on it get \"node lost\" from their operations.")]
     Down(DownArgs),
@@ -274,7 +274,7 @@ the run, even if `rackmem run` itself is killed.
 rackmem_init() finds its place in the environment: RACKMEM_RACK, RACKMEM_NODE, RACKMEM_NODES,
 RACKMEM_CONTEXT, RACKMEM_CONTEXT_SIZE, RACKMEM_PROGRESS.
 
-A name that starts with a colon is a built-in program; `:NAME --help` teaches it.";
+A name that starts with a colon is a built-in program; `:NAME --help` explains all but `:hello`.";
 
 /// Arguments of `rackmem up`.
 #[derive(Debug, Args)]
@@ -390,7 +390,7 @@ pub struct RunArgs {
     /// Size of every node's segment, unless the program asks for another
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub context_size: u64,
-    /// Way to make operations progress, unless the program chooses one
+    /// Who executes the operations, unless the program chooses
     #[arg(long, value_name = "WHO", default_value = "inline")]
     pub progress: ProgressArg,
     /// Pin each process to a core of its own, as far as there are enough
@@ -403,7 +403,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_prefix: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
 }
 

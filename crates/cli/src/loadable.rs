@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
-use object::elf::{FileHeader64, PT_INTERP};
+use object::elf::{EM_RISCV, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 use crate::failure::{Failure, Result};
@@ -45,6 +45,13 @@ pub fn find(command: &OsStr) -> Result<PathBuf> {
                 .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
         })
         .ok_or_else(|| missing(command))
+}
+
+/// Whether a program is for the model's cores.
+pub fn is_for_riscv(program: &Path) -> bool {
+    let mut head = [0; 20];
+    let is_read = File::open(program).is_ok_and(|mut file| file.read_exact(&mut head).is_ok());
+    is_read && head.starts_with(b"\x7fELF") && head[18..] == EM_RISCV.to_le_bytes()
 }
 
 fn missing(command: &OsStr) -> Failure {

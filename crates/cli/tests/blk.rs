@@ -29,7 +29,7 @@ impl Service {
     }
 
     fn lend(host: &Host, size: &str) -> Service {
-        Service::start(host, &["lend", size], &["the monitor knows it", "lends "])
+        Service::start(host, &["lend", size], &["registered with the monitor", "lends "])
     }
 
     /// Asks it to end in order. Returns status and output.
@@ -164,7 +164,7 @@ fn requests_fail_when_the_lender_dies_and_a_mirror_outlives_one() {
 fn requests_wait_for_a_silent_lender_as_long_as_patience_says() {
     let host = Host::new();
     let args = ["lend", "64M", "--listen", "127.0.0.1:0", "--insecure"];
-    let lender = Service::start(&host, &args, &["the monitor knows it", "lends "]);
+    let lender = Service::start(&host, &args, &["registered with the monitor", "lends "]);
     let (device, socket) = device(&host, &["--only-network", "--patience", "1"]);
     let mut client = connect(&socket);
     assert_eq!(write(&mut client, 4096, &[9; 8192]), 0);

@@ -95,7 +95,7 @@ pub struct BorrowArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,
-    /// Pages that come along once a stream of faults was seen (0: none)
+    /// Pages to prefetch in a stream of faults (0: none)
     #[arg(long, value_name = "PAGES", default_value_t = PagerOptions::default().prefetch_pages as u64,
           value_parser = clap::value_parser!(u64).range(0..=MAX_PREFETCH_PAGES as u64))]
     pub prefetch: u64,
@@ -122,7 +122,7 @@ pub struct BorrowArgs {
     #[arg(long)]
     pub json: bool,
     /// Program and arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

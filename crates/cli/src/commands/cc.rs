@@ -18,7 +18,7 @@ Compiles C and C++ programs to static RISC-V programs (RV64GC, Linux), which the
 to programs for this host. Arguments are those of the compiler. The headers are found, and rackmem's library \
 is linked in.
 
-For the model, the compiler is the first of these that is there: the command in RACKMEM_CC (for C++ \
+For the model, the compiler is the first of these that is installed: the command in RACKMEM_CC (for C++ \
 RACKMEM_CXX), Debian's riscv64-linux-gnu-gcc (g++), zig, and zig as Python's package ziglang. For this host it \
 is CC (CXX), or cc (c++).";
 
@@ -30,7 +30,8 @@ Examples:
   rackmem cc -O3 -Wall -o prog.rv64 main.cc table.c -lm
   RACKMEM_CC='clang --target=riscv64-linux-gnu' rackmem cc -o prog.rv64 prog.c
 
-A source that ends in .cc, .cpp, .cxx or .C makes it C++. Unless the arguments say otherwise, code is optimised (-O2).
+If a source ends in .cc, .cpp, .cxx or .C, the C++ compiler is used. Unless the arguments say otherwise, code is
+optimised (-O2).
 Exit status: that of the compiler; 1 if there is none.";
 
 /// Arguments of `rackmem cc`.

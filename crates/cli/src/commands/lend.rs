@@ -79,7 +79,7 @@ pub struct LendArgs {
     /// Time that borrowers have to move their memory after the first Ctrl-C
     #[arg(long, value_name = "SECONDS", default_value_t = Config::DEFAULT_GRACE.as_secs())]
     pub grace: u64,
-    /// Have every page of a lease there before the borrower has it
+    /// Allocate all pages of a lease before it is granted
     #[arg(long)]
     pub populate: bool,
     /// Ask the kernel for huge pages (/sys/kernel/mm/transparent_hugepage/shmem_enabled: advise)
@@ -140,11 +140,11 @@ pub(super) fn serve(config: Config, what: &str) -> Result<()> {
     if !agent.has_ended() {
         if is_lender {
             say(&format!(
-                "ends; borrowers have {} s to move their memory, Ctrl-C ends it now",
+                "drains: borrowers have {} s to move their memory, Ctrl-C ends it now",
                 grace.as_secs()
             ));
         } else {
-            say("ends; leases stay");
+            say("ends: leases stay");
         }
         agent.leave();
     }
@@ -160,8 +160,8 @@ fn say(line: &str) {
 fn tell(event: &Event) -> String {
     match event {
         Event::Listens(address) => format!("listens at {address}"),
-        Event::IsMonitor => "keeps the ledger of this rack".to_owned(),
-        Event::Reported => "the monitor knows it".to_owned(),
+        Event::IsMonitor => "is the monitor of this rack".to_owned(),
+        Event::Reported => "registered with the monitor".to_owned(),
         Event::MonitorLost(why) => format!("the monitor is lost ({why}); leases stay"),
         Event::Leased(bytes, borrower) => {
             format!("{} to {}", size::exact(*bytes), self::party(borrower))

@@ -98,7 +98,7 @@ pub struct NocArgs {
     /// Cycles that these packets have to arrive in after the measurement
     #[arg(long, value_name = "CYCLES", default_value_t = 50_000)]
     pub drain: u64,
-    /// Seed of all chance
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON: an object, or a list of objects for a sweep

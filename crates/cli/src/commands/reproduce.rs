@@ -21,8 +21,7 @@ use crate::size;
 pub const ABOUT: &str = "\
 Runs the experiments of a paper and compares what they give with what the paper says, claim by
 claim: published value, measured value, ratio, verdict. A claim that is missed, or that cannot be
-tested here, is listed with the reason. How near is near enough is one table for all claims, which
-is printed, too.
+tested here, is listed with the reason. One table, which is printed, gives the tolerances.
 
 WHAT is a paper or one of its parts, such as manycore-ni/fig7:
 

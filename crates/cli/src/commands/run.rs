@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{Job, Prefixed, Sink};
 use crate::rackctl::{self, Plan, PrivateRack, State};
-use crate::{placement, programs};
+use crate::{loadable, placement, programs};
 
 /// Runs a program with one process per node.
 ///
@@ -16,6 +16,12 @@ use crate::{placement, programs};
 pub fn run(rack: Option<&str>, args: &RunArgs) -> Result<()> {
     if let Some(name) = args.command[0].to_string_lossy().strip_prefix(':') {
         programs::find(name)?;
+    } else if loadable::find(&args.command[0]).is_ok_and(|path| loadable::is_for_riscv(&path)) {
+        let name = args.command[0].to_string_lossy();
+        let text = format!(
+            "{name} is a program for RISC-V: `rackmem sim exec MACHINE -- {name}` executes it"
+        );
+        return Err(Failure::usage(text));
     }
     let interrupt = Interrupt::catch()?;
     match existing_rack(rack)? {

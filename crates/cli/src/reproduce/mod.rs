@@ -4,7 +4,7 @@
 //! how it is measured, and a list says of each of the others why it is not: together they name every
 //! claim. A check asks [`results`] for the reports of the experiments it needs, so the runs that a
 //! selection needs are found by asking once for nothing. [`tolerance`] is the one place where is
-//! written how near is near enough.
+//! written how far a value may be off.
 //!
 //! [`cache_integrated_ni`], [`deoi`], [`manycore_ni`], [`sonuma`] and [`tsm`] are the papers;
 //! `prebuilt` runs programs on the model for those whose experiments are programs, `runtime` measures borrowed memory

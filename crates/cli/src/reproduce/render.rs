@@ -56,7 +56,7 @@ fn tolerances(outcome: &Outcome, colour: bool) -> String {
         let row = class.tolerance();
         table.row([class.name().to_owned(), row.words.to_owned(), row.reason.to_owned()]);
     }
-    console::paint("How near is near enough", "1", colour) + "\n\n" + &table.render() + "\n"
+    console::paint("Tolerances", "1", colour) + "\n\n" + &table.render() + "\n"
 }
 
 /// The last two lines.

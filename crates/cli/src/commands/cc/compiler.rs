@@ -52,14 +52,11 @@ impl Compiler {
         Compiler(words.iter().map(|&word| word.to_owned()).collect())
     }
 
-    /// The one that a variable names.
-    fn named(variable: &str) -> Result<Option<Compiler>> {
-        let Ok(chosen) = env::var(variable) else { return Ok(None) };
-        let words: Vec<String> = chosen.split_whitespace().map(str::to_owned).collect();
-        match words.is_empty() {
-            true => Err(Failure::usage(format!("{variable} is empty: it names a compiler"))),
-            false => Ok(Some(Compiler(words))),
-        }
+    /// The one that a variable names. An empty variable names none.
+    fn named(variable: &str) -> Option<Compiler> {
+        let words: Vec<String> =
+            env::var(variable).ok()?.split_whitespace().map(str::to_owned).collect();
+        (!words.is_empty()).then_some(Compiler(words))
     }
 
     /// The first that is here.
@@ -77,7 +74,7 @@ impl Compiler {
             Language::C => ("RACKMEM_CC", "riscv64-linux-gnu-gcc", "cc"),
             Language::Cxx => ("RACKMEM_CXX", "riscv64-linux-gnu-g++", "c++"),
         };
-        if let Some(named) = Compiler::named(variable)? {
+        if let Some(named) = Compiler::named(variable) {
             return Ok(named);
         }
         if let Some(gnu) = Compiler::first(&[&[gnu]], "--version") {
@@ -105,7 +102,7 @@ impl Compiler {
             Language::C => ("CC", [&["cc"], &["gcc"], &["clang"]]),
             Language::Cxx => ("CXX", [&["c++"], &["g++"], &["clang++"]]),
         };
-        if let Some(named) = Compiler::named(variable)? {
+        if let Some(named) = Compiler::named(variable) {
             return Ok(named);
         }
         Compiler::first(&candidates, "--version").ok_or_else(|| {
@@ -129,7 +126,11 @@ impl Compiler {
     /// It cannot be run, or it fails.
     pub fn finish(&self, command: &mut Command) -> Result<()> {
         let status = self.wait(command).map_err(|error| {
-            Failure::io(format_args!("cannot run the compiler {}", self.0[0]), error)
+            let name = &self.0[0];
+            let what = format!(
+                "cannot run the compiler {name}: do CC, CXX, RACKMEM_CC or RACKMEM_CXX name it?"
+            );
+            Failure::io(format_args!("{what}"), error)
         })?;
         match status.code() {
             Some(0) => Ok(()),

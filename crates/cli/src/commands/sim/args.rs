@@ -191,7 +191,7 @@ pub struct ExecArgs {
     /// Functional: start of the random numbers that the program gets; of a machine it is `seed`
     #[arg(long, value_name = "N", default_value_t = 0, requires = "functional")]
     pub seed: u64,
-    /// Say at the end how many instructions it was, and how fast
+    /// Print the number of instructions and the speed at the end
     #[arg(long)]
     pub stats: bool,
     /// Write that, and all counters of the machine, as JSON into this file
