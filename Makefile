@@ -13,6 +13,9 @@ INCLUDEDIR = $(PREFIX)/include
 DATADIR = $(PREFIX)/share
 MANDIR = $(DATADIR)/man
 UNITDIR = $(PREFIX)/lib/systemd/system
+ifneq ($(words $(PREFIX)),1)
+$(error PREFIX is '$(PREFIX)': it names one directory, without spaces)
+endif
 # What is written into files names the place for good.
 override PREFIX := $(abspath $(PREFIX))
 CARGO = cargo

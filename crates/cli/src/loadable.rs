@@ -51,7 +51,7 @@ pub fn find(command: &OsStr) -> Result<PathBuf> {
 pub fn is_for_riscv(program: &Path) -> bool {
     let mut head = [0; 20];
     let is_read = File::open(program).is_ok_and(|mut file| file.read_exact(&mut head).is_ok());
-    is_read && head.starts_with(b"\x7fELF") && head[18..] == EM_RISCV.to_le_bytes()
+    is_read && head.starts_with(b"\x7fELF") && head[18..] == EM_RISCV.0.to_le_bytes()
 }
 
 fn missing(command: &OsStr) -> Failure {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::ANSWER;
 use super::messages::{Reply, Request};
-use super::{ANSWER, SILENCE};
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::net::link::Link;
@@ -55,9 +55,8 @@ impl Claim {
 /// Tells the lender, and waits until it has the lease back.
 ///
 /// # Errors
-/// The connection is broken.
-pub(super) fn give_back(mut link: Link) -> Result<()> {
-    let deadline = Instant::now() + SILENCE;
+/// The connection is broken, or the lender does not answer before the deadline.
+pub(super) fn give_back(mut link: Link, deadline: Instant) -> Result<()> {
     link.send(&Request::Return)?;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -81,6 +80,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::lease::SILENCE;
     use crate::lease::messages::PROTOCOL_VERSION;
     use crate::net::frame;
     use crate::net::secret::Hello;

@@ -317,11 +317,11 @@ impl Driver {
     /// Tells the lender; over a new connection if the old one is broken and there is time for that.
     fn give_back(&mut self, number: usize, deadline: Instant) -> Event {
         let link = self.links.get_mut(number).and_then(Option::take);
-        if link.is_some_and(|link| give_back(link).is_ok()) {
+        if link.is_some_and(|link| give_back(link, deadline).is_ok()) {
             return Event::Returned(number);
         }
         let claim = self.claim(number).filter(|_| Instant::now() < deadline);
-        match claim.map(|claim| claim.resume().and_then(give_back)) {
+        match claim.map(|claim| claim.resume().and_then(|link| give_back(link, deadline))) {
             Some(Ok(())) => Event::Returned(number),
             Some(Err(_)) | None => Event::Lost(number),
         }
@@ -340,9 +340,8 @@ impl Driver {
         })
     }
 
-    /// Gives everything back.
-    pub fn release(&mut self) {
-        let deadline = Instant::now() + SILENCE;
+    /// Gives everything back; from the deadline on without waiting for answers.
+    pub fn release(&mut self, deadline: Instant) {
         let mut actions = VecDeque::from(self.step(Event::Release));
         while let Some(action) = actions.pop_front() {
             match action {

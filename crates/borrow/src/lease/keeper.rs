@@ -126,13 +126,14 @@ impl Keeper {
             let driver = &mut places.drivers[line.driver];
             if line.is_owed && Instant::now() < deadline {
                 let claim = driver.claim(line.block);
-                let _ = claim.map(|claim| claim.resume().and_then(give_back));
+                let _ =
+                    claim.map(|claim| claim.resume().and_then(|link| give_back(link, deadline)));
             } else {
                 driver.links[line.block] = line.link;
             }
         }
         places.members = Default::default();
-        places.drivers.iter_mut().for_each(Driver::release);
+        places.drivers.iter_mut().for_each(|driver| driver.release(deadline));
     }
 }
 

@@ -7,9 +7,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use once_cell::race::OnceBox;
 use rackmem::shm::mapping::PAGE_BYTES;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -80,7 +80,7 @@ pub struct Health {
     /// This process has given the lease back; its children may still use it.
     is_closed: AtomicBool,
     /// Reason for the end of the lease, as far as this process knows.
-    reason: OnceLock<String>,
+    reason: OnceBox<String>,
     lender: String,
 }
 
@@ -106,18 +106,18 @@ impl Health {
     }
 
     fn with(word: Word, lender: String) -> Health {
-        Health { word, is_closed: AtomicBool::new(false), reason: OnceLock::new(), lender }
+        Health { word, is_closed: AtomicBool::new(false), reason: OnceBox::new(), lender }
     }
 
     /// The lease is over, for all processes that share it. The first reason counts.
     pub fn end(&self, reason: impl Into<String>) {
-        let _ = self.reason.set(reason.into());
+        let _ = self.reason.set(Box::new(reason.into()));
         revoke(self.word.get());
     }
 
     /// This process uses the lease no more.
     pub fn close(&self, reason: impl Into<String>) {
-        let _ = self.reason.set(reason.into());
+        let _ = self.reason.set(Box::new(reason.into()));
         self.is_closed.store(true, Ordering::Release);
     }
 

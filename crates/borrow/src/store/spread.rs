@@ -1,8 +1,9 @@
 //! Several leases side by side: the address map says which of them has which bytes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use once_cell::race::OnceBox;
 use rackmem::shm::mapping::PAGE_BYTES;
 use rackmem_rmc::amt::{Amt, Refused, SlotId, Target};
 
@@ -21,14 +22,14 @@ pub(crate) struct Map {
     /// Counts changes of the map, so that lanes look at it only then.
     changes: AtomicU32,
     /// Name of the lender whose block was mapped and is no more, and the reason.
-    over: OnceLock<(String, String)>,
+    over: OnceBox<(String, String)>,
 }
 
 impl Map {
     /// An empty map of so many addresses.
     pub fn new(size_bytes: u64) -> Map {
         let amt = Mutex::new(Amt::new(AMT_ENTRIES as u16, 0, size_bytes));
-        Map { size_bytes, amt, changes: AtomicU32::new(0), over: OnceLock::new() }
+        Map { size_bytes, amt, changes: AtomicU32::new(0), over: OnceBox::new() }
     }
 
     /// Whether everything that was mapped still is.
@@ -67,7 +68,7 @@ impl Map {
 
     /// A block that was mapped, or was to be, is so no more.
     pub fn end(&self, id: SlotId, lender: &str, reason: &str) {
-        let _ = self.over.set((lender.to_owned(), reason.to_owned()));
+        let _ = self.over.set(Box::new((lender.to_owned(), reason.to_owned())));
         self.change(|amt| {
             if amt.release(id).is_ok() {
                 let _ = amt.free(id);

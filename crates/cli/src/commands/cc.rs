@@ -30,7 +30,7 @@ Examples:
   rackmem cc -O3 -Wall -o prog.rv64 main.cc table.c -lm
   RACKMEM_CC='clang --target=riscv64-linux-gnu' rackmem cc -o prog.rv64 prog.c
 
-If a source ends in .cc, .cpp, .cxx or .C, the C++ compiler is used. Unless the arguments say otherwise, code is
+If a source ends in .cc, .cpp, .cxx, .c++ or .C, the C++ compiler is used. Unless the arguments say otherwise, code is
 optimised (-O2).
 Exit status: that of the compiler; 1 if there is none.";
 

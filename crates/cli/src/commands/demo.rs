@@ -173,7 +173,7 @@ fn compute(args: &DemoArgs, interrupt: &Interrupt) -> Result<Report> {
         true => Vec::new(),
         false => {
             progress.set_message("a table of a paper, on the model of its chip");
-            published::rows()?
+            model::unless_interrupted(interrupt, published::rows)??
         }
     };
     interrupt.check()?;

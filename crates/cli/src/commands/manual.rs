@@ -70,7 +70,8 @@ fn root_page(root: &Command) -> io::Result<Vec<u8>> {
     let mut groups = ".SH COMMANDS\n".to_owned();
     for (title, names) in GROUPS {
         groups += &format!(".SS {title}\n");
-        for command in names.iter().filter_map(|name| root.find_subcommand(name)) {
+        let pages = names.iter().filter(|&&name| name != "help");
+        for command in pages.filter_map(|name| root.find_subcommand(name)) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let name = command.get_name();
             groups += &format!(".TP\n\\fBrackmem\\-{name}\\fR(1)\n{}\n", escaped(&about));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::places::lock;
 use super::{RETRY, Work};
 use crate::error::Error;
+use crate::lease::SILENCE;
 use crate::lease::claim::give_back;
 use crate::lease::driver::Driver;
 use crate::lease::messages::Reply;
@@ -81,7 +82,10 @@ impl Work {
             let Some(claim) = lock(&self.places).drivers[driver].claim(block) else { continue };
             let line = &mut self.lines[number];
             let reason = match claim.resume() {
-                Ok(link) if is_owed => give_back(link).err().map_or(String::new(), Error::reason),
+                Ok(link) if is_owed => {
+                    let _ = give_back(link, Instant::now() + SILENCE);
+                    String::new()
+                }
                 Ok(link) => {
                     (line.link, line.broken) = (Some(link), None);
                     continue;

@@ -25,6 +25,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use once_cell::race::OnceBox;
+
 use self::bitmap::{Bitmap, pages_of};
 use self::lane::MirrorLane;
 use super::replicas::{Job, MAX_MEMBERS, Replicas, State, Verdict};
@@ -84,7 +86,7 @@ struct Shared {
     /// Name of the lender that was lost last, and the reason.
     last_loss: Guarded<Option<(String, String)>>,
     /// Name of the lender whose loss was the end of all copies, and the reason.
-    lost: OnceLock<(String, String)>,
+    lost: OnceBox<(String, String)>,
     /// No lender can be reached, and people know it.
     is_away: AtomicBool,
     /// Held while members change, and around a fork.
@@ -138,7 +140,7 @@ impl MirrorStore {
             changed: Event::default(),
             gate: Gate::default(),
             last_loss: Guarded::default(),
-            lost: OnceLock::new(),
+            lost: OnceBox::new(),
             is_away: AtomicBool::new(false),
             fork: Lock::default(),
             mapped,
@@ -224,7 +226,8 @@ impl MirrorStore {
         });
         if is_lost {
             let nobody = || ("all lenders".to_owned(), "no copy is left".to_owned());
-            let _ = shared.lost.set(shared.last_loss.with(Option::take).unwrap_or_else(nobody));
+            let loss = shared.last_loss.with(Option::take).unwrap_or_else(nobody);
+            let _ = shared.lost.set(Box::new(loss));
         }
         shared.changes.fetch_add(1, Ordering::AcqRel);
         shared.changed.signal();
@@ -364,8 +367,7 @@ impl MirrorStore {
             let (lender, reason) = explain(error);
             let seconds = shared.patience.limit.as_secs_f64();
             let reason = format!("it could not be reached for {seconds} s ({reason})");
-            let _held = self.keep_from_forking();
-            let _ = shared.lost.set((lender, reason));
+            let _ = shared.lost.set(Box::new((lender, reason)));
         }
         self.check()
     }

@@ -19,7 +19,7 @@ pub enum Language {
 impl Language {
     /// C++ if a source is.
     pub fn of(arguments: &[OsString]) -> Language {
-        const CXX: [&str; 4] = [".cc", ".cpp", ".cxx", ".C"];
+        const CXX: [&str; 7] = [".cc", ".cp", ".cpp", ".cxx", ".c++", ".CPP", ".C"];
         let is_cxx = |argument: &OsString| {
             let name = argument.to_string_lossy();
             !name.starts_with('-') && CXX.iter().any(|end| name.ends_with(end))
@@ -127,10 +127,12 @@ impl Compiler {
     pub fn finish(&self, command: &mut Command) -> Result<()> {
         let status = self.wait(command).map_err(|error| {
             let name = &self.0[0];
-            let what = format!(
-                "cannot run the compiler {name}: do CC, CXX, RACKMEM_CC or RACKMEM_CXX name it?"
-            );
-            Failure::io(format_args!("{what}"), error)
+            Failure::io(
+                format_args!(
+                    "cannot run the compiler {name} (CC, CXX, RACKMEM_CC and RACKMEM_CXX name one)"
+                ),
+                error,
+            )
         })?;
         match status.code() {
             Some(0) => Ok(()),

@@ -209,7 +209,7 @@ fn execute(
 }
 
 /// Works in a thread of its own, which goes on until the process ends if a signal comes first.
-fn unless_interrupted<T: Send + 'static>(
+pub fn unless_interrupted<T: Send + 'static>(
     interrupt: &Interrupt,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
