@@ -383,11 +383,14 @@ fn a_compiler_that_is_not_there_is_named() {
     };
     let done = run("RACKMEM_CC", "no-such-compiler -x");
     assert_eq!(done.status.code(), Some(1));
-    assert!(text(&done.stderr).contains("no-such-compiler: "), "{}", text(&done.stderr));
+    assert!(
+        text(&done.stderr).contains("the compiler no-such-compiler "),
+        "{}",
+        text(&done.stderr)
+    );
     let done = run("PATH", "/nowhere");
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done.stderr).contains("pip install ziglang"), "{}", text(&done.stderr));
-    assert_eq!(run("RACKMEM_CC", " ").status.code(), Some(2));
 }
 
 /// Runs the test of cache-integrated network interfaces; `args` begin with options of `sim exec`.

@@ -96,7 +96,7 @@ fn a_killed_lender_is_followed_by_another() {
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     second.line("the monitor is lost");
-    second.line("keeps the ledger");
+    second.line("is the monitor");
     assert!(host.ok(&["leases"]).starts_with("1 lender, 0 leases; monitor: second"));
     second.end("INT");
     host.assert_nothing_left();

@@ -12,6 +12,7 @@ use super::memory::Memory;
 use super::{Event as Told, Mail, Mailbox, Tell};
 use crate::address::Address;
 use crate::error::Result;
+use crate::lease::SILENCE;
 use crate::lease::messages::{Offer, Party, Record, Reply, Request};
 use crate::lease::placement::LEASE_BYTES;
 use crate::lease::pool::{Action, Event, Pool, User};
@@ -47,6 +48,11 @@ impl Held {
     /// Whether processes other than the borrower have lanes: its children of fork, which have the memory that it had.
     fn has_children(&self) -> bool {
         self.lanes.has_others(self.record.borrower.pid)
+    }
+
+    /// Longest silence on the connections of the lease. The borrower notices an outage later than its lender does.
+    fn silence(&self) -> Duration {
+        self.patience + SILENCE
     }
 }
 
@@ -122,8 +128,9 @@ impl Lender {
     pub fn message(&mut self, peer: PeerId, request: Request, hub: &mut Hub, tell: &mut Tell) {
         match request {
             Request::Lease { size_bytes, .. } if size_bytes % LEASE_BYTES != 0 => {
+                let name = &self.party.name;
                 let why = format!(
-                    "{size_bytes} bytes cannot be leased: whole pages of {LEASE_BYTES} bytes"
+                    "{name}: {size_bytes} bytes cannot be leased: whole pages of {LEASE_BYTES} bytes"
                 );
                 hub.send(peer, &Reply::Refused(why), None);
             }
@@ -133,6 +140,7 @@ impl Lender {
                 self.step(Event::Ask(peer, ticket, size_bytes, borrower), hub, tell);
             }
             Request::Return if self.leave_to_children(peer) => {
+                hub.allow_silence(peer, SILENCE);
                 hub.send(peer, &Reply::Returned, None);
             }
             Request::Return => self.step(Event::Return(peer), hub, tell),
@@ -180,6 +188,7 @@ impl Lender {
         let Some(held) = self.held_by(base, token) else {
             return hub.send(peer, &Reply::NoLease, None);
         };
+        hub.allow_silence(peer, held.silence());
         let Some(fd) = hub.take_out(peer) else { return };
         if let Err(error) = held.lanes.open(fd, held.memory.clone(), base, spin, lane) {
             tracing::warn!("{error}");
@@ -273,12 +282,15 @@ impl Lender {
             Action::Resumed(user, base) => {
                 if let Some(held) = self.held.get_mut(&base) {
                     held.expires_at = None;
-                    hub.allow_silence(user, held.patience);
+                    hub.allow_silence(user, held.silence());
                 }
                 self.reply(user, Reply::Resumed);
             }
             Action::NoLease(user) => self.reply(user, Reply::NoLease),
-            Action::Returned(user) => self.reply(user, Reply::Returned),
+            Action::Returned(user) => {
+                hub.allow_silence(user, SILENCE);
+                self.reply(user, Reply::Returned);
+            }
             Action::Notify(user) => self.reply(user, Reply::Notice(self.grace.as_millis() as u64)),
             Action::HangUp(user) => hub.hang_up(user),
         }
@@ -316,10 +328,11 @@ impl Lender {
         self.reports.push(Request::Leased(record.clone()));
         let lanes = Lanes::default();
         let patience = self.patience.remove(&user).unwrap_or_default();
-        hub.allow_silence(user, patience);
         let base = record.base;
         let memory = Arc::new(memory);
-        self.held.insert(base, Held { memory, token, record, lanes, patience, expires_at: None });
+        let held = Held { memory, token, record, lanes, patience, expires_at: None };
+        hub.allow_silence(user, held.silence());
+        self.held.insert(base, held);
     }
 
     /// Lets memory go, in a thread of its own: that takes a second for ten gigabytes.

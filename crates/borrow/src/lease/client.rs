@@ -127,8 +127,8 @@ fn monitor_of(
 ///
 /// It may be used in any process: no signals, no memory but its own, descriptors that `exec` closes,
 /// and one thread, which gets no signals. A child by `fork` has part in the leases as long as it
-/// lives: they end when the last process with these descriptors does, or when the one that borrowed
-/// gives them back; a child gives back nothing.
+/// lives: they end when the last process with these descriptors does. When the process that borrowed
+/// gives them back, those of lenders of this host end, too. A child gives back nothing.
 ///
 /// # Errors
 /// [`Error::Refused`]: nobody lends, there is not enough, or a secret is wrong; the text says what to do.

@@ -245,6 +245,7 @@ impl Driver {
             token,
             secret: self.terms.secret.clone(),
             spin: self.terms.spin,
+            patience: self.terms.patience,
         };
         Ok(Arc::new(TcpStore::new(way, health.clone())))
     }

@@ -115,7 +115,7 @@ impl Keeper {
         self.places.try_lock().ok()
     }
 
-    /// Stops, and gives everything back.
+    /// Stops, once it has carried out the job that it is at, and gives everything back.
     pub fn release(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());

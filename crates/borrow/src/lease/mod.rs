@@ -30,8 +30,8 @@
 //!   TCP, after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
 //!   [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over. Lenders and monitor exchange
 //!   a heartbeat each second.
-//! - *The connection of a lease* bears silence as long as the borrower's patience, at both ends. So it goes on after
-//!   an outage, and of a borrower that has ended meanwhile the lender is told by its host.
+//! - *The connections of a lease*, its lanes among them, bear silence as long as the borrower's patience, at both
+//!   ends. So they go on after an outage, and of a process that has ended meanwhile the lender is told by its host.
 //! - *Memory that is still mapped is never taken away.* The end of a lease is a word in the last page of its memory,
 //!   which lender, borrower and children of fork share, and the kernel frees pages with their last mapping. So a copy
 //!   out of the memory is right whenever it is made, and no check has to come between a copy and its use.

@@ -45,6 +45,8 @@ pub(crate) struct Way {
     pub secret: Option<Secret>,
     /// Time to poll for an answer before sleeping.
     pub spin: Duration,
+    /// Longest silence on a lane that waits for nothing.
+    pub patience: Duration,
 }
 
 /// A lease over the network.
@@ -92,7 +94,9 @@ impl TcpStore {
         let Way { base, token, .. } = &*self.way;
         let owner = std::process::id();
         let message = Message::Lane { base: *base, token: token.clone(), owner, number };
-        let fd = self.ask(&message, |reply| *reply == Reply::LaneOpen)?.into_fd();
+        let link = self.ask(&message, |reply| *reply == Reply::LaneOpen)?;
+        link.allow_silence(self.way.patience);
+        let fd = link.into_fd();
         prepare(&fd).map_err(|error| Error::io("cannot prepare a lane", error))?;
         Ok(fd)
     }
