@@ -108,8 +108,8 @@ fn watch(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a TCP connection live for so long in silence, but at least [`SILENCE`]. After an outage it goes on within
-/// [`PROBE`], before Linux 6.15 within as long again as the outage took. Nothing changes for other sockets.
+/// Has a TCP connection live for so long in silence, but at least [`SILENCE`]. After an outage it goes on within a
+/// second, before Linux 6.15 within as long again as the outage took. Nothing changes for other sockets.
 pub fn allow_silence(fd: BorrowedFd<'_>, silence: Duration) {
     let ms = |time: Duration| i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
     let _ = sockopt::set_tcp_user_timeout(fd, ms(silence.max(SILENCE)) as u32);
