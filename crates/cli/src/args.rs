@@ -390,7 +390,7 @@ pub struct RunArgs {
     /// Size of every node's segment, unless the program asks for another
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub context_size: u64,
-    /// Who executes the operations, unless the program chooses
+    /// Executor of the operations, unless the program chooses one
     #[arg(long, value_name = "WHO", default_value = "inline")]
     pub progress: ProgressArg,
     /// Pin each process to a core of its own, as far as there are enough

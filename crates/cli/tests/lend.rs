@@ -3,32 +3,41 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use common::{Host, until};
 use rackmem_borrow::Address;
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
 
+/// Longest wait for a line.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A command in the foreground, and its lines.
 struct Running {
     child: Child,
-    out: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Running {
     fn start(host: &Host, args: &[&str]) -> Running {
         let mut child = host.command(args).stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Running { child, out }
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).try_for_each(|l| sender.send(l))
+        });
+        Running { child, lines }
     }
 
     /// The next line that has this in it.
     fn line(&mut self, part: &str) -> String {
         loop {
-            let mut line = String::new();
-            assert!(self.out.read_line(&mut line).unwrap() > 0, "no line has '{part}'");
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("no line has '{part}'"));
             if line.contains(part) {
-                return line.trim_end().to_owned();
+                return line;
             }
         }
     }
