@@ -6,8 +6,13 @@ use std::collections::VecDeque;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use rackmem_abi::{CqEntry, LINE_BYTES, PACKET_BYTES, Packet, Reply, Request, Status, WqEntry};
-use rackmem_rmc::{Bounds, Full, Memory, Network, QpConfig, QpId, Rights, Rmc};
+use rackmem_abi::{
+    CqEntry, HEADER_BYTES, Header, LINE_BYTES, MAX_UNIT_BYTES, PACKET_BYTES, Packet, Status,
+    WqEntry,
+};
+use rackmem_rmc::{
+    Bounds, Full, Memory, Network, QpConfig, QpId, Rights, Rmc, Sink, Source, Unsent, rrpp,
+};
 
 const SEGMENT_BYTES: usize = 1000;
 const ENTRIES: u32 = 8;
@@ -19,13 +24,14 @@ struct Node {
     buffer: Vec<u8>,
     queue: [[u64; 2]; ENTRIES as usize],
     completions: Vec<CqEntry>,
+    unit: usize,
 }
 
 impl Node {
-    fn line(&mut self, ctx_id: u16, offset: u64, length: usize) -> &mut [u8] {
+    fn block(&mut self, ctx_id: u16, offset: u64, length: usize) -> &mut [u8] {
         assert_eq!(ctx_id, CTX_ID);
         let at = offset as usize;
-        assert!(at % LINE_BYTES + length <= LINE_BYTES, "one line");
+        assert!(at % self.unit + length <= self.unit, "one unit");
         &mut self.segment[at..at + length]
     }
 
@@ -37,7 +43,7 @@ impl Node {
 
     fn word(&mut self, ctx_id: u16, offset: u64) -> &mut [u8; 8] {
         assert_eq!(offset % 8, 0);
-        self.line(ctx_id, offset, 8).try_into().unwrap()
+        self.block(ctx_id, offset, 8).try_into().unwrap()
     }
 }
 
@@ -51,23 +57,24 @@ impl Memory for Node {
         self.completions.push(CqEntry::decode(word));
     }
 
-    fn load(&mut self, _: QpId, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        out.copy_from_slice(self.local(address, out.len())?);
-        Ok(())
-    }
-
-    fn store(&mut self, _: QpId, address: u64, bytes: &[u8]) -> Result<(), Status> {
-        self.local(address, bytes.len())?.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn read(&mut self, ctx_id: u16, offset: u64, out: &mut [u8]) {
+    fn load(&mut self, _: QpId, address: u64, out: Sink<'_>) -> Result<(), Status> {
         let length = out.len();
-        out.copy_from_slice(self.line(ctx_id, offset, length));
+        out.put(self.local(address, length)?);
+        Ok(())
     }
 
-    fn write(&mut self, ctx_id: u16, offset: u64, bytes: &[u8]) {
-        self.line(ctx_id, offset, bytes.len()).copy_from_slice(bytes);
+    fn store(&mut self, _: QpId, address: u64, bytes: Source<'_>) -> Result<(), Status> {
+        bytes.copy_to(self.local(address, bytes.len())?);
+        Ok(())
+    }
+
+    fn read(&mut self, ctx_id: u16, offset: u64, out: Sink<'_>) {
+        let length = out.len();
+        out.put(self.block(ctx_id, offset, length));
+    }
+
+    fn write(&mut self, ctx_id: u16, offset: u64, bytes: Source<'_>) {
+        bytes.copy_to(self.block(ctx_id, offset, bytes.len()));
     }
 
     fn fetch_add(&mut self, ctx_id: u16, offset: u64, addend: u64) -> u64 {
@@ -91,13 +98,20 @@ impl Memory for Node {
     }
 }
 
-/// Lanes that the script fills.
-#[derive(Default)]
+/// Lanes that the script fills: headers, and as much payload as each of them says.
 struct Lanes {
-    requests: VecDeque<Request>,
-    replies: VecDeque<Reply>,
-    sent: VecDeque<Request>,
-    answered: Vec<Reply>,
+    requests: VecDeque<(Header, Vec<u8>)>,
+    replies: VecDeque<(Header, Status, Vec<u8>)>,
+    sent: VecDeque<Header>,
+    answered: usize,
+    result: Vec<u8>,
+    unit: usize,
+}
+
+impl Lanes {
+    fn check(&self, header: &Header, status: Option<Status>) {
+        assert_eq!(Header::parse(header.emit(status), self.unit), Ok((*header, status)));
+    }
 }
 
 impl Network for Lanes {
@@ -105,50 +119,88 @@ impl Network for Lanes {
         nid < 3
     }
 
-    fn can_send_request(&self, _: u16) -> bool {
+    fn unit_bytes(&self, _: u16) -> usize {
+        self.unit
+    }
+
+    fn can_send_request(&self, _: u16, payload_bytes: usize, result_bytes: usize) -> bool {
+        assert!(payload_bytes.max(result_bytes) <= self.unit);
         self.sent.len() < 64
     }
 
-    fn try_send_request(&mut self, request: &Request) -> Result<(), Full> {
-        let mut bytes = [0; PACKET_BYTES];
-        let length = request.emit(&mut bytes);
-        assert_eq!(Packet::parse(&bytes[..length]), Ok(Packet::Request(*request)));
-        self.sent.push_back(*request);
+    fn send_request(
+        &mut self,
+        header: &Header,
+        load: impl FnOnce(Sink<'_>) -> Result<(), Status>,
+    ) -> Result<(), Unsent> {
+        self.check(header, None);
+        if self.sent.len() == 64 {
+            return Err(Unsent::Full);
+        }
+        let mut payload = vec![0; header.request_bytes()];
+        if !payload.is_empty() {
+            load(Sink::new(&mut payload)).map_err(Unsent::Unloaded)?;
+        }
+        self.sent.push_back(*header);
         Ok(())
     }
 
-    fn can_send_reply(&self, _: u16) -> bool {
+    fn can_send_reply(&self, _: u16, payload_bytes: usize) -> bool {
+        assert!(payload_bytes <= self.unit);
         true
     }
 
-    fn try_send_reply(&mut self, reply: &Reply) -> Result<(), Full> {
-        let mut bytes = [0; PACKET_BYTES];
-        let length = reply.emit(&mut bytes);
-        assert!(matches!(Packet::parse(&bytes[..length]), Ok(Packet::Reply(_))), "{reply:?}");
-        self.answered.push(*reply);
+    fn send_reply(
+        &mut self,
+        header: &Header,
+        status: Status,
+        fill: impl FnOnce(Sink<'_>),
+    ) -> Result<(), Full> {
+        self.check(header, Some(status));
+        let mut payload = vec![0; header.reply_bytes(status)];
+        if !payload.is_empty() {
+            fill(Sink::new(&mut payload));
+        }
+        self.answered += 1;
         Ok(())
     }
 
-    fn peek_request(&mut self) -> Option<u16> {
-        self.requests.front().map(|request| request.header.src_nid)
+    fn peek_request(&mut self) -> Option<Header> {
+        self.requests.front().map(|(header, _)| *header)
     }
 
-    fn recv_request(&mut self) -> Option<Request> {
-        self.requests.pop_front()
+    fn operands(&self) -> Source<'_> {
+        self.requests.front().map_or(Source::new(&[]), |(_, payload)| Source::new(payload))
     }
 
-    fn recv_reply(&mut self) -> Option<Reply> {
-        self.replies.pop_front()
+    fn take_request(&mut self) {
+        self.requests.pop_front();
+    }
+
+    fn recv_reply(&mut self) -> Option<(Header, Status)> {
+        let (header, status, payload) = self.replies.pop_front()?;
+        self.result = payload;
+        Some((header, status))
+    }
+
+    fn result(&self) -> Source<'_> {
+        Source::new(&self.result)
     }
 }
 
-/// A packet in these bytes, which say the same once they were written again.
-fn parsed(bytes: &[u8]) -> Option<Packet> {
-    let packet = Packet::parse(bytes).ok()?;
-    let mut again = [0; PACKET_BYTES];
-    let length = packet.emit(&mut again);
-    assert_eq!(&again[..length], bytes);
-    Some(packet)
+/// A packet of a line in these bytes says the same once it was written again.
+fn check_line(bytes: &[u8]) {
+    if let Ok(packet) = Packet::parse(bytes) {
+        let mut again = [0; PACKET_BYTES];
+        let length = packet.emit(&mut again);
+        assert_eq!(&again[..length], bytes);
+    }
+}
+
+/// The header in the first bytes, if it may come over a link of this unit.
+fn parsed(bytes: &[u8], unit: usize) -> Option<(Header, Option<Status>)> {
+    let (words, _) = bytes.first_chunk::<HEADER_BYTES>()?.as_chunks::<8>();
+    Header::parse([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])], unit).ok()
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -158,21 +210,35 @@ fuzz_target!(|data: &[u8]| {
     let config = QpConfig { ctx_id: CTX_ID, size: ENTRIES, rights: Rights::ReadWrite };
     rmc.add_qp(config).unwrap();
     let (segment, buffer) = (vec![0; SEGMENT_BYTES], vec![0; 256]);
-    let mut node =
-        Node { segment, buffer, queue: [[0; 2]; ENTRIES as usize], completions: Vec::new() };
-    let mut lanes = Lanes::default();
+    let unit =
+        [LINE_BYTES, 256, MAX_UNIT_BYTES][data.first().map_or(0, |byte| usize::from(byte % 3))];
+    let queue = [[0; 2]; ENTRIES as usize];
+    let mut node = Node { segment, buffer, queue, completions: Vec::new(), unit };
+    let mut lanes = Lanes {
+        requests: VecDeque::new(),
+        replies: VecDeque::new(),
+        sent: VecDeque::new(),
+        answered: 0,
+        result: Vec::new(),
+        unit,
+    };
     let (mut offered, mut posted) = (0, 0_usize);
     while !input.is_empty() {
         let code = input.arbitrary::<u8>().unwrap_or(0);
         match code % 8 {
             0 | 1 => {
                 let length = usize::from(code >> 3) * 4 % (PACKET_BYTES + 4);
-                match parsed(input.bytes(length.min(input.len())).unwrap_or(&[])) {
-                    Some(Packet::Request(request)) => {
+                let bytes = input.bytes(length.min(input.len())).unwrap_or(&[]);
+                check_line(bytes);
+                match parsed(bytes, unit) {
+                    Some((header, None)) => {
                         offered += 1;
-                        lanes.requests.push_back(request);
+                        lanes.requests.push_back((header, vec![code; header.request_bytes()]));
                     }
-                    Some(Packet::Reply(reply)) => lanes.replies.push_back(reply),
+                    Some((header, Some(status))) => {
+                        let payload = vec![code; header.reply_bytes(status)];
+                        lanes.replies.push_back((header, status, payload));
+                    }
                     None => {}
                 }
             }
@@ -200,14 +266,14 @@ fuzz_target!(|data: &[u8]| {
                 // A right answer, as far as one can tell from outside.
                 if let Some(request) = lanes.sent.pop_front() {
                     let status = Status::from_code(code >> 3 & 15).unwrap_or(Status::Ok);
-                    let mut reply = rackmem_rmc::rrpp::reply(&request.header, status);
-                    reply.payload.fill(code);
-                    lanes.replies.push_back(reply);
+                    let header = rrpp::turn(&request, unit);
+                    let payload = vec![code; header.reply_bytes(status)];
+                    lanes.replies.push_back((header, status, payload));
                 }
             }
             _ => rmc.fail_node(u16::from(code >> 3) % 4, &mut node),
         }
-        assert!(lanes.answered.len() <= offered, "one reply to each request at most");
+        assert!(lanes.answered <= offered, "one reply to each request at most");
         assert!(node.completions.iter().all(|entry| u32::from(entry.slot) < ENTRIES));
     }
 });

@@ -11,7 +11,9 @@ mod queue;
 mod status;
 
 pub use op::Op;
-pub use packet::{HEADER_BYTES, Header, PACKET_BYTES, Packet, ParseError, Reply, Request};
+pub use packet::{
+    HEADER_BYTES, Header, MAX_UNIT_BYTES, PACKET_BYTES, Packet, ParseError, Reply, Request,
+};
 pub use queue::{CQ_ENTRY_BYTES, CqEntry, WQ_ENTRY_BYTES, WqEntry, phase_of};
 pub use status::Status;
 

@@ -3,8 +3,12 @@ use crate::{LINE_BYTES, MAX_NODES, MAX_OFFSET, MAX_TID, Op, Status};
 /// Size of the header of every packet: two 8-byte little-endian words.
 pub const HEADER_BYTES: usize = 16;
 
-/// Largest packet: a header and one line (soNUMA §6, link layer).
+/// Largest packet of the papers: a header and one line (soNUMA §6, link layer).
 pub const PACKET_BYTES: usize = HEADER_BYTES + LINE_BYTES;
+
+/// Largest unit of a link: most bytes of a segment that one packet covers. The papers' unit is a line; where a packet
+/// costs far more than a line of it, wider ones pay.
+pub const MAX_UNIT_BYTES: usize = 32 << 10;
 
 /// Header of a packet: routing (`dst_nid`, `src_nid`) and protocol fields (soNUMA §6).
 ///
@@ -16,8 +20,7 @@ pub const PACKET_BYTES: usize = HEADER_BYTES + LINE_BYTES;
 /// | 0 | 27 | 1 = reply |
 /// | 0 | 28..32 | status (replies) |
 /// | 0 | 32..48 | ctx_id |
-/// | 0 | 48..55 | length: bytes of the line that the request covers, 0 to 64 |
-/// | 0 | 55..64 | zero |
+/// | 0 | 48..64 | length: bytes of the segment that the request covers |
 /// | 1 | 0..40 | offset in the segment, bytes |
 /// | 1 | 40..64 | tid, opaque to the destination |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,8 +33,8 @@ pub struct Header {
     pub op: Op,
     /// Context whose segment is meant.
     pub ctx_id: u16,
-    /// Bytes that the request covers, at most a line and within one line.
-    pub length: u8,
+    /// Bytes of the segment that the request covers: within one block of the link's unit.
+    pub length: u16,
     /// Offset in the segment; a reply repeats the request's.
     pub offset: u64,
     /// Transfer identifier of the source; a reply repeats the request's.
@@ -51,7 +54,7 @@ impl Request {
     /// Bytes of the payload that travel, 0 to 64: the operands.
     #[inline]
     pub const fn payload_bytes(&self) -> usize {
-        self.header.op.operand_bytes(self.header.length as usize)
+        self.header.request_bytes()
     }
 }
 
@@ -70,10 +73,7 @@ impl Reply {
     /// Bytes of the payload that travel, 0 to 64: none with an error.
     #[inline]
     pub const fn payload_bytes(&self) -> usize {
-        match self.status {
-            Status::Ok => self.header.op.result_bytes(self.header.length as usize),
-            _ => 0,
-        }
+        self.header.reply_bytes(self.status)
     }
 }
 
@@ -97,10 +97,8 @@ pub enum ParseError {
     Operation,
     /// The status code is free, or a request carries one.
     Status,
-    /// A length over a line, across lines, or not the operation's.
+    /// A length over the unit, across units, or not the operation's.
     Length,
-    /// Bits that must be zero are not.
-    Reserved,
 }
 
 impl core::fmt::Display for ParseError {
@@ -110,8 +108,7 @@ impl core::fmt::Display for ParseError {
             ParseError::TooLong => "packet longer than its header says",
             ParseError::Operation => "unknown operation code",
             ParseError::Status => "unknown status code",
-            ParseError::Length => "length does not fit the operation and line",
-            ParseError::Reserved => "reserved bits are set",
+            ParseError::Length => "length does not fit the operation and unit",
         })
     }
 }
@@ -119,28 +116,84 @@ impl core::fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Whether offset and length stay within one line and suit the operation.
+    /// Whether offset and length suit the operation and stay within one block of `unit_bytes`, a power of two from a
+    /// line to [`MAX_UNIT_BYTES`].
     #[inline]
-    pub const fn is_well_formed(&self) -> bool {
-        let within = (self.offset as usize % LINE_BYTES) + self.length as usize <= LINE_BYTES;
+    pub const fn is_well_formed(&self, unit_bytes: usize) -> bool {
+        let within = (self.offset as usize % unit_bytes) + self.length as usize <= unit_bytes;
         let atomic = !self.op.is_atomic() || (self.length == 8 && self.offset % 8 == 0);
         let empty = !matches!(self.op, Op::Nop | Op::Notify) || self.length == 0;
         within && atomic && empty
     }
 
+    /// The bytes of the header of a request, or of a reply with a status.
     #[inline]
-    const fn words(&self, reply: bool, status: Status) -> [u64; 2] {
+    pub const fn emit(&self, status: Option<Status>) -> [u64; 2] {
         let nid_mask = MAX_NODES as u64 - 1;
+        let (is_reply, status) = match status {
+            Some(status) => (true, status),
+            None => (false, Status::Ok),
+        };
         [
             (self.dst_nid as u64 & nid_mask)
                 | (self.src_nid as u64 & nid_mask) << 12
                 | (self.op as u64) << 24
-                | (reply as u64) << 27
+                | (is_reply as u64) << 27
                 | (status as u64) << 28
                 | (self.ctx_id as u64) << 32
-                | (self.length as u64 & 0x7f) << 48,
+                | (self.length as u64) << 48,
             (self.offset & MAX_OFFSET) | ((self.tid & MAX_TID) as u64) << 40,
         ]
+    }
+
+    /// The header in these words, and the status if it is that of a reply.
+    ///
+    /// # Errors
+    /// [`ParseError`] for everything that [`Header::emit`] cannot have written on a link of this unit.
+    #[inline]
+    pub const fn parse(
+        words: [u64; 2],
+        unit_bytes: usize,
+    ) -> Result<(Header, Option<Status>), ParseError> {
+        let [w0, w1] = words;
+        let Some(op) = Op::from_code((w0 >> 24) as u8 & 7) else {
+            return Err(ParseError::Operation);
+        };
+        let Some(status) = Status::from_code((w0 >> 28) as u8 & 15) else {
+            return Err(ParseError::Status);
+        };
+        let is_reply = w0 >> 27 & 1 != 0;
+        if !is_reply && !matches!(status, Status::Ok) {
+            return Err(ParseError::Status);
+        }
+        let header = Header {
+            dst_nid: (w0 & 0xfff) as u16,
+            src_nid: (w0 >> 12 & 0xfff) as u16,
+            op,
+            ctx_id: (w0 >> 32) as u16,
+            length: (w0 >> 48) as u16,
+            offset: w1 & MAX_OFFSET,
+            tid: (w1 >> 40) as u32,
+        };
+        if !header.is_well_formed(unit_bytes) {
+            return Err(ParseError::Length);
+        }
+        Ok((header, if is_reply { Some(status) } else { None }))
+    }
+
+    /// Bytes of payload that travel with a request: the operands.
+    #[inline]
+    pub const fn request_bytes(&self) -> usize {
+        self.op.operand_bytes(self.length as usize)
+    }
+
+    /// Bytes of payload that travel with a reply: the result, none with an error.
+    #[inline]
+    pub const fn reply_bytes(&self, status: Status) -> usize {
+        match status {
+            Status::Ok => self.op.result_bytes(self.length as usize),
+            _ => 0,
+        }
     }
 }
 
@@ -148,7 +201,7 @@ impl Request {
     /// Writes the packet and returns how many bytes it takes.
     #[inline]
     pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
-        emit(self.header.words(false, Status::Ok), &self.payload, self.payload_bytes(), out)
+        emit(self.header.emit(None), &self.payload, self.payload_bytes(), out)
     }
 }
 
@@ -156,7 +209,7 @@ impl Reply {
     /// Writes the packet and returns how many bytes it takes.
     #[inline]
     pub fn emit(&self, out: &mut [u8; PACKET_BYTES]) -> usize {
-        emit(self.header.words(true, self.status), &self.payload, self.payload_bytes(), out)
+        emit(self.header.emit(Some(self.status)), &self.payload, self.payload_bytes(), out)
     }
 }
 
@@ -188,7 +241,7 @@ impl Packet {
         }
     }
 
-    /// Parses a packet; `bytes` holds it and nothing more.
+    /// Parses a packet of at most a line; `bytes` holds it and nothing more.
     ///
     /// # Errors
     /// [`ParseError`] for everything that [`Packet::emit`] cannot have written.
@@ -201,33 +254,11 @@ impl Packet {
             eight.copy_from_slice(&head[at..at + 8]);
             u64::from_le_bytes(eight)
         };
-        let (w0, w1) = (word(0), word(8));
-        if w0 >> 55 != 0 {
-            return Err(ParseError::Reserved);
-        }
-        let op = Op::from_code((w0 >> 24) as u8 & 7).ok_or(ParseError::Operation)?;
-        let status = Status::from_code((w0 >> 28) as u8 & 15).ok_or(ParseError::Status)?;
-        let is_reply = w0 >> 27 & 1 != 0;
-        if !is_reply && status != Status::Ok {
-            return Err(ParseError::Status);
-        }
-        let header = Header {
-            dst_nid: (w0 & 0xfff) as u16,
-            src_nid: (w0 >> 12 & 0xfff) as u16,
-            op,
-            ctx_id: (w0 >> 32) as u16,
-            length: (w0 >> 48) as u8 & 0x7f,
-            offset: w1 & MAX_OFFSET,
-            tid: (w1 >> 40) as u32,
-        };
-        if !header.is_well_formed() {
-            return Err(ParseError::Length);
-        }
+        let (header, status) = Header::parse([word(0), word(8)], LINE_BYTES)?;
         let mut payload = [0; LINE_BYTES];
-        let packet = if is_reply {
-            Packet::Reply(Reply { header, status, payload })
-        } else {
-            Packet::Request(Request { header, payload })
+        let packet = match status {
+            Some(status) => Packet::Reply(Reply { header, status, payload }),
+            None => Packet::Request(Request { header, payload }),
         };
         let expected = packet.payload_bytes();
         match rest.len() {

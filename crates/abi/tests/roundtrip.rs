@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use rackmem_abi::*;
 
 fn header() -> impl Strategy<Value = Header> {
-    (0u16..4096, 0u16..4096, 0usize..6, any::<u16>(), 0u8..=64, 0..=MAX_OFFSET, 0..=MAX_TID)
+    (0u16..4096, 0u16..4096, 0usize..6, any::<u16>(), 0u16..=64, 0..=MAX_OFFSET, 0..=MAX_TID)
         .prop_map(|(dst_nid, src_nid, op, ctx_id, length, offset, tid)| {
             let op = Op::ALL[op];
             let (length, offset) = match op {
                 Op::FetchAdd | Op::CompareSwap => (8, offset & !7),
                 Op::Nop | Op::Notify => (0, offset),
-                _ => (length.min(64 - (offset % 64) as u8), offset),
+                _ => (length.min(64 - (offset % 64) as u16), offset),
             };
             Header { dst_nid, src_nid, op, ctx_id, length, offset, tid }
         })

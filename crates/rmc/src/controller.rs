@@ -7,8 +7,8 @@ use rackmem_abi::{MAX_NODES, Status};
 use crate::itt::Entry;
 use crate::qp::{Observed, Qp, Transfer};
 use crate::{
-    Bounds, ContextTable, Itt, MAX_QPS, Memory, Network, QpConfig, QpId, QpStats, Unroll, rcp, rgp,
-    rrpp,
+    Bounds, ContextTable, Itt, MAX_QPS, Memory, Network, QpConfig, QpId, QpStats, Unroll, Unsent,
+    rcp, rgp, rrpp,
 };
 
 /// Counters of a controller: its work, and the stalls of its pipelines.
@@ -115,8 +115,8 @@ impl Rmc {
         place.generation = place.generation.wrapping_add(1);
         self.itt.orphan(id);
         if let Some(Transfer { tid, unroll, .. }) = transfer {
-            // Nobody answers lines that were never sent.
-            self.itt.answer(tid, unroll.lines(), Status::Ok);
+            // Nobody answers pieces that were never sent.
+            self.itt.answer(tid, unroll.pieces(), Status::Ok);
         }
         true
     }
@@ -171,13 +171,7 @@ impl Rmc {
         let id = QpId { index: index as u16, generation: *generation };
         let ctx_id = qp.config().ctx_id;
         let transfer = match &mut qp.transfer {
-            Some(transfer) => {
-                if !net.can_send_request(transfer.work.dst_nid) {
-                    stats.request_lane_stalls += 1;
-                    return false;
-                }
-                transfer
-            }
+            Some(transfer) => transfer,
             None => {
                 let next = qp.next_entry();
                 let Some(entry) = rgp::accept(mem.wq_words(id, next.index), next.phase) else {
@@ -196,8 +190,10 @@ impl Rmc {
                         return true;
                     }
                 };
+                let unroll = Unroll::new(&work, net.unit_bytes(work.dst_nid));
                 // Before the ITT entry is taken: a queue pair that cannot send does not need one.
-                if !net.can_send_request(work.dst_nid) {
+                let (operands, results) = unroll.payload_bytes(work.op);
+                if !net.can_send_request(work.dst_nid, operands, results) {
                     stats.request_lane_stalls += 1;
                     return false;
                 }
@@ -210,38 +206,41 @@ impl Rmc {
                     finish(id, qp, mem, stats, slot, status, 0);
                     return true;
                 }
-                let unroll = Unroll::new(&work);
-                let tid = itt.alloc(id, next.index as u16, &work, unroll.lines());
+                let tid = itt.alloc(id, next.index as u16, &work, unroll.pieces());
                 let tid = tid.expect("the table was found not to be full");
                 qp.take_entry(true);
                 qp.transfer.insert(Transfer { work, tid, unroll })
             }
         };
-        let Some(piece) = transfer.unroll.peek() else {
+        let Transfer { work, tid, unroll } = transfer;
+        let Some(piece) = unroll.peek() else {
             qp.transfer = None;
             return false;
         };
-        let Transfer { work, tid, unroll } = transfer;
-        let mut request = rgp::request(work, &piece, *nid, ctx_id, *tid);
-        if let Err(status) = rgp::load(mem, id, piece.buffer, &mut request) {
-            // The unsent lines count as answered; those under way are waited for.
-            let finished = itt.answer(*tid, unroll.lines(), status);
-            qp.transfer = None;
-            if let Some(Entry { slot, status, .. }) = finished {
-                finish(id, qp, mem, stats, slot, status, 0);
+        let header = rgp::header(work, &piece, *nid, ctx_id, *tid);
+        match net.send_request(&header, |out| mem.load(id, piece.buffer, out)) {
+            Ok(()) => {
+                stats.requests += 1;
+                unroll.advance();
+                if unroll.pieces() == 0 {
+                    qp.transfer = None;
+                }
+                true
             }
-            return true;
+            Err(Unsent::Full) => {
+                stats.request_lane_stalls += 1;
+                false
+            }
+            Err(Unsent::Unloaded(status)) => {
+                // The unsent pieces count as answered; those under way are waited for.
+                let finished = itt.answer(*tid, unroll.pieces(), status);
+                qp.transfer = None;
+                if let Some(Entry { slot, status, .. }) = finished {
+                    finish(id, qp, mem, stats, slot, status, 0);
+                }
+                true
+            }
         }
-        if net.try_send_request(&request).is_err() {
-            stats.request_lane_stalls += 1;
-            return false;
-        }
-        stats.requests += 1;
-        unroll.advance();
-        if unroll.lines() == 0 {
-            qp.transfer = None;
-        }
-        true
     }
 
     /// RRPP: answers requests. A step is a request consumed, which happens only if the reply lane
@@ -256,31 +255,29 @@ impl Rmc {
         let Self { nid, nodes, contexts, stats: Observed(stats), .. } = self;
         let mut done = 0;
         while done < budget {
-            let Some(src_nid) = net.peek_request() else {
+            let Some(header) = net.peek_request() else {
                 break;
             };
             // Nobody waits for the reply to a lost node, and nobody would make room for it.
-            let wanted = src_nid < *nodes && net.is_up(src_nid);
-            if wanted && !net.can_send_reply(src_nid) {
+            if header.src_nid >= *nodes || !net.is_up(header.src_nid) {
+                net.take_request();
+                stats.dropped += 1;
+                done += 1;
+                continue;
+            }
+            if !net.can_send_reply(header.src_nid, header.reply_bytes(Status::Ok)) {
                 stats.reply_lane_stalls += 1;
                 break;
             }
-            let Some(request) = net.recv_request() else {
-                break;
-            };
-            done += 1;
-            if !wanted || request.header.src_nid != src_nid {
-                stats.dropped += 1;
-                continue;
-            }
-            let reply = rrpp::process(&request, *nid, contexts, mem);
+            let sent = rrpp::process(&header, *nid, contexts, mem, net);
+            debug_assert!(sent.is_ok(), "the reply lane had room");
+            net.take_request();
             stats.served += 1;
-            match reply.status {
-                Status::Ok => stats.served_bytes += u64::from(request.header.length),
+            match sent {
+                Ok(Status::Ok) => stats.served_bytes += u64::from(header.length),
                 _ => stats.refused += 1,
             }
-            let sent = net.try_send_reply(&reply);
-            debug_assert!(sent.is_ok(), "the reply lane had room");
+            done += 1;
         }
         done
     }
@@ -296,14 +293,14 @@ impl Rmc {
     ) -> usize {
         let mut done = 0;
         while done < budget {
-            let Some(reply) = net.recv_reply() else {
+            let Some((header, status)) = net.recv_reply() else {
                 break;
             };
             done += 1;
-            let tid = reply.header.tid;
+            let tid = header.tid;
             let status = match self.itt.get(tid) {
-                Some(entry) if rcp::answers(&reply, self.nid, entry) => {
-                    rcp::store(&reply, entry, mem)
+                Some(entry) if rcp::answers(&header, status, self.nid, entry) => {
+                    rcp::store(&header, status, net.result(), entry, mem)
                 }
                 _ => {
                     self.stats.0.stale_replies += 1;

@@ -27,6 +27,7 @@
 extern crate alloc;
 
 pub mod amt;
+mod bytes;
 pub mod controller;
 pub mod ct;
 pub mod imt;
@@ -38,9 +39,10 @@ pub mod rcp;
 pub mod rgp;
 pub mod rrpp;
 
+pub use bytes::{Sink, Source};
 pub use controller::{Rmc, Stats};
 pub use ct::{Bounds, ContextTable, MAX_CONTEXTS};
 pub use itt::{DEFAULT_ITT_CAPACITY, Itt, MAX_ITT_CAPACITY};
-pub use ports::{Full, Memory, Network};
+pub use ports::{Full, Memory, Network, Unsent};
 pub use qp::{MAX_QPS, QpConfig, QpId, QpStats};
 pub use rgp::{Piece, Rights, Unroll, Work};

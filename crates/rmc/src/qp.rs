@@ -146,10 +146,10 @@ impl Qp {
         self.outstanding.count_ones()
     }
 
-    /// The tid of the transfer that is being unrolled, and the number of its lines not sent yet.
+    /// The tid of the transfer that is being unrolled, and the number of its pieces not sent yet.
     #[inline]
     pub fn unsent(&self) -> Option<(u32, u32)> {
-        self.transfer.as_ref().map(|transfer| (transfer.tid, transfer.unroll.lines()))
+        self.transfer.as_ref().map(|transfer| (transfer.tid, transfer.unroll.pieces()))
     }
 
     /// Takes the current work queue entry; returns its slot. `outstanding` unless it completes at

@@ -9,22 +9,21 @@
 //! | 4: position in the CQ | [`Qp::complete`](crate::qp::Qp::complete) |
 //! | 5: CQ entry | [`Memory::put_cq`] |
 
-use rackmem_abi::{Reply, Status};
+use rackmem_abi::{Header, MAX_UNIT_BYTES, Status};
 
-use crate::Memory;
 use crate::itt::Entry;
+use crate::{Memory, Source};
 
-/// Stage 1: whether the reply, which has the tid of `entry`, really answers one of its lines. It must
-/// come from the entry's node, and its bytes must lie within the transfer: the local buffer ends there.
+/// Stage 1: whether a reply with this header and status, which has the tid of `entry`, really answers a piece of it. It
+/// must come from the entry's node, and its bytes must lie within the transfer: the local buffer ends there.
 #[inline]
-pub const fn answers(reply: &Reply, nid: u16, entry: &Entry) -> bool {
-    let header = &reply.header;
+pub const fn answers(header: &Header, status: Status, nid: u16, entry: &Entry) -> bool {
     if header.dst_nid != nid || header.src_nid != entry.dst_nid {
         return false;
     }
-    match reply.status {
+    match status {
         Status::Ok => {
-            header.is_well_formed()
+            header.is_well_formed(MAX_UNIT_BYTES)
                 && header.op as u8 == entry.op as u8
                 && header.offset >= entry.base
                 && header.offset - entry.base + header.length as u64 <= entry.length as u64
@@ -36,19 +35,24 @@ pub const fn answers(reply: &Reply, nid: u16, entry: &Entry) -> bool {
 
 /// Stage 3: local address for the bytes of a reply that [`answers`].
 #[inline]
-pub const fn target(reply: &Reply, entry: &Entry) -> u64 {
-    entry.buffer + (reply.header.offset - entry.base)
+pub const fn target(header: &Header, entry: &Entry) -> u64 {
+    entry.buffer + (header.offset - entry.base)
 }
 
-/// Stage 3: stores the reply's payload; returns the status of the line.
+/// Stage 3: stores the reply's payload; returns the status of the piece.
 #[inline]
-pub fn store<M: Memory>(reply: &Reply, entry: &Entry, mem: &mut M) -> Status {
-    let bytes = reply.payload_bytes();
+pub fn store<M: Memory>(
+    header: &Header,
+    status: Status,
+    payload: Source<'_>,
+    entry: &Entry,
+    mem: &mut M,
+) -> Status {
     // No buffer is touched for a queue pair that is gone.
-    let (Some(qp), 1..) = (entry.qp, bytes) else {
-        return reply.status;
+    let (Some(qp), false) = (entry.qp, payload.is_empty()) else {
+        return status;
     };
-    match mem.store(qp, target(reply, entry), &reply.payload[..bytes]) {
+    match mem.store(qp, target(header, entry), payload) {
         Ok(()) => Status::Ok,
         Err(status) => status,
     }

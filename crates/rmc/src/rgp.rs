@@ -1,5 +1,5 @@
-//! Request generation pipeline (RGP): a work queue entry becomes line-sized requests
-//! (soNUMA §4.2; stages as in Manycore NI §4.2).
+//! Request generation pipeline (RGP): a work queue entry becomes requests of at most the link's unit, in the papers a
+//! line (soNUMA §4.2; stages as in Manycore NI §4.2).
 //!
 //! | stage | here |
 //! |---|---|
@@ -7,12 +7,12 @@
 //! | 4: is it new? may it be done? | [`accept`], [`check`] |
 //! | 5: ITT entry, tid | [`Itt::alloc`](crate::Itt::alloc) |
 //! | 6: unroll | [`Unroll`] |
-//! | 7: local data | [`load`] |
-//! | 8: packet | [`request`] |
+//! | 7: local data | [`Memory::load`](crate::Memory::load) |
+//! | 8: packet | [`header`] |
 
-use rackmem_abi::{ATOMIC_BYTES, Header, LINE_BYTES, MAX_OFFSET, Op, Request, Status, WqEntry};
-
-use crate::{Memory, QpId};
+use rackmem_abi::{
+    ATOMIC_BYTES, Header, LINE_BYTES, MAX_OFFSET, MAX_UNIT_BYTES, Op, Request, Status, WqEntry,
+};
 
 /// Operations that the owner of a queue pair may do to the segments of its context.
 ///
@@ -79,54 +79,73 @@ pub const fn check(entry: &WqEntry, nodes: u16, rights: Rights) -> Result<Work, 
     Ok(Work { op, dst_nid: entry.dst_nid, offset, length, buffer: entry.buffer })
 }
 
-/// The part of a transfer that lies in one line of the destination's segment.
+/// The part of a transfer that lies in one block of the destination's segment: a line, or the unit of a wider link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
     /// Offset in the destination's segment.
     pub offset: u64,
-    /// Length in bytes, at most a line.
-    pub length: u8,
+    /// Length in bytes, at most the unit.
+    pub length: u16,
     /// Address of the piece in the local buffer.
     pub buffer: u64,
 }
 
-/// Stage 6: splits a transfer at the line boundaries of the *remote* offset, because the line is
-/// the unit of atomicity there. A transfer without bytes is one empty piece: it still visits the
+/// Stage 6: splits a transfer at the boundaries of blocks of the *remote* offset, because the line is
+/// the unit of atomicity there, and no line is split. A transfer without bytes is one empty piece: it still visits the
 /// destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unroll {
     offset: u64,
     buffer: u64,
     length: u32,
-    lines: u32,
+    pieces: u32,
+    unit_bytes: u32,
 }
 
 impl Unroll {
-    /// Starts at the first line of `work`.
+    /// Starts at the first piece of `work`, on a link with a unit of `unit_bytes`.
+    ///
+    /// # Panics
+    /// The unit is no power of two from a line to [`MAX_UNIT_BYTES`].
     #[inline]
-    pub const fn new(work: &Work) -> Self {
-        let in_line = (work.offset % LINE_BYTES as u64) as u32;
-        let lines =
-            if work.length == 0 { 1 } else { (in_line + work.length).div_ceil(LINE_BYTES as u32) };
-        Self { offset: work.offset, buffer: work.buffer, length: work.length, lines }
+    pub const fn new(work: &Work, unit_bytes: usize) -> Self {
+        assert!(unit_bytes.is_power_of_two());
+        assert!(unit_bytes >= LINE_BYTES && unit_bytes <= MAX_UNIT_BYTES);
+        let unit_bytes = unit_bytes as u32;
+        let in_unit = (work.offset % unit_bytes as u64) as u32;
+        let pieces =
+            if work.length == 0 { 1 } else { (in_unit + work.length).div_ceil(unit_bytes) };
+        Self { offset: work.offset, buffer: work.buffer, length: work.length, pieces, unit_bytes }
     }
 
     /// Pieces left, the current one included.
     #[inline]
-    pub const fn lines(&self) -> u32 {
-        self.lines
+    pub const fn pieces(&self) -> u32 {
+        self.pieces
     }
 
     /// The current piece. It stays current until [`Unroll::advance`], so that a full lane costs
     /// nothing but time.
     #[inline]
     pub const fn peek(&self) -> Option<Piece> {
-        if self.lines == 0 {
+        if self.pieces == 0 {
             return None;
         }
-        let to_boundary = (LINE_BYTES as u64 - self.offset % LINE_BYTES as u64) as u32;
+        let to_boundary = self.unit_bytes - (self.offset % self.unit_bytes as u64) as u32;
         let length = if self.length < to_boundary { self.length } else { to_boundary };
-        Some(Piece { offset: self.offset, length: length as u8, buffer: self.buffer })
+        Some(Piece { offset: self.offset, length: length as u16, buffer: self.buffer })
+    }
+
+    /// Bytes of payload of the request for the current piece of an operation, and of its reply.
+    #[inline]
+    pub const fn payload_bytes(&self, op: Op) -> (usize, usize) {
+        match self.peek() {
+            Some(piece) => {
+                let length = piece.length as usize;
+                (op.operand_bytes(length), op.result_bytes(length))
+            }
+            None => (0, 0),
+        }
     }
 
     /// Goes on to the next piece.
@@ -136,7 +155,7 @@ impl Unroll {
             self.offset += piece.length as u64;
             self.buffer += piece.length as u64;
             self.length -= piece.length as u32;
-            self.lines -= 1;
+            self.pieces -= 1;
         }
     }
 }
@@ -152,11 +171,10 @@ impl Iterator for Unroll {
     }
 }
 
-/// Stage 8: the request packet of one piece, with room for the local data of stage 7. The packet is
-/// made first so that the data are copied once.
+/// Stage 8: the header of the request for one piece.
 #[inline]
-pub const fn request(work: &Work, piece: &Piece, src_nid: u16, ctx_id: u16, tid: u32) -> Request {
-    let header = Header {
+pub const fn header(work: &Work, piece: &Piece, src_nid: u16, ctx_id: u16, tid: u32) -> Header {
+    Header {
         dst_nid: work.dst_nid,
         src_nid,
         op: work.op,
@@ -164,23 +182,12 @@ pub const fn request(work: &Work, piece: &Piece, src_nid: u16, ctx_id: u16, tid:
         length: piece.length,
         offset: piece.offset,
         tid,
-    };
-    Request { header, payload: [0; LINE_BYTES] }
+    }
 }
 
-/// Stage 7: copies the local data that the request carries, if any, from `buffer`.
-///
-/// # Errors
-/// Those of [`Memory::load`].
+/// Stage 8 for links whose unit is a line: the packet, with room for the local data of stage 7. It is made first so
+/// that the data are copied once.
 #[inline]
-pub fn load<M: Memory>(
-    mem: &mut M,
-    qp: QpId,
-    buffer: u64,
-    request: &mut Request,
-) -> Result<(), Status> {
-    match request.payload_bytes() {
-        0 => Ok(()),
-        bytes => mem.load(qp, buffer, &mut request.payload[..bytes]),
-    }
+pub const fn request(work: &Work, piece: &Piece, src_nid: u16, ctx_id: u16, tid: u32) -> Request {
+    Request { header: header(work, piece, src_nid, ctx_id, tid), payload: [0; LINE_BYTES] }
 }

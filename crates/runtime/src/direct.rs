@@ -5,7 +5,7 @@
 //! inflight table, and no copy through a packet's payload.
 
 use rackmem_abi::{LINE_BYTES, Op, Status};
-use rackmem_rmc::Work;
+use rackmem_rmc::{Sink, Source, Work};
 
 use crate::shm::line_lock::Owner;
 use crate::shm::segment::View;
@@ -31,13 +31,13 @@ pub trait LocalBuffers {
     ///
     /// # Errors
     /// `BadLocalBuffer`
-    fn load(&mut self, address: u64, out: &mut [u8]) -> Result<(), Status>;
+    fn load(&mut self, address: u64, out: Sink<'_>) -> Result<(), Status>;
 
     /// Copies into a buffer that [`LocalBuffers::locate`] did not find.
     ///
     /// # Errors
     /// `BadLocalBuffer`
-    fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), Status>;
+    fn store(&mut self, address: u64, bytes: Source<'_>) -> Result<(), Status>;
 }
 
 /// Performs a checked operation on the segment it names; `owner` marks line locks.
@@ -97,7 +97,7 @@ fn perform_atomic<L: LocalBuffers>(
             unsafe { at.cast::<u64>().write_unaligned(old) };
             Ok(())
         }
-        None => local.store(work.buffer, &old.to_ne_bytes()),
+        None => local.store(work.buffer, Source::new(&old.to_ne_bytes())),
     }
 }
 
@@ -115,7 +115,7 @@ fn load_operands<L: LocalBuffers>(
         return Ok(());
     }
     let mut bytes = [0; 16];
-    local.load(address, &mut bytes[..operands.len() * 8])?;
+    local.load(address, Sink::new(&mut bytes[..operands.len() * 8]))?;
     for (operand, eight) in operands.iter_mut().zip(bytes.chunks(8)) {
         *operand = u64::from_ne_bytes(eight.try_into().expect("chunks of 8"));
     }
@@ -135,7 +135,7 @@ fn read_bounced<L: LocalBuffers>(
     for (done, n) in pieces(work.offset, work.length as usize) {
         // SAFETY: the piece lies in the checked range, and in `bounce`.
         unsafe { view.read(work.offset + done as u64, bounce.as_mut_ptr(), n, owner) };
-        local.store(work.buffer + done as u64, &bounce[..n])?;
+        local.store(work.buffer + done as u64, Source::new(&bounce[..n]))?;
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn write_bounced<L: LocalBuffers>(
     local.check(work.buffer, work.length as usize, false)?;
     let mut bounce = vec![0; BOUNCE_BYTES.min(work.length as usize)];
     for (done, n) in pieces(work.offset, work.length as usize) {
-        local.load(work.buffer + done as u64, &mut bounce[..n])?;
+        local.load(work.buffer + done as u64, Sink::new(&mut bounce[..n]))?;
         // SAFETY: the piece lies in the checked range, and in `bounce`.
         unsafe { view.write(work.offset + done as u64, bounce.as_ptr(), n, owner) };
     }

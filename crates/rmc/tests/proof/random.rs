@@ -3,16 +3,20 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rackmem_abi::{
-    Header, LINE_BYTES, MAX_LENGTH, MAX_NODES, MAX_OFFSET, MAX_TID, Op, Packet, Reply, Request,
-    Status, WqEntry,
+    Header, LINE_BYTES, MAX_LENGTH, MAX_OFFSET, MAX_UNIT_BYTES, Op, Status, WqEntry,
 };
-use rackmem_rmc::{Bounds, Rights, Unroll, Work, rgp, rrpp};
+use rackmem_rmc::{Bounds, Rights, Unroll, Work, rgp};
 
-use crate::rig::{BUFFER, CTX, Rack, entry};
+use crate::rig::{BUFFER, CTX, Rack, Reply, Request, entry, narrow};
 
 const SEGMENT_BYTES: usize = 1024;
 const BUFFER_BYTES: usize = 512;
 const SIZE: u32 = 4;
+
+/// The unit of a link.
+fn unit() -> impl Strategy<Value = usize> {
+    prop::sample::select(vec![LINE_BYTES, 256, MAX_UNIT_BYTES])
+}
 
 fn op() -> impl Strategy<Value = Op> {
     prop::sample::select(&Op::ALL[..])
@@ -25,23 +29,11 @@ prop_compose! {
         src_nid in prop_oneof![4 => 0u16..3, 1 => any::<u16>()],
         op in op(),
         ctx_id in prop_oneof![4 => Just(CTX), 1 => any::<u16>()],
-        length in prop_oneof![4 => 0u8..=64, 1 => any::<u8>()],
+        length in prop_oneof![4 => 0u16..=64, 1 => any::<u16>()],
         offset in prop_oneof![4 => 0..=SEGMENT_BYTES as u64, 1 => any::<u64>()],
         tid in prop_oneof![4 => 0u32..16, 1 => any::<u32>()],
     ) -> Header {
         Header { dst_nid, src_nid, op, ctx_id, length, offset, tid }
-    }
-}
-
-/// The header as it comes out of a packet, whose fields are not wider than their bits.
-fn narrow(header: Header) -> Header {
-    let nid_mask = MAX_NODES as u16 - 1;
-    Header {
-        dst_nid: header.dst_nid & nid_mask,
-        src_nid: header.src_nid & nid_mask,
-        offset: header.offset & MAX_OFFSET,
-        tid: header.tid & MAX_TID,
-        ..header
     }
 }
 
@@ -60,23 +52,24 @@ proptest! {
         offset in prop_oneof![0..4096u64, 0..=MAX_OFFSET],
         length in prop_oneof![0..512u32, 0..100_000u32, Just(MAX_LENGTH)],
         buffer in 0u64..1 << 48,
+        unit in unit(),
     ) {
         let work = Work { op: Op::Read, dst_nid: 0, offset, length, buffer };
-        let unroll = Unroll::new(&work);
-        let lines = unroll.lines();
+        let unroll = Unroll::new(&work, unit);
+        let (pieces, unit) = (unroll.pieces(), unit as u64);
         let (mut at, mut count) = (offset, 0);
         for piece in unroll {
             prop_assert_eq!(piece.offset, at);
             prop_assert_eq!(piece.buffer - buffer, at - offset);
-            prop_assert!(piece.offset % 64 + u64::from(piece.length) <= 64, "within a line");
+            prop_assert!(piece.offset % unit + u64::from(piece.length) <= unit, "within a unit");
             prop_assert!(piece.length > 0 || length == 0);
             at += u64::from(piece.length);
             count += 1;
-            // Only the ends are less than a line.
-            prop_assert!(at % 64 == 0 || at == offset + u64::from(length));
+            // Only the ends are less than a unit.
+            prop_assert!(at % unit == 0 || at == offset + u64::from(length));
         }
         prop_assert_eq!(at, offset + u64::from(length));
-        prop_assert_eq!(count, lines);
+        prop_assert_eq!(count, pieces);
     }
 
     #[test]
@@ -88,36 +81,36 @@ proptest! {
     }
 
     #[test]
-    fn what_the_source_lets_through_can_travel(words in any::<[u64; 2]>(), nodes in 1u16..=4096) {
+    fn what_the_source_lets_through_can_travel(
+        words in any::<[u64; 2]>(), nodes in 1u16..=4096, unit in unit(),
+    ) {
         let entry = WqEntry::decode(words);
         if let Ok(work) = rgp::check(&entry, nodes, Rights::ReadWrite) {
-            for piece in Unroll::new(&work).take(100) {
-                let request = rgp::request(&work, &piece, 0, 0, 0);
-                prop_assert!(request.header.is_well_formed());
+            for piece in Unroll::new(&work, unit).take(100) {
+                let header = rgp::header(&work, &piece, 0, 0, 0);
+                prop_assert!(header.is_well_formed(unit));
                 prop_assert!(piece.offset <= MAX_OFFSET);
             }
         }
     }
 
     #[test]
-    fn every_request_gets_a_reply_that_can_travel(header in header(), byte in any::<u8>()) {
-        let mut rack = Rack::new(3, 2, 2, SEGMENT_BYTES);
-        let node = rack.node(1);
-        let before = node.mem.clone();
-        let request = Request { header, payload: [byte; LINE_BYTES] };
-        let reply = rrpp::process(&request, 1, node.rmc.contexts(), &mut node.mem);
+    fn every_request_gets_a_reply_that_can_travel(
+        header in header(), byte in any::<u8>(), unit in unit(),
+    ) {
+        let header = Header { src_nid: header.src_nid % 3, ..header };
+        let mut rack = Rack::new(3, 2, 2, SEGMENT_BYTES).with_unit(unit);
+        let before = rack.nodes[1].mem.clone();
+        let reply = rack.serve(1, Request::filled(header, byte));
         prop_assert_eq!(reply.header.dst_nid, header.src_nid);
         prop_assert_eq!(reply.header.src_nid, header.dst_nid);
         prop_assert_eq!(reply.header.tid, header.tid);
-        prop_assert!(reply.header.is_well_formed());
-        prop_assert!(node.mem.fault().is_none());
+        prop_assert!(reply.header.is_well_formed(unit));
+        prop_assert!(rack.nodes[1].mem.fault().is_none());
         if reply.status != Status::Ok {
-            prop_assert_eq!(&node.mem, &before);
-            prop_assert_eq!(reply.payload_bytes(), 0);
+            prop_assert_eq!(&rack.nodes[1].mem, &before);
+            prop_assert!(reply.payload.is_empty());
         }
-        let mut bytes = [0; rackmem_abi::PACKET_BYTES];
-        let length = Packet::Reply(reply).emit(&mut bytes);
-        prop_assert!(Packet::parse(&bytes[..length]).is_ok());
     }
 
     /// One operation after the other, with any schedule, is what copying bytes would be.
@@ -201,11 +194,10 @@ proptest! {
                     queues.wq[slot as usize] = entry.encode();
                 }
                 Step::Request(header, byte) => {
-                    let request = Request { header, payload: [byte; LINE_BYTES] };
-                    rack.fabric.requests[1].push(request);
+                    rack.fabric.requests[1].push(Request::filled(header, byte));
                 }
                 Step::Reply(header, byte, status) => {
-                    rack.fabric.replies[0].push(Reply { header, status, payload: [byte; LINE_BYTES] });
+                    rack.fabric.replies[0].push(Reply::filled(header, status, byte));
                 }
                 Step::Poll(nid) if rack.fabric.up[nid] => {
                     rack.rgp(nid, 3);

@@ -3,8 +3,12 @@
 
 use std::sync::Arc;
 
-use rackmem_abi::{CqEntry, Op, PACKET_BYTES, Packet, Reply, Request, Status, WqEntry};
-use rackmem_rmc::{Bounds, Full, Memory, Network, QpConfig, QpId, Rights, Rmc};
+use rackmem_abi::{
+    CqEntry, Header, LINE_BYTES, MAX_NODES, MAX_OFFSET, MAX_TID, Op, Status, WqEntry,
+};
+use rackmem_rmc::{
+    Bounds, Full, Memory, Network, QpConfig, QpId, Rights, Rmc, Sink, Source, Unsent, rrpp,
+};
 
 const GUARD: u8 = 0xee;
 const GUARD_BYTES: usize = 8;
@@ -73,6 +77,8 @@ pub struct NodeMemory {
     pub queues: Vec<Option<Queues>>,
     pub segments: Vec<Option<Guarded>>,
     pub notified: u32,
+    /// Unit of the links, in bytes.
+    pub unit: u64,
     /// The first thing that a correct controller never does.
     pub fault: Option<&'static str>,
 }
@@ -113,8 +119,8 @@ impl NodeMemory {
         if offset + length as u64 > segment.len() as u64 {
             self.fault = Some("access outside a segment");
         }
-        if length > 0 && offset / 64 != (offset + length as u64 - 1) / 64 {
-            self.fault = Some("access across lines");
+        if length > 0 && offset / self.unit != (offset + length as u64 - 1) / self.unit {
+            self.fault = Some("access across units");
         }
         segment.raw(offset, length)
     }
@@ -143,22 +149,24 @@ impl Memory for NodeMemory {
         }
     }
 
-    fn load(&mut self, qp: QpId, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        out.copy_from_slice(local(self.queues(qp), address, out.len())?);
+    fn load(&mut self, qp: QpId, address: u64, out: Sink<'_>) -> Result<(), Status> {
+        let length = out.len();
+        out.put(local(self.queues(qp), address, length)?);
         Ok(())
     }
 
-    fn store(&mut self, qp: QpId, address: u64, bytes: &[u8]) -> Result<(), Status> {
-        local(self.queues(qp), address, bytes.len())?.copy_from_slice(bytes);
+    fn store(&mut self, qp: QpId, address: u64, bytes: Source<'_>) -> Result<(), Status> {
+        bytes.copy_to(local(self.queues(qp), address, bytes.len())?);
         Ok(())
     }
 
-    fn read(&mut self, ctx_id: u16, offset: u64, out: &mut [u8]) {
-        out.copy_from_slice(self.access(ctx_id, offset, out.len()));
+    fn read(&mut self, ctx_id: u16, offset: u64, out: Sink<'_>) {
+        let length = out.len();
+        out.put(self.access(ctx_id, offset, length));
     }
 
-    fn write(&mut self, ctx_id: u16, offset: u64, bytes: &[u8]) {
-        self.access(ctx_id, offset, bytes.len()).copy_from_slice(bytes);
+    fn write(&mut self, ctx_id: u16, offset: u64, bytes: Source<'_>) {
+        bytes.copy_to(self.access(ctx_id, offset, bytes.len()));
     }
 
     fn fetch_add(&mut self, ctx_id: u16, offset: u64, addend: u64) -> u64 {
@@ -191,6 +199,35 @@ fn local(queues: &mut Queues, address: u64, length: usize) -> Result<&mut [u8], 
     Ok(queues.buffer.raw(offset, length))
 }
 
+/// A request on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Request {
+    pub header: Header,
+    pub payload: Vec<u8>,
+}
+
+impl Request {
+    /// A request as it can come over a link: with as many bytes as its header says.
+    pub fn filled(header: Header, byte: u8) -> Request {
+        Request { header, payload: vec![byte; header.request_bytes()] }
+    }
+}
+
+impl Reply {
+    /// A reply as it can come over a link.
+    pub fn filled(header: Header, status: Status, byte: u8) -> Reply {
+        Reply { header, status, payload: vec![byte; header.reply_bytes(status)] }
+    }
+}
+
+/// A reply on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reply {
+    pub header: Header,
+    pub status: Status,
+    pub payload: Vec<u8>,
+}
+
 /// Per destination two bounded lanes, or a single one for both kinds of packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fabric {
@@ -199,6 +236,8 @@ pub struct Fabric {
     pub up: Vec<bool>,
     pub capacity: usize,
     pub one_lane: bool,
+    /// Most bytes of a segment that a packet covers.
+    pub unit: usize,
 }
 
 impl Fabric {
@@ -209,12 +248,13 @@ impl Fabric {
             up: vec![true; nodes],
             capacity,
             one_lane: false,
+            unit: LINE_BYTES,
         }
     }
 
     /// The port of a node; of what waits there, number `pick` is received next.
     pub fn port(&mut self, nid: usize, pick: usize) -> Port<'_> {
-        Port { fabric: self, nid, pick }
+        Port { fabric: self, nid, pick, result: Vec::new() }
     }
 
     pub fn lose(&mut self, nid: usize) {
@@ -238,6 +278,8 @@ pub struct Port<'a> {
     fabric: &'a mut Fabric,
     nid: usize,
     pick: usize,
+    /// Payload of the last reply.
+    result: Vec<u8>,
 }
 
 impl Network for Port<'_> {
@@ -245,50 +287,84 @@ impl Network for Port<'_> {
         self.fabric.up[usize::from(nid)]
     }
 
-    fn can_send_request(&self, dst_nid: u16) -> bool {
+    fn unit_bytes(&self, _nid: u16) -> usize {
+        self.fabric.unit
+    }
+
+    fn can_send_request(&self, dst_nid: u16, _operands: usize, _results: usize) -> bool {
         self.fabric.has_room(dst_nid, self.fabric.requests[usize::from(dst_nid)].len())
     }
 
-    fn try_send_request(&mut self, request: &Request) -> Result<(), Full> {
-        assert_eq!(travel(Packet::Request(*request)), Packet::Request(*request));
-        let dst = request.header.dst_nid;
-        if !self.can_send_request(dst) {
-            return Err(Full);
+    fn send_request(
+        &mut self,
+        header: &Header,
+        load: impl FnOnce(Sink<'_>) -> Result<(), Status>,
+    ) -> Result<(), Unsent> {
+        check_travel(header, None, self.fabric.unit);
+        let dst = header.dst_nid;
+        if !self.can_send_request(dst, 0, 0) {
+            return Err(Unsent::Full);
+        }
+        let mut payload = vec![0; header.request_bytes()];
+        if !payload.is_empty() {
+            load(Sink::new(&mut payload)).map_err(Unsent::Unloaded)?;
         }
         if self.is_up(dst) {
-            insert(&mut self.fabric.requests[usize::from(dst)], *request);
+            insert(
+                &mut self.fabric.requests[usize::from(dst)],
+                Request { header: *header, payload },
+            );
         }
         Ok(())
     }
 
-    fn can_send_reply(&self, dst_nid: u16) -> bool {
+    fn can_send_reply(&self, dst_nid: u16, _payload_bytes: usize) -> bool {
         self.fabric.has_room(dst_nid, self.fabric.replies[usize::from(dst_nid)].len())
     }
 
-    fn try_send_reply(&mut self, reply: &Reply) -> Result<(), Full> {
-        assert_eq!(travel(Packet::Reply(*reply)), Packet::Reply(*reply));
-        let dst = reply.header.dst_nid;
-        if !self.can_send_reply(dst) {
+    fn send_reply(
+        &mut self,
+        header: &Header,
+        status: Status,
+        fill: impl FnOnce(Sink<'_>),
+    ) -> Result<(), Full> {
+        check_travel(header, Some(status), self.fabric.unit);
+        let dst = header.dst_nid;
+        if !self.can_send_reply(dst, header.reply_bytes(status)) {
             return Err(Full);
         }
+        let mut payload = vec![0; header.reply_bytes(status)];
+        if !payload.is_empty() {
+            fill(Sink::new(&mut payload));
+        }
         if self.is_up(dst) {
-            insert(&mut self.fabric.replies[usize::from(dst)], *reply);
+            let reply = Reply { header: *header, status, payload };
+            insert(&mut self.fabric.replies[usize::from(dst)], reply);
         }
         Ok(())
     }
 
-    fn peek_request(&mut self) -> Option<u16> {
-        Some(self.fabric.requests[self.nid].get(self.pick)?.header.src_nid)
+    fn peek_request(&mut self) -> Option<Header> {
+        Some(self.fabric.requests[self.nid].get(self.pick)?.header)
     }
 
-    fn recv_request(&mut self) -> Option<Request> {
-        let lane = &mut self.fabric.requests[self.nid];
-        (self.pick < lane.len()).then(|| lane.remove(self.pick))
+    fn operands(&self) -> Source<'_> {
+        Source::new(&self.fabric.requests[self.nid][self.pick].payload)
     }
 
-    fn recv_reply(&mut self) -> Option<Reply> {
+    fn take_request(&mut self) {
+        self.fabric.requests[self.nid].remove(self.pick);
+    }
+
+    fn recv_reply(&mut self) -> Option<(Header, Status)> {
         let lane = &mut self.fabric.replies[self.nid];
-        (self.pick < lane.len()).then(|| lane.remove(self.pick))
+        let reply = (self.pick < lane.len()).then(|| lane.remove(self.pick))?;
+        self.result = reply.payload;
+        Some((reply.header, reply.status))
+    }
+
+    fn result(&self) -> Source<'_> {
+        Source::new(&self.result)
     }
 }
 
@@ -297,11 +373,22 @@ fn insert<T: Ord>(lane: &mut Vec<T>, packet: T) {
     lane.insert(lane.partition_point(|other| *other < packet), packet);
 }
 
-/// Through bytes and back: every packet that a controller sends must survive this.
-fn travel(packet: Packet) -> Packet {
-    let mut bytes = [0; PACKET_BYTES];
-    let length = packet.emit(&mut bytes);
-    Packet::parse(&bytes[..length]).expect("controllers send valid packets")
+/// The header as it comes out of a packet, whose fields are not wider than their bits.
+pub fn narrow(header: Header) -> Header {
+    let nid_mask = MAX_NODES as u16 - 1;
+    Header {
+        dst_nid: header.dst_nid & nid_mask,
+        src_nid: header.src_nid & nid_mask,
+        offset: header.offset & MAX_OFFSET,
+        tid: header.tid & MAX_TID,
+        ..header
+    }
+}
+
+/// Every header that a controller sends is the same after its way as bytes.
+fn check_travel(header: &Header, status: Option<Status>, unit: usize) {
+    let parsed = Header::parse(header.emit(status), unit);
+    assert_eq!(parsed, Ok((narrow(*header), status)), "controllers send valid packets");
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -326,12 +413,24 @@ impl Rack {
             let bounds = Bounds { size_bytes: segment_bytes as u64 };
             rmc.install_context(CTX, bounds).unwrap();
             let segments = vec![Some(Guarded::new(segment_bytes))];
-            Arc::new(Node { rmc, mem: NodeMemory { segments, ..NodeMemory::default() } })
+            Arc::new(Node {
+                rmc,
+                mem: NodeMemory { segments, unit: LINE_BYTES as u64, ..NodeMemory::default() },
+            })
         };
         Self {
             nodes: (0..nodes).map(node).collect(),
             fabric: Fabric::new(usize::from(nodes), lane_capacity),
         }
+    }
+
+    /// The same rack, on links with another unit.
+    pub fn with_unit(mut self, unit: usize) -> Self {
+        self.fabric.unit = unit;
+        for node in &mut self.nodes {
+            Arc::make_mut(node).mem.unit = unit as u64;
+        }
+        self
     }
 
     pub fn node(&mut self, nid: usize) -> &mut Node {
@@ -390,6 +489,16 @@ impl Rack {
     pub fn rcp(&mut self, nid: usize, pick: usize) -> usize {
         let Node { rmc, mem } = Arc::make_mut(&mut self.nodes[nid]);
         rmc.poll_rcp(mem, &mut self.fabric.port(nid, pick), 1)
+    }
+
+    /// The reply of a node to a request, whatever is in it.
+    pub fn serve(&mut self, nid: u16, request: Request) -> Reply {
+        let header = request.header;
+        self.fabric.requests[usize::from(nid)] = vec![request];
+        let Node { rmc, mem } = Arc::make_mut(&mut self.nodes[usize::from(nid)]);
+        let port = &mut self.fabric.port(usize::from(nid), 0);
+        rrpp::process(&header, nid, rmc.contexts(), mem, port).unwrap();
+        self.fabric.replies[usize::from(header.src_nid)].pop().expect("a reply")
     }
 
     pub fn fail_node(&mut self, nid: usize, lost: u16) {

@@ -1,9 +1,9 @@
 //! Scripts: one node or a few, step by step, with the packets in between.
 
-use rackmem_abi::{Header, LINE_BYTES, Op, Reply, Request, Status, WqEntry};
+use rackmem_abi::{Header, Op, Status, WqEntry};
 use rackmem_rmc::{QpId, Rights};
 
-use crate::rig::{BUFFER, CTX, Rack, entry};
+use crate::rig::{BUFFER, CTX, Rack, Reply, Request, entry};
 
 const BUFFER_BYTES: usize = 512;
 
@@ -312,14 +312,14 @@ fn a_returning_node_starts_afresh() {
     rack.post(0, qp, 0, entry(Op::Nop, 1, 0, 0, 0));
     rack.rgp(0, 1);
     rack.rrpp(1, 0);
-    let late = rack.fabric.replies[0][0];
+    let late = rack.fabric.replies[0][0].clone();
     rack.fabric.lose(1);
     rack.fail_node(0, 1);
     rack.fabric.up[1] = true;
     for count in 1..4 {
         rack.post(0, qp, count, entry(Op::Nop, 1, 0, 0, 0));
         rack.rgp(0, 1);
-        rack.fabric.replies[0].insert(0, late);
+        rack.fabric.replies[0].insert(0, late.clone());
         rack.settle();
         assert_eq!(rack.completion(0, qp, count), Some((count as u16, Status::Ok)));
     }
@@ -377,7 +377,7 @@ fn foreign_replies_are_counted_and_ignored() {
     let tid = rack.fabric.requests[1][0].header.tid;
     let header =
         Header { dst_nid: 0, src_nid: 1, op: Op::Read, ctx_id: CTX, length: 64, offset: 0, tid };
-    let reply = |header| Reply { header, status: Status::Ok, payload: [0xbd; LINE_BYTES] };
+    let reply = |header| Reply::filled(header, Status::Ok, 0xbd);
     for wrong in [
         Header { tid: tid + 1, ..header },
         Header { tid: tid + 2, ..header },
@@ -400,7 +400,7 @@ fn requests_under_a_false_name_are_dropped() {
     let (mut rack, _) = rack(2, 8);
     let header =
         Header { dst_nid: 1, src_nid: 999, op: Op::Nop, ctx_id: CTX, length: 0, offset: 0, tid: 0 };
-    rack.fabric.requests[1].push(Request { header, payload: [0; LINE_BYTES] });
+    rack.fabric.requests[1].push(Request::filled(header, 0));
     assert_eq!(rack.rrpp(1, 0), 1);
     assert_eq!(rack.nodes[1].rmc.stats().dropped, 1);
 }

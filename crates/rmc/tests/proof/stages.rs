@@ -1,15 +1,15 @@
 //! The stages one by one.
 
 use rackmem_abi::{
-    CqEntry, Header, LINE_BYTES, MAX_LENGTH, MAX_OFFSET, MAX_TID, Op, Request, Status, WqEntry,
+    CqEntry, Header, LINE_BYTES, MAX_LENGTH, MAX_OFFSET, MAX_TID, Op, Status, WqEntry,
 };
 use rackmem_rmc::qp::{Cursor, Qp};
 use rackmem_rmc::{
     Bounds, ContextTable, Itt, MAX_CONTEXTS, MAX_ITT_CAPACITY, QpConfig, QpId, Rights, Rmc, Unroll,
-    Work, rcp, rgp, rrpp,
+    Work, rcp, rgp,
 };
 
-use crate::rig::{BUFFER, CTX, Rack, entry};
+use crate::rig::{BUFFER, CTX, Rack, Reply, Request, entry};
 
 const QP: QpId = QpId::new(3, 9);
 
@@ -70,7 +70,7 @@ fn what_addresses_nothing_has_no_range() {
     for op in [Op::Nop, Op::Notify] {
         let checked = rgp::check(&entry(op, 0, MAX_OFFSET, 999, 7), 1, Rights::ReadWrite).unwrap();
         assert_eq!((checked.offset, checked.length), (0, 0));
-        assert_eq!(Unroll::new(&checked).lines(), 1, "but visits the destination");
+        assert_eq!(Unroll::new(&checked, LINE_BYTES).pieces(), 1, "but visits the destination");
     }
 }
 
@@ -89,8 +89,8 @@ fn a_range_beyond_all_segments_does_not_wrap() {
 
 #[test]
 fn unrolling_splits_at_remote_line_boundaries() {
-    let pieces = |offset, length| -> Vec<(u64, u8, u64)> {
-        let unroll = Unroll::new(&work(Op::Read, offset, length));
+    let pieces = |offset, length| -> Vec<(u64, u16, u64)> {
+        let unroll = Unroll::new(&work(Op::Read, offset, length), LINE_BYTES);
         unroll.map(|piece| (piece.offset, piece.length, piece.buffer - BUFFER)).collect()
     };
     assert_eq!(pieces(128, 0), [(128, 0, 0)]);
@@ -98,19 +98,30 @@ fn unrolling_splits_at_remote_line_boundaries() {
     assert_eq!(pieces(127, 1), [(127, 1, 0)]);
     assert_eq!(pieces(127, 2), [(127, 1, 0), (128, 1, 1)]);
     assert_eq!(pieces(120, 80), [(120, 8, 0), (128, 64, 8), (192, 8, 72)]);
-    let longest = Unroll::new(&work(Op::Read, 63, MAX_LENGTH));
-    assert_eq!(longest.lines(), (1 << 18) + 1);
+    let longest = Unroll::new(&work(Op::Read, 63, MAX_LENGTH), LINE_BYTES);
+    assert_eq!(longest.pieces(), (1 << 18) + 1);
+}
+
+#[test]
+fn wide_links_split_at_their_unit() {
+    let pieces = |offset, length| -> Vec<(u64, u16)> {
+        let unroll = Unroll::new(&work(Op::Read, offset, length), 4096);
+        unroll.map(|piece| (piece.offset, piece.length)).collect()
+    };
+    assert_eq!(pieces(0, 4096), [(0, 4096)]);
+    assert_eq!(pieces(4000, 5000), [(4000, 96), (4096, 4096), (8192, 808)]);
+    assert_eq!(pieces(100, 0), [(100, 0)]);
 }
 
 #[test]
 fn a_piece_stays_current_until_the_next() {
-    let mut unroll = Unroll::new(&work(Op::Read, 60, 8));
+    let mut unroll = Unroll::new(&work(Op::Read, 60, 8), LINE_BYTES);
     let first = unroll.peek();
     assert_eq!(unroll.peek(), first);
     unroll.advance();
     assert_ne!(unroll.peek(), first);
     unroll.advance();
-    assert_eq!((unroll.peek(), unroll.lines()), (None, 0));
+    assert_eq!((unroll.peek(), unroll.pieces()), (None, 0));
     unroll.advance();
     assert_eq!(unroll.next(), None);
 }
@@ -119,33 +130,35 @@ fn a_piece_stays_current_until_the_next() {
 fn requests_carry_what_their_operation_needs() {
     let mut rack = Rack::new(2, 2, 1, 256);
     let qp = rack.add_qp(0, CTX, 1, Rights::ReadWrite, 64);
-    let mem = &mut rack.node(0).mem;
-    for (index, byte) in mem.queues(qp).buffer.bytes_mut().iter_mut().enumerate() {
+    for (index, byte) in rack.node(0).mem.queues(qp).buffer.bytes_mut().iter_mut().enumerate() {
         *byte = index as u8;
     }
-    for (op, bytes) in [
+    let operations = [
         (Op::Nop, 0),
         (Op::Read, 0),
         (Op::Write, 8),
         (Op::FetchAdd, 8),
         (Op::CompareSwap, 16),
         (Op::Notify, 0),
-    ] {
-        let work = work(op, 64, 8);
-        let piece = Unroll::new(&work).peek().unwrap();
-        let mut request = rgp::request(&work, &piece, 0, CTX, 77);
-        let expected =
-            Header { dst_nid: 1, src_nid: 0, op, ctx_id: CTX, length: 8, offset: 64, tid: 77 };
-        assert_eq!(request, Request { header: expected, payload: [0; LINE_BYTES] });
-        rgp::load(mem, qp, piece.buffer, &mut request).unwrap();
-        assert!((0..bytes as u8).eq(request.payload[..bytes].iter().copied()), "{op:?}");
-        assert_eq!(request.payload[bytes..], [0; LINE_BYTES][bytes..], "{op:?} leaks nothing");
+    ];
+    for (count, (op, bytes)) in (0..).zip(operations) {
+        rack.post(0, qp, count, entry(op, 1, 64, 8, BUFFER));
+        assert_eq!(rack.rgp(0, 1), 1);
+        let request = rack.fabric.requests[1].pop().unwrap();
+        let Header { dst_nid, src_nid, ctx_id, tid, .. } = request.header;
+        assert_eq!((dst_nid, src_nid, request.header.op, ctx_id), (1, 0, op, CTX));
+        assert_eq!(request.payload, (0..bytes as u8).collect::<Vec<u8>>(), "{op:?}");
+        let header = Header { dst_nid: 0, src_nid: 1, ..request.header };
+        rack.fabric.replies[0].push(Reply::filled(header, Status::Ok, 7));
+        assert_eq!(rack.rcp(0, 0), 1, "{tid}");
+        for (index, byte) in rack.node(0).mem.queues(qp).buffer.bytes_mut().iter_mut().enumerate() {
+            *byte = index as u8;
+        }
     }
     // 16 bytes of operands although the operation covers 8.
-    let at_end = Work { buffer: BUFFER + 56, ..work(Op::CompareSwap, 0, 8) };
-    let piece = Unroll::new(&at_end).peek().unwrap();
-    let mut request = rgp::request(&at_end, &piece, 0, CTX, 77);
-    assert_eq!(rgp::load(mem, qp, piece.buffer, &mut request), Err(Status::BadLocalBuffer));
+    rack.post(0, qp, 6, entry(Op::CompareSwap, 1, 0, 8, BUFFER + 56));
+    assert_eq!(rack.rgp(0, 1), 1);
+    assert_eq!(rack.completion(0, qp, 6), Some((0, Status::BadLocalBuffer)));
 }
 
 // Context table.
@@ -344,39 +357,36 @@ fn ids_are_not_confused_after_reuse() {
 
 // RRPP.
 
-fn request(op: Op, offset: u64, length: u8, payload: &[u8]) -> Request {
+fn request(op: Op, offset: u64, length: u16, payload: &[u8]) -> Request {
     let header = Header { dst_nid: 1, src_nid: 0, op, ctx_id: CTX, length, offset, tid: 42 };
-    let mut line = [0; LINE_BYTES];
-    line[..payload.len()].copy_from_slice(payload);
-    Request { header, payload: line }
+    Request { header, payload: payload.to_vec() }
 }
 
 #[test]
 fn every_operation_does_what_it_says() {
     let mut rack = Rack::new(2, 2, 1, 128);
-    let Rack { nodes, .. } = &mut rack;
-    let node = std::sync::Arc::make_mut(&mut nodes[1]);
-    let mut serve = |request: &Request| {
-        let reply = rrpp::process(request, 1, node.rmc.contexts(), &mut node.mem);
+    let mut serve = |request: Request| {
+        let header = request.header;
+        let reply = rack.serve(1, request);
         let Header { dst_nid, src_nid, op, tid, offset, .. } = reply.header;
-        assert_eq!((dst_nid, src_nid, op, tid), (0, 1, request.header.op, 42));
-        assert_eq!(offset, request.header.offset);
+        assert_eq!((dst_nid, src_nid, op, tid), (0, 1, header.op, 42));
+        assert_eq!(offset, header.offset);
         assert_eq!(reply.status, Status::Ok);
-        reply.payload[..reply.payload_bytes()].to_vec()
+        reply.payload
     };
-    assert!(serve(&request(Op::Nop, 0, 0, &[])).is_empty());
-    assert!(serve(&request(Op::Write, 61, 3, &[1, 2, 3])).is_empty());
-    assert_eq!(serve(&request(Op::Read, 60, 4, &[])), [0, 1, 2, 3]);
-    assert!(serve(&request(Op::Read, 128, 0, &[])).is_empty());
+    assert!(serve(request(Op::Nop, 0, 0, &[])).is_empty());
+    assert!(serve(request(Op::Write, 61, 3, &[1, 2, 3])).is_empty());
+    assert_eq!(serve(request(Op::Read, 60, 4, &[])), [0, 1, 2, 3]);
+    assert!(serve(request(Op::Read, 128, 0, &[])).is_empty());
     let words = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
-    assert_eq!(serve(&request(Op::FetchAdd, 64, 8, &words(&[5]))), words(&[0]));
-    assert_eq!(serve(&request(Op::FetchAdd, 64, 8, &words(&[u64::MAX]))), words(&[5]));
-    assert_eq!(serve(&request(Op::CompareSwap, 64, 8, &words(&[5, 6]))), words(&[4]));
-    assert_eq!(serve(&request(Op::CompareSwap, 64, 8, &words(&[4, 7]))), words(&[4]));
-    assert_eq!(serve(&request(Op::Read, 64, 8, &[])), words(&[7]));
-    assert!(serve(&request(Op::Notify, 0, 0, &[])).is_empty());
-    assert_eq!(node.mem.notified, 1);
-    assert_eq!(node.mem.fault(), None);
+    assert_eq!(serve(request(Op::FetchAdd, 64, 8, &words(&[5]))), words(&[0]));
+    assert_eq!(serve(request(Op::FetchAdd, 64, 8, &words(&[u64::MAX]))), words(&[5]));
+    assert_eq!(serve(request(Op::CompareSwap, 64, 8, &words(&[5, 6]))), words(&[4]));
+    assert_eq!(serve(request(Op::CompareSwap, 64, 8, &words(&[4, 7]))), words(&[4]));
+    assert_eq!(serve(request(Op::Read, 64, 8, &[])), words(&[7]));
+    assert!(serve(request(Op::Notify, 0, 0, &[])).is_empty());
+    assert_eq!(rack.nodes[1].mem.notified, 1);
+    assert_eq!(rack.fault(), None);
 }
 
 #[test]
@@ -385,8 +395,8 @@ fn bad_requests_get_an_error_and_touch_nothing() {
     let before = rack.nodes[1].mem.clone();
     let good = request(Op::Write, 0, 8, &[9; 8]);
     let with = |change: fn(&mut Header)| {
-        let mut bad = good;
-        change(&mut bad.header);
+        let mut bad = good.header;
+        change(&mut bad);
         bad
     };
     for (bad, status) in [
@@ -407,12 +417,11 @@ fn bad_requests_get_an_error_and_touch_nothing() {
         (with(|header| header.offset = MAX_OFFSET - 7), Status::OutOfSegment),
         (with(|header| header.offset = !63), Status::OutOfSegment),
     ] {
-        let node = rack.node(1);
-        let reply = rrpp::process(&bad, 1, node.rmc.contexts(), &mut node.mem);
-        assert_eq!(reply.status, status, "{:?}", bad.header);
+        let reply = rack.serve(1, Request::filled(bad, 9));
+        assert_eq!(reply.status, status, "{bad:?}");
         assert_eq!((reply.header.dst_nid, reply.header.tid), (0, 42));
-        assert!(reply.header.is_well_formed(), "the answer can travel");
-        assert_eq!(node.mem, before);
+        assert!(reply.header.is_well_formed(LINE_BYTES), "the answer can travel");
+        assert_eq!(rack.nodes[1].mem, before);
     }
 }
 
@@ -426,10 +435,7 @@ fn only_answers_to_the_transfer_count() {
     let entry = itt.get(tid).unwrap();
     let header =
         Header { dst_nid: 0, src_nid: 1, op: Op::Read, ctx_id: CTX, length: 28, offset: 100, tid };
-    let answers = |header, status| {
-        let reply = rackmem_abi::Reply { header, status, payload: [0; LINE_BYTES] };
-        rcp::answers(&reply, 0, entry)
-    };
+    let answers = |header, status| rcp::answers(&header, status, 0, entry);
     assert!(answers(header, Status::Ok));
     assert!(answers(Header { offset: 128, length: 22, ..header }, Status::Ok));
     for wrong in [

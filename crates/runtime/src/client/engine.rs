@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rackmem_abi::{CqEntry, MAX_LENGTH, Op, Status, WqEntry, phase_of};
-use rackmem_rmc::{Rights, rgp};
+use rackmem_rmc::{Rights, Sink, Source, rgp};
 
 use super::context::Membership;
 use super::ffi;
@@ -157,11 +157,11 @@ impl LocalBuffers for OwnMemory {
         Err(Status::BadLocalBuffer)
     }
 
-    fn load(&mut self, _: u64, _: &mut [u8]) -> Result<(), Status> {
+    fn load(&mut self, _: u64, _: Sink<'_>) -> Result<(), Status> {
         Err(Status::BadLocalBuffer)
     }
 
-    fn store(&mut self, _: u64, _: &[u8]) -> Result<(), Status> {
+    fn store(&mut self, _: u64, _: Source<'_>) -> Result<(), Status> {
         Err(Status::BadLocalBuffer)
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use crate::shm::mapping::PAGE_BYTES;
 use rackmem_abi::Status;
+use rackmem_rmc::{Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -31,7 +32,7 @@ impl Foreign {
     ///
     /// # Errors
     /// `BadLocalBuffer`: it is gone, the memory is not there, or the kernel allows no access.
-    pub fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Status> {
+    pub fn load(&self, address: u64, out: Sink<'_>) -> Result<(), Status> {
         let ours = piece(out.as_mut_ptr(), out.len());
         self.transfer(ours, &[piece(address as *mut u8, out.len())], libc::process_vm_readv)
     }
@@ -40,7 +41,7 @@ impl Foreign {
     ///
     /// # Errors
     /// As [`Foreign::load`].
-    pub fn store(&self, address: u64, bytes: &[u8]) -> Result<(), Status> {
+    pub fn store(&self, address: u64, bytes: Source<'_>) -> Result<(), Status> {
         let ours = piece(bytes.as_ptr().cast_mut(), bytes.len());
         self.transfer(ours, &[piece(address as *mut u8, bytes.len())], libc::process_vm_writev)
     }

@@ -1,19 +1,24 @@
 //! A link between the daemons of two nodes: four lanes in shared memory, two each way.
 
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rackmem_abi::{PACKET_BYTES, Packet, Reply, Request};
-use rackmem_rmc::{Full, Network};
+use rackmem_abi::{Header, Status};
+use rackmem_rmc::{Full, Network, Sink, Source, Unsent};
 
 use crate::shm::bell::Bell;
 use crate::shm::mapping::{Access, Mapping};
-use crate::shm::ring::{Consumer, Producer, Ring};
+use crate::shm::ring::{Consumer, Packet, Producer, Ring};
 
 /// Requests, replies of one side; then of the other.
 const LANES: usize = 4;
 const LANE_BYTES: usize = size_of::<Ring>();
+
+/// Unit of a link: a sixteenth of a lane's area, so that the target fills packets while the source empties others, and
+/// half of an L1 cache.
+const UNIT_BYTES: usize = 16 << 10;
 
 /// The side of a link, which decides the lanes that it sends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +91,9 @@ impl Link {
         unsafe { &*memory.base().cast::<Ring>().add(lane.index) }
     }
 
-    fn has_credit(&self, which: usize) -> bool {
+    fn has_credit(&self, which: usize, payload_bytes: usize) -> bool {
         let (lane, producer) = &self.send[which];
-        producer.has_credit(Self::ring(&self.memory, lane))
+        producer.has_credit(Self::ring(&self.memory, lane), payload_bytes)
     }
 
     fn has_packet(&self, which: usize) -> bool {
@@ -97,32 +102,64 @@ impl Link {
     }
 
     #[inline]
-    fn send(
+    fn send<E>(
         &mut self,
         which: usize,
-        emit: impl FnOnce(&mut [u8; PACKET_BYTES]) -> usize,
-    ) -> Result<(), Full> {
-        let mut bytes = [0; PACKET_BYTES];
-        let len = emit(&mut bytes);
+        words: [u64; 2],
+        payload_bytes: usize,
+        fill: impl FnOnce(Sink<'_>) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
         let (lane, producer) = &mut self.send[which];
-        if !producer.send(Self::ring(&self.memory, lane), &bytes, len) {
-            return Err(Full);
-        }
-        self.sent = true;
-        Ok(())
+        let ring = Self::ring(&self.memory, lane);
+        // SAFETY: the ring has `payload_bytes` of room there, and is mapped as long as the link lives.
+        let fill = |at| fill(unsafe { Sink::from_raw(at, payload_bytes) });
+        let sent = producer.send(ring, words, payload_bytes, fill);
+        self.sent |= matches!(sent, Some(Ok(())));
+        sent
     }
 
     /// The next packet that parses; others cannot come from a daemon that is well and are dropped.
-    fn receive(&mut self, which: usize) -> Option<Packet> {
-        let mut bytes = [0; PACKET_BYTES];
+    fn peek(&mut self, which: usize) -> Option<(Packet, Header, Option<Status>)> {
         let (lane, consumer) = &mut self.receive[which];
+        let ring = Self::ring(&self.memory, lane);
         loop {
-            let len = consumer.receive(Self::ring(&self.memory, lane), &mut bytes)?;
-            if let Ok(packet) = Packet::parse(&bytes[..len]) {
-                return Some(packet);
+            let packet = consumer.peek(ring)?;
+            if let Ok((header, status)) = Header::parse(packet.header, UNIT_BYTES)
+                && status.is_some() == (which == REPLIES)
+                && packet.payload_bytes == payload_bytes(&header, status)
+            {
+                return Some((packet, header, status));
             }
+            consumer.take(ring, &packet);
         }
     }
+
+    fn take(&mut self, which: usize, packet: &Packet) {
+        let (lane, consumer) = &mut self.receive[which];
+        consumer.take(Self::ring(&self.memory, lane), packet);
+    }
+
+    fn payload(&self, which: usize, packet: &Packet) -> Source<'_> {
+        let (lane, consumer) = &self.receive[which];
+        let at = consumer.payload(Self::ring(&self.memory, lane), packet);
+        // SAFETY: the payload lies in the ring, which is mapped as long as the link lives.
+        unsafe { Source::from_raw(at, packet.payload_bytes) }
+    }
+}
+
+/// Bytes of payload that a packet with this header has.
+fn payload_bytes(header: &Header, status: Option<Status>) -> usize {
+    match status {
+        Some(status) => header.reply_bytes(status),
+        None => header.request_bytes(),
+    }
+}
+
+/// A packet that was not taken off its lane yet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    link: usize,
+    packet: Packet,
 }
 
 /// The links of a node, as its port to the fabric.
@@ -132,21 +169,23 @@ pub struct Links {
     links: Vec<Option<Link>>,
     /// Link that is asked first for requests and for replies, so that none starves.
     turn: [usize; 2],
-    /// Link whose request [`Network::peek_request`] has named.
-    peeked: Option<usize>,
+    /// The request that [`Network::peek_request`] has named.
+    request: Option<Waiting>,
+    /// The reply that [`Network::recv_reply`] has returned last.
+    reply: Option<Waiting>,
 }
 
 impl Links {
     /// No links yet, in a rack of `nodes` nodes.
     pub fn new(nid: u16, nodes: u16) -> Links {
         let links = (0..nodes).map(|_| None).collect();
-        Links { nid, links, turn: [0; 2], peeked: None }
+        Links { nid, links, turn: [0; 2], request: None, reply: None }
     }
 
     /// Adds or removes the link to a node.
     pub fn set(&mut self, nid: u16, link: Option<Link>) {
+        (self.request, self.reply) = (None, None);
         self.links[usize::from(nid)] = link;
-        self.peeked = None;
     }
 
     /// Whether a packet waits.
@@ -169,30 +208,54 @@ impl Links {
     }
 
     #[inline]
-    fn send(
+    fn send<E>(
         &mut self,
-        nid: u16,
         which: usize,
-        emit: impl FnOnce(&mut [u8; PACKET_BYTES]) -> usize,
-    ) -> Result<(), Full> {
-        match self.links.get_mut(usize::from(nid)) {
-            Some(Some(link)) => link.send(which, emit),
+        header: &Header,
+        status: Option<Status>,
+        fill: impl FnOnce(Sink<'_>) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        match self.links.get_mut(usize::from(header.dst_nid)) {
+            Some(Some(link)) => {
+                link.send(which, header.emit(status), payload_bytes(header, status), fill)
+            }
             // Packets to a lost node vanish.
-            _ => Ok(()),
+            _ => Some(Ok(())),
         }
     }
 
-    /// The next link from `turn` on that has a packet and satisfies `also`.
-    fn next(&self, which: usize, also: impl Fn(&Link) -> bool) -> Option<usize> {
+    /// The links from the one on whose turn it is.
+    fn in_turn(&self, which: usize) -> impl Iterator<Item = usize> + use<> {
         let turn = self.turn[which];
-        (turn..self.links.len()).chain(0..turn).find(|index| {
-            self.links[*index].as_ref().is_some_and(|link| link.has_packet(which) && also(link))
-        })
+        (turn..self.links.len()).chain(0..turn)
     }
 
-    fn receive(&mut self, which: usize, index: usize) -> Option<Packet> {
-        self.turn[which] = if index + 1 < self.links.len() { index + 1 } else { 0 };
-        self.links[index].as_mut()?.receive(which)
+    fn take(&mut self, which: usize, waiting: Waiting) {
+        let next = waiting.link + 1;
+        self.turn[which] = if next < self.links.len() { next } else { 0 };
+        if let Some(link) = &mut self.links[waiting.link] {
+            link.take(which, &waiting.packet);
+        }
+    }
+
+    fn payload(&self, which: usize, waiting: Option<Waiting>) -> Source<'_> {
+        let found = waiting.and_then(|waiting| {
+            self.links[waiting.link].as_ref().map(|link| link.payload(which, &waiting.packet))
+        });
+        found.unwrap_or(Source::new(&[]))
+    }
+
+    /// The next request of a link for this node; a node speaks for itself only.
+    fn request_of(&mut self, index: usize) -> Option<(Waiting, Header)> {
+        let nid = self.nid;
+        let link = self.links[index].as_mut()?;
+        loop {
+            let (packet, header, _) = link.peek(REQUESTS)?;
+            if header.dst_nid == nid && usize::from(header.src_nid) == index {
+                return Some((Waiting { link: index, packet }, header));
+            }
+            link.take(REQUESTS, &packet);
+        }
     }
 }
 
@@ -201,48 +264,87 @@ impl Network for Links {
         self.link(nid).is_some()
     }
 
-    fn can_send_request(&self, dst_nid: u16) -> bool {
-        self.link(dst_nid).is_none_or(|link| link.has_credit(REQUESTS))
+    fn unit_bytes(&self, _nid: u16) -> usize {
+        UNIT_BYTES
     }
 
-    fn try_send_request(&mut self, request: &Request) -> Result<(), Full> {
-        self.send(request.header.dst_nid, REQUESTS, |bytes| request.emit(bytes))
+    fn can_send_request(&self, dst_nid: u16, payload_bytes: usize, _result_bytes: usize) -> bool {
+        self.link(dst_nid).is_none_or(|link| link.has_credit(REQUESTS, payload_bytes))
     }
 
-    fn can_send_reply(&self, dst_nid: u16) -> bool {
-        self.link(dst_nid).is_none_or(|link| link.has_credit(REPLIES))
+    #[inline]
+    fn send_request(
+        &mut self,
+        header: &Header,
+        load: impl FnOnce(Sink<'_>) -> Result<(), Status>,
+    ) -> Result<(), Unsent> {
+        let sent = self.send(REQUESTS, header, None, load).ok_or(Unsent::Full)?;
+        sent.map_err(Unsent::Unloaded)
     }
 
-    fn try_send_reply(&mut self, reply: &Reply) -> Result<(), Full> {
-        self.send(reply.header.dst_nid, REPLIES, |bytes| reply.emit(bytes))
+    fn can_send_reply(&self, dst_nid: u16, payload_bytes: usize) -> bool {
+        self.link(dst_nid).is_none_or(|link| link.has_credit(REPLIES, payload_bytes))
     }
 
-    fn peek_request(&mut self) -> Option<u16> {
-        self.peeked = self
-            .next(REQUESTS, |link| link.has_credit(REPLIES))
-            .or_else(|| self.next(REQUESTS, |_| true));
-        self.peeked.map(|index| index as u16)
+    #[inline]
+    fn send_reply(
+        &mut self,
+        header: &Header,
+        status: Status,
+        fill: impl FnOnce(Sink<'_>),
+    ) -> Result<(), Full> {
+        let fill = |out: Sink<'_>| {
+            fill(out);
+            Ok::<(), Infallible>(())
+        };
+        self.send(REPLIES, header, Some(status), fill).map(|_| ()).ok_or(Full)
     }
 
-    fn recv_request(&mut self) -> Option<Request> {
-        let index = self.peeked.take().or_else(|| self.next(REQUESTS, |_| true))?;
-        match self.receive(REQUESTS, index)? {
-            // A node speaks for itself only.
-            Packet::Request(request)
-                if request.header.dst_nid == self.nid
-                    && usize::from(request.header.src_nid) == index =>
-            {
-                Some(request)
+    fn peek_request(&mut self) -> Option<Header> {
+        let mut stalled = None;
+        for index in self.in_turn(REQUESTS) {
+            let Some((waiting, header)) = self.request_of(index) else { continue };
+            let link = self.link(index as u16);
+            if link.is_some_and(|link| link.has_credit(REPLIES, header.reply_bytes(Status::Ok))) {
+                self.request = Some(waiting);
+                return Some(header);
             }
-            _ => None,
+            stalled.get_or_insert((waiting, header));
+        }
+        let (waiting, header) = stalled?;
+        self.request = Some(waiting);
+        Some(header)
+    }
+
+    fn operands(&self) -> Source<'_> {
+        self.payload(REQUESTS, self.request)
+    }
+
+    fn take_request(&mut self) {
+        if let Some(waiting) = self.request.take() {
+            self.take(REQUESTS, waiting);
         }
     }
 
-    fn recv_reply(&mut self) -> Option<Reply> {
-        let index = self.next(REPLIES, |_| true)?;
-        match self.receive(REPLIES, index)? {
-            Packet::Reply(reply) if usize::from(reply.header.src_nid) == index => Some(reply),
-            _ => None,
+    fn recv_reply(&mut self) -> Option<(Header, Status)> {
+        if let Some(waiting) = self.reply.take() {
+            self.take(REPLIES, waiting);
         }
+        for index in self.in_turn(REPLIES) {
+            let Some(link) = self.links[index].as_mut() else { continue };
+            while let Some((packet, header, status)) = link.peek(REPLIES) {
+                // A node speaks for itself only.
+                if let Some(status) = status.filter(|_| usize::from(header.src_nid) == index) {
+                    self.reply = Some(Waiting { link: index, packet });
+                    return Some((header, status));
+                }
+                link.take(REPLIES, &packet);
+            }
+        }
+        None
+    }
+
+    fn result(&self) -> Source<'_> {
+        self.payload(REPLIES, self.reply)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rackmem_abi::{MAX_ADDRESS, Status};
+use rackmem_rmc::{Sink, Source};
 
 use super::foreign::Foreign;
 use crate::direct::LocalBuffers;
@@ -114,14 +115,14 @@ impl LocalBuffers for LocalTable {
         }
     }
 
-    fn load(&mut self, address: u64, out: &mut [u8]) -> Result<(), Status> {
+    fn load(&mut self, address: u64, out: Sink<'_>) -> Result<(), Status> {
         match &self.foreign {
             Some(foreign) if address <= MAX_ADDRESS => foreign.load(address, out),
             _ => Err(Status::BadLocalBuffer),
         }
     }
 
-    fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), Status> {
+    fn store(&mut self, address: u64, bytes: Source<'_>) -> Result<(), Status> {
         match &self.foreign {
             Some(foreign) if address <= MAX_ADDRESS => foreign.store(address, bytes),
             _ => Err(Status::BadLocalBuffer),
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(table.locate(0x10001, 4096), None);
         assert_eq!(table.locate(0xffff, 1), None);
         assert_eq!(table.locate(u64::MAX, 1), None);
-        assert_eq!(table.load(0x1, &mut [0]), Err(Status::BadLocalBuffer));
+        assert_eq!(table.load(0x1, Sink::new(&mut [0])), Err(Status::BadLocalBuffer));
         // A client may claim any address, even one so high that its buffer wraps to zero.
         let c = Arc::new(Mapping::create("c", 4096).unwrap());
         table.place(u64::MAX - 99, Backing::Buffer(c.clone()));

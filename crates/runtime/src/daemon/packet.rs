@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rackmem_abi::Status;
-use rackmem_rmc::{Memory, QpConfig, QpId, Rmc, Work, rgp};
+use rackmem_rmc::{Memory, QpConfig, QpId, Rmc, Sink, Source, Work, rgp};
 
 use super::local::LocalTable;
 use super::worker::{Client, ClientId, NewQp, Segments};
@@ -149,10 +149,10 @@ impl Memory for PacketMemory<'_> {
     }
 
     #[inline(always)]
-    fn load(&mut self, qp: QpId, address: u64, out: &mut [u8]) -> Result<(), Status> {
+    fn load(&mut self, qp: QpId, address: u64, out: Sink<'_>) -> Result<(), Status> {
         let local = self.local(qp).ok_or(Status::BadLocalBuffer)?;
         match local.locate(address, out.len()) {
-            // SAFETY: `locate` vouches for the bytes.
+            // SAFETY: `locate` vouches for the bytes, the sink for its room.
             Some(from) => unsafe { copy::copy_out(out.as_mut_ptr(), from, out.len()) },
             None => local.load(address, out)?,
         }
@@ -160,10 +160,10 @@ impl Memory for PacketMemory<'_> {
     }
 
     #[inline(always)]
-    fn store(&mut self, qp: QpId, address: u64, bytes: &[u8]) -> Result<(), Status> {
+    fn store(&mut self, qp: QpId, address: u64, bytes: Source<'_>) -> Result<(), Status> {
         let local = self.local(qp).ok_or(Status::BadLocalBuffer)?;
         match local.locate(address, bytes.len()) {
-            // SAFETY: `locate` vouches for the bytes.
+            // SAFETY: `locate` vouches for the room, the source for its bytes.
             Some(to) => unsafe { copy::copy_out(to, bytes.as_ptr(), bytes.len()) },
             None => local.store(address, bytes)?,
         }
@@ -171,14 +171,14 @@ impl Memory for PacketMemory<'_> {
     }
 
     #[inline(always)]
-    fn read(&mut self, ctx_id: u16, offset: u64, out: &mut [u8]) {
+    fn read(&mut self, ctx_id: u16, offset: u64, out: Sink<'_>) {
         let owner = self.owner();
         // SAFETY: the controller has checked the range against the segment's bounds.
         unsafe { self.segment(ctx_id).read(offset, out.as_mut_ptr(), out.len(), owner) }
     }
 
     #[inline(always)]
-    fn write(&mut self, ctx_id: u16, offset: u64, bytes: &[u8]) {
+    fn write(&mut self, ctx_id: u16, offset: u64, bytes: Source<'_>) {
         let owner = self.owner();
         // SAFETY: as above; the node's own segment is mapped for writing.
         unsafe { self.segment(ctx_id).write(offset, bytes.as_ptr(), bytes.len(), owner) }

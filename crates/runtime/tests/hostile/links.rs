@@ -9,8 +9,9 @@ use rackmem::rack::Rack;
 use rackmem::shm::bell::{AddedBell, Bells};
 use rackmem::shm::mapping::Mapping;
 use rackmem::shm::ring::{Consumer, Producer, Ring};
-use rackmem_abi::{Header, Op, PACKET_BYTES, Packet, Reply, Request as PacketRequest, WqEntry};
+use rackmem_abi::{Header, MAX_UNIT_BYTES, Op, WqEntry};
 use rustix::fs::SealFlags;
+use std::convert::Infallible;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,13 +120,14 @@ fn impostors_without_the_right_parts_are_refused() {
     rack.wait_linked();
 }
 
-/// A packet that parses, with fields that fit nothing.
-fn any_packet(random: &mut Random) -> [u8; PACKET_BYTES] {
+/// Header of a packet that parses, with fields that fit nothing, and the length of its payload.
+fn any_packet(random: &mut Random) -> ([u64; 2], usize) {
     let op = Op::ALL[random.below(6) as usize];
     let length = match op {
         Op::Nop | Op::Notify => 0,
         Op::FetchAdd | Op::CompareSwap => 8,
-        _ => random.below(65) as u8,
+        _ if random.below(4) == 0 => random.below(16 << 10) as u16,
+        _ => random.below(65) as u16,
     };
     let offset = match random.below(3) {
         0 => random.below(1 << 40),
@@ -138,23 +140,27 @@ fn any_packet(random: &mut Random) -> [u8; PACKET_BYTES] {
         op,
         ctx_id: if random.below(4) == 0 { random.next() as u16 } else { 0 },
         length,
-        offset: if length == 8 { offset & !7 } else { offset & !63 },
+        offset: if length == 8 { offset & !7 } else { offset & !0x3fff },
         tid: if random.below(4) == 0 {
             random.next() as u32 & 0xff_ffff
         } else {
             random.below(64) as u32
         },
     };
-    let payload = std::array::from_fn(|_| random.next() as u8);
-    let packet = if random.below(2) == 0 {
-        Packet::Request(PacketRequest { header, payload })
-    } else {
-        let status = Status::ALL[random.below(9) as usize];
-        Packet::Reply(Reply { header, status, payload })
-    };
-    let mut bytes = [0; PACKET_BYTES];
-    packet.emit(&mut bytes);
-    bytes
+    if random.below(2) == 0 {
+        return (header.emit(None), header.request_bytes());
+    }
+    let status = Status::ALL[random.below(9) as usize];
+    (header.emit(Some(status)), header.reply_bytes(status))
+}
+
+/// Payload of zeros.
+fn zeros(bytes: usize) -> impl FnOnce(*mut u8) -> Result<(), Infallible> {
+    move |at| {
+        // SAFETY: the ring has room for the payload that it is asked to take.
+        unsafe { at.write_bytes(0, bytes) };
+        Ok(())
+    }
 }
 
 #[test]
@@ -184,13 +190,13 @@ fn garbage_on_a_link_stays_within_segments_and_buffers() {
             let mut lanes = [Producer::default(), Producer::default()];
             for round in 0..4000 {
                 let lane = random.below(2) as usize;
-                let mut packet = any_packet(&mut random);
+                let (mut header, exact) = any_packet(&mut random);
                 if random.below(5) == 0 {
-                    packet[random.below(16) as usize] = random.next() as u8;
+                    header[random.below(2) as usize] ^= 0xff << (8 * random.below(8));
                 }
-                let len = if random.below(8) == 0 { 81 } else { 17 } + random.below(64);
-                let exact = [16, 24, 32, 80, len][random.below(5) as usize] as usize;
-                lanes[lane].send(impostor.lane(lane), &packet, exact.min(PACKET_BYTES));
+                let any = random.below(33_000) as usize;
+                let bytes = [0, 8, 16, 64, any, exact, exact, exact][random.below(8) as usize];
+                lanes[lane].send(impostor.lane(lane), header, bytes, zeros(bytes));
                 if round % 50 == 0 {
                     impostor.wake();
                 }
@@ -241,27 +247,22 @@ fn answers_before_their_questions_do_no_harm() {
     poster.post(WqEntry { phase: true, op_code, dst_nid: 1, offset: 0, length, buffer: address });
     impostor.wake();
     let (mut requests, mut replies) = (Consumer::default(), Producer::default());
-    let mut packet = [0; PACKET_BYTES];
-    let receive = |requests: &mut Consumer, packet: &mut _| {
-        let mut got = None;
-        eventually("a request comes", || {
-            impostor.wake();
-            got = requests.receive(impostor.lane(2), packet);
-            got.is_some()
-        });
-        got.unwrap()
-    };
-    let len = receive(&mut requests, &mut packet);
-    let Ok(Packet::Request(first)) = Packet::parse(&packet[..len]) else { panic!() };
-    let header = Header { dst_nid: 0, src_nid: 1, ..first.header };
-    let mut reply = [0; PACKET_BYTES];
-    let len =
-        Packet::Reply(Reply { header, status: Status::Ok, payload: [0; 64] }).emit(&mut reply);
+    let mut first = None;
+    eventually("a request comes", || {
+        impostor.wake();
+        let packet = requests.peek(impostor.lane(2));
+        packet.inspect(|packet| requests.take(impostor.lane(2), packet));
+        first = packet;
+        first.is_some()
+    });
+    let (header, status) = Header::parse(first.unwrap().header, MAX_UNIT_BYTES).unwrap();
+    assert_eq!((header.op, status), (Op::Write, None));
+    let header = Header { dst_nid: 0, src_nid: 1, ..header }.emit(Some(Status::Ok));
     let mut answer = |count: u32| {
         for _ in 0..count {
             eventually("a reply is taken", || {
                 impostor.wake();
-                replies.send(impostor.lane(1), &reply, len)
+                replies.send(impostor.lane(1), header, 0, zeros(0)).is_some()
             });
         }
     };

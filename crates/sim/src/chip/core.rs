@@ -425,7 +425,7 @@ fn remote_load(core: &Core, offset: u64, nid: u16) -> NetPacket {
         src_nid: nid,
         op: Op::Read,
         ctx_id: CONTEXT,
-        length: BLOCK_BYTES as u8,
+        length: BLOCK_BYTES as u16,
         offset,
         tid: 0,
     };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
-use rackmem_abi::{Reply, Request as NetRequest, Status};
+use rackmem_abi::{LINE_BYTES, Reply, Request as NetRequest, Status};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
 
@@ -266,7 +266,7 @@ impl Rmc {
             return false;
         }
         unroll.advance();
-        if unroll.lines() == 0 {
+        if unroll.pieces() == 0 {
             self.transfer = None;
         }
         self.lines_out += 1;
@@ -290,9 +290,9 @@ impl Rmc {
             self.unroll_at(ready_at, wires);
             return false;
         }
-        let unroll = Unroll::new(&work);
+        let unroll = Unroll::new(&work, LINE_BYTES);
         // A full table: the next completion wakes it.
-        let Some(tid) = self.itt.alloc(QpId::new(qp, 0), slot, &work, unroll.lines()) else {
+        let Some(tid) = self.itt.alloc(QpId::new(qp, 0), slot, &work, unroll.pieces()) else {
             return false;
         };
         self.arrived.pop_front();
@@ -356,7 +356,10 @@ impl Rmc {
     /// RCP backend: ITT, address, store (Fig. 4b).
     fn take_reply(&mut self, reply: &Reply, wires: &mut Wires) {
         let tid = reply.header.tid;
-        let Some(&entry) = self.itt.get(tid).filter(|entry| rcp::answers(reply, self.nid, entry))
+        let Some(&entry) = self
+            .itt
+            .get(tid)
+            .filter(|entry| rcp::answers(&reply.header, reply.status, self.nid, entry))
         else {
             panic!("rmc[{}] got a reply to nothing: {reply:?}", self.number);
         };

@@ -110,7 +110,7 @@ impl Rrpp {
         }
         let Some(Arrived { at, request, engine }) = self.arrived.pop_front() else { return false };
         let header = request.header;
-        let checked = rrpp::check(&header, self.nid, &self.contexts);
+        let checked = rrpp::check(&header, self.nid, LINE_BYTES, &self.contexts);
         if checked.is_err() || matches!(header.op, Op::Nop | Op::Notify) {
             let status = checked.err().unwrap_or(Status::Ok);
             wires.notifications += u64::from(header.op == Op::Notify && status == Status::Ok);

@@ -394,7 +394,7 @@ mod tests {
             };
             let qp = QpId::new(below(4096) as u16, below(1 << 16) as u16);
             let tid = below(u64::from(MAX_TID) + 1) as u32;
-            let lines = Unroll::new(&work).lines();
+            let lines = Unroll::new(&work, LINE_BYTES).pieces();
             let mut entry = Entry::new(qp, below(128) as u16, &work, lines, tid);
             assert_eq!(Entry::from_words(entry.words()), Some(entry));
             let before = entry.words();

@@ -320,8 +320,9 @@ impl Transaction {
     /// Stages 1 and 3: whether the reply answers a line, and where its bytes go.
     fn check(&mut self, now: Cycle, tag: Tag, common: &mut Common) -> bool {
         let Some(reply) = &self.reply else { return true };
-        let answers =
-            |entry: &&Entry| entry.is_of(self.tid) && rcp::answers(reply, common.nid, entry);
+        let answers = |entry: &&Entry| {
+            entry.is_of(self.tid) && rcp::answers(&reply.header, reply.status, common.nid, entry)
+        };
         let Some(entry) = self.entry.as_ref().filter(answers) else {
             common.stats.stale_replies += 1;
             return true;
@@ -334,7 +335,7 @@ impl Transaction {
             return false;
         };
         self.ctx_id = queue.config().ctx_id;
-        self.piece = Piece::new(rcp::target(reply, entry), bytes);
+        self.piece = Piece::new(rcp::target(&reply.header, entry), bytes);
         match common.context(now, self.ctx_id, tag) {
             Some(context) => {
                 self.space = context.space;

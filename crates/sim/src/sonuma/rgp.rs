@@ -10,7 +10,7 @@
 //! | build | header | a cycle |
 //! | send | request lane | a cycle, and until there is a credit |
 
-use rackmem_abi::{Packet, Request, Status};
+use rackmem_abi::{LINE_BYTES, Packet, Request, Status};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{QpId, Unroll, Work, rgp};
 
@@ -187,8 +187,8 @@ impl Rgp {
             return;
         };
         common.queues.pop();
-        let unroll = Unroll::new(&work);
-        let entry = Entry::new(qp, slot, &work, unroll.lines(), tid);
+        let unroll = Unroll::new(&work, LINE_BYTES);
+        let entry = Entry::new(qp, slot, &work, unroll.pieces(), tid);
         let transfer = Transfer {
             qp,
             ctx_id,
@@ -251,7 +251,7 @@ impl Rgp {
         let line = Line { state, ready_at: now + 1, request, space, piece, missing: 0, failed: 0 };
         self.lines.put(line);
         transfer.unroll.advance();
-        if transfer.unroll.lines() == 0 {
+        if transfer.unroll.pieces() == 0 {
             self.remove_transfer(slot, common);
         }
     }
@@ -302,7 +302,7 @@ impl Rgp {
         let transfer =
             (0..self.capacity).find(|&slot| self.transfers.get(slot).is_some_and(unsent));
         if let Some(place) = transfer {
-            line.failed += self.transfers.get(place).map_or(0, |transfer| transfer.unroll.lines());
+            line.failed += self.transfers.get(place).map_or(0, |transfer| transfer.unroll.pieces());
             self.remove_transfer(place, common);
         }
         let Some(line) = self.lines.get(slot) else { return false };

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use rackmem_abi::{Header, Op, Packet, Reply, Request, Status};
+use rackmem_abi::{Header, LINE_BYTES, Op, Packet, Reply, Request, Status};
 use rackmem_rmc::rrpp;
 
 use super::arbiter::Wait;
@@ -173,7 +173,7 @@ impl Transaction {
         self.ready_at = now + 1;
         let tag = Tag { source: Source::Rrpp, stage: 0, slot: u16::from(slot) };
         match self.state {
-            State::Decode => match rrpp::decode(&self.request.header, common.nid) {
+            State::Decode => match rrpp::decode(&self.request.header, common.nid, LINE_BYTES) {
                 Ok(()) => self.state = State::Context,
                 Err(status) => self.refuse(status),
             },

@@ -102,7 +102,7 @@ impl Tester {
         self.next_id += 1;
         let tid = self.next_id as u32;
         let header =
-            Header { dst_nid: 0, src_nid: 1, op, ctx_id: 0, length: length as u8, offset, tid };
+            Header { dst_nid: 0, src_nid: 1, op, ctx_id: 0, length: length as u16, offset, tid };
         self.bench.receive(STRANGER + self.random.below(8) as u16, Request { header, payload });
     }
 

@@ -8,7 +8,7 @@
 
 mod worlds;
 
-use rackmem_abi::{CqEntry, Op, Status, WqEntry};
+use rackmem_abi::{CqEntry, LINE_BYTES, Op, Status, WqEntry};
 use rackmem_rmc::{QpId, Rights};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -115,6 +115,8 @@ struct World {
     one_lane: bool,
     /// Lanes deliver what they hold in any order, or in a fixed one.
     reorders: bool,
+    /// Unit of the links, in bytes.
+    unit: usize,
     processes: Vec<Process>,
     mortal_node: Option<usize>,
     /// Interesting states that must be among those reached.
@@ -128,6 +130,7 @@ impl World {
             lane_capacity: 2,
             one_lane: false,
             reorders: true,
+            unit: LINE_BYTES,
             processes,
             mortal_node: None,
             goals: Vec::new(),
@@ -365,7 +368,8 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let mut rack = Rack::new(self.nodes, SIZE, self.lane_capacity, SEGMENT_BYTES);
+        let mut rack =
+            Rack::new(self.nodes, SIZE, self.lane_capacity, SEGMENT_BYTES).with_unit(self.unit);
         rack.fabric.one_lane = self.one_lane;
         for nid in 0..usize::from(self.nodes) {
             rack.node(nid).mem.segment_mut().bytes_mut()[READ as usize..][..8]

@@ -215,6 +215,32 @@ fn lanes_in_a_fixed_order_do_not_block_either() {
     check(world, 3_600);
 }
 
+/// A read is one packet that covers two lines, a write two packets that cover one each, in blocks of two lines.
+#[test]
+fn wide_links_do_the_same() {
+    let script = |dst| vec![vec![read(dst), write(dst), add(dst)], vec![write(dst), swap(dst)]];
+    let mut world = World::new(2, vec![process(0, script(1)), process(1, script(0))]);
+    world.unit = 2 * LINE_BYTES;
+    world.goals = vec![REORDERED, REQUEST_LANE_FULL, REPLY_LANE_FULL];
+    check(world, 149_769);
+}
+
+/// Half of a block lies outside the segment: the packet is refused as a whole.
+#[test]
+fn errors_on_wide_links_are_reported_once() {
+    let errors = vec![
+        half_outside(Op::Read, 1),
+        half_outside(Op::Write, 1),
+        bad_buffer(ok(Op::Read, 1, WRITE, 8)),
+        bad_buffer(write(1)),
+    ];
+    let writer = process(0, vec![errors, vec![read(1), bad_buffer(write(1))], vec![nop(1)]]);
+    let mut world = World::new(2, vec![writer]);
+    world.unit = 2 * LINE_BYTES;
+    world.goals = vec![REORDERED, OUT_OF_SEGMENT, BAD_LOCAL_BUFFER];
+    check(world, 315);
+}
+
 /// The reason for two lanes (soNUMA §6): with one lane for both kinds of packet, requests fill it
 /// and keep out the replies that would drain it. And a proof that the checker would notice.
 #[test]
