@@ -378,7 +378,7 @@ static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint
 /* A program that is alone does its operations itself. */
 static int queues_alone(owned_qp *made)
 {
-    static const rackmem_engine alone = {.execute = execute};
+    static const rackmem_engine alone = {.execute = execute, .start = execute};
     made->qp.wq = made->wq;
     made->qp.cq = made->cq;
     made->qp.engine = &alone;

@@ -49,6 +49,42 @@ const TABLES: &[Table] = &[
                 "MAX_CLIENTS",
             ),
             (
+                "silence after which another host is lost",
+                Number,
+                "crates/fabric/src/socket.rs",
+                "SILENCE",
+            ),
+            (
+                "handshake of two hosts",
+                Number,
+                "crates/runtime/src/daemon/control/greet.rs",
+                "GREETING_TIMEOUT",
+            ),
+            (
+                "handshakes of a daemon at a time",
+                Number,
+                "crates/runtime/src/daemon/control/greet.rs",
+                "MAX_GREETERS",
+            ),
+            (
+                "requests to another host without a reply",
+                Number,
+                "crates/fabric/src/tcp.rs",
+                "MAX_REQUESTS",
+            ),
+            (
+                "bytes of these requests and their results",
+                Bytes,
+                "crates/fabric/src/tcp.rs",
+                "MAX_AWAITED_BYTES",
+            ),
+            (
+                "bytes of a packet between hosts",
+                Bytes,
+                "crates/abi/src/packet.rs",
+                "MAX_UNIT_BYTES",
+            ),
+            (
                 "wait for nodes that join",
                 Number,
                 "crates/runtime/src/client/options.rs",
@@ -258,6 +294,9 @@ fn shown(expression: &str, unit: Unit) -> Option<String> {
     if let Some(seconds) = expression.strip_prefix("Duration::from_secs(") {
         return Some(format!("{} s", seconds.strip_suffix(')')?));
     }
+    if let Some(ms) = expression.strip_prefix("Duration::from_millis(") {
+        return Some(format!("{} ms", ms.strip_suffix(')')?));
+    }
     let value = number(expression)?;
     Some(match unit {
         Number => value.to_string(),
@@ -300,5 +339,6 @@ fn values_are_shown_as_people_write_them() {
     assert_eq!(shown("65_536", Number).unwrap(), "65536");
     assert_eq!(shown("1 << 28", Pages).unwrap(), "1 TiB");
     assert_eq!(shown("Duration::from_secs(3)", Number).unwrap(), "3 s");
+    assert_eq!(shown("Duration::from_millis(1500)", Number).unwrap(), "1500 ms");
     assert_eq!(shown("if cfg!(loom) { 2 } else { 64 }", Number), None);
 }

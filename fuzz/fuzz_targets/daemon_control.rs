@@ -104,7 +104,7 @@ fn request(input: &mut Unstructured<'_>) -> Request {
         11 => Request::Close,
         12 => Request::Status,
         13 => Request::Link { version, nid: id },
-        14 => Request::ContextUp { ctx_id: id, incarnation: number },
+        14 => Request::ContextUp { ctx_id: id, incarnation: number, size_bytes: number },
         _ => Request::ContextDown { ctx_id: id, lost: small & 1 == 1 },
     }
 }

@@ -56,6 +56,9 @@ enum rackmem_status {
     RACKMEM_STATUS_COUNT = 9
 };
 
+/* No status: what engine->start returns for an operation whose completion will be on the CQ. */
+#define RACKMEM_POSTED 255u
+
 /* The negative errno (Linux numbers, so that no libc is needed) of a status. */
 static inline int rackmem_status_errno(uint32_t status)
 {
@@ -116,18 +119,27 @@ typedef struct rackmem_qp rackmem_qp;
 
 /*
  * The functions by which operations progress without hardware. They stay NULL where the remote
- * memory controller is a device of the machine.
+ * memory controller is a device of the machine. An engine has both of execute and start, or
+ * neither: without them, software posts entries to the WQ itself.
  */
 typedef struct rackmem_engine {
-    /* Performs an operation in the calling thread, without the queues; returns its status. */
+    /* Performs an operation for the calling thread, which leaves the queues alone; returns its
+     * status. It may block, and put completions of other operations on the CQ meanwhile. */
     uint32_t (*execute)(rackmem_qp *qp, uint32_t op, uint32_t nid, uint64_t offset,
                         uint64_t buffer, uint64_t length);
-    /* Completes posted entries in the calling thread. */
+    /* Completes posted entries in the calling thread, without waiting. */
     void (*progress)(rackmem_qp *qp);
     /* Wakes a sleeping controller. */
     void (*wake)(rackmem_qp *qp);
     /* Blocks until a completion may have come, or the controller has died. */
     void (*sleep)(rackmem_qp *qp);
+    /* Starts the operation of the next slot. Returns its status, or RACKMEM_POSTED: then the slot
+     * is busy until its completion comes on the CQ. */
+    uint32_t (*start)(rackmem_qp *qp, uint32_t op, uint32_t nid, uint64_t offset, uint64_t buffer,
+                      uint64_t length);
+    /* Not 0: start returns RACKMEM_POSTED for every operation; 0: for none. Each completion on the
+     * CQ has its position, so none may pass the CQ by. */
+    uint32_t posts;
 } rackmem_engine;
 
 /* State of a slot, in rackmem_qp.slot_state. */

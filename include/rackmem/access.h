@@ -72,27 +72,34 @@ RACKMEM_INLINE void rackmem_post_(QP *qp, uint64_t op, uint64_t nid, uint64_t of
         qp->engine->wake(qp);
 }
 
-/* Performs the next slot's operation here and now; its callback falls due like any other. */
+/* Has the engine start the next slot's operation. One that is done at once has its callback due
+ * like any other. */
 RACKMEM_INLINE void rackmem_execute_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
                                      const volatile void *buffer, uint64_t length)
 {
     uint32_t slot = qp->posted & (qp->size - 1);
-    uint32_t status =
-        qp->engine->execute(qp, op, nid, offset, (uint64_t)(uintptr_t)buffer, length);
+    uint32_t status = qp->engine->start(qp, op, nid, offset, (uint64_t)(uintptr_t)buffer, length);
+    if (RACKMEM_UNLIKELY(status != RACKMEM_OK)) {
+        if (status == RACKMEM_POSTED) {
+            qp->slot_state[slot] = RACKMEM_SLOT_BUSY;
+            qp->posted++;
+            return;
+        }
+        if (qp->first_error == 0)
+            qp->first_error = rackmem_status_errno(status);
+    }
     qp->slot_state[slot] = RACKMEM_SLOT_DONE;
     qp->slot_status[slot] = (uint8_t)status;
     qp->done++;
     qp->posted++;
     qp->reaped++;
-    if (RACKMEM_UNLIKELY(status != RACKMEM_OK) && qp->first_error == 0)
-        qp->first_error = rackmem_status_errno(status);
 }
 
 /* Starts an operation in the next slot. */
 RACKMEM_INLINE void rackmem_start_(QP *qp, uint32_t op, int nid, uint64_t offset,
                                    const volatile void *buffer, uint64_t length)
 {
-    if (qp->engine->execute)
+    if (qp->engine->start)
         rackmem_execute_(qp, op, (uint32_t)nid, offset, buffer, length);
     else
         rackmem_post_(qp, op, (uint32_t)nid, offset, buffer, length);
@@ -125,15 +132,24 @@ RACKMEM_INLINE int rackmem_reap_(QP *qp)
     return (int)slot;
 }
 
-/* Waits a little for the controller: runs it here, or polls, or sleeps. Where there is nothing to
- * run and no way to sleep, it changes nothing, so that a core can tell that it only waits. */
-RACKMEM_INLINE void rackmem_relax_(QP *qp, uint32_t *polls)
+/* Sleeps after spin_limit polls in vain, if there is a way to. */
+RACKMEM_INLINE void rackmem_doze_(QP *qp, uint32_t *polls)
 {
-    if (qp->engine->progress) {
-        qp->engine->progress(qp);
-    } else if (qp->engine->sleep && ++*polls > qp->spin_limit) {
+    if (qp->engine->sleep && ++*polls > qp->spin_limit) {
         qp->engine->sleep(qp);
         *polls = 0;
+    }
+}
+
+/* Waits a little for the controller: runs it here, polls, and sleeps. Where there is nothing to run
+ * and no way to sleep, it changes nothing, so that a core can tell that it only waits. */
+RACKMEM_INLINE void rackmem_relax_(QP *qp, uint32_t *polls)
+{
+    if (RACKMEM_UNLIKELY(qp->engine->progress != 0)) {
+        qp->engine->progress(qp);
+        rackmem_doze_(qp, polls);
+    } else {
+        rackmem_doze_(qp, polls);
     }
 }
 

@@ -172,8 +172,9 @@ static inline int rackmem_barrier_reap_(rackmem_barrier *b, rackmem_barrier_post
     return 1;
 }
 
-/* Announces to all others with as many writes in flight as the queue pair holds. */
-static inline int rackmem_barrier_post_(rackmem_barrier *b)
+/* Announces to all others with as many writes in flight as the queue pair holds; `has_engine`, a
+ * constant, says whether an engine posts them. */
+RACKMEM_INLINE int rackmem_barrier_post_all_(rackmem_barrier *b, int has_engine)
 {
     rackmem_barrier_posts_ posts;
     QP *qp = b->qp;
@@ -189,13 +190,28 @@ static inline int rackmem_barrier_post_(rackmem_barrier *b)
             posts.status[slot] = qp->slot_status[slot];
             posts.member[slot] = i;
             posts.pending++;
-            rackmem_post_(qp, RACKMEM_OP_WRITE, b->members[i++], b->line_offset, b->arrival,
-                          sizeof *b->arrival);
+            uint32_t nid = (uint32_t)b->members[i++];
+            if (has_engine)
+                rackmem_execute_(qp, RACKMEM_OP_WRITE, nid, b->line_offset, b->arrival,
+                                 sizeof *b->arrival);
+            else
+                rackmem_post_(qp, RACKMEM_OP_WRITE, nid, b->line_offset, b->arrival,
+                              sizeof *b->arrival);
         } else if (!rackmem_barrier_reap_(b, &posts)) {
             rackmem_relax_(qp, &polls);
         }
     }
     return posts.error;
+}
+
+static inline int rackmem_barrier_post_(rackmem_barrier *b)
+{
+    return rackmem_barrier_post_all_(b, 0);
+}
+
+static inline int rackmem_barrier_start_(rackmem_barrier *b)
+{
+    return rackmem_barrier_post_all_(b, 1);
 }
 
 /* Announces this node's arrival to all others, even if one is lost: the rest wait for it. */
@@ -205,6 +221,8 @@ RACKMEM_INLINE int rackmem_barrier_announce_(rackmem_barrier *b)
     *b->arrival = b->epoch;
     if (!b->qp->engine->execute && b->others > 1)
         return rackmem_barrier_post_(b);
+    if (b->qp->engine->posts && b->others > 1)
+        return rackmem_barrier_start_(b);
     for (int i = 0; i < b->others; i++) {
         int error =
             rmc_write(b->qp, b->members[i], b->line_offset, b->arrival, sizeof *b->arrival);

@@ -32,7 +32,7 @@ enum rackmem_progress {
 /* Arguments of rackmem_open; zero means the default of each member. */
 typedef struct rackmem_open_args {
     const char *rack;     /* name of the rack; default $RACKMEM_RACK, else "default" */
-    int nid;              /* node of the rack to be, from 0; -1: $RACKMEM_NODE, else 0 */
+    int nid;              /* node to be, from 0; -1: $RACKMEM_NODE or the launcher's, else 0 */
     int ctx_id;           /* -1: $RACKMEM_CONTEXT, else 0 */
     int read_only;        /* open the context for remote reads only */
     size_t segment_bytes; /* size of this node's segment; rounded up to pages */
@@ -48,13 +48,14 @@ int rackmem_open_version(rackmem_context **ctx, const rackmem_open_args *args, i
 /*
  * Joins the context that the environment names ($RACKMEM_RACK, _NODE, _NODES, _CONTEXT: set by
  * `rackmem run`) and waits until all $RACKMEM_NODES nodes have joined. A segment_bytes of 0
- * takes $RACKMEM_CONTEXT_SIZE.
+ * takes $RACKMEM_CONTEXT_SIZE. Without $RACKMEM_NODE and _NODES, node and count are those that Open
+ * MPI, PMI, PMIx or Slurm give the process.
  *
  * -ENOENT no such rack or context, -EACCES no permission, -ENOMEM the segment does not fit the
  * machine, -EBUSY another process is this node, -EHOSTDOWN a node joined and died, or a daemon is
- * gone, -ETIMEDOUT a node did not join within a minute, or a daemon is stopped; -EMFILE too many
- * open files; -ELIBBAD the library is of another version than these headers. rackmem_last_error()
- * says more.
+ * gone, -EHOSTUNREACH there is no link to a node's host, -ETIMEDOUT a node did not join within a
+ * minute, or a daemon is stopped; -EMFILE too many open files; -ELIBBAD the library is of another
+ * version than these headers. rackmem_last_error() says more.
  */
 static inline int rackmem_init(rackmem_context **ctx, size_t segment_bytes)
 {
@@ -91,10 +92,10 @@ typedef struct rackmem_mapping {
 #define RACKMEM_MAPPING_LIVE 1u
 
 /*
- * Finds node nid's segment in this process's memory: its own always, others' with inline progress
- * on one host. Aligned 8-byte accesses there are atomic against remote operations, but wake no
- * sleeper. The memory stays until rackmem_close, also when the node is lost: look at `state`
- * before, because a lost node's segment is not served any more.
+ * Finds node nid's segment in this process's memory: its own always, those of nodes on the same
+ * host with inline progress. Aligned 8-byte accesses there are atomic against remote operations,
+ * but wake no sleeper. The memory stays until rackmem_close, also when the node is lost: look at
+ * `state` before, because a lost node's segment is not served any more.
  *
  * -EOPNOTSUPP the segment cannot be reached that way, or not be written: use a queue pair.
  * -ENXIO no such node, -ENOENT it has not joined or has left, -EHOSTDOWN it is lost.
@@ -103,7 +104,8 @@ int rackmem_map(rackmem_context *ctx, int nid, rackmem_mapping *mapping);
 
 /* Waits until node nid has joined. A timeout below 0 waits for ever. -ETIMEDOUT, -ENXIO. At once
  * -EHOSTDOWN if a process joined as it and died (a new one may join later: ask again), and within
- * two seconds -EHOSTDOWN or -ETIMEDOUT if its daemon has ended or is stopped. */
+ * two seconds -EHOSTDOWN or -ETIMEDOUT if its daemon has ended or is stopped, -EHOSTUNREACH if
+ * there is no link to its host. */
 int rackmem_wait_joined(rackmem_context *ctx, int nid, int timeout_ms);
 
 /* Makes a queue pair of `entries` (a power of two, 2 to MAX_WQ_SIZE). -EINVAL, -ENOSPC. */

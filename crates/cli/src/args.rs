@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use rackmem::protocol::Progress;
 
 use crate::commands::noc::{self, NocArgs};
+use crate::launcher::{DEFAULT_LAUNCHER, Launcher};
 use crate::size;
 
 /// Time for which a daemon polls without finding work before it sleeps, in microseconds.
@@ -31,6 +32,9 @@ pub struct Cli {
     /// The same as `--rack` after the command.
     #[arg(long, hide = true, value_name = "NAME")]
     pub rack: Option<String>,
+    /// The same as `--rack-file` after the command.
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub rack_file: Option<PathBuf>,
     /// Command with its arguments.
     #[command(subcommand)]
     pub command: Command,
@@ -42,6 +46,17 @@ pub struct RackArg {
     /// Rack to work on [default: $RACKMEM_RACK, else "default"]
     #[arg(long, global = true, value_name = "NAME", display_order = 100)]
     pub rack: Option<String>,
+}
+
+/// `--rack` and `--rack-file`, for commands that work on racks of one host and of several.
+#[derive(Debug, Args)]
+pub struct RackOrFileArg {
+    /// Rack to work on [default: $RACKMEM_RACK, else "default"]
+    #[arg(long, global = true, value_name = "NAME", display_order = 100)]
+    pub rack: Option<String>,
+    /// File that describes a rack over several hosts, instead of --rack [default: $RACKMEM_RACK_FILE]
+    #[arg(long, global = true, value_name = "FILE", display_order = 101)]
+    pub rack_file: Option<PathBuf>,
 }
 
 const EPILOGUE: &str = "\
@@ -61,6 +76,8 @@ Environment:
   RACKMEM_DIR   directory of all racks [default: /run/rackmem for root; for others
                 $XDG_RUNTIME_DIR/rackmem, else /tmp/rackmem-UID]
   RACKMEM_RACK  rack that is meant when --rack is not given [default: \"default\"]
+  RACKMEM_RACK_FILE
+                file of a rack over several hosts, when neither --rack nor --rack-file is given
   RACKMEM_MONITOR, RACKMEM_SECRET
                 address of the monitor for those who borrow (`rackmem lend` takes --monitor only),
                 and the file with the secret of the network
@@ -78,11 +95,14 @@ pub enum Command {
     #[command(
         long_about = "Starts a rack on this machine: one daemon per node, in the background. It \
             returns when every daemon answers and is linked to all others. If one does not come \
-            up, the end of its log is shown and nothing stays behind.",
+            up, the end of its log is shown and nothing stays behind. With a rack file it starts those nodes \
+            whose addresses belong to this host, says for which others they wait, and does not wait itself.",
         after_long_help = "Examples:\n  \
             rackmem up --nodes 4\n  \
             rackmem up --nodes 2 --pin --spin 1000   for low latency of daemon progress\n  \
-            rackmem up --rack test --nodes 2         a second rack beside the first"
+            rackmem up --rack test --nodes 2         a second rack beside the first\n  \
+            rackmem up --rack-file rack.toml         this host's nodes of a rack over several hosts\n  \
+            rackmem up --rack-file rack.toml --hosts all of its nodes, by ssh"
     )]
     Up(UpArgs),
     /// Stop a rack and remove its files
@@ -94,6 +114,13 @@ pub enum Command {
         peers that it is linked to, contexts that it has joined, queue pairs, operations. The \
         exit status is 1 if a node does not answer.")]
     Status(StatusArgs),
+    /// Show how the nodes of a rack reach each other
+    #[command(
+        long_about = "Shows the links of this host's nodes to all others, one line each: by shared \
+        memory or over TCP, the other node's address, whether the link is up and since when, whether it is \
+        encrypted, the last round trip, and the last error. The exit status is 1 if a node does not answer."
+    )]
+    Info(InfoArgs),
     /// Create, list and remove contexts
     #[command(
         disable_help_subcommand = true,
@@ -115,7 +142,8 @@ pub enum Command {
             rackmem run -n 2 --context-size 1G --progress daemon -- ./program\n  \
             rackmem run -n 4 -- :pagerank --kronecker 16\n  \
             rackmem run --rack test -- ./program     on a rack that is up, all nodes\n  \
-            rackmem run -n 64 --together -- ./program   64 nodes, one process for their daemons\n\n\
+            rackmem run -n 64 --together -- ./program   64 nodes, one process for their daemons\n  \
+            rackmem run --rack-file rack.toml -- ./program   on the hosts of a rack file, by ssh\n\n\
             Exit status: 0 if every process ended with 0, else that of the first that failed \
             (128 + the number of the signal if one killed it); 127 if there is no such program."
     )]
@@ -243,21 +271,30 @@ pub enum Command {
 }
 
 impl Command {
-    /// The rack of a command that works on one.
-    pub fn rack(&self) -> Option<&RackArg> {
+    /// `--rack` of a command that works on a rack.
+    pub fn rack(&self) -> Option<&Option<String>> {
+        let of_one_host = match self {
+            Command::Borrow(args) => &args.rack,
+            Command::Lend(args) => &args.rack,
+            Command::Leases(args) => &args.rack,
+            Command::Monitor(args) => &args.rack,
+            Command::Blk(args) => &args.rack,
+            _ => return self.rack_file().map(|args| &args.rack),
+        };
+        Some(&of_one_host.rack)
+    }
+
+    /// The rack of a command that works on one of several hosts, too.
+    pub fn rack_file(&self) -> Option<&RackOrFileArg> {
         match self {
             Command::Up(args) => Some(&args.rack),
             Command::Down(args) => Some(&args.rack),
             Command::Status(args) => Some(&args.rack),
+            Command::Info(args) => Some(&args.rack),
             Command::Context(args) => Some(&args.rack),
             Command::Run(args) => Some(&args.rack),
             Command::Top(args) => Some(&args.rack),
             Command::Daemon(args) => Some(&args.rack),
-            Command::Borrow(args) => Some(&args.rack),
-            Command::Lend(args) => Some(&args.rack),
-            Command::Leases(args) => Some(&args.rack),
-            Command::Monitor(args) => Some(&args.rack),
-            Command::Blk(args) => Some(&args.rack),
             _ => None,
         }
     }
@@ -271,6 +308,9 @@ Output comes line by line with the node's number in front. Standard input goes t
 process fails, the others are ended: SIGTERM, then SIGKILL after two seconds. Nothing outlives
 the run, even if `rackmem run` itself is killed.
 
+With a rack file, process I is node I. Nodes that are up on this host start here, the others
+through the launcher, which runs the same `rackmem` there, in a directory of the same name.
+
 rackmem_init() finds its place in the environment: RACKMEM_RACK, RACKMEM_NODE, RACKMEM_NODES,
 RACKMEM_CONTEXT, RACKMEM_CONTEXT_SIZE, RACKMEM_PROGRESS.
 
@@ -281,10 +321,13 @@ A name that starts with a colon is a built-in program; `:NAME --help` explains a
 pub struct UpArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
-    /// How many nodes the rack has
+    pub rack: RackOrFileArg,
+    /// How many nodes the rack has, unless a rack file says so
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
-    pub nodes: u16,
+    pub nodes: Option<u16>,
+    /// Nodes of this host and the way to others.
+    #[command(flatten)]
+    pub hosts: HostsArgs,
     /// Pin each daemon to a core of its own, as far as there are enough
     #[arg(long)]
     pub pin: bool,
@@ -296,12 +339,29 @@ pub struct UpArgs {
     pub together: bool,
 }
 
+/// Nodes of a rack file that `rackmem up` starts, or `rackmem down` stops.
+#[derive(Debug, Args)]
+pub struct HostsArgs {
+    /// Only this node of the rack file; may be repeated [default: those of this host]
+    #[arg(long, value_name = "N", conflicts_with = "hosts")]
+    pub node: Vec<u16>,
+    /// All nodes of the rack file, each through the launcher
+    #[arg(long)]
+    pub hosts: bool,
+    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number
+    #[arg(long, value_name = "COMMAND", default_value = DEFAULT_LAUNCHER, requires = "hosts")]
+    pub launcher: Launcher,
+}
+
 /// Arguments of `rackmem down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
+    /// Nodes of this host and the way to others.
+    #[command(flatten)]
+    pub hosts: HostsArgs,
 }
 
 /// Arguments of `rackmem status`.
@@ -309,7 +369,18 @@ pub struct DownArgs {
 pub struct StatusArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `rackmem info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -320,7 +391,7 @@ pub struct StatusArgs {
 pub struct ContextArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// The command of `rackmem context`.
     #[command(subcommand)]
     pub command: ContextCommand,
@@ -383,7 +454,7 @@ impl From<ProgressArg> for Progress {
 pub struct RunArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// How many processes; a rack that is up may have more nodes [default: all its nodes]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
     pub nodes: Option<u16>,
@@ -402,9 +473,38 @@ pub struct RunArgs {
     /// Pass output through unchanged (always so with one node)
     #[arg(long)]
     pub no_prefix: bool,
+    /// Command that runs a command on the host of a node, for a rack over several hosts: {host} is the node's IP,
+    /// {node} its number [default: ssh {host}]
+    #[arg(long, value_name = "COMMAND")]
+    pub launcher: Option<Launcher>,
+    /// The part of another host's run on this one.
+    #[command(flatten)]
+    pub part: PartArgs,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+/// What `rackmem run` tells itself on another host.
+#[derive(Debug, Args)]
+pub struct PartArgs {
+    /// Node to be
+    #[arg(long, hide = true, value_name = "N", requires_all = ["context", "directory", "nodes"])]
+    pub as_node: Option<u16>,
+    /// Number and incarnation of the run's context
+    #[arg(long, hide = true, value_name = "ID:INCARNATION", requires = "as_node",
+        value_parser = parse_agreed)]
+    pub context: Option<(u16, u64)>,
+    /// Working directory of the program
+    #[arg(long, hide = true, value_name = "DIR", requires = "as_node")]
+    pub directory: Option<PathBuf>,
+}
+
+fn parse_agreed(text: &str) -> Result<(u16, u64), String> {
+    let parts = text
+        .split_once(':')
+        .and_then(|(id, incarnation)| Some((id.parse().ok()?, incarnation.parse().ok()?)));
+    parts.ok_or_else(|| "expected ID:INCARNATION".to_owned())
 }
 
 /// Arguments of `rackmem top`.
@@ -412,7 +512,7 @@ pub struct RunArgs {
 pub struct TopArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// Time between two measurements
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
@@ -535,7 +635,7 @@ pub struct ProgramArgs {
 pub struct DaemonArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// Node to be; several of them share one process and one polling thread
     #[arg(long, value_name = "N", required = true)]
     pub node: Vec<u16>,

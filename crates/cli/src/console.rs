@@ -49,6 +49,24 @@ pub fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{} {text}", bold_red("rackmem:"));
 }
 
+/// Nodes in words, with ranges: `nodes 0 to 3, 7`.
+pub fn nodes(nids: &[u16]) -> String {
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for &nid in nids {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == nid => *last = nid,
+            _ => ranges.push((nid, nid)),
+        }
+    }
+    let text = |&(first, last): &(u16, u16)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}"),
+    };
+    let all: Vec<String> = ranges.iter().map(text).collect();
+    format!("{} {}", if nids.len() == 1 { "node" } else { "nodes" }, all.join(", "))
+}
+
 /// A spinner for waits of unknown length; shown on a terminal only.
 pub fn spinner() -> ProgressBar {
     animated(ProgressBar::new_spinner(), "{spinner} {msg}")
@@ -141,6 +159,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_are_listed_by_ranges() {
+        assert_eq!(nodes(&[3]), "node 3");
+        assert_eq!(nodes(&[0, 1, 4]), "nodes 0, 1, 4");
+        assert_eq!(nodes(&[0, 1, 2, 7, 9, 10, 11]), "nodes 0 to 2, 7, 9 to 11");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_contents() {

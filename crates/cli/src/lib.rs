@@ -1,11 +1,13 @@
 //! The command `rackmem`: racks on this machine, programs on them, measurements.
 //!
-//! [`args`] is the command line as a type; each command is a file of [`commands`]. Two modules do
-//! the work they share: [`rackctl`] starts and stops the daemons of a rack, [`job`] runs one
-//! process per node and ends them all together. [`reproduce`] compares the model with what papers
-//! say, and [`plot`] draws.
+//! [`args`] is the command line as a type; each command is a file of [`commands`]. Three modules do
+//! the work they share: [`choice`] finds the rack that is meant, [`rackctl`] starts and stops the
+//! daemons of a rack, [`job`] runs one process per node and ends them all together, also on other
+//! hosts, which [`launcher`] reaches. [`reproduce`] compares the model with what papers say, and
+//! [`plot`] draws.
 
 pub mod args;
+pub mod choice;
 pub mod commands;
 pub mod console;
 pub mod failure;
@@ -14,6 +16,7 @@ pub mod host;
 pub mod installed;
 pub mod interrupt;
 pub mod job;
+pub mod launcher;
 pub mod loadable;
 pub mod placement;
 pub mod plot;
@@ -23,40 +26,66 @@ pub mod reproduce;
 pub mod size;
 pub mod spawn;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command, DaemonArgs};
+use args::{Cli, Command, DaemonArgs, RackOrFileArg};
+use choice::Choice;
 use failure::{Failure, Result};
 
 /// Runs the command `rackmem` on the arguments of this process.
 pub fn rackmem() -> ExitCode {
-    let Cli { rack, command } = help::parse();
-    report(the_rack(rack, &command).and_then(|rack| dispatch(rack.as_deref(), command)))
+    let Cli { rack, rack_file, command } = help::parse();
+    report(choose(rack, rack_file, &command).and_then(|choice| dispatch(&choice, command)))
+}
+
+/// The rack that was named or whose file was, before the command or after it.
+fn choose(rack: Option<String>, file: Option<PathBuf>, command: &Command) -> Result<Choice> {
+    let name = the_rack(rack, command)?;
+    let file = the_file(file, command)?;
+    let from_environment = || match command.rack_file() {
+        Some(_) if name.is_none() => Choice::file_from_environment(),
+        _ => None,
+    };
+    let file = file.or_else(from_environment);
+    Choice::new(name, file.as_deref())
+}
+
+/// The rack file that was named on the command line.
+fn the_file(before: Option<PathBuf>, command: &Command) -> Result<Option<PathBuf>> {
+    match (before, command.rack_file()) {
+        (Some(_), None) => Err(Failure::usage(
+            "this command works on no rack over several hosts: leave --rack-file out",
+        )),
+        (before, after) => Ok(after.and_then(|after| after.rack_file.clone()).or(before)),
+    }
 }
 
 /// The rack that was named, before the command or after it.
 fn the_rack(before: Option<String>, command: &Command) -> Result<Option<String>> {
     match (before, command.rack()) {
         (Some(_), None) => Err(Failure::usage("this command works on no rack: leave --rack out")),
-        (before, after) => Ok(after.and_then(|after| after.rack.clone()).or(before)),
+        (before, after) => Ok(after.cloned().flatten().or(before)),
     }
 }
 
-fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
+fn dispatch(choice: &Choice, command: Command) -> Result<()> {
+    let rack = choice.name();
     match command {
-        Command::Up(args) => commands::up::run(rack, &args),
-        Command::Down(_) => commands::down::run(rack),
-        Command::Status(args) => commands::status::run(rack, &args),
-        Command::Context(args) => commands::context::run(rack, &args),
-        Command::Run(args) => commands::run::run(rack, &args),
+        Command::Up(args) => commands::up::run(choice, &args),
+        Command::Down(args) => commands::down::run(choice, &args),
+        Command::Status(args) => commands::status::run(choice, &args),
+        Command::Info(args) => commands::info::run(choice, &args),
+        Command::Context(args) => commands::context::run(choice, &args),
+        Command::Run(args) => commands::run::run(choice, &args),
         Command::Blk(args) => commands::blk::run(rack, &args),
         Command::Borrow(args) => commands::borrow::run(rack, &args),
         Command::Lend(args) => commands::lend::run(rack, &args),
         Command::Leases(args) => commands::leases::run(rack, &args),
         Command::Monitor(args) => commands::monitor::run(rack, &args),
-        Command::Top(args) => commands::top::run(rack, &args),
+        Command::Top(args) => commands::top::run(choice, &args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Noc(args) => commands::noc::run(&args),
@@ -68,7 +97,7 @@ fn dispatch(rack: Option<&str>, command: Command) -> Result<()> {
         Command::Completion(args) => commands::manual::completion(&args),
         Command::Man(args) => commands::manual::man(&args),
         Command::Program(args) => commands::program::run(&args),
-        Command::Daemon(args) => commands::daemon::run(rack, &args),
+        Command::Daemon(args) => commands::daemon::run(choice, &args),
     }
 }
 
@@ -85,7 +114,13 @@ pub fn rackmemd() -> ExitCode {
         daemon: DaemonArgs,
     }
     let Rackmemd { daemon } = Rackmemd::parse();
-    report(commands::daemon::run(daemon.rack.rack.as_deref(), &daemon))
+    let RackOrFileArg { rack, rack_file } = &daemon.rack;
+    let file = rack_file.clone().or_else(|| match rack {
+        Some(_) => None,
+        None => Choice::file_from_environment(),
+    });
+    let choice = Choice::new(rack.clone(), file.as_deref());
+    report(choice.and_then(|choice| commands::daemon::run(&choice, &daemon)))
 }
 
 fn report(result: Result<()>) -> ExitCode {

@@ -3,6 +3,8 @@
 //! A daemon lives while it holds its lock. A process number alone does not show that: a
 //! number may have been given to another process by now.
 
+pub mod hosts;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rackmem::control;
 use rackmem::rack::{self, Rack};
+use rackmem::rack_file::RackFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -44,6 +47,10 @@ const LOG_TAIL_LINES: usize = 10;
 pub struct Plan {
     /// Nodes of the rack.
     pub nodes: u16,
+    /// Nodes to start.
+    pub nids: Vec<u16>,
+    /// The rack's file, if it stretches over several hosts.
+    pub rack_file: Option<RackFile>,
     /// Core of each daemon; none: unpinned.
     pub cores: Vec<usize>,
     /// Time that a daemon polls without finding work before it sleeps.
@@ -61,7 +68,18 @@ impl Plan {
     pub fn new(nodes: u16) -> Plan {
         let share_core = usize::from(nodes) > crate::placement::cores().len();
         let spin = rackmem::daemon::DEFAULT_SPIN;
-        Plan { nodes, cores: Vec::new(), spin, share_core, together: false, stay: false }
+        let (cores, nids) = (Vec::new(), (0..nodes).collect());
+        Plan { nodes, nids, rack_file: None, cores, spin, share_core, together: false, stay: false }
+    }
+}
+
+impl Plan {
+    /// Whether a node has a link to all that are started with it and share its memory.
+    fn is_linked(&self, nid: u16, peers_up: &[u16]) -> bool {
+        let Some(file) = &self.rack_file else { return peers_up.len() + 1 >= self.nids.len() };
+        let others = self.nids.iter().filter(|other| **other != nid);
+        let mut neighbours = others.filter(|other| file.is_neighbour(nid, **other));
+        neighbours.all(|other| peers_up.contains(other))
     }
 }
 
@@ -94,14 +112,21 @@ pub fn state(rack: &Rack) -> Result<State> {
 /// The nodes of a rack's directory whose locks are held.
 fn locked_nodes(dir: &Path) -> io::Result<Vec<u16>> {
     let mut nodes = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let nid = name.to_str().and_then(|name| name.strip_prefix("node-")?.strip_suffix(".lock"));
-        match nid.and_then(|nid| nid.parse().ok()) {
-            Some(nid) if is_locked(&entry.path())? => nodes.push(nid),
-            _ => {}
+    for nid in all_locks(dir)? {
+        if is_locked(&dir.join(format!("node-{nid}.lock")))? {
+            nodes.push(nid);
         }
+    }
+    Ok(nodes)
+}
+
+/// The nodes of a rack's directory that have a lock, be it held or not.
+fn all_locks(dir: &Path) -> io::Result<Vec<u16>> {
+    let mut nodes: Vec<u16> = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let nid = name.to_str().and_then(|name| name.strip_prefix("node-")?.strip_suffix(".lock"));
+        nodes.extend(nid.and_then(|nid| nid.parse::<u16>().ok()));
     }
     nodes.sort_unstable();
     Ok(nodes)
@@ -162,7 +187,7 @@ pub fn up(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
         )));
     }
     rack.remove()?;
-    start(rack, plan, interrupt)?;
+    start(rack, plan, false, interrupt)?;
     Ok(state == State::Dead)
 }
 
@@ -171,11 +196,16 @@ pub fn rack_option(name: &str) -> String {
     if name == rack::DEFAULT_RACK { String::new() } else { format!(" --rack {name}") }
 }
 
-fn start(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Child>> {
+/// Starts daemons, in the directory of a rack that is up already or in a new one.
+fn start(rack: &Rack, plan: &Plan, joins: bool, interrupt: &Interrupt) -> Result<Vec<Child>> {
     let mut daemons = Vec::new();
+    let create = || match &plan.rack_file {
+        _ if joins => Ok(()),
+        Some(file) => rack.create_over_hosts(file),
+        None => rack.create(plan.nodes),
+    };
     // A directory that could not be filled, for the disk is full, must not stay either.
-    let started = rack
-        .create(plan.nodes)
+    let started = create()
         .map_err(Failure::from)
         .and_then(|_| spawn_daemons(rack, plan, &mut daemons))
         .and_then(|()| wait_until_linked(rack, plan, &mut daemons, interrupt));
@@ -184,7 +214,9 @@ fn start(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Child>> 
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        let _ = rack.remove();
+        if !joins {
+            let _ = rack.remove();
+        }
         return Err(failure);
     }
     Ok(daemons)
@@ -193,12 +225,16 @@ fn start(rack: &Rack, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Child>> 
 fn spawn_daemons(rack: &Rack, plan: &Plan, daemons: &mut Vec<Child>) -> Result<()> {
     let failed = |error| Failure::io("cannot start a daemon", error);
     let program = std::env::current_exe().map_err(failed)?;
-    let nids: Vec<u16> = (0..plan.nodes).collect();
-    for nids in nids.chunks(if plan.together { nids.len() } else { 1 }) {
+    let at_once = if plan.together { plan.nids.len() } else { 1 };
+    for (index, nids) in plan.nids.chunks(at_once).enumerate() {
         let log = File::create(rack.log_path(nids[0])).map_err(failed)?;
-        let core = plan.cores.get(usize::from(nids[0]));
+        let core = plan.cores.get(index);
         let mut command = Command::new(&program);
-        command.args(["daemon", "--rack", rack.name()]);
+        command.arg("daemon");
+        match &plan.rack_file {
+            Some(file) => command.arg("--rack-file").arg(&file.path),
+            None => command.args(["--rack", rack.name()]),
+        };
         command.args(nids.iter().map(|nid| format!("--node={nid}")));
         command.args(["--spin", &plan.spin.as_micros().to_string()]);
         command.args(core.map(|core| format!("--pin={core}")));
@@ -226,14 +262,13 @@ fn wait_until_linked(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let deadline = Instant::now() + START_TIMEOUT;
-    let wanted_peers = usize::from(plan.nodes) - 1;
-    for nid in 0..plan.nodes {
+    for &nid in &plan.nids {
         let is_linked =
-            || control::status(rack, nid).is_ok_and(|node| node.peers_up.len() >= wanted_peers);
+            || control::status(rack, nid).is_ok_and(|node| plan.is_linked(nid, &node.peers_up));
         while !is_linked() {
-            for (nid, daemon) in (0..).zip(&mut *daemons) {
+            for (nid, daemon) in plan.nids.iter().zip(&mut *daemons) {
                 if let Ok(Some(status)) = daemon.try_wait() {
-                    return Err(daemon_failed(rack, nid, &format!("ended ({status})")));
+                    return Err(daemon_failed(rack, *nid, &format!("ended ({status})")));
                 }
             }
             if Instant::now() >= deadline {
@@ -286,8 +321,14 @@ fn stop(rack: &Rack) -> Result<Stopped> {
     let unreadable =
         |error| Failure::io(format_args!("cannot read {}", rack.dir().display()), error);
     let nodes = locked_nodes(rack.dir()).map_err(unreadable)?;
+    let stopped = stop_nodes(rack, &nodes)?;
+    rack.remove()?;
+    Ok(stopped)
+}
+
+fn stop_nodes(rack: &Rack, nodes: &[u16]) -> Result<Stopped> {
     let mut daemons = Vec::new();
-    for nid in nodes {
+    for &nid in nodes {
         daemons.extend(Daemon::find(&rack.lock_path(nid), nid)?);
     }
     let mut stopped = Stopped { daemons: daemons.len(), killed: 0 };
@@ -307,7 +348,6 @@ fn stop(rack: &Rack) -> Result<Stopped> {
             "the daemon of node {nid} (process {pid}) does not end even when killed"
         )));
     }
-    rack.remove()?;
     Ok(stopped)
 }
 
@@ -374,7 +414,7 @@ impl PrivateRack {
         let _turn = wait_for_turn()?;
         sweep();
         let rack = Rack::named(Some(&format!("{PRIVATE_PREFIX}{}", std::process::id())))?;
-        let daemons = start(&rack, plan, interrupt)?;
+        let daemons = start(&rack, plan, false, interrupt)?;
         Ok(PrivateRack { rack, daemons })
     }
 

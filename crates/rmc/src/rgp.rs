@@ -3,7 +3,7 @@
 //!
 //! | stage | here |
 //! |---|---|
-//! | 1 to 3: select a WQ, find and load its current entry | [`Rmc::poll_rgp`](crate::Rmc::poll_rgp), [`Memory::wq_words`] |
+//! | 1 to 3: select a WQ, find and load its current entry | [`Rmc::poll_rgp`](crate::Rmc::poll_rgp), [`Memory::wq_words`](crate::Memory::wq_words) |
 //! | 4: is it new? may it be done? | [`accept`], [`check`] |
 //! | 5: ITT entry, tid | [`Itt::alloc`](crate::Itt::alloc) |
 //! | 6: unroll | [`Unroll`] |

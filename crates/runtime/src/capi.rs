@@ -556,7 +556,7 @@ pub(crate) fn explain(error: c_int) -> String {
 
 /// Meanings of values that more than one function returns, and that mean more than the system's text for the number
 /// says.
-const GENERAL: [(c_int, &str); 10] = [
+const GENERAL: [(c_int, &str); 11] = [
     (0, "success"),
     (libc::EINVAL, "invalid argument"),
     (libc::ENOENT, "no such rack or context, or the node has not joined the context"),
@@ -565,6 +565,7 @@ const GENERAL: [(c_int, &str); 10] = [
     (libc::ERANGE, "out of the segment's range"),
     (libc::EFAULT, "bad local buffer"),
     (libc::EHOSTDOWN, "the node, its process or its daemon is gone"),
+    (libc::EHOSTUNREACH, "no link to the node's host"),
     (libc::ETIMEDOUT, "timed out"),
     (libc::ELIBBAD, "library and headers are of different versions"),
 ];

@@ -18,6 +18,7 @@ const ASKED_AT_ONCE: usize = 64;
 pub struct Connection {
     channel: Channel,
     nid: u16,
+    over_hosts: bool,
 }
 
 impl Connection {
@@ -34,10 +35,13 @@ impl Connection {
                 format!("rack '{name}' has no node {nid}: its nodes are 0 to {}", nodes - 1),
             ));
         }
-        let connection = Connection { channel: connect(rack, nid)?, nid };
+        let mut connection = Connection { channel: connect(rack, nid)?, nid, over_hosts: false };
         let hello = Request::Hello { version: PROTOCOL_VERSION };
         match connection.call(&hello, None)?.message {
-            Response::Welcome { nodes, .. } => Ok((connection, nodes)),
+            Response::Welcome { nodes, over_hosts, .. } => {
+                connection.over_hosts = over_hosts;
+                Ok((connection, nodes))
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -70,6 +74,11 @@ impl Connection {
             Response::Error { errno, message } => Err(Error::new(errno, message)),
             _ => Ok(answer),
         }
+    }
+
+    /// Whether the rack has nodes on other hosts than the daemon's.
+    pub fn over_hosts(&self) -> bool {
+        self.over_hosts
     }
 
     /// Whether the daemon is gone.
@@ -119,10 +128,8 @@ pub fn status(rack: &Rack, nid: u16) -> Result<NodeStatus> {
     }
 }
 
-/// Asks the daemons of nodes 0 to `nodes` - 1, many at a time: several that do not answer take no longer
-/// than one.
-pub fn status_of_all(rack: &Rack, nodes: u16) -> Vec<Result<NodeStatus>> {
-    let nids: Vec<u16> = (0..nodes).collect();
+/// Asks the daemons of these nodes, many at a time: several that do not answer take no longer than one.
+pub fn status_of(rack: &Rack, nids: &[u16]) -> Vec<Result<NodeStatus>> {
     let ask = |nids: &[u16]| {
         std::thread::scope(|threads| {
             let asked: Vec<_> =
@@ -145,7 +152,7 @@ mod tests {
     #[test]
     fn a_closed_connection_means_that_the_daemon_is_gone() {
         let (ours, theirs) = Channel::pair();
-        let connection = Connection { channel: ours, nid: 3 };
+        let connection = Connection { channel: ours, nid: 3, over_hosts: false };
         drop(theirs);
         let error = connection.call(&Request::Status, None).unwrap_err();
         assert_eq!(error.errno(), libc::EHOSTDOWN, "{error}");

@@ -6,6 +6,9 @@
 //! | [`capi`] | the same for C: the functions of `include/rackmem/runtime.h` |
 //! | [`daemon`] | the daemon of a node: driver and remote memory controller |
 //! | [`rack`] | a rack on this host, as a directory |
+//! | [`rack_file`] | `rack.toml`: the nodes of a rack over several hosts |
+//! | [`held_context`] | contexts of runs, which go with the last of their processes |
+//! | [`secret_file`] | files with a secret |
 //! | [`control`] | questions to a daemon |
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
@@ -19,9 +22,12 @@ pub mod control;
 pub mod daemon;
 mod direct;
 pub mod error;
+pub mod held_context;
 mod patience;
 pub mod protocol;
 pub mod rack;
+pub mod rack_file;
+pub mod secret_file;
 pub mod shm;
 pub mod status;
 pub mod transport;

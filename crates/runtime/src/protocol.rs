@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::status::NodeStatus;
 
 /// Changes with every incompatible change of this file or of a layout in shared memory.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// The way by which operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -111,12 +111,16 @@ pub enum Request {
         /// The sender's node.
         nid: u16,
     },
-    /// A node of the link has opened a context. With its segment.
+    /// The connection for packets between two hosts has come: the link is up.
+    Linked,
+    /// A node of the link has opened a context. With its segment, if both are on one host.
     ContextUp {
         /// Context.
         ctx_id: u16,
         /// Number that distinguishes the context from others that had the same `ctx_id`.
         incarnation: u64,
+        /// Size of the segment in bytes.
+        size_bytes: u64,
     },
     /// A node of the link has closed a context.
     ContextDown {
@@ -137,6 +141,8 @@ pub enum Response {
         nid: u16,
         /// Nodes of the rack.
         nodes: u16,
+        /// Whether a node of the rack is on another host than this one, and is reached by packets only.
+        over_hosts: bool,
     },
     /// Answers `Open`. With the node's segment, the bell's memory and its event descriptor.
     Opened {
@@ -159,6 +165,8 @@ pub enum Response {
     Peer {
         /// Whether it has joined.
         state: PeerState,
+        /// Whether the node is on another host, joined or not.
+        is_remote: bool,
     },
     /// Answers all other requests that succeeded.
     Done,
@@ -178,6 +186,8 @@ pub enum Response {
 pub enum PeerState {
     /// It has joined.
     Present,
+    /// It has joined, on another host: packets reach its segment, mappings do not.
+    Remote,
     /// It is up and has not joined.
     Absent,
     /// It has joined and left.
@@ -188,4 +198,11 @@ pub enum PeerState {
     Lost,
     /// The rack has no such node.
     NoNode,
+}
+
+impl PeerState {
+    /// Whether operations on the node fail because it, or the way to it, is not there.
+    pub(crate) fn is_lost(self) -> bool {
+        matches!(self, PeerState::Died | PeerState::Lost | PeerState::NoNode)
+    }
 }

@@ -1,12 +1,14 @@
 //! A rack on this host, as a directory: one socket per node, one file per context.
 //!
 //! ```text
-//! <base>/<rack>/rack.json        number of nodes, version
+//! <base>/<rack>/rack.json        number of nodes, version, rack file
+//!               rack.toml        of a rack over several hosts: the rack file as it was when the rack was made
 //!               node-0.sock      socket of the daemon of node 0
 //!               node-0.lock      held (flock) by that daemon while it lives
 //!               node-0.log
 //!               contexts/7       its permissions decide which users may join context 7 (soNUMA §5.1)
 //!               contexts/123.id  incarnation of the context whose file has inode 123
+//!               contexts/123.run held (flock) by the runs that the context belongs to, see [`crate::held_context`]
 //! ```
 //!
 //! [`crate::trust`] decides whose `<base>` a program may use.
@@ -15,13 +17,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rackmem_abi::MAX_NODES;
-use rackmem_rmc::MAX_CONTEXTS;
+pub use rackmem_rmc::MAX_CONTEXTS;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::rack_file::RackFile;
 use crate::trust;
 
 /// Name of the rack that is meant when none is given.
@@ -40,6 +44,9 @@ pub struct Description {
     pub nodes: u16,
     /// Version of rackmem that made it.
     pub version: String,
+    /// Absolute path of the rack file, if the rack stretches over several hosts.
+    #[serde(default)]
+    pub rack_file: Option<PathBuf>,
 }
 
 /// The directory of a rack.
@@ -106,6 +113,33 @@ pub fn check_name(name: &str) -> Result<()> {
     )))
 }
 
+/// Incarnation of contexts that are made by hand on each host of a rack: the number says it all. 0 and the time of
+/// another incarnation are out of reach.
+fn agreed_incarnation(ctx_id: u16) -> u64 {
+    u64::MAX - u64::from(ctx_id)
+}
+
+fn new_incarnation() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_nanos() as u64
+}
+
+/// A part of a name that no other thread or process uses at the time.
+fn unique() -> String {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn check_ctx_id(ctx_id: u16) -> Result<()> {
+    match usize::from(ctx_id) < MAX_CONTEXTS {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "context {ctx_id} is out of range: 0 to {}",
+            MAX_CONTEXTS - 1
+        ))),
+    }
+}
+
 impl Rack {
     /// The rack of this name, whether it exists or not; `None`: `$RACKMEM_RACK`, else `default`.
     ///
@@ -141,12 +175,29 @@ impl Rack {
     /// # Errors
     /// It exists already, or the file system refuses.
     pub fn create(&self, nodes: u16) -> Result<()> {
+        self.create_described(nodes, None)
+    }
+
+    /// Makes the directory of this host's nodes of a rack over several hosts.
+    ///
+    /// # Errors
+    /// As [`Rack::create`].
+    pub fn create_over_hosts(&self, file: &RackFile) -> Result<()> {
+        self.create_described(file.node_count(), Some(file))
+    }
+
+    fn create_described(&self, nodes: u16, file: Option<&RackFile>) -> Result<()> {
         make_base_dir()?;
         let builder = || fs::DirBuilder::new();
         let make = || -> io::Result<()> {
             builder().mode(0o755).create(&self.dir)?;
             builder().mode(0o755).create(self.contexts_dir())?;
-            let description = Description { nodes, version: env!("CARGO_PKG_VERSION").to_owned() };
+            if let Some(file) = file {
+                fs::copy(&file.path, self.rack_file_copy())?;
+            }
+            let rack_file = file.map(|file| file.path.clone());
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            let description = Description { nodes, version, rack_file };
             // The name appears with its contents in it.
             let partial = self.dir.join("rack.json.partial");
             fs::write(&partial, serde_json::to_vec(&description)?)?;
@@ -192,6 +243,17 @@ impl Rack {
         &self.dir
     }
 
+    /// Whether this rack was made from a file with the same text.
+    pub fn is_made_from(&self, file: &RackFile) -> bool {
+        let texts =
+            fs::read(self.rack_file_copy()).and_then(|made| Ok((made, fs::read(&file.path)?)));
+        texts.is_ok_and(|(made, now)| made == now)
+    }
+
+    fn rack_file_copy(&self) -> PathBuf {
+        self.dir.join("rack.toml")
+    }
+
     /// Path of the socket of a node's daemon.
     pub fn socket_path(&self, nid: u16) -> PathBuf {
         self.dir.join(format!("node-{nid}.sock"))
@@ -227,6 +289,11 @@ impl Rack {
         self.contexts_dir().join(format!("{inode}.id"))
     }
 
+    /// Path of the file that the runs hold locked which the context belongs to.
+    pub(crate) fn run_path(&self, inode: u64) -> PathBuf {
+        self.contexts_dir().join(format!("{inode}.run"))
+    }
+
     /// Incarnation of the context whose file has this inode: it differs from those of other contexts with the same
     /// `ctx_id` as long as the file is held open. 0 for every file that was made by hand.
     pub fn incarnation(&self, inode: u64) -> u64 {
@@ -235,43 +302,81 @@ impl Rack {
     }
 
     /// Creates a context; the file permissions `mode` decide which users may join it. If other users than the owner
-    /// may, they may search the directories from now on.
+    /// may, they may search the directories from now on. In a rack over several hosts its incarnation is that of every
+    /// context with this number, so that commands on several hosts make the same context.
     ///
     /// # Errors
     /// It exists, its number is too large, or the file system refuses.
     pub fn create_context(&self, ctx_id: u16, mode: u32) -> Result<()> {
-        if usize::from(ctx_id) >= MAX_CONTEXTS {
-            return Err(Error::invalid(format!(
-                "context {ctx_id} is out of range: 0 to {}",
-                MAX_CONTEXTS - 1
-            )));
-        }
+        let is_over_hosts = self.describe().is_ok_and(|rack| rack.rack_file.is_some());
+        let incarnation =
+            if is_over_hosts { agreed_incarnation(ctx_id) } else { new_incarnation() };
+        self.create_context_with_incarnation(ctx_id, mode, incarnation)
+    }
+
+    /// Creates a context of this incarnation, which hosts have agreed on.
+    ///
+    /// # Errors
+    /// As [`Rack::create_context`].
+    pub fn create_context_with_incarnation(
+        &self,
+        ctx_id: u16,
+        mode: u32,
+        incarnation: u64,
+    ) -> Result<()> {
+        check_ctx_id(ctx_id)?;
+        let made = self.link_context(ctx_id, mode, incarnation, |_| Ok(()));
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                Error::invalid(format!("context {ctx_id} exists already"))
+            }
+            _ => self.cannot_create(ctx_id, error),
+        })
+    }
+
+    pub(crate) fn cannot_create(&self, ctx_id: u16, error: io::Error) -> Error {
         let path = self.context_path(ctx_id);
-        // File and incarnation appear at once: a process that joined between them would be in another context.
-        let unborn = path.with_extension(format!("{}.new", std::process::id()));
-        let make = || -> io::Result<()> {
+        Error::io(format!("cannot create context {ctx_id} ({})", path.display()), error)
+    }
+
+    /// Makes a context whose files appear at once: a process that joined between them would be in another context.
+    /// `prepare` gets the inode of the context's file before others see it.
+    pub(crate) fn link_context<T>(
+        &self,
+        ctx_id: u16,
+        mode: u32,
+        incarnation: u64,
+        prepare: impl FnOnce(u64) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let path = self.context_path(ctx_id);
+        let unborn = path.with_extension(format!("{}.new", unique()));
+        let make = || -> io::Result<T> {
             let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unborn)?;
             // The process's umask must not take away requested permissions.
             file.set_permissions(fs::Permissions::from_mode(mode))?;
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let incarnation = self.incarnation_path(file.metadata()?.ino());
-            fs::write(&incarnation, format!("{}\n", now.as_nanos() as u64))?;
-            fs::hard_link(&unborn, &path).inspect_err(|_| _ = fs::remove_file(&incarnation))?;
+            let inode = file.metadata()?.ino();
+            fs::write(self.incarnation_path(inode), format!("{incarnation}\n"))?;
+            let link = || {
+                let prepared = prepare(inode)?;
+                fs::hard_link(&unborn, &path).map(|()| prepared)
+            };
+            let prepared = link().inspect_err(|_| self.forget(inode))?;
             if mode & FOR_OTHERS != 0 {
                 [&base_dir(), &self.dir, &self.contexts_dir()]
                     .into_iter()
                     .try_for_each(|dir| trust::open_to_others(dir))?;
             }
-            Ok(())
+            Ok(prepared)
         };
         let made = make();
         let _ = fs::remove_file(&unborn);
-        made.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                Error::invalid(format!("context {ctx_id} exists already"))
-            }
-            _ => Error::io(format!("cannot create context {ctx_id} ({})", path.display()), error),
-        })
+        made
+    }
+
+    /// Removes the files beside that of a context. A file made by hand has none.
+    fn forget(&self, inode: u64) {
+        let _ = fs::remove_file(self.incarnation_path(inode));
+        let _ = fs::remove_file(self.run_path(inode));
     }
 
     /// Creates a context with a number that is free, and returns the number.
@@ -294,15 +399,17 @@ impl Rack {
     /// There is no such context, or the file system refuses.
     pub fn remove_context(&self, ctx_id: u16) -> Result<()> {
         let path = self.context_path(ctx_id);
-        let inode = fs::metadata(&path).map(|found| found.ino());
-        let removed = fs::remove_file(&path).map(|()| {
-            // A file made by hand has none.
-            inode.map(|inode| fs::remove_file(self.incarnation_path(inode)))
-        });
-        removed.map(|_| ()).map_err(|error| match error.kind() {
+        let gone = path.with_extension(format!("{}.gone", unique()));
+        fs::rename(&path, &gone).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::no_context(ctx_id, &self.name),
             _ => Error::io(format!("cannot remove context {ctx_id}"), error),
-        })
+        })?;
+        // The files beside it go first: a new context could get the inode, and with it their names.
+        if let Ok(found) = fs::metadata(&gone) {
+            self.forget(found.ino());
+        }
+        let removed = fs::remove_file(&gone);
+        removed.map_err(|error| Error::io(format!("cannot remove context {ctx_id}"), error))
     }
 
     /// Opens the file of a context: the proof of the right to join it.
@@ -330,6 +437,21 @@ impl Rack {
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         ids.sort_unstable();
         ids
+    }
+}
+
+#[cfg(test)]
+impl Rack {
+    /// A rack below this directory, whatever the environment says.
+    pub(crate) fn in_directory(base: &Path, name: &str) -> Rack {
+        let rack = Rack { dir: base.join(name), name: name.to_owned() };
+        fs::create_dir_all(rack.contexts_dir()).unwrap();
+        rack
+    }
+
+    /// Files of contexts, and those beside them.
+    pub(crate) fn left_in_contexts(&self) -> usize {
+        fs::read_dir(self.contexts_dir()).unwrap().count()
     }
 }
 

@@ -27,6 +27,75 @@ pub struct NodeStatus {
     pub served_packets: u64,
     /// Bytes that these requests read or wrote.
     pub served_bytes: u64,
+    /// Its links to other nodes; of a large rack, those that are down and the first of the others.
+    #[serde(default)]
+    pub links: Vec<LinkStatus>,
+}
+
+/// The link of a node to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// The other node.
+    pub nid: u16,
+    /// Path of packets and segments.
+    pub path: LinkPath,
+    /// Where the other node listens: the path of a socket, or IP:PORT.
+    pub address: String,
+    /// Whether packets pass.
+    pub state: LinkState,
+    /// The last error, in words; empty: there was none.
+    #[serde(default)]
+    pub why: String,
+    /// Whether its packets are encrypted. Shared memory is not: it does not leave the host.
+    pub sealed: bool,
+    /// Version of the other node's daemon, if it is on another host.
+    #[serde(default)]
+    pub version: String,
+    /// Last measured round trip in microseconds.
+    #[serde(default)]
+    pub round_trip_us: Option<f64>,
+    /// Time since the state last changed, in milliseconds.
+    pub since_ms: u64,
+}
+
+/// Path by which two nodes reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkPath {
+    /// Shared memory of one host.
+    Shm,
+    /// A connection between hosts.
+    Tcp,
+}
+
+/// Whether packets pass between two nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkState {
+    /// Packets pass.
+    Up,
+    /// The other node is not there, or refuses.
+    Down,
+}
+
+impl LinkPath {
+    /// Its name, as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkPath::Shm => "shm",
+            LinkPath::Tcp => "tcp",
+        }
+    }
+}
+
+impl LinkState {
+    /// Its name, as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+        }
+    }
 }
 
 /// A context on a node.

@@ -55,6 +55,11 @@ fn access_library() {
 }
 
 #[test]
+fn operations_on_all_nodes_in_flight_together() {
+    each_way("mixture", 3, "access_mixture.c", 0, &[]);
+}
+
+#[test]
 fn every_opener_says_what_was_wrong_with_the_call() {
     each_way("openers", 1, "openers.c", 1 << 16, &[]);
 }

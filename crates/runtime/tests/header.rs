@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rackmem::capi::{CMapping, OpenArgs, VERSION};
-use rackmem::client::ffi::{Engine, Qp};
+use rackmem::client::ffi::{Engine, POSTED, Qp};
 use rackmem::protocol::Progress;
 use rackmem_abi::{
     CQ_ENTRY_BYTES, CqEntry, LINE_BYTES, MAX_ADDRESS, MAX_LENGTH, MAX_NODES, MAX_OFFSET,
@@ -96,6 +96,7 @@ fn constants(table: &mut Table) {
     table.add("RACKMEM_WQ_ENTRY_BYTES", WQ_ENTRY_BYTES as u64);
     table.add("RACKMEM_CQ_ENTRY_BYTES", CQ_ENTRY_BYTES as u64);
     table.add("RACKMEM_STATUS_COUNT", Status::ALL.len() as u64);
+    table.add("RACKMEM_POSTED", POSTED);
     table.add("RACKMEM_SLOT_FREE", 0);
     table.add("RACKMEM_SLOT_BUSY", 1);
     table.add("RACKMEM_SLOT_DONE", 2);
@@ -157,7 +158,7 @@ fn layouts(table: &mut Table) {
     }
     offsets!("rackmem_qp", Qp, wq cq operands rmc_asleep engine engine_state callback_arg size
         posted reaped done first_error spin_limit slot_state slot_status);
-    offsets!("rackmem_engine", Engine, execute progress wake sleep);
+    offsets!("rackmem_engine", Engine, execute progress wake sleep start posts);
     offsets!("rackmem_mapping", CMapping, memory size_bytes state);
     offsets!("rackmem_open_args", OpenArgs, rack nid ctx_id read_only segment_bytes progress);
 }

@@ -1,11 +1,12 @@
-//! One contract, any progress: the same operations and errors inline, by daemon, and by packets.
+//! One contract, any progress and any wire: the same operations and errors inline, by daemon, and by packets, on one
+//! host or over several.
 
 mod support;
 
 use rackmem::Status;
 use rackmem::client::Context;
 use rackmem::protocol::Progress;
-use support::TestRack;
+use support::{TestRack, Wire};
 
 #[test]
 fn child() {
@@ -15,14 +16,16 @@ fn child() {
     }
 }
 
-/// Runs a test once per way of progress, on a rack of two nodes with 1 MiB segments.
+/// Runs a test once per wire and way of progress, on a rack of two nodes with 1 MiB segments.
 fn each_way(name: &str, test: impl Fn(&TestRack, &[Context])) {
-    let rack = TestRack::start(name, 2);
-    for (ctx_id, progress) in (0..).zip(Progress::ALL) {
-        rack.rack.create_context(ctx_id, 0o600).unwrap();
-        let contexts = rack.open_all(ctx_id, 1 << 20, progress);
-        eprintln!("{name}: {}", progress.name());
-        test(&rack, &contexts);
+    for wire in Wire::ALL {
+        let rack = TestRack::start_on(wire, &format!("{name}-{wire:?}"), 2);
+        for (ctx_id, progress) in (0..).zip(Progress::ALL) {
+            rack.rack.create_context(ctx_id, 0o600).unwrap();
+            let contexts = rack.open_all(ctx_id, 1 << 20, progress);
+            eprintln!("{name}: {wire:?}, {}", progress.name());
+            test(&rack, &contexts);
+        }
     }
 }
 

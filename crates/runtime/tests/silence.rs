@@ -85,7 +85,7 @@ fn a_stopped_daemon_is_named() {
     // A waiter for its node, for as long as the test may take.
     is_named(context.wait_joined(1, Some(Instant::now() + BOUND)).unwrap_err());
     // All are asked, and the others answer.
-    let mut all = control::status_of_all(&rack.rack, 2);
+    let mut all = control::status_of(&rack.rack, &[0, 1]);
     is_named(all.pop().unwrap().unwrap_err());
     assert_eq!(all.pop().unwrap().unwrap().nid, 0);
     // Not even connections are taken any more.
@@ -199,6 +199,7 @@ fn be_poor(args: &[String]) {
             pin_core: None,
             spin: std::time::Duration::from_micros(20),
             share_core: false,
+            rack_file: None,
         };
         rackmem::daemon::run(config).unwrap_err()
     } else {
@@ -242,6 +243,7 @@ fn be_daemon_of_a_taken_name() {
         pin_core: None,
         spin: std::time::Duration::from_micros(20),
         share_core: false,
+        rack_file: None,
     };
     let text = rackmem::daemon::run(config).unwrap_err().to_string();
     assert!(text.contains(path.to_str().unwrap()) && text.contains("no socket"), "{text}");

@@ -2,27 +2,17 @@
 //! both ends' random numbers. Nothing is encrypted by it.
 
 use std::fmt;
-use std::fs::{File, Metadata};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::fs::Metadata;
 use std::path::Path;
 
 use hmac::{Hmac, Mac};
+use rackmem::secret_file::{self, SecretError};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::error::{Error, Result};
 use crate::lease::messages::PROTOCOL_VERSION;
-
-/// Shortest secret in bytes, without white space around it.
-pub const MIN_SECRET_BYTES: usize = 16;
-
-/// Longest file of a secret in bytes.
-pub const MAX_SECRET_BYTES: u64 = 4096;
-
-/// Permissions that a secret's file must not have.
-const OTHERS: u32 = 0o077;
 
 /// A shared secret.
 #[derive(Clone)]
@@ -75,28 +65,12 @@ pub enum End {
 }
 
 impl Secret {
-    /// Reads a secret; white space around it does not count.
+    /// Reads a secret; see [`secret_file::read`].
     ///
     /// # Errors
     /// It cannot be read, is too short or too long, or others than the user can read or change its file.
     pub fn read(path: &Path) -> Result<Secret> {
-        let cannot = |error| Error::io(format!("cannot read the secret {}", path.display()), error);
-        let file = File::open(path).map_err(cannot)?;
-        check_file(path, &file.metadata().map_err(cannot)?)?;
-        let mut bytes = Vec::new();
-        file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-        let is_too_long = bytes.len() as u64 > MAX_SECRET_BYTES;
-        let bytes = bytes.trim_ascii().to_vec();
-        if bytes.len() < MIN_SECRET_BYTES || is_too_long {
-            return Err(Error::Refused(format!(
-                "the secret in {} has {} bytes{}, {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} are needed: \
-                 `(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes one",
-                path.display(),
-                bytes.len(),
-                if is_too_long { " or more" } else { "" }
-            )));
-        }
-        Ok(Secret(bytes))
+        Ok(Secret(secret_file::read(path).map_err(of_file)?))
     }
 
     /// A secret of these bytes.
@@ -160,20 +134,14 @@ impl Secret {
 /// # Errors
 /// [`Error::Refused`], with what to do.
 pub fn check_file(path: &Path, file: &Metadata) -> Result<()> {
-    let (uid, shown) = (rustix::process::geteuid().as_raw(), path.display());
-    if file.uid() != uid && file.uid() != 0 {
-        return Err(Error::Refused(format!(
-            "the secret in {shown} belongs to user {}, who may read and change it: `chown {uid} {shown}`",
-            file.uid()
-        )));
+    secret_file::check(path, file).map_err(of_file)
+}
+
+fn of_file(error: SecretError) -> Error {
+    match error {
+        SecretError::Io { what, source } => Error::io(what, source),
+        SecretError::Refused(text) => Error::Refused(text),
     }
-    if file.mode() & OTHERS != 0 {
-        return Err(Error::Refused(format!(
-            "others may use the secret in {shown} (its mode is {:04o}): `chmod 600 {shown}`",
-            file.mode() & 0o7777
-        )));
-    }
-    Ok(())
 }
 
 /// A new number.
@@ -206,8 +174,6 @@ pub fn is_same(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -222,32 +188,5 @@ mod tests {
         assert!(!secret.is_signed(End::Connector, &a, &b, &proof[1..]));
         assert!(!Secret::new(b"0123456789abcdeF").is_signed(End::Connector, &a, &b, &proof));
         assert!(is_same("ab", "ab") && !is_same("ab", "ac") && !is_same("ab", "abc"));
-    }
-
-    #[test]
-    fn short_endless_and_shared_secrets_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("secret");
-        let write = |text: &str, mode| {
-            std::fs::write(&path, text).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            Secret::read(&path).map_err(|error| error.to_string())
-        };
-        assert!(write("  too short\n", 0o600).unwrap_err().contains("9 bytes"));
-        assert!(write(&"x".repeat(5000), 0o600).unwrap_err().contains("or more"));
-        let right = " 0123456789abcdef\n";
-        for mode in [0o640, 0o604, 0o620, 0o602, 0o644] {
-            let error = write(right, mode).unwrap_err();
-            assert!(error.contains(&format!("`chmod 600 {}`", path.display())), "{error}");
-        }
-        assert_eq!(write(right, 0o600).unwrap().0, b"0123456789abcdef");
-        assert_eq!(write(right, 0o400).unwrap().0, b"0123456789abcdef");
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not tested as an ordinary user: files of others");
-            return;
-        }
-        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-        let error = Secret::read(&path).unwrap_err().to_string();
-        assert!(error.contains("chown 0 "), "{error}");
     }
 }

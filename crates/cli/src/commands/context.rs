@@ -7,6 +7,7 @@ use rackmem::rack::Rack;
 use serde::Serialize;
 
 use crate::args::{ContextArgs, ContextCommand};
+use crate::choice::Choice;
 use crate::console::{self, Align, Table};
 use crate::failure::Result;
 
@@ -23,9 +24,8 @@ struct Listed {
 ///
 /// # Errors
 /// There is no rack, or the request is impossible.
-pub fn run(rack: Option<&str>, args: &ContextArgs) -> Result<()> {
-    let rack = Rack::named(rack)?;
-    rack.describe()?;
+pub fn run(choice: &Choice, args: &ContextArgs) -> Result<()> {
+    let (rack, _) = choice.existing()?;
     match args.command {
         ContextCommand::Create { id: Some(id), mode } => {
             rack.create_context(id, mode)?;

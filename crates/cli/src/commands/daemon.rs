@@ -4,23 +4,24 @@ use std::io;
 use std::time::Duration;
 
 use rackmem::daemon::{self, Config};
-use rackmem::rack::Rack;
 
 use crate::args::DaemonArgs;
+use crate::choice::Choice;
 use crate::failure::Result;
 
 /// Runs the daemon until it is asked to end.
 ///
 /// # Errors
 /// It cannot start; see [`daemon::run`].
-pub fn run(rack: Option<&str>, args: &DaemonArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &DaemonArgs) -> Result<()> {
     tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
     let config = Config {
-        rack: Rack::named(rack)?,
+        rack: choice.rack()?,
         nids: args.node.clone(),
         pin_core: args.pin,
         spin: Duration::from_micros(args.spin),
         share_core: args.share_core,
+        rack_file: choice.file().cloned(),
     };
     Ok(daemon::run(config)?)
 }

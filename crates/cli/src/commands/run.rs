@@ -1,11 +1,14 @@
 //! `rackmem run`.
 
 use rackmem::rack::Rack;
+use rackmem::rack_file::RackFile;
 
-use crate::args::RunArgs;
+use crate::args::{PartArgs, RunArgs};
+use crate::choice::Choice;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Job, Prefixed, Sink};
+use crate::job::{Agreed, Job, Prefixed, Sink, Spread};
+use crate::launcher::DEFAULT_LAUNCHER;
 use crate::rackctl::{self, Plan, PrivateRack, State};
 use crate::{loadable, placement, programs};
 
@@ -13,7 +16,7 @@ use crate::{loadable, placement, programs};
 ///
 /// # Errors
 /// The rack cannot be used, or a process failed: then with its status.
-pub fn run(rack: Option<&str>, args: &RunArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &RunArgs) -> Result<()> {
     if let Some(name) = args.command[0].to_string_lossy().strip_prefix(':') {
         programs::find(name)?;
     } else if loadable::find(&args.command[0]).is_ok_and(|path| loadable::is_for_riscv(&path)) {
@@ -24,23 +27,100 @@ pub fn run(rack: Option<&str>, args: &RunArgs) -> Result<()> {
         return Err(Failure::usage(text));
     }
     let interrupt = Interrupt::catch()?;
-    match existing_rack(rack)? {
-        Some(_) if args.together => Err(Failure::usage(
-            "--together is for a rack of the run's own; this one is up: say it to `rackmem up`",
-        )),
-        Some(rack) => {
-            let nodes = nodes_on(&rack, args)?;
-            run_on(&rack, nodes, args, &interrupt)
-        }
-        None => {
-            let nodes = args.nodes.ok_or_else(|| {
-                Failure::usage("how many processes? Say -n N, or start a rack with `rackmem up`")
-            })?;
-            let plan = Plan { together: args.together, ..Plan::new(nodes) };
-            let private = PrivateRack::start(&plan, &interrupt)?;
-            run_on(private.rack(), nodes, args, &interrupt)
-        }
+    if let Some(file) = choice.file() {
+        return over_hosts(file, args, &interrupt);
     }
+    if args.part.as_node.is_some() {
+        return Err(Failure::usage("--as-node is for racks over several hosts"));
+    }
+    let Some(rack) = existing_rack(choice.name())? else { return privately(args, &interrupt) };
+    // One that was started from a rack file, and is meant by its name.
+    if let Some(path) = rack.describe()?.rack_file {
+        return over_hosts(&RackFile::read(&path)?, args, &interrupt);
+    }
+    if args.together {
+        return Err(Failure::usage(
+            "--together is for a rack of the run's own; this one is up: say it to `rackmem up`",
+        ));
+    }
+    refuse_launcher(args)?;
+    let nodes = nodes_on(&rack, args)?;
+    run_on(&rack, nodes, args, &interrupt)
+}
+
+fn privately(args: &RunArgs, interrupt: &Interrupt) -> Result<()> {
+    refuse_launcher(args)?;
+    let nodes = args.nodes.ok_or_else(|| {
+        Failure::usage("how many processes? Say -n N, or start a rack with `rackmem up`")
+    })?;
+    let plan = Plan { together: args.together, ..Plan::new(nodes) };
+    let private = PrivateRack::start(&plan, interrupt)?;
+    run_on(private.rack(), nodes, args, interrupt)
+}
+
+fn refuse_launcher(args: &RunArgs) -> Result<()> {
+    match args.launcher {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(
+            "--launcher is for racks over several hosts: name one with --rack-file",
+        )),
+    }
+}
+
+/// Runs it on the hosts of a rack file, or on this one for another host's run.
+fn over_hosts(file: &RackFile, args: &RunArgs, interrupt: &Interrupt) -> Result<()> {
+    if args.together {
+        return Err(Failure::usage(
+            "--together is for a rack of the run's own: say it to `rackmem up`",
+        ));
+    }
+    let rack = Rack::named(Some(&file.name))?;
+    let here = match rackctl::state(&rack)? {
+        State::Up(nodes) => nodes,
+        State::Absent | State::Dead => Vec::new(),
+    };
+    let nodes = args.nodes.unwrap_or(file.node_count());
+    if nodes > file.node_count() {
+        return Err(too_many(rack.name(), file.node_count(), nodes));
+    }
+    let cores = match args.pin {
+        true => cores_by_host(file, nodes),
+        false => Vec::new(),
+    };
+    let job = job(&rack, nodes, args, cores);
+    let PartArgs { as_node, context, directory } = &args.part;
+    if let (Some(nid), Some((ctx_id, incarnation)), Some(directory)) = (as_node, context, directory)
+    {
+        let agreed = Agreed { ctx_id: *ctx_id, incarnation: *incarnation };
+        check_is_here(file, &here, *nid)?;
+        std::env::set_current_dir(directory).map_err(|error| {
+            Failure::io(format_args!("cannot enter {} on this host", directory.display()), error)
+        })?;
+        return job.run_as_node(*nid, agreed, interrupt);
+    }
+    let default = || DEFAULT_LAUNCHER.parse().map_err(Failure::usage);
+    let launcher = args.launcher.clone().map_or_else(default, Ok)?;
+    let options = if args.pin { vec!["--pin".into()] } else { Vec::new() };
+    let spread = Spread { file, launcher: &launcher, here, options };
+    job.run_on_hosts(&spread, sink(nodes, args, &mut Prefixed::new()), interrupt)
+}
+
+/// A core for each node: the first node of a host gets the host's first core.
+fn cores_by_host(file: &RackFile, nodes: u16) -> Vec<usize> {
+    let cores = placement::cores();
+    let place = |nid: u16| (0..nid).filter(|other| file.is_neighbour(nid, *other)).count();
+    (0..nodes).filter_map(|nid| cores.get(place(nid) % cores.len().max(1)).copied()).collect()
+}
+
+fn check_is_here(file: &RackFile, here: &[u16], nid: u16) -> Result<()> {
+    if here.contains(&nid) {
+        return Ok(());
+    }
+    let (name, path) = (&file.name, file.path.display());
+    Err(Failure::new(format!(
+        "node {nid} of rack '{name}' is not up on this host: start it with `rackmem up --rack-file {path} --node \
+         {nid}`"
+    )))
 }
 
 /// The rack that was named, or else the default one if it is up.
@@ -55,12 +135,13 @@ fn nodes_on(rack: &Rack, args: &RunArgs) -> Result<u16> {
     let there = rack.describe()?.nodes;
     let wanted = args.nodes.unwrap_or(there);
     if wanted > there {
-        let name = rack.name();
-        return Err(Failure::new(format!(
-            "rack '{name}' has {there} nodes, not {wanted}: say -n {there} or less"
-        )));
+        return Err(too_many(rack.name(), there, wanted));
     }
     Ok(wanted)
+}
+
+fn too_many(name: &str, there: u16, wanted: u16) -> Failure {
+    Failure::new(format!("rack '{name}' has {there} nodes, not {wanted}: say -n {there} or less"))
 }
 
 fn run_on(rack: &Rack, nodes: u16, args: &RunArgs, interrupt: &Interrupt) -> Result<()> {
@@ -68,18 +149,25 @@ fn run_on(rack: &Rack, nodes: u16, args: &RunArgs, interrupt: &Interrupt) -> Res
         true => placement::round_robin(&placement::cores(), usize::from(nodes)),
         false => Vec::new(),
     };
-    let job = Job {
+    let job = job(rack, nodes, args, cores);
+    job.run(sink(nodes, args, &mut Prefixed::new()), interrupt)
+}
+
+fn job<'a>(rack: &'a Rack, nodes: u16, args: &RunArgs, cores: Vec<usize>) -> Job<'a> {
+    Job {
         rack,
         nodes,
         command: args.command.clone(),
         context_bytes: args.context_size,
         progress: args.progress.into(),
         cores,
-    };
-    let mut prefixed = Prefixed::new();
-    let sink: Option<&mut dyn Sink> = match args.no_prefix || nodes == 1 {
+    }
+}
+
+/// Puts the node's number in front of lines, unless they are to pass unchanged.
+fn sink<'a>(nodes: u16, args: &RunArgs, prefixed: &'a mut Prefixed) -> Option<&'a mut dyn Sink> {
+    match args.no_prefix || nodes == 1 {
         true => None,
-        false => Some(&mut prefixed),
-    };
-    job.run(sink, interrupt)
+        false => Some(prefixed),
+    }
 }

@@ -1,24 +1,32 @@
 //! `rackmem status`.
 
+use std::path::PathBuf;
+
 use rackmem::control;
 use rackmem::rack::Rack;
-use rackmem::status::NodeStatus;
+use rackmem::status::{LinkState, LinkStatus, NodeStatus};
 use serde::Serialize;
 
 use crate::args::StatusArgs;
+use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
+use crate::rackctl::hosts;
 use crate::size;
 
 /// State of a node.
 #[derive(Debug, Serialize)]
-struct Node {
-    nid: u16,
-    answers: bool,
+pub struct Node {
+    /// Its number.
+    pub nid: u16,
+    /// Whether its daemon answers.
+    pub answers: bool,
+    /// Reason why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub error: Option<String>,
+    /// Its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<NodeStatus>,
+    pub status: Option<NodeStatus>,
 }
 
 /// State of a rack.
@@ -26,6 +34,10 @@ struct Node {
 struct RackStatus {
     rack: String,
     version: String,
+    /// Of a rack over several hosts: its file, and how many nodes it has. `nodes` lists those of this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rack_file: Option<PathBuf>,
+    all_nodes: u16,
     contexts: Vec<u16>,
     nodes: Vec<Node>,
 }
@@ -34,27 +46,14 @@ struct RackStatus {
 ///
 /// # Errors
 /// There is no rack, or a node does not answer.
-pub fn run(rack: Option<&str>, args: &StatusArgs) -> Result<()> {
-    let rack = Rack::named(rack)?;
-    let description = rack.describe()?;
-    let nodes: Vec<Node> = (0..)
-        .zip(control::status_of_all(&rack, description.nodes))
-        .map(|(nid, answer)| match answer {
-            Ok(status) => Node { nid, answers: true, error: None, status: Some(status) },
-            Err(error) => {
-                // A daemon that is there, but stopped or stuck.
-                if error.errno() == libc::ETIMEDOUT {
-                    console::remark(&error.to_string());
-                }
-                Node { nid, answers: false, error: Some(error.to_string()), status: None }
-            }
-        })
-        .collect();
-    let silent: Vec<String> =
-        nodes.iter().filter(|node| !node.answers).map(|node| node.nid.to_string()).collect();
+pub fn run(choice: &Choice, args: &StatusArgs) -> Result<()> {
+    let (rack, description) = choice.existing()?;
+    let nodes = ask(&rack, &hosts::nodes_here(&rack, &description)?);
     let status = RackStatus {
         rack: rack.name().to_owned(),
         version: description.version,
+        rack_file: description.rack_file,
+        all_nodes: description.nodes,
         contexts: rack.contexts(),
         nodes,
     };
@@ -63,11 +62,45 @@ pub fn run(rack: Option<&str>, args: &StatusArgs) -> Result<()> {
     } else {
         console::print(&table(&status))?;
     }
+    check_answers(&status.nodes)
+}
+
+/// Asks the daemons of these nodes for their status.
+pub fn ask(rack: &Rack, nids: &[u16]) -> Vec<Node> {
+    let node = |(nid, answer): (&u16, rackmem::Result<NodeStatus>)| match answer {
+        Ok(status) => Node { nid: *nid, answers: true, error: None, status: Some(status) },
+        Err(error) => {
+            // A daemon that is there, but stopped or stuck.
+            if error.errno() == libc::ETIMEDOUT {
+                console::remark(&error.to_string());
+            }
+            Node { nid: *nid, answers: false, error: Some(error.to_string()), status: None }
+        }
+    };
+    nids.iter().zip(control::status_of(rack, nids)).map(node).collect()
+}
+
+/// Fails if a node does not answer.
+///
+/// # Errors
+/// Names them.
+pub fn check_answers(nodes: &[Node]) -> Result<()> {
+    let silent: Vec<String> =
+        nodes.iter().filter(|node| !node.answers).map(|node| node.nid.to_string()).collect();
     match silent.len() {
         0 => Ok(()),
         1 => Err(Failure::new(format!("node {} does not answer", silent[0]))),
         _ => Err(Failure::new(format!("nodes {} do not answer", silent.join(", ")))),
     }
+}
+
+/// The links of a node that are down, in words.
+fn missing_links(node: &NodeStatus) -> impl Iterator<Item = String> {
+    let down = node.links.iter().filter(|link| link.state == LinkState::Down);
+    down.map(|LinkStatus { nid, address, why, .. }| {
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        format!("node {} has no link to node {nid} ({address}){why}\n", node.nid)
+    })
 }
 
 fn table(status: &RackStatus) -> String {
@@ -104,12 +137,19 @@ fn table(status: &RackStatus) -> String {
             node.qps.iter().map(|qp| qp.errors).sum::<u64>().to_string(),
         ]);
     }
-    let nodes = count(status.nodes.len(), "node");
+    let nodes = match status.rack_file {
+        None => count(status.nodes.len(), "node"),
+        Some(_) => format!("{} of {} nodes on this host", status.nodes.len(), status.all_nodes),
+    };
     let contexts = count(status.contexts.len(), "context");
-    format!("rack '{}': {nodes}, {contexts}\n\n{}", status.rack, table.render())
+    let answers = status.nodes.iter().filter_map(|node| node.status.as_ref());
+    let missing: String = answers.flat_map(missing_links).collect();
+    let missing = if missing.is_empty() { missing } else { format!("\n{missing}") };
+    format!("rack '{}': {nodes}, {contexts}\n\n{}{missing}", status.rack, table.render())
 }
 
-fn duration(ms: u64) -> String {
+/// Milliseconds in the two largest units that fit.
+pub fn duration(ms: u64) -> String {
     let seconds = ms / 1000;
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, s) => format!("{s} s"),

@@ -13,9 +13,11 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 use serde::Serialize;
 
 use crate::args::TopArgs;
+use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::rackctl::hosts;
 use crate::size;
 
 /// Moves to the first line.
@@ -27,7 +29,7 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// All counters at one moment.
 struct Look {
     at: Instant,
-    nodes: Vec<Option<NodeStatus>>,
+    nodes: Vec<(u16, Option<NodeStatus>)>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -69,9 +71,8 @@ struct QpRates {
 ///
 /// # Errors
 /// There is no such rack, or the output cannot be written.
-pub fn run(rack: Option<&str>, args: &TopArgs) -> Result<()> {
-    let rack = Rack::named(rack)?;
-    rack.describe()?;
+pub fn run(choice: &Choice, args: &TopArgs) -> Result<()> {
+    let (rack, _) = choice.existing()?;
     let interrupt = Interrupt::catch()?;
     if args.once || !io::stdout().is_terminal() {
         return once(&rack, args, &interrupt);
@@ -102,18 +103,21 @@ fn watch(rack: &Rack, interval: Duration, interrupt: &Interrupt) -> Result<()> {
 }
 
 fn look(rack: &Rack) -> Result<Look> {
-    let nodes = rack.describe()?.nodes;
-    let nodes = control::status_of_all(rack, nodes).into_iter().map(|node| node.ok()).collect();
+    let nids = hosts::nodes_here(rack, &rack.describe()?)?;
+    let answers = control::status_of(rack, &nids).into_iter().map(|node| node.ok());
+    let nodes = nids.iter().copied().zip(answers).collect();
     Ok(Look { at: Instant::now(), nodes })
 }
 
 fn measure(rack: &str, before: &Look, after: &Look) -> Measurement {
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let nodes = (0..)
-        .zip(&after.nodes)
+    let nodes = after
+        .nodes
+        .iter()
         .map(|(nid, node)| {
-            let earlier = before.nodes.get(usize::from(nid)).and_then(Option::as_ref);
-            node_rates(nid, earlier, node.as_ref(), seconds)
+            let earlier = before.nodes.iter().find(|(earlier, _)| earlier == nid);
+            let earlier = earlier.and_then(|(_, node)| node.as_ref());
+            node_rates(*nid, earlier, node.as_ref(), seconds)
         })
         .collect();
     Measurement { rack: rack.to_owned(), seconds, nodes }
@@ -344,6 +348,7 @@ mod tests {
             qps: vec![qp],
             served_packets: 0,
             served_bytes: 0,
+            links: Vec::new(),
         }
     }
 

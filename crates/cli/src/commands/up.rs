@@ -1,35 +1,78 @@
 //! `rackmem up`.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
-use rackmem::rack::Rack;
+use rackmem::rack_file::RackFile;
 
+use super::down::{needs_file, part};
 use crate::args::UpArgs;
+use crate::choice::Choice;
 use crate::console::{self, count};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::job;
 use crate::placement;
-use crate::rackctl::{self, Plan};
+use crate::rackctl::{self, Plan, hosts};
 
-/// Starts a rack that stays.
+/// Starts a rack that stays, or of a rack over several hosts this host's nodes.
 ///
 /// # Errors
 /// It is up already or does not come up.
-pub fn run(rack: Option<&str>, args: &UpArgs) -> Result<()> {
-    let rack = Rack::named(rack)?;
+pub fn run(choice: &Choice, args: &UpArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
+    match (choice.file(), args.nodes) {
+        (Some(file), None) if args.hosts.hosts => {
+            let words = |nid| [part("up", &file.path, nid), settings(args)].concat();
+            job::on_hosts(file, &args.hosts.launcher, words, &interrupt)
+        }
+        (Some(file), None) => up_here(choice, file, args, &interrupt),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage("the rack file says which nodes there are: leave --nodes out"))
+        }
+        (None, _) if args.hosts.hosts || !args.hosts.node.is_empty() => Err(needs_file()),
+        (None, None) => Err(Failure::usage("how many nodes? Say --nodes N, or --rack-file FILE")),
+        (None, Some(nodes)) => up(choice, nodes, args, &interrupt),
+    }
+}
+
+/// Options of the daemons, for `rackmem up` on another host.
+fn settings(args: &UpArgs) -> Vec<OsString> {
+    let flags = [("--pin", args.pin), ("--together", args.together)];
+    let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
+    flags.chain(["--spin".into(), args.spin.to_string().into()]).collect()
+}
+
+fn plan(nodes: u16, args: &UpArgs) -> Plan {
     let cores = match args.pin {
-        true => placement::round_robin(&placement::cores(), usize::from(args.nodes)),
+        true => placement::round_robin(&placement::cores(), usize::from(nodes)),
         false => Vec::new(),
     };
     let spin = Duration::from_micros(args.spin);
-    let together = args.together;
-    let plan = Plan { cores, spin, together, stay: true, ..Plan::new(args.nodes) };
+    Plan { cores, spin, together: args.together, stay: true, ..Plan::new(nodes) }
+}
+
+fn up(choice: &Choice, nodes: u16, args: &UpArgs, interrupt: &Interrupt) -> Result<()> {
+    let rack = choice.rack()?;
     let name = rack.name();
-    if rackctl::up(&rack, &plan, &interrupt)? {
+    if rackctl::up(&rack, &plan(nodes, args), interrupt)? {
         console::remark(&format!("removed what a dead rack '{name}' had left"));
     }
-    let nodes = count(usize::from(args.nodes), "node");
+    let nodes = count(usize::from(nodes), "node");
     let dir = rack.dir().display();
     console::print(&format!("rack '{name}' is up: {nodes}, {dir}\n"))
+}
+
+fn up_here(choice: &Choice, file: &RackFile, args: &UpArgs, interrupt: &Interrupt) -> Result<()> {
+    let rack = choice.rack()?;
+    let plan = plan(file.node_count(), args);
+    let hosts::Up { started, awaited } = hosts::up(&rack, file, &args.hosts.node, plan, interrupt)?;
+    let (name, dir) = (rack.name(), rack.dir().display());
+    let (nodes, all) = (console::nodes(&started), file.node_count());
+    let is = if started.len() == 1 { "is" } else { "are" };
+    let waits = match awaited.is_empty() {
+        true => String::new(),
+        false => format!("no link yet to {}\n", console::nodes(&awaited)),
+    };
+    console::print(&format!("rack '{name}' of {all} nodes: {nodes} {is} up here, {dir}\n{waits}"))
 }

@@ -1,8 +1,11 @@
 //! A program on a rack: one process per node, started together and ended together.
 //!
+//! `process` starts and watches one process, `output` takes its lines, `hosts` reaches nodes of other hosts.
+//!
 //! One thread watches everything with `poll`: the processes by descriptor, their output, and the
 //! signals that ask the command itself to end.
 
+mod hosts;
 mod output;
 mod process;
 
@@ -18,6 +21,8 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 
+use hosts::Lifeline;
+pub use hosts::{Agreed, Spread, on_hosts};
 pub use output::{Captured, Lines, Plain, Prefixed, Sink, Stream};
 use process::{Ended, Launch, Process};
 
@@ -54,15 +59,7 @@ impl Job<'_> {
         let context = Context::create(self.rack)?;
         let launch = Launch::new(self, context.ctx_id, sink.is_some())?;
         let mut watch = Watch::new(sink, interrupt);
-        for nid in 0..self.nodes {
-            match launch.process(nid) {
-                Ok(process) => watch.processes.push(process),
-                Err(failure) => {
-                    watch.end_all(failure);
-                    break;
-                }
-            }
-        }
+        watch.start_all(self.nodes, |nid| launch.process(nid));
         watch.until_all_have_ended()
     }
 }
@@ -95,11 +92,40 @@ struct Watch<'a> {
     failure: Option<Failure>,
     /// Time at which those that are still there get SIGKILL.
     deadline: Option<Instant>,
+    /// Whether those of this host have got SIGKILL. Launchers get it later: a run on another host needs the time until
+    /// then for its own process.
+    killed_here: bool,
+    /// Of a run for one node of a run over several hosts: the way to that. It reports how processes end.
+    lifeline: Option<Lifeline>,
+    /// Nodes that have failed, if the others go on without them.
+    failed: Option<Vec<u16>>,
+    /// Time at which those that have not ended are ended.
+    limit: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
     fn new(sink: Option<&'a mut dyn Sink>, interrupt: &'a Interrupt) -> Watch<'a> {
-        Watch { processes: Vec::new(), sink, interrupt, failure: None, deadline: None }
+        Watch {
+            processes: Vec::new(),
+            sink,
+            interrupt,
+            failure: None,
+            deadline: None,
+            killed_here: false,
+            lifeline: None,
+            failed: None,
+            limit: None,
+        }
+    }
+
+    /// Starts the processes of nodes 0 to `nodes` - 1, until one cannot be started.
+    fn start_all(&mut self, nodes: u16, start: impl Fn(u16) -> Result<Process>) {
+        for nid in 0..nodes {
+            match start(nid) {
+                Ok(process) => self.processes.push(process),
+                Err(failure) => return self.end_all(failure),
+            }
+        }
     }
 
     fn until_all_have_ended(mut self) -> Result<()> {
@@ -109,23 +135,34 @@ impl<'a> Watch<'a> {
             let failed = (0..self.processes.len()).filter_map(|index| self.look_at(index));
             // A crash makes others fail within microseconds: of those seen together, it is the
             // one that a signal has killed which tells why.
-            if let Some(first) = failed.collect::<Vec<_>>().into_iter().min_by_key(Ended::suspicion)
-            {
+            let failed: Vec<Ended> = failed.collect();
+            if let Some(all) = &mut self.failed {
+                all.extend(failed.iter().map(Ended::nid));
+            } else if let Some(first) = failed.into_iter().min_by_key(Ended::suspicion) {
                 let others = self.processes.iter().filter(|process| process.is_running()).count();
-                self.end_all(first.failure(others));
+                let failure = first.failure(others);
+                self.end_all(match self.lifeline {
+                    Some(_) => Failure::silent(failure.status),
+                    None => failure,
+                });
             }
         }
-        self.failure.map_or(Ok(()), Err)
+        match (self.failure, &mut self.failed) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(failed)) if !failed.is_empty() => Err(hosts::failed_on(failed)),
+            (None, _) => Ok(()),
+        }
     }
 
     /// Sleeps until something has happened or is due.
     fn wait(&self) {
-        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let left = left.unwrap_or(LONG);
+        let next = self.deadline.or(self.limit);
+        let left = next.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or(LONG);
         let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
         let mut fds: Vec<PollFd<'_>> = self.processes.iter().flat_map(Process::poll_fds).collect();
         if self.failure.is_none() {
             fds.push(PollFd::from_borrowed_fd(self.interrupt.as_fd(), PollFlags::IN));
+            fds.extend(self.lifeline.iter().flat_map(Lifeline::poll_fds));
         }
         // An interrupted or failed call only makes the caller look once more.
         let _ = poll(&mut fds, Some(&timeout));
@@ -135,10 +172,25 @@ impl<'a> Watch<'a> {
         if let (Some(signal), None) = (self.interrupt.received(), &self.failure) {
             self.end_all(Failure::interrupted(signal));
         }
-        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            self.processes.iter().for_each(Process::kill);
-            self.deadline = None;
+        let is_over = |time: Option<Instant>| time.is_some_and(|time| time <= Instant::now());
+        if self.failure.is_none() {
+            if let Some(failure) = self.lifeline.as_ref().and_then(Lifeline::failure) {
+                self.end_all(failure);
+            } else if is_over(self.limit) {
+                self.end_all(hosts::too_late(&self.processes));
+            }
         }
+        if is_over(self.deadline) {
+            self.kill();
+        }
+    }
+
+    fn kill(&mut self) {
+        let is_due = |process: &&Process| self.killed_here || !process.is_launcher();
+        self.processes.iter().filter(is_due).for_each(Process::kill);
+        let waits = !self.killed_here && self.processes.iter().any(Process::is_launcher);
+        self.deadline = waits.then(|| Instant::now() + PATIENCE);
+        self.killed_here = true;
     }
 
     /// Passes on a process's output; returns the process if it has just ended badly.

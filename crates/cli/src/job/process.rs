@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 
 use super::output::{Lines, Sink, Stream};
 use super::{Job, start_status};
+use crate::choice::RACK_FILE;
 use crate::failure::{Failure, Result};
 use crate::rackctl;
 use crate::spawn::Spawn;
@@ -40,40 +41,19 @@ impl Launch<'_> {
 
     /// Starts the process of a node.
     pub fn process(&self, nid: u16) -> Result<Process> {
-        let name = self.program.to_string_lossy();
-        let failed = |error| Failure::io(format_args!("cannot start '{name}'"), error);
         let mut command = self.command()?;
         self.environment(&mut command, nid);
-        // A process of its own group can be ended with all it has started. But only one in the
-        // terminal's group may read from it.
-        let reads_terminal = nid == 0 && io::stdin().is_terminal();
-        if nid != 0 {
-            command.stdin(Stdio::null());
-        }
-        if !reads_terminal {
-            command.process_group(0);
-        }
-        if self.piped {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        }
+        let name = self.program.to_string_lossy();
         let core = self.job.cores.get(usize::from(nid)).copied();
-        Spawn { when_orphaned: Some(Signal::KILL), session: false, core }.prepare(&mut command);
-        let child = command.spawn().map_err(|error| {
-            let status = start_status(&error);
-            let hint = match error.kind() {
-                io::ErrorKind::NotFound if !self.has_slash() => {
-                    ": there is no such program on the PATH".to_owned()
-                }
-                io::ErrorKind::NotFound => ": there is no such file".to_owned(),
-                _ => format!(": {error}"),
-            };
-            Failure::with_status(status, format!("cannot start '{name}'{hint}"))
-        })?;
-        Process::new(nid, child, !reads_terminal).map_err(failed)
+        let start = Start { nid, name: &name, piped: self.piped, reads: nid == 0, launcher: false };
+        start.spawn(command, core)
     }
 
-    fn has_slash(&self) -> bool {
-        self.program.as_encoded_bytes().contains(&b'/')
+    /// Starts a launcher for the process of a node of another host.
+    pub fn elsewhere(&self, nid: u16, command: Command, launcher: &str) -> Result<Process> {
+        let reads = nid == 0;
+        let start = Start { nid, name: launcher, piped: self.piped, reads, launcher: true };
+        start.spawn(command, None)
     }
 
     /// The program, or this one in the role of a built-in one.
@@ -95,6 +75,8 @@ impl Launch<'_> {
 
     fn environment(&self, command: &mut Command, nid: u16) {
         command.env("RACKMEM_DIR", &self.base_dir);
+        // It would come before the name of the rack.
+        command.env_remove(RACK_FILE);
         for (name, value) in [
             ("RACKMEM_RACK", self.job.rack.name().to_owned()),
             ("RACKMEM_NODE", nid.to_string()),
@@ -121,6 +103,54 @@ impl Launch<'_> {
     }
 }
 
+/// The way to start a process.
+struct Start<'a> {
+    nid: u16,
+    /// The program, for messages.
+    name: &'a str,
+    /// Whether its output goes through this command.
+    piped: bool,
+    /// Whether it gets this command's standard input.
+    reads: bool,
+    /// Whether it is a launcher.
+    launcher: bool,
+}
+
+impl Start<'_> {
+    fn spawn(&self, mut command: Command, core: Option<usize>) -> Result<Process> {
+        let name = self.name;
+        let failed = |error| Failure::io(format_args!("cannot start '{name}'"), error);
+        // A process of its own group can be ended with all it has started. But only one in the
+        // terminal's group may read from it.
+        let reads_terminal = self.reads && io::stdin().is_terminal();
+        if !self.reads {
+            command.stdin(Stdio::null());
+        }
+        if !reads_terminal {
+            command.process_group(0);
+        }
+        if self.piped {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        // A launcher may be the run on another host itself by then, which has to clean up.
+        let signal = if self.launcher { Signal::TERM } else { Signal::KILL };
+        Spawn { when_orphaned: Some(signal), session: false, core }.prepare(&mut command);
+        let child = command.spawn().map_err(|error| self.failure(&error))?;
+        Process::new(self, child, !reads_terminal).map_err(failed)
+    }
+
+    fn failure(&self, error: &io::Error) -> Failure {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound if !self.name.contains('/') => {
+                ": there is no such program on the PATH".to_owned()
+            }
+            io::ErrorKind::NotFound => ": there is no such file".to_owned(),
+            _ => format!(": {error}"),
+        };
+        Failure::with_status(start_status(error), format!("cannot start '{}'{hint}", self.name))
+    }
+}
+
 /// A process that has not ended well.
 pub struct Ended {
     nid: u16,
@@ -128,6 +158,11 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Its node.
+    pub fn nid(&self) -> u16 {
+        self.nid
+    }
+
     /// Sorts those that failed on their own before those that others may have made fail.
     pub fn suspicion(&self) -> bool {
         self.status.signal().is_none()
@@ -161,12 +196,19 @@ pub struct Process {
     child: Child,
     handle: OwnedFd,
     owns_group: bool,
+    launcher: bool,
     running: bool,
     pipes: Vec<(Lines, File)>,
 }
 
 impl Process {
-    fn new(nid: u16, mut child: Child, owns_group: bool) -> io::Result<Process> {
+    /// A launcher that reads nothing.
+    pub fn of_launcher(nid: u16, command: Command, name: &str) -> Result<Process> {
+        Start { nid, name, piped: true, reads: false, launcher: true }.spawn(command, None)
+    }
+
+    fn new(start: &Start<'_>, mut child: Child, owns_group: bool) -> io::Result<Process> {
+        let Start { nid, launcher, .. } = *start;
         let pid = Pid::from_child(&child);
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         let mut pipes = Vec::new();
@@ -176,7 +218,17 @@ impl Process {
             rustix::io::ioctl_fionbio(&pipe, true)?;
             pipes.push((Lines::new(nid, stream), File::from(pipe)));
         }
-        Ok(Process { nid, child, handle, owns_group, running: true, pipes })
+        Ok(Process { nid, child, handle, owns_group, launcher, running: true, pipes })
+    }
+
+    /// Its node.
+    pub fn nid(&self) -> u16 {
+        self.nid
+    }
+
+    /// Whether it stands for a process on another host.
+    pub fn is_launcher(&self) -> bool {
+        self.launcher
     }
 
     pub fn is_running(&self) -> bool {

@@ -1,15 +1,15 @@
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rackmem_abi::Status;
 use rackmem_rmc::Rights;
 
+use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use super::options::JOIN_TIMEOUT;
 use super::{LocalBuffer, OpenOptions, QueuePair, RawQueuePair};
 use crate::control::{Connection, unexpected};
 use crate::error::{Error, Result};
-use crate::patience;
 use crate::protocol::{PeerState, Progress, Request, Response};
 use crate::rack::Rack;
 use crate::shm::bell::Bell;
@@ -24,123 +24,11 @@ const JOIN_POLL: Duration = Duration::from_millis(2);
 /// Between two questions whether the daemon of a node that has not joined is well.
 const DAEMON_POLL: Duration = Duration::from_millis(250);
 
-/// Interval at which a sleeper checks that daemon and peer live.
-const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
+/// Time that the daemon gets to link to another host.
+const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval at which a read-only member polls; it cannot sleep on a bed that it may not write.
 const READER_NAP: Duration = Duration::from_millis(1);
-
-/// A process's membership in a context: one connection to its daemon, and the memory that came through it.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    rack: Rack,
-    pub(crate) rack_nodes: u16,
-    pub(crate) nid: u16,
-    pub(crate) ctx_id: u16,
-    pub(crate) rights: Rights,
-    pub(crate) owner: Owner,
-    pub(crate) bell: Bell,
-    pub(crate) segment: Arc<Segment>,
-    connection: Mutex<Connection>,
-    peers: Mutex<Vec<Option<Arc<Segment>>>>,
-    /// Segments whose addresses the program has: they stay mapped even if the node is lost.
-    pinned: Mutex<Vec<Arc<Segment>>>,
-    /// Buffers, dropped ones, too: the daemon takes their addresses for them until we leave, so
-    /// nothing else may come to lie there.
-    buffers: Mutex<Vec<Arc<Mapping>>>,
-}
-
-impl Membership {
-    pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().expect("no call panics")
-    }
-
-    pub(crate) fn call(&self, request: &Request) -> Result<Response> {
-        Ok(self.connection().call(request, None)?.message)
-    }
-
-    fn peers(&self) -> MutexGuard<'_, Vec<Option<Arc<Segment>>>> {
-        self.peers.lock().expect("no holder panics")
-    }
-
-    /// The segment of a node, mapped when it is first needed.
-    #[cold]
-    pub(crate) fn map_peer(&self, nid: u16) -> std::result::Result<Arc<Segment>, Status> {
-        self.find_peer(nid).map_err(|state| match state {
-            PeerState::Absent | PeerState::Left => Status::NoContext,
-            PeerState::NoNode => Status::NoNode,
-            PeerState::Died | PeerState::Lost | PeerState::Present => Status::NodeLost,
-        })
-    }
-
-    fn find_peer(&self, nid: u16) -> std::result::Result<Arc<Segment>, PeerState> {
-        let index = usize::from(nid);
-        let known = self.peers()[index].clone();
-        if let Some(segment) = known.filter(|segment| segment.state() == State::Live) {
-            return Ok(segment);
-        }
-        let answer = self.connection().call(&Request::Peer { nid }, None);
-        let Ok(answer) = answer else { return Err(PeerState::Lost) };
-        match (answer.message, answer.fds.into_iter().next()) {
-            (Response::Peer { state: PeerState::Present }, Some(fd)) => {
-                let access = match self.rights {
-                    Rights::ReadOnly => Access::Read,
-                    Rights::ReadWrite => Access::ReadWrite,
-                };
-                let segment = Segment::open(fd, access).map_err(|_| PeerState::Lost)?;
-                let segment = Arc::new(segment);
-                self.peers()[index] = Some(segment.clone());
-                Ok(segment)
-            }
-            (Response::Peer { state }, _) => Err(state),
-            _ => Err(PeerState::Lost),
-        }
-    }
-
-    /// Keeps a segment mapped for as long as the membership lasts.
-    fn pin(&self, segment: &Arc<Segment>) {
-        let mut pinned = self.pinned.lock().expect("no holder panics");
-        if !pinned.iter().any(|known| Arc::ptr_eq(known, segment)) {
-            pinned.push(segment.clone());
-        }
-    }
-
-    /// Keeps a buffer mapped for as long as the membership lasts.
-    fn keep(&self, buffer: &Arc<Mapping>) {
-        self.buffers.lock().expect("no holder panics").push(buffer.clone());
-    }
-
-    pub(crate) fn forget_peer(&self, peer: usize) {
-        self.peers()[peer] = None;
-    }
-
-    pub(crate) fn is_daemon_gone(&self) -> bool {
-        self.segment.state() != State::Live || self.connection().is_hung_up()
-    }
-
-    /// A daemon of the rack that is stopped, as a sentence for people.
-    pub(crate) fn stopped_daemon(&self) -> Option<String> {
-        (0..self.rack_nodes).find_map(|nid| {
-            let stopped = patience::stopped(self.rack.daemon_pid(nid)?)?;
-            Some(format!("the daemon of node {nid} {stopped}"))
-        })
-    }
-
-    /// Whether a node that has joined is there no more. One that has not joined yet is not lost.
-    fn is_peer_gone(&self, nid: u16) -> bool {
-        if let Some(Some(segment)) = self.peers().get(usize::from(nid)) {
-            return segment.state() != State::Live;
-        }
-        matches!(self.map_peer(nid), Err(Status::NodeLost | Status::NoNode))
-    }
-}
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        // Without this the daemon takes the end of the connection for a crash.
-        let _ = self.call(&Request::Close);
-    }
-}
 
 /// Membership in a context: this node's segment, and the way to those of the others.
 ///
@@ -190,6 +78,7 @@ impl Context {
         let membership = Membership {
             rack: options.rack.clone(),
             rack_nodes,
+            over_hosts: connection.over_hosts(),
             nid: options.nid,
             ctx_id,
             rights: if read_only { Rights::ReadOnly } else { Rights::ReadWrite },
@@ -198,10 +87,11 @@ impl Context {
             segment: Arc::new(segment),
             connection: Mutex::new(connection),
             peers: Mutex::new(vec![None; usize::from(rack_nodes)]),
+            remote: Mutex::new(vec![None; usize::from(rack_nodes)]),
             pinned: Mutex::default(),
             buffers: Mutex::default(),
         };
-        if options.progress != Progress::Inline && !read_only {
+        if !membership.is_all_inline(options.progress) && !read_only {
             let address = membership.segment.data() as u64;
             membership.call(&Request::PlaceSegment { address })?;
         }
@@ -230,23 +120,26 @@ impl Context {
     ///
     /// # Errors
     /// The deadline passes, or the rack has no such node. At once if a process has joined as the node
-    /// and died: a new one may join later. Within two seconds if the node's daemon is gone or stopped.
+    /// and died: a new one may join later. Within two seconds if the node's daemon is gone or stopped, or
+    /// if there is no link to its host.
     pub fn wait_joined(&self, nid: u16, deadline: Option<Instant>) -> Result<()> {
         if nid >= self.membership.rack_nodes {
             return Err(Status::NoNode.into());
         }
         let ctx_id = self.membership.ctx_id;
-        let mut asked = Instant::now();
+        let mut absence = Absence::new(nid);
         loop {
-            let state = match self.membership.find_peer(nid) {
+            let missing = match self.membership.find_peer(nid) {
                 // A node that was quick may be gone again.
-                Ok(_) | Err(PeerState::Left) => return Ok(()),
-                Err(state) => state,
+                Ok(_) | Err(Unmapped { state: PeerState::Left | PeerState::Remote, .. }) => {
+                    return Ok(());
+                }
+                Err(missing) => missing,
             };
             if self.membership.connection().is_hung_up() {
                 return Err(Error::daemon_gone(self.nid()));
             }
-            if state == PeerState::Died {
+            if missing.state == PeerState::Died {
                 let message = format!(
                     "node {nid} joined context {ctx_id}, and its process ended without leaving it (rackmem_close)"
                 );
@@ -258,11 +151,7 @@ impl Context {
                 );
                 return Err(Error::new(libc::ETIMEDOUT, message));
             }
-            // Its daemon may be the missing part, and shows it by its silence.
-            if asked.elapsed() >= DAEMON_POLL {
-                Connection::open(&self.membership.rack, nid)?;
-                asked = Instant::now();
-            }
+            absence.look(missing, &self.membership.rack)?;
             std::thread::sleep(JOIN_POLL);
         }
     }
@@ -311,7 +200,16 @@ impl Context {
         if is_own {
             return Ok(self.membership.segment.clone());
         }
-        let segment = self.membership.map_peer(nid)?;
+        let segment = match self.membership.find_peer(nid) {
+            Err(Unmapped { state: PeerState::Remote, .. }) => {
+                let message = format!(
+                    "node {nid} is on another host: its segment cannot be mapped, use a queue pair"
+                );
+                return Err(Error::new(libc::EOPNOTSUPP, message));
+            }
+            Err(missing) => return Err(missing.status().into()),
+            Ok(segment) => segment,
+        };
         if segment.state() != State::Live {
             return Err(Status::NodeLost.into());
         }
@@ -478,6 +376,47 @@ impl Context {
                 Access::Read => std::thread::sleep(nap.min(READER_NAP)),
             }
         }
+    }
+}
+
+/// What is known of a node that has not joined: its daemon may be the missing part.
+struct Absence {
+    nid: u16,
+    /// Its daemon has answered, or was not asked yet.
+    asked: Instant,
+    /// Since when there is no link to its host.
+    without_link: Option<Instant>,
+}
+
+impl Absence {
+    fn new(nid: u16) -> Absence {
+        Absence { nid, asked: Instant::now(), without_link: None }
+    }
+
+    /// Fails if the node's daemon does not answer, or if there has been no link to its host for long. The sockets of
+    /// other hosts are not in the rack's directory.
+    fn look(&mut self, missing: Unmapped, rack: &Rack) -> Result<()> {
+        if missing.is_remote {
+            return self.look_at_link(missing.state);
+        }
+        if self.asked.elapsed() >= DAEMON_POLL {
+            Connection::open(rack, self.nid)?;
+            self.asked = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn look_at_link(&mut self, state: PeerState) -> Result<()> {
+        if state != PeerState::Lost {
+            self.without_link = None;
+        } else if self.without_link.get_or_insert_with(Instant::now).elapsed() >= LINK_TIMEOUT {
+            let message = format!(
+                "there is no link to node {}, which is on another host: `rackmem status` shows why",
+                self.nid
+            );
+            return Err(Error::new(libc::EHOSTUNREACH, message));
+        }
+        Ok(())
     }
 }
 

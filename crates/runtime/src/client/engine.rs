@@ -1,4 +1,5 @@
-//! Progress of a queue pair without hardware: inline, by the daemon, or none after the node is lost.
+//! Progress of a queue pair without hardware: inline, by the daemon, or none after the node is lost. `mixed.rs` has
+//! inline progress in a rack over several hosts.
 //!
 //! Inline progress does not touch the queues: the calling thread makes the checks and the copy of an operation. It
 //! needs the segments of the peers mapped into this process, which the other two ways do not. Executing posted entries
@@ -10,17 +11,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rackmem_abi::{CqEntry, MAX_LENGTH, Op, Status, WqEntry, phase_of};
-use rackmem_rmc::{Rights, Sink, Source, rgp};
+use rackmem_rmc::{Rights, Sink, Source, Work, rgp};
 
-use super::context::Membership;
 use super::ffi;
+use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use crate::direct::{self, LocalBuffers};
 use crate::shm::line_lock::Owner;
 use crate::shm::queue::QueueMemory;
 use crate::shm::segment::View;
-
-/// Interval at which a waiter checks that its daemon lives.
-const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time without a completion after which a waiter suspects that a daemon is stopped.
 const STALL: Duration = Duration::from_millis(1500);
@@ -30,11 +28,11 @@ const LOWEST_ADDRESS: u64 = 4096;
 
 /// State behind `Qp::engine_state`.
 pub(crate) struct EngineState {
-    membership: Arc<Membership>,
-    memory: Arc<QueueMemory>,
+    pub(super) membership: Arc<Membership>,
+    pub(super) memory: Arc<QueueMemory>,
     owner: Owner,
     rights: Rights,
-    nodes: u16,
+    pub(super) nodes: u16,
     /// Segments of the nodes, as far as they were needed.
     peers: Vec<Option<View>>,
     /// This node's own segment: lost when the node is.
@@ -44,7 +42,7 @@ pub(crate) struct EngineState {
 
 /// Time without completions, as a sleeper sees it.
 #[derive(Default)]
-struct Stall {
+pub(super) struct Stall {
     reaped: u32,
     since: Option<Instant>,
     is_said: bool,
@@ -54,7 +52,7 @@ impl Stall {
     /// Says once for each stall if a daemon is stopped: its operations complete when it goes on, and fail when it dies.
     /// They cannot fail before, as it may still write to their buffers.
     #[cold]
-    fn look(&mut self, reaped: u32, membership: &Membership) {
+    pub(super) fn look(&mut self, reaped: u32, membership: &Membership) {
         let since = *self.since.get_or_insert_with(Instant::now);
         if self.reaped != reaped {
             *self = Stall { reaped, since: Some(Instant::now()), is_said: false };
@@ -85,21 +83,29 @@ impl EngineState {
     /// One operation from its operands to its status.
     #[inline(always)]
     fn run(&mut self, op: u32, nid: u32, offset: u64, buffer: u64, length: u64) -> Status {
-        let outcome = self.try_run(op, nid, offset, buffer, length);
+        let work = self.check(op, nid, offset, buffer, length);
+        let outcome = work.and_then(|work| self.perform(work));
+        self.count(outcome, length)
+    }
+
+    /// Counts an operation that the calling thread has done. Returns its status.
+    #[inline(always)]
+    pub(super) fn count(&self, outcome: Result<(), Status>, length: u64) -> Status {
         let status = outcome.err().unwrap_or(Status::Ok);
-        self.memory.counters().count(status == Status::Ok, length as u32);
+        self.memory.inline_counters().count(status == Status::Ok, length as u32);
         status
     }
 
+    /// The checks that need no segment but the own.
     #[inline(always)]
-    fn try_run(
-        &mut self,
+    pub(super) fn check(
+        &self,
         op: u32,
         nid: u32,
         offset: u64,
         buffer: u64,
         length: u64,
-    ) -> Result<(), Status> {
+    ) -> Result<Work, Status> {
         if length > MAX_LENGTH.into() {
             return Err(Status::OutOfSegment);
         }
@@ -115,6 +121,12 @@ impl EngineState {
         if !self.own.is_live() {
             return Err(Status::NodeLost);
         }
+        Ok(work)
+    }
+
+    /// Performs a checked operation on a mapped segment.
+    #[inline(always)]
+    pub(super) fn perform(&mut self, work: Work) -> Result<(), Status> {
         let (peer, owner) = (usize::from(work.dst_nid), self.owner);
         let view = match &self.peers[peer] {
             Some(view) => view,
@@ -133,6 +145,19 @@ impl EngineState {
     fn map(&mut self, peer: usize) -> Result<&View, Status> {
         let view = self.membership.map_peer(peer as u16)?.view();
         Ok(self.peers[peer].insert(view))
+    }
+
+    /// Whether a node's segment is mapped here.
+    #[inline(always)]
+    pub(super) fn has_mapped(&self, nid: u16) -> bool {
+        self.peers[usize::from(nid)].is_some()
+    }
+
+    /// Maps a node's segment, or finds why that cannot be.
+    pub(super) fn find(&mut self, nid: u16) -> Result<(), Unmapped> {
+        let view = self.membership.find_peer(nid)?.view();
+        self.peers[usize::from(nid)] = Some(view);
+        Ok(())
     }
 
     /// A lost node may come back with another segment, so the next operation asks again.
@@ -259,7 +284,7 @@ unsafe extern "C" fn fail(qp: *mut ffi::Qp) {
     fail_posted(pair, &state.memory);
 }
 
-unsafe extern "C" fn ignore(_: *mut ffi::Qp) {}
+pub(super) unsafe extern "C" fn ignore(_: *mut ffi::Qp) {}
 
 /// The calling thread runs the pipelines: nothing is ever outstanding.
 pub(crate) static INLINE: ffi::Engine = ffi::Engine {
@@ -267,12 +292,26 @@ pub(crate) static INLINE: ffi::Engine = ffi::Engine {
     progress: Some(ignore),
     wake: Some(ignore),
     sleep: Some(ignore),
+    start: Some(execute),
+    posts: 0,
 };
 
 /// The daemon runs them.
-pub(crate) static DAEMON: ffi::Engine =
-    ffi::Engine { execute: None, progress: None, wake: Some(wake), sleep: Some(sleep) };
+pub(crate) static DAEMON: ffi::Engine = ffi::Engine {
+    execute: None,
+    progress: None,
+    wake: Some(wake),
+    sleep: Some(sleep),
+    start: None,
+    posts: 0,
+};
 
 /// No controller is left: every operation fails.
-static LOST: ffi::Engine =
-    ffi::Engine { execute: None, progress: Some(fail), wake: Some(ignore), sleep: Some(ignore) };
+static LOST: ffi::Engine = ffi::Engine {
+    execute: None,
+    progress: Some(fail),
+    wake: Some(ignore),
+    sleep: Some(ignore),
+    start: None,
+    posts: 0,
+};

@@ -5,19 +5,28 @@ use std::sync::atomic::AtomicU32;
 
 use rackmem_abi::MAX_WQ_SIZE;
 
+/// An operation: queue pair, code, node, offset, address of the local buffer, length.
+pub type Operation = unsafe extern "C" fn(*mut Qp, u32, u32, u64, u64, u64) -> u32;
+
+/// Returned for an operation whose completion will be on the CQ: `RACKMEM_POSTED`.
+pub const POSTED: u32 = 255;
+
 /// Functions that make operations progress when no hardware does.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
-    /// Performs an operation (code, node, offset, address of the local buffer, length) in the
-    /// calling thread, without the queues; returns its status.
-    pub execute: Option<unsafe extern "C" fn(*mut Qp, u32, u32, u64, u64, u64) -> u32>,
-    /// Completes posted entries in the calling thread.
+    /// Performs an operation for the calling thread, which leaves the queues alone; returns its status.
+    pub execute: Option<Operation>,
+    /// Completes posted entries in the calling thread, without waiting.
     pub progress: Option<unsafe extern "C" fn(*mut Qp)>,
     /// Wakes a sleeping controller.
     pub wake: Option<unsafe extern "C" fn(*mut Qp)>,
     /// Blocks until a completion may have come, or the controller is gone.
     pub sleep: Option<unsafe extern "C" fn(*mut Qp)>,
+    /// Starts the operation of the next slot; returns its status, or [`POSTED`].
+    pub start: Option<Operation>,
+    /// Not 0: `start` returns [`POSTED`] for every operation; 0: for none.
+    pub posts: u32,
 }
 
 /// One end of a queue pair.
@@ -59,5 +68,5 @@ pub struct Qp {
 const _: () = {
     assert!(std::mem::offset_of!(Qp, slot_state) == 80);
     assert!(size_of::<Qp>() == 80 + 2 * MAX_WQ_SIZE);
-    assert!(size_of::<Engine>() == 4 * size_of::<usize>());
+    assert!(size_of::<Engine>() == 6 * size_of::<usize>());
 };

@@ -21,14 +21,46 @@ pub struct OpenOptions {
 /// Time that [`super::Context::open_all`] waits for the other nodes.
 pub const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Variables in which launchers say which process of how many this is. A launcher that runs inside another's job comes
+/// before it: `mpirun` in a job of Slurm finds Slurm's variables set.
+const LAUNCHERS: [(&str, &str); 4] = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+];
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn number<T: std::str::FromStr>(
+    get: &dyn Fn(&str) -> Option<String>,
+    name: &str,
+) -> Result<Option<T>> {
+    let parse = |text: String| {
+        let wrong = |_| Error::invalid(format!("{name}='{text}' is not a number in range"));
+        text.parse().map(Some).map_err(wrong)
+    };
+    get(name).map_or(Ok(None), parse)
+}
+
 fn from_env<T: std::str::FromStr>(name: &str) -> Result<Option<T>> {
-    match std::env::var(name) {
-        Err(_) => Ok(None),
-        Ok(text) => text
-            .parse()
-            .map(Some)
-            .map_err(|_| Error::invalid(format!("{name}='{text}' is not a number in range"))),
+    number(&variable, name)
+}
+
+/// The node to be, and how many take part: by our variables, or if none of them is set by those of a launcher.
+fn place(get: &dyn Fn(&str) -> Option<String>) -> Result<(Option<u16>, Option<u16>)> {
+    let ours = (number(get, "RACKMEM_NODE")?, number(get, "RACKMEM_NODES")?);
+    if ours != (None, None) {
+        return Ok(ours);
     }
+    for (rank, size) in LAUNCHERS {
+        if let Some(nid) = number(get, rank)? {
+            return Ok((Some(nid), number(get, size)?));
+        }
+    }
+    Ok((None, None))
 }
 
 fn progress_from_env() -> Result<Progress> {
@@ -42,15 +74,17 @@ fn progress_from_env() -> Result<Progress> {
 
 impl OpenOptions {
     /// Options from the environment: `RACKMEM_RACK`, `_NODE`, `_NODES`, `_CONTEXT`, `_CONTEXT_SIZE`, `_PROGRESS`; else
-    /// rack `default`, node 0, context 0.
+    /// rack `default`, node 0, context 0. Without `RACKMEM_NODE` and `RACKMEM_NODES`, node and count are those that
+    /// Open MPI, PMI, PMIx or Slurm give the process.
     ///
     /// # Errors
     /// A variable that does not parse.
     pub fn from_env() -> Result<OpenOptions> {
+        let (nid, nodes) = place(&variable)?;
         Ok(OpenOptions {
             rack: Rack::named(None)?,
-            nid: from_env("RACKMEM_NODE")?.unwrap_or(0),
-            nodes: from_env("RACKMEM_NODES")?,
+            nid: nid.unwrap_or(0),
+            nodes,
             ctx_id: from_env("RACKMEM_CONTEXT")?.unwrap_or(0),
             read_only: false,
             shared: false,
@@ -100,5 +134,39 @@ impl OpenOptions {
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<(Option<u16>, Option<u16>)> {
+        place(&|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn launchers_give_node_and_count() {
+        let slurm = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "8")];
+        assert_eq!(of(&slurm).unwrap(), (Some(3), Some(8)));
+        assert_eq!(of(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]).unwrap(), (Some(1), Some(2)));
+        assert_eq!(of(&[("PMIX_RANK", "1")]).unwrap(), (Some(1), None));
+        let mpi = [("OMPI_COMM_WORLD_RANK", "5"), ("OMPI_COMM_WORLD_SIZE", "6")];
+        assert_eq!(of(&[&slurm[..], &mpi].concat()).unwrap(), (Some(5), Some(6)));
+        assert_eq!(of(&[]).unwrap(), (None, None));
+    }
+
+    #[test]
+    fn our_own_variables_come_first() {
+        let slurm = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "8")];
+        let with =
+            |ours: &[(&'static str, &'static str)]| of(&[&slurm[..], ours].concat()).unwrap();
+        assert_eq!(with(&[("RACKMEM_NODE", "1")]), (Some(1), None));
+        assert_eq!(with(&[("RACKMEM_NODES", "4")]), (None, Some(4)));
+        let error = of(&[("SLURM_PROCID", "x")]).unwrap_err().to_string();
+        assert_eq!(error, "SLURM_PROCID='x' is not a number in range");
     }
 }

@@ -1,12 +1,14 @@
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rackmem_abi::{CqEntry, MAX_LENGTH, MAX_OFFSET, Op, Status, WqEntry, phase_of};
 
-use super::context::Membership;
 use super::engine::{DAEMON, EngineState, INLINE};
-use super::ffi;
+use super::ffi::{self, POSTED};
+use super::membership::Membership;
+use super::mixed::{MIXED, Mixed};
 use crate::control::unexpected;
 use crate::error::{Error, Result};
 use crate::protocol::{Progress, Request, Response};
@@ -23,7 +25,7 @@ pub(crate) struct RawQueuePair {
     /// The C layout of the queue pair.
     pub(crate) qp: Box<ffi::Qp>,
     /// Behind `qp.engine_state`.
-    state: *mut EngineState,
+    state: *mut dyn Any,
     membership: Arc<Membership>,
     number: u32,
 }
@@ -47,19 +49,18 @@ impl RawQueuePair {
         let memory =
             QueueMemory::open(fd).map_err(|e| Error::io("cannot map the queue pair", e))?;
         let memory = Arc::new(memory);
-        let inline = progress == Progress::Inline;
-        if !inline {
+        if !membership.is_all_inline(progress) {
             let address = memory.mapping().base() as u64;
             membership.call(&Request::PlaceQp { qp: number, address })?;
         }
-        let state = Box::into_raw(Box::new(EngineState::new(membership.clone(), memory.clone())));
+        let parts = Parts::new(membership, &memory, entries, progress);
         let qp = Box::new(ffi::Qp {
             wq: memory.wq_word(0, 0).as_ptr().cast(),
-            cq: memory.cq_entry(0).as_ptr(),
+            cq: parts.cq,
             operands: memory.operands(),
-            rmc_asleep: if inline { &raw const AWAKE } else { membership.bell.asleep() },
-            engine: if inline { &raw const INLINE } else { &raw const DAEMON },
-            engine_state: state.cast(),
+            rmc_asleep: parts.rmc_asleep,
+            engine: parts.engine,
+            engine_state: parts.state.cast(),
             callback_arg: std::ptr::null_mut(),
             size: entries,
             posted: 0,
@@ -70,7 +71,43 @@ impl RawQueuePair {
             slot_state: [FREE; rackmem_abi::MAX_WQ_SIZE],
             slot_status: [0; rackmem_abi::MAX_WQ_SIZE],
         });
-        Ok(RawQueuePair { qp, state, membership: membership.clone(), number })
+        Ok(RawQueuePair { qp, state: parts.state, membership: membership.clone(), number })
+    }
+}
+
+/// What depends on the way of progress.
+struct Parts {
+    engine: &'static ffi::Engine,
+    state: *mut dyn Any,
+    cq: *mut u32,
+    rmc_asleep: *const AtomicU32,
+}
+
+impl Parts {
+    fn new(
+        membership: &Arc<Membership>,
+        memory: &Arc<QueueMemory>,
+        entries: u32,
+        progress: Progress,
+    ) -> Parts {
+        let state = EngineState::new(membership.clone(), memory.clone());
+        let cq = memory.cq_entry(0).as_ptr();
+        if progress != Progress::Inline {
+            let (state, rmc_asleep) = (Box::into_raw(Box::new(state)), membership.bell.asleep());
+            return Parts { engine: &DAEMON, state, cq, rmc_asleep };
+        }
+        let rmc_asleep = &raw const AWAKE;
+        if membership.is_all_inline(progress) {
+            return Parts {
+                engine: &INLINE,
+                state: Box::into_raw(Box::new(state)),
+                cq,
+                rmc_asleep,
+            };
+        }
+        let mixed = Box::new(Mixed::new(state, entries));
+        let cq = mixed.cq();
+        Parts { engine: &MIXED, state: Box::into_raw(mixed), cq, rmc_asleep }
     }
 }
 
@@ -244,11 +281,19 @@ impl<'env> Scope<'_, 'env> {
     #[inline]
     fn post(&mut self, op: Op, nid: u16, offset: u64, buffer: u64, length: u32) {
         // SAFETY: the engine is one of this crate's tables.
-        if let Some(execute) = unsafe { &*self.raw.qp.engine }.execute {
+        if let Some(start) = unsafe { &*self.raw.qp.engine }.start {
+            // With inline progress alone nothing is ever outstanding.
+            if self.raw.qp.posted != self.raw.qp.reaped {
+                self.free_slot();
+            }
             let qp = &raw mut *self.raw.qp;
             // SAFETY: the function takes this pair.
-            let code = unsafe { execute(qp, op as u32, nid.into(), offset, buffer, length.into()) };
-            self.note(Status::from_code(code as u8).unwrap_or(Status::BadOperation));
+            let code = unsafe { start(qp, op as u32, nid.into(), offset, buffer, length.into()) };
+            if code == POSTED {
+                self.occupy_slot();
+            } else {
+                self.note(Status::from_code(code as u8).unwrap_or(Status::BadOperation));
+            }
             return;
         }
         if offset > MAX_OFFSET {
@@ -256,7 +301,7 @@ impl<'env> Scope<'_, 'env> {
             return;
         }
         let slot = self.free_slot();
-        let qp = &mut *self.raw.qp;
+        let qp = &*self.raw.qp;
         let phase = phase_of(qp.posted, qp.size);
         // A number too wide for the entry becomes the largest one, which no rack has.
         let dst_nid = nid.min(rackmem_abi::MAX_NODES as u16 - 1);
@@ -267,12 +312,20 @@ impl<'env> Scope<'_, 'env> {
         word(1).store(words[1], Ordering::Relaxed);
         // Publishes the entry; pairs with the acquire load of word 0.
         word(0).store(words[0], Ordering::Release);
-        qp.slot_state[slot] = BUSY;
-        qp.posted = qp.posted.wrapping_add(1);
+        self.occupy_slot();
         // SAFETY: the flag lives as long as the membership.
-        if unsafe { &*qp.rmc_asleep }.load(Ordering::Relaxed) != 0 {
+        if unsafe { &*self.raw.qp.rmc_asleep }.load(Ordering::Relaxed) != 0 {
             self.call(|engine| engine.wake);
         }
+    }
+
+    /// The next slot's operation has been posted.
+    #[inline]
+    fn occupy_slot(&mut self) {
+        let qp = &mut *self.raw.qp;
+        let slot = (qp.posted & (qp.size - 1)) as usize;
+        qp.slot_state[slot] = BUSY;
+        qp.posted = qp.posted.wrapping_add(1);
     }
 
     fn free_slot(&mut self) -> usize {
@@ -314,13 +367,9 @@ impl<'env> Scope<'_, 'env> {
         }
     }
 
-    /// Runs the pipelines here, or polls, or sleeps.
+    /// Runs the pipelines here, polls, and sleeps after `spin_limit` times.
     fn relax(&mut self, polls: &mut u32) {
-        // SAFETY: the engine is one of this crate's tables.
-        if unsafe { &*self.raw.qp.engine }.progress.is_some() {
-            self.call(|engine| engine.progress);
-            return;
-        }
+        self.call(|engine| engine.progress);
         *polls += 1;
         if *polls > self.raw.qp.spin_limit {
             self.call(|engine| engine.sleep);

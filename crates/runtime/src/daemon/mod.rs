@@ -21,7 +21,9 @@ mod control;
 mod foreign;
 #[cfg(fuzzing)]
 pub use control::fuzz;
+mod line;
 mod link;
+mod links;
 mod local;
 mod packet;
 mod session;
@@ -40,6 +42,7 @@ use rustix::process::Resource;
 use self::control::Control;
 use crate::error::{Error, Result};
 use crate::rack::Rack;
+use crate::rack_file::RackFile;
 use crate::shm::bell::Bells;
 use crate::shm::sleep;
 
@@ -70,6 +73,8 @@ pub struct Config {
     /// Whether the worker yields its core between polls that find nothing: for daemons that share
     /// a core.
     pub share_core: bool,
+    /// The nodes of a rack over several hosts; `None`: all nodes run on this host.
+    pub rack_file: Option<RackFile>,
 }
 
 /// Runs the daemon until SIGTERM or SIGINT.
@@ -89,7 +94,9 @@ pub fn run(config: Config) -> Result<()> {
     let signals = signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let bell = Arc::new(Bells::create().map_err(|e| Error::io("cannot create the bell", e))?);
     let workers = worker::spawn(&config, nodes, &bell)?;
-    let control = |(nid, worker)| Control::new(&config.rack, nid, nodes, bell.clone(), worker);
+    let file = config.rack_file.as_ref();
+    let control =
+        |(nid, worker)| Control::new(&config.rack, nid, nodes, bell.clone(), worker, file);
     let controls = config.nids.iter().copied().zip(workers).map(control);
     let controls = controls.collect::<Result<Vec<_>>>()?;
     let signals = Arc::new(signals);

@@ -132,12 +132,7 @@ impl Memory for PacketMemory<'_> {
     #[inline(always)]
     fn check(&mut self, qp: QpId, work: &Work) -> Result<(), Status> {
         let Some(PacketQp { config, .. }) = &self.qps.0[qp.index()] else { return Ok(()) };
-        // The target answers for segments that are unknown here, or closed.
-        if let Ok(view) = self.segments.get(work.dst_nid, config.ctx_id)
-            && view.check(work.offset, work.length.into()) == Err(Status::OutOfSegment)
-        {
-            return Err(Status::OutOfSegment);
-        }
+        self.segments.check(work.dst_nid, config.ctx_id, work.offset, work.length.into())?;
         let length = work.length as usize;
         let bytes = work.op.operand_bytes(length).max(work.op.result_bytes(length));
         let writes = work.op.result_bytes(length) != 0;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rackmem_rmc::Rights;
+use rustix::net::UCred;
 
+use super::line::Line;
 use super::worker::ClientId;
 use crate::protocol::Progress;
 use crate::shm::bell::AddedBell;
@@ -12,7 +14,6 @@ use crate::shm::line_lock::Owner;
 use crate::shm::mapping::Mapping;
 use crate::shm::queue::QueueMemory;
 use crate::shm::segment::Segment;
-use crate::transport::Channel;
 
 /// A queue pair of a client.
 #[derive(Debug)]
@@ -64,19 +65,19 @@ pub enum Role {
     Member(Box<Member>),
     /// We have asked the daemon of this node for a link with this memory.
     Linking(u16, Arc<Mapping>),
-    /// The daemon of this node.
+    /// The daemon of this node, with a link.
     Peer(u16),
+    /// The daemon of this node of another host, whose connection for packets has not come yet.
+    Meeting(u16),
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Session {
     /// Its socket.
-    pub channel: Channel,
-    /// Process at the other end.
-    pub pid: rustix::process::Pid,
-    /// User at the other end.
-    pub uid: rustix::process::Uid,
+    pub line: Line,
+    /// Process and user at the other end, if it is one of this host.
+    pub process: Option<UCred>,
     /// State of the process as client or peer.
     pub role: Role,
     /// The bell by which the process wakes the worker, once it has proved a right.

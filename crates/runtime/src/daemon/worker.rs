@@ -11,7 +11,7 @@ use rackmem_abi::Status;
 use rackmem_rmc::qp::Qp;
 use rackmem_rmc::{Bounds, Network, QpConfig, Rmc, Stats, rgp};
 
-use super::link::{Link, Links};
+use super::links::{Links, Path};
 use super::local::{Backing, LocalTable};
 use super::packet::{PacketMemory, PacketQps};
 use super::{Config, Error, Result};
@@ -61,6 +61,17 @@ pub struct NewQp {
     pub by_packets: bool,
 }
 
+/// Where the segment of a node lies.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In memory that is mapped here.
+    Mapped(Arc<Segment>),
+    /// On another host.
+    Far(Bounds),
+    /// In a context that only has the same number.
+    Other,
+}
+
 /// A command of control to the worker.
 #[derive(Debug)]
 pub enum Command {
@@ -81,10 +92,10 @@ pub enum Command {
         /// Context.
         ctx_id: u16,
         /// The segment, or the status with which operations on it complete.
-        segment: std::result::Result<Arc<Segment>, Status>,
+        segment: std::result::Result<Place, Status>,
     },
     /// A link is up, or down: then all transfers to the node fail.
-    SetLink(u16, Option<Box<Link>>),
+    SetLink(u16, Option<Path>),
     /// Publishes the counters of queue pairs that run by packets, and sends those of the controller.
     Report(mpsc::Sender<Stats>),
     /// The end.
@@ -217,36 +228,98 @@ fn pin(core: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// The mapped segments of all nodes, by context.
+impl Place {
+    fn bounds(&self) -> Bounds {
+        match self {
+            Place::Mapped(segment) => Bounds { size_bytes: segment.size_bytes() },
+            Place::Far(bounds) => *bounds,
+            Place::Other => Bounds { size_bytes: 0 },
+        }
+    }
+}
+
+/// A segment as the pipelines need it.
+#[derive(Debug)]
+struct Known {
+    bounds: Bounds,
+    /// `None`: it lies on another host.
+    view: Option<View>,
+    /// The node's context only has the same number: nothing of it is reached.
+    is_other: bool,
+}
+
+/// The segments of all nodes, by context.
 #[derive(Debug)]
 pub struct Segments {
     nodes: u16,
-    by_context: Vec<Vec<std::result::Result<View, Status>>>,
+    /// By node, whether there is a link, on which it announces its contexts.
+    is_linked: Vec<bool>,
+    by_context: Vec<Vec<std::result::Result<Known, Status>>>,
 }
 
 impl Segments {
-    fn set(&mut self, nid: u16, ctx_id: u16, view: std::result::Result<View, Status>) {
+    fn set(&mut self, nid: u16, ctx_id: u16, place: std::result::Result<Place, Status>) {
         let index = usize::from(ctx_id);
         if index >= self.by_context.len() {
             self.by_context.resize_with(index + 1, Vec::new);
         }
-        let views = &mut self.by_context[index];
-        views.resize(usize::from(self.nodes), Err(Status::NoContext));
-        views[usize::from(nid)] = view;
+        let known = &mut self.by_context[index];
+        known.resize_with(usize::from(self.nodes), || Err(Status::NoContext));
+        known[usize::from(nid)] = place.map(|place| {
+            let view = match &place {
+                Place::Mapped(segment) => Some(segment.view()),
+                Place::Far(_) | Place::Other => None,
+            };
+            let is_other = matches!(place, Place::Other);
+            Known { bounds: place.bounds(), view, is_other }
+        });
     }
 
-    /// The segment of a node in a context.
+    #[inline(always)]
+    fn known(&self, nid: u16, ctx_id: u16) -> std::result::Result<&Known, Status> {
+        let known = self.by_context.get(usize::from(ctx_id)).ok_or(Status::NoContext)?;
+        match known.get(usize::from(nid)) {
+            Some(Ok(known)) => Ok(known),
+            Some(Err(why)) => Err(*why),
+            None => Err(Status::NoContext),
+        }
+    }
+
+    /// The segment of a node in a context, if it is mapped.
     ///
     /// # Errors
     /// The status with which operations on it complete.
     #[inline(always)]
     pub fn get(&self, nid: u16, ctx_id: u16) -> std::result::Result<&View, Status> {
-        let views = self.by_context.get(usize::from(ctx_id)).ok_or(Status::NoContext)?;
-        match views.get(usize::from(nid)) {
-            Some(Ok(view)) => Ok(view),
-            Some(Err(why)) => Err(*why),
-            None => Err(Status::NoContext),
+        self.known(nid, ctx_id)?.view.as_ref().ok_or(Status::NoContext)
+    }
+
+    /// Whether a range lies in a segment. A node without a link is left to the controller, which finds it lost.
+    ///
+    /// # Errors
+    /// `OutOfSegment`; `NoContext` if the node has not announced the context, or one that only has the same number;
+    /// or the status with which operations on the segment complete.
+    #[inline(always)]
+    pub fn check(
+        &self,
+        nid: u16,
+        ctx_id: u16,
+        offset: u64,
+        length: u64,
+    ) -> std::result::Result<(), Status> {
+        let known = match self.known(nid, ctx_id) {
+            Ok(known) => known,
+            Err(why) if self.is_linked.get(usize::from(nid)) == Some(&true) => return Err(why),
+            Err(_) => return Ok(()),
+        };
+        if known.is_other {
+            return Err(Status::NoContext);
         }
+        let checked = match &known.view {
+            Some(view) => view.check(offset, length),
+            None => known.bounds.check(offset, length),
+        };
+        if checked == Err(Status::OutOfSegment) { checked } else { Ok(()) }
     }
 }
 
@@ -298,7 +371,11 @@ impl Worker {
             pending,
             clients: Vec::new(),
             direct: Vec::new(),
-            segments: Segments { nodes, by_context: Vec::new() },
+            segments: Segments {
+                nodes,
+                is_linked: vec![false; usize::from(nodes)],
+                by_context: Vec::new(),
+            },
             rmc: Rmc::new(nid, nodes, ITT_ENTRIES),
             packet: PacketQps::default(),
             links: Links::new(nid, nodes),
@@ -354,20 +431,20 @@ impl Worker {
             Command::SetSegment { nid, ctx_id, segment } => {
                 if nid == self.nid {
                     match &segment {
-                        Ok(segment) => {
-                            let bounds = Bounds { size_bytes: segment.size_bytes() };
-                            let installed = self.rmc.install_context(ctx_id, bounds);
+                        Ok(place) => {
+                            let installed = self.rmc.install_context(ctx_id, place.bounds());
                             installed.expect("control has checked the number");
                         }
                         Err(why) => _ = self.rmc.remove_context(ctx_id, *why),
                     }
                 }
-                self.segments.set(nid, ctx_id, segment.map(|segment| segment.view()));
+                self.segments.set(nid, ctx_id, segment);
             }
             Command::SetLink(nid, link) => {
                 let is_down = link.is_none();
-                self.links.set(nid, link.map(|link| *link));
-                if is_down {
+                self.segments.is_linked[usize::from(nid)] = !is_down && nid != self.nid;
+                // What was under way on another link gets no answer on this one.
+                if self.links.set(nid, link) || is_down {
                     let mut memory = PacketMemory::new(
                         self.nid,
                         &self.packet,
@@ -415,18 +492,19 @@ impl Worker {
         let mut memory =
             PacketMemory::new(self.nid, &self.packet, &mut self.clients, &self.segments);
         let (rmc, links) = (&mut self.rmc, &mut self.links);
+        let came = links.receive();
         let steps = rmc.poll_rcp(&mut memory, links, PACKET_BUDGET)
             + rmc.poll_rrpp(&mut memory, links, PACKET_BUDGET)
             + rmc.poll_rgp(&mut memory, links, PACKET_BUDGET);
         if steps != 0 {
-            links.flush();
+            links.wake();
         }
-        steps
+        steps + usize::from(links.transmit_far() || came)
     }
 
     fn has_work(&self) -> bool {
         self.has_command()
-            || self.links.have_packets()
+            || self.links.have_work()
             || self.direct.iter().any(DirectQp::has_entry)
             || self.packet.have_entries(&self.rmc)
     }

@@ -58,6 +58,15 @@ impl Bells {
         Ok(AddedBell { event: new_event(&self.epoll)?, bells: self.clone() })
     }
 
+    /// Has a socket wake the daemon when it becomes readable or writable, or ends, until it is closed.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub fn watch(&self, socket: impl AsFd) -> io::Result<()> {
+        let edges = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(0), edges)?)
+    }
+
     /// Wakes the daemon.
     pub fn ring(&self) {
         ring(&self.own);

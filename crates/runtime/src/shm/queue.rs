@@ -10,7 +10,7 @@ use rackmem_rmc::QpStats;
 use super::mapping::{Access, Mapping, PAGE_BYTES};
 use super::sleep::Bed;
 
-/// Operations done so far; the pipelines write them, and `rackmem top` reads them.
+/// Operations done so far; one of the two that do them writes, and `rackmem top` reads.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -52,6 +52,7 @@ impl Counters {
 #[repr(C)]
 struct Header {
     counters: Counters,
+    inline_counters: Counters,
     waiting: Waiting,
 }
 
@@ -101,9 +102,14 @@ impl QueueMemory {
         unsafe { &*self.0.base().cast::<Header>() }
     }
 
-    /// Counters since the queue pair was made.
+    /// Operations that the daemon has done since the queue pair was made.
     pub fn counters(&self) -> &Counters {
         &self.header().counters
+    }
+
+    /// Operations that the program's own thread has done: with inline progress.
+    pub fn inline_counters(&self) -> &Counters {
+        &self.header().inline_counters
     }
 
     /// Bed on which the application sleeps until a completion comes.

@@ -137,7 +137,7 @@ static void refusals(rackmem_context *ctx, void *arg)
 
 int main(void)
 {
-    static const char *const names[] = {"inline", "queued", "controller"};
+    static const char *const names[] = {"inline", "queued", "mixed", "controller"};
     for (int mode = LOOPBACK_INLINE; mode <= LOOPBACK_CONTROLLER; mode++) {
         for (uint32_t spin_limit = 0; spin_limit <= 1000; spin_limit += 1000) {
             enum loopback_mode m = (enum loopback_mode)mode;

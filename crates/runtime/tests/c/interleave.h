@@ -163,7 +163,7 @@ static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint
     return RACKMEM_OK;
 }
 
-static const rackmem_engine engine = {.execute = execute};
+static const rackmem_engine engine = {.execute = execute, .start = execute};
 
 /* ---- runtime.h --------------------------------------------------------------------------- */
 

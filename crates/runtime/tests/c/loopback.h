@@ -21,6 +21,7 @@ enum { LOOPBACK_MAX_NODES = 8, LOOPBACK_MAX_QPS = 4, LOOPBACK_MAX_ALLOCATIONS = 
 enum loopback_mode {
     LOOPBACK_INLINE,    /* the caller, at once */
     LOOPBACK_QUEUED,    /* the caller, when it waits, in any order */
+    LOOPBACK_MIXED,     /* the caller, synchronous ones at once, others as in LOOPBACK_QUEUED */
     LOOPBACK_CONTROLLER /* a thread per queue pair, in any order */
 };
 
@@ -185,10 +186,22 @@ static inline void loopback_wake(QP *qp)
     (void)qp;
 }
 
+/* Posts an entry as a program would that has no engine to start operations. */
+static inline uint32_t loopback_post(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
+                                     uint64_t buffer, uint64_t length)
+{
+    rackmem_wq_entry *entry = &qp->wq[qp->posted & (qp->size - 1)];
+    uint64_t phase = (qp->posted & qp->size) == 0;
+    entry->word[1] = rackmem_wq_word1(buffer, length);
+    entry->word[0] = rackmem_wq_word0(phase, op, nid, offset, length);
+    return RACKMEM_POSTED;
+}
+
 static const rackmem_engine loopback_engines[] = {
-    {loopback_execute, loopback_progress, loopback_wake, NULL},
-    {NULL, loopback_progress, loopback_wake, NULL},
-    {NULL, NULL, loopback_wake, loopback_yield},
+    {loopback_execute, loopback_progress, loopback_wake, NULL, loopback_execute, 0},
+    {NULL, loopback_progress, loopback_wake, NULL, NULL, 0},
+    {loopback_execute, loopback_progress, loopback_wake, NULL, loopback_post, 1},
+    {NULL, NULL, loopback_wake, loopback_yield, NULL, 0},
 };
 
 /* ---- runtime.h --------------------------------------------------------------------------- */

@@ -540,7 +540,7 @@ static void random_conversation(rackmem_context *ctx, void *arg)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"inline", "queued", "controller"};
+    static const char *const names[] = {"inline", "queued", "mixed", "controller"};
     static const size_t thresholds[] = {0, 57, RACKMEM_PULL_THRESHOLD, SIZE_MAX};
     static const uint32_t line_starts[] = {0, (uint32_t)0 - 1000 * RACKMEM_RING_LINES};
     struct timespec now;

@@ -115,7 +115,11 @@ fn requests() -> impl Strategy<Value = Request> {
         1 => Just(Request::Status),
         1 => (version(), nid()).prop_map(|(version, nid)| Request::Link { version, nid }),
         1 => (nid(), any::<u64>())
-            .prop_map(|(ctx_id, incarnation)| Request::ContextUp { ctx_id, incarnation }),
+            .prop_map(|(ctx_id, incarnation)| Request::ContextUp {
+                ctx_id,
+                incarnation,
+                size_bytes: incarnation
+            }),
         1 => (nid(), any::<bool>())
             .prop_map(|(ctx_id, lost)| Request::ContextDown { ctx_id, lost }),
     ]

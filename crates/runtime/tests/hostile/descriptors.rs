@@ -46,7 +46,7 @@ fn memory_that_was_handed_over_keeps_its_size() {
         let got = raw.call(&Request::Peer { nid: 1 }, &[]).unwrap();
         assert!(matches!(
             got.message,
-            Response::Peer { state: PeerState::Present | PeerState::Absent | PeerState::Left }
+            Response::Peer { state: PeerState::Present | PeerState::Absent | PeerState::Left, .. }
         ));
         got.fds.into_iter().next()
     };

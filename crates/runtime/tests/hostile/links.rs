@@ -9,11 +9,13 @@ use rackmem::rack::Rack;
 use rackmem::shm::bell::{AddedBell, Bells};
 use rackmem::shm::mapping::Mapping;
 use rackmem::shm::ring::{Consumer, Producer, Ring};
+use rackmem::shm::segment::Segment;
 use rackmem_abi::{Header, MAX_UNIT_BYTES, Op, WqEntry};
 use rustix::fs::SealFlags;
 use std::convert::Infallible;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -42,7 +44,7 @@ impl Impostor {
         let [flag, event] = bell.fds().unwrap();
         let request = Request::Link { version: PROTOCOL_VERSION, nid: 1 };
         let got = raw.call(&request, &[rings.fd(), flag.as_fd(), event.as_fd()]).unwrap();
-        assert_eq!(got.message, Response::Welcome { nid: 0, nodes: 2 });
+        assert_eq!(got.message, Response::Welcome { nid: 0, nodes: 2, over_hosts: false });
         let wake = got.fds.into_iter().nth(1).unwrap();
         Impostor { raw, rings, _bell: bell, wake }
     }
@@ -52,6 +54,17 @@ impl Impostor {
         assert!(index < 4);
         // SAFETY: the memory holds four rings, which consist of atomics.
         unsafe { &*self.rings.base().cast::<Ring>().add(index) }
+    }
+
+    /// Says that node 1 has joined a context; returns its segment.
+    fn announce(&self, rack: &Rack, ctx_id: u16, size_bytes: u64) -> Segment {
+        let segment = Segment::create(1, ctx_id, size_bytes).unwrap();
+        let inode = std::fs::metadata(rack.context_path(ctx_id)).unwrap().ino();
+        let incarnation = rack.incarnation(inode);
+        let request = Request::ContextUp { ctx_id, incarnation, size_bytes };
+        let fds = [segment.mapping().fd()];
+        self.raw.send(&serde_json::to_vec(&request).unwrap(), &fds).unwrap();
+        segment
     }
 
     fn wake(&self) {
@@ -103,8 +116,9 @@ fn impostors_without_the_right_parts_are_refused() {
     eventually("the member is gone", || raw::status(&rack.rack, 0).contexts.is_empty());
     // A message that only linked daemons may send.
     let raw = Raw::connect(&rack.rack, 0);
-    let got =
-        raw.call(&Request::ContextUp { ctx_id: 0, incarnation: 0 }, &[rings().as_fd()]).unwrap();
+    let got = raw
+        .call(&Request::ContextUp { ctx_id: 0, incarnation: 0, size_bytes: 0 }, &[rings().as_fd()])
+        .unwrap();
     assert!(matches!(got.message, Response::Error { errno: libc::EPROTO, .. }));
     // A daemon of the right kind gets its link, and loses it by a segment that is none.
     for fd in [Some(memfd(1 << 20, SealFlags::empty())), Some(memfd(64, SealFlags::SHRINK)), None] {
@@ -112,7 +126,10 @@ fn impostors_without_the_right_parts_are_refused() {
         assert_eq!(raw::status(&rack.rack, 0).peers_up, [1]);
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(AsFd::as_fd).collect();
         assert!(
-            impostor.raw.call(&Request::ContextUp { ctx_id: 0, incarnation: 0 }, &fds).is_none()
+            impostor
+                .raw
+                .call(&Request::ContextUp { ctx_id: 0, incarnation: 0, size_bytes: 0 }, &fds)
+                .is_none()
         );
         assert!(raw::status(&rack.rack, 0).peers_up.is_empty());
     }
@@ -235,6 +252,7 @@ fn answers_before_their_questions_do_no_harm() {
     let pid = raw::status(&rack.rack, 0).pid;
     let impostor = Impostor::link(&rack.rack);
     let (raw, _segment) = Raw::member(&rack.rack, 0, 0, 4096);
+    let segment = impostor.announce(&rack.rack, 0, 1 << 20);
     let made = raw.call(&Request::CreateBuffer { size_bytes: 1 << 20 }, &[]).unwrap();
     assert_eq!(made.message, Response::Buffer { buffer: 0 });
     let address = 1 << 40;
@@ -271,7 +289,7 @@ fn answers_before_their_questions_do_no_harm() {
     drop(raw);
     let status = raw::status(&rack.rack, 0);
     assert_eq!((status.pid, status.qps.len()), (pid, 0));
-    drop(impostor);
+    drop((impostor, segment));
     eventually("the link is down", || raw::status(&rack.rack, 0).peers_up.is_empty());
     // The controller still works.
     let context = Context::open(&rack.options(0, 0).segment_bytes(4096).progress(Progress::Packet));

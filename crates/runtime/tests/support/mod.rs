@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod c;
+pub mod hosts;
 pub mod raw;
 
 use std::path::Path;
@@ -13,6 +14,8 @@ use rackmem::client::{Context, OpenOptions};
 use rackmem::daemon;
 use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
+
+pub use hosts::Wire;
 
 /// Bound on everything that must not hang.
 pub const BOUND: Duration = Duration::from_secs(20);
@@ -51,6 +54,7 @@ pub fn be_daemon(args: &[String]) {
         pin_core: None,
         spin: Duration::from_micros(20),
         share_core: false,
+        rack_file: hosts::file_of_child(),
     };
     daemon::run(config).unwrap();
 }
@@ -59,6 +63,7 @@ pub fn be_daemon(args: &[String]) {
 pub struct TestRack {
     pub rack: Rack,
     pub daemons: Vec<Option<Child>>,
+    pub wire: Wire,
     /// Removed last.
     _dir: Option<tempfile::TempDir>,
 }
@@ -83,10 +88,17 @@ pub fn use_own_directory() {
 impl TestRack {
     /// Starts a rack and waits until its nodes are linked.
     pub fn start(name: &str, nodes: u16) -> TestRack {
+        TestRack::start_on(Wire::from_env(), name, nodes)
+    }
+
+    /// The same, with all nodes on one host or each on a host of its own.
+    pub fn start_on(wire: Wire, name: &str, nodes: u16) -> TestRack {
         use_own_directory();
         let rack = Rack::named(Some(name)).unwrap();
         rack.create(nodes).unwrap();
-        let mut this = TestRack { rack, daemons: (0..nodes).map(|_| None).collect(), _dir: None };
+        wire.write_file(&rack, nodes);
+        let daemons = (0..nodes).map(|_| None).collect();
+        let mut this = TestRack { rack, daemons, wire, _dir: None };
         for nid in 0..nodes {
             this.start_daemon(nid);
         }
@@ -95,11 +107,17 @@ impl TestRack {
     }
 
     pub fn start_daemon(&mut self, nid: u16) {
+        self.start_daemon_by(nid, self.wire.file());
+    }
+
+    /// Starts a daemon with a file of the rack's directory that describes the rack.
+    pub fn start_daemon_by(&mut self, nid: u16, file: &str) {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child", "--nocapture"])
             .env("RACKMEM_TEST_ROLE", "daemon")
             .env("RACKMEM_TEST_ARGS", nid.to_string())
             .env("RACKMEM_RACK", self.rack.name())
+            .env("RACKMEM_TEST_FILE", file)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

@@ -53,14 +53,14 @@ impl Control {
                 self.status().map(|status| (Response::Status(Box::new(status)), Vec::new()))
             }
             Request::Link { version, nid } => return self.accept_link(id, version, nid, fds),
-            Request::ContextUp { .. } | Request::ContextDown { .. } => {
+            Request::Linked | Request::ContextUp { .. } | Request::ContextDown { .. } => {
                 Err((libc::EPROTO, "only daemons with a link say this".to_owned()))
             }
         };
         let (response, fds) = result
             .unwrap_or_else(|(errno, message)| (Response::Error { errno, message }, Vec::new()));
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        self.sessions.get(&id).is_some_and(|s| s.channel.send(&response, &fds).is_ok())
+        self.sessions.get_mut(&id).is_some_and(|s| s.line.send(&response, &fds).is_ok())
     }
 
     pub(super) fn session(&mut self, id: u64) -> &mut Session {
@@ -87,7 +87,8 @@ impl Control {
         if matches!(self.session(id).role, Role::Unknown) {
             self.session(id).role = Role::Client;
         }
-        Ok((Response::Welcome { nid: self.nid, nodes: self.nodes }, Vec::new()))
+        let over_hosts = self.is_over_hosts();
+        Ok((Response::Welcome { nid: self.nid, nodes: self.nodes, over_hosts }, Vec::new()))
     }
 
     /// Gives the process of a session a bell of its own. Returns the descriptors for it.
@@ -105,7 +106,8 @@ impl Control {
             return Err((libc::EINVAL, message));
         }
         let nid = self.nid;
-        if progress == Progress::Packet && self.packet_qps() >= MAX_QPS {
+        let by_packets = self.goes_by_packets(progress);
+        if by_packets && self.packet_qps() >= MAX_QPS {
             return Err((libc::ENOSPC, format!("node {nid} has {MAX_QPS} queue pairs by packets")));
         }
         let member = self.member(id)?;
@@ -122,12 +124,17 @@ impl Control {
         let client = member.id;
         let fd = clone_fd(memory.mapping())?;
         member.qps.insert(qp, QpRecord { memory: memory.clone(), progress, entries });
-        if progress != Progress::Inline {
-            let by_packets = progress == Progress::Packet;
+        if by_packets || progress != Progress::Inline {
             let new = NewQp { client, memory, config, by_packets };
             self.worker.call(Command::AddQp(new)).map_err(held_up)?;
         }
         Ok((Response::Qp { qp }, vec![fd]))
+    }
+
+    /// Whether the controller serves queue pairs of this progress by packets. Where nodes are on other hosts it
+    /// serves all of them so: inline progress posts what the program cannot do in their memory itself.
+    fn goes_by_packets(&self, progress: Progress) -> bool {
+        progress == Progress::Packet || self.is_over_hosts()
     }
 
     pub(super) fn packet_qps(&self) -> usize {
@@ -136,7 +143,7 @@ impl Control {
             _ => None,
         });
         let qps = members.flat_map(|member| member.qps.values());
-        qps.filter(|record| record.progress == Progress::Packet).count()
+        qps.filter(|record| self.goes_by_packets(record.progress)).count()
     }
 
     pub(super) fn destroy_qp(&mut self, id: u64, qp: u32) -> Answer {

@@ -25,7 +25,7 @@ use super::{Answer, Context, Control, PeerSegment, Refusal, held_up, refuse};
 use crate::daemon::foreign::Foreign;
 use crate::daemon::local::LocalTable;
 use crate::daemon::session::{Member, Role, Session};
-use crate::daemon::worker::Command;
+use crate::daemon::worker::{Command, Place};
 use crate::protocol::{PeerState, Request, Response};
 use crate::shm::line_lock::Owner;
 use crate::shm::segment::{Segment, State};
@@ -59,7 +59,9 @@ impl Control {
             return Err((libc::ENOENT, message));
         }
         let (rights, incarnation, file) = self.check_right(ctx_id, fd)?;
-        let joiner = Joiner { pid: self.session(id).pid, ctx_id, incarnation, rights, shared };
+        let process =
+            self.session(id).process.ok_or((libc::EPROTO, "join on your own host".to_owned()))?;
+        let joiner = Joiner { pid: process.pid, ctx_id, incarnation, rights, shared };
         self.check_alone(&joiner)?;
         let client = self.claim_client()?;
         let segment = match self.join(ctx_id, incarnation, segment_bytes, file) {
@@ -70,11 +72,10 @@ impl Control {
             }
         };
         let owner = Owner::new(self.nid, client as u16);
-        let pid = self.session(id).pid;
         // The memory of another user's process stays out of reach: its number could have passed to
         // a process that never connected, or it could have gained rights that its user lacks.
-        let is_own = self.session(id).uid == rustix::process::geteuid();
-        let local = LocalTable::new(if is_own { Foreign::open(pid) } else { None });
+        let is_own = process.uid == rustix::process::geteuid();
+        let local = LocalTable::new(if is_own { Foreign::open(process.pid) } else { None });
         let added = self.worker.call(Command::AddClient(client, owner, local));
         // If anything fails from here on, the client is a member all the same, until it hangs up.
         // A client with read access gets no way to change the memory of other members of this node.
@@ -105,7 +106,7 @@ impl Control {
     /// do not count.
     fn check_alone(&mut self, joiner: &Joiner) -> std::result::Result<(), Refusal> {
         while let Some((id, pid)) = self.rival_of(joiner) {
-            if !self.session(id).channel.is_hung_up() {
+            if !self.session(id).line.is_hung_up() {
                 let (nid, ctx_id) = (self.nid, joiner.ctx_id);
                 let message = format!(
                     "process {pid} is node {nid} of context {ctx_id} already: join as another node, or let both \
@@ -121,19 +122,21 @@ impl Control {
 
     /// A member that keeps another process from joining, and its process.
     fn rival_of(&self, joiner: &Joiner) -> Option<(u64, i32)> {
-        let is_rival = |session: &Session| match &session.role {
+        let is_rival = |session: &Session, pid| match &session.role {
             Role::Member(member) => {
                 member.ctx_id == joiner.ctx_id
                     && member.incarnation == joiner.incarnation
                     && member.rights == Rights::ReadWrite
                     && joiner.rights == Rights::ReadWrite
                     && !(member.shared && joiner.shared)
-                    && session.pid != joiner.pid
+                    && pid != joiner.pid
             }
             _ => false,
         };
-        let (id, session) = self.sessions.iter().find(|(_, session)| is_rival(session))?;
-        Some((*id, session.pid.as_raw_nonzero().get()))
+        self.sessions.iter().find_map(|(id, session)| {
+            let pid = session.process?.pid;
+            is_rival(session, pid).then(|| (*id, pid.as_raw_nonzero().get()))
+        })
     }
 
     /// The open file of the context is the proof: the kernel checked the permissions. Its inode tells
@@ -216,15 +219,19 @@ impl Control {
         let segment = Segment::create(self.nid, ctx_id, segment_bytes)
             .map_err(refuse("cannot make the segment"))?;
         let segment = Arc::new(segment);
-        let (nid, installed) = (self.nid, Ok(segment.clone()));
+        let (nid, installed) = (self.nid, Ok(Place::Mapped(segment.clone())));
         self.worker
             .call(Command::SetSegment { nid, ctx_id, segment: installed })
             .map_err(held_up)?;
         let context = Context { incarnation, _file: file, segment: segment.clone(), members: 1 };
         for session in self.peers.values() {
-            announce(&self.sessions, *session, ctx_id, &context);
+            announce(&mut self.sessions, *session, ctx_id, &context);
         }
         self.contexts.insert(ctx_id, context);
+        let peers = self.peer_contexts.keys().filter(|(_, ctx)| *ctx == ctx_id);
+        for nid in peers.map(|(nid, _)| *nid).collect::<Vec<_>>() {
+            self.install_peer(nid, ctx_id);
+        }
         tracing::info!(nid, ctx_id, segment_bytes, "context joined");
         Ok(segment)
     }
@@ -233,7 +240,8 @@ impl Control {
         let member = self.member(id)?;
         let (ctx_id, rights, incarnation) = (member.ctx_id, member.rights, member.incarnation);
         let own = member.segment.clone();
-        let state = |state| Ok((Response::Peer { state }, Vec::new()));
+        let is_remote = self.is_remote(nid);
+        let state = |state| Ok((Response::Peer { state, is_remote }, Vec::new()));
         if nid >= self.nodes {
             return state(PeerState::NoNode);
         }
@@ -242,6 +250,7 @@ impl Control {
         let segment = match known.map(|context| &context.segment) {
             _ if nid == self.nid => own,
             Some(PeerSegment::Present(segment)) => segment.clone(),
+            Some(PeerSegment::Remote(_)) => return state(PeerState::Remote),
             Some(PeerSegment::Left) => return state(PeerState::Left),
             Some(PeerSegment::Died) => return state(PeerState::Died),
             Some(PeerSegment::Lost) => return state(PeerState::Lost),
@@ -252,7 +261,7 @@ impl Control {
             Rights::ReadWrite => clone_fd(segment.mapping())?,
             Rights::ReadOnly => segment.mapping().read_only_fd().map_err(refuse("segment"))?,
         };
-        Ok((Response::Peer { state: PeerState::Present }, vec![fd]))
+        Ok((Response::Peer { state: PeerState::Present, is_remote }, vec![fd]))
     }
 
     pub(super) fn close(&mut self, id: u64) -> Answer {
@@ -292,14 +301,30 @@ impl Control {
         })
     }
 
+    /// Members that stay when their context was made again must not reach the new one by queue pairs of the old. They
+    /// see by their segment that their operations will not complete.
+    fn drop_queue_pairs_of(&mut self, segment: &Arc<Segment>) {
+        for session in self.sessions.values_mut() {
+            let Role::Member(member) = &mut session.role else { continue };
+            if Arc::ptr_eq(&member.segment, segment) {
+                for (_, record) in std::mem::take(&mut member.qps) {
+                    let _ = self.worker.call(Command::RemoveQp(member.id, record.memory));
+                }
+            }
+        }
+    }
+
     /// This node has no members in a context any more.
     pub(super) fn give_up_context(&mut self, ctx_id: u16, closed: bool) {
         let Some(context) = self.contexts.remove(&ctx_id) else { return };
         context.segment.retire(if closed { State::Closed } else { State::Lost });
+        self.drop_queue_pairs_of(&context.segment);
         let why = if closed { Status::NoContext } else { Status::NodeLost };
         let _ = self.worker.call(Command::SetSegment { nid: self.nid, ctx_id, segment: Err(why) });
-        for session in self.peers.values().filter_map(|id| self.sessions.get(id)) {
-            tell(session, &Request::ContextDown { ctx_id, lost: !closed }, &[]);
+        for id in self.peers.values() {
+            if let Some(session) = self.sessions.get_mut(id) {
+                tell(session, &Request::ContextDown { ctx_id, lost: !closed }, &[]);
+            }
         }
         tracing::info!(nid = self.nid, ctx_id, lost = !closed, "context left");
     }

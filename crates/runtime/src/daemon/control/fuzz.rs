@@ -12,6 +12,7 @@ use rustix::net::{
 };
 
 use super::{Control, Role};
+use crate::daemon::line::Line;
 use crate::daemon::{Config, link, worker};
 use crate::rack::Rack;
 use crate::shm::bell::Bells;
@@ -33,10 +34,10 @@ impl Daemon {
         let bell = Arc::new(Bells::create().expect("a bell"));
         let spin = Duration::ZERO;
         let (rack, nids) = (rack.clone(), vec![1]);
-        let config = Config { rack, nids, pin_core: None, spin, share_core: true };
+        let config = Config { rack, nids, pin_core: None, spin, share_core: true, rack_file: None };
         let mut workers = worker::spawn(&config, 3, &bell).expect("a worker");
         let worker = workers.pop().expect("a handle for the node");
-        Daemon(Control::new(&config.rack, 1, 3, bell, worker).expect("the rack is there"))
+        Daemon(Control::new(&config.rack, 1, 3, bell, worker, None).expect("the rack is there"))
     }
 
     /// Connects a client.
@@ -45,7 +46,8 @@ impl Daemon {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far) =
             rustix::net::socketpair(family, kind, flags, None).expect("a socket pair");
-        let session = self.0.add_session(Channel::from(far), Role::Unknown).expect("a session");
+        let session =
+            self.0.add_session(Line::Near(Channel::from(far)), Role::Unknown).expect("a session");
         Client { socket, session }
     }
 

@@ -2,8 +2,10 @@
 
 mod clients;
 mod contexts;
+mod far;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod greet;
 mod peers;
 mod status;
 
@@ -13,18 +15,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
+use rackmem_rmc::Bounds;
+use rustix::event::{Timespec, epoll};
 
-use super::link::{self, Link, Side};
+use self::far::Far;
+use super::line::Line;
+use super::link::{self, ShmLink, Side};
+use super::links::Path;
 use super::session::{Role, Session};
 use super::worker::{COMMAND_TIMEOUT, Command, Handle, HeldUp};
 use super::{Error, Result};
 use crate::error::limit_hint;
 use crate::protocol::Response;
 use crate::rack::Rack;
+use crate::rack_file::RackFile;
 use crate::shm::bell::Bells;
 use crate::shm::segment::{Segment, State};
-use crate::transport::{self, Channel};
+use crate::transport;
 
 /// Connections that have not joined a context: beyond, the oldest gives way to the newest.
 const MAX_VISITORS: usize = 128;
@@ -32,8 +39,12 @@ const MAX_VISITORS: usize = 128;
 /// Until the next look when there is no descriptor left for a connection.
 const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(10);
 
+/// Shortest time between two looks of its own.
+const SHORTEST_LOOK: Duration = Duration::from_millis(1);
+
 const LISTENER: u64 = u64::MAX;
 const SIGNALS: u64 = u64::MAX - 1;
+const FAR_LISTENER: u64 = u64::MAX - 2;
 
 /// A context that this node has joined.
 struct Context {
@@ -53,6 +64,8 @@ struct PeerContext {
 
 enum PeerSegment {
     Present(Arc<Segment>),
+    /// The peer is on another host: packets reach the segment.
+    Remote(Bounds),
     Left,
     /// Its process ended without leaving.
     Died,
@@ -82,6 +95,8 @@ pub struct Control {
     peers: BTreeMap<u16, u64>,
     /// Client numbers in use.
     clients: Vec<bool>,
+    /// Nodes of other hosts, if the rack has any.
+    far: Option<Far>,
     retry: Duration,
     retry_at: Instant,
 }
@@ -94,16 +109,18 @@ impl Control {
         nodes: u16,
         bell: Arc<Bells>,
         worker: Handle,
+        rack_file: Option<&RackFile>,
     ) -> Result<Control> {
         let path = rack.socket_path(nid);
         let failed = |e| Error::io(format!("cannot listen at {}", path.display()), e);
         let listener = transport::listen(&path).map_err(failed)?;
+        let far = rack_file.map_or(Ok(None), |file| Far::listen(file, nid))?;
         // The context's file decides which users may join it, not the socket.
         let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         std::fs::set_permissions(&path, everyone).map_err(failed)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
         let memory = Arc::new(link::create_memory().map_err(failed)?);
-        let to_self = Box::new(Link::new(memory, Side::Loop, None));
+        let to_self = Path::Shm(Box::new(ShmLink::new(memory, Side::Loop, None)));
         if worker.call(Command::SetLink(nid, Some(to_self))).is_err() {
             return Err(Error::new(
                 libc::ETIMEDOUT,
@@ -125,6 +142,7 @@ impl Control {
             peer_contexts: BTreeMap::new(),
             peers: BTreeMap::new(),
             clients: Vec::new(),
+            far,
             retry: peers::FIRST_RETRY,
             retry_at: Instant::now(),
         })
@@ -151,10 +169,14 @@ impl Control {
         let data = epoll::EventData::new_u64;
         epoll::add(&self.epoll, &self.listener, data(LISTENER), epoll::EventFlags::IN)
             .map_err(failed)?;
+        if let Some(far) = &self.far {
+            epoll::add(&self.epoll, &far.listener, data(FAR_LISTENER), epoll::EventFlags::IN)
+                .map_err(failed)?;
+        }
         epoll::add(&self.epoll, signals, data(SIGNALS), epoll::EventFlags::IN).map_err(failed)?;
         let mut events = Vec::with_capacity(64);
         loop {
-            let timeout = self.reach_lower_nodes();
+            let timeout = self.next_look();
             events.clear();
             match epoll::wait(
                 &self.epoll,
@@ -168,6 +190,8 @@ impl Control {
                 match event.data.u64() {
                     LISTENER => self.accept_all(),
                     SIGNALS => return Ok(()),
+                    FAR_LISTENER => self.accept_far(),
+                    id if self.serve_far(id) => {}
                     session => self.serve(session),
                 }
             }
@@ -181,13 +205,21 @@ impl Control {
         }
     }
 
+    /// Does what is due, and returns the time until the next look.
+    fn next_look(&mut self) -> Option<Timespec> {
+        let near = self.reach_lower_nodes();
+        let far = self.look_far();
+        let wait = near.into_iter().chain(far).min()?;
+        Timespec::try_from(wait.max(SHORTEST_LOOK)).ok()
+    }
+
     // Connections ------------------------------------------------------------------------------
 
     fn accept_all(&mut self) {
         loop {
             match transport::accept(self.listener.as_fd()) {
                 Ok(channel) => {
-                    self.add_session(channel, Role::Unknown);
+                    self.add_session(Line::Near(channel), Role::Unknown);
                     if self.visitors().count() > MAX_VISITORS {
                         self.end_oldest_visitor();
                     }
@@ -216,27 +248,41 @@ impl Control {
         oldest.inspect(|id| self.end(*id)).is_some()
     }
 
-    fn add_session(&mut self, channel: Channel, role: Role) -> Option<u64> {
-        let credentials = channel.peer().ok()?;
+    fn add_session(&mut self, line: Line, role: Role) -> Option<u64> {
+        let process = match &line {
+            Line::Near(channel) => Some(channel.peer().ok()?),
+            Line::Far(_) => None,
+        };
         let id = self.next_session;
         let data = epoll::EventData::new_u64(id);
-        epoll::add(&self.epoll, &channel, data, epoll::EventFlags::IN).ok()?;
-        let (pid, uid) = (credentials.pid, credentials.uid);
-        self.sessions.insert(id, Session { channel, pid, uid, role, bell: None, closed: false });
+        epoll::add(&self.epoll, &line, data, epoll::EventFlags::IN).ok()?;
+        self.sessions.insert(id, Session { line, process, role, bell: None, closed: false });
         self.next_session += 1;
         Some(id)
     }
 
-    /// Takes one message of a connection, or its end.
+    /// Takes the messages of a connection, or its end.
     fn serve(&mut self, id: u64) {
-        let Some(session) = self.sessions.get(&id) else { return };
+        // Of a process of this host one at a time: the socket still has the others.
+        while self.serve_one(id) {
+            let session = self.sessions.get(&id);
+            if !session.is_some_and(|session| matches!(session.line, Line::Far(_))) {
+                return;
+            }
+        }
+    }
+
+    /// Takes one message of a connection, or its end; `false`: there was none.
+    fn serve_one(&mut self, id: u64) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
         let result = match session.role {
-            Role::Linking(..) => session.channel.receive().map(|got| self.linked(id, got)),
-            Role::Peer(_) => session.channel.receive().map(|got| self.hear_peer(id, got)),
-            _ => session.channel.receive().map(|got| self.answer(id, got)),
+            Role::Linking(..) => session.line.receive().map(|got| self.linked(id, got)),
+            Role::Peer(_) => session.line.receive().map(|got| self.hear_peer(id, got)),
+            Role::Meeting(nid) => session.line.receive().map(|got| self.hear_met(id, nid, got)),
+            _ => session.line.receive().map(|got| self.answer(id, got)),
         };
         match result {
-            Ok(true) => {}
+            Ok(true) => return true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(false) => self.end(id),
             Err(error) => {
@@ -246,14 +292,21 @@ impl Control {
                 self.end(id);
             }
         }
+        false
     }
 
     fn end(&mut self, id: u64) {
         let Some(session) = self.sessions.remove(&id) else { return };
-        match session.role {
-            Role::Member(member) => self.leave(*member, session.closed),
-            Role::Peer(nid) if self.peers.get(&nid) == Some(&id) => self.lose_peer(nid),
-            _ => {}
+        let nid = match session.role {
+            Role::Member(member) => return self.leave(*member, session.closed),
+            Role::Peer(nid) | Role::Meeting(nid) => nid,
+            _ => return,
+        };
+        if self.peers.get(&nid) == Some(&id) {
+            self.lose_peer(nid);
+        }
+        if let Line::Far(stream) = &session.line {
+            self.part(nid, stream.lost().unwrap_or("the link has ended"));
         }
     }
 }

@@ -10,11 +10,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem_abi::Status;
+use rackmem_rmc::{Bounds, MAX_CONTEXTS};
 
 use super::{Context, Control, PeerContext, PeerSegment};
-use crate::daemon::link::{self, Link, Side};
+use crate::daemon::line::Line;
+use crate::daemon::link::{self, ShmLink, Side};
+use crate::daemon::links::Path;
 use crate::daemon::session::{Role, Session};
-use crate::daemon::worker::Command;
+use crate::daemon::worker::{Command, Place};
 use crate::error::limit_hint;
 use crate::protocol::{PROTOCOL_VERSION, Request, Response};
 use crate::shm::bell::Bell;
@@ -25,16 +28,19 @@ use crate::transport::{Channel, Received};
 
 /// Between two attempts to reach a daemon that is not there; doubles up to the second.
 pub(super) const FIRST_RETRY: Duration = Duration::from_millis(20);
-const LAST_RETRY: Duration = Duration::from_secs(1);
+pub(super) const LAST_RETRY: Duration = Duration::from_secs(1);
 
 impl Control {
     /// Links to the nodes with lower numbers. Returns the time to the next attempt if one is missing.
-    pub(super) fn reach_lower_nodes(&mut self) -> Option<rustix::event::Timespec> {
+    pub(super) fn reach_lower_nodes(&mut self) -> Option<Duration> {
         let missing = |this: &Self| {
             let linking = |nid| {
                 this.sessions.values().any(|s| matches!(s.role, Role::Linking(n, _) if n == nid))
             };
-            (0..this.nid).filter(|nid| !this.peers.contains_key(nid) && !linking(*nid)).collect()
+            (0..this.nid)
+                .filter(|nid| !this.is_remote(*nid))
+                .filter(|nid| !this.peers.contains_key(nid) && !linking(*nid))
+                .collect()
         };
         let lower: Vec<u16> = missing(self);
         if lower.is_empty() {
@@ -57,8 +63,7 @@ impl Control {
             self.retry_at = now + self.retry;
             self.retry = (self.retry * 2).min(LAST_RETRY);
         }
-        let wait = self.retry_at.saturating_duration_since(now);
-        rustix::event::Timespec::try_from(wait.max(Duration::from_millis(1))).ok()
+        Some(self.retry_at.saturating_duration_since(now))
     }
 
     pub(super) fn reach(&mut self, nid: u16) -> io::Result<()> {
@@ -72,7 +77,7 @@ impl Control {
         let [flag, event] = bell.fds()?;
         let request = Request::Link { version: PROTOCOL_VERSION, nid: self.nid };
         channel.send(&request, &[memory.fd(), flag.as_fd(), event.as_fd()])?;
-        if let Some(id) = self.add_session(channel, Role::Linking(nid, memory)) {
+        if let Some(id) = self.add_session(Line::Near(channel), Role::Linking(nid, memory)) {
             self.session(id).bell = Some(bell);
         }
         Ok(())
@@ -87,9 +92,10 @@ impl Control {
         mut fds: impl Iterator<Item = OwnedFd>,
     ) -> bool {
         let session = self.session(id);
-        let trusted = is_our_kind(session.uid);
+        let trusted = session.process.is_some_and(|process| is_our_kind(process.uid));
         let is_first = matches!(session.role, Role::Unknown);
-        let fits = is_first && version == PROTOCOL_VERSION && nid > self.nid && nid < self.nodes;
+        let is_new = is_first && nid > self.nid && nid < self.nodes && !self.is_remote(nid);
+        let fits = is_new && version == PROTOCOL_VERSION;
         let (Some(memory), Some(flag), Some(event)) = (fds.next(), fds.next(), fds.next()) else {
             return false;
         };
@@ -102,11 +108,16 @@ impl Control {
         };
         let Ok(bell_fds) = self.add_bell(id) else { return false };
         let fds: Vec<BorrowedFd<'_>> = bell_fds.iter().map(AsFd::as_fd).collect();
-        let welcome = Response::Welcome { nid: self.nid, nodes: self.nodes };
-        if self.session(id).channel.send(&welcome, &fds).is_err() {
+        let welcome = Response::Welcome {
+            nid: self.nid,
+            nodes: self.nodes,
+            over_hosts: self.is_over_hosts(),
+        };
+        if self.session(id).line.send(&welcome, &fds).is_err() {
             return false;
         }
-        self.add_peer(id, nid, Link::new(Arc::new(memory), Side::Other, Some(bell)));
+        let link = ShmLink::new(Arc::new(memory), Side::Other, Some(bell));
+        self.add_peer(id, nid, Path::Shm(Box::new(link)));
         true
     }
 
@@ -122,25 +133,31 @@ impl Control {
         };
         match Bell::open(flag, event) {
             Ok(bell) if answered == nid => {
-                self.add_peer(id, nid, Link::new(memory, Side::Maker, Some(bell)));
+                let link = ShmLink::new(memory, Side::Maker, Some(bell));
+                self.add_peer(id, nid, Path::Shm(Box::new(link)));
                 true
             }
             _ => false,
         }
     }
 
-    pub(super) fn add_peer(&mut self, id: u64, nid: u16, link: Link) {
-        if let Some(old) = self.peers.get(&nid).copied() {
+    pub(super) fn add_peer(&mut self, id: u64, nid: u16, path: Path) {
+        if let Some(old) = self.peers.get(&nid).copied().filter(|old| *old != id) {
             // It restarted before we noticed that it was gone.
             self.lose_peer(nid);
             self.sessions.remove(&old);
         }
+        // It announces again what it has.
+        for (_, ctx_id) in self.peer_contexts.keys().filter(|(peer, _)| *peer == nid) {
+            let (ctx_id, segment) = (*ctx_id, Err(Status::NoContext));
+            let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
+        }
         self.peer_contexts.retain(|(peer, _), _| *peer != nid);
         self.session(id).role = Role::Peer(nid);
         self.peers.insert(nid, id);
-        let _ = self.worker.call(Command::SetLink(nid, Some(Box::new(link))));
+        let _ = self.worker.call(Command::SetLink(nid, Some(path)));
         for (ctx_id, context) in &self.contexts {
-            announce(&self.sessions, id, *ctx_id, context);
+            announce(&mut self.sessions, id, *ctx_id, context);
         }
         tracing::info!(nid = self.nid, peer = nid, "link up");
     }
@@ -149,17 +166,19 @@ impl Control {
     pub(super) fn hear_peer(&mut self, id: u64, got: Received<Request>) -> bool {
         let Role::Peer(nid) = self.session(id).role else { return false };
         match got.message {
-            Request::ContextUp { ctx_id, incarnation } => {
-                let Some(fd) = got.fds.into_iter().next() else { return false };
-                let Ok(segment) = Segment::open(fd, Access::ReadWrite) else {
+            Request::ContextUp { ctx_id, incarnation, size_bytes } => {
+                if usize::from(ctx_id) >= MAX_CONTEXTS {
                     return false;
+                }
+                let fd = got.fds.into_iter().next();
+                let segment = match fd.map(|fd| Segment::open(fd, Access::ReadWrite)) {
+                    Some(Ok(segment)) => PeerSegment::Present(Arc::new(segment)),
+                    None if self.is_remote(nid) => PeerSegment::Remote(Bounds { size_bytes }),
+                    _ => return false,
                 };
-                let segment = Arc::new(segment);
-                let present = PeerSegment::Present(segment.clone());
-                let context = PeerContext { incarnation, segment: present };
+                let context = PeerContext { incarnation, segment };
                 self.peer_contexts.insert((nid, ctx_id), context);
-                let installed = Ok(segment);
-                let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment: installed });
+                self.install_peer(nid, ctx_id);
                 true
             }
             Request::ContextDown { ctx_id, lost } => {
@@ -177,20 +196,38 @@ impl Control {
         }
     }
 
+    /// Tells the worker where a peer's segment lies, if the peer is in the same context as this node: one that was
+    /// made again, or on another host, may only have the same number.
+    pub(super) fn install_peer(&mut self, nid: u16, ctx_id: u16) {
+        let Some(peer) = self.peer_contexts.get(&(nid, ctx_id)) else { return };
+        let ours = self.contexts.get(&ctx_id).map(|context| context.incarnation);
+        let place = match &peer.segment {
+            _ if ours.is_some_and(|ours| ours != peer.incarnation) => Place::Other,
+            PeerSegment::Present(segment) => Place::Mapped(segment.clone()),
+            PeerSegment::Remote(bounds) => Place::Far(*bounds),
+            PeerSegment::Left | PeerSegment::Died | PeerSegment::Lost => return,
+        };
+        let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment: Ok(place) });
+    }
+
     pub(super) fn lose_peer(&mut self, nid: u16) {
         tracing::warn!(nid = self.nid, peer = nid, "link lost");
         self.peers.remove(&nid);
         self.retry_at = Instant::now();
         let of_peer = |owner: Owner| owner.token() >> 12 == u32::from(nid);
         for ((peer, ctx_id), context) in &mut self.peer_contexts {
-            let PeerSegment::Present(segment) = &context.segment else { continue };
-            if *peer == nid {
-                segment.retire(State::Lost);
+            if let (PeerSegment::Present(segment), false) = (&context.segment, *peer == nid) {
+                segment.release_locks(of_peer);
+            }
+            let is_there =
+                matches!(context.segment, PeerSegment::Present(_) | PeerSegment::Remote(_));
+            if *peer == nid && is_there {
+                if let PeerSegment::Present(segment) = &context.segment {
+                    segment.retire(State::Lost);
+                }
                 context.segment = PeerSegment::Lost;
                 let (ctx_id, segment) = (*ctx_id, Err(Status::NodeLost));
                 let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
-            } else {
-                segment.release_locks(of_peer);
             }
         }
         let _ = self.worker.call(Command::SetLink(nid, None));
@@ -214,18 +251,26 @@ fn is_our_kind(uid: rustix::process::Uid) -> bool {
 }
 
 /// Tells a peer of a segment.
-pub(super) fn announce(sessions: &BTreeMap<u64, Session>, id: u64, ctx_id: u16, context: &Context) {
-    if let Some(session) = sessions.get(&id) {
-        let request = Request::ContextUp { ctx_id, incarnation: context.incarnation };
-        tell(session, &request, &[context.segment.mapping().fd()]);
+pub(super) fn announce(
+    sessions: &mut BTreeMap<u64, Session>,
+    id: u64,
+    ctx_id: u16,
+    context: &Context,
+) {
+    let Some(session) = sessions.get_mut(&id) else { return };
+    let (incarnation, size_bytes) = (context.incarnation, context.segment.size_bytes());
+    let request = Request::ContextUp { ctx_id, incarnation, size_bytes };
+    match session.line {
+        Line::Near(_) => tell(session, &request, &[context.segment.mapping().fd()]),
+        Line::Far(_) => tell(session, &request, &[]),
     }
 }
 
 /// Tells a peer something. One that does not read would have a wrong picture for ever: the link
 /// ends, and the next one starts with everything that is true then.
-pub(super) fn tell(session: &Session, request: &Request, fds: &[BorrowedFd<'_>]) {
-    if let Err(error) = session.channel.send(request, fds) {
+pub(super) fn tell(session: &mut Session, request: &Request, fds: &[BorrowedFd<'_>]) {
+    if let Err(error) = session.line.send(request, fds) {
         tracing::warn!(%error, "a peer does not listen: its link ends");
-        session.channel.hang_up();
+        session.line.hang_up("it does not listen");
     }
 }

@@ -1,0 +1,69 @@
+//! Wrong rack files and options are refused in one sentence.
+
+use crate::common::Host;
+use crate::rig::Rig;
+
+#[test]
+fn a_wrong_file_is_named_with_its_line() {
+    let rig = Rig::new(2);
+    let file = rig.file();
+    let refuses = |text: &str, expected: &str| {
+        rig.write("rack.toml", text, 0o644);
+        let complaint = rig.fails(1, &["up"]);
+        assert!(complaint.starts_with(&format!("rackmem: {file}{expected}")), "{complaint}");
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    };
+    let right = "name = \"lab\"\nsecret_file = \"lab.secret\"\n";
+    refuses("nmae = \"lab\"\n", ":1: 'nmae' is no key of a rack file; did you mean 'name'?");
+    refuses("name = \"lab\n", ":1: ");
+    refuses(right, ": it has no node");
+    refuses(
+        &format!("{right}[[node]]\naddress = \"127.0.0.2\"\n"),
+        ":4: '127.0.0.2' is no address",
+    );
+    rig.write("lab.secret", "0123456789abcdef", 0o644);
+    refuses(right, ":2: others may use the secret");
+    let complaint = rig.host.fails(1, &["status", "--rack-file", &rig.path("none.toml")]);
+    assert!(complaint.contains("cannot read the rack file /"), "{complaint}");
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let rig = Rig::new(2);
+    let file = rig.file();
+    for (args, expected) in [
+        (&["up", "--nodes", "2"][..], "leave --nodes out"),
+        (&["up", "--rack", "lab"], "--rack or --rack-file, not both"),
+        (&["run", "--together", "--", "true"], "--together is for a rack of the run's own"),
+        (&["up", "--launcher", "ssh {host}"], "--hosts"),
+        (&["up", "--node", "0", "--hosts"], "--hosts"),
+        (&["run", "--as-node", "0", "--", "true"], "--context"),
+    ] {
+        let complaint = rig.fails(2, args);
+        assert!(complaint.contains(expected), "{args:?}: {complaint}");
+    }
+    for args in [&["lend", "1G"][..], &["man"], &["leases"]] {
+        let complaint = rig.host.fails(2, &[&["--rack-file", &file], args].concat());
+        assert!(complaint.contains("leave --rack-file out"), "{args:?}: {complaint}");
+    }
+    rig.host.fails(2, &["lend", "--rack-file", &file, "1G"]);
+    assert!(rig.fails(1, &["run", "-n", "3", "--", "true"]).contains("'lab' has 2 nodes, not 3"));
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn without_a_rack_file_there_is_one_host() {
+    let host = Host::new();
+    for args in [
+        &["up", "--nodes", "1", "--hosts"][..],
+        &["up", "--nodes", "1", "--node", "0"],
+        &["down", "--hosts"],
+        &["run", "-n", "1", "--launcher", "ssh {host}", "--", "true"],
+    ] {
+        let complaint = host.fails(2, args);
+        assert!(complaint.contains("--rack-file"), "{args:?}: {complaint}");
+    }
+    assert!(host.fails(2, &["up"]).contains("how many nodes?"));
+    host.assert_nothing_left();
+}

@@ -1,0 +1,67 @@
+//! Programs that use memory of nodes on other hosts. Their daemons have to be linked over TCP.
+
+use serde_json::Value;
+
+use crate::common::until;
+use crate::rig::Rig;
+
+/// Links of a node, as `rackmem info --json` shows them.
+fn links(rig: &Rig, nid: u16) -> Vec<Value> {
+    let info: Value = serde_json::from_str(&rig.ok_on(nid, &["info", "--json"])).unwrap();
+    info[0]["links"].as_array().unwrap().clone()
+}
+
+fn up(nodes: u16) -> Rig {
+    let rig = Rig::new(nodes);
+    rig.up();
+    let is_up = |link: &Value| link["state"] == "up";
+    let others = usize::from(nodes) - 1;
+    until("all nodes are linked", || {
+        (0..nodes).all(|nid| links(&rig, nid).iter().filter(|link| is_up(link)).count() == others)
+    });
+    rig
+}
+
+#[test]
+fn links_say_what_they_are() {
+    let rig = up(2);
+    for nid in 0..2 {
+        let [link] = &links(&rig, nid)[..] else { panic!("{:?}", links(&rig, nid)) };
+        assert_eq!((&link["path"], &link["sealed"]), (&"tcp".into(), &true.into()));
+        assert!(link["address"].as_str().unwrap().ends_with(":7400"), "{link}");
+    }
+    let table = rig.ok_on(0, &["info"]);
+    assert!(table.contains("encrypted"), "{table}");
+    rig.down();
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn programs_reach_memory_of_other_hosts() {
+    let rig = up(2);
+    let launcher = rig.launcher();
+    for progress in ["inline", "daemon", "packet"] {
+        let mut args = vec!["run", "--launcher", &launcher, "--progress", progress, "--", ":hello"];
+        let out = rig.ok(&args);
+        assert!(out.contains("node 0 of 2") && out.contains("node 1 of 2"), "{progress}: {out}");
+        args.pop();
+        args.extend([":pagerank", "--kronecker", "8"]);
+        rig.ok(&args);
+        rig.assert_only_daemons();
+    }
+    rig.down();
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn a_host_that_goes_down_is_named() {
+    let rig = up(2);
+    rig.ok_on(1, &["down"]);
+    until("node 0 has noticed", || links(&rig, 0)[0]["state"] == "down");
+    let status = rig.ok_on(0, &["status"]);
+    assert!(status.contains("node 0 has no link to node 1 (127."), "{status}");
+    rig.ok_on(1, &["up", "--node", "1"]);
+    until("they are linked again", || links(&rig, 0)[0]["state"] == "up");
+    rig.down();
+    rig.assert_nothing_left();
+}

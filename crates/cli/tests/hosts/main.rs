@@ -1,0 +1,9 @@
+//! Racks over several hosts, which are addresses of this one.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod files;
+mod here;
+mod launched;
+mod linked;
+mod rig;

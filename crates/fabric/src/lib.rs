@@ -1,0 +1,25 @@
+//! Links between nodes on different hosts.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`Link`] | what a daemon sends packets by, whatever carries them |
+//! | [`socket`] | TCP sockets whose silence ends in time |
+//! | [`stream`] | bytes on a connection, sealed or not, staged and written in turns |
+//! | [`greeting`] | the handshake: who is there, and the keys of the connection |
+//! | [`tcp`] | packets of the rack's protocol on a stream |
+//!
+//! # Decisions
+//!
+//! - *Noise, by an existing library.* `NNpsk0` needs one shared secret, gives both ends the proof that the other knows
+//!   it, and makes keys that are gone with the connection.
+//! - *A handshake is run even without encryption*: `cleartext` drops the seal, not the proof.
+
+pub mod greeting;
+mod link;
+mod seal;
+pub mod socket;
+pub mod stream;
+pub mod tcp;
+
+pub use link::{Lane, Link, payload_bytes};
+pub use seal::Seal;

@@ -1,0 +1,209 @@
+//! Bytes on a connection that does not block, sealed or not. Bytes are staged in memory; a turn of the owner writes all
+//! of them at once, and reads at most once.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::Seal;
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// The same of a peer that has proved nothing.
+const FIRST_READ_BYTES: usize = 4 << 10;
+
+/// Bytes that have left, beyond which the rest of a buffer moves to its front.
+const SENT_BYTES: usize = 256 << 10;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+    seal: Option<Box<Seal>>,
+    /// What the owner has staged.
+    out: Vec<u8>,
+    /// What the socket gets if the stream is sealed, and the bytes of it (else of `out`) that have left.
+    records: Vec<u8>,
+    sent: usize,
+    /// What the owner has not taken yet.
+    input: Vec<u8>,
+    /// What has come of a record that is not whole.
+    partial: Vec<u8>,
+    read_bytes: usize,
+    may_have_more: bool,
+    lost: Option<String>,
+}
+
+impl Stream {
+    /// A stream in cleartext, which reads little at a time.
+    pub fn new(socket: OwnedFd) -> Stream {
+        Stream {
+            socket,
+            seal: None,
+            out: Vec::new(),
+            records: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            partial: Vec::new(),
+            read_bytes: FIRST_READ_BYTES,
+            may_have_more: true,
+            lost: None,
+        }
+    }
+
+    /// Seals everything from here on. What has come and was not taken yet is sealed already.
+    pub fn seal(&mut self, seal: Seal) {
+        debug_assert!(self.out.is_empty(), "what was staged in cleartext has left");
+        self.seal = Some(Box::new(seal));
+        self.partial = std::mem::take(&mut self.input);
+        self.open_records();
+    }
+
+    /// Reads much at a time from here on: the peer has proved who it is.
+    pub fn read_more(&mut self) {
+        self.read_bytes = READ_BYTES;
+    }
+
+    /// Whether the bytes are encrypted.
+    pub fn is_sealed(&self) -> bool {
+        self.seal.is_some()
+    }
+
+    /// Reason for the end of the stream, if it has ended.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Ends the stream; the peer and whoever watches the socket learn of it.
+    pub fn lose(&mut self, why: impl Into<String>) {
+        if self.lost.is_none() {
+            self.lost = Some(why.into());
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    /// The buffer that the next [`Stream::transmit`] sends.
+    #[inline]
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Bytes that have not left yet.
+    #[inline]
+    pub fn staged_bytes(&self) -> usize {
+        self.out.len() + self.records.len() - self.sent
+    }
+
+    /// Writes what is staged, as far as the socket takes it. Returns whether anything left.
+    pub fn transmit(&mut self) -> bool {
+        if self.lost.is_some() {
+            (self.out, self.records, self.sent) = (Vec::new(), Vec::new(), 0);
+            return false;
+        }
+        if let Some(seal) = &mut self.seal
+            && !self.out.is_empty()
+        {
+            let sealed = seal.seal(&self.out, &mut self.records);
+            self.out.clear();
+            if let Err(error) = sealed {
+                self.lose(error.to_string());
+                return false;
+            }
+        }
+        let before = self.sent;
+        let wire = if self.seal.is_some() { &mut self.records } else { &mut self.out };
+        let ended = send(&self.socket, wire, &mut self.sent);
+        let has_moved = self.sent != before;
+        if self.sent == wire.len() {
+            wire.clear();
+            self.sent = 0;
+        } else if self.sent >= SENT_BYTES {
+            wire.drain(..self.sent);
+            self.sent = 0;
+        }
+        if let Err(error) = ended {
+            self.lose(io::Error::from(error).to_string());
+        }
+        has_moved
+    }
+
+    /// Reads once. Returns whether anything came.
+    pub fn receive(&mut self) -> bool {
+        if self.lost.is_some() {
+            return false;
+        }
+        let into = if self.seal.is_some() { &mut self.partial } else { &mut self.input };
+        into.reserve(self.read_bytes);
+        let room = &mut into.spare_capacity_mut()[..self.read_bytes];
+        match rustix::net::recv(&self.socket, room, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => self.lose("the peer has closed the connection"),
+            Ok((filled, _)) => {
+                let read = filled.0.len();
+                // SAFETY: the kernel has just written these bytes behind the others.
+                unsafe { into.set_len(into.len() + read) };
+                self.may_have_more = true;
+                self.open_records();
+                return true;
+            }
+            Err(Errno::AGAIN) => self.may_have_more = false,
+            Err(Errno::INTR) => {}
+            Err(error) => self.lose(io::Error::from(error).to_string()),
+        }
+        false
+    }
+
+    fn open_records(&mut self) {
+        let Some(seal) = &mut self.seal else { return };
+        let mut at = 0;
+        let failed = loop {
+            match seal.open(&self.partial[at..], &mut self.input) {
+                Ok(Some(taken)) => at += taken,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        self.partial.drain(..at);
+        if let Some(error) = failed {
+            self.lose(error.to_string());
+        }
+    }
+
+    /// What has come and was not taken.
+    #[inline]
+    pub fn input(&self) -> &[u8] {
+        &self.input
+    }
+
+    /// Forgets the first bytes of the input.
+    pub fn take(&mut self, bytes: usize) {
+        self.input.drain(..bytes);
+    }
+
+    /// Whether the last read found something, so that there may be more. Of later bytes, and of room for what is
+    /// staged, the socket's edges tell.
+    #[inline]
+    pub fn may_have_more(&self) -> bool {
+        self.may_have_more && self.lost.is_none()
+    }
+}
+
+fn send(socket: &OwnedFd, wire: &[u8], sent: &mut usize) -> Result<(), Errno> {
+    while *sent < wire.len() {
+        match rustix::net::send(socket, &wire[*sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(bytes) => *sent += bytes,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,202 @@
+//! Two ends of a link, in one thread.
+
+use std::os::fd::AsFd;
+
+use rackmem_abi::{Header, Op, Status};
+use rackmem_rmc::Sink;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::{MAX_REQUESTS, TcpLink, UNIT_BYTES};
+use crate::Seal;
+use crate::greeting::{Callee, Caller, Hello, Purpose, Welcome};
+use crate::stream::Stream;
+use crate::{Lane, Link};
+
+fn streams() -> (Stream, Stream) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (one, other) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a pair");
+    let stream = |socket| {
+        let mut stream = Stream::new(socket);
+        stream.read_more();
+        stream
+    };
+    (stream(one), stream(other))
+}
+
+fn pair() -> (TcpLink, TcpLink) {
+    let (one, other) = streams();
+    (TcpLink::new(one), TcpLink::new(other))
+}
+
+/// Keys for both ends, by a handshake.
+fn seals() -> (Seal, Seal) {
+    let secret = [3; 32];
+    let hello = Hello {
+        rack: "lab".to_owned(),
+        nodes: 2,
+        from: 1,
+        to: 0,
+        incarnation: 1,
+        purpose: Purpose::Data,
+        sealed: true,
+        version: String::new(),
+    };
+    let (caller, first) = Caller::new(&secret, &hello);
+    let asked = Callee::new(&secret).hear(&first).unwrap().unwrap();
+    let welcome = Welcome { incarnation: 2, version: String::new() };
+    let (second, unproved) = asked.answer(Ok(welcome));
+    let met = caller.answered(&second).unwrap().unwrap();
+    (met.seal, unproved.prove(&met.confirm).unwrap().unwrap().0)
+}
+
+fn sealed_pair() -> (TcpLink, TcpLink) {
+    let (mut one, mut other) = streams();
+    let (seal, its) = seals();
+    one.seal(seal);
+    other.seal(its);
+    (TcpLink::new(one), TcpLink::new(other))
+}
+
+fn pump(link: &mut TcpLink) {
+    link.transmit();
+    link.receive();
+}
+
+fn header(op: Op, length: u16, tid: u32) -> Header {
+    Header { dst_nid: 1, src_nid: 0, op, ctx_id: 0, length, offset: 0, tid }
+}
+
+fn fill(byte: u8) -> impl FnOnce(Sink<'_>) -> Result<(), Status> {
+    move |out: Sink<'_>| {
+        let bytes = vec![byte; out.len()];
+        out.put(&bytes);
+        Ok(())
+    }
+}
+
+fn payload(link: &TcpLink, lane: Lane) -> Vec<u8> {
+    let source = link.payload(lane);
+    let mut bytes = vec![0; source.len()];
+    source.copy_to(&mut bytes);
+    bytes
+}
+
+#[test]
+fn packets_of_all_lengths_come_whole_and_in_order() {
+    all_lengths(pair());
+    all_lengths(sealed_pair());
+}
+
+fn all_lengths((mut here, mut there): (TcpLink, TcpLink)) {
+    let length = |number: u32| (number as usize * 7919 % (UNIT_BYTES + 1)) as u16;
+    let (mut sent, mut got) = (0_u32, 0_u32);
+    while got < 500 {
+        while sent < 500 && here.can_send_request(0, 0) {
+            here.send(&header(Op::Write, length(sent), sent), None, fill(sent as u8))
+                .unwrap()
+                .unwrap();
+            sent += 1;
+        }
+        pump(&mut here);
+        pump(&mut there);
+        while let Some(header) = there.request() {
+            assert_eq!((header.tid, header.length), (got, length(got)));
+            assert_eq!(payload(&there, Lane::Request), vec![got as u8; length(got).into()]);
+            there.take(Lane::Request);
+            let answer = Header { dst_nid: 0, src_nid: 1, ..header };
+            there.send(&answer, Some(Status::Ok), fill(0)).unwrap().unwrap();
+            got += 1;
+        }
+        while here.reply().is_some() {
+            here.take(Lane::Reply);
+        }
+    }
+    assert_eq!((here.lost(), there.lost()), (None, None));
+}
+
+/// Both nodes ask for as much as they may and nobody takes anything in before that: everything is answered.
+#[test]
+fn full_links_do_not_deadlock() {
+    fill_both(pair());
+    fill_both(sealed_pair());
+}
+
+fn fill_both((mut one, mut other): (TcpLink, TcpLink)) {
+    let mut answered = [0; 2];
+    for round in 0.. {
+        assert!(round < 10_000, "no progress: {answered:?}");
+        for (link, answered) in [&mut one, &mut other].into_iter().zip(&mut answered) {
+            while link.can_send_request(0, UNIT_BYTES) {
+                link.send(&header(Op::Read, UNIT_BYTES as u16, 7), None, fill(0)).unwrap().unwrap();
+            }
+            pump(link);
+            while let Some(header) = link.request() {
+                link.send(&header, Some(Status::Ok), fill(9)).unwrap().unwrap();
+                link.take(Lane::Request);
+            }
+            while link.reply().is_some() {
+                assert_eq!(payload(link, Lane::Reply), vec![9; UNIT_BYTES]);
+                link.take(Lane::Reply);
+                *answered += 1;
+            }
+        }
+        if answered.iter().all(|&count| count > 5000) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn requests_are_bounded_until_replies_come() {
+    let (mut here, _there) = pair();
+    let mut sent = 0;
+    while here.can_send_request(0, 8) {
+        here.send(&header(Op::FetchAdd, 8, 0), None, fill(1)).unwrap().unwrap();
+        pump(&mut here);
+        sent += 1;
+    }
+    assert_eq!(sent, MAX_REQUESTS);
+    assert!(here.send(&header(Op::FetchAdd, 8, 0), None, fill(1)).is_none());
+}
+
+#[test]
+fn a_payload_that_cannot_be_loaded_sends_nothing() {
+    let (mut here, mut there) = pair();
+    let failed = here.send(&header(Op::Write, 64, 1), None, |_| Err(Status::BadLocalBuffer));
+    assert_eq!(failed, Some(Err(Status::BadLocalBuffer)));
+    here.send(&header(Op::Nop, 0, 2), None, fill(0)).unwrap().unwrap();
+    pump(&mut here);
+    pump(&mut there);
+    assert_eq!(there.request().map(|header| header.tid), Some(2));
+}
+
+#[test]
+fn noise_ends_the_link_and_the_other_end_learns_of_it() {
+    let (here, mut there) = pair();
+    rustix::net::send(here.as_fd(), &[0xff; 64], rustix::net::SendFlags::empty()).unwrap();
+    pump(&mut there);
+    assert!(there.lost().unwrap().contains("no packet"), "{:?}", there.lost());
+    let mut here = here;
+    pump(&mut here);
+    assert!(here.lost().is_some());
+    // Packets for a link that has ended vanish.
+    here.send(&header(Op::Nop, 0, 2), None, fill(0)).unwrap().unwrap();
+    assert!(!here.transmit() && !here.receive());
+}
+
+#[test]
+fn a_changed_byte_ends_a_sealed_link() {
+    let (mut one, mut other) = streams();
+    let (mut seal, its) = seals();
+    other.seal(its);
+    let mut records = Vec::new();
+    seal.seal(&[0; 100], &mut records).unwrap();
+    *records.last_mut().unwrap() ^= 1;
+    one.out().extend_from_slice(&records);
+    one.transmit();
+    let mut there = TcpLink::new(other);
+    there.receive();
+    assert!(there.lost().unwrap().contains("not authentic"), "{:?}", there.lost());
+    assert!(there.request().is_none());
+}

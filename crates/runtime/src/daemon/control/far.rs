@@ -1,0 +1,412 @@
+//! Peers on other hosts: when they are called, and the life and death of their links.
+//!
+//! Two connections make a link: one for messages of control, one for packets, which the worker gets. The node with the
+//! higher number calls. Its peer says [`Request::Linked`] when it has both, and from then on both announce their
+//! contexts.
+//!
+//! # Decisions
+//!
+//! - *One link lives at a time.* A daemon that calls as a node that is up already is refused unless it is the same
+//!   daemon, whose old connections are half-open then. A node that was restarted calls again until the silence of its
+//!   old connections has ended them, which takes no longer than [`rackmem_fabric::socket::SILENCE`].
+//! - *The end of either connection is the end of the link.* Control watches the worker's socket, too.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rackmem_fabric::greeting::{Hello, Purpose, VERSION, Welcome};
+use rackmem_fabric::socket;
+use rackmem_fabric::stream::Stream;
+use rackmem_fabric::tcp::TcpLink;
+use rustix::event::epoll;
+
+use super::greet::{GREETING_TIMEOUT, Greeter, MAX_GREETERS};
+use super::peers::{FIRST_RETRY, LAST_RETRY};
+use super::{Control, NO_DESCRIPTOR_PAUSE};
+use crate::daemon::line::Line;
+use crate::daemon::links::Path;
+use crate::daemon::session::Role;
+use crate::daemon::{Error, Result};
+use crate::error::limit_hint;
+use crate::protocol::Request;
+use crate::rack_file::RackFile;
+use crate::status::{LinkPath, LinkState, LinkStatus};
+use crate::transport::Received;
+
+/// Between two attempts to send what a socket did not take.
+const FLUSH_PAUSE: Duration = Duration::from_millis(10);
+
+/// Connections that are taken before others are served.
+const MAX_ACCEPTS: usize = 64;
+
+/// Longest text of a peer that is kept.
+const MAX_TEXT_CHARS: usize = 200;
+
+/// A node of another host.
+#[derive(Debug)]
+pub(super) struct FarPeer {
+    pub(super) address: SocketAddr,
+    retry: Duration,
+    retry_at: Instant,
+    /// Session of its connection for messages.
+    pub(super) control: Option<u64>,
+    /// Its connection for packets, which waits for the peer to have it, too.
+    pending: Option<Stream>,
+    /// The socket of the worker's connection, while the link is up.
+    pub(super) data: Option<OwnedFd>,
+    /// Its daemon, while there is a connection.
+    pub(super) incarnation: u64,
+    pub(super) version: String,
+    /// Last reason for which there was no link.
+    pub(super) why: Option<String>,
+    /// End of the time in which the connection for packets has to follow that for messages.
+    meeting_ends: Option<Instant>,
+    /// Time of the last change between up and down.
+    pub(super) since: Instant,
+}
+
+/// The nodes of other hosts, and the connections that have not shown what they are.
+#[derive(Debug)]
+pub(super) struct Far {
+    pub(super) file: RackFile,
+    nid: u16,
+    pub(super) incarnation: u64,
+    pub(super) listener: OwnedFd,
+    pub(super) peers: BTreeMap<u16, FarPeer>,
+    pub(super) greeters: BTreeMap<u64, Greeter>,
+    /// Sockets of links that are up, by the number under which their end is reported.
+    watched: BTreeMap<u64, u16>,
+}
+
+impl Far {
+    /// Listens at the node's address; `None`: all nodes are on this host.
+    ///
+    /// # Errors
+    /// The address is in use, or not one of this host.
+    pub(super) fn listen(file: &RackFile, nid: u16) -> Result<Option<Far>> {
+        let here = file.nodes[usize::from(nid)].address;
+        let now = Instant::now();
+        let peer = |nid: u16| FarPeer {
+            address: file.nodes[usize::from(nid)].address,
+            retry: FIRST_RETRY,
+            retry_at: now,
+            control: None,
+            pending: None,
+            data: None,
+            incarnation: 0,
+            version: String::new(),
+            why: None,
+            meeting_ends: None,
+            since: now,
+        };
+        let nodes = 0..file.nodes.len() as u16;
+        let remote = nodes.filter(|peer| !file.is_neighbour(nid, *peer));
+        let peers: BTreeMap<u16, FarPeer> = remote.map(|nid| (nid, peer(nid))).collect();
+        if peers.is_empty() {
+            return Ok(None);
+        }
+        let listener = socket::listen(&here)
+            .map_err(|error| Error::io(format!("cannot listen at {here}, node {nid}"), error))?;
+        let mut incarnation = [0; 8];
+        rustix::rand::getrandom(&mut incarnation, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| Error::io("no random numbers", error.into()))?;
+        Ok(Some(Far {
+            file: file.clone(),
+            nid,
+            incarnation: u64::from_ne_bytes(incarnation),
+            listener,
+            peers,
+            greeters: BTreeMap::new(),
+            watched: BTreeMap::new(),
+        }))
+    }
+
+    /// State of the link to a node of another host.
+    pub(super) fn status(&self, nid: u16) -> Option<LinkStatus> {
+        let peer = self.peers.get(&nid)?;
+        let socket = peer.data.as_ref();
+        Some(LinkStatus {
+            nid,
+            path: LinkPath::Tcp,
+            address: peer.address.to_string(),
+            state: if socket.is_some() { LinkState::Up } else { LinkState::Down },
+            why: peer.why.clone().unwrap_or_default(),
+            sealed: !self.file.cleartext,
+            version: peer.version.clone(),
+            round_trip_us: socket.and_then(|socket| socket::round_trip_us(socket.as_fd())),
+            since_ms: peer.since.elapsed().as_millis() as u64,
+        })
+    }
+
+    pub(super) fn hello(&self, to: u16, purpose: Purpose) -> Hello {
+        Hello {
+            rack: self.file.name.clone(),
+            nodes: self.file.nodes.len() as u16,
+            from: self.nid,
+            to,
+            incarnation: self.incarnation,
+            purpose,
+            sealed: !self.file.cleartext,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// The answer to a hello: a welcome, or a refusal for people.
+    pub(super) fn answer(&self, hello: &Hello) -> std::result::Result<Welcome, String> {
+        let (name, nodes) = (&self.file.name, self.file.nodes.len());
+        if hello.rack != *name || usize::from(hello.nodes) != nodes {
+            return Err(format!(
+                "it is in rack '{name}' of {nodes} nodes, not '{}' of {}: give all hosts the same file",
+                hello.rack, hello.nodes
+            ));
+        }
+        if hello.sealed == self.file.cleartext {
+            return Err("`cleartext` differs: give all hosts the same file".to_owned());
+        }
+        let Some(peer) = self.peers.get(&hello.from).filter(|_| hello.to == self.nid) else {
+            let (from, to) = (hello.from, hello.to);
+            return Err(format!(
+                "it is node {} and does not expect node {from}, which looks for node {to}: give all hosts the \
+                 same file",
+                self.nid
+            ));
+        };
+        let is_other = hello.incarnation != peer.incarnation;
+        match hello.purpose {
+            Purpose::Control if peer.control.is_some() && is_other => {
+                Err(format!("another daemon is node {} already", hello.from))
+            }
+            Purpose::Data if peer.control.is_none() || peer.data.is_some() || is_other => {
+                Err("packets come without messages".to_owned())
+            }
+            _ => Ok(Welcome {
+                incarnation: self.incarnation,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            }),
+        }
+    }
+
+    /// Time of the next thing that is due by itself.
+    fn due(&self) -> Option<Instant> {
+        let calls = self.peers.iter().filter(|(nid, peer)| self.is_to_be_called(**nid, peer));
+        let deadlines = self.greeters.values().map(|greeter| greeter.deadline);
+        let meetings = self.peers.values().filter_map(|peer| peer.meeting_ends);
+        calls.map(|(_, peer)| peer.retry_at).chain(deadlines).chain(meetings).min()
+    }
+
+    fn is_to_be_called(&self, nid: u16, peer: &FarPeer) -> bool {
+        let is_called = |greeter: &Greeter| greeter.called == Some(nid);
+        nid < self.nid && peer.control.is_none() && !self.greeters.values().any(is_called)
+    }
+}
+
+impl Control {
+    /// Whether the rack has nodes on other hosts.
+    pub(super) fn is_over_hosts(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// Whether a node is on another host: packets reach it, its memory cannot be mapped here.
+    pub(super) fn is_remote(&self, nid: u16) -> bool {
+        self.far.as_ref().is_some_and(|far| far.peers.contains_key(&nid))
+    }
+
+    /// Calls nodes, gives up on handshakes, and sends what is left to send. Returns the time until the next look.
+    pub(super) fn look_far(&mut self) -> Option<Duration> {
+        let far = self.far.as_mut()?;
+        let now = Instant::now();
+        let late: Vec<u64> =
+            far.greeters.iter().filter(|(_, g)| g.deadline <= now).map(|(id, _)| *id).collect();
+        let is_late = |peer: &FarPeer| peer.meeting_ends.is_some_and(|end| end <= now);
+        let alone: Vec<u64> = far
+            .peers
+            .values()
+            .filter(|peer| is_late(peer))
+            .filter_map(|peer| peer.control)
+            .collect();
+        let calls: Vec<u16> = far
+            .peers
+            .iter()
+            .filter(|(nid, peer)| far.is_to_be_called(**nid, peer) && peer.retry_at <= now)
+            .map(|(nid, _)| *nid)
+            .collect();
+        for id in late {
+            self.give_up_greeter(id, "it does not answer");
+        }
+        for id in alone {
+            self.end_because(id, "its connection for packets does not come");
+        }
+        for nid in calls {
+            self.call(nid, Purpose::Control);
+        }
+        let lines = self.sessions.values_mut().map(|session| &mut session.line);
+        let is_waiting = lines.fold(false, |waits, line| line.flush() | waits);
+        let due = self.far.as_ref()?.due().map(|at| at.saturating_duration_since(Instant::now()));
+        if is_waiting { Some(due.unwrap_or(FLUSH_PAUSE).min(FLUSH_PAUSE)) } else { due }
+    }
+
+    /// Begins to connect to a node.
+    pub(super) fn call(&mut self, nid: u16, purpose: Purpose) {
+        let Some(far) = &mut self.far else { return };
+        let Some(peer) = far.peers.get_mut(&nid) else { return };
+        peer.retry_at = Instant::now() + peer.retry;
+        peer.retry = (peer.retry * 2).min(LAST_RETRY);
+        let here = far.file.nodes[usize::from(self.nid)].address;
+        let greeter = match socket::connect(&here, &peer.address) {
+            Ok(socket) => Greeter::calling(Stream::new(socket), nid, purpose),
+            Err(error) => return self.note_failure(nid, &error.to_string()),
+        };
+        self.add_greeter(greeter);
+    }
+
+    pub(super) fn accept_far(&mut self) {
+        for _ in 0..MAX_ACCEPTS {
+            let Some(far) = &self.far else { return };
+            let socket = match socket::accept(far.listener.as_fd()) {
+                Ok(socket) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    let hint = limit_hint(&error);
+                    tracing::warn!(
+                        nid = self.nid,
+                        "cannot accept a host's connection: {error}{hint}"
+                    );
+                    return std::thread::sleep(NO_DESCRIPTOR_PAUSE);
+                }
+            };
+            let greeter = Greeter::called(Stream::new(socket), &far.file.secret.0);
+            if far.greeters.len() >= MAX_GREETERS {
+                self.give_up_oldest_stranger();
+            }
+            self.add_greeter(greeter);
+        }
+    }
+
+    /// Ends a connection for a reason that status shows.
+    pub(super) fn end_because(&mut self, id: u64, why: &str) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.line.hang_up(why);
+        }
+        self.end(id);
+    }
+
+    /// Says once for each reason why there is no link to a node.
+    pub(super) fn note_failure(&mut self, nid: u16, why: &str) {
+        let why = &printable(why);
+        let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
+        if peer.why.as_deref() != Some(why.as_str()) {
+            let address = peer.address;
+            tracing::warn!(nid = self.nid, peer = nid, %address, version = VERSION, "no link: {why}");
+            peer.why = Some(why.clone());
+        }
+    }
+
+    /// A handshake has shown the daemon of a node at the other end of a connection for messages.
+    pub(super) fn meet(&mut self, nid: u16, met: Met) {
+        let Some(peer) = self.far.as_ref().and_then(|far| far.peers.get(&nid)) else { return };
+        match peer.control {
+            // Two of one number were welcomed at the same time.
+            Some(_) if peer.incarnation != met.incarnation => return,
+            // Half-open: the same daemon would not call again.
+            Some(old) => self.end(old),
+            None => {}
+        }
+        let Some(id) = self.add_session(Line::Far(Box::new(met.stream)), Role::Meeting(nid)) else {
+            return;
+        };
+        let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
+        (peer.control, peer.incarnation, peer.version) = (Some(id), met.incarnation, met.version);
+        peer.meeting_ends = Some(Instant::now() + GREETING_TIMEOUT);
+        if nid < self.nid {
+            self.call(nid, Purpose::Data);
+        }
+    }
+
+    /// A handshake has shown the daemon of a node at the other end of a connection for packets.
+    pub(super) fn meet_data(&mut self, nid: u16, met: Met) {
+        let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
+        let is_expected = peer.incarnation == met.incarnation && peer.data.is_none();
+        let Some(id) = peer.control.filter(|_| is_expected) else { return };
+        peer.pending = Some(met.stream);
+        if nid > self.nid {
+            if let Some(session) = self.sessions.get_mut(&id) {
+                super::peers::tell(session, &Request::Linked, &[]);
+            }
+            self.link_far(id, nid);
+        }
+    }
+
+    /// Takes a message of a daemon whose link is not up; `false` ends the connection.
+    pub(super) fn hear_met(&mut self, id: u64, nid: u16, got: Received<Request>) -> bool {
+        matches!(got.message, Request::Linked) && nid < self.nid && self.link_far(id, nid)
+    }
+
+    /// Both connections are there.
+    fn link_far(&mut self, id: u64, nid: u16) -> bool {
+        let Some(far) = &mut self.far else { return false };
+        let Some(peer) = far.peers.get_mut(&nid) else { return false };
+        let Some(stream) = peer.pending.take() else { return false };
+        let token = self.next_session;
+        let ends = epoll::EventFlags::RDHUP;
+        let watched = stream.as_fd().try_clone_to_owned().and_then(|socket| {
+            epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), ends)?;
+            self.bell.watch(&stream)?;
+            Ok(socket)
+        });
+        let Ok(socket) = watched else { return false };
+        self.next_session += 1;
+        far.watched.insert(token, nid);
+        peer.data = Some(socket);
+        (peer.retry, peer.since, peer.why) = (FIRST_RETRY, Instant::now(), None);
+        peer.meeting_ends = None;
+        self.add_peer(id, nid, Path::Tcp(Box::new(TcpLink::new(stream))));
+        true
+    }
+
+    /// Whether the number is that of a connection of this part, which is served then.
+    pub(super) fn serve_far(&mut self, id: u64) -> bool {
+        let Some(far) = &mut self.far else { return false };
+        if far.greeters.contains_key(&id) {
+            self.greet(id);
+        } else if let Some(nid) = far.watched.get(&id).copied() {
+            // The worker's end of the link says why; here it only has to be noticed.
+            if let Some(control) = far.peers.get(&nid).and_then(|peer| peer.control) {
+                self.end(control);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The connection for messages has ended, and with it the link.
+    pub(super) fn part(&mut self, nid: u16, why: &str) {
+        let Some(far) = &mut self.far else { return };
+        far.watched.retain(|_, peer| *peer != nid);
+        far.greeters.retain(|_, greeter| greeter.called != Some(nid));
+        let Some(peer) = far.peers.get_mut(&nid) else { return };
+        if let Some(data) = &peer.data {
+            // The worker may have the socket for longer.
+            let _ = epoll::delete(&self.epoll, data);
+        }
+        (peer.control, peer.pending, peer.data, peer.meeting_ends) = (None, None, None, None);
+        (peer.since, peer.retry_at) = (Instant::now(), Instant::now() + peer.retry);
+        self.note_failure(nid, why);
+    }
+}
+
+/// A peer's text as it may be shown.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MAX_TEXT_CHARS).collect()
+}
+
+/// The other end of a handshake that succeeded.
+#[derive(Debug)]
+pub(super) struct Met {
+    pub(super) stream: Stream,
+    pub(super) incarnation: u64,
+    pub(super) version: String,
+}

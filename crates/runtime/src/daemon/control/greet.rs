@@ -1,0 +1,247 @@
+//! Connections with other hosts until their handshake has ended.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rackmem_fabric::greeting::{
+    self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Psk, Purpose, Unproved,
+};
+use rackmem_fabric::stream::Stream;
+use rackmem_fabric::{Seal, socket};
+use rustix::event::epoll;
+
+use super::Control;
+use super::far::{Far, Met, printable};
+
+/// Time for a whole handshake, connecting included.
+pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Handshakes at a time: beyond, the oldest gives way to the newest.
+pub(super) const MAX_GREETERS: usize = 128;
+
+/// A connection and how far its handshake has come.
+#[derive(Debug)]
+pub(super) struct Greeter {
+    stream: Stream,
+    stage: Stage,
+    /// The node that this daemon calls; `None`: it was called.
+    pub(super) called: Option<u16>,
+    /// End of its time, however much has come.
+    pub(super) deadline: Instant,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Connecting(Purpose),
+    Calling(Caller, Purpose),
+    Called(Callee),
+    Proving(Unproved, Hello),
+    /// Between two stages.
+    Nothing,
+}
+
+/// The end of a handshake.
+struct Greeted {
+    nid: u16,
+    purpose: Purpose,
+    seal: Seal,
+    incarnation: u64,
+    version: String,
+}
+
+type Step = Result<Option<Greeted>, GreetingError>;
+
+impl Greeter {
+    fn new(stream: Stream, stage: Stage, called: Option<u16>) -> Greeter {
+        Greeter { stream, stage, called, deadline: Instant::now() + GREETING_TIMEOUT }
+    }
+
+    /// A connection that is being made.
+    pub(super) fn calling(stream: Stream, nid: u16, purpose: Purpose) -> Greeter {
+        Greeter::new(stream, Stage::Connecting(purpose), Some(nid))
+    }
+
+    /// A connection that somebody has made.
+    pub(super) fn called(stream: Stream, secret: &Psk) -> Greeter {
+        Greeter::new(stream, Stage::Called(Callee::new(secret)), None)
+    }
+
+    /// Takes the handshake as far as what has come allows.
+    fn advance(&mut self, far: &Far) -> Step {
+        loop {
+            let before = std::mem::discriminant(&self.stage);
+            let came = !self.is_connecting() && self.stream.receive();
+            if self.stream.input().len() > 2 * MAX_FRAME_BYTES {
+                return Err(GreetingError::NoDaemon);
+            }
+            let greeted = self.step(far)?;
+            self.stream.transmit();
+            let is_same = std::mem::discriminant(&self.stage) == before;
+            if greeted.is_some() || (is_same && !came) {
+                return Ok(greeted);
+            }
+        }
+    }
+
+    fn is_connecting(&self) -> bool {
+        matches!(self.stage, Stage::Connecting(_))
+    }
+
+    fn step(&mut self, far: &Far) -> Step {
+        match std::mem::replace(&mut self.stage, Stage::Nothing) {
+            Stage::Connecting(purpose) => self.connected(far, purpose),
+            Stage::Calling(caller, purpose) => return self.calls(caller, purpose),
+            Stage::Called(callee) => self.hears(far, callee)?,
+            Stage::Proving(unproved, hello) => return self.proves(unproved, hello),
+            Stage::Nothing => {}
+        }
+        Ok(None)
+    }
+
+    /// The socket is connected: the hello leaves.
+    fn connected(&mut self, far: &Far, purpose: Purpose) {
+        let Some(nid) = self.called else { return };
+        let (caller, bytes) = Caller::new(&far.file.secret.0, &far.hello(nid, purpose));
+        self.stream.out().extend_from_slice(&bytes);
+        self.stage = Stage::Calling(caller, purpose);
+    }
+
+    fn calls(&mut self, caller: Caller, purpose: Purpose) -> Step {
+        let met = match caller.answered(self.stream.input())? {
+            Ok(met) => met,
+            Err(caller) => {
+                self.stage = Stage::Calling(caller, purpose);
+                return Ok(None);
+            }
+        };
+        self.stream.take(met.taken);
+        self.stream.out().extend_from_slice(&met.confirm);
+        let (incarnation, version) = (met.welcome.incarnation, printable(&met.welcome.version));
+        let nid = self.called.unwrap_or_default();
+        Ok(Some(Greeted { nid, purpose, seal: met.seal, incarnation, version }))
+    }
+
+    fn hears(&mut self, far: &Far, callee: Callee) -> Result<(), GreetingError> {
+        match callee.hear(self.stream.input()) {
+            Ok(Ok(asked)) => {
+                let (hello, taken) = (asked.hello.clone(), asked.taken);
+                let answer = far.answer(&hello);
+                let refused = answer.as_ref().err().cloned();
+                let (bytes, unproved) = asked.answer(answer);
+                self.stream.take(taken);
+                self.stream.out().extend_from_slice(&bytes);
+                if let Some(why) = refused {
+                    self.stream.transmit();
+                    return Err(GreetingError::Refused(format!("node {}: {why}", hello.from)));
+                }
+                self.stage = Stage::Proving(unproved, hello);
+            }
+            Ok(Err(callee)) => self.stage = Stage::Called(callee),
+            Err(error) => {
+                if let Some(bytes) = greeting::refusal(&error) {
+                    self.stream.out().extend_from_slice(&bytes);
+                    self.stream.transmit();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn proves(&mut self, unproved: Unproved, hello: Hello) -> Step {
+        match unproved.prove(self.stream.input())? {
+            Ok((seal, taken)) => {
+                self.stream.take(taken);
+                let Hello { from: nid, purpose, incarnation, version, .. } = hello;
+                let version = printable(&version);
+                Ok(Some(Greeted { nid, purpose, seal, incarnation, version }))
+            }
+            Err(unproved) => {
+                self.stage = Stage::Proving(unproved, hello);
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Control {
+    pub(super) fn add_greeter(&mut self, greeter: Greeter) {
+        let id = self.next_session;
+        let edges = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        let data = epoll::EventData::new_u64(id);
+        let Some(far) = &mut self.far else { return };
+        if epoll::add(&self.epoll, &greeter.stream, data, edges).is_ok() {
+            self.next_session += 1;
+            far.greeters.insert(id, greeter);
+        }
+    }
+
+    /// Something has happened to a connection whose handshake is under way.
+    pub(super) fn greet(&mut self, id: u64) {
+        let Some(far) = &mut self.far else { return };
+        let Some(mut greeter) = far.greeters.remove(&id) else { return };
+        if greeter.is_connecting()
+            && let Err(error) = socket::connected(greeter.stream.as_fd())
+        {
+            return self.greeting_failed(&greeter, &error.to_string());
+        }
+        match greeter.advance(far) {
+            Ok(Some(greeted)) => self.greeted(greeter.stream, greeted),
+            Ok(None) => match greeter.stream.lost().map(str::to_owned) {
+                Some(why) => self.greeting_failed(&greeter, &why),
+                None => _ = far.greeters.insert(id, greeter),
+            },
+            Err(error) => self.greeting_failed(&greeter, &error.to_string()),
+        }
+    }
+
+    /// Whoever has called and not said enough gives way to the next; calls of this daemon do not.
+    pub(super) fn give_up_oldest_stranger(&mut self) {
+        let Some(far) = &self.far else { return };
+        let mut strangers = far.greeters.iter().filter(|(_, greeter)| greeter.called.is_none());
+        let is_silent = |greeter: &Greeter| matches!(greeter.stage, Stage::Called(_));
+        let silent = strangers.clone().find(|(_, greeter)| is_silent(greeter));
+        if let Some((id, _)) = silent.or_else(|| strangers.next()) {
+            self.give_up_greeter(*id, "too many connections at a time");
+        }
+    }
+
+    pub(super) fn give_up_greeter(&mut self, id: u64, why: &str) {
+        let greeter = self.far.as_mut().and_then(|far| far.greeters.remove(&id));
+        if let Some(greeter) = greeter {
+            self.greeting_failed(&greeter, why);
+        }
+    }
+
+    /// A call has failed; what others do wrong is their business, and said where it is looked for.
+    fn greeting_failed(&mut self, greeter: &Greeter, why: &str) {
+        let Some(nid) = greeter.called else {
+            return tracing::debug!(nid = self.nid, "a connection from another host: {why}");
+        };
+        self.note_failure(nid, why);
+        let control = self.far.as_ref().and_then(|far| far.peers.get(&nid)?.control);
+        if let Some(control) = control {
+            // The connection for packets was refused: both are made anew.
+            self.end_because(control, why);
+        }
+    }
+
+    fn greeted(&mut self, mut stream: Stream, greeted: Greeted) {
+        let Some(far) = &self.far else { return };
+        if stream.lost().is_some() || stream.staged_bytes() > 0 {
+            // It is called again, or calls again.
+            return self.note_failure(greeted.nid, stream.lost().unwrap_or("it does not listen"));
+        }
+        stream.read_more();
+        let _ = epoll::delete(&self.epoll, &stream);
+        if !far.file.cleartext {
+            stream.seal(greeted.seal);
+        }
+        let Greeted { nid, purpose, incarnation, version, .. } = greeted;
+        let met = Met { stream, incarnation, version };
+        match purpose {
+            Purpose::Control => self.meet(nid, met),
+            Purpose::Data => self.meet_data(nid, met),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A connection that control talks on: to a process of this host, or to a daemon of another one.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rackmem_fabric::stream::Stream;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::transport::{Channel, MAX_MESSAGE_BYTES, Received};
+
+/// Bytes in front of a message to another host: its length.
+const PREFIX_BYTES: usize = 4;
+
+/// Bytes for another host that may wait to leave.
+const MAX_STAGED_BYTES: usize = 8 * MAX_MESSAGE_BYTES;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub enum Line {
+    /// To a process of this host; descriptors travel with messages.
+    Near(Channel),
+    /// To a daemon of another host.
+    Far(Box<Stream>),
+}
+
+impl Line {
+    /// Sends a message. A receiver that does not read makes it fail, not wait.
+    ///
+    /// # Errors
+    /// The other end is gone or does not read, the message is too long, or descriptors are for another host.
+    pub fn send(&mut self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match self {
+            Line::Near(channel) => channel.send(message, fds),
+            Line::Far(stream) if fds.is_empty() => send_far(stream, message),
+            Line::Far(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Receives a message.
+    ///
+    /// # Errors
+    /// `WouldBlock`: none has come; `UnexpectedEof`: the other end is gone; `InvalidData`: it is no such message.
+    pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Received<T>> {
+        match self {
+            Line::Near(channel) => channel.receive(),
+            Line::Far(stream) => {
+                receive_far(stream).map(|message| Received { message, fds: Vec::new() })
+            }
+        }
+    }
+
+    /// Ends the connection for both ends, which notice it when they next receive.
+    pub fn hang_up(&mut self, why: &str) {
+        match self {
+            Line::Near(channel) => channel.hang_up(),
+            Line::Far(stream) => stream.lose(why),
+        }
+    }
+
+    /// Whether the other end has hung up.
+    pub fn is_hung_up(&self) -> bool {
+        match self {
+            Line::Near(channel) => channel.is_hung_up(),
+            Line::Far(stream) => stream.lost().is_some(),
+        }
+    }
+
+    /// Sends what could not leave before. Returns whether something is left.
+    pub fn flush(&mut self) -> bool {
+        match self {
+            Line::Near(_) => false,
+            Line::Far(stream) => {
+                stream.transmit();
+                stream.staged_bytes() > 0
+            }
+        }
+    }
+}
+
+fn send_far(stream: &mut Stream, message: &impl Serialize) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > MAX_MESSAGE_BYTES || stream.staged_bytes() > MAX_STAGED_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "message too long, or not taken"));
+    }
+    stream.out().extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    stream.out().extend_from_slice(&bytes);
+    stream.transmit();
+    Ok(())
+}
+
+fn receive_far<T: DeserializeOwned>(stream: &mut Stream) -> io::Result<T> {
+    loop {
+        if let Some((prefix, rest)) = stream.input().split_first_chunk::<PREFIX_BYTES>() {
+            let length = u32::from_le_bytes(*prefix) as usize;
+            if length > MAX_MESSAGE_BYTES {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
+            }
+            if let Some(bytes) = rest.get(..length) {
+                let message = serde_json::from_slice(bytes)?;
+                stream.take(PREFIX_BYTES + length);
+                return Ok(message);
+            }
+        }
+        if !stream.receive() {
+            return Err(match stream.lost() {
+                Some(_) => io::ErrorKind::UnexpectedEof.into(),
+                None => io::ErrorKind::WouldBlock.into(),
+            });
+        }
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Line::Near(channel) => channel.as_fd(),
+            Line::Far(stream) => stream.as_fd(),
+        }
+    }
+}
