@@ -485,7 +485,7 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// What `rackmem run` tells itself on another host.
+/// Options by which `rackmem run` starts itself on another host.
 #[derive(Debug, Args)]
 pub struct PartArgs {
     /// Node to be

@@ -28,7 +28,7 @@ const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 /// Magic, version, verdict, a byte of nothing, length.
 const HEAD_BYTES: usize = 10;
 
-/// What the callee says before there are keys.
+/// The callee's part of a frame, before there are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Ok = 0,
@@ -204,7 +204,7 @@ pub struct Callee(Box<HandshakeState>);
 #[derive(Debug)]
 pub struct Asked {
     noise: Box<HandshakeState>,
-    /// What the caller says; it has the secret, or a record of somebody who had it.
+    /// The caller's message; the caller has the secret, or has recorded somebody who had it.
     pub hello: Hello,
     /// Bytes of the input that belong to the hello.
     pub taken: usize,

@@ -13,7 +13,7 @@ pub enum Lane {
 /// One end of the way to another node.
 ///
 /// Packets go out when they are transmitted and come in when they are received, many at a time: a turn of the owner
-/// does both once. What comes from the other end parses, or is dropped, or ends the link.
+/// does both once. Bytes from the other end parse, or are dropped, or end the link.
 pub trait Link {
     /// Most bytes of payload that a packet can have.
     fn unit_bytes(&self) -> usize;

@@ -23,14 +23,15 @@ const SENT_BYTES: usize = 256 << 10;
 pub struct Stream {
     socket: OwnedFd,
     seal: Option<Box<Seal>>,
-    /// What the owner has staged.
+    /// Bytes that the owner has staged.
     out: Vec<u8>,
-    /// What the socket gets if the stream is sealed, and the bytes of it (else of `out`) that have left.
+    /// The same in sealed records, for the socket.
     records: Vec<u8>,
+    /// Bytes of `records`, or of `out` in cleartext, that have left.
     sent: usize,
-    /// What the owner has not taken yet.
+    /// Bytes that have come, and that the owner has not taken.
     input: Vec<u8>,
-    /// What has come of a record that is not whole.
+    /// The beginning of a record that is not whole.
     partial: Vec<u8>,
     read_bytes: usize,
     may_have_more: bool,
@@ -54,7 +55,7 @@ impl Stream {
         }
     }
 
-    /// Seals everything from here on. What has come and was not taken yet is sealed already.
+    /// Seals everything from here on. Input that was not taken yet is sealed already.
     pub fn seal(&mut self, seal: Seal) {
         debug_assert!(self.out.is_empty(), "what was staged in cleartext has left");
         self.seal = Some(Box::new(seal));
@@ -65,11 +66,6 @@ impl Stream {
     /// Reads much at a time from here on: the peer has proved who it is.
     pub fn read_more(&mut self) {
         self.read_bytes = READ_BYTES;
-    }
-
-    /// Whether the bytes are encrypted.
-    pub fn is_sealed(&self) -> bool {
-        self.seal.is_some()
     }
 
     /// Reason for the end of the stream, if it has ended.
@@ -171,7 +167,7 @@ impl Stream {
         }
     }
 
-    /// What has come and was not taken.
+    /// Bytes that have come and were not taken.
     #[inline]
     pub fn input(&self) -> &[u8] {
         &self.input

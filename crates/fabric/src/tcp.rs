@@ -75,11 +75,6 @@ impl TcpLink {
         self.stream.lost()
     }
 
-    /// Whether packets are encrypted.
-    pub fn is_sealed(&self) -> bool {
-        self.stream.is_sealed()
-    }
-
     /// Finds the packets that are whole.
     fn parse(&mut self) {
         while let Some(head) = self.stream.input()[self.parsed..].first_chunk::<HEADER_BYTES>() {

@@ -2,7 +2,7 @@
 //!
 //! The hosts agree on number and incarnation before; on each, whoever comes first makes the context. Holders share a
 //! lock (flock) on a file beside the context's file. The last one can make the lock exclusive, and removes the context.
-//! What killed holders have left is known by its free lock, and removed by the next one.
+//! The lock of a context whose holders were killed is free; the next holder removes that context.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -59,7 +59,7 @@ impl HeldContext {
         }
     }
 
-    /// Its number.
+    /// Number of the context in its rack.
     pub fn ctx_id(&self) -> u16 {
         self.ctx_id
     }

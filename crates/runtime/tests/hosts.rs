@@ -150,7 +150,7 @@ fn a_node_is_there_once() {
     second.wait().unwrap();
 }
 
-/// Whoever connects and says nothing, or something else, gets nothing and is gone; nodes find their places meanwhile.
+/// Connections that say nothing, or something else, get at most a refusal, and end; nodes link meanwhile.
 #[test]
 fn strangers_get_nothing_and_keep_nobody_out() {
     let mut rack = TestRack::start_on(Wire::Sealed, "strangers-far", 2);

@@ -89,7 +89,7 @@ fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 10] {
     ]
 }
 
-/// Who could read the packets of a link.
+/// Whether others could read the packets of a link.
 fn packets(link: &LinkStatus) -> &'static str {
     match (link.path, link.state, link.sealed) {
         (LinkPath::Shm, ..) => "stay on this host",

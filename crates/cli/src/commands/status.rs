@@ -17,14 +17,14 @@ use crate::size;
 /// State of a node.
 #[derive(Debug, Serialize)]
 pub struct Node {
-    /// Its number.
+    /// Number of the node in its rack.
     pub nid: u16,
     /// Whether its daemon answers.
     pub answers: bool,
     /// Reason why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Its answer.
+    /// State that its daemon has reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<NodeStatus>,
 }

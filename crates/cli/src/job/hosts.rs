@@ -42,7 +42,7 @@ const OUTER_GONE: u8 = 128 + 1;
 /// Number and incarnation of a context that several hosts make for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Its number.
+    /// Number of the context in its rack.
     pub ctx_id: u16,
     /// Distinguishes it from other contexts with this number.
     pub incarnation: u64,
@@ -169,7 +169,7 @@ fn this_program() -> Result<OsString> {
         .map_err(|error| Failure::io("cannot find this program's file", error))
 }
 
-/// What an inner run loses when its outer run is gone.
+/// Descriptors that show an inner run the end of its outer run.
 pub(super) struct Lifeline {
     /// Missing if the parent is in another process namespace.
     parent: Option<OwnedFd>,

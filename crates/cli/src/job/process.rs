@@ -158,7 +158,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Its node.
+    /// The node that it is in the run.
     pub fn nid(&self) -> u16 {
         self.nid
     }
@@ -221,7 +221,7 @@ impl Process {
         Ok(Process { nid, child, handle, owns_group, launcher, running: true, pipes })
     }
 
-    /// Its node.
+    /// The node that it is in the run.
     pub fn nid(&self) -> u16 {
         self.nid
     }

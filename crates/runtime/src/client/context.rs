@@ -379,7 +379,7 @@ impl Context {
     }
 }
 
-/// What is known of a node that has not joined: its daemon may be the missing part.
+/// State of a node that has not joined: its daemon may be the missing part.
 struct Absence {
     nid: u16,
     /// Its daemon has answered, or was not asked yet.

@@ -173,7 +173,7 @@ impl Unmapped {
     /// The status of operations that need the mapping.
     pub(super) fn status(self) -> Status {
         match self.state {
-            // What maps segments asks for remote nodes only before it knows that they are.
+            // Callers that map segments ask for remote nodes only until they know that these are remote.
             PeerState::Absent | PeerState::Left | PeerState::Remote => Status::NoContext,
             PeerState::NoNode => Status::NoNode,
             PeerState::Died | PeerState::Lost | PeerState::Present => Status::NodeLost,

@@ -23,7 +23,7 @@ use super::ffi;
 use super::membership::LIVENESS_INTERVAL;
 use crate::shm::queue::QueueMemory;
 
-/// Who waits for an entry of the shared WQ.
+/// The waiter for an entry of the shared WQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiter {
     /// The entry is free.
@@ -88,14 +88,14 @@ impl SharedQueues {
         (is_new && self.reaped != self.posted).then_some(entry)
     }
 
-    /// Takes the next completion, if it has come: who waits for it, and the status.
+    /// Takes the next completion, if it has come: its waiter, and the status.
     fn take(&mut self) -> Option<(Waiter, u8)> {
         let entry = self.completion()?;
         self.reaped = self.reaped.wrapping_add(1);
         Some((self.free(u32::from(entry.slot) & (self.size - 1)), entry.status_code))
     }
 
-    /// Gives up an entry that has not completed, and returns who waits for it.
+    /// Gives up an entry that has not completed, and returns its waiter.
     fn give_up(&mut self) -> Option<Waiter> {
         let index = (0..self.size).find(|index| self.waiters[*index as usize] != Waiter::Nobody)?;
         Some(self.free(index))
@@ -134,7 +134,7 @@ impl ProgramCq {
 
 /// State behind `Qp::engine_state` of [`MIXED`].
 pub(super) struct Mixed {
-    /// What mapped segments need.
+    /// The engine of mapped segments.
     engine: EngineState,
     /// By node, whether it is known to be on another host, which does not change.
     remote: Vec<bool>,
@@ -147,7 +147,7 @@ pub(super) struct Mixed {
     stall: Stall,
 }
 
-/// What becomes of an operation.
+/// The outcome of an operation's first step.
 enum Way {
     Done(Status),
     /// It is for the daemon.

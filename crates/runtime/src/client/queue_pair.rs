@@ -75,7 +75,7 @@ impl RawQueuePair {
     }
 }
 
-/// What depends on the way of progress.
+/// Parts of a queue pair that depend on the way of progress.
 struct Parts {
     engine: &'static ffi::Engine,
     state: *mut dyn Any,

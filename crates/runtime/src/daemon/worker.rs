@@ -68,8 +68,6 @@ pub enum Place {
     Mapped(Arc<Segment>),
     /// On another host.
     Far(Bounds),
-    /// In a context that only has the same number.
-    Other,
 }
 
 /// A command of control to the worker.
@@ -228,24 +226,11 @@ fn pin(core: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-impl Place {
-    fn bounds(&self) -> Bounds {
-        match self {
-            Place::Mapped(segment) => Bounds { size_bytes: segment.size_bytes() },
-            Place::Far(bounds) => *bounds,
-            Place::Other => Bounds { size_bytes: 0 },
-        }
-    }
-}
-
 /// A segment as the pipelines need it.
 #[derive(Debug)]
-struct Known {
-    bounds: Bounds,
-    /// `None`: it lies on another host.
-    view: Option<View>,
-    /// The node's context only has the same number: nothing of it is reached.
-    is_other: bool,
+enum Known {
+    Mapped(View),
+    Far(Bounds),
 }
 
 /// The segments of all nodes, by context.
@@ -265,13 +250,9 @@ impl Segments {
         }
         let known = &mut self.by_context[index];
         known.resize_with(usize::from(self.nodes), || Err(Status::NoContext));
-        known[usize::from(nid)] = place.map(|place| {
-            let view = match &place {
-                Place::Mapped(segment) => Some(segment.view()),
-                Place::Far(_) | Place::Other => None,
-            };
-            let is_other = matches!(place, Place::Other);
-            Known { bounds: place.bounds(), view, is_other }
+        known[usize::from(nid)] = place.map(|place| match place {
+            Place::Mapped(segment) => Known::Mapped(segment.view()),
+            Place::Far(bounds) => Known::Far(bounds),
         });
     }
 
@@ -291,14 +272,16 @@ impl Segments {
     /// The status with which operations on it complete.
     #[inline(always)]
     pub fn get(&self, nid: u16, ctx_id: u16) -> std::result::Result<&View, Status> {
-        self.known(nid, ctx_id)?.view.as_ref().ok_or(Status::NoContext)
+        match self.known(nid, ctx_id)? {
+            Known::Mapped(view) => Ok(view),
+            Known::Far(_) => Err(Status::NoContext),
+        }
     }
 
     /// Whether a range lies in a segment. A node without a link is left to the controller, which finds it lost.
     ///
     /// # Errors
-    /// `OutOfSegment`; `NoContext` if the node has not announced the context, or one that only has the same number;
-    /// or the status with which operations on the segment complete.
+    /// `OutOfSegment`; or the status with which operations on the segment complete, if control knows none.
     #[inline(always)]
     pub fn check(
         &self,
@@ -312,12 +295,9 @@ impl Segments {
             Err(why) if self.is_linked.get(usize::from(nid)) == Some(&true) => return Err(why),
             Err(_) => return Ok(()),
         };
-        if known.is_other {
-            return Err(Status::NoContext);
-        }
-        let checked = match &known.view {
-            Some(view) => view.check(offset, length),
-            None => known.bounds.check(offset, length),
+        let checked = match known {
+            Known::Mapped(view) => view.check(offset, length),
+            Known::Far(bounds) => bounds.check(offset, length),
         };
         if checked == Err(Status::OutOfSegment) { checked } else { Ok(()) }
     }
@@ -429,21 +409,22 @@ impl Worker {
                 }
             }
             Command::SetSegment { nid, ctx_id, segment } => {
-                if nid == self.nid {
-                    match &segment {
-                        Ok(place) => {
-                            let installed = self.rmc.install_context(ctx_id, place.bounds());
-                            installed.expect("control has checked the number");
-                        }
-                        Err(why) => _ = self.rmc.remove_context(ctx_id, *why),
+                let is_own = nid == self.nid;
+                match &segment {
+                    Ok(Place::Mapped(segment)) if is_own => {
+                        let bounds = Bounds { size_bytes: segment.size_bytes() };
+                        let installed = self.rmc.install_context(ctx_id, bounds);
+                        installed.expect("control has checked the number");
                     }
+                    Err(why) if is_own => _ = self.rmc.remove_context(ctx_id, *why),
+                    _ => {}
                 }
                 self.segments.set(nid, ctx_id, segment);
             }
             Command::SetLink(nid, link) => {
                 let is_down = link.is_none();
                 self.segments.is_linked[usize::from(nid)] = !is_down && nid != self.nid;
-                // What was under way on another link gets no answer on this one.
+                // Requests that were under way on another link get no answer on this one.
                 if self.links.set(nid, link) || is_down {
                     let mut memory = PacketMemory::new(
                         self.nid,

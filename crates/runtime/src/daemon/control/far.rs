@@ -108,8 +108,14 @@ impl Far {
         if peers.is_empty() {
             return Ok(None);
         }
-        let listener = socket::listen(&here)
-            .map_err(|error| Error::io(format!("cannot listen at {here}, node {nid}"), error))?;
+        let listener = socket::listen(&here).map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AddrInUse => ", where another process listens (`ss -ltnp` names it)",
+                io::ErrorKind::AddrNotAvailable => ", which is no address of this host",
+                _ => "",
+            };
+            Error::io(format!("cannot listen at {here}, the address of node {nid}{hint}"), error)
+        })?;
         let mut incarnation = [0; 8];
         rustix::rand::getrandom(&mut incarnation, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Error::io("no random numbers", error.into()))?;
@@ -133,12 +139,21 @@ impl Far {
             path: LinkPath::Tcp,
             address: peer.address.to_string(),
             state: if socket.is_some() { LinkState::Up } else { LinkState::Down },
-            why: peer.why.clone().unwrap_or_default(),
+            why: self.why(nid, peer),
             sealed: !self.file.cleartext,
             version: peer.version.clone(),
             round_trip_us: socket.and_then(|socket| socket::round_trip_us(socket.as_fd())),
             since_ms: peer.since.elapsed().as_millis() as u64,
         })
+    }
+
+    /// Last reason for which there was no link. A node with a higher number calls by itself.
+    fn why(&self, nid: u16, peer: &FarPeer) -> String {
+        let waits = || {
+            let is_waiting = peer.data.is_none() && nid > self.nid;
+            if is_waiting { "it has not called yet".to_owned() } else { String::new() }
+        };
+        peer.why.clone().unwrap_or_else(waits)
     }
 
     pub(super) fn hello(&self, to: u16, purpose: Purpose) -> Hello {

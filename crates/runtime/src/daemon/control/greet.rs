@@ -195,7 +195,7 @@ impl Control {
         }
     }
 
-    /// Whoever has called and not said enough gives way to the next; calls of this daemon do not.
+    /// The oldest caller that has not proved itself gives way to the next; calls of this daemon do not.
     pub(super) fn give_up_oldest_stranger(&mut self) {
         let Some(far) = &self.far else { return };
         let mut strangers = far.greeters.iter().filter(|(_, greeter)| greeter.called.is_none());

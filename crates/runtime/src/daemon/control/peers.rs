@@ -201,13 +201,13 @@ impl Control {
     pub(super) fn install_peer(&mut self, nid: u16, ctx_id: u16) {
         let Some(peer) = self.peer_contexts.get(&(nid, ctx_id)) else { return };
         let ours = self.contexts.get(&ctx_id).map(|context| context.incarnation);
-        let place = match &peer.segment {
-            _ if ours.is_some_and(|ours| ours != peer.incarnation) => Place::Other,
-            PeerSegment::Present(segment) => Place::Mapped(segment.clone()),
-            PeerSegment::Remote(bounds) => Place::Far(*bounds),
+        let segment = match &peer.segment {
+            _ if ours.is_some_and(|ours| ours != peer.incarnation) => Err(Status::NoContext),
+            PeerSegment::Present(segment) => Ok(Place::Mapped(segment.clone())),
+            PeerSegment::Remote(bounds) => Ok(Place::Far(*bounds)),
             PeerSegment::Left | PeerSegment::Died | PeerSegment::Lost => return,
         };
-        let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment: Ok(place) });
+        let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
     }
 
     pub(super) fn lose_peer(&mut self, nid: u16) {
