@@ -10,6 +10,9 @@
 //! The hello is encrypted by the shared secret, so a callee that can read it knows that the caller, or somebody who has
 //! recorded the caller, has the secret. The empty record, which needs the keys of this connection, rules the second
 //! out: nothing happens for a hello before it. A stranger gets one frame of at most [`MAX_FRAME_BYTES`].
+//!
+//! A *guest* is a process that a daemon has asked another daemon to admit: its first frame names the admission, in
+//! cleartext, and its secret is the random key of that admission.
 
 use serde::{Deserialize, Serialize};
 use snow::{Builder, HandshakeState};
@@ -17,7 +20,7 @@ use snow::{Builder, HandshakeState};
 use crate::Seal;
 
 /// Changes with the handshake and with the messages behind it.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Longest frame of a handshake.
 pub const MAX_FRAME_BYTES: usize = 4096;
@@ -25,8 +28,17 @@ pub const MAX_FRAME_BYTES: usize = 4096;
 const MAGIC: [u8; 4] = *b"rmem";
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 
-/// Magic, version, verdict, a byte of nothing, length.
+/// Magic, version, verdict, kind of secret, length.
 const HEAD_BYTES: usize = 10;
+
+/// Kind of a frame whose secret is that of the rack.
+const OF_RACK: u8 = 0;
+
+/// Kind of a frame whose secret is that of an admission, the number of which precedes the message.
+const OF_GUEST: u8 = 1;
+
+/// Bytes of an admission's number.
+const ADMISSION_BYTES: usize = 8;
 
 /// The callee's part of a frame, before there are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +55,8 @@ pub enum Purpose {
     Control,
     /// Packets.
     Data,
+    /// Packets of one process, for one context.
+    Guest,
 }
 
 /// First message of a caller.
@@ -106,19 +120,32 @@ fn builder(secret: &Psk) -> Builder<'_> {
     builder.prologue(&MAGIC).expect("one prologue")
 }
 
-/// A frame: head and Noise message.
-fn frame(verdict: Verdict, message: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + message.len());
+/// A frame: head, number of an admission, Noise message.
+fn frame(verdict: Verdict, admission: Option<u64>, message: &[u8]) -> Vec<u8> {
+    let number = admission.map(u64::to_le_bytes);
+    let number = number.as_ref().map_or(&[][..], |number| number);
+    let kind = if admission.is_some() { OF_GUEST } else { OF_RACK };
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + number.len() + message.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&[verdict as u8, 0]);
-    bytes.extend_from_slice(&(message.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&[verdict as u8, kind]);
+    bytes.extend_from_slice(&((number.len() + message.len()) as u16).to_le_bytes());
+    bytes.extend_from_slice(number);
     bytes.extend_from_slice(message);
     bytes
 }
 
-/// The verdict and message of a frame, and its length; `None`: it is not whole.
-fn parse(input: &[u8]) -> Result<Option<(u8, &[u8], usize)>> {
+/// A whole frame.
+struct Frame<'a> {
+    verdict: u8,
+    admission: Option<u64>,
+    message: &'a [u8],
+    /// Length of the frame.
+    taken: usize,
+}
+
+/// The frame at the front of the input; `None`: it is not whole.
+fn parse(input: &[u8]) -> Result<Option<Frame<'_>>> {
     if !input.starts_with(&MAGIC[..input.len().min(MAGIC.len())]) {
         return Err(GreetingError::NoDaemon);
     }
@@ -131,8 +158,20 @@ fn parse(input: &[u8]) -> Result<Option<(u8, &[u8], usize)>> {
     if length > MAX_FRAME_BYTES {
         return Err(GreetingError::NoDaemon);
     }
-    let message = input.get(HEAD_BYTES..HEAD_BYTES + length);
-    Ok(message.map(|message| (head[6], message, HEAD_BYTES + length)))
+    let (verdict, kind, taken) = (head[6], head[7], HEAD_BYTES + length);
+    let Some(message) = input.get(HEAD_BYTES..taken) else { return Ok(None) };
+    if kind != OF_GUEST {
+        return Ok(Some(Frame { verdict, admission: None, message, taken }));
+    }
+    let (number, message) =
+        message.split_first_chunk::<ADMISSION_BYTES>().ok_or(GreetingError::NoDaemon)?;
+    let admission = Some(u64::from_le_bytes(*number));
+    Ok(Some(Frame { verdict, admission, message, taken }))
+}
+
+/// The number of the admission that the first frame of a caller names; `None`: it names none, or is not whole.
+pub fn admission_of(input: &[u8]) -> Option<u64> {
+    parse(input).ok().flatten()?.admission
 }
 
 fn write(noise: &mut HandshakeState, payload: &impl Serialize) -> Vec<u8> {
@@ -160,9 +199,18 @@ pub struct Caller(Box<HandshakeState>);
 impl Caller {
     /// A handshake, and its first bytes.
     pub fn new(secret: &Psk, hello: &Hello) -> (Caller, Vec<u8>) {
+        Caller::with(secret, None, hello)
+    }
+
+    /// The handshake of a guest, who knows the key of an admission.
+    pub fn guest(admission: u64, key: &Psk, hello: &Hello) -> (Caller, Vec<u8>) {
+        Caller::with(key, Some(admission), hello)
+    }
+
+    fn with(secret: &Psk, admission: Option<u64>, hello: &Hello) -> (Caller, Vec<u8>) {
         let mut noise = builder(secret).build_initiator().expect("the builder has all it needs");
         let message = write(&mut noise, hello);
-        (Caller(Box::new(noise)), frame(Verdict::Ok, &message))
+        (Caller(Box::new(noise)), frame(Verdict::Ok, admission, &message))
     }
 
     /// The callee's answer and the keys; `Err(self)`: the answer has not come wholly.
@@ -170,7 +218,9 @@ impl Caller {
     /// # Errors
     /// The handshake has failed.
     pub fn answered(mut self, input: &[u8]) -> Result<std::result::Result<Met, Caller>> {
-        let Some((verdict, message, taken)) = parse(input)? else { return Ok(Err(self)) };
+        let Some(Frame { verdict, message, taken, .. }) = parse(input)? else {
+            return Ok(Err(self));
+        };
         if verdict != Verdict::Ok as u8 {
             return Err(GreetingError::Secret);
         }
@@ -226,7 +276,7 @@ impl Callee {
     /// # Errors
     /// The handshake has failed; [`refusal`] has the bytes that tell the caller.
     pub fn hear(mut self, input: &[u8]) -> Result<std::result::Result<Asked, Callee>> {
-        let Some((_, message, taken)) = parse(input)? else { return Ok(Err(self)) };
+        let Some(Frame { message, taken, .. }) = parse(input)? else { return Ok(Err(self)) };
         let hello = read(&mut self.0, message)?;
         Ok(Ok(Asked { noise: self.0, hello, taken }))
     }
@@ -236,7 +286,7 @@ impl Asked {
     /// The bytes of an answer, and the keys if it is a welcome; a refusal is a sentence's end for people.
     pub fn answer(mut self, answer: std::result::Result<Welcome, String>) -> (Vec<u8>, Unproved) {
         let message = write(&mut self.noise, &answer);
-        (frame(Verdict::Ok, &message), Unproved(Box::new(keys(*self.noise))))
+        (frame(Verdict::Ok, None, &message), Unproved(Box::new(keys(*self.noise))))
     }
 }
 
@@ -257,8 +307,8 @@ impl Unproved {
 /// The frame that tells a caller why its hello was not read; `None`: it is none of ours, and gets nothing.
 pub fn refusal(error: &GreetingError) -> Option<Vec<u8>> {
     match error {
-        GreetingError::Version(_) => Some(frame(Verdict::OtherVersion, &[])),
-        GreetingError::Secret => Some(frame(Verdict::OtherSecret, &[])),
+        GreetingError::Version(_) => Some(frame(Verdict::OtherVersion, None, &[])),
+        GreetingError::Secret => Some(frame(Verdict::OtherSecret, None, &[])),
         GreetingError::NoDaemon | GreetingError::Refused(_) => None,
     }
 }
@@ -364,13 +414,29 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_names_its_admission() {
+        let (caller, first) = Caller::guest(77, &[9; 32], &hello());
+        assert_eq!(admission_of(&first), Some(77));
+        assert_eq!(admission_of(&first[..first.len() - 1]), None, "not whole");
+        assert_eq!(admission_of(&Caller::new(&SECRET, &hello()).1), None);
+        assert_eq!(Callee::new(&SECRET).hear(&first).unwrap_err(), GreetingError::Secret);
+        let asked = Callee::new(&[9; 32]).hear(&first).unwrap().unwrap();
+        assert_eq!((&asked.hello, asked.taken), (&hello(), first.len()));
+        let (second, _) = asked.answer(Ok(welcome()));
+        assert!(caller.answered(&second).unwrap().is_ok());
+        let short = frame(Verdict::Ok, Some(1), &[]);
+        let cut = [&short[..8], &3u16.to_le_bytes(), &[0; 3]].concat();
+        assert_eq!(Callee::new(&SECRET).hear(&cut).unwrap_err(), GreetingError::NoDaemon);
+    }
+
+    #[test]
     fn strangers_are_no_daemons() {
         for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"x", &[0xff; 4]] {
             let error = Callee::new(&SECRET).hear(noise).unwrap_err();
             assert_eq!(error, GreetingError::NoDaemon);
             assert_eq!(refusal(&error), None);
         }
-        let mut long = frame(Verdict::Ok, &[]);
+        let mut long = frame(Verdict::Ok, None, &[]);
         long[8..10].copy_from_slice(&u16::MAX.to_le_bytes());
         assert_eq!(Callee::new(&SECRET).hear(&long).unwrap_err(), GreetingError::NoDaemon);
     }

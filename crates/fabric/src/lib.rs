@@ -6,6 +6,7 @@
 //! | [`socket`] | TCP sockets whose silence ends in time |
 //! | [`stream`] | bytes on a connection, sealed or not, staged and written in turns |
 //! | [`greeting`] | the handshake: who is there, and the keys of the connection |
+//! | [`guest`] | the way of a process to a link of its own |
 //! | [`tcp`] | packets of the rack's protocol on a stream |
 //!
 //! # Decisions
@@ -15,6 +16,7 @@
 //! - *A handshake is run even without encryption*: `cleartext` drops the seal, not the proof.
 
 pub mod greeting;
+pub mod guest;
 mod link;
 mod seal;
 pub mod socket;

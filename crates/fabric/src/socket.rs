@@ -70,6 +70,11 @@ pub fn connected(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::socket_error(fd)??)
 }
 
+/// Ends a connection for all its holders in this process.
+pub fn end(fd: BorrowedFd<'_>) {
+    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);
+}
+
 /// The round trip of a connection in microseconds, as the kernel measures it by acknowledgements.
 pub fn round_trip_us(fd: BorrowedFd<'_>) -> Option<f64> {
     // SAFETY: plain integers, for which zeros are good.

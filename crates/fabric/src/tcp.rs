@@ -75,6 +75,11 @@ impl TcpLink {
         self.stream.lost()
     }
 
+    /// Ends the link, for a reason.
+    pub fn lose(&mut self, why: &str) {
+        self.stream.lose(why);
+    }
+
     /// Finds the packets that are whole.
     fn parse(&mut self) {
         while let Some(head) = self.stream.input()[self.parsed..].first_chunk::<HEADER_BYTES>() {

@@ -13,6 +13,7 @@
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
 //! | [`trust`] | the user whose directory is used, and the users that may answer at a socket |
+//! | `links` | links of a node or process to others, in shared memory and over TCP |
 //! | `patience` | timeouts of waits for a daemon |
 //! | `protocol`, `transport` | messages over the sockets, and their transport |
 
@@ -23,6 +24,7 @@ pub mod daemon;
 mod direct;
 pub mod error;
 pub mod held_context;
+mod links;
 mod patience;
 pub mod protocol;
 pub mod rack;

@@ -3,12 +3,16 @@
 //! A connection is one membership in one context. The comment of a message names the descriptors that
 //! travel with it.
 
+use std::fmt;
+
+use rackmem_fabric::greeting::Psk;
+use rackmem_fabric::guest::Invitation;
 use serde::{Deserialize, Serialize};
 
 use crate::status::NodeStatus;
 
 /// Changes with every incompatible change of this file or of a layout in shared memory.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The way by which operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -99,6 +103,11 @@ pub enum Request {
         /// Node.
         nid: u16,
     },
+    /// Asks for a link of the process's own to the daemon of a node on another host.
+    Invite {
+        /// Node.
+        nid: u16,
+    },
     /// Leaves the context; without it the client counts as crashed.
     Close,
     /// Asks for the state of the node.
@@ -113,6 +122,8 @@ pub enum Request {
     },
     /// The connection for packets between two hosts has come: the link is up.
     Linked,
+    /// A process of the sender's node will connect by itself.
+    Admit(Admission),
     /// A node of the link has opened a context. With its segment, if both are on one host.
     ContextUp {
         /// Context.
@@ -168,6 +179,13 @@ pub enum Response {
         /// Whether the node is on another host, joined or not.
         is_remote: bool,
     },
+    /// Answers `Invite`.
+    Invited {
+        /// The way to the node's daemon.
+        invitation: Box<Invitation>,
+        /// Size of the node's segment in bytes.
+        size_bytes: u64,
+    },
     /// Answers all other requests that succeeded.
     Done,
     /// Answers `Status`.
@@ -179,6 +197,28 @@ pub enum Response {
         /// Text for people.
         message: String,
     },
+}
+
+/// A process that a daemon vouches for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
+    /// Number of the admission.
+    pub number: u64,
+    /// Secret of the process.
+    pub key: Psk,
+    /// The only context that it reaches.
+    pub ctx_id: u16,
+    /// Number that distinguishes the context from others that had the same `ctx_id`.
+    pub incarnation: u64,
+    /// Whether it may only read.
+    pub is_read_only: bool,
+}
+
+// Keys stay out of logs.
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admission").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 /// State of a node in a context, as its peer's daemon knows it.

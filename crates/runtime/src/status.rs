@@ -56,6 +56,8 @@ pub struct LinkStatus {
     pub round_trip_us: Option<f64>,
     /// Time since the state last changed, in milliseconds.
     pub since_ms: u64,
+    /// Processes of that node that have a link of their own to this one.
+    pub guests: usize,
 }
 
 /// Path by which two nodes reach each other.

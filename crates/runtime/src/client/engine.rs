@@ -24,7 +24,7 @@ use crate::shm::segment::View;
 const STALL: Duration = Duration::from_millis(1500);
 
 /// Memory below this address is never a buffer, so that null pointers get an error, not a signal.
-const LOWEST_ADDRESS: u64 = 4096;
+pub(super) const LOWEST_ADDRESS: u64 = 4096;
 
 /// State behind `Qp::engine_state`.
 pub(crate) struct EngineState {

@@ -1,8 +1,8 @@
 //! Inline progress in a rack over several hosts.
 //!
 //! The calling thread performs operations on segments that it can map, as everywhere. It posts those on nodes of other
-//! hosts to the queues that it shares with the daemon, which inline progress does not use otherwise; the daemon carries
-//! them out by packets.
+//! hosts to queues: of an own link with the daemon there (`far.rs`), or those that it shares with its own daemon, which
+//! inline progress does not use otherwise. Either way they are carried out by packets.
 //!
 //! # Decisions
 //!
@@ -12,99 +12,17 @@
 //!   its position, so no completion may pass the CQ by.
 //! - *A synchronous operation blocks in `execute`*, and completions of others go to the CQ meanwhile.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use rackmem_abi::{CqEntry, MAX_ADDRESS, MAX_WQ_SIZE, Status, WqEntry, phase_of};
+use rackmem_abi::{CqEntry, MAX_ADDRESS, MAX_WQ_SIZE, Status, phase_of};
 use rackmem_rmc::Work;
 
 use super::engine::{EngineState, Stall, ignore};
+use super::far::Far;
 use super::ffi;
 use super::membership::LIVENESS_INTERVAL;
-use crate::shm::queue::QueueMemory;
-
-/// The waiter for an entry of the shared WQ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiter {
-    /// The entry is free.
-    Nobody,
-    /// An asynchronous operation in this slot of the program.
-    Slot(u16),
-    /// The calling thread, in `execute`.
-    Thread,
-}
-
-/// This side of the queues that the daemon serves.
-struct SharedQueues {
-    memory: Arc<QueueMemory>,
-    size: u32,
-    /// Entries ever posted.
-    posted: u32,
-    /// Completions ever taken.
-    reaped: u32,
-    /// By entry of the WQ.
-    waiters: [Waiter; MAX_WQ_SIZE],
-}
-
-impl SharedQueues {
-    fn new(memory: Arc<QueueMemory>, size: u32) -> SharedQueues {
-        let waiters = [Waiter::Nobody; MAX_WQ_SIZE];
-        SharedQueues { memory, size, posted: 0, reaped: 0, waiters }
-    }
-
-    fn next_entry(&self) -> u32 {
-        self.posted & (self.size - 1)
-    }
-
-    /// Whether the next entry is free. Completions come in any order, so others may be while it is not.
-    fn has_room(&self) -> bool {
-        self.waiters[self.next_entry() as usize] == Waiter::Nobody
-    }
-
-    /// Posts an operation; there is room.
-    fn post(&mut self, work: &Work, waiter: Waiter) {
-        let index = self.next_entry();
-        let words = WqEntry {
-            phase: phase_of(self.posted, self.size),
-            op_code: work.op as u8,
-            dst_nid: work.dst_nid,
-            offset: work.offset,
-            length: work.length,
-            buffer: work.buffer,
-        }
-        .encode();
-        self.memory.wq_word(index, 1).store(words[1], Ordering::Relaxed);
-        // Publishes the entry; pairs with the acquire load of word 0.
-        self.memory.wq_word(index, 0).store(words[0], Ordering::Release);
-        self.waiters[index as usize] = waiter;
-        self.posted = self.posted.wrapping_add(1);
-    }
-
-    /// The next completion, if it has come.
-    fn completion(&self) -> Option<CqEntry> {
-        let word = self.memory.cq_entry(self.reaped & (self.size - 1)).load(Ordering::Acquire);
-        let entry = CqEntry::decode(word);
-        let is_new = entry.phase == phase_of(self.reaped, self.size);
-        (is_new && self.reaped != self.posted).then_some(entry)
-    }
-
-    /// Takes the next completion, if it has come: its waiter, and the status.
-    fn take(&mut self) -> Option<(Waiter, u8)> {
-        let entry = self.completion()?;
-        self.reaped = self.reaped.wrapping_add(1);
-        Some((self.free(u32::from(entry.slot) & (self.size - 1)), entry.status_code))
-    }
-
-    /// Gives up an entry that has not completed, and returns its waiter.
-    fn give_up(&mut self) -> Option<Waiter> {
-        let index = (0..self.size).find(|index| self.waiters[*index as usize] != Waiter::Nobody)?;
-        Some(self.free(index))
-    }
-
-    fn free(&mut self, index: u32) -> Waiter {
-        std::mem::replace(&mut self.waiters[index as usize], Waiter::Nobody)
-    }
-}
+use super::rings::{Rings, Waiter};
 
 /// The CQ that the program sees.
 struct ProgramCq {
@@ -138,19 +56,29 @@ pub(super) struct Mixed {
     engine: EngineState,
     /// By node, whether it is known to be on another host, which does not change.
     remote: Vec<bool>,
-    shared: SharedQueues,
+    shared: Rings,
+    /// Links of its own; `None`: there was no memory for them.
+    far: Option<Far>,
     cq: ProgramCq,
     /// Status code of the synchronous operation, once it has completed.
     answer: Option<u8>,
     /// The daemon is gone, and with it the way to other hosts.
     is_daemon_lost: bool,
     stall: Stall,
+    /// Turns of the own links in vain.
+    idle_turns: u32,
 }
+
+/// Turns of the own links in vain, each a system call, after which the thread sleeps.
+const MAX_IDLE_TURNS: u32 = 256;
+
+/// Longest sleep while completions may come both from the daemon and by an own link.
+const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
 /// The outcome of an operation's first step.
 enum Way {
     Done(Status),
-    /// It is for the daemon.
+    /// It goes by packets.
     Remote(Work),
 }
 
@@ -158,11 +86,13 @@ impl Mixed {
     pub(super) fn new(engine: EngineState, size: u32) -> Mixed {
         Mixed {
             remote: vec![false; usize::from(engine.nodes)],
-            shared: SharedQueues::new(engine.memory.clone(), size),
+            shared: Rings::new(engine.memory.clone(), size),
+            far: Far::new(&engine.membership, size),
             cq: ProgramCq::new(size),
             answer: None,
             is_daemon_lost: false,
             stall: Stall::default(),
+            idle_turns: 0,
             engine,
         }
     }
@@ -204,14 +134,27 @@ impl Mixed {
         is_remote
     }
 
-    /// Posts an operation for the daemon, after waiting for room. Without a daemon it fails.
+    /// Posts an operation on a node of another host, after waiting for room. Without a daemon it fails.
     fn post(&mut self, work: &Work, waiter: Waiter, spin_limit: u32) {
+        if let Some(far) = &mut self.far
+            && far.takes(work, waiter, &self.engine.membership)
+        {
+            return self.post_far(work, waiter, spin_limit);
+        }
         self.wait_until(spin_limit, |mixed| mixed.shared.has_room());
         if self.is_daemon_lost {
             return self.deliver(waiter, Status::NodeLost as u8);
         }
         self.shared.post(work, waiter);
         self.engine.membership.bell.ring_if_asleep();
+    }
+
+    fn post_far(&mut self, work: &Work, waiter: Waiter, spin_limit: u32) {
+        let has_room = |mixed: &Mixed| mixed.far.as_ref().is_none_or(|far| far.rings.has_room());
+        self.wait_until(spin_limit, has_room);
+        if let Some(far) = &mut self.far {
+            far.post(work, waiter);
+        }
     }
 
     fn wait_until(&mut self, spin_limit: u32, is_done: impl Fn(&Mixed) -> bool) {
@@ -232,11 +175,35 @@ impl Mixed {
 
     /// Moves the completions that have come to the program's CQ. Returns whether there were some.
     fn move_completions(&mut self) -> bool {
-        let before = self.shared.reaped;
-        while let Some((waiter, status_code)) = self.shared.take() {
-            self.deliver(waiter, status_code);
+        let mut moved = false;
+        while let Some(done) = self.shared.take() {
+            self.deliver(done.waiter, done.status_code);
+            moved = true;
         }
-        self.shared.reaped != before
+        moved | (self.far_in_flight() != 0 && self.turn_far())
+    }
+
+    fn far_in_flight(&self) -> u32 {
+        self.far.as_ref().map_or(0, |far| far.rings.in_flight())
+    }
+
+    /// One turn of the own links. Returns whether an operation has completed.
+    fn turn_far(&mut self) -> bool {
+        let Some(far) = &mut self.far else { return false };
+        far.turn();
+        let mut moved = false;
+        while let Some(done) = self.far.as_mut().and_then(|far| far.rings.take()) {
+            let is_ok = done.status_code == Status::Ok as u8;
+            self.engine.memory.inline_counters().count(is_ok, done.length);
+            self.deliver(done.waiter, done.status_code);
+            moved = true;
+        }
+        self.idle_turns = if moved { 0 } else { self.idle_turns + 1 };
+        if self.idle_turns > MAX_IDLE_TURNS {
+            self.idle_turns = 0;
+            self.sleep();
+        }
+        moved
     }
 
     fn deliver(&mut self, waiter: Waiter, status_code: u8) {
@@ -254,13 +221,19 @@ impl Mixed {
         // The daemon may itself have gone to sleep before it could see our last entry.
         membership.bell.ring_if_asleep();
         let mut ready = || self.shared.completion().is_some();
-        self.engine.memory.bed().sleep_unless(&mut ready, LIVENESS_INTERVAL);
+        match self.far.as_ref().filter(|far| far.rings.in_flight() != 0) {
+            // One sleep cannot wait for both.
+            Some(far) if self.shared.in_flight() != 0 => far.sleep(SHORT_SLEEP),
+            Some(far) => far.sleep(LIVENESS_INTERVAL),
+            None => self.engine.memory.bed().sleep_unless(&mut ready, LIVENESS_INTERVAL),
+        }
         if ready() {
             self.stall = Stall::default();
         } else if membership.is_daemon_gone() {
             self.lose_daemon();
         } else {
-            self.stall.look(self.shared.reaped, membership);
+            let reaped = self.far.as_ref().map_or(0, |far| far.rings.reaped);
+            self.stall.look(self.shared.reaped.wrapping_add(reaped), membership);
         }
     }
 
@@ -344,72 +317,8 @@ pub(super) static MIXED: ffi::Engine = ffi::Engine {
 
 #[cfg(test)]
 mod tests {
-    use rackmem_abi::Op;
 
     use super::*;
-
-    fn queues(size: u32) -> SharedQueues {
-        SharedQueues::new(Arc::new(QueueMemory::create("mixed-test").unwrap()), size)
-    }
-
-    fn read(offset: u64) -> Work {
-        Work { op: Op::Read, dst_nid: 1, offset, length: 64, buffer: 4096 }
-    }
-
-    /// The daemon's part: completes an entry at a position of the CQ.
-    fn complete(queues: &SharedQueues, position: u32, slot: u16, status: Status) {
-        let phase = phase_of(position, queues.size);
-        let entry = CqEntry { phase, slot, status_code: status as u8 };
-        let word = queues.memory.cq_entry(position & (queues.size - 1));
-        word.store(entry.encode(), Ordering::Release);
-    }
-
-    #[test]
-    fn entries_have_the_phase_of_their_round_and_their_own_waiter() {
-        let mut queues = queues(4);
-        for round in 0..3u32 {
-            for index in 0..4u32 {
-                assert!(queues.has_room());
-                queues.post(&read(u64::from(index) * 64), Waiter::Slot(3 - index as u16));
-                let entry = WqEntry::decode(queues.memory.wq_words(index));
-                assert_eq!(entry.phase, round % 2 == 0);
-                assert_eq!(entry.offset, u64::from(index) * 64);
-            }
-            assert!(!queues.has_room());
-            assert_eq!(queues.take(), None);
-            for (n, index) in [2u16, 0, 3, 1].into_iter().enumerate() {
-                complete(&queues, round * 4 + n as u32, index, Status::Ok);
-                assert_eq!(queues.take(), Some((Waiter::Slot(3 - index), 0)));
-            }
-            assert_eq!(queues.take(), None, "the completions of the round before are old");
-        }
-    }
-
-    #[test]
-    fn there_is_no_room_while_the_next_entry_is_in_flight() {
-        let mut queues = queues(2);
-        queues.post(&read(0), Waiter::Thread);
-        queues.post(&read(64), Waiter::Slot(1));
-        complete(&queues, 0, 1, Status::OutOfSegment);
-        assert_eq!(queues.take(), Some((Waiter::Slot(1), Status::OutOfSegment as u8)));
-        assert!(!queues.has_room());
-        complete(&queues, 1, 0, Status::Ok);
-        assert_eq!(queues.take(), Some((Waiter::Thread, 0)));
-        assert!(queues.has_room());
-    }
-
-    #[test]
-    fn what_is_given_up_is_given_up_once() {
-        let mut queues = queues(4);
-        queues.post(&read(0), Waiter::Slot(2));
-        queues.post(&read(64), Waiter::Thread);
-        queues.post(&read(128), Waiter::Slot(0));
-        complete(&queues, 0, 1, Status::Ok);
-        assert_eq!(queues.take(), Some((Waiter::Thread, 0)));
-        assert_eq!(queues.give_up(), Some(Waiter::Slot(2)));
-        assert_eq!(queues.give_up(), Some(Waiter::Slot(0)));
-        assert_eq!(queues.give_up(), None);
-    }
 
     #[test]
     fn the_programs_cq_turns_its_phase_with_each_round() {

@@ -35,6 +35,7 @@ mod copier;
 mod counter;
 mod counter_barrier;
 mod engine;
+mod far;
 pub mod ffi;
 mod foreign;
 mod lock;
@@ -44,6 +45,7 @@ mod mixed;
 mod options;
 mod queue;
 mod queue_pair;
+mod rings;
 
 pub use barrier::Barrier;
 pub use buffer::LocalBuffer;

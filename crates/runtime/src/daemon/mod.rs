@@ -22,8 +22,6 @@ mod foreign;
 #[cfg(fuzzing)]
 pub use control::fuzz;
 mod line;
-mod link;
-mod links;
 mod local;
 mod packet;
 mod session;

@@ -8,14 +8,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rackmem_abi::Status;
+use rackmem_fabric::tcp::TcpLink;
 use rackmem_rmc::qp::Qp;
 use rackmem_rmc::{Bounds, Network, QpConfig, Rmc, Stats, rgp};
 
-use super::links::{Links, Path};
 use super::local::{Backing, LocalTable};
 use super::packet::{PacketMemory, PacketQps};
 use super::{Config, Error, Result};
 use crate::direct;
+use crate::links::{Guest, Links, Path};
 use crate::shm::bell::Bells;
 use crate::shm::line_lock::Owner;
 use crate::shm::queue::QueueMemory;
@@ -94,6 +95,10 @@ pub enum Command {
     },
     /// A link is up, or down: then all transfers to the node fail.
     SetLink(u16, Option<Path>),
+    /// A process of another host has a link of its own.
+    AddGuest(Guest, Box<TcpLink>),
+    /// The link with this number has ended.
+    RemoveGuest(u64),
     /// Publishes the counters of queue pairs that run by packets, and sends those of the controller.
     Report(mpsc::Sender<Stats>),
     /// The end.
@@ -435,6 +440,8 @@ impl Worker {
                     self.rmc.fail_node(nid, &mut memory);
                 }
             }
+            Command::AddGuest(guest, link) => self.links.add_guest(guest, link),
+            Command::RemoveGuest(id) => self.links.remove_guest(id),
             Command::Report(reply) => {
                 self.packet.publish(&self.rmc);
                 let _ = reply.send(*self.rmc.stats());

@@ -48,12 +48,16 @@ impl Control {
                 })
             }
             Request::Peer { nid } => self.peer_segment(id, nid),
+            Request::Invite { nid } => self.invite(id, nid),
             Request::Close => self.close(id),
             Request::Status => {
                 self.status().map(|status| (Response::Status(Box::new(status)), Vec::new()))
             }
             Request::Link { version, nid } => return self.accept_link(id, version, nid, fds),
-            Request::Linked | Request::ContextUp { .. } | Request::ContextDown { .. } => {
+            Request::Linked
+            | Request::Admit(_)
+            | Request::ContextUp { .. }
+            | Request::ContextDown { .. } => {
                 Err((libc::EPROTO, "only daemons with a link say this".to_owned()))
             }
         };

@@ -224,6 +224,8 @@ impl Control {
             .call(Command::SetSegment { nid, ctx_id, segment: installed })
             .map_err(held_up)?;
         let context = Context { incarnation, _file: file, segment: segment.clone(), members: 1 };
+        // Their processes know the segment that was there before.
+        self.end_guests(None, Some(ctx_id));
         for session in self.peers.values() {
             announce(&mut self.sessions, *session, ctx_id, &context);
         }

@@ -24,13 +24,14 @@ use rackmem_fabric::tcp::TcpLink;
 use rustix::event::epoll;
 
 use super::greet::{GREETING_TIMEOUT, Greeter, MAX_GREETERS};
+use super::guests::{Expected, Present};
 use super::peers::{FIRST_RETRY, LAST_RETRY};
 use super::{Control, NO_DESCRIPTOR_PAUSE};
 use crate::daemon::line::Line;
-use crate::daemon::links::Path;
 use crate::daemon::session::Role;
 use crate::daemon::{Error, Result};
 use crate::error::limit_hint;
+use crate::links::Path;
 use crate::protocol::Request;
 use crate::rack_file::RackFile;
 use crate::status::{LinkPath, LinkState, LinkStatus};
@@ -72,13 +73,17 @@ pub(super) struct FarPeer {
 #[derive(Debug)]
 pub(super) struct Far {
     pub(super) file: RackFile,
-    nid: u16,
+    pub(super) nid: u16,
     pub(super) incarnation: u64,
     pub(super) listener: OwnedFd,
     pub(super) peers: BTreeMap<u16, FarPeer>,
     pub(super) greeters: BTreeMap<u64, Greeter>,
     /// Sockets of links that are up, by the number under which their end is reported.
     watched: BTreeMap<u64, u16>,
+    /// By the number of the admission.
+    pub(super) expected: BTreeMap<u64, Expected>,
+    /// By the number under which their end is reported.
+    pub(super) guests: BTreeMap<u64, Present>,
 }
 
 impl Far {
@@ -127,6 +132,8 @@ impl Far {
             peers,
             greeters: BTreeMap::new(),
             watched: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            guests: BTreeMap::new(),
         }))
     }
 
@@ -144,6 +151,7 @@ impl Far {
             version: peer.version.clone(),
             round_trip_us: socket.and_then(|socket| socket::round_trip_us(socket.as_fd())),
             since_ms: peer.since.elapsed().as_millis() as u64,
+            guests: self.guests_from(nid),
         })
     }
 
@@ -194,14 +202,16 @@ impl Far {
             Purpose::Control if peer.control.is_some() && is_other => {
                 Err(format!("another daemon is node {} already", hello.from))
             }
+            Purpose::Guest => Err("a process comes without an invitation".to_owned()),
             Purpose::Data if peer.control.is_none() || peer.data.is_some() || is_other => {
                 Err("packets come without messages".to_owned())
             }
-            _ => Ok(Welcome {
-                incarnation: self.incarnation,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-            }),
+            _ => Ok(self.welcome()),
         }
+    }
+
+    pub(super) fn welcome(&self) -> Welcome {
+        Welcome { incarnation: self.incarnation, version: env!("CARGO_PKG_VERSION").to_owned() }
     }
 
     /// Time of the next thing that is due by itself.
@@ -392,13 +402,14 @@ impl Control {
                 self.end(control);
             }
         } else {
-            return false;
+            return self.end_guest(id);
         }
         true
     }
 
     /// The connection for messages has ended, and with it the link.
     pub(super) fn part(&mut self, nid: u16, why: &str) {
+        self.end_guests(Some(nid), None);
         let Some(far) = &mut self.far else { return };
         far.watched.retain(|_, peer| *peer != nid);
         far.greeters.retain(|_, greeter| greeter.called != Some(nid));

@@ -129,5 +129,5 @@ impl Client {
 
 /// Memory of a link, as a daemon makes it.
 pub fn link_memory() -> Mapping {
-    link::create_memory().expect("a few pages")
+    shm::create_memory().expect("a few pages")
 }

@@ -35,7 +35,8 @@ enum Stage {
     Connecting(Purpose),
     Calling(Caller, Purpose),
     Called(Callee),
-    Proving(Unproved, Hello),
+    /// With the number of the admission, if it is that of a guest.
+    Proving(Unproved, Hello, Option<u64>),
     /// Between two stages.
     Nothing,
 }
@@ -47,6 +48,7 @@ struct Greeted {
     seal: Seal,
     incarnation: u64,
     version: String,
+    admission: Option<u64>,
 }
 
 type Step = Result<Option<Greeted>, GreetingError>;
@@ -92,7 +94,9 @@ impl Greeter {
             Stage::Connecting(purpose) => self.connected(far, purpose),
             Stage::Calling(caller, purpose) => return self.calls(caller, purpose),
             Stage::Called(callee) => self.hears(far, callee)?,
-            Stage::Proving(unproved, hello) => return self.proves(unproved, hello),
+            Stage::Proving(unproved, hello, admission) => {
+                return self.proves(unproved, hello, admission);
+            }
             Stage::Nothing => {}
         }
         Ok(None)
@@ -118,14 +122,26 @@ impl Greeter {
         self.stream.out().extend_from_slice(&met.confirm);
         let (incarnation, version) = (met.welcome.incarnation, printable(&met.welcome.version));
         let nid = self.called.unwrap_or_default();
-        Ok(Some(Greeted { nid, purpose, seal: met.seal, incarnation, version }))
+        Ok(Some(Greeted { nid, purpose, seal: met.seal, incarnation, version, admission: None }))
     }
 
     fn hears(&mut self, far: &Far, callee: Callee) -> Result<(), GreetingError> {
+        let admission = greeting::admission_of(self.stream.input());
+        let callee = match admission.map(|number| far.admission_key(number)) {
+            None => callee,
+            Some(Some(key)) => Callee::new(&key),
+            Some(None) => {
+                self.stage = Stage::Called(callee);
+                return Ok(());
+            }
+        };
         match callee.hear(self.stream.input()) {
             Ok(Ok(asked)) => {
                 let (hello, taken) = (asked.hello.clone(), asked.taken);
-                let answer = far.answer(&hello);
+                let answer = match admission {
+                    None => far.answer(&hello),
+                    Some(number) => far.check_guest(number, &hello).map(|()| far.welcome()),
+                };
                 let refused = answer.as_ref().err().cloned();
                 let (bytes, unproved) = asked.answer(answer);
                 self.stream.take(taken);
@@ -134,7 +150,7 @@ impl Greeter {
                     self.stream.transmit();
                     return Err(GreetingError::Refused(format!("node {}: {why}", hello.from)));
                 }
-                self.stage = Stage::Proving(unproved, hello);
+                self.stage = Stage::Proving(unproved, hello, admission);
             }
             Ok(Err(callee)) => self.stage = Stage::Called(callee),
             Err(error) => {
@@ -148,19 +164,29 @@ impl Greeter {
         Ok(())
     }
 
-    fn proves(&mut self, unproved: Unproved, hello: Hello) -> Step {
+    fn proves(&mut self, unproved: Unproved, hello: Hello, admission: Option<u64>) -> Step {
         match unproved.prove(self.stream.input())? {
             Ok((seal, taken)) => {
                 self.stream.take(taken);
                 let Hello { from: nid, purpose, incarnation, version, .. } = hello;
                 let version = printable(&version);
-                Ok(Some(Greeted { nid, purpose, seal, incarnation, version }))
+                Ok(Some(Greeted { nid, purpose, seal, incarnation, version, admission }))
             }
             Err(unproved) => {
-                self.stage = Stage::Proving(unproved, hello);
+                self.stage = Stage::Proving(unproved, hello, admission);
                 Ok(None)
             }
         }
+    }
+}
+
+impl Far {
+    /// Connections that wait for the announcement of a guest, among others.
+    pub(super) fn waiting_guests(&self) -> Vec<u64> {
+        let waits = |greeter: &Greeter| {
+            matches!(greeter.stage, Stage::Called(_)) && !greeter.stream.input().is_empty()
+        };
+        self.greeters.iter().filter(|(_, greeter)| waits(greeter)).map(|(id, _)| *id).collect()
     }
 }
 
@@ -229,6 +255,9 @@ impl Control {
     fn greeted(&mut self, mut stream: Stream, greeted: Greeted) {
         let Some(far) = &self.far else { return };
         if stream.lost().is_some() || stream.staged_bytes() > 0 {
+            if greeted.admission.is_some() {
+                return;
+            }
             // It is called again, or calls again.
             return self.note_failure(greeted.nid, stream.lost().unwrap_or("it does not listen"));
         }
@@ -237,11 +266,15 @@ impl Control {
         if !far.file.cleartext {
             stream.seal(greeted.seal);
         }
-        let Greeted { nid, purpose, incarnation, version, .. } = greeted;
+        let Greeted { nid, purpose, incarnation, version, admission, .. } = greeted;
+        if let Some(number) = admission {
+            return self.welcome_guest(number, stream);
+        }
         let met = Met { stream, incarnation, version };
         match purpose {
             Purpose::Control => self.meet(nid, met),
             Purpose::Data => self.meet_data(nid, met),
+            Purpose::Guest => {}
         }
     }
 }

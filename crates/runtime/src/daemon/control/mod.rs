@@ -6,6 +6,7 @@ mod far;
 #[cfg(fuzzing)]
 pub mod fuzz;
 mod greet;
+mod guests;
 mod peers;
 mod status;
 
@@ -20,12 +21,12 @@ use rustix::event::{Timespec, epoll};
 
 use self::far::Far;
 use super::line::Line;
-use super::link::{self, ShmLink, Side};
-use super::links::Path;
 use super::session::{Role, Session};
 use super::worker::{COMMAND_TIMEOUT, Command, Handle, HeldUp};
 use super::{Error, Result};
 use crate::error::limit_hint;
+use crate::links::Path;
+use crate::links::shm::{self, ShmLink, Side};
 use crate::protocol::Response;
 use crate::rack::Rack;
 use crate::rack_file::RackFile;
@@ -119,7 +120,7 @@ impl Control {
         let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         std::fs::set_permissions(&path, everyone).map_err(failed)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
-        let memory = Arc::new(link::create_memory().map_err(failed)?);
+        let memory = Arc::new(shm::create_memory().map_err(failed)?);
         let to_self = Path::Shm(Box::new(ShmLink::new(memory, Side::Loop, None)));
         if worker.call(Command::SetLink(nid, Some(to_self))).is_err() {
             return Err(Error::new(

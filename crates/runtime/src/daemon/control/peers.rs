@@ -14,11 +14,11 @@ use rackmem_rmc::{Bounds, MAX_CONTEXTS};
 
 use super::{Context, Control, PeerContext, PeerSegment};
 use crate::daemon::line::Line;
-use crate::daemon::link::{self, ShmLink, Side};
-use crate::daemon::links::Path;
 use crate::daemon::session::{Role, Session};
 use crate::daemon::worker::{Command, Place};
 use crate::error::limit_hint;
+use crate::links::Path;
+use crate::links::shm::{self, ShmLink, Side};
 use crate::protocol::{PROTOCOL_VERSION, Request, Response};
 use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
@@ -72,7 +72,7 @@ impl Control {
         if !is_our_kind(channel.peer()?.uid) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let memory = Arc::new(link::create_memory()?);
+        let memory = Arc::new(shm::create_memory()?);
         let bell = self.bell.add()?;
         let [flag, event] = bell.fds()?;
         let request = Request::Link { version: PROTOCOL_VERSION, nid: self.nid };
@@ -103,7 +103,7 @@ impl Control {
             tracing::warn!(nid = self.nid, peer = nid, version, "link refused");
             return false;
         }
-        let (Ok(memory), Ok(bell)) = (link::open_memory(memory), Bell::open(flag, event)) else {
+        let (Ok(memory), Ok(bell)) = (shm::open_memory(memory), Bell::open(flag, event)) else {
             return false;
         };
         let Ok(bell_fds) = self.add_bell(id) else { return false };
@@ -189,7 +189,12 @@ impl Control {
                     let segment = Err(why);
                     let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
                 }
+                self.end_guests(Some(nid), Some(ctx_id));
                 self.shake_members(ctx_id);
+                true
+            }
+            Request::Admit(admission) if self.is_remote(nid) => {
+                self.admit(nid, admission);
                 true
             }
             _ => false,

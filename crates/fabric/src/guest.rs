@@ -1,0 +1,104 @@
+//! The way of a process to a link of its own with a daemon of another host, which expects it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
+
+use crate::greeting::{Caller, Hello, Met, Psk};
+use crate::socket;
+use crate::stream::Stream;
+use crate::tcp::TcpLink;
+
+/// Time for connecting and the handshake.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a process has to know.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invitation {
+    /// Address to connect from.
+    pub here: SocketAddr,
+    /// Address of the daemon.
+    pub there: SocketAddr,
+    /// Number of the admission.
+    pub number: u64,
+    /// Its secret.
+    pub key: Psk,
+    /// The first message.
+    pub hello: Hello,
+}
+
+// Keys stay out of logs.
+impl fmt::Debug for Invitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invitation").field("there", &self.there).finish_non_exhaustive()
+    }
+}
+
+/// Connects, as the invitation says.
+///
+/// # Errors
+/// The daemon does not answer in time, or refuses.
+pub fn connect(invitation: &Invitation) -> io::Result<TcpLink> {
+    let deadline = Instant::now() + TIMEOUT;
+    let Invitation { here, there, number, key, hello } = invitation;
+    let mut stream = Stream::new(socket::connect(here, there)?);
+    wait(&stream, PollFlags::OUT, deadline)?;
+    socket::connected(stream.as_fd())?;
+    let (caller, first) = Caller::guest(*number, key, hello);
+    stream.out().extend_from_slice(&first);
+    let Met { seal, confirm, taken, .. } = answer(caller, &mut stream, deadline)?;
+    stream.take(taken);
+    stream.out().extend_from_slice(&confirm);
+    flush(&mut stream, deadline)?;
+    stream.read_more();
+    if hello.sealed {
+        stream.seal(seal);
+    }
+    Ok(TcpLink::new(stream))
+}
+
+fn answer(mut caller: Caller, stream: &mut Stream, deadline: Instant) -> io::Result<Met> {
+    flush(stream, deadline)?;
+    loop {
+        wait(stream, PollFlags::IN, deadline)?;
+        stream.receive();
+        if let Some(why) = stream.lost() {
+            return Err(io::Error::other(why.to_owned()));
+        }
+        match caller.answered(stream.input()).map_err(io::Error::other)? {
+            Ok(met) => return Ok(met),
+            Err(same) => caller = same,
+        }
+    }
+}
+
+fn flush(stream: &mut Stream, deadline: Instant) -> io::Result<()> {
+    while stream.staged_bytes() > 0 {
+        stream.transmit();
+        if let Some(why) = stream.lost() {
+            return Err(io::Error::other(why.to_owned()));
+        }
+        if stream.staged_bytes() > 0 {
+            wait(stream, PollFlags::OUT, deadline)?;
+        }
+    }
+    Ok(())
+}
+
+fn wait(stream: &Stream, flags: PollFlags, deadline: Instant) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(stream, flags)], Some(&left)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
