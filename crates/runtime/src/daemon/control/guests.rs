@@ -1,8 +1,8 @@
 //! Processes that have a link of their own to a daemon of another host.
 //!
-//! A process asks its daemon to be *invited* by the daemon of another node. The first daemon makes a number and a random
-//! key, and announces both to the second one, with the context and the rights that it vouches for. The process gets
-//! number and key, connects by itself, and proves by the key that it is the one that was announced.
+//! A process asks its daemon to be *invited* by the daemon of another node. The first daemon makes a number and a
+//! random key, and announces both to the second one, with the context and the rights that it vouches for. The process
+//! gets number and key, connects by itself, and proves by the key that it is the one that was announced.
 //!
 //! # Decisions
 //!
