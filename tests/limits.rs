@@ -73,6 +73,18 @@ const TABLES: &[Table] = &[
                 "MAX_REQUESTS",
             ),
             (
+                "transfers of a daemon in flight by packets, of which at most half are for one node",
+                Number,
+                "crates/runtime/src/daemon/worker.rs",
+                "ITT_ENTRIES",
+            ),
+            (
+                "messages of another host's daemon before others have their turn",
+                Number,
+                "crates/runtime/src/daemon/control/mod.rs",
+                "MAX_MESSAGES",
+            ),
+            (
                 "bytes of these requests and their results",
                 Bytes,
                 "crates/fabric/src/tcp.rs",

@@ -1,10 +1,29 @@
-//! Handshakes between hosts: any bytes, cut anywhere, at both ends, instead of or after those of the other end.
+//! Handshakes between hosts: any bytes, cut anywhere, at both ends, instead of or after those of the other end, for
+//! each kind of proofs.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use rackmem_fabric::greeting::{Callee, Caller, Hello, Purpose, Welcome, refusal};
+use std::sync::{Arc, LazyLock};
 
-const SECRET: [u8; 32] = [5; 32];
+use libfuzzer_sys::fuzz_target;
+use rackmem_fabric::credentials::{Credentials, Kind};
+use rackmem_fabric::greeting::{Callee, Caller, Hello, Purpose, Welcome, refusal};
+use rackmem_fabric::keys::PrivateKey;
+
+const KINDS: [Kind; 3] = [Kind::Secret, Kind::Keys, Kind::Both];
+
+/// What nodes 0 and 1 prove themselves by, for each kind.
+static CREDENTIALS: LazyLock<[[Arc<Credentials>; 2]; 3]> =
+    LazyLock::new(|| KINDS.map(|kind| [0, 1].map(|node| Arc::new(credentials(kind, node)))));
+
+fn credentials(kind: Kind, node: u8) -> Credentials {
+    let key = |node| PrivateKey::from_random([node; 32]);
+    let peers = (0..2).map(|node| key(node).public()).collect();
+    let secret = (kind == Kind::Both).then_some([5; 32]);
+    match kind {
+        Kind::Secret => Credentials::Secret([5; 32]),
+        Kind::Keys | Kind::Both => Credentials::Keys { own: key(node), peers, secret },
+    }
+}
 
 fn hello() -> Hello {
     Hello {
@@ -19,36 +38,53 @@ fn hello() -> Hello {
     }
 }
 
-/// What a stranger says: nobody without the secret is heard.
-fn call(bytes: &[u8]) {
-    match Callee::new(&SECRET).hear(bytes) {
-        Ok(Ok(asked)) => panic!("a hello without the secret: {:?}", asked.hello),
+/// What a stranger says: nobody without secret and key is heard.
+fn call(callee: &Arc<Credentials>, bytes: &[u8]) {
+    match Callee::new(callee).hear(bytes) {
+        Ok(Ok(asked)) => panic!("a hello without a proof: {:?}", asked.hello),
         Ok(Err(_)) => {}
-        Err(error) => assert!(refusal(&error).is_none_or(|told| told.len() <= 10)),
+        Err(error) => {
+            assert!(refusal(&error, callee.kind()).is_none_or(|told| told.len() <= 10));
+        }
     }
 }
 
 /// What a stranger answers.
-fn answer(bytes: &[u8]) {
-    let (caller, _) = Caller::new(&SECRET, &hello());
+fn answer(caller: &Credentials, bytes: &[u8]) {
+    let (caller, _) = Caller::new(caller, 0, &hello());
     if let Ok(Ok(met)) = caller.answered(bytes) {
-        panic!("a welcome without the secret: {:?}", met.welcome);
+        panic!("a welcome without a proof: {:?}", met.welcome);
     }
 }
 
 /// What a stranger says who has recorded a hello.
-fn replay(bytes: &[u8]) {
-    let (_, first) = Caller::new(&SECRET, &hello());
-    let Ok(Ok(asked)) = Callee::new(&SECRET).hear(&first) else { panic!("a good hello") };
+fn replay([callee, caller]: &[Arc<Credentials>; 2], bytes: &[u8]) {
+    let (_, first) = Caller::new(caller, 0, &hello());
+    let Ok(Ok(asked)) = Callee::new(callee).hear(&first) else { panic!("a good hello") };
     let (_, unproved) = asked.answer(Ok(Welcome { incarnation: 2, version: String::new() }));
-    assert!(!matches!(unproved.prove(bytes), Ok(Ok(_))), "keys without the secret");
+    assert!(!matches!(unproved.prove(bytes), Ok(Ok(_))), "keys without a proof");
+}
+
+/// A hello that was changed on its way: a flipped byte of the message is never heard.
+fn change(ends: &[Arc<Credentials>; 2], bytes: &[u8]) {
+    let (_, mut first) = Caller::new(&ends[1], 0, &hello());
+    let original = first.clone();
+    for (at, byte) in bytes.chunks_exact(2).map(|pair| (usize::from(pair[0]), pair[1])) {
+        if let Some(changed) = first.get_mut(10 + at) {
+            *changed ^= byte;
+        }
+    }
+    let is_heard = matches!(Callee::new(&ends[0]).hear(&first), Ok(Ok(_)));
+    assert_eq!(is_heard, first == original);
 }
 
 fuzz_target!(|data: &[u8]| {
     let Some((way, bytes)) = data.split_first() else { return };
-    match way % 3 {
-        0 => call(bytes),
-        1 => answer(bytes),
-        _ => replay(bytes),
+    let ends = &CREDENTIALS[usize::from(way / 4 % 3)];
+    match way % 4 {
+        0 => call(&ends[0], bytes),
+        1 => answer(&ends[1], bytes),
+        2 => replay(ends, bytes),
+        _ => change(ends, bytes),
     }
 });

@@ -78,6 +78,8 @@ Environment:
   RACKMEM_RACK  rack that is meant when --rack is not given [default: \"default\"]
   RACKMEM_RACK_FILE
                 file of a rack over several hosts, when neither --rack nor --rack-file is given
+  RACKMEM_KEY_FILE
+                file of this host's private key in a rack over several hosts
   RACKMEM_MONITOR, RACKMEM_SECRET
                 address of the monitor for those who borrow (`rackmem lend` takes --monitor only),
                 and the file with the secret of the network
@@ -134,6 +136,13 @@ pub enum Command {
             rackmem context remove 7"
     )]
     Context(ContextArgs),
+    /// Make and show the keys by which nodes of different hosts know each other
+    #[command(
+        disable_help_subcommand = true, arg_required_else_help = true,
+        long_about = crate::commands::key::ABOUT,
+        after_long_help = crate::commands::key::EXAMPLES
+    )]
+    Key(crate::commands::key::KeyArgs),
     /// Run a program, one process per node
     #[command(
         long_about = RUN_ABOUT,
@@ -328,6 +337,10 @@ pub struct UpArgs {
     /// Nodes of this host and the way to others.
     #[command(flatten)]
     pub hosts: HostsArgs,
+    /// File of the private key of each node that starts; {node} in it is the node's number [default:
+    /// $RACKMEM_KEY_FILE, else what the rack file says]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// Pin each daemon to a core of its own, as far as there are enough
     #[arg(long)]
     pub pin: bool,
@@ -639,6 +652,10 @@ pub struct DaemonArgs {
     /// Node to be; several of them share one process and one polling thread
     #[arg(long, value_name = "N", required = true)]
     pub node: Vec<u16>,
+    /// File of the private key of each node; {node} in it is the node's number [default: $RACKMEM_KEY_FILE, else
+    /// what the rack file says]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// Core to pin the polling thread to
     #[arg(long, value_name = "CORE")]
     pub pin: Option<usize>,

@@ -10,7 +10,7 @@ use crate::args::Cli;
 pub const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Write and run programs",
-        &["demo", "run", "cc", "up", "down", "status", "info", "context", "top", "bench"],
+        &["demo", "run", "cc", "up", "down", "status", "info", "context", "key", "top", "bench"],
     ),
     ("Lend and borrow", &["borrow", "lend", "leases", "monitor", "blk", "nic", "sockets"]),
     ("Model and study", &["sim", "noc", "reproduce"]),

@@ -79,6 +79,7 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Status(args) => commands::status::run(choice, &args),
         Command::Info(args) => commands::info::run(choice, &args),
         Command::Context(args) => commands::context::run(choice, &args),
+        Command::Key(args) => commands::key::run(&args),
         Command::Run(args) => commands::run::run(choice, &args),
         Command::Blk(args) => commands::blk::run(rack, &args),
         Command::Borrow(args) => commands::borrow::run(rack, &args),

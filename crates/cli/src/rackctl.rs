@@ -232,7 +232,15 @@ fn spawn_daemons(rack: &Rack, plan: &Plan, daemons: &mut Vec<Child>) -> Result<(
         let mut command = Command::new(&program);
         command.arg("daemon");
         match &plan.rack_file {
-            Some(file) => command.arg("--rack-file").arg(&file.path),
+            Some(file) => {
+                command.args(
+                    file.key_file()
+                        .map(|path| ["--key-file".as_ref(), path.as_os_str()])
+                        .into_iter()
+                        .flatten(),
+                );
+                command.arg("--rack-file").arg(&file.path)
+            }
             None => command.args(["--rack", rack.name()]),
         };
         command.args(nids.iter().map(|nid| format!("--node={nid}")));

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
-use crate::greeting::{Caller, Hello, Met, Psk};
+use crate::credentials::{Credentials, Psk};
+use crate::greeting::{Caller, Hello, Met};
 use crate::socket;
 use crate::stream::Stream;
 use crate::tcp::TcpLink;
@@ -49,7 +50,8 @@ pub fn connect(invitation: &Invitation) -> io::Result<TcpLink> {
     let mut stream = Stream::new(socket::connect(here, there)?);
     wait(&stream, PollFlags::OUT, deadline)?;
     socket::connected(stream.as_fd())?;
-    let (caller, first) = Caller::guest(*number, key, hello);
+    let credentials = Credentials::Guest { admission: *number, key: *key };
+    let (caller, first) = Caller::new(&credentials, hello.to, hello);
     stream.out().extend_from_slice(&first);
     let Met { seal, confirm, taken, .. } = answer(caller, &mut stream, deadline)?;
     stream.take(taken);

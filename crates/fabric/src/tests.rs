@@ -1,6 +1,7 @@
 //! Two ends of a link, in one thread.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rackmem_abi::{Header, Op, Status};
 use rackmem_rmc::Sink;
@@ -8,6 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::{MAX_REQUESTS, TcpLink, UNIT_BYTES};
 use crate::Seal;
+use crate::credentials::Credentials;
 use crate::greeting::{Callee, Caller, Hello, Purpose, Welcome};
 use crate::stream::Stream;
 use crate::{Lane, Link};
@@ -31,7 +33,7 @@ fn pair() -> (TcpLink, TcpLink) {
 
 /// Keys for both ends, by a handshake.
 fn seals() -> (Seal, Seal) {
-    let secret = [3; 32];
+    let secret = Arc::new(Credentials::Secret([3; 32]));
     let hello = Hello {
         rack: "lab".to_owned(),
         nodes: 2,
@@ -42,7 +44,7 @@ fn seals() -> (Seal, Seal) {
         sealed: true,
         version: String::new(),
     };
-    let (caller, first) = Caller::new(&secret, &hello);
+    let (caller, first) = Caller::new(&secret, 0, &hello);
     let asked = Callee::new(&secret).hear(&first).unwrap().unwrap();
     let welcome = Welcome { incarnation: 2, version: String::new() };
     let (second, unproved) = asked.answer(Ok(welcome));

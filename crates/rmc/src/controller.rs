@@ -86,6 +86,15 @@ impl Rmc {
         }
     }
 
+    /// Has the destinations share the ITT, so that those that do not answer stall no others; see [`Itt::shared`].
+    ///
+    /// # Panics
+    /// There are transfers already.
+    pub fn share_itt(&mut self) {
+        assert!(self.is_quiescent(), "an ITT is shared from the beginning");
+        self.itt = Itt::shared(self.itt.capacity(), self.nodes);
+    }
+
     /// Registers a queue pair whose rings are empty and zero. `None` if there are [`MAX_QPS`]
     /// already or the size is out of range.
     pub fn add_qp(&mut self, config: QpConfig) -> Option<QpId> {
@@ -197,7 +206,7 @@ impl Rmc {
                     stats.request_lane_stalls += 1;
                     return false;
                 }
-                if itt.is_full() {
+                if !itt.has_room_for(work.dst_nid) {
                     stats.itt_stalls += 1;
                     return false;
                 }

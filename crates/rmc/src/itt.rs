@@ -13,6 +13,9 @@ pub const DEFAULT_ITT_CAPACITY: u32 = 1024;
 /// Largest capacity: it leaves 12 bits of the tid to tell the uses of an entry apart.
 pub const MAX_ITT_CAPACITY: u32 = 4096;
 
+/// Part of a shared table, at most, that is kept for destinations without a transfer: one entry for each node.
+const MAX_KEPT: u32 = 4;
+
 const NONE: u16 = u16::MAX;
 
 /// One transfer in flight.
@@ -46,6 +49,14 @@ pub struct Entry {
 ///
 /// Free entries are handed out first in, first out: a tid then comes again only after 2^24
 /// transfers.
+///
+/// # Decisions
+///
+/// - *Destinations share the table by a dynamic threshold*, where they share it at all ([`Itt::shared`]). A destination
+///   may have as many entries as are free, so one alone may have half of them, and nodes that do not answer leave room
+///   for the others. A fixed share would have to be small for racks in which many nodes may stop, and would then slow
+///   down those in which none does. On the papers' machines every node answers; there any destination may fill the
+///   table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Itt {
     entries: Box<[Entry]>,
@@ -54,6 +65,8 @@ pub struct Itt {
     head: u16,
     tail: u16,
     in_use: u32,
+    /// Entries in use by destination; empty: any may fill the table.
+    held: Box<[u16]>,
 }
 
 impl Itt {
@@ -73,6 +86,29 @@ impl Itt {
             head: 0,
             tail: last,
             in_use: 0,
+            held: Box::default(),
+        }
+    }
+
+    /// A table that `nodes` destinations share, so that none takes it from the others.
+    ///
+    /// # Panics
+    /// As [`Itt::new`].
+    pub fn shared(capacity: u32, nodes: u16) -> Self {
+        Self { held: (0..nodes).map(|_| 0).collect(), ..Self::new(capacity) }
+    }
+
+    /// Whether a transfer to a node may take an entry. In a shared table a node may have as many as are free, and the
+    /// last ones, one for each node, are for those that have none.
+    #[inline]
+    pub fn has_room_for(&self, nid: u16) -> bool {
+        let free = self.capacity() - self.in_use;
+        match self.held.get(usize::from(nid)) {
+            Some(0) | None => free > 0,
+            Some(&held) => {
+                let kept = (self.held.len() as u32).min(self.capacity() / MAX_KEPT);
+                u32::from(held) + kept < free
+            }
         }
     }
 
@@ -110,6 +146,9 @@ impl Itt {
             self.tail = NONE;
         }
         self.in_use += 1;
+        if let Some(held) = self.held.get_mut(usize::from(work.dst_nid)) {
+            *held += 1;
+        }
         let entry = &mut self.entries[index];
         let tid = entry.tid;
         *entry = Entry::new(qp, slot, work, lines, tid);
@@ -173,6 +212,9 @@ impl Itt {
         }
         self.tail = index as u16;
         self.in_use -= 1;
+        if let Some(held) = self.held.get_mut(usize::from(entry.dst_nid)) {
+            *held -= 1;
+        }
         entry
     }
 }

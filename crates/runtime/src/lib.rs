@@ -8,7 +8,7 @@
 //! | [`rack`] | a rack on this host, as a directory |
 //! | [`rack_file`] | `rack.toml`: the nodes of a rack over several hosts |
 //! | [`held_context`] | contexts of runs, which go with the last of their processes |
-//! | [`secret_file`] | files with a secret |
+//! | [`secret_file`], [`key_file`] | files with a secret, or with the private key of a node |
 //! | [`control`] | questions to a daemon |
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
@@ -24,6 +24,7 @@ pub mod daemon;
 mod direct;
 pub mod error;
 pub mod held_context;
+pub mod key_file;
 mod links;
 mod patience;
 pub mod protocol;

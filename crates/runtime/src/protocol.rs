@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use rackmem_fabric::greeting::Psk;
+use rackmem_fabric::credentials::Psk;
 use rackmem_fabric::guest::Invitation;
 use serde::{Deserialize, Serialize};
 

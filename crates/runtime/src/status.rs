@@ -48,6 +48,12 @@ pub struct LinkStatus {
     pub why: String,
     /// Whether its packets are encrypted. Shared memory is not: it does not leave the host.
     pub sealed: bool,
+    /// What the other node proves itself by, if it is on another host.
+    #[serde(default)]
+    pub proof: Option<Proof>,
+    /// What the other node may do here, if it is on another host.
+    #[serde(default)]
+    pub rights: Vec<String>,
     /// Version of the other node's daemon, if it is on another host.
     #[serde(default)]
     pub version: String,
@@ -58,6 +64,15 @@ pub struct LinkStatus {
     pub since_ms: u64,
     /// Processes of that node that have a link of their own to this one.
     pub guests: usize,
+}
+
+/// What a node proves itself by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Fingerprint of its key: the first digits of it in the rack file.
+    pub key: Option<String>,
+    /// Whether it has to know the secret of the rack.
+    pub secret: bool,
 }
 
 /// Path by which two nodes reach each other.

@@ -4,16 +4,20 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use rackmem::Status;
 use rackmem::client::{Context, OpenOptions};
 use rackmem::protocol::{Progress, Request, Response};
-use rackmem::rack::Rack;
+use rackmem::rack::{MAX_CONTEXTS, Rack};
 use rackmem::rack_file::RackFile;
 use rackmem::status::{LinkState, LinkStatus};
 use rackmem::transport::Channel;
+use rackmem_fabric::Seal;
+use rackmem_fabric::greeting::{Caller, Hello, Purpose};
 use support::raw::Raw;
-use support::{BOUND, TestRack, Wire, eventually};
+use support::{BOUND, Stopped, TestRack, Wire, eventually};
 
 #[test]
 fn child() {
@@ -53,9 +57,21 @@ fn restart_by_other_file(rack: &mut TestRack, from: &str, to: &str) {
     let dir = rack.rack.dir().to_owned();
     let text = std::fs::read_to_string(dir.join("rack.toml")).unwrap();
     assert!(text.contains(from), "{text}");
-    std::fs::write(dir.join("other.toml"), text.replace(from, to)).unwrap();
+    restart_by(rack, &text.replace(from, to));
+}
+
+/// Starts node 1 again by a file of this text.
+fn restart_by(rack: &mut TestRack, text: &str) {
+    std::fs::write(rack.rack.dir().join("other.toml"), text).unwrap();
     rack.kill_daemon(1);
     rack.start_daemon_by(1, "other.toml");
+}
+
+/// The rack's file, and the key of a node in it.
+fn text_and_key(rack: &TestRack, nid: u16) -> (String, String) {
+    let path = rack.rack.dir().join("rack.toml");
+    let key = RackFile::read(&path).unwrap().nodes[usize::from(nid)].key.unwrap();
+    (std::fs::read_to_string(path).unwrap(), key.to_string())
 }
 
 /// The rack's own file is good again.
@@ -67,12 +83,12 @@ fn assert_mends(rack: &mut TestRack) {
 
 #[test]
 fn links_say_how_they_are() {
-    for wire in [Wire::Sealed, Wire::Clear] {
+    for wire in [Wire::Sealed, Wire::Keys, Wire::Clear] {
         let rack = TestRack::start_on(wire, &format!("shown-{wire:?}"), 2);
         for (nid, peer) in [(0, 1), (1, 0)] {
             let link = link(&rack, nid, peer).unwrap();
             assert_eq!(link.state, LinkState::Up);
-            assert_eq!(link.sealed, wire == Wire::Sealed);
+            assert_eq!(link.sealed, wire != Wire::Clear);
             assert_eq!(link.address, address(&rack, peer).to_string());
             assert_eq!(link.version, env!("CARGO_PKG_VERSION"));
             assert!(link.why.is_empty(), "{link:?}");
@@ -83,12 +99,113 @@ fn links_say_how_they_are() {
 #[test]
 fn a_node_with_another_secret_is_refused() {
     let mut rack = TestRack::start_on(Wire::Sealed, "other-secret", 2);
-    let secret = rack.rack.dir().join("other-secret");
-    std::fs::write(&secret, "a secret of somebody else").unwrap();
-    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    support::hosts::write_secret(&rack.rack, "other-secret", "a secret of somebody else");
     restart_by_other_file(&mut rack, "\"secret\"", "\"other-secret\"");
     wait_refused(&rack, 1, 0, "another secret");
     assert_mends(&mut rack);
+}
+
+#[test]
+fn a_node_with_a_strange_key_is_refused() {
+    let mut rack = TestRack::start_on(Wire::Keys, "strange-key", 2);
+    let own = support::hosts::new_key(&rack.rack, "other-1.key").to_string();
+    let (text, key) = text_and_key(&rack, 1);
+    let head = "key_file = \"other-{node}.key\"\n[[node]]";
+    restart_by(&mut rack, &text.replace(&key, &own).replacen("[[node]]", head, 1));
+    wait_refused(&rack, 1, 0, "the key of this node is not in its rack file");
+    wait_refused(&rack, 0, 1, "it does not have a key of the rack file here");
+    // Nor does it take another daemon for node 0.
+    let other = support::hosts::new_key(&rack.rack, "other-0.key").to_string();
+    let (text, key) = text_and_key(&rack, 0);
+    restart_by(&mut rack, &text.replace(&key, &other));
+    wait_refused(&rack, 1, 0, "it has another key than the rack file here");
+    wait_refused(&rack, 0, 1, "it expects another key of this node");
+    assert_mends(&mut rack);
+}
+
+#[test]
+fn a_node_with_the_key_of_another_is_refused() {
+    let mut rack = TestRack::start_on(Wire::Keys, "another-key", 3);
+    let (text, first) = text_and_key(&rack, 1);
+    let (_, second) = text_and_key(&rack, 2);
+    // Node 1 by its number and address, node 2 by its key.
+    let text = text.replace(&first, "x").replace(&second, &first).replace('x', &second);
+    let head = "key_file = \"another-key-2.key\"\n[[node]]";
+    restart_by(&mut rack, &text.replacen("[[node]]", head, 1));
+    wait_refused(&rack, 1, 0, "is that of node 2, not of node 1");
+    assert_mends(&mut rack);
+}
+
+/// Keys here and a secret there, or keys and a secret here.
+#[test]
+fn proofs_of_two_kinds_do_not_meet() {
+    let mut rack = TestRack::start_on(Wire::Keys, "mixed-proofs", 2);
+    support::hosts::write_secret(&rack.rack, "secret", "a secret beside the keys");
+    let (text, _) = text_and_key(&rack, 1);
+    let both = text.replacen("[[node]]", "secret_file = \"secret\"\n[[node]]", 1);
+    let lines = both.lines().filter(|line| !line.starts_with("key = "));
+    let secret: String = lines.flat_map(|line| [line, "\n"]).collect();
+    for (text, kind) in [(secret, "a secret"), (both, "keys and a secret")] {
+        restart_by(&mut rack, &text);
+        wait_refused(&rack, 1, 0, &format!("it asks for keys, this node for {kind}: give all"));
+        wait_refused(&rack, 0, 1, &format!("it asks for {kind}, this node for keys: give all"));
+    }
+    assert_mends(&mut rack);
+}
+
+#[test]
+fn keys_and_a_secret_are_both_asked_for() {
+    let mut rack = TestRack::start_on(Wire::Keys, "both-proofs", 2);
+    support::hosts::write_secret(&rack.rack, "secret", "a secret beside the keys");
+    support::hosts::write_secret(&rack.rack, "other-secret", "a secret of somebody else");
+    let (text, _) = text_and_key(&rack, 1);
+    let text = text.replacen("[[node]]", "secret_file = \"secret\"\n[[node]]", 1);
+    std::fs::write(rack.rack.dir().join("rack.toml"), &text).unwrap();
+    rack.kill_daemon(0);
+    rack.start_daemon(0);
+    assert_mends(&mut rack);
+    restart_by(&mut rack, &text.replace("\"secret\"", "\"other-secret\""));
+    wait_refused(&rack, 1, 0, "another secret");
+    wait_refused(&rack, 0, 1, "another secret");
+    assert_mends(&mut rack);
+}
+
+/// Without the right to contexts a node gets no link, whichever of the two has the higher number; the others go on.
+#[test]
+fn a_node_without_the_right_gets_no_link() {
+    for barred in [0, 2] {
+        let mut rack = TestRack::start_on(Wire::Keys, &format!("right-{barred}"), 3);
+        rack.rack.create_context(0, 0o600).unwrap();
+        let (text, key) = text_and_key(&rack, barred);
+        let key = format!("key = \"{key}\"\n");
+        let text = text.replace(&key, &(key.clone() + "rights = [\"lend\", \"borrow\"]\n"));
+        std::fs::write(rack.rack.dir().join("rack.toml"), text).unwrap();
+        for nid in 0..3 {
+            rack.kill_daemon(nid);
+            rack.start_daemon(nid);
+        }
+        let others = [1, 2 - barred];
+        let why = format!("node {barred} does not have the right 'context'");
+        for nid in others {
+            wait_refused(&rack, nid, barred, &why);
+            wait_refused(&rack, barred, nid, &why);
+        }
+        eventually("the others are linked", || {
+            link(&rack, 1, 2 - barred).is_some_and(|link| link.state == LinkState::Up)
+        });
+        let open = |nid| Context::open(&rack.options(nid, 0).segment_bytes(4096)).unwrap();
+        let contexts: Vec<Context> = (0..3).map(open).collect();
+        contexts[1].wait_joined(2 - barred, Some(Instant::now() + BOUND)).unwrap();
+        let mut qp = contexts[1].queue_pair(4).unwrap();
+        qp.write(2 - barred, 0, b"works").unwrap();
+        assert_eq!(qp.write(barred, 0, b"fails"), Err(Status::NodeLost));
+        let error = contexts[1].wait_joined(barred, Some(Instant::now() + BOUND)).unwrap_err();
+        assert!(error.to_string().contains(&why), "{error}");
+        let mut qp = contexts[usize::from(barred)].queue_pair(4).unwrap();
+        for nid in others {
+            assert_eq!(qp.write(nid, 0, b"fails"), Err(Status::NodeLost));
+        }
+    }
 }
 
 #[test]
@@ -153,7 +270,13 @@ fn a_node_is_there_once() {
 /// Connections that say nothing, or something else, get at most a refusal, and end; nodes link meanwhile.
 #[test]
 fn strangers_get_nothing_and_keep_nobody_out() {
-    let mut rack = TestRack::start_on(Wire::Sealed, "strangers-far", 2);
+    for (kind, wire) in [Wire::Sealed, Wire::Keys].into_iter().enumerate() {
+        strangers_get_nothing(wire, kind as u8);
+    }
+}
+
+fn strangers_get_nothing(wire: Wire, kind: u8) {
+    let mut rack = TestRack::start_on(wire, &format!("strangers-{wire:?}"), 2);
     let to = address(&rack, 0);
     let open = || {
         let stream = TcpStream::connect(to).unwrap();
@@ -162,9 +285,15 @@ fn strangers_get_nothing_and_keep_nobody_out() {
     };
     let mut silent: Vec<TcpStream> = (0..300).map(|_| open()).collect();
     let http = b"GET / HTTP/1.1\r\n\r\n".to_vec();
-    let long = [b"rmem\x01\0\0\0\xff\xff".to_vec(), vec![0; 70_000]].concat();
-    let wrong = [b"rmem\x01\0\0\0\x40\0".to_vec(), vec![0; 64]].concat();
-    for bytes in [http, long, wrong] {
+    let version = rackmem_fabric::greeting::VERSION as u8;
+    let head = |length: u16| {
+        let [low, high] = length.to_le_bytes();
+        [b'r', b'm', b'e', b'm', version, 0, 0, kind, low, high].to_vec()
+    };
+    let long = [head(u16::MAX), vec![0; 70_000]].concat();
+    let wrong = [head(64), vec![0; 64]].concat();
+    let low_order = [head(256), vec![0; 256]].concat();
+    for bytes in [http, long, wrong, low_order] {
         let mut stream = open();
         let _ = stream.write_all(&bytes);
         let mut answer = Vec::new();
@@ -197,6 +326,154 @@ fn a_restarted_node_is_another_and_is_found() {
         drop((qp, contexts));
         rack.start_daemon(1);
         rack.wait_linked();
+    }
+}
+
+/// Queue pairs that wait for a node whose daemon is stopped leave room for those that ask another one.
+#[test]
+fn a_stopped_node_does_not_stall_operations_to_others() {
+    const WRITERS: usize = 16;
+    const ENTRIES: u32 = 128;
+    let rack = TestRack::start_on(Wire::Keys, "stopped-far", 3);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let contexts = rack.open_all(0, 1 << 16, Progress::Packet);
+    let pairs: Vec<_> = (0..WRITERS).map(|_| contexts[0].queue_pair(ENTRIES).unwrap()).collect();
+    let mut other = contexts[0].queue_pair(4).unwrap();
+    std::thread::scope(|scope| {
+        let stopped = Stopped::new(rack.daemons[1].as_ref().unwrap());
+        let writers: Vec<_> = pairs
+            .into_iter()
+            .map(|mut pair| {
+                let bytes = &[7; 8];
+                scope.spawn(move || {
+                    pair.scope(|all| {
+                        (0..u64::from(ENTRIES)).for_each(|at| all.write(1, at * 8, bytes));
+                    })
+                })
+            })
+            .collect();
+        let outstanding = || -> u32 {
+            let status = rackmem::control::status(&rack.rack, 0).unwrap();
+            status.qps.iter().map(|qp| qp.outstanding).sum()
+        };
+        eventually("they have what they may have", || outstanding() >= 500);
+        let (sender, done) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            for _ in 0..1000 {
+                other.write(2, 0, b"goes on").unwrap();
+            }
+            let _ = sender.send(());
+        });
+        done.recv_timeout(BOUND).expect("operations to node 2 wait for node 1");
+        drop(stopped);
+        for writer in writers {
+            assert_eq!(writer.join().unwrap(), Ok(()));
+        }
+    });
+}
+
+/// The daemon of node 1, as far as node 0 can tell: it announces contexts without end.
+struct Flooder {
+    control: TcpStream,
+    seal: Seal,
+    _data: TcpStream,
+}
+
+impl Flooder {
+    fn meet(rack: &TestRack) -> Flooder {
+        let file = RackFile::read(&rack.rack.dir().join("rack.toml")).unwrap();
+        let (credentials, to) = (file.credentials(1).unwrap(), file.nodes[0].address);
+        let call = |purpose| {
+            let hello = Hello {
+                rack: file.name.clone(),
+                nodes: file.node_count(),
+                from: 1,
+                to: 0,
+                incarnation: 77,
+                purpose,
+                sealed: true,
+                version: "flood".to_owned(),
+            };
+            let mut stream = TcpStream::connect(to).unwrap();
+            stream.set_read_timeout(Some(BOUND)).unwrap();
+            let (mut caller, bytes) = Caller::new(&credentials, 0, &hello);
+            stream.write_all(&bytes).unwrap();
+            let mut input = Vec::new();
+            loop {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                input.push(byte[0]);
+                match caller.answered(&input).unwrap() {
+                    Ok(met) => {
+                        stream.write_all(&met.confirm).unwrap();
+                        return (stream, met.seal);
+                    }
+                    Err(same) => caller = same,
+                }
+            }
+        };
+        let (control, seal) = call(Purpose::Control);
+        Flooder { control, seal, _data: call(Purpose::Data).0 }
+    }
+
+    /// Announces contexts; `false`: the link has ended.
+    fn announce(&mut self, contexts: impl Iterator<Item = u16>) -> bool {
+        let mut plain = Vec::new();
+        for ctx_id in contexts {
+            let request = Request::ContextUp { ctx_id, incarnation: 1, size_bytes: 1 };
+            let bytes = serde_json::to_vec(&request).unwrap();
+            plain.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            plain.extend_from_slice(&bytes);
+        }
+        let mut wire = Vec::new();
+        self.seal.seal(&plain, &mut wire).unwrap();
+        self.control.write_all(&wire).is_ok()
+    }
+}
+
+/// A node that says more than its peer can take in keeps nobody else from its daemon, and cannot announce more contexts
+/// than a rack has.
+#[test]
+fn a_node_that_never_stops_talking_is_not_alone() {
+    let mut rack = TestRack::start_on(Wire::Keys, "flood", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    rack.kill_daemon(1);
+    eventually("node 0 has noticed", || link(&rack, 0, 1).unwrap().state == LinkState::Down);
+    let mut flooder = Flooder::meet(&rack);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (ends, all) = (&ends, MAX_CONTEXTS as u16);
+        let flood = scope.spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                assert!(flooder.announce(0..all), "as many contexts as there may be");
+            }
+            flooder
+        });
+        let end = OnDrop(|| ends.store(true, Ordering::Relaxed));
+        for _ in 0..10 {
+            let asked = rackmem::control::status(&rack.rack, 0).expect("node 0 answers");
+            assert_eq!(asked.nid, 0);
+        }
+        let context = Context::open(&rack.options(0, 0).segment_bytes(4096)).unwrap();
+        assert_eq!(context.nid(), 0);
+        let is_up = || link(&rack, 0, 1).unwrap().version == "flood";
+        assert!(is_up(), "it was not cut off");
+        drop(end);
+        let mut flooder = flood.join().unwrap();
+        flooder.announce(std::iter::once(all));
+        eventually("one more ends the link", || {
+            link(&rack, 0, 1).unwrap().state == LinkState::Down
+        });
+    });
+    rack.start_daemon(1);
+    rack.wait_linked();
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

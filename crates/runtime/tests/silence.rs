@@ -12,7 +12,7 @@ use rackmem::client::{Context, OpenOptions};
 use rackmem::control;
 use rackmem::protocol::Progress;
 use rackmem::transport::Channel;
-use support::{BOUND, TestRack, eventually};
+use support::{BOUND, Stopped, TestRack, eventually};
 
 const BYTES: u64 = 4096;
 
@@ -42,29 +42,6 @@ fn command(rack: &TestRack, role: &str, args: &str) -> Command {
         .env("RACKMEM_RACK", rack.rack.name())
         .stdout(Stdio::null());
     command
-}
-
-/// A stopped process, which goes on when this is dropped.
-struct Stopped(libc::pid_t);
-
-impl Stopped {
-    fn new(child: &Child) -> Stopped {
-        let pid = child.id() as libc::pid_t;
-        // SAFETY: signals a child of this process.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
-        eventually("the process is stopped", || {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-            stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
-        });
-        Stopped(pid)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        // SAFETY: as above.
-        unsafe { libc::kill(self.0, libc::SIGCONT) };
-    }
 }
 
 #[test]

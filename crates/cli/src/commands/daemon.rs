@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rackmem::daemon::{self, Config};
 
+use super::key::with_own_keys;
 use crate::args::DaemonArgs;
 use crate::choice::Choice;
 use crate::failure::Result;
@@ -21,7 +22,7 @@ pub fn run(choice: &Choice, args: &DaemonArgs) -> Result<()> {
         pin_core: args.pin,
         spin: Duration::from_micros(args.spin),
         share_core: args.share_core,
-        rack_file: choice.file().cloned(),
+        rack_file: with_own_keys(choice, args.key_file.as_deref())?,
     };
     Ok(daemon::run(config)?)
 }

@@ -1,6 +1,6 @@
 //! `rackmem info`: how the nodes of a rack reach each other.
 
-use rackmem::status::{LinkPath, LinkState, LinkStatus, NodeStatus};
+use rackmem::status::{LinkPath, LinkState, LinkStatus, NodeStatus, Proof};
 use serde::Serialize;
 
 use super::status::{Node, ask, check_answers, duration};
@@ -57,6 +57,7 @@ fn table(nodes: &[Node]) -> String {
         ("state", Left),
         ("since", Right),
         ("packets", Left),
+        ("known by", Left),
         ("round trip", Right),
         ("address", Left),
         ("last error", Left),
@@ -73,7 +74,7 @@ fn table(nodes: &[Node]) -> String {
     table.render()
 }
 
-fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 10] {
+fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 11] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         node.nid.to_string(),
@@ -83,10 +84,20 @@ fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 10] {
         link.state.name().to_owned(),
         duration(link.since_ms),
         packets(link).to_owned(),
+        or_dash(link.proof.as_ref().map(proof)),
         or_dash(link.round_trip_us.map(|us| format!("{us:.1} us"))),
         link.address.clone(),
         or_dash(Some(link.why.clone()).filter(|why| !why.is_empty())),
     ]
+}
+
+/// What a node proves itself by: the beginning of its key, the secret, or both.
+fn proof(proof: &Proof) -> String {
+    match (&proof.key, proof.secret) {
+        (Some(key), false) => format!("key {key}"),
+        (Some(key), true) => format!("key {key} and secret"),
+        (None, _) => "secret".to_owned(),
+    }
 }
 
 /// Whether others could read the packets of a link.

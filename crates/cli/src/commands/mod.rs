@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod demo;
 pub mod down;
 pub mod info;
+pub mod key;
 pub mod leases;
 pub mod lend;
 pub mod manual;

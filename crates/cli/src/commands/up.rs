@@ -6,6 +6,7 @@ use std::time::Duration;
 use rackmem::rack_file::RackFile;
 
 use super::down::{needs_file, part};
+use super::key::with_own_keys;
 use crate::args::UpArgs;
 use crate::choice::Choice;
 use crate::console::{self, count};
@@ -21,12 +22,17 @@ use crate::rackctl::{self, Plan, hosts};
 /// It is up already or does not come up.
 pub fn run(choice: &Choice, args: &UpArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
-    match (choice.file(), args.nodes) {
+    let file = with_own_keys(choice, args.key_file.as_deref())?;
+    match (&file, args.nodes) {
         (Some(file), None) if args.hosts.hosts => {
-            let words = |nid| [part("up", &file.path, nid), settings(args)].concat();
+            let settings = settings(args)?;
+            let words = |nid| [part("up", &file.path, nid), settings.clone()].concat();
             job::on_hosts(file, &args.hosts.launcher, words, &interrupt)
         }
         (Some(file), None) => up_here(choice, file, args, &interrupt),
+        (None, _) if args.key_file.is_some() => Err(Failure::usage(
+            "--key-file is for racks over several hosts: name one with --rack-file",
+        )),
         (Some(_), Some(_)) => {
             Err(Failure::usage("the rack file says which nodes there are: leave --nodes out"))
         }
@@ -37,10 +43,17 @@ pub fn run(choice: &Choice, args: &UpArgs) -> Result<()> {
 }
 
 /// Options of the daemons, for `rackmem up` on another host.
-fn settings(args: &UpArgs) -> Vec<OsString> {
+fn settings(args: &UpArgs) -> Result<Vec<OsString>> {
     let flags = [("--pin", args.pin), ("--together", args.together)];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
-    flags.chain(["--spin".into(), args.spin.to_string().into()]).collect()
+    let mut words: Vec<OsString> =
+        flags.chain(["--spin".into(), args.spin.to_string().into()]).collect();
+    if let Some(path) = &args.key_file {
+        let path = std::path::absolute(path)
+            .map_err(|error| Failure::io("cannot tell the working directory", error))?;
+        words.extend(["--key-file".into(), path.into()]);
+    }
+    Ok(words)
 }
 
 fn plan(nodes: u16, args: &UpArgs) -> Plan {

@@ -50,11 +50,22 @@ pub fn up(
         true => local_nodes(file, up)?,
         false => checked(file, wanted, up)?,
     };
+    check_keys(file, &nids)?;
     let share_core = nids.len() + up.len() > crate::placement::cores().len();
     let plan = Plan { nids, share_core, rack_file: Some(file.clone()), ..plan };
     start(rack, &plan, alive.is_some(), interrupt)?;
     let awaited = awaited(rack, file, &plan.nids);
     Ok(Up { started: plan.nids, awaited })
+}
+
+/// Each node that daemons of other hosts have to know can prove that it is the one.
+fn check_keys(file: &RackFile, nids: &[u16]) -> Result<()> {
+    for &nid in nids {
+        if (0..file.node_count()).any(|other| !file.is_neighbour(nid, other)) {
+            file.credentials(nid)?;
+        }
+    }
+    Ok(())
 }
 
 /// The other `rackmem up` of this rack has to have read the same file.

@@ -6,7 +6,7 @@ use crate::common::until;
 use crate::rig::Rig;
 
 /// Links of a node, as `rackmem info --json` shows them.
-fn links(rig: &Rig, nid: u16) -> Vec<Value> {
+pub fn links(rig: &Rig, nid: u16) -> Vec<Value> {
     let info: Value = serde_json::from_str(&rig.ok_on(nid, &["info", "--json"])).unwrap();
     info[0]["links"].as_array().unwrap().clone()
 }
@@ -14,12 +14,16 @@ fn links(rig: &Rig, nid: u16) -> Vec<Value> {
 fn up(nodes: u16) -> Rig {
     let rig = Rig::new(nodes);
     rig.up();
+    until_linked(&rig, nodes);
+    rig
+}
+
+pub fn until_linked(rig: &Rig, nodes: u16) {
     let is_up = |link: &Value| link["state"] == "up";
     let others = usize::from(nodes) - 1;
     until("all nodes are linked", || {
-        (0..nodes).all(|nid| links(&rig, nid).iter().filter(|link| is_up(link)).count() == others)
+        (0..nodes).all(|nid| links(rig, nid).iter().filter(|link| is_up(link)).count() == others)
     });
-    rig
 }
 
 #[test]

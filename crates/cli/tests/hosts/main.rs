@@ -4,6 +4,7 @@
 mod common;
 mod files;
 mod here;
+mod keys;
 mod launched;
 mod linked;
 mod rig;

@@ -30,6 +30,21 @@ impl Rig {
         rig
     }
 
+    /// The same, whose nodes know each other by keys, beside the rack file.
+    pub fn with_keys(nodes: u16) -> Rig {
+        let rig = Rig::new(nodes);
+        let text = fs::read_to_string(rig.file()).unwrap();
+        let mut text = text.replace("secret_file = \"lab.secret\"\n", "");
+        for nid in (0..nodes).rev() {
+            let key = rig.host.ok(&["key", "new", &rig.path(&format!("lab-{nid}.key"))]);
+            let at =
+                text.match_indices("[[node]]\n").nth(nid.into()).unwrap().0 + "[[node]]\n".len();
+            text.insert_str(at, &format!("key = \"{}\"\n", key.trim()));
+        }
+        rig.write("rack.toml", &text, 0o644);
+        rig
+    }
+
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }

@@ -270,6 +270,42 @@ fn losing_a_node_takes_its_transfers_out() {
     assert_eq!(tids.map(|tid| itt.get(tid).is_some()), [false, true, false]);
 }
 
+/// Nodes that never answer take what they can, in any order; each other node still has an entry, and one that answers
+/// gets it back for as often as it likes.
+#[test]
+fn destinations_that_do_not_answer_leave_room_for_others() {
+    const NODES: u16 = 16;
+    let to = |dst_nid| Work { dst_nid, ..work(Op::Read, 0, 64) };
+    for stopped in 0..NODES - 1 {
+        let mut itt = Itt::shared(64, NODES);
+        for nid in 0..stopped {
+            while itt.has_room_for(nid) {
+                itt.alloc(QP, 0, &to(nid), 1).unwrap();
+            }
+        }
+        for nid in (stopped..NODES).cycle().take(1000) {
+            assert!(itt.has_room_for(nid), "{stopped} nodes are stopped");
+            let tid = itt.alloc(QP, 0, &to(nid), 1).unwrap();
+            assert!(itt.answer(tid, 1, Status::Ok).is_some());
+        }
+    }
+    // One alone may have half of the table, without those that are kept for others; of a table of its own, all.
+    let fill = |mut itt: Itt| {
+        while itt.has_room_for(1) {
+            itt.alloc(QP, 0, &to(1), 1).unwrap();
+        }
+        itt.in_use()
+    };
+    assert_eq!((fill(Itt::shared(1024, 4)), fill(Itt::new(1024))), (510, 1024));
+    // What a lost node had is free again.
+    let mut itt = Itt::shared(64, NODES);
+    while itt.has_room_for(1) {
+        itt.alloc(QP, 0, &to(1), 1).unwrap();
+    }
+    while itt.take_lost(1, 0).is_some() {}
+    assert!(itt.in_use() == 0 && itt.has_room_for(1));
+}
+
 #[test]
 fn orphans_keep_their_entry_and_lose_their_queue_pair() {
     let mut itt = Itt::new(4);

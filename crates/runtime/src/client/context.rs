@@ -8,7 +8,7 @@ use rackmem_rmc::Rights;
 use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use super::options::JOIN_TIMEOUT;
 use super::{LocalBuffer, OpenOptions, QueuePair, RawQueuePair};
-use crate::control::{Connection, unexpected};
+use crate::control::{self, Connection, unexpected};
 use crate::error::{Error, Result};
 use crate::protocol::{PeerState, Progress, Request, Response};
 use crate::rack::Rack;
@@ -127,7 +127,7 @@ impl Context {
             return Err(Status::NoNode.into());
         }
         let ctx_id = self.membership.ctx_id;
-        let mut absence = Absence::new(nid);
+        let mut absence = Absence::new(nid, self.nid());
         loop {
             let missing = match self.membership.find_peer(nid) {
                 // A node that was quick may be gone again.
@@ -382,6 +382,8 @@ impl Context {
 /// State of a node that has not joined: its daemon may be the missing part.
 struct Absence {
     nid: u16,
+    /// The node that waits for it.
+    here: u16,
     /// Its daemon has answered, or was not asked yet.
     asked: Instant,
     /// Since when there is no link to its host.
@@ -389,15 +391,15 @@ struct Absence {
 }
 
 impl Absence {
-    fn new(nid: u16) -> Absence {
-        Absence { nid, asked: Instant::now(), without_link: None }
+    fn new(nid: u16, here: u16) -> Absence {
+        Absence { nid, here, asked: Instant::now(), without_link: None }
     }
 
     /// Fails if the node's daemon does not answer, or if there has been no link to its host for long. The sockets of
     /// other hosts are not in the rack's directory.
     fn look(&mut self, missing: Unmapped, rack: &Rack) -> Result<()> {
         if missing.is_remote {
-            return self.look_at_link(missing.state);
+            return self.look_at_link(missing.state, rack);
         }
         if self.asked.elapsed() >= DAEMON_POLL {
             Connection::open(rack, self.nid)?;
@@ -406,14 +408,17 @@ impl Absence {
         Ok(())
     }
 
-    fn look_at_link(&mut self, state: PeerState) -> Result<()> {
+    fn look_at_link(&mut self, state: PeerState, rack: &Rack) -> Result<()> {
         if state != PeerState::Lost {
             self.without_link = None;
         } else if self.without_link.get_or_insert_with(Instant::now).elapsed() >= LINK_TIMEOUT {
-            let message = format!(
-                "there is no link to node {}, which is on another host: `rackmem status` shows why",
-                self.nid
-            );
+            let links = control::status(rack, self.here).map(|status| status.links);
+            let link = links.unwrap_or_default().into_iter().find(|link| link.nid == self.nid);
+            let why = link.map(|link| link.why).filter(|why| !why.is_empty());
+            let why = why.unwrap_or_else(|| "`rackmem status` shows why".to_owned());
+            let nid = self.nid;
+            let message =
+                format!("there is no link to node {nid}, which is on another host: {why}");
             return Err(Error::new(libc::EHOSTUNREACH, message));
         }
         Ok(())

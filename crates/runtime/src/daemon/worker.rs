@@ -349,6 +349,8 @@ impl Worker {
         inbox: mpsc::Receiver<(Command, mpsc::Sender<()>)>,
         pending: Arc<AtomicBool>,
     ) -> Worker {
+        let mut rmc = Rmc::new(nid, nodes, ITT_ENTRIES);
+        rmc.share_itt();
         Worker {
             nid,
             nodes,
@@ -361,7 +363,7 @@ impl Worker {
                 is_linked: vec![false; usize::from(nodes)],
                 by_context: Vec::new(),
             },
-            rmc: Rmc::new(nid, nodes, ITT_ENTRIES),
+            rmc,
             packet: PacketQps::default(),
             links: Links::new(nid, nodes),
             turns: 0,

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
+use rackmem::key_file::{self, PublicKey};
 use rackmem::rack::Rack;
 use rackmem::rack_file::RackFile;
 
@@ -10,19 +11,22 @@ use rackmem::rack_file::RackFile;
 pub enum Wire {
     /// Memory of one host.
     Shm,
-    /// TCP, encrypted.
+    /// TCP, encrypted; nodes know each other by a secret.
     Sealed,
+    /// The same; nodes know each other by keys.
+    Keys,
     /// TCP in cleartext.
     Clear,
 }
 
 impl Wire {
-    pub const ALL: [Wire; 3] = [Wire::Shm, Wire::Sealed, Wire::Clear];
+    pub const ALL: [Wire; 4] = [Wire::Shm, Wire::Sealed, Wire::Keys, Wire::Clear];
 
-    /// `$RACKMEM_TEST_WIRE`: shm (also if there is none), sealed or clear.
+    /// `$RACKMEM_TEST_WIRE`: shm (also if there is none), sealed, keys or clear.
     pub fn from_env() -> Wire {
         match std::env::var("RACKMEM_TEST_WIRE").as_deref() {
             Ok("sealed") => Wire::Sealed,
+            Ok("keys") => Wire::Keys,
             Ok("clear") => Wire::Clear,
             _ => Wire::Shm,
         }
@@ -38,17 +42,34 @@ impl Wire {
         if self == Wire::Shm {
             return;
         }
-        use std::os::unix::fs::PermissionsExt;
-        let secret = rack.dir().join("secret");
-        std::fs::write(&secret, "a secret that nobody knows").unwrap();
-        std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
         let clear = if self == Wire::Clear { "cleartext = true\n" } else { "" };
-        let mut text = format!("name = \"{}\"\nsecret_file = \"secret\"\n{clear}", rack.name());
+        let mut text = format!("name = \"{}\"\n{clear}", rack.name());
+        if self != Wire::Keys {
+            write_secret(rack, "secret", "a secret that nobody knows");
+            text += "secret_file = \"secret\"\n";
+        }
         for nid in 0..nodes {
             text += &format!("[[node]]\naddress = \"{}\"\n", free_address(nid));
+            if self == Wire::Keys {
+                let key = new_key(rack, &format!("{}-{nid}.key", rack.name()));
+                text += &format!("key = \"{key}\"\n");
+            }
         }
         std::fs::write(rack.dir().join("rack.toml"), text).unwrap();
     }
+}
+
+/// Writes a secret into the directory of a rack.
+pub fn write_secret(rack: &Rack, name: &str, secret: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = rack.dir().join(name);
+    std::fs::write(&path, secret).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+/// Makes a key in the directory of a rack.
+pub fn new_key(rack: &Rack, name: &str) -> PublicKey {
+    key_file::create(&rack.dir().join(name)).unwrap().public()
 }
 
 /// An address of the loopback network that belongs to this process and node, with a port that is free.

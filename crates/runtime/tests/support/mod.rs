@@ -189,6 +189,29 @@ impl Drop for TestRack {
     }
 }
 
+/// A stopped process, which goes on when this is dropped.
+pub struct Stopped(libc::pid_t);
+
+impl Stopped {
+    pub fn new(child: &Child) -> Stopped {
+        let pid = child.id() as libc::pid_t;
+        // SAFETY: signals a child of this process.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+        eventually("the process is stopped", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
+        });
+        Stopped(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+    }
+}
+
 /// Waits for a condition that must come true.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + BOUND;

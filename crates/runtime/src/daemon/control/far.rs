@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::credentials::Credentials;
 use rackmem_fabric::greeting::{Hello, Purpose, VERSION, Welcome};
 use rackmem_fabric::socket;
 use rackmem_fabric::stream::Stream;
@@ -33,8 +35,8 @@ use crate::daemon::{Error, Result};
 use crate::error::limit_hint;
 use crate::links::Path;
 use crate::protocol::Request;
-use crate::rack_file::RackFile;
-use crate::status::{LinkPath, LinkState, LinkStatus};
+use crate::rack_file::{RackFile, Right};
+use crate::status::{LinkPath, LinkState, LinkStatus, Proof};
 use crate::transport::Received;
 
 /// Between two attempts to send what a socket did not take.
@@ -73,6 +75,7 @@ pub(super) struct FarPeer {
 #[derive(Debug)]
 pub(super) struct Far {
     pub(super) file: RackFile,
+    pub(super) credentials: Arc<Credentials>,
     pub(super) nid: u16,
     pub(super) incarnation: u64,
     pub(super) listener: OwnedFd,
@@ -90,7 +93,7 @@ impl Far {
     /// Listens at the node's address; `None`: all nodes are on this host.
     ///
     /// # Errors
-    /// The address is in use, or not one of this host.
+    /// The private key cannot be used; the address is in use, or not one of this host.
     pub(super) fn listen(file: &RackFile, nid: u16) -> Result<Option<Far>> {
         let here = file.nodes[usize::from(nid)].address;
         let now = Instant::now();
@@ -113,6 +116,7 @@ impl Far {
         if peers.is_empty() {
             return Ok(None);
         }
+        let credentials = Arc::new(file.credentials(nid)?);
         let listener = socket::listen(&here).map_err(|error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => ", where another process listens (`ss -ltnp` names it)",
@@ -126,6 +130,7 @@ impl Far {
             .map_err(|error| Error::io("no random numbers", error.into()))?;
         Ok(Some(Far {
             file: file.clone(),
+            credentials,
             nid,
             incarnation: u64::from_ne_bytes(incarnation),
             listener,
@@ -141,6 +146,7 @@ impl Far {
     pub(super) fn status(&self, nid: u16) -> Option<LinkStatus> {
         let peer = self.peers.get(&nid)?;
         let socket = peer.data.as_ref();
+        let node = &self.file.nodes[usize::from(nid)];
         Some(LinkStatus {
             nid,
             path: LinkPath::Tcp,
@@ -148,6 +154,11 @@ impl Far {
             state: if socket.is_some() { LinkState::Up } else { LinkState::Down },
             why: self.why(nid, peer),
             sealed: !self.file.cleartext,
+            proof: Some(Proof {
+                key: node.key.map(|key| key.fingerprint()),
+                secret: self.file.secret.is_some(),
+            }),
+            rights: node.rights.names().map(str::to_owned).collect(),
             version: peer.version.clone(),
             round_trip_us: socket.and_then(|socket| socket::round_trip_us(socket.as_fd())),
             since_ms: peer.since.elapsed().as_millis() as u64,
@@ -157,11 +168,24 @@ impl Far {
 
     /// Last reason for which there was no link. A node with a higher number calls by itself.
     fn why(&self, nid: u16, peer: &FarPeer) -> String {
+        if let Some(why) = self.lacks_right(nid) {
+            return why;
+        }
         let waits = || {
             let is_waiting = peer.data.is_none() && nid > self.nid;
             if is_waiting { "it has not called yet".to_owned() } else { String::new() }
         };
         peer.why.clone().unwrap_or_else(waits)
+    }
+
+    /// The right without which there is no link to a node, if it or this one lacks it.
+    fn lacks_right(&self, nid: u16) -> Option<String> {
+        let lacks = |nid: &u16| !self.file.nodes[usize::from(*nid)].rights.have(Right::Context);
+        let nid = [nid, self.nid].into_iter().find(lacks)?;
+        Some(format!(
+            "node {nid} does not have the right 'context' in the rack file of node {}",
+            self.nid
+        ))
     }
 
     pub(super) fn hello(&self, to: u16, purpose: Purpose) -> Hello {
@@ -177,8 +201,12 @@ impl Far {
         }
     }
 
-    /// The answer to a hello: a welcome, or a refusal for people.
-    pub(super) fn answer(&self, hello: &Hello) -> std::result::Result<Welcome, String> {
+    /// The answer to a hello of the node that the caller's key has shown: a welcome, or a refusal for people.
+    pub(super) fn answer(
+        &self,
+        hello: &Hello,
+        node: Option<u16>,
+    ) -> std::result::Result<Welcome, String> {
         let (name, nodes) = (&self.file.name, self.file.nodes.len());
         if hello.rack != *name || usize::from(hello.nodes) != nodes {
             return Err(format!(
@@ -197,6 +225,15 @@ impl Far {
                 self.nid
             ));
         };
+        if let Some(owner) = node.filter(|owner| *owner != hello.from) {
+            return Err(format!(
+                "the key of its caller is that of node {owner}, not of node {}: give all hosts the same file",
+                hello.from
+            ));
+        }
+        if let Some(why) = self.lacks_right(hello.from) {
+            return Err(why);
+        }
         let is_other = hello.incarnation != peer.incarnation;
         match hello.purpose {
             Purpose::Control if peer.control.is_some() && is_other => {
@@ -224,7 +261,10 @@ impl Far {
 
     fn is_to_be_called(&self, nid: u16, peer: &FarPeer) -> bool {
         let is_called = |greeter: &Greeter| greeter.called == Some(nid);
-        nid < self.nid && peer.control.is_none() && !self.greeters.values().any(is_called)
+        nid < self.nid
+            && peer.control.is_none()
+            && self.lacks_right(nid).is_none()
+            && !self.greeters.values().any(is_called)
     }
 }
 
@@ -302,7 +342,7 @@ impl Control {
                     return std::thread::sleep(NO_DESCRIPTOR_PAUSE);
                 }
             };
-            let greeter = Greeter::called(Stream::new(socket), &far.file.secret.0);
+            let greeter = Greeter::called(Stream::new(socket), &far.credentials);
             if far.greeters.len() >= MAX_GREETERS {
                 self.give_up_oldest_stranger();
             }

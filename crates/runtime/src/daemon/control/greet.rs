@@ -1,17 +1,20 @@
 //! Connections with other hosts until their handshake has ended.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::credentials::{Credentials, Kind};
 use rackmem_fabric::greeting::{
-    self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Psk, Purpose, Unproved,
+    self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Purpose, Unproved,
 };
 use rackmem_fabric::stream::Stream;
 use rackmem_fabric::{Seal, socket};
 use rustix::event::epoll;
 
 use super::Control;
-use super::far::{Far, Met, printable};
+use super::far::{Far, FarPeer, Met, printable};
 
 /// Time for a whole handshake, connecting included.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,6 +29,8 @@ pub(super) struct Greeter {
     stage: Stage,
     /// The node that this daemon calls; `None`: it was called.
     pub(super) called: Option<u16>,
+    /// The host whose call this is, if this daemon was called.
+    from: Option<IpAddr>,
     /// End of its time, however much has come.
     pub(super) deadline: Instant,
 }
@@ -55,7 +60,7 @@ type Step = Result<Option<Greeted>, GreetingError>;
 
 impl Greeter {
     fn new(stream: Stream, stage: Stage, called: Option<u16>) -> Greeter {
-        Greeter { stream, stage, called, deadline: Instant::now() + GREETING_TIMEOUT }
+        Greeter { stream, stage, called, from: None, deadline: Instant::now() + GREETING_TIMEOUT }
     }
 
     /// A connection that is being made.
@@ -64,8 +69,11 @@ impl Greeter {
     }
 
     /// A connection that somebody has made.
-    pub(super) fn called(stream: Stream, secret: &Psk) -> Greeter {
-        Greeter::new(stream, Stage::Called(Callee::new(secret)), None)
+    pub(super) fn called(stream: Stream, credentials: &Arc<Credentials>) -> Greeter {
+        let peer = rustix::net::getpeername(&stream).ok().flatten();
+        let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
+        let stage = Stage::Called(Callee::new(credentials));
+        Greeter { from: peer.map(|peer| peer.ip()), ..Greeter::new(stream, stage, None) }
     }
 
     /// Takes the handshake as far as what has come allows.
@@ -105,7 +113,7 @@ impl Greeter {
     /// The socket is connected: the hello leaves.
     fn connected(&mut self, far: &Far, purpose: Purpose) {
         let Some(nid) = self.called else { return };
-        let (caller, bytes) = Caller::new(&far.file.secret.0, &far.hello(nid, purpose));
+        let (caller, bytes) = Caller::new(&far.credentials, nid, &far.hello(nid, purpose));
         self.stream.out().extend_from_slice(&bytes);
         self.stage = Stage::Calling(caller, purpose);
     }
@@ -127,19 +135,20 @@ impl Greeter {
 
     fn hears(&mut self, far: &Far, callee: Callee) -> Result<(), GreetingError> {
         let admission = greeting::admission_of(self.stream.input());
-        let callee = match admission.map(|number| far.admission_key(number)) {
+        let callee = match admission.map(|number| far.admitted_by(number)) {
             None => callee,
-            Some(Some(key)) => Callee::new(&key),
+            Some(Some(credentials)) => Callee::new(&Arc::new(credentials)),
             Some(None) => {
                 self.stage = Stage::Called(callee);
                 return Ok(());
             }
         };
+        let kind = if admission.is_some() { Kind::Guest } else { far.credentials.kind() };
         match callee.hear(self.stream.input()) {
             Ok(Ok(asked)) => {
                 let (hello, taken) = (asked.hello.clone(), asked.taken);
                 let answer = match admission {
-                    None => far.answer(&hello),
+                    None => far.answer(&hello, asked.node),
                     Some(number) => far.check_guest(number, &hello).map(|()| far.welcome()),
                 };
                 let refused = answer.as_ref().err().cloned();
@@ -154,7 +163,7 @@ impl Greeter {
             }
             Ok(Err(callee)) => self.stage = Stage::Called(callee),
             Err(error) => {
-                if let Some(bytes) = greeting::refusal(&error) {
+                if let Some(bytes) = greeting::refusal(&error, kind) {
                     self.stream.out().extend_from_slice(&bytes);
                     self.stream.transmit();
                 }
@@ -217,7 +226,26 @@ impl Control {
                 Some(why) => self.greeting_failed(&greeter, &why),
                 None => _ = far.greeters.insert(id, greeter),
             },
-            Err(error) => self.greeting_failed(&greeter, &error.to_string()),
+            Err(error) => {
+                self.note_failed_call(&greeter, &error);
+                self.greeting_failed(&greeter, &error.to_string());
+            }
+        }
+    }
+
+    /// A daemon that cannot prove itself has called from the host of a node that is waited for: most likely it is that
+    /// node's, by another file.
+    fn note_failed_call(&mut self, greeter: &Greeter, error: &GreetingError) {
+        let (Some(far), Some(from)) = (&mut self.far, greeter.from) else { return };
+        if *error == GreetingError::NoDaemon {
+            return;
+        }
+        let awaited = |(nid, peer): &(&u16, &mut FarPeer)| {
+            **nid > self.nid && peer.control.is_none() && peer.address.ip() == from
+        };
+        for (_, peer) in far.peers.iter_mut().filter(awaited) {
+            peer.why =
+                Some(format!("a call from its host has failed: {}", printable(&error.to_string())));
         }
     }
 

@@ -14,7 +14,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::greeting::{Hello, Psk, Purpose};
+use rackmem_fabric::credentials::Credentials;
+use rackmem_fabric::greeting::{Hello, Purpose};
 use rackmem_fabric::guest::Invitation;
 use rackmem_fabric::socket;
 use rackmem_fabric::stream::Stream;
@@ -59,9 +60,10 @@ fn random<const N: usize>() -> std::result::Result<[u8; N], Refusal> {
 }
 
 impl Far {
-    /// The key of the admission with this number, if it was announced.
-    pub(super) fn admission_key(&self, number: u64) -> Option<Psk> {
-        self.expected.get(&number).map(|expected| expected.admission.key)
+    /// Proof of the guest with this number, if it was announced.
+    pub(super) fn admitted_by(&self, number: u64) -> Option<Credentials> {
+        let key = self.expected.get(&number)?.admission.key;
+        Some(Credentials::Guest { admission: number, key })
     }
 
     /// Whether a hello that was sealed by an admission's key is the announced one's.

@@ -43,6 +43,9 @@ const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(10);
 /// Shortest time between two looks of its own.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 
+/// Messages of a daemon of another host that are taken before others are served.
+const MAX_MESSAGES: usize = 16;
+
 const LISTENER: u64 = u64::MAX;
 const SIGNALS: u64 = u64::MAX - 1;
 const FAR_LISTENER: u64 = u64::MAX - 2;
@@ -89,6 +92,8 @@ pub struct Control {
     epoll: OwnedFd,
     sessions: BTreeMap<u64, Session>,
     next_session: u64,
+    /// Connections to other hosts whose messages were not all taken.
+    unserved: Vec<u64>,
     contexts: BTreeMap<u16, Context>,
     /// Reports of peers on contexts, by node and context.
     peer_contexts: BTreeMap<(u16, u16), PeerContext>,
@@ -139,6 +144,7 @@ impl Control {
             epoll,
             sessions: BTreeMap::new(),
             next_session: 0,
+            unserved: Vec::new(),
             contexts: BTreeMap::new(),
             peer_contexts: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -196,6 +202,9 @@ impl Control {
                     session => self.serve(session),
                 }
             }
+            for session in std::mem::take(&mut self.unserved) {
+                self.serve(session);
+            }
         }
     }
 
@@ -210,6 +219,9 @@ impl Control {
     fn next_look(&mut self) -> Option<Timespec> {
         let near = self.reach_lower_nodes();
         let far = self.look_far();
+        if !self.unserved.is_empty() {
+            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
         let wait = near.into_iter().chain(far).min()?;
         Timespec::try_from(wait.max(SHORTEST_LOOK)).ok()
     }
@@ -262,15 +274,17 @@ impl Control {
         Some(id)
     }
 
-    /// Takes the messages of a connection, or its end.
+    /// Takes messages of a connection, or its end.
     fn serve(&mut self, id: u64) {
         // Of a process of this host one at a time: the socket still has the others.
-        while self.serve_one(id) {
-            let session = self.sessions.get(&id);
+        for _ in 0..MAX_MESSAGES {
+            let more = self.serve_one(id);
+            let session = self.sessions.get(&id).filter(|_| more);
             if !session.is_some_and(|session| matches!(session.line, Line::Far(_))) {
                 return;
             }
         }
+        self.unserved.push(id);
     }
 
     /// Takes one message of a connection, or its end; `false`: there was none.

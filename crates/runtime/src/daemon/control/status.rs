@@ -65,6 +65,8 @@ impl Control {
             state: if is_up { LinkState::Up } else { LinkState::Down },
             why: if is_up { String::new() } else { "its daemon has not linked".to_owned() },
             sealed: false,
+            proof: None,
+            rights: Vec::new(),
             version: String::new(),
             round_trip_us: None,
             since_ms: self.started.elapsed().as_millis() as u64,
