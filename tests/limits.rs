@@ -197,12 +197,7 @@ const TABLES: &[Table] = &[
                 "crates/borrow/src/qpair/proxy/mod.rs",
                 "MAX_LINKS",
             ),
-            (
-                "interrupts of a lent network interface",
-                Number,
-                "crates/borrow/src/nic/interrupt.rs",
-                "MAX_INTERRUPTS",
-            ),
+            ("interrupts of a lent network interface", Number, "crates/rmc/src/imt.rs", "LINES"),
             (
                 "silence after which a lent network interface is given up",
                 Number,

@@ -4,8 +4,8 @@
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use rackmem_borrow::fuzz::{Inbox, MAX_PACKET_BYTES, MIN_PACKET_BYTES};
-use rackmem_borrow::nic::interrupt::{Imt, Interrupts, MAX_INTERRUPTS};
 use rackmem_borrow::nic::message::Message;
+use rackmem_rmc::imt::{Imt, LINES};
 
 /// The packets of a stream that arrives in parts, and whether it is out of step.
 fn packets<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
@@ -27,25 +27,24 @@ fn packets<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
 
 /// Interrupts as they are set and heard: the levels heard last are those of the source.
 fn interrupts(bytes: &[u8]) {
-    let (mut source, imt) = (Interrupts::new(), Imt::all_to(3));
-    let mut known = [false; MAX_INTERRUPTS];
-    let hear = |source: &mut Interrupts, known: &mut [bool; MAX_INTERRUPTS]| {
-        let Some((_, interrupt)) = source.take(&imt) else { return false };
-        let level = &mut known[usize::from(interrupt.id)];
-        assert_ne!(*level, interrupt.asserted, "each message is a change");
-        *level = interrupt.asserted;
+    let mut imt = Imt::all_to(3);
+    let mut known = [false; LINES];
+    let hear = |imt: &mut Imt, known: &mut [bool; LINES]| {
+        let Some(change) = imt.take() else { return false };
+        let level = &mut known[usize::from(change.line)];
+        assert_ne!(*level, change.asserted, "each message is a change");
+        *level = change.asserted;
         true
     };
     for &byte in bytes {
         match byte >> 5 {
-            0 | 1 => source.set(byte & 15, byte & 16 != 0),
-            2 => source.pulse(byte & 15),
-            _ => drop(hear(&mut source, &mut known)),
+            0 | 1 => drop(imt.drive(byte & 15, byte & 16 != 0)),
+            2 => drop(imt.pulse(byte & 15)),
+            _ => drop(hear(&mut imt, &mut known)),
         }
     }
-    while hear(&mut source, &mut known) {}
-    let ids = 0..MAX_INTERRUPTS as u8;
-    assert!(ids.into_iter().all(|id| source.is_asserted(id) == known[usize::from(id)]));
+    while hear(&mut imt, &mut known) {}
+    assert!((0..).zip(known).all(|(line, level)| imt.is_asserted(line) == level));
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -1,9 +1,11 @@
 //! Interrupts for other nodes: the interrupt mapping table (IMT), and the order in which changes are
 //! sent (DEOI §III).
 //!
-//! A device's line has a level, and each change of it is a packet: assert, or deassert. A pulse that
-//! comes and goes before its packet could be sent is sent as both, once: a shorter one would be lost, and
-//! a second one could not be distinguished from the first, as with any interrupt controller.
+//! A device's line has a level, and each change of it is a packet: assert, or deassert. A line keeps its
+//! level and whether it has changed, so nothing queues up: a pulse that comes and goes before its packet
+//! could be sent is sent as both, once. A shorter one would be lost, and a second one could not be
+//! distinguished from the first, as with any interrupt controller. A line that is mapped to no node waits:
+//! its change is sent when it is mapped.
 
 /// Interrupt lines of a module (DEOI §III: up to 16).
 pub const LINES: usize = 16;
@@ -20,32 +22,43 @@ pub struct Change {
 }
 
 /// Lines that change, and the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Imt {
-    destination: [Option<u16>; LINES],
+    destination: [u16; LINES],
+    /// Lines that have a destination.
+    mapped: u16,
     /// The level of each line: as the device drives it, and as the other node knows it.
     level: u16,
     known: u16,
-    /// Lines that went back to the known level before their change could be sent.
-    pulsed: u16,
+    /// Lines that have changed since the other node was told.
+    changed: u16,
     /// The line that is served first.
     next: u8,
 }
 
-impl Default for Imt {
-    fn default() -> Self {
-        Self { destination: [None; LINES], level: 0, known: 0, pulsed: 0, next: 0 }
-    }
-}
-
 impl Imt {
+    /// A table that sends all lines to one node.
+    pub const fn all_to(node: u16) -> Imt {
+        let destination = [node; LINES];
+        Imt { destination, mapped: u16::MAX, level: 0, known: 0, changed: 0, next: 0 }
+    }
+
     /// Sets the node that gets the interrupts of a line; `None` for no node.
     ///
     /// # Panics
     /// If there is no such line.
     pub fn map(&mut self, line: u8, destination: Option<u16>) {
-        assert!(usize::from(line) < LINES, "a module has 16 interrupt lines");
-        self.destination[usize::from(line)] = destination;
+        let bit = bit(line);
+        self.mapped = self.mapped & !bit | if destination.is_some() { bit } else { 0 };
+        self.destination[usize::from(line)] = destination.unwrap_or(0);
+    }
+
+    /// The node that gets the interrupts of a line.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn destination(&self, line: u8) -> Option<u16> {
+        (self.mapped & bit(line) != 0).then(|| self.destination[usize::from(line)])
     }
 
     /// A device drives its line. Returns whether a change waits to be sent, of this line or another.
@@ -54,46 +67,58 @@ impl Imt {
     /// If there is no such line.
     #[inline]
     pub fn drive(&mut self, line: u8, asserted: bool) -> bool {
-        assert!(usize::from(line) < LINES, "a module has 16 interrupt lines");
-        let bit = 1 << line;
-        let was = self.level & bit != 0;
-        if was != asserted {
-            self.level ^= bit;
-            // Back at the known level: the pulse in between is still to be sent.
-            if (self.known & bit != 0) == asserted {
-                self.pulsed |= bit;
-            }
+        if self.is_asserted(line) != asserted {
+            self.level ^= bit(line);
+            self.changed |= bit(line);
         }
         self.has_changes()
+    }
+
+    /// A device drives its line to and fro. Returns as [`Imt::drive`].
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn pulse(&mut self, line: u8) -> bool {
+        self.drive(line, true);
+        self.drive(line, false)
+    }
+
+    /// The level to which a device drives its line.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    #[inline]
+    pub fn is_asserted(&self, line: u8) -> bool {
+        self.level & bit(line) != 0
     }
 
     /// Whether a change waits to be sent.
     #[inline]
     pub fn has_changes(&self) -> bool {
-        self.changed() != 0
+        self.changed & self.mapped != 0
     }
 
     /// The change that is sent next: lines take turns.
     #[inline]
     pub fn take(&mut self) -> Option<Change> {
-        let changed = self.changed();
-        if changed == 0 {
+        let waiting = self.changed & self.mapped;
+        if waiting == 0 {
             return None;
         }
-        let turn = changed.rotate_right(self.next.into()).trailing_zeros() as u8;
+        let turn = waiting.rotate_right(self.next.into()).trailing_zeros() as u8;
         let line = (self.next + turn) % LINES as u8;
-        let bit = 1u16 << line;
-        self.pulsed &= !bit;
-        self.known ^= bit;
         self.next = (line + 1) % LINES as u8;
-        let destination = self.destination[usize::from(line)]?;
-        Some(Change { line, asserted: self.known & bit != 0, destination })
+        self.known ^= bit(line);
+        // Back at its level, the line is served once more: for the other half of a pulse.
+        if (self.level ^ self.known) & bit(line) == 0 {
+            self.changed &= !bit(line);
+        }
+        let asserted = self.known & bit(line) != 0;
+        Some(Change { line, asserted, destination: self.destination[usize::from(line)] })
     }
+}
 
-    /// Mapped lines with a change to send.
-    fn changed(&self) -> u16 {
-        let mapped = (0..LINES).filter(|&line| self.destination[line].is_some());
-        let mapped = mapped.fold(0u16, |bits, line| bits | 1 << line);
-        ((self.level ^ self.known) | self.pulsed) & mapped
-    }
+const fn bit(line: u8) -> u16 {
+    assert!((line as usize) < LINES, "a module has 16 interrupt lines");
+    1 << line
 }

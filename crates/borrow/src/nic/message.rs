@@ -12,9 +12,10 @@
 //!
 //! Numbers are little endian.
 
+use rackmem_rmc::imt::LINES;
 use serde::{Deserialize, Serialize};
 
-use super::interrupt::{Interrupt, MAX_INTERRUPTS};
+use super::interrupt::Interrupt;
 use super::register::Fault;
 use super::sys::interface::Mac;
 use crate::error::{Error, Result};
@@ -196,7 +197,7 @@ impl Message {
         let value = |at: usize| Some(u64::from_le_bytes(rest.get(at..at + 8)?.try_into().ok()?));
         Some(match (kind, rest.len()) {
             (1, _) => Message::Setup(serde_json::from_slice(rest).ok()?),
-            (2, 2) if usize::from(rest[0]) < MAX_INTERRUPTS && rest[1] < 2 => {
+            (2, 2) if usize::from(rest[0]) < LINES && rest[1] < 2 => {
                 Message::Interrupt(Interrupt { id: rest[0], asserted: rest[1] == 1 })
             }
             (3, 4) => Message::Read { tag: pair(0)?, register: pair(2)? },
@@ -242,7 +243,7 @@ mod tests {
             offer,
             (any::<u32>(), any::<u16>())
                 .prop_map(|(version, node)| Message::Setup(Setup::Hello { version, node })),
-            (0..MAX_INTERRUPTS as u8, any::<bool>())
+            (0..LINES as u8, any::<bool>())
                 .prop_map(|(id, asserted)| Message::Interrupt(Interrupt { id, asserted })),
             (any::<u16>(), any::<u16>())
                 .prop_map(|(tag, register)| Message::Read { tag, register }),

@@ -14,7 +14,8 @@
 
 use std::io;
 
-use super::interrupt::{Imt, MAX_INTERRUPTS};
+use rackmem_rmc::imt::{Imt, LINES};
+
 use super::sys::interface::{Interface, Mac};
 
 /// The MAC address.
@@ -33,9 +34,9 @@ pub const RECEIVED: u16 = 0x40;
 pub const SENT: u16 = 0x60;
 /// The first entry of the IMT.
 pub const IMT: u16 = 0x80;
-const IMT_END: u16 = IMT + 8 * MAX_INTERRUPTS as u16;
+const IMT_END: u16 = IMT + 8 * LINES as u16;
 
-/// Value of an IMT register whose interrupt is masked.
+/// Value of an IMT register whose interrupt is masked: its change waits until a node is set.
 pub const NOBODY: u64 = u64::MAX;
 
 /// Reason why a register was not read or written.
@@ -105,7 +106,7 @@ pub fn write(interface: &Interface, imt: &mut Imt, register: u16, value: u64) ->
                 NOBODY => None,
                 value => Some(u16::try_from(value).map_err(|_| INVALID)?),
             };
-            imt.set(((register - IMT) / 8) as u8, node);
+            imt.map(((register - IMT) / 8) as u8, node);
             Ok(())
         }
         MAC | ON => Err(INVALID),

@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use rackmem_rmc::imt::{Change, Imt};
 use serde::Serialize;
 
 use super::frame::{Inbox, Outbox};
-use super::interrupt::{Imt, Interrupts, RECEPTION};
+use super::interrupt::{Interrupt, RECEPTION};
 use super::message::Message;
 use super::sys::packet::PacketSocket;
 use super::sys::tap::Tap;
@@ -78,9 +79,7 @@ pub struct Traffic {
 pub struct Session {
     /// The way to the other end.
     pub transport: Transport,
-    /// Interrupts of this end's device.
-    pub interrupts: Interrupts,
-    /// The node that each interrupt goes to.
+    /// Interrupts of this end's device, and the node that each goes to.
     pub imt: Imt,
     /// Do not sleep: the other end has packets that wait.
     pub keep_polling: bool,
@@ -143,7 +142,6 @@ impl Session {
         });
         Ok(Session {
             transport,
-            interrupts: Interrupts::new(),
             imt: Imt::all_to(node),
             keep_polling: false,
             is_device_end: false,
@@ -201,7 +199,7 @@ impl Session {
         let inward = packets.inward(&mut self.transport, &mut self.traffic, arrived, now)?;
         let is_stalled = packets.is_stalled(now);
         if self.is_device_end {
-            self.interrupts.set(RECEPTION, is_stalled);
+            self.imt.drive(RECEPTION, is_stalled);
         }
         Ok(outward || inward)
     }
@@ -212,14 +210,14 @@ impl Session {
     /// # Errors
     /// [`Error::PeerLost`].
     pub fn send_interrupts(&mut self) -> Result<()> {
-        while self.interrupts.is_pending() && !self.transport.has_backlog() {
-            match self.interrupts.take(&self.imt) {
-                Some((node, interrupt)) if node == self.node => {
-                    self.transport.post(&Message::Interrupt(interrupt))?;
-                    self.traffic.interrupts_out += 1;
-                }
-                Some(_) => self.traffic.interrupts_astray += 1,
-                None => {}
+        while !self.transport.has_backlog()
+            && let Some(Change { line, asserted, destination }) = self.imt.take()
+        {
+            if destination == self.node {
+                self.transport.post(&Message::Interrupt(Interrupt { id: line, asserted }))?;
+                self.traffic.interrupts_out += 1;
+            } else {
+                self.traffic.interrupts_astray += 1;
             }
         }
         Ok(())
@@ -240,7 +238,7 @@ impl Session {
             // A process that the packets woke may need this core, and answers sooner if it has it.
             std::thread::yield_now();
         }
-        let until = match spins || self.interrupts.is_pending() && !self.transport.has_backlog() {
+        let until = match spins || self.imt.has_changes() && !self.transport.has_backlog() {
             true => Duration::ZERO,
             false => self.transport.due_in(now).min(most),
         };

@@ -1,4 +1,4 @@
-//! The tables of borrowed resources: random steps against plain references.
+//! The tables of borrowed resources.
 
 mod amt;
 mod imt;

@@ -30,7 +30,7 @@ impl NicWatch {
     /// The NIC is gone.
     pub fn new(nic: &Interface, session: &mut Session) -> Result<NicWatch> {
         let changes = Watch::new().map_err(|error| Error::io("cannot watch interfaces", error))?;
-        session.interrupts.set(LINK, has_link(nic)?);
+        session.imt.drive(LINK, has_link(nic)?);
         let errors_due = Instant::now() + ERROR_INTERVAL;
         Ok(NicWatch { changes, settings: settings(nic)?, errors: errors(nic), errors_due })
     }
@@ -51,11 +51,11 @@ impl NicWatch {
     /// The NIC is gone.
     pub fn look(&mut self, nic: &Interface, session: &mut Session, changed: bool) -> Result<()> {
         if changed && self.changes.drain() {
-            session.interrupts.set(LINK, has_link(nic)?);
+            session.imt.drive(LINK, has_link(nic)?);
             let settings = settings(nic)?;
             if settings != self.settings {
                 self.settings = settings;
-                session.interrupts.pulse(SETTINGS);
+                session.imt.pulse(SETTINGS);
             }
         }
         let now = Instant::now();
@@ -63,7 +63,7 @@ impl NicWatch {
             self.errors_due = now + ERROR_INTERVAL;
             let errors = errors(nic);
             if errors > self.errors {
-                session.interrupts.pulse(ERROR);
+                session.imt.pulse(ERROR);
             }
             self.errors = errors;
         }
