@@ -216,6 +216,20 @@ impl Amt {
         Ok(())
     }
 
+    /// Takes a block as [`Amt::reserve`] does, and maps it: for a lender that has agreed before.
+    ///
+    /// # Errors
+    /// [`Refused::NoSlot`], [`Refused::NoAddresses`], [`Refused::BadSize`]; then no block is taken.
+    pub fn borrow(&mut self, size: u64, align: u64, remote: Target) -> Result<SlotId, Refused> {
+        let id = self.reserve(size, align)?;
+        self.ask(id)?;
+        if let Err(refused) = self.grant(id, remote) {
+            self.cancel(id)?;
+            return Err(refused);
+        }
+        Ok(id)
+    }
+
     /// Nothing is borrowed after all.
     ///
     /// # Errors

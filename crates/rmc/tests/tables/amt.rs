@@ -165,6 +165,18 @@ fn a_full_table_and_a_full_window_refuse() {
 }
 
 #[test]
+fn a_block_is_borrowed_as_a_whole_or_not_at_all() {
+    let mut amt = Amt::new(1, WINDOW, WINDOW_BYTES);
+    let beyond = Target { destination: 3, address: u64::MAX - 10 };
+    assert_eq!(amt.borrow(64, 1, beyond), Err(Refused::BadSize));
+    let lent = Target { destination: 3, address: 500 };
+    amt.borrow(WINDOW_BYTES, 64, lent).expect("slot and addresses are free again");
+    assert_eq!(amt.lookup(WINDOW + 8, 8), Ok(Target { destination: 3, address: 508 }));
+    assert_eq!(amt.lookup(u64::MAX, u64::MAX), Err(Miss::Outside));
+    assert_eq!(amt.borrow(1, 1, lent), Err(Refused::NoSlot));
+}
+
+#[test]
 #[should_panic(expected = "1 to 1024 slots")]
 fn a_table_has_slots() {
     Amt::new(0, 0, 16);

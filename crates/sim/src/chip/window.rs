@@ -2,6 +2,8 @@
 //! the outstanding request queue and the root complex; beside it is the DMA engine of the NTB. Accesses of
 //! other nodes to this node's memory come in by [`inbound`](super::inbound).
 
+use rackmem_rmc::amt::{Amt, Target};
+
 use super::block::Block;
 use super::inbound::{Answer, Inbound};
 use super::layout::{Line, Part};
@@ -13,13 +15,12 @@ use crate::machine::Machine;
 use crate::machine::spec::{Placement, WindowSpec};
 use crate::report::Stats;
 use crate::window::dma::{Engine, LINE_BYTES};
-use crate::window::map::{AddressMap, Target};
 use crate::window::orq::Orq;
 use crate::window::packet::{Asker, Departure, Packet};
 use crate::window::wire::Wire;
 
-/// Entries of the address map.
-const MAP_ENTRIES: usize = 16;
+/// Slots of the address mapping table.
+const SLOTS: u16 = 16;
 
 /// Tag of the engine's reads of its ring; those of data have others.
 const FETCH: u32 = 0;
@@ -49,7 +50,7 @@ pub struct Window {
     nid: u16,
     spec: WindowSpec,
     /// The nodes whose memory it is, by address.
-    pub map: AddressMap,
+    pub amt: Amt,
     /// The DMA engine, once its driver has given it a ring.
     pub engine: Option<Box<Engine>>,
     /// Physical address to which the engine writes the number of descriptors that it has carried out.
@@ -88,7 +89,7 @@ impl Window {
         Some(Box::new(Window {
             nid,
             spec,
-            map: AddressMap::new(MAP_ENTRIES),
+            amt: Amt::new(SLOTS, machine.memory.size_bytes, spec.lent_bytes),
             engine: None,
             status_address: 0,
             departures: Vec::new(),
@@ -176,13 +177,13 @@ impl Window {
     /// Lets reads leave that have an entry.
     fn leave(&mut self, wires: &mut Wires) {
         while let Some((tag, line)) = self.orq.issue() {
-            let Target { node, address } = self.target(line);
+            let Target { destination, address } = self.target(line);
             let bytes = self.spec.request_overhead_bytes;
             let cycle = self.out.send(wires.now + self.root_cycles, bytes);
             self.tlps.add(cycle);
             let asker = Asker::Queue(self.nid);
             let packet = Packet::Read { asker, tag, address, lines: 1 };
-            self.departures.push(Departure { cycle, to: node, packet });
+            self.departures.push(Departure { cycle, to: destination, packet });
         }
     }
 
@@ -194,13 +195,13 @@ impl Window {
         asker: Option<(Asker, u32)>,
         now: Cycle,
     ) -> Cycle {
-        let Target { node, address } = self.target(line);
+        let Target { destination, address } = self.target(line);
         let bytes = self.spec.request_overhead_bytes + block.written_bytes();
         let cycle = self.out.send(now + self.root_cycles, bytes);
         self.tlps.add(cycle);
         self.writes += 1;
         let packet = Packet::Write { address, block, asker };
-        self.departures.push(Departure { cycle, to: node, packet });
+        self.departures.push(Departure { cycle, to: destination, packet });
         cycle
     }
 
@@ -215,7 +216,7 @@ impl Window {
     }
 
     fn target(&self, line: Line) -> Target {
-        let found = self.map.find(line * LINE_BYTES, LINE_BYTES);
+        let found = self.amt.lookup(line * LINE_BYTES, LINE_BYTES);
         found.expect("pages are mapped, and lines fetched, where memory is borrowed only")
     }
 
@@ -311,12 +312,12 @@ impl Window {
         let asker = Asker::Engine(self.nid);
         let read = |address| Packet::Read { asker, tag: DATA, address, lines };
         let bytes = u64::from(lines) * LINE_BYTES;
-        match self.map.find(address, bytes) {
-            Some(Target { node, address }) => {
+        match self.amt.lookup(address, bytes) {
+            Ok(Target { destination, address }) => {
                 let cycle = wires.now + setup;
-                self.departures.push(Departure { cycle, to: node, packet: read(address) });
+                self.departures.push(Departure { cycle, to: destination, packet: read(address) });
             }
-            None => self.ask_own_memory(self.spec.request_overhead_bytes, read(address), wires),
+            Err(_) => self.ask_own_memory(self.spec.request_overhead_bytes, read(address), wires),
         }
     }
 
@@ -330,19 +331,19 @@ impl Window {
         let Some(write) = engine.data(block) else { return };
         let bytes =
             self.spec.request_overhead_bytes + write.blocks.len() as u32 * LINE_BYTES as u32;
-        let to = self.map.find(write.to, LINE_BYTES);
+        let to = self.amt.lookup(write.to, LINE_BYTES);
         for (index, block) in write.blocks.into_iter().enumerate() {
             let offset = index as u64 * LINE_BYTES;
             // The TLP's bytes count once, with its first line.
             let bytes = if index == 0 { bytes } else { 0 };
             match to {
-                Some(Target { node, address }) => {
+                Ok(Target { destination, address }) => {
                     let (address, asker) = (address + offset, None);
                     let packet = Packet::Write { address, block, asker };
-                    self.departures.push(Departure { cycle: wires.now, to: node, packet });
+                    self.departures.push(Departure { cycle: wires.now, to: destination, packet });
                     self.written(wires);
                 }
-                None => {
+                Err(_) => {
                     let asker = Some((Asker::Engine(self.nid), DATA));
                     let packet = Packet::Write { address: write.to + offset, block, asker };
                     self.ask_own_memory(bytes, packet, wires);

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use rackmem_riscv::kernel::{Kernel, UserMemory};
 use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_rmc::amt::Target;
 
 use super::device::{ENODEV, ENOMEM, Result};
 use super::pages::{Pages, User};
@@ -17,7 +18,6 @@ use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::sonuma::Image as _;
 use crate::window::dma::{DESCRIPTOR_BYTES, Descriptor, Engine};
-use crate::window::map::Entry;
 
 /// The first of the driver's calls, and how many there are.
 const FIRST_CALL: u64 = 0x5241_4320;
@@ -67,16 +67,18 @@ impl Lending {
         })
     }
 
-    /// Enters the lender's memory in the address map; its physical addresses.
+    /// Enters the lender's memory in the address mapping table; its physical addresses.
     pub fn borrow_all(&self, chip: &mut Chip) -> Range<u64> {
         let range = self.window..self.window + self.bytes;
         chip.wires.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
         if let Some(window) = &mut chip.window
-            && window.map.find(self.window, self.bytes).is_none()
+            && window.amt.lookup(self.window, self.bytes).is_err()
         {
-            let (base, bytes) = (self.window, self.bytes);
-            let entry = Entry { base, bytes, node: self.lender, remote_base: self.lent };
-            window.map.insert(entry).expect("the only entry of the map");
+            let lent = Target { destination: self.lender, address: self.lent };
+            window
+                .amt
+                .borrow(self.bytes, BLOCK_BYTES, lent)
+                .expect("a block as long as the window");
         }
         range
     }

@@ -192,13 +192,7 @@ impl Platform {
     /// The table or the window is full.
     pub fn borrow(&mut self, node: u16, of: Target, bytes: u64) -> Result<(SlotId, u64), String> {
         let amt = &mut self.nodes[usize::from(node)].amt;
-        let borrow = |amt: &mut Amt| {
-            let id = amt.reserve(bytes, 4096)?;
-            amt.ask(id)?;
-            amt.grant(id, of)?;
-            Ok(id)
-        };
-        let id = borrow(amt).map_err(|refused: rackmem_rmc::amt::Refused| refused.to_string())?;
+        let id = amt.borrow(bytes, 4096, of).map_err(|refused| refused.to_string())?;
         let base = amt.get(id).map(|slot| slot.base);
         Ok((id, base.ok_or("a slot that was granted is in use")?))
     }

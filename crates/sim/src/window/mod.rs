@@ -1,10 +1,10 @@
 //! Borrowed memory: a window of a node's physical addresses whose lines are another node's memory
 //! (time-shared memory, TSM §2.1). The parts are pure: no clock, no chip; `chip/window.rs`,
-//! `chip/inbound.rs` and `chip/through.rs` say when.
+//! `chip/inbound.rs` and `chip/through.rs` say when. The address mapping table of an NTB, or of Thunder, is
+//! [`rackmem_rmc::amt`].
 //!
 //! | file | part |
 //! |---|---|
-//! | [`map`] | the address mapping table of an NTB, AMT or Thunder's: addresses to nodes |
 //! | [`orq`] | the outstanding request queue: reads of lines that are under way (TS-10) |
 //! | [`combining`] | buffers that combine stores which go through the caches (TS-11) |
 //! | [`wire`] | a link, and the time of a TLP on it |
@@ -19,12 +19,12 @@
 //!
 //! The page is mapped to a physical address beyond the node's own memory (`exec/borrow.rs`). The load misses the L1 and
 //! the home as any other; the home asks `chip/window.rs` instead of a memory controller. There the read waits for an
-//! entry of the outstanding request queue ([`orq`]: one entry, where a root complex is serial). The address map
-//! ([`map`]) says which node's memory it is, and a TLP leaves over the link ([`wire`]). `exec/rack.rs` carries it over.
-//! At the lender `chip/inbound.rs` asks the block's home there, so that what its caches hold counts, and answers in
-//! order. The line returns to the home, which keeps it as it would keep its own. Then stores differ. Written back, they
-//! change a cached line. Going through (`chip/through.rs`), they join other stores to the same line in a buffer, the
-//! home drops or changes its copy, and a posted TLP leaves.
+//! entry of the outstanding request queue ([`orq`]: one entry, where a root complex is serial). The address
+//! mapping table says which node's memory it is, and a TLP leaves over the link ([`wire`]). `exec/rack.rs` carries it
+//! over. At the lender `chip/inbound.rs` asks the block's home there, so that what its caches hold counts, and answers
+//! in order. The line returns to the home, which keeps it as it would keep its own. Then stores differ. Written back,
+//! they change a cached line. Going through (`chip/through.rs`), they join other stores to the same line in a buffer,
+//! the home drops or changes its copy, and a posted TLP leaves.
 //!
 //! # Decisions
 //!
@@ -41,7 +41,6 @@
 
 pub mod combining;
 pub mod dma;
-pub mod map;
 pub mod orq;
 pub mod packet;
 pub mod prefetch;
