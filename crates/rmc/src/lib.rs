@@ -17,7 +17,8 @@
 //! the pipeline stalls, keeps its place and goes on when it is polled again.
 //!
 //! [`link`] is the layer below: frames between neighbours, exactly once and in order. [`amt`] and
-//! [`imt`] are the tables of nodes that reach others by plain loads, stores and interrupts.
+//! [`imt`] are the tables of nodes that reach others by plain loads, stores and interrupts. [`two_sided`] has
+//! the queues of connections that send and receive messages.
 //!
 //! There is no deadlock (soNUMA §6). The RCP consumes every reply without waiting for anything,
 //! because a completion queue has as many entries as its work queue; so reply lanes drain. The RRPP
@@ -38,6 +39,7 @@ pub mod qp;
 pub mod rcp;
 pub mod rgp;
 pub mod rrpp;
+pub mod two_sided;
 
 pub use bytes::{Sink, Source};
 pub use controller::{Rmc, Stats};

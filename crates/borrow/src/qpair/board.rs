@@ -3,7 +3,7 @@
 //! the peer.
 //!
 //! A place's stamp says which descriptor or message it holds. It is stored last and loaded first, so nothing
-//! else is needed: see [`super::queues`] for why places are not used again too early.
+//! else is needed: see [`rackmem_rmc::two_sided`] for why places are not used again too early.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rackmem::shm::sleep::Bed;
 
-use super::queues::Arrival;
+use rackmem_rmc::two_sided::Arrival;
 
 /// Places of an SQ and an RQ.
 pub const DEPTH: usize = if cfg!(loom) { 2 } else { 64 };

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rackmem_rmc::two_sided::{Arrival, Descriptor, Shared};
+
 use super::board::{Board, Head, INLINE_BYTES};
 use super::carrier::Carrier;
 use super::core::Core;
 use super::link::Link;
-use super::queues::{Arrival, Descriptor, Shared};
 use super::wire::frame::{Frame, Kind, PART_BYTES};
 
 /// One end of a connection, as far as the other one is concerned. Dropping it closes the connection.
@@ -18,7 +19,7 @@ pub(super) struct Ends {
     core: Arc<Core>,
     number: u32,
     life: u32,
-    /// Registered memory, here and at the peer; over a network there is none at the peer.
+    /// Registered memory, here and at the peer, of as many bytes; over a network there is none at the peer.
     own: *mut u8,
     peer: *mut u8,
     registered_bytes: u64,
@@ -83,11 +84,6 @@ impl Ends {
 
     fn peer_head(&self) -> &Head {
         self.core.peer().head(self.number)
-    }
-
-    /// Whether a range lies in the registered memory; both ends have as much.
-    pub(super) fn is_inside(&self, offset: u64, size_bytes: u64) -> bool {
-        offset.checked_add(size_bytes).is_some_and(|end| end <= self.registered_bytes)
     }
 
     pub(super) fn is_closed_by_peer(&self) -> bool {
@@ -234,7 +230,8 @@ impl Shared for Ends {
             }
             return None;
         };
-        if !self.is_inside(offset, size_bytes) {
+        let buffer = Descriptor { offset, size_bytes, id: 0 };
+        if !buffer.is_inside(0, self.registered_bytes) {
             self.peer_is_hostile = true;
             return None;
         }
@@ -243,7 +240,7 @@ impl Shared for Ends {
         {
             return None;
         }
-        Some(Descriptor { offset, size_bytes, id: 0 })
+        Some(buffer)
     }
 
     fn deliver(&mut self, number: u64, message: Descriptor, buffer: Descriptor) -> bool {

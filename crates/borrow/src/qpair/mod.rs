@@ -8,14 +8,8 @@
 //! itself, which is always in the caches: the place of the paper's on-chip memory. Between hosts all connections of
 //! two processes travel on one TCP connection, and the same queues stand at both of its ends.
 //!
-//! Questions that the paper leaves open, with the decisions here:
-//!
-//! | question | decision |
-//! |---|---|
-//! | no receive is posted | the send waits in its SQ, and a full SQ refuses: back pressure |
-//! | the message is longer than the buffer | both sides' descriptors complete with [`Status::TooLong`]; nothing is stored |
-//! | the CQ is full | it cannot be: a descriptor's place is free again when its completion was taken |
-//! | the peer dies, is silent or closes | arrived messages are completed, then all else with [`Status::Lost`] or [`Status::Closed`] |
+//! The queues are those of [`rackmem_rmc::two_sided`]. It also says what happens without a receive, to a message that
+//! is too long, and to what was posted when the peer is gone.
 //!
 //! Isolation: every connection has queues and buffers of its own. Offsets that the other side writes are
 //! loaded once and checked, so a hostile peer can garble its own messages and no more. A send is complete when the
@@ -23,8 +17,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`queues`] | the three queues, as a state machine without memory or time |
-//! | [`board`] | their state that both sides see |
+//! | [`board`] | the state of the queues that both sides see |
 //! | `ends` | one end, by which its queues see the other one |
 //! | [`link`], `core` | two processes: their connections, and whether the peer is there |
 //! | `carrier` | the carrier between them: `memory` on one host, a `wire` over a network |
@@ -70,7 +63,6 @@ pub mod listener;
 mod memory;
 pub mod pair;
 pub mod proxy;
-pub mod queues;
 pub mod stream;
 mod window;
 pub(crate) mod wire;
@@ -81,6 +73,6 @@ pub use listener::Listener;
 
 pub use crate::net::access::Access;
 pub use pair::QPair;
-pub use queues::{Completion, Descriptor, Kind, Status};
+pub use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Status};
 pub use stream::QStream;
 pub use window::{MAX_CONNECTIONS, MAX_REGISTERED_BYTES, Terms};

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Queues, Shared, Status};
+
 use super::board::DEPTH;
 use super::core::Core;
 use super::ends::Ends;
 use super::link::Link;
-use super::queues::{Completion, Descriptor, Kind, Queues, Shared, Status};
 use crate::error::{Error, Result};
 
 /// Time that a wait polls before it sleeps.
@@ -65,10 +66,11 @@ impl QPair {
     }
 
     fn check(&self, offset: u64, length: u64) -> Result<()> {
-        if self.ends.is_inside(offset, length) {
+        let size_bytes = self.ends.registered_bytes();
+        if (Descriptor { offset, size_bytes: length, id: 0 }).is_inside(0, size_bytes) {
             return Ok(());
         }
-        Err(Error::OutOfRange { offset, length, size_bytes: self.ends.registered_bytes() })
+        Err(Error::OutOfRange { offset, length, size_bytes })
     }
 
     /// Copies into registered memory.
@@ -118,7 +120,7 @@ impl QPair {
     /// [`Error::OutOfRange`].
     pub fn post_receive(&mut self, buffer: Descriptor) -> Result<bool> {
         self.check(buffer.offset, buffer.size_bytes)?;
-        Ok(self.queues.post_receive(buffer, &mut self.ends))
+        Ok(self.queues.post_receive(buffer, |number, buffer| self.ends.publish(number, buffer)))
     }
 
     /// Sends a message from any memory, without a completion, if the peer has a buffer for it now. Returns the number

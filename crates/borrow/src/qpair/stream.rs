@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Status};
+
 use super::board::DEPTH;
 use super::pair::{Doorbell, QPair};
-use super::queues::{Completion, Descriptor, Kind, Status};
 use crate::error::Result;
 
 /// Longest wait of a read or write; they wait again and again.

@@ -16,13 +16,13 @@
 //! | `node` | a node as its parts |
 //! | `packet` | packets, accesses, and the layers that their time is accounted to |
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
-//! | `qpair` | queue pairs of Thunder, as a pure state machine |
+//! | `qpair` | the connections of a node, as Thunder has them |
 //! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs, a key-value cache |
 //! | `time` | picoseconds, clocks, events to come |
 //!
 //! State machines are those of `rackmem_rmc`: [`rackmem_rmc::link`], [`rackmem_rmc::amt`],
-//! [`rackmem_rmc::imt`]. Latencies are sums: each access accounts every picosecond to the layer that it is
-//! in, and no figure of the papers is written here.
+//! [`rackmem_rmc::imt`], [`rackmem_rmc::two_sided`]. Latencies are sums: each access accounts every picosecond to
+//! the layer that it is in, and no figure of the papers is written here.
 //!
 //! Left out: contents of the nodes' caches (an access of a workload is a miss), contents of memory, and
 //! programs on nodes that only lend.

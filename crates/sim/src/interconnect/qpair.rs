@@ -1,25 +1,13 @@
-//! Queue pairs of Thunder (TSM §4.2) as a pure state machine: send, receive and completion queues of isolated
-//! connections.
+//! Queue pairs of Thunder (TSM §4.2): the connections of a node, each with the queues of
+//! [`rackmem_rmc::two_sided`].
 //!
 //! A connection may touch its own queues, and memory of its own region; a message reaches the connection
-//! that it was opened with and no other. Messages of a connection are delivered and complete in the order
-//! of their descriptors. A message for which no receive is posted waits where it is. One that is longer
-//! than the buffer completes with an error at both ends, and touches nothing. Each queue is bounded, and the
-//! completion queue has room for all that is posted, so that it never overflows.
+//! that it was opened with and no other. A message for which no receive is posted waits where it is.
 
-use std::collections::VecDeque;
+use rackmem_rmc::two_sided::{Arrival, Completion, Descriptor, Queues, Status};
 
 /// Most connections of a node (TSM §4.2: up to 64k).
 pub const MAX_CONNECTIONS: usize = 1 << 16;
-
-/// A buffer of a send or receive queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Descriptor {
-    /// First byte; the whole buffer lies in the connection's region.
-    pub address: u64,
-    /// Bytes to be sent, or that there is room for.
-    pub bytes: u32,
-}
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,28 +16,6 @@ pub struct EndPoint {
     pub node: u16,
     /// Number of the connection at that node.
     pub connection: u16,
-}
-
-/// The result of a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The message is in the other end's buffer, or in this one's.
-    Done,
-    /// The message was longer than the buffer.
-    TooLong,
-}
-
-/// An entry of a completion queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// Whether it is about a send; else about a receive.
-    pub is_send: bool,
-    /// Number of the descriptor in that queue, counted from the start.
-    pub number: u32,
-    /// Bytes of the message.
-    pub bytes: u32,
-    /// Done, or too long for the buffer.
-    pub outcome: Outcome,
 }
 
 /// Reasons for a refusal.
@@ -71,11 +37,7 @@ pub enum Refused {
 struct Connection {
     peer: EndPoint,
     region: (u64, u64),
-    sends: VecDeque<Descriptor>,
-    receives: VecDeque<Descriptor>,
-    completions: VecDeque<Completion>,
-    sent: u32,
-    received: u32,
+    queues: Queues,
 }
 
 /// The connections of a node.
@@ -99,40 +61,17 @@ impl QueuePairs {
         if self.connections.len() == MAX_CONNECTIONS {
             return Err(Refused::TooMany);
         }
-        self.connections.push(Connection {
-            peer,
-            region,
-            sends: VecDeque::with_capacity(self.entries),
-            receives: VecDeque::with_capacity(self.entries),
-            completions: VecDeque::with_capacity(2 * self.entries),
-            sent: 0,
-            received: 0,
-        });
+        self.connections.push(Connection { peer, region, queues: Queues::new(self.entries) });
         Ok((self.connections.len() - 1) as u16)
-    }
-
-    /// The receiver of a connection's messages.
-    ///
-    /// # Errors
-    /// [`Refused::NoConnection`].
-    pub fn peer(&self, connection: u16) -> Result<EndPoint, Refused> {
-        let found = self.connections.get(usize::from(connection));
-        found.map(|connection| connection.peer).ok_or(Refused::NoConnection)
     }
 
     /// Posts a message.
     ///
     /// # Errors
     /// [`Refused::NoConnection`], [`Refused::NoAccess`], [`Refused::Full`].
-    pub fn post_send(&mut self, connection: u16, buffer: Descriptor) -> Result<(), Refused> {
-        let entries = self.entries;
-        let connection = self.get(connection)?;
-        connection.check(buffer)?;
-        if connection.sends.len() + connection.unread(true) >= entries {
-            return Err(Refused::Full);
-        }
-        connection.sends.push_back(buffer);
-        Ok(())
+    pub fn post_send(&mut self, connection: u16, message: Descriptor) -> Result<(), Refused> {
+        let queues = self.get(connection)?.queues_of(message)?;
+        queues.post_send(message).then_some(()).ok_or(Refused::Full)
     }
 
     /// Posts a buffer for a message.
@@ -140,14 +79,9 @@ impl QueuePairs {
     /// # Errors
     /// As [`QueuePairs::post_send`].
     pub fn post_receive(&mut self, connection: u16, buffer: Descriptor) -> Result<(), Refused> {
-        let entries = self.entries;
-        let connection = self.get(connection)?;
-        connection.check(buffer)?;
-        if connection.receives.len() + connection.unread(false) >= entries {
-            return Err(Refused::Full);
-        }
-        connection.receives.push_back(buffer);
-        Ok(())
+        let queues = self.get(connection)?.queues_of(buffer)?;
+        // Senders do not see it: their messages wait here.
+        queues.post_receive(buffer, |_, _| {}).then_some(()).ok_or(Refused::Full)
     }
 
     /// The message that is sent next, or now; it stays until [`QueuePairs::sent`].
@@ -155,7 +89,7 @@ impl QueuePairs {
     /// # Errors
     /// [`Refused::NoConnection`].
     pub fn sending(&mut self, connection: u16) -> Result<Option<Descriptor>, Refused> {
-        Ok(self.get(connection)?.sends.front().copied())
+        Ok(self.get(connection)?.queues.waiting_send())
     }
 
     /// A message of so many bytes begins to arrive. Returns its destination, or `None` if it is longer than
@@ -174,35 +108,32 @@ impl QueuePairs {
         if connection.peer != from {
             return Err(Refused::NoConnection);
         }
-        let buffer = connection.receives.front().ok_or(Refused::NotPosted)?;
-        Ok((buffer.bytes >= bytes).then_some(*buffer))
+        let buffer = connection.queues.waiting_receive().ok_or(Refused::NotPosted)?;
+        Ok(buffer.takes(bytes.into()).then_some(buffer))
     }
 
     /// All of a message has arrived, or was dropped: its receive completes.
     ///
     /// # Errors
     /// [`Refused::NoConnection`]; [`Refused::NotPosted`] if none had begun.
-    pub fn arrived(&mut self, connection: u16, bytes: u32) -> Result<Outcome, Refused> {
-        let connection = self.get(connection)?;
-        let buffer = connection.receives.pop_front().ok_or(Refused::NotPosted)?;
-        let outcome = if buffer.bytes >= bytes { Outcome::Done } else { Outcome::TooLong };
-        let number = connection.received;
-        connection.received = number.wrapping_add(1);
-        connection.completions.push_back(Completion { is_send: false, number, bytes, outcome });
-        Ok(outcome)
+    pub fn arrived(&mut self, connection: u16, bytes: u32) -> Result<Status, Refused> {
+        let queues = &mut self.get(connection)?.queues;
+        let buffer = queues.waiting_receive().ok_or(Refused::NotPosted)?;
+        let (length_bytes, is_too_long) = (bytes.into(), !buffer.takes(bytes.into()));
+        queues.receive(Arrival { length_bytes, is_too_long });
+        Ok(Status::of(is_too_long))
     }
 
     /// The other end has answered the message that was being sent: its send completes.
     ///
     /// # Errors
     /// [`Refused::NoConnection`]; [`Refused::NotPosted`] if there is none.
-    pub fn sent(&mut self, connection: u16, outcome: Outcome) -> Result<(), Refused> {
-        let connection = self.get(connection)?;
-        let buffer = connection.sends.pop_front().ok_or(Refused::NotPosted)?;
-        let number = connection.sent;
-        connection.sent = number.wrapping_add(1);
-        let bytes = buffer.bytes;
-        connection.completions.push_back(Completion { is_send: true, number, bytes, outcome });
+    pub fn sent(&mut self, connection: u16, status: Status) -> Result<(), Refused> {
+        let queues = &mut self.get(connection)?.queues;
+        if !queues.leave(status) {
+            return Err(Refused::NotPosted);
+        }
+        queues.confirm(u64::MAX);
         Ok(())
     }
 
@@ -211,7 +142,7 @@ impl QueuePairs {
     /// # Errors
     /// [`Refused::NoConnection`].
     pub fn poll(&mut self, connection: u16) -> Result<Option<Completion>, Refused> {
-        Ok(self.get(connection)?.completions.pop_front())
+        Ok(self.get(connection)?.queues.poll())
     }
 
     fn get(&mut self, connection: u16) -> Result<&mut Connection, Refused> {
@@ -220,14 +151,10 @@ impl QueuePairs {
 }
 
 impl Connection {
-    fn check(&self, buffer: Descriptor) -> Result<(), Refused> {
+    /// Its queues, for a descriptor of its own memory.
+    fn queues_of(&mut self, descriptor: Descriptor) -> Result<&mut Queues, Refused> {
         let (start, bytes) = self.region;
-        let offset = buffer.address.checked_sub(start).ok_or(Refused::NoAccess)?;
-        let fits = offset <= bytes && u64::from(buffer.bytes) <= bytes - offset;
-        if fits { Ok(()) } else { Err(Refused::NoAccess) }
-    }
-
-    fn unread(&self, is_send: bool) -> usize {
-        self.completions.iter().filter(|completion| completion.is_send == is_send).count()
+        let is_own = descriptor.is_inside(start, bytes);
+        is_own.then_some(&mut self.queues).ok_or(Refused::NoAccess)
     }
 }

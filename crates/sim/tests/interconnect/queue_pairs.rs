@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rackmem_sim::interconnect::qpair::{
-    Completion, Descriptor, EndPoint, Outcome, QueuePairs, Refused,
-};
+use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Status};
+use rackmem_sim::interconnect::qpair::{EndPoint, QueuePairs, Refused};
 use rackmem_sim::run::{self, Options};
 
 use super::{machine, measured};
@@ -32,14 +31,19 @@ fn two() -> [QueuePairs; 2] {
     })
 }
 
+fn buffer(offset: u64, size_bytes: u64) -> Descriptor {
+    Descriptor { offset, size_bytes, id: 0 }
+}
+
 /// Events that a connection's ends should still see, in order.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     sends: VecDeque<u32>,
     receives: VecDeque<u32>,
-    completions: [VecDeque<(u32, Outcome)>; 2],
-    /// Sends and receives that have completed.
-    done: [u32; 2],
+    completions: [VecDeque<(u32, Status)>; 2],
+    /// Sends and receives that were posted, and that have completed.
+    posted: [u64; 2],
+    done: [u64; 2],
 }
 
 proptest! {
@@ -51,7 +55,12 @@ proptest! {
         let mut expected = vec![Expected::default(); usize::from(CONNECTIONS)];
         for (connection, what, address, bytes) in steps {
             let own = &mut expected[usize::from(connection)];
-            let buffer = Descriptor { address, bytes };
+            let side = usize::from(what == 1);
+            let buffer = Descriptor {
+                offset: address,
+                size_bytes: bytes.into(),
+                id: own.posted[side],
+            };
             let (start, length) = region(connection);
             let inside = address >= start && address + u64::from(bytes) <= start + length;
             match what {
@@ -65,6 +74,7 @@ proptest! {
                     };
                     prop_assert_eq!(result, right);
                     own.sends.extend(right.is_ok().then_some(bytes));
+                    own.posted[0] += u64::from(right.is_ok());
                 }
                 1 => {
                     let result = nodes[1].post_receive(connection, buffer);
@@ -76,33 +86,36 @@ proptest! {
                     };
                     prop_assert_eq!(result, right);
                     own.receives.extend(right.is_ok().then_some(bytes));
+                    own.posted[1] += u64::from(right.is_ok());
                 }
                 2 => {
                     // The message that is next goes over, if there is a buffer for it.
                     let Some(next) = nodes[0].sending(connection).unwrap() else { continue };
+                    let length = next.size_bytes as u32;
                     let from = EndPoint { node: 0, connection };
-                    let arrives = nodes[1].arriving(connection, from, next.bytes);
+                    let arrives = nodes[1].arriving(connection, from, length);
                     let Some(&room) = own.receives.front() else {
                         prop_assert_eq!(arrives, Err(Refused::NotPosted));
                         continue;
                     };
-                    let fits = next.bytes <= room;
+                    let fits = length <= room;
                     prop_assert_eq!(arrives.map(|buffer| buffer.is_some()), Ok(fits));
-                    let outcome = nodes[1].arrived(connection, next.bytes).unwrap();
-                    nodes[0].sent(connection, outcome).unwrap();
-                    prop_assert_eq!(outcome == Outcome::Done, fits);
+                    let status = nodes[1].arrived(connection, length).unwrap();
+                    nodes[0].sent(connection, status).unwrap();
+                    prop_assert_eq!(status == Status::Done, fits);
                     own.sends.pop_front();
                     own.receives.pop_front();
                     for side in &mut own.completions {
-                        side.push_back((next.bytes, outcome));
+                        side.push_back((length, status));
                     }
                 }
                 _ => for (side, pairs) in nodes.iter_mut().enumerate() {
                     let found = pairs.poll(connection).unwrap();
-                    let right = own.completions[side].pop_front().map(|(bytes, outcome)| {
-                        let number = own.done[side];
+                    let right = own.completions[side].pop_front().map(|(bytes, status)| {
+                        let id = own.done[side];
                         own.done[side] += 1;
-                        Completion { is_send: side == 0, number, bytes, outcome }
+                        let kind = [Kind::Send, Kind::Receive][side];
+                        Completion { kind, id, length_bytes: bytes.into(), status }
                     });
                     prop_assert_eq!(found, right);
                 },
@@ -114,7 +127,7 @@ proptest! {
 #[test]
 fn strangers_reach_no_connection() {
     let [_, mut there] = two();
-    there.post_receive(1, Descriptor { address: 1000, bytes: 10 }).unwrap();
+    there.post_receive(1, buffer(1000, 10)).unwrap();
     for from in [EndPoint { node: 0, connection: 0 }, EndPoint { node: 2, connection: 1 }] {
         assert_eq!(there.arriving(1, from, 5), Err(Refused::NoConnection));
     }
@@ -122,7 +135,7 @@ fn strangers_reach_no_connection() {
         there.arriving(9, EndPoint { node: 0, connection: 9 }, 5),
         Err(Refused::NoConnection)
     );
-    assert_eq!(there.post_send(9, Descriptor { address: 0, bytes: 0 }), Err(Refused::NoConnection));
+    assert_eq!(there.post_send(9, buffer(0, 0)), Err(Refused::NoConnection));
 }
 
 #[test]

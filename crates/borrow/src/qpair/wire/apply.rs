@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use rackmem_rmc::two_sided::Arrival;
+
 use super::Wire;
 use super::frame::{Frame, Kind};
 use super::reader::{Over, Sink};
 use crate::qpair::core::Core;
-use crate::qpair::queues::Arrival;
 
 /// Carries out frames. Every number of the peer is checked against the receives that were posted here.
 pub(super) struct Apply<'a> {

@@ -1,10 +1,12 @@
 //! The queue pair channel of a node: descriptors, bursts, packets, completions.
 
+use rackmem_rmc::two_sided::{Descriptor, Status};
+
 use super::{CORE, DONE, QueuePair, RECEIVED, SENT};
 use crate::interconnect::node::{Call, Op};
 use crate::interconnect::packet::{Access, Channel, Master, Packet};
 use crate::interconnect::platform::Platform;
-use crate::interconnect::qpair::{Descriptor, EndPoint, Outcome, Refused};
+use crate::interconnect::qpair::{EndPoint, Refused};
 use crate::interconnect::time::ps;
 use crate::machine::spec::{Buffers, Translation};
 
@@ -66,7 +68,7 @@ impl QueuePair {
         let Ok(Some(next)) = side.queues.sending(0) else { return };
         side.sending = Some(next);
         (side.asked, side.read, side.reading, side.packed) = (0, 0, 0, 0);
-        self.lengths[usize::from(node)] = next.bytes;
+        self.lengths[usize::from(node)] = next.size_bytes as u32;
         self.access(platform, node, Step::SendDescriptor, self.spec.descriptor_bytes, 0);
     }
 
@@ -74,7 +76,8 @@ impl QueuePair {
     pub(super) fn read(&mut self, platform: &mut Platform, node: u16) {
         loop {
             let side = &mut self.sides[usize::from(node)];
-            let Some(Descriptor { bytes: all, .. }) = side.sending else { return };
+            let Some(Descriptor { size_bytes, .. }) = side.sending else { return };
+            let all = size_bytes as u32;
             let has_room = platform.has_room(node, Channel::Message);
             if side.asked == all || side.reading == self.spec.bursts || !has_room {
                 return;
@@ -90,7 +93,8 @@ impl QueuePair {
     /// Makes packets of data that have been read.
     pub(super) fn pack(&mut self, platform: &mut Platform, node: u16) {
         let side = &mut self.sides[usize::from(node)];
-        let Some(Descriptor { bytes: all, .. }) = side.sending else { return };
+        let Some(Descriptor { size_bytes, .. }) = side.sending else { return };
+        let all = size_bytes as u32;
         while side.read - side.packed >= self.spec.packet_bytes
             || (side.read == all && side.packed < all)
         {
@@ -190,7 +194,7 @@ impl QueuePair {
             Step::ReceiveCompletion => self.received(platform, node),
             Step::SendCompletion => {
                 let side = &mut self.sides[number];
-                let sent = side.queues.sent(0, Outcome::Done);
+                let sent = side.queues.sent(0, Status::Done);
                 debug_assert_eq!(sent, Ok(()));
                 side.sending = None;
                 side.open -= 1;
@@ -209,7 +213,7 @@ impl QueuePair {
         let side = &mut self.sides[usize::from(node)];
         let Some((bytes, _)) = side.coming.take() else { return };
         let arrived = side.queues.arrived(0, bytes);
-        debug_assert_eq!(arrived, Ok(Outcome::Done));
+        debug_assert_eq!(arrived, Ok(Status::Done));
         side.have += bytes;
         let answer = Packet {
             channel: Channel::MessageResponse,

@@ -10,11 +10,13 @@
 
 mod channel;
 
+use rackmem_rmc::two_sided::Descriptor;
+
 use super::Workload;
 use crate::interconnect::node::{Call, Op};
 use crate::interconnect::packet::{Channel, Packet};
 use crate::interconnect::platform::{Platform, Upcall};
-use crate::interconnect::qpair::{Descriptor, EndPoint, QueuePairs};
+use crate::interconnect::qpair::{EndPoint, QueuePairs};
 use crate::interconnect::report::ExtensionReport;
 use crate::interconnect::time::{Clock, Ps, ps};
 use crate::machine::Machine;
@@ -153,7 +155,7 @@ impl QueuePair {
     /// Posts buffers for a message.
     fn prepare(&mut self, node: u16) {
         for bytes in self.pieces() {
-            let buffer = Descriptor { address: 0, bytes };
+            let buffer = piece(bytes);
             let posted = self.sides[usize::from(node)].queues.post_receive(0, buffer);
             debug_assert_eq!(posted, Ok(()));
         }
@@ -166,7 +168,7 @@ impl QueuePair {
                 while let Ok(Some(_)) = side.queues.poll(0) {}
                 for bytes in self.pieces() {
                     let side = &mut self.sides[usize::from(node)];
-                    let posted = side.queues.post_send(0, Descriptor { address: 0, bytes });
+                    let posted = side.queues.post_send(0, piece(bytes));
                     debug_assert_eq!(posted, Ok(()));
                     side.open += 1;
                 }
@@ -268,4 +270,9 @@ impl Workload for QueuePair {
         report.mbps = Some(f64::from(self.experiment.message_bytes) * 8000.0 / one_way);
         report.utilisation(platform, 0);
     }
+}
+
+/// A piece of a message, at the start of registered memory.
+fn piece(bytes: u32) -> Descriptor {
+    Descriptor { offset: 0, size_bytes: bytes.into(), id: 0 }
 }

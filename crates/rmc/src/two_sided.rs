@@ -1,20 +1,51 @@
-//! SQ, RQ and CQ of one end, as a state machine: the state shared with the other end is a trait.
+//! Queue pairs with two sides (TSM §4.2, transport channel QPair): the send queue (SQ), receive queue (RQ)
+//! and completion queue (CQ) of one end of a connection.
 //!
 //! The n-th message of one side goes into the n-th buffer that the other one posted. Each side therefore
 //! counts alone, and a buffer's place in the RQ is free again once its message was taken: rings of `depth`
 //! places never overflow, without credits.
+//!
+//! [`Queues`] has a step for each thing that can happen to a descriptor. A carrier that takes time for a
+//! message, such as the model's channel, calls the steps itself; it learns at the receiver whether a buffer
+//! is posted. Where the sender sees the receives of its peer, in shared memory or by messages, a carrier is
+//! a [`Shared`], and [`Queues::progress`] does all that can be done. No step allocates.
+//!
+//! # Decisions
+//!
+//! | question | decision |
+//! |---|---|
+//! | no receive is posted | the message waits, and a full SQ refuses: back-pressure |
+//! | the message is too long | both descriptors complete with [`Status::TooLong`]; nothing is stored |
+//! | the CQ is full | it cannot be: the place of a descriptor is free when its completion was taken |
+//! | order | completions of a queue come in the order of its descriptors |
+//! | the peer dies, is silent or closes | arrived messages complete, then all else with [`Status::Lost`] or [`Status::Closed`] |
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// A piece of registered memory, and the identifier of its completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Descriptor {
-    /// First byte in the connection's registered memory.
+    /// First byte, counted as the connection's registered memory is.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes of the message, or that there is room for.
     pub size_bytes: u64,
     /// Comes back with the completion.
     pub id: u64,
+}
+
+impl Descriptor {
+    /// Whether it lies in registered memory: so many bytes from `base` on.
+    #[inline]
+    pub fn is_inside(&self, base: u64, registered_bytes: u64) -> bool {
+        let end = self.offset.wrapping_sub(base).checked_add(self.size_bytes);
+        self.offset >= base && end.is_some_and(|end| end <= registered_bytes)
+    }
+
+    /// Whether a message of so many bytes fits.
+    #[inline]
+    pub const fn takes(&self, length_bytes: u64) -> bool {
+        length_bytes <= self.size_bytes
+    }
 }
 
 /// The queue of a completion.
@@ -39,6 +70,14 @@ pub enum Status {
     Lost,
 }
 
+impl Status {
+    /// The end of a message, and of the buffer that it meets.
+    #[inline]
+    pub const fn of(is_too_long: bool) -> Status {
+        if is_too_long { Status::TooLong } else { Status::Done }
+    }
+}
+
 /// An entry of the CQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completion {
@@ -61,7 +100,7 @@ pub struct Arrival {
     pub is_too_long: bool,
 }
 
-/// State that both ends see.
+/// A carrier by which both ends see the same state.
 pub trait Shared {
     /// Puts the n-th receive descriptor where the peer sees it.
     fn publish(&mut self, number: u64, buffer: Descriptor);
@@ -82,7 +121,7 @@ pub trait Shared {
 
 /// A message that has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct UnderWay {
+struct InFlight {
     number: u64,
     message: Descriptor,
     status: Status,
@@ -93,7 +132,7 @@ struct UnderWay {
 pub struct Queues {
     depth: usize,
     sends: VecDeque<Descriptor>,
-    under_way: VecDeque<UnderWay>,
+    in_flight: VecDeque<InFlight>,
     receives: VecDeque<Descriptor>,
     completions: VecDeque<Completion>,
     /// Completions in the CQ, by queue: their places are not free yet.
@@ -110,7 +149,7 @@ impl Queues {
         Queues {
             depth,
             sends: VecDeque::with_capacity(depth),
-            under_way: VecDeque::with_capacity(depth),
+            in_flight: VecDeque::with_capacity(depth),
             receives: VecDeque::with_capacity(depth),
             completions: VecDeque::with_capacity(2 * depth),
             untaken: [0; 2],
@@ -124,7 +163,7 @@ impl Queues {
     /// Whether a send may be posted.
     #[inline]
     pub fn has_send_room(&self) -> bool {
-        let taken = self.sends.len() + self.under_way.len();
+        let taken = self.sends.len() + self.in_flight.len();
         taken + self.untaken[Kind::Send as usize] < self.depth
     }
 
@@ -135,18 +174,9 @@ impl Queues {
     }
 
     /// The status that ended the connection, if it has ended.
+    #[inline]
     pub fn end(&self) -> Option<Status> {
         self.end
-    }
-
-    /// Sends that wait for a buffer.
-    pub fn waiting_sends(&self) -> usize {
-        self.sends.len()
-    }
-
-    /// Receives that wait for a message.
-    pub fn waiting_receives(&self) -> usize {
-        self.receives.len()
     }
 
     /// Number of the next message, if it could be sent now, before any other.
@@ -163,6 +193,7 @@ impl Queues {
     }
 
     /// Posts a send; `false` without room.
+    #[inline]
     pub fn post_send(&mut self, message: Descriptor) -> bool {
         if !self.has_send_room() {
             return false;
@@ -174,19 +205,68 @@ impl Queues {
         true
     }
 
-    /// Posts a receive; `false` without room.
-    pub fn post_receive(&mut self, buffer: Descriptor, shared: &mut impl Shared) -> bool {
+    /// Posts a receive, whose number `publish` gets, unless the connection has ended; `false` without room.
+    #[inline]
+    pub fn post_receive(
+        &mut self,
+        buffer: Descriptor,
+        publish: impl FnOnce(u64, Descriptor),
+    ) -> bool {
         if !self.has_receive_room() {
             return false;
         }
         match self.end {
             None => {
-                shared.publish(self.posted, buffer);
+                publish(self.posted, buffer);
                 self.posted += 1;
                 self.receives.push_back(buffer);
             }
             Some(status) => self.complete(Kind::Receive, buffer, 0, status),
         }
+        true
+    }
+
+    /// The oldest send that has not left.
+    #[inline]
+    pub fn waiting_send(&self) -> Option<Descriptor> {
+        self.sends.front().copied()
+    }
+
+    /// The buffer of the next message.
+    #[inline]
+    pub fn waiting_receive(&self) -> Option<Descriptor> {
+        self.receives.front().copied()
+    }
+
+    /// The oldest send that waits has left, and ends so when [`Queues::confirm`] says that it has reached the
+    /// peer; `false` if none waits.
+    #[inline]
+    pub fn leave(&mut self, status: Status) -> bool {
+        let Some(message) = self.sends.pop_front() else { return false };
+        self.in_flight.push_back(InFlight { number: self.sent, message, status });
+        self.sent += 1;
+        true
+    }
+
+    /// Messages below this number have reached the peer: their sends complete. Returns their number.
+    #[inline]
+    pub fn confirm(&mut self, delivered: u64) -> usize {
+        let before = self.in_flight.len();
+        while let Some(&InFlight { number, message, status }) = self.in_flight.front()
+            && number < delivered
+        {
+            self.in_flight.pop_front();
+            self.complete(Kind::Send, message, message.size_bytes, status);
+        }
+        before - self.in_flight.len()
+    }
+
+    /// The next message has arrived, in its buffer if it fits: its receive completes; `false` if none waits.
+    #[inline]
+    pub fn receive(&mut self, Arrival { length_bytes, is_too_long }: Arrival) -> bool {
+        let Some(buffer) = self.receives.pop_front() else { return false };
+        self.received += 1;
+        self.complete(Kind::Receive, buffer, length_bytes, Status::of(is_too_long));
         true
     }
 
@@ -203,35 +283,23 @@ impl Queues {
 
     fn send(&mut self, shared: &mut impl Shared) -> bool {
         let mut has_sent = false;
-        while let Some(&message) = self.sends.front() {
+        while let Some(message) = self.waiting_send() {
             let Some(buffer) = shared.posted(self.sent) else { break };
             has_sent = true;
-            let fits = message.size_bytes <= buffer.size_bytes;
-            match fits {
-                true if !shared.deliver(self.sent, message, buffer) => break,
-                true => {}
-                false => shared.refuse(self.sent, message.size_bytes),
+            let is_too_long = !buffer.takes(message.size_bytes);
+            match is_too_long {
+                false if !shared.deliver(self.sent, message, buffer) => break,
+                false => {}
+                true => shared.refuse(self.sent, message.size_bytes),
             }
-            let status = if fits { Status::Done } else { Status::TooLong };
-            self.under_way.push_back(UnderWay { number: self.sent, message, status });
-            self.sent += 1;
-            self.sends.pop_front();
+            self.leave(Status::of(is_too_long));
         }
         has_sent
     }
 
-    /// Completes messages that have reached the peer.
     fn take_deliveries(&mut self, shared: &mut impl Shared) {
-        if self.under_way.is_empty() {
-            return;
-        }
-        let delivered = shared.delivered();
-        while let Some(&UnderWay { number, message, status }) = self.under_way.front() {
-            if number >= delivered {
-                return;
-            }
-            self.under_way.pop_front();
-            self.complete(Kind::Send, message, message.size_bytes, status);
+        if !self.in_flight.is_empty() {
+            self.confirm(shared.delivered());
         }
     }
 
@@ -239,37 +307,32 @@ impl Queues {
         if self.end.is_some() {
             return;
         }
-        while let Some(&buffer) = self.receives.front() {
+        while let Some(buffer) = self.waiting_receive() {
             let Some(arrival) = shared.arrived(self.received) else { break };
-            let Arrival { length_bytes, is_too_long } = arrival;
-            if !is_too_long && length_bytes > buffer.size_bytes {
-                // A peer that says what cannot be is no peer any more.
-                return self.conclude(Status::Lost);
-            }
-            if !is_too_long {
+            if !arrival.is_too_long {
+                if !buffer.takes(arrival.length_bytes) {
+                    // A peer that says what cannot be is no peer any more.
+                    return self.conclude(Status::Lost);
+                }
                 shared.collect(self.received, arrival, buffer);
             }
-            self.received += 1;
-            self.receives.pop_front();
-            let status = if is_too_long { Status::TooLong } else { Status::Done };
-            self.complete(Kind::Receive, buffer, length_bytes, status);
+            self.receive(arrival);
         }
     }
 
     /// The peer is gone: completes messages that had arrived, then everything else.
     pub fn finish(&mut self, status: Status, shared: &mut impl Shared) {
-        if self.end.is_none() {
-            self.take_arrivals(shared);
-        }
+        self.take_arrivals(shared);
         if self.end.is_none() {
             self.take_deliveries(shared);
             self.conclude(status);
         }
     }
 
+    #[cold]
     fn conclude(&mut self, status: Status) {
         self.end = Some(status);
-        while let Some(UnderWay { message, .. }) = self.under_way.pop_front() {
+        while let Some(InFlight { message, .. }) = self.in_flight.pop_front() {
             self.complete(Kind::Send, message, 0, status);
         }
         while let Some(message) = self.sends.pop_front() {
@@ -280,6 +343,7 @@ impl Queues {
         }
     }
 
+    #[inline]
     fn complete(&mut self, kind: Kind, of: Descriptor, length_bytes: u64, status: Status) {
         self.untaken[kind as usize] += 1;
         self.completions.push_back(Completion { kind, id: of.id, length_bytes, status });
@@ -295,6 +359,7 @@ impl Queues {
     }
 
     /// Completions that wait.
+    #[inline]
     pub fn completed(&self) -> usize {
         self.completions.len()
     }
