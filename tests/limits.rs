@@ -212,16 +212,16 @@ const TABLES: &[Table] = &[
             (
                 "first message of a peer",
                 Bytes,
-                "crates/borrow/src/net/stranger.rs",
+                "crates/fabric/src/stranger.rs",
                 "MAX_FIRST_FRAME_BYTES",
             ),
             (
                 "peers without a proof at a time",
                 Number,
-                "crates/borrow/src/net/stranger.rs",
+                "crates/fabric/src/stranger.rs",
                 "MAX_STRANGERS",
             ),
-            ("time for the proof", Number, "crates/borrow/src/net/stranger.rs", "PROOF"),
+            ("time for the proof", Number, "crates/fabric/src/stranger.rs", "PROOF"),
         ],
     ),
     (

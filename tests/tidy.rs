@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["abi", "rmc", "riscv"]),
     ("fabric", &["abi", "rmc"]),
     ("runtime", &["abi", "rmc", "fabric"]),
-    ("borrow", &["runtime", "rmc"]),
+    ("borrow", &["fabric", "runtime", "rmc"]),
     ("preload", &["borrow"]),
     ("cli", &["abi", "borrow", "preload", "riscv", "runtime", "sim"]),
 ];

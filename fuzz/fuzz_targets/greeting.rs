@@ -40,7 +40,7 @@ fn hello() -> Hello {
 
 /// What a stranger says: nobody without secret and key is heard.
 fn call(callee: &Arc<Credentials>, bytes: &[u8]) {
-    match Callee::new(callee).hear(bytes) {
+    match Callee::new(callee).hear::<Hello>(bytes) {
         Ok(Ok(asked)) => panic!("a hello without a proof: {:?}", asked.hello),
         Ok(Err(_)) => {}
         Err(error) => {
@@ -52,7 +52,7 @@ fn call(callee: &Arc<Credentials>, bytes: &[u8]) {
 /// What a stranger answers.
 fn answer(caller: &Credentials, bytes: &[u8]) {
     let (caller, _) = Caller::new(caller, 0, &hello());
-    if let Ok(Ok(met)) = caller.answered(bytes) {
+    if let Ok(Ok(met)) = caller.answered::<Welcome>(bytes) {
         panic!("a welcome without a proof: {:?}", met.welcome);
     }
 }
@@ -60,7 +60,7 @@ fn answer(caller: &Credentials, bytes: &[u8]) {
 /// What a stranger says who has recorded a hello.
 fn replay([callee, caller]: &[Arc<Credentials>; 2], bytes: &[u8]) {
     let (_, first) = Caller::new(caller, 0, &hello());
-    let Ok(Ok(asked)) = Callee::new(callee).hear(&first) else { panic!("a good hello") };
+    let Ok(Ok(asked)) = Callee::new(callee).hear::<Hello>(&first) else { panic!("a good hello") };
     let (_, unproved) = asked.answer(Ok(Welcome { incarnation: 2, version: String::new() }));
     assert!(!matches!(unproved.prove(bytes), Ok(Ok(_))), "keys without a proof");
 }
@@ -74,7 +74,7 @@ fn change(ends: &[Arc<Credentials>; 2], bytes: &[u8]) {
             *changed ^= byte;
         }
     }
-    let is_heard = matches!(Callee::new(&ends[0]).hear(&first), Ok(Ok(_)));
+    let is_heard = matches!(Callee::new(&ends[0]).hear::<Hello>(&first), Ok(Ok(_)));
     assert_eq!(is_heard, first == original);
 }
 

@@ -12,13 +12,16 @@ use rackmem_borrow::net::frame::{decode, encode};
 
 const POOL_BYTES: u64 = 1 << 20;
 
+/// Longest frame.
+const LIMIT: usize = 1 << 24;
+
 /// A frame says the same after it was written again.
 fn again(frame: &[u8]) -> Option<Request> {
     if let Ok(reply) = decode::<Reply>(frame) {
-        assert_eq!(decode::<Reply>(&encode(&reply).unwrap()[4..]).unwrap(), reply);
+        assert_eq!(decode::<Reply>(&encode(&reply, LIMIT).unwrap()[4..]).unwrap(), reply);
     }
     let request = decode::<Request>(frame).ok()?;
-    assert_eq!(decode::<Request>(&encode(&request).unwrap()[4..]).unwrap(), request);
+    assert_eq!(decode::<Request>(&encode(&request, LIMIT).unwrap()[4..]).unwrap(), request);
     Some(request)
 }
 

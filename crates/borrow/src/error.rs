@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rackmem_fabric::frame::FrameError;
+
 /// Result of an operation on borrowed memory.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -59,6 +61,12 @@ pub enum Error {
         /// The error of the kernel.
         source: io::Error,
     },
+}
+
+impl From<FrameError> for Error {
+    fn from(error: FrameError) -> Error {
+        Error::Protocol(error.to_string())
+    }
 }
 
 impl Error {

@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
-
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::Wanted;
 use rackmem_borrow::net::access::Access;
@@ -67,10 +65,6 @@ fn check(region: &[u8], what: &str) {
 #[test]
 fn a_small_signal_stack_suffices() {
     let rack = rack();
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("secret");
-    std::fs::write(&file, "a secret of all hosts").unwrap();
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let lend = |name: &str| -> Agent {
         let access = Access::with_secret(secret());
         let (name, listen) = (Some(name.to_owned()), Some("127.0.0.1:0".to_owned()));
@@ -84,12 +78,8 @@ fn a_small_signal_stack_suffices() {
     };
     for (only_network, copies) in [(false, 1), (true, 1), (true, 2)] {
         let what = format!("only network: {only_network}, copies: {copies}");
-        let wanted = Wanted {
-            only_network,
-            copies,
-            secret: Some(file.clone()),
-            ..wanted(&rack, PAGES as u64)
-        };
+        let wanted =
+            Wanted { only_network, copies, secret: Some(secret()), ..wanted(&rack, PAGES as u64) };
         let mut region = match Region::borrow(&wanted, &options) {
             Err(error) if [libc::EPERM, libc::ENOSYS].contains(&error.errno()) => {
                 return println!("skipped: {error}");

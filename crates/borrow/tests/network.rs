@@ -5,18 +5,21 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Event, MonitorAt};
-use rackmem_borrow::lease::messages::{Party, Reply, Request, Ticket};
+use rackmem_borrow::lease::messages::{Party, Piece, Reply, Request, Ticket};
 use rackmem_borrow::lease::{Borrowed, SILENCE, Wanted, borrow, ledger};
 use rackmem_borrow::net::access::Access;
 use rackmem_borrow::net::link::Link;
+use rackmem_borrow::net::secret::Secret;
+use rackmem_borrow::net::stranger::Strangers;
 use rackmem_borrow::store::packet::{self, HEADER_BYTES, Op};
 use rackmem_borrow::store::{HeapStore, Lane, MAX_OUTSTANDING, MAX_REQUEST_BYTES, Store};
 use rackmem_borrow::{Address, Error};
@@ -202,7 +205,7 @@ fn the_secret_is_needed() {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        path
+        Secret::read(&path).unwrap()
     };
     let right = file("right", "a secret of all hosts\n");
     let wrong = file("wrong", "a secret of some hosts");
@@ -225,7 +228,80 @@ fn the_secret_is_needed() {
     // One that has no secret is no partner of one that has.
     let (_open, open_at) = lender(networked(&rack(), 8));
     let error = ledger(None, Some(&open_at), Some(right)).unwrap_err().to_string();
-    assert!(error.contains("does not know the secret"), "{error}");
+    assert!(error.contains("was started without --secret"), "{error}");
+}
+
+/// Copies what travels between its callers and an address; all of it, of all connections.
+fn relay(to: &Address) -> (Address, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap().to_string());
+    let (to, seen) = (to.to_string(), Arc::new(Mutex::new(Vec::new())));
+    let kept = seen.clone();
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let (near, far) = (near.unwrap(), TcpStream::connect(&to).unwrap());
+            for (from, to) in [(&near, &far), (&far, &near)] {
+                let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                let kept = kept.clone();
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 4096];
+                    while let Ok(n @ 1..) = from.read(&mut bytes) {
+                        kept.lock().unwrap().extend(&bytes[..n]);
+                        if to.write_all(&bytes[..n]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    (address, seen)
+}
+
+/// A monitor for one borrower, which it sends to this lender.
+fn monitor_for(lender: Address, secret: Secret) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap().to_string());
+    std::thread::spawn(move || {
+        let stream = listener.accept().unwrap().0;
+        stream.set_nonblocking(true).unwrap();
+        let stranger = Strangers::default().admit(stream.as_fd()).unwrap();
+        let mut link = Link::welcome(stream.into(), "it", Some(&secret), &stranger).unwrap();
+        let Request::Want(want) = link.receive(PATIENCE).unwrap() else { panic!("no want") };
+        let (size_bytes, ticket) = (want.size_bytes, Ticket { epoch: 0, number: 0 });
+        let (lender, addresses) = (Party::default(), vec![lender]);
+        let piece = Piece { lender, addresses, size_bytes, ticket };
+        link.send(&Reply::Granted(vec![vec![piece]])).unwrap();
+        let _ = link.receive::<Request>(PATIENCE);
+    });
+    address
+}
+
+/// Whoever copies what travels reads pages and messages only if the secret is used with `--cleartext`.
+#[test]
+fn an_eavesdropper_reads_nothing() {
+    let text = b"the contents of a page, which are nobody's business";
+    for (secret, is_read) in [(secret(), false), (secret().in_cleartext(), true)] {
+        let here = rack();
+        let access = Access::with_secret(secret.clone());
+        let (_lender, at) = lender(Config { access, ..networked(&here, 8) });
+        let (relayed, seen) = relay(&at);
+        let monitor = Some(monitor_for(relayed, secret.clone()));
+        let wanted = Wanted { monitor, secret: Some(secret), ..Wanted::new(8 * PAGE) };
+        let borrowed = borrow(&Wanted { only_network: true, ..wanted }).unwrap();
+        let mut lane = borrowed.store().lane().unwrap();
+        for page in 0..8 {
+            lane.write(page * PAGE + 100, text).unwrap();
+        }
+        let mut bytes = vec![0; PAGE as usize];
+        lane.read(3 * PAGE, &mut bytes).unwrap();
+        assert_eq!(&bytes[100..100 + text.len()], text);
+        let seen = seen.lock().unwrap();
+        let has = |text: &[u8]| seen.windows(text.len()).any(|window| window == text);
+        assert!(seen.len() > 8 * text.len(), "something travelled");
+        assert_eq!((has(text), has(b"Leased")), (is_read, is_read));
+    }
 }
 
 #[test]
@@ -294,7 +370,7 @@ fn lane(at: &Address, base: u64, token: &str) -> Option<TcpStream> {
     let (token, number) = (token.to_owned(), LANES.fetch_add(1, Ordering::Relaxed));
     link.send(&Request::Lane { base, token, owner, number }).unwrap();
     let reply: Reply = link.receive(PATIENCE).unwrap();
-    let stream = TcpStream::from(link.into_fd());
+    let stream = TcpStream::from(link.into_parts().0);
     stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     (reply == Reply::LaneOpen).then_some(stream)
@@ -385,12 +461,15 @@ fn a_lease_has_whole_pages() {
 }
 
 /// A process that listens as a monitor and lender, and answers `reply` to everything.
-fn impostor(reply: Vec<u8>) -> Address {
+fn impostor(greets: bool, reply: Vec<u8>) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
     std::thread::spawn(move || {
         for stream in listener.incoming().take(64) {
             let mut stream = stream.unwrap();
+            if greets {
+                let _ = greet(&mut stream, None);
+            }
             let _ = stream.write_all(&reply);
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -400,31 +479,28 @@ fn impostor(reply: Vec<u8>) -> Address {
 
 #[test]
 fn a_hostile_monitor_gets_an_error() {
-    let hello = |then: &[u8]| {
-        let hello = r#"{"version":2,"nonce":null}"#;
-        let mut bytes = (hello.len() as u32).to_le_bytes().to_vec();
-        bytes.extend(hello.as_bytes());
-        bytes.extend(then);
-        bytes
-    };
-    let framed = |text: &str| {
-        let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
-        bytes.extend(text.as_bytes());
-        hello(&bytes)
-    };
-    for reply in [
+    let framed = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
+    let hello_of_version_2 = framed(r#"{"version":2,"nonce":null}"#);
+    for (number, reply) in [
         b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
-        hello(&[255; 64]),
+        hello_of_version_2,
+        vec![255; 64],
         framed("\"LaneOpen\""),
         framed("{\"Granted\":[]}"),
         framed("{\"Granted\":[[]]}"),
         framed("{\"Granted\":[[],[],[]]}"),
         framed("{\"Leased\":{\"base\":0,\"size_bytes\":1,\"token\":\"\"}}"),
         framed(&granted(&[piece("", u64::MAX), piece("", 4097)])),
-    ] {
-        let monitor = Some(impostor(reply));
-        let error = borrow(&Wanted { monitor, ..Wanted::new(PAGE) }).unwrap_err();
-        assert!(!error.to_string().is_empty());
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let greets = number > 1;
+        let monitor = Some(impostor(greets, reply));
+        let error = borrow(&Wanted { monitor, ..Wanted::new(PAGE) }).unwrap_err().to_string();
+        let is_version = error.contains("use the same version of rackmem on all hosts");
+        assert!(greets || is_version, "{error}");
+        assert!(!error.is_empty());
     }
 }
 
@@ -444,7 +520,6 @@ fn piece(addresses: &str, size_bytes: u64) -> String {
 
 #[test]
 fn noise_from_a_lender_breaks_the_lane_and_nothing_else() {
-    let hello = r#"{"version":2,"nonce":null}"#;
     let frame = |text: &str| {
         let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
         bytes.extend(text.as_bytes());
@@ -463,9 +538,10 @@ fn noise_from_a_lender_breaks_the_lane_and_nothing_else() {
                 let mut open = Vec::new();
                 for reply in [piece.as_str(), leased, "\"LaneOpen\""] {
                     let (mut stream, _) = listener.accept().unwrap();
-                    stream.write_all(&frame(hello)).unwrap();
-                    let mut bytes = [0; 4096];
-                    let _ = stream.read(&mut bytes);
+                    let asked = greet(&mut stream, None).unwrap();
+                    if asked.is_empty() {
+                        let _ = stream.read(&mut [0; 4096]);
+                    }
                     stream.write_all(&frame(reply)).unwrap();
                     open.push(stream);
                 }

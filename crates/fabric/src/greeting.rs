@@ -228,7 +228,7 @@ fn decode<T: for<'a> Deserialize<'a>>(payload: &[u8]) -> Result<T> {
 }
 
 fn keys(noise: HandshakeState) -> Seal {
-    Seal::new(noise.into_transport_mode().expect("both messages were exchanged"))
+    Seal::new(noise.into_stateless_transport_mode().expect("both messages were exchanged"))
 }
 
 /// The end that has connected.
@@ -243,7 +243,7 @@ impl Caller {
     ///
     /// # Panics
     /// There are keys, and none for this node.
-    pub fn new(credentials: &Credentials, node: u16, hello: &Hello) -> (Caller, Vec<u8>) {
+    pub fn new(credentials: &Credentials, node: u16, hello: &impl Serialize) -> (Caller, Vec<u8>) {
         let mut noise = Box::new(credentials.caller(&MAGIC, node));
         let mut message = write(&mut noise, hello);
         if let Credentials::Guest { admission, .. } = credentials {
@@ -257,7 +257,10 @@ impl Caller {
     ///
     /// # Errors
     /// The handshake has failed.
-    pub fn answered(mut self, input: &[u8]) -> Result<std::result::Result<Met, Caller>> {
+    pub fn answered<W: for<'a> Deserialize<'a>>(
+        mut self,
+        input: &[u8],
+    ) -> Result<std::result::Result<Met<W>, Caller>> {
         let Some(answer) = parse(input)? else { return Ok(Err(self)) };
         answer.check(self.kind)?;
         match answer.verdict {
@@ -273,7 +276,7 @@ impl Caller {
             true => GreetingError::OtherKey,
             false => GreetingError::Secret,
         })?;
-        let welcome: std::result::Result<Welcome, String> = decode(&payload)?;
+        let welcome: std::result::Result<W, String> = decode(&payload)?;
         let welcome = welcome.map_err(GreetingError::Refused)?;
         let mut seal = keys(*self.noise);
         let mut confirm = Vec::new();
@@ -284,9 +287,9 @@ impl Caller {
 
 /// The caller's end of a handshake that succeeded.
 #[derive(Debug)]
-pub struct Met {
+pub struct Met<W = Welcome> {
     /// The callee's answer.
-    pub welcome: Welcome,
+    pub welcome: W,
     /// Keys of the connection.
     pub seal: Seal,
     /// Bytes to send, in front of everything else.
@@ -301,11 +304,11 @@ pub struct Callee(Arc<Credentials>);
 
 /// A hello that waits for its answer.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Asked<H = Hello> {
     noise: Box<HandshakeState>,
     kind: Kind,
     /// The caller's message; the caller has the secret or key, or has recorded somebody who had it.
-    pub hello: Hello,
+    pub hello: H,
     /// The node whose key the caller has; `None`: a secret does not say which node it is.
     pub node: Option<u16>,
     /// Bytes of the input that belong to the hello.
@@ -326,7 +329,10 @@ impl Callee {
     ///
     /// # Errors
     /// The handshake has failed; [`refusal`] has the bytes that tell the caller.
-    pub fn hear(self, input: &[u8]) -> Result<std::result::Result<Asked, Callee>> {
+    pub fn hear<H: for<'a> Deserialize<'a>>(
+        self,
+        input: &[u8],
+    ) -> Result<std::result::Result<Asked<H>, Callee>> {
         let Some(asked) = parse(input)? else { return Ok(Err(self)) };
         let kind = self.0.kind();
         asked.check(kind)?;
@@ -350,9 +356,12 @@ impl Callee {
     }
 }
 
-impl Asked {
+impl<H> Asked<H> {
     /// The bytes of an answer, and the keys if it is a welcome; a refusal is a sentence's end for people.
-    pub fn answer(mut self, answer: std::result::Result<Welcome, String>) -> (Vec<u8>, Unproved) {
+    pub fn answer(
+        mut self,
+        answer: std::result::Result<impl Serialize, String>,
+    ) -> (Vec<u8>, Unproved) {
         let message = write(&mut self.noise, &answer);
         (frame(Verdict::Ok, self.kind, &message), Unproved(Box::new(keys(*self.noise))))
     }
@@ -454,10 +463,10 @@ mod tests {
     /// The errors at both ends, the callee's first.
     fn fail(caller: &Credentials, callee: &Arc<Credentials>) -> (GreetingError, GreetingError) {
         let (caller, first) = call(caller);
-        let error = Callee::new(callee).hear(&first).unwrap_err();
+        let error = Callee::new(callee).hear::<Hello>(&first).unwrap_err();
         let told = refusal(&error, callee.kind()).unwrap();
         assert_eq!(told.len(), HEAD_BYTES, "a refusal says no more than its verdict");
-        (error, caller.answered(&told).unwrap_err())
+        (error, caller.answered::<Welcome>(&told).unwrap_err())
     }
 
     /// Both ends of a handshake, whose bytes come one more at a time.
@@ -467,7 +476,7 @@ mod tests {
             let (ours, its) = (credentials(kind, 1), credentials(kind, 0));
             let (mut caller, first) = call(&ours);
             let asked = (0..=first.len())
-                .find_map(|end| Callee::new(&its).hear(&first[..end]).unwrap().ok());
+                .find_map(|end| Callee::new(&its).hear::<Hello>(&first[..end]).unwrap().ok());
             let asked = asked.expect("the hello is whole");
             assert_eq!((&asked.hello, asked.taken), (&hello(), first.len()));
             let is_by_key = matches!(kind, Kind::Keys | Kind::Both);
@@ -476,7 +485,11 @@ mod tests {
             assert!(first.len() < MAX_FRAME_BYTES && second.len() < MAX_FRAME_BYTES);
             let met = (0..=second.len()).find_map(|end| {
                 let answered = std::mem::replace(&mut caller, call(&ours).0);
-                answered.answered(&second[..end]).unwrap().map_err(|same| caller = same).ok()
+                answered
+                    .answered::<Welcome>(&second[..end])
+                    .unwrap()
+                    .map_err(|same| caller = same)
+                    .ok()
             });
             let mut met = met.expect("the answer is whole");
             assert_eq!(met.welcome, welcome());
@@ -517,7 +530,7 @@ mod tests {
             assert_eq!(fail(&misled, &its), (GreetingError::Misled, GreetingError::OtherKey));
             // Whoever has the key of another node is that node.
             let (_, first) = call(&with_keys(&ours, 2, 0));
-            assert_eq!(Callee::new(&its).hear(&first).unwrap().unwrap().node, Some(2));
+            assert_eq!(Callee::new(&its).hear::<Hello>(&first).unwrap().unwrap().node, Some(2));
         }
     }
 
@@ -541,14 +554,14 @@ mod tests {
         for kind in Kind::ALL {
             let (caller, first) = call(&credentials(kind, 1));
             let its = credentials(kind, 0);
-            let asked = Callee::new(&its).hear(&first).unwrap().unwrap();
+            let asked = Callee::new(&its).hear::<Hello>(&first).unwrap().unwrap();
             let (mut second, _) = asked.answer(Ok(welcome()));
             *second.last_mut().unwrap() ^= 1;
             let error = match kind {
                 Kind::Secret | Kind::Guest => GreetingError::Secret,
                 Kind::Keys | Kind::Both => GreetingError::OtherKey,
             };
-            assert_eq!(caller.answered(&second).unwrap_err(), error);
+            assert_eq!(caller.answered::<Welcome>(&second).unwrap_err(), error);
         }
     }
 
@@ -557,11 +570,11 @@ mod tests {
         for kind in Kind::ALL {
             let (caller, mut first) = call(&credentials(kind, 1));
             first[4] = 77;
-            let error = Callee::new(&credentials(kind, 0)).hear(&first).unwrap_err();
+            let error = Callee::new(&credentials(kind, 0)).hear::<Hello>(&first).unwrap_err();
             assert_eq!(error, GreetingError::Version(77));
             let mut told = refusal(&error, kind).unwrap();
             told[4] = 78;
-            assert_eq!(caller.answered(&told).unwrap_err(), GreetingError::Version(78));
+            assert_eq!(caller.answered::<Welcome>(&told).unwrap_err(), GreetingError::Version(78));
         }
     }
 
@@ -569,9 +582,9 @@ mod tests {
     fn a_refusal_has_its_reason() {
         for kind in Kind::ALL {
             let (caller, first) = call(&credentials(kind, 1));
-            let asked = Callee::new(&credentials(kind, 0)).hear(&first).unwrap().unwrap();
-            let (bytes, _) = asked.answer(Err("node 1 is up already".to_owned()));
-            let refused = caller.answered(&bytes).unwrap_err();
+            let asked = Callee::new(&credentials(kind, 0)).hear::<Hello>(&first).unwrap().unwrap();
+            let (bytes, _) = asked.answer(Err::<Welcome, _>("node 1 is up already".to_owned()));
+            let refused = caller.answered::<Welcome>(&bytes).unwrap_err();
             assert_eq!(refused, GreetingError::Refused("node 1 is up already".to_owned()));
         }
     }
@@ -582,10 +595,10 @@ mod tests {
         for kind in Kind::ALL {
             let its = credentials(kind, 0);
             let (caller, first) = call(&credentials(kind, 1));
-            let asked = Callee::new(&its).hear(&first).unwrap().unwrap();
+            let asked = Callee::new(&its).hear::<Hello>(&first).unwrap().unwrap();
             let (second, _) = asked.answer(Ok(welcome()));
-            let Ok(met) = caller.answered(&second).unwrap() else { panic!("not whole") };
-            let again = Callee::new(&its).hear(&first).unwrap().unwrap();
+            let Ok(met) = caller.answered::<Welcome>(&second).unwrap() else { panic!("not whole") };
+            let again = Callee::new(&its).hear::<Hello>(&first).unwrap().unwrap();
             let (_, unproved) = again.answer(Ok(welcome()));
             assert_eq!(unproved.prove(&met.confirm).unwrap_err(), GreetingError::Recorded);
         }
@@ -600,13 +613,14 @@ mod tests {
         assert_eq!(admission_of(&call(&credentials(Kind::Secret, 1)).1), None);
         let short = frame(Verdict::Ok, Kind::Guest, &[0; 3]);
         assert_eq!(admission_of(&short), None);
-        assert_eq!(Callee::new(&its).hear(&short).unwrap_err(), GreetingError::NoDaemon);
+        assert_eq!(Callee::new(&its).hear::<Hello>(&short).unwrap_err(), GreetingError::NoDaemon);
     }
 
     #[test]
     fn strangers_are_no_daemons() {
         for kind in Kind::ALL {
-            let hear = |bytes: &[u8]| Callee::new(&credentials(kind, 0)).hear(bytes).unwrap_err();
+            let hear =
+                |bytes: &[u8]| Callee::new(&credentials(kind, 0)).hear::<Hello>(bytes).unwrap_err();
             for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"x", &[0xff; 4]] {
                 let error = hear(noise);
                 assert_eq!(error, GreetingError::NoDaemon);

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::{Credentials, Psk};
-use crate::greeting::{Caller, Hello, Met};
+use crate::greeting::{Caller, Hello, Met, Welcome};
 use crate::socket;
 use crate::stream::Stream;
 use crate::tcp::TcpLink;
@@ -72,7 +72,7 @@ fn answer(mut caller: Caller, stream: &mut Stream, deadline: Instant) -> io::Res
         if let Some(why) = stream.lost() {
             return Err(io::Error::other(why.to_owned()));
         }
-        match caller.answered(stream.input()).map_err(io::Error::other)? {
+        match caller.answered::<Welcome>(stream.input()).map_err(io::Error::other)? {
             Ok(met) => return Ok(met),
             Err(same) => caller = same,
         }

@@ -3,12 +3,19 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`Link`] | what a daemon sends packets by, whatever carries them |
-//! | [`socket`] | TCP sockets whose silence ends in time |
+//! | [`socket`] | TCP sockets whose silence ends in time, and waiting for sockets |
+//! | [`path`] | sockets that have a name in the file system |
+//! | [`stranger`] | limits of peers that have not proved anything yet |
 //! | [`stream`] | bytes on a connection, sealed or not, staged and written in turns |
 //! | [`keys`], [`credentials`] | keys of nodes and their text; what a node proves itself by |
 //! | [`rights`] | what a node may do on the others |
 //! | [`greeting`] | the handshake: who is there, and the keys of the connection |
 //! | [`guest`] | the way of a process to a link of its own |
+//! | [`Seal`] | the keys of a connection, and [`Records`] by which owners of a socket seal what they send |
+//! | [`Buffer`] | bytes that have come and were not taken |
+//! | [`frame`] | messages of JSON, each after its length |
+//! | [`names`] | text of peers that people read |
+//! | [`random`] | numbers that nobody can guess |
 //! | [`tcp`] | packets of the rack's protocol on a stream |
 //!
 //! # Decisions
@@ -17,16 +24,23 @@
 //!   other has it, and makes keys that are gone with the connection.
 //! - *A handshake is run even without encryption*: `cleartext` drops the seal, not the proof.
 
+mod buffer;
 pub mod credentials;
+pub mod frame;
 pub mod greeting;
 pub mod guest;
 pub mod keys;
 mod link;
+pub mod names;
+pub mod path;
+pub mod random;
 pub mod rights;
 mod seal;
 pub mod socket;
+pub mod stranger;
 pub mod stream;
 pub mod tcp;
 
+pub use buffer::Buffer;
 pub use link::{Lane, Link, payload_bytes};
-pub use seal::Seal;
+pub use seal::{Incoming, MAX_PLAIN_BYTES, Records, Seal, Sealer};

@@ -1,10 +1,11 @@
-//! TCP sockets between hosts.
+//! TCP sockets between hosts, and waiting for sockets.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
@@ -41,7 +42,7 @@ pub fn listen(address: &SocketAddr) -> io::Result<OwnedFd> {
 /// `WouldBlock` if none waits.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let fd = rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-    watch(fd.as_fd())?;
+    watch(fd.as_fd(), SILENCE)?;
     Ok(fd)
 }
 
@@ -55,7 +56,7 @@ pub fn connect(from: &SocketAddr, to: &SocketAddr) -> io::Result<OwnedFd> {
     let mut any_port = *from;
     any_port.set_port(0);
     rustix::net::bind(&fd, &any_port)?;
-    watch(fd.as_fd())?;
+    watch(fd.as_fd(), SILENCE)?;
     match rustix::net::connect(&fd, to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
         Err(error) => Err(error.into()),
@@ -88,14 +89,45 @@ pub fn round_trip_us(fd: BorrowedFd<'_>) -> Option<f64> {
     (got == 0 && info.tcpi_rtt != 0).then(|| f64::from(info.tcpi_rtt))
 }
 
-/// Small packets leave at once. A host that is silent for [`SILENCE`] ends the connection, whether or not anything is
+/// Small packets leave at once. A host that is silent for so long ends the connection, whether or not anything is
 /// sent. So does a process that takes nothing in for so long while its socket is full; one that is only stopped with
 /// room left does not, for its kernel answers.
-fn watch(fd: BorrowedFd<'_>) -> io::Result<()> {
+///
+/// # Errors
+/// The error of the kernel.
+pub fn watch(fd: BorrowedFd<'_>, silence: Duration) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, true)?;
     sockopt::set_socket_keepalive(fd, true)?;
     sockopt::set_tcp_keepidle(fd, PROBE)?;
     sockopt::set_tcp_keepintvl(fd, PROBE)?;
-    sockopt::set_tcp_user_timeout(fd, SILENCE.as_millis() as u32)?;
+    sockopt::set_tcp_user_timeout(fd, silence.as_millis() as u32)?;
     Ok(())
+}
+
+/// Waits until something of `wanted` can be done, or the time is over: then nothing is set.
+///
+/// # Errors
+/// The error of the kernel.
+pub fn wait(fd: BorrowedFd<'_>, wanted: PollFlags, patience: Duration) -> io::Result<PollFlags> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut fds = [PollFd::from_borrowed_fd(fd, wanted)];
+        match poll(&mut fds, Some(&timespec(left))) {
+            Ok(_) => return Ok(fds[0].revents()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Time since `begun` beyond `patience`. For so long this thread did not run, though it had something to do. It is not
+/// the silence of a peer: this thread could not have heard it.
+pub fn delay(begun: Instant, patience: Duration) -> Duration {
+    begun.elapsed().saturating_sub(patience)
+}
+
+/// A duration as the kernel takes it.
+pub fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::Seal;
+use crate::{Buffer, Records, Seal};
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -53,6 +53,17 @@ impl Stream {
             may_have_more: true,
             lost: None,
         }
+    }
+
+    /// A stream whose handshake others have done: its keys, unless it is in cleartext, and what has come behind it.
+    pub fn greeted(socket: OwnedFd, keys: Option<Box<Records>>, input: &Buffer) -> Stream {
+        let mut stream = Stream { input: input.bytes().to_vec(), ..Stream::new(socket) };
+        if let Some(keys) = keys {
+            let (seal, partial) = keys.into_seal();
+            (stream.seal, stream.partial) = (Some(Box::new(seal)), partial);
+        }
+        stream.read_more();
+        stream
     }
 
     /// Seals everything from here on. Input that was not taken yet is sealed already.

@@ -45,10 +45,10 @@ fn seals() -> (Seal, Seal) {
         version: String::new(),
     };
     let (caller, first) = Caller::new(&secret, 0, &hello);
-    let asked = Callee::new(&secret).hear(&first).unwrap().unwrap();
+    let asked = Callee::new(&secret).hear::<Hello>(&first).unwrap().unwrap();
     let welcome = Welcome { incarnation: 2, version: String::new() };
     let (second, unproved) = asked.answer(Ok(welcome));
-    let met = caller.answered(&second).unwrap().unwrap();
+    let met = caller.answered::<Welcome>(&second).unwrap().unwrap();
     (met.seal, unproved.prove(&met.confirm).unwrap().unwrap().0)
 }
 

@@ -15,7 +15,7 @@ use rackmem::rack_file::RackFile;
 use rackmem::status::{LinkState, LinkStatus};
 use rackmem::transport::Channel;
 use rackmem_fabric::Seal;
-use rackmem_fabric::greeting::{Caller, Hello, Purpose};
+use rackmem_fabric::greeting::{Caller, Hello, Purpose, Welcome};
 use support::raw::Raw;
 use support::{BOUND, Stopped, TestRack, Wire, eventually};
 
@@ -403,7 +403,7 @@ impl Flooder {
                 let mut byte = [0];
                 stream.read_exact(&mut byte).unwrap();
                 input.push(byte[0]);
-                match caller.answered(&input).unwrap() {
+                match caller.answered::<Welcome>(&input).unwrap() {
                     Ok(met) => {
                         stream.write_all(&met.confirm).unwrap();
                         return (stream, met.seal);

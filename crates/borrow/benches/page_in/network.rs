@@ -9,6 +9,7 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
 use rackmem_borrow::net::access::Access;
+use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Waiting};
 
 use super::{
@@ -16,19 +17,20 @@ use super::{
 };
 
 /// A lender with room for so many pages, and a lease of them over the network.
-fn lease(pages: usize) -> Option<(Agent, Borrowed)> {
+fn lease(pages: usize, secret: Option<&Secret>) -> Option<(Agent, Borrowed)> {
     let rack = Rack::named(Some(&format!("bench-{}", std::process::id()))).ok()?;
     let size_bytes = (pages * PAGE_BYTES) as u64;
     let mut config = Config::lender(rack.clone(), size_bytes + (64 << 20));
     config.listen = Some("127.0.0.1:0".to_owned());
-    config.access = Access::insecure();
+    config.access = secret.cloned().map_or_else(Access::insecure, Access::with_secret);
     if let Some(lend) = &mut config.lend {
         lend.spin = SPIN;
         lend.overcommit = true;
     }
     let agent = Agent::start(config, |_| {}).map_err(|error| println!("skipped: {error}")).ok()?;
     let rack = Some(rack.name().to_owned());
-    let wanted = Wanted { rack, only_network: true, spin: SPIN, ..Wanted::new(size_bytes) };
+    let secret = secret.cloned();
+    let wanted = Wanted { rack, secret, only_network: true, spin: SPIN, ..Wanted::new(size_bytes) };
     let borrowed = borrow(&wanted).map_err(|error| println!("skipped: {error}")).ok()?;
     Some((agent, borrowed))
 }
@@ -71,8 +73,17 @@ pub fn random_page_in(pages: usize) {
     println!(
         "random 4 KiB page-in over TCP loopback, both ends spinning, {pages} pages, us (p50 / p99)"
     );
+    random("in cleartext", pages, None);
+    random("encrypted", pages, Some(&secret()));
+}
+
+fn secret() -> Secret {
+    Secret::new(b"a secret of both ends")
+}
+
+fn random(what: &str, pages: usize, secret: Option<&Secret>) {
     let order = shuffled(pages);
-    let Some((_agent, borrowed)) = lease(pages) else { return };
+    let Some((_agent, borrowed)) = lease(pages, secret) else { return };
     let options = options(2 * pages, Delivery::Inline, Waiting::Sleep, 0);
     let Some((pager, base)) = away(borrowed.store(), &options, pages) else { return };
     let (mut ours, mut bares) = (Vec::new(), Vec::new());
@@ -92,7 +103,7 @@ pub fn random_page_in(pages: usize) {
     let (a, b) = (of(&ours, false), of(&bares, false));
     let (c, d) = (of(&ours, true), of(&bares, true));
     println!(
-        "  in the faulting thread: rackmem {a:.2} / {c:.2}, bare {b:.2} / {d:.2}, ratio {:.2}",
+        "  {what}, in the faulting thread: rackmem {a:.2} / {c:.2}, bare {b:.2} / {d:.2}, ratio {:.2}",
         a / b
     );
 }
@@ -101,13 +112,16 @@ pub fn sequential(pages: usize) {
     println!(
         "sequential reads over TCP loopback, a quarter local, GB/s without and with prefetch (degree 32)"
     );
-    for (name, delivery) in
-        [("handler thread", Delivery::Thread), ("in the faulting thread", Delivery::Inline)]
-    {
+    let secret = Some(secret());
+    for (name, delivery, secret) in [
+        ("handler thread", Delivery::Thread, None),
+        ("in the faulting thread", Delivery::Inline, None),
+        ("encrypted, in the faulting thread", Delivery::Inline, secret.as_ref()),
+    ] {
         let mut speeds = [Vec::new(), Vec::new()];
         for (with, speeds) in speeds.iter_mut().enumerate() {
             for _ in 0..3 {
-                let Some((_agent, borrowed)) = lease(pages) else { return };
+                let Some((_agent, borrowed)) = lease(pages, secret) else { return };
                 let options = options(pages / 4, delivery, Waiting::Sleep, 32 * with);
                 let Some((_pager, base)) = away(borrowed.store(), &options, pages) else { return };
                 let begin = Instant::now();

@@ -8,7 +8,7 @@ use rackmem::rack::Rack;
 use super::memory;
 use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::lease::messages::Party;
+use crate::lease::messages::{Network, Party};
 use crate::lease::placement::{LEASE_BYTES, size};
 use crate::net::access::Access;
 use crate::net::names;
@@ -105,6 +105,16 @@ impl Config {
             false => host.to_owned(),
         };
         Address::Tcp(format!("{host}:{}", at.port()))
+    }
+
+    /// The protection of what travels.
+    pub(super) fn network(&self) -> Network {
+        match (&self.listen, &self.access.secret) {
+            (None, _) => Network::None,
+            (_, None) => Network::Insecure,
+            (_, Some(secret)) if secret.is_cleartext() => Network::Cleartext,
+            (_, Some(_)) => Network::Encrypted,
+        }
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -9,12 +9,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rackmem::shm::copy::copy_out;
+use rackmem_fabric::{Buffer, MAX_PLAIN_BYTES};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::memory::Memory;
 use crate::error::{Error, Result};
 use crate::lease::messages::Reply;
 use crate::net::frame;
+use crate::net::greet::Keys;
+use crate::net::hub::MAX_FRAME_BYTES;
 use crate::store::mapped;
 use crate::store::packet::{Answer, HEADER_BYTES, Op, Request, Status};
 
@@ -62,7 +65,7 @@ impl Lanes {
     /// There are too many, or the kernel has no thread.
     pub fn open(
         &mut self,
-        fd: OwnedFd,
+        (fd, keys): (OwnedFd, Keys),
         memory: Arc<Memory>,
         base: u64,
         spin: Duration,
@@ -80,8 +83,8 @@ impl Lanes {
         let socket = Arc::downgrade(&fd);
         let serve = move || {
             before.wait();
-            let Ok(open) = frame::encode(&Reply::LaneOpen) else { return };
-            let mut server = Server::new(fd, memory, base, spin);
+            let Ok(open) = frame::encode(&Reply::LaneOpen, MAX_FRAME_BYTES) else { return };
+            let mut server = Server::new((fd, keys), memory, base, spin);
             server.out.extend_from_slice(&open);
             server.run();
         };
@@ -133,19 +136,26 @@ impl From<rustix::io::Errno> for Over {
 
 struct Server {
     fd: Arc<OwnedFd>,
+    keys: Keys,
     memory: Arc<Memory>,
     base: u64,
     spin: Duration,
-    bytes: Vec<u8>,
-    first: usize,
-    end: usize,
+    input: Buffer,
     out: Vec<u8>,
+    /// A sealed record on its way out.
+    record: Vec<u8>,
 }
 
 impl Server {
-    fn new(fd: Arc<OwnedFd>, memory: Arc<Memory>, base: u64, spin: Duration) -> Server {
+    fn new(
+        (fd, keys): (Arc<OwnedFd>, Keys),
+        memory: Arc<Memory>,
+        base: u64,
+        spin: Duration,
+    ) -> Server {
         let out = Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES);
-        Server { fd, memory, base, spin, bytes: vec![0; IN_BYTES], first: 0, end: 0, out }
+        let (input, record) = (Buffer::with_room(IN_BYTES), Vec::new());
+        Server { fd, keys, memory, base, spin, input, out, record }
     }
 
     fn run(mut self) {
@@ -156,29 +166,37 @@ impl Server {
 
     /// Answers all requests that are there, then waits for more.
     fn round(&mut self) -> Done {
-        while let Some(header) = self.bytes[self.first..self.end].first_chunk::<HEADER_BYTES>() {
+        while let Some(header) = self.input.bytes().first_chunk::<HEADER_BYTES>() {
             let request = Request::decode(header).map_err(|_| Over)?;
-            self.first += HEADER_BYTES;
+            self.input.take(HEADER_BYTES);
             self.serve(request)?;
             if self.out.len() >= BATCH_BYTES {
                 self.flush()?;
             }
         }
         self.flush()?;
-        self.bytes.copy_within(self.first..self.end, 0);
-        (self.first, self.end) = (0, self.end - self.first);
         self.receive()
     }
 
+    /// Takes in bytes, once there are some.
     fn receive(&mut self) -> Done {
         let begun = Instant::now();
         let mut spins = !self.spin.is_zero();
         loop {
             let flags = if spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-            match rustix::net::recv(&*self.fd, &mut self.bytes[self.end..], flags) {
+            let room = match &mut self.keys {
+                None => self.input.room(IN_BYTES - HEADER_BYTES),
+                Some(keys) => keys.incoming.room(IN_BYTES),
+            };
+            match rustix::net::recv(&*self.fd, room, flags) {
                 Ok((0, _)) => return Err(Over),
                 Ok((n, _)) => {
-                    self.end += n;
+                    match &mut self.keys {
+                        None => self.input.filled(n),
+                        Some(keys) => {
+                            keys.incoming.filled(n, &mut self.input).map_err(|_| Over)?;
+                        }
+                    }
                     return Ok(());
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -222,7 +240,7 @@ impl Server {
     /// The bytes may be changed by another lane meanwhile: no reference to them is made.
     fn read(&mut self, request: &Request, from: *const u8, length: usize) -> Done {
         self.answer(request, Status::Done, request.length);
-        if length <= SMALL_BYTES && self.has_more() {
+        if self.keys.is_some() || (length <= SMALL_BYTES && self.has_more()) {
             let end = self.out.len();
             self.out.resize(end + length, 0);
             // SAFETY: the range lies inside of the lease's memory, and `out` has room for it.
@@ -236,21 +254,22 @@ impl Server {
 
     /// Whether another request is there already.
     fn has_more(&self) -> bool {
-        self.end - self.first >= HEADER_BYTES
+        self.input.len() >= HEADER_BYTES
     }
 
     fn write(&mut self, to: *mut u8, length: usize) -> Done {
-        let here = length.min(self.end - self.first);
-        // SAFETY: the caller's range of the lease's memory, and bytes that have come.
-        unsafe { copy_out(to, self.bytes[self.first..].as_ptr(), here) };
-        self.first += here;
-        let mut done = here;
+        let mut done = self.take(to, length);
         if done < length {
             // The borrower may wait for answers before it goes on.
             self.flush()?;
         }
         while done < length {
-            // SAFETY: as above; the kernel writes.
+            if self.keys.is_some() {
+                self.receive()?;
+                done += self.take(to.wrapping_add(done), length - done);
+                continue;
+            }
+            // SAFETY: as in `take`; the kernel writes.
             let got =
                 unsafe { libc::recv(self.fd.as_raw_fd(), to.add(done).cast(), length - done, 0) };
             done += moved(got)?;
@@ -258,8 +277,24 @@ impl Server {
         Ok(())
     }
 
+    /// Moves bytes that have come into a range of the lease's memory; returns their number.
+    fn take(&mut self, to: *mut u8, length: usize) -> usize {
+        let here = length.min(self.input.len());
+        // SAFETY: the caller's range of the lease's memory, and bytes that have come.
+        unsafe { copy_out(to, self.input.bytes().as_ptr(), here) };
+        self.input.take(here);
+        here
+    }
+
     fn flush(&mut self) -> Done {
-        let sent = send(&self.fd, &self.out);
+        let sent = match &mut self.keys {
+            None => send(&self.fd, &self.out),
+            Some(keys) => self.out.chunks(MAX_PLAIN_BYTES).try_for_each(|part| {
+                self.record.clear();
+                keys.sealer.seal(part, &mut self.record).map_err(|_| Over)?;
+                send(&self.fd, &self.record)
+            }),
+        };
         self.out.clear();
         sent
     }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::random;
+
 use super::config::Lend;
 use super::lane::Lanes;
 use super::memory::Memory;
@@ -13,7 +15,7 @@ use super::{Event as Told, Mail, Mailbox, Tell};
 use crate::address::Address;
 use crate::error::Result;
 use crate::lease::SILENCE;
-use crate::lease::messages::{Offer, Party, Record, Reply, Request};
+use crate::lease::messages::{Network, Offer, Party, Record, Reply, Request};
 use crate::lease::placement::LEASE_BYTES;
 use crate::lease::pool::{Action, Event, Pool, User};
 use crate::net::hub::{How, Hub, PeerId};
@@ -60,6 +62,7 @@ pub(super) struct Lender {
     lend: Lend,
     party: Party,
     addresses: Vec<Address>,
+    network: Network,
     socket: Option<PathBuf>,
     pool: Pool,
     /// By the base of the lease.
@@ -77,7 +80,7 @@ impl Lender {
     pub fn new(
         lend: Lend,
         party: Party,
-        addresses: Vec<Address>,
+        (addresses, network): (Vec<Address>, Network),
         socket: Option<PathBuf>,
         mailbox: Mailbox,
     ) -> Lender {
@@ -85,6 +88,7 @@ impl Lender {
             lend,
             party,
             addresses,
+            network,
             socket,
             pool: Pool::new(lend.size_bytes, FIRST_BASE),
             made: BTreeMap::new(),
@@ -104,6 +108,7 @@ impl Lender {
             addresses: self.addresses.clone(),
             size_bytes: self.lend.size_bytes,
             is_leaving: self.pool.is_leaving(),
+            network: self.network,
         }
     }
 
@@ -179,7 +184,7 @@ impl Lender {
 
     /// The lease with this base, if the token is its.
     fn held_by(&mut self, base: u64, token: &str) -> Option<&mut Held> {
-        self.held.get_mut(&base).filter(|held| secret::is_same(&held.token, token))
+        self.held.get_mut(&base).filter(|held| random::is_same(&held.token, token))
     }
 
     /// A connection becomes a lane of a lease.
@@ -189,8 +194,8 @@ impl Lender {
             return hub.send(peer, &Reply::NoLease, None);
         };
         hub.allow_silence(peer, held.silence());
-        let Some(fd) = hub.take_out(peer) else { return };
-        if let Err(error) = held.lanes.open(fd, held.memory.clone(), base, spin, lane) {
+        let Some(way) = hub.take_out(peer) else { return };
+        if let Err(error) = held.lanes.open(way, held.memory.clone(), base, spin, lane) {
             tracing::warn!("{error}");
         }
     }

@@ -63,9 +63,10 @@ impl Running {
             addresses.push(address.clone());
             tell(Event::Listens(address));
         }
+        let reached = (addresses, config.network());
         let lender = config
             .lend
-            .map(|lend| Lender::new(lend, config.party(), addresses, unix, mailbox.clone()));
+            .map(|lend| Lender::new(lend, config.party(), reached, unix, mailbox.clone()));
         let uplink = Uplink::new(mailbox);
         let now = Instant::now();
         Ok(Running {

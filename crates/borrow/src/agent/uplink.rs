@@ -96,7 +96,8 @@ impl Uplink {
                 return Some(error);
             }
         };
-        let peer = hub.adopt(link.into_fd(), false);
+        let (fd, keys, _) = link.into_parts();
+        let peer = hub.adopt(fd, keys, false);
         self.state = State::Offered(peer);
         let _ = tell;
         self.offer(lender, hub);

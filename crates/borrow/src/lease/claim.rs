@@ -76,14 +76,14 @@ fn not_for_good(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{ErrorKind, Write, copy, sink};
+    use std::io::{ErrorKind, Read, Write, copy, sink};
     use std::net::TcpListener;
+
+    use rackmem_fabric::Buffer;
 
     use super::*;
     use crate::lease::SILENCE;
-    use crate::lease::messages::PROTOCOL_VERSION;
-    use crate::net::frame;
-    use crate::net::secret::Hello;
+    use crate::net::greet::Greeter;
 
     #[test]
     fn a_lender_that_answers_late_sees_a_broken_connection() {
@@ -98,8 +98,13 @@ mod tests {
         };
         let borrower = std::thread::spawn(move || claim.resume().map(drop));
         let (mut connection, _) = listener.accept().unwrap();
-        let hello = Hello { version: PROTOCOL_VERSION, nonce: None };
-        connection.write_all(&frame::encode(&hello).unwrap()).unwrap();
+        let (mut greeter, mut input) = (Greeter::new(None), Buffer::default());
+        let (mut bytes, mut out) = ([0; 256], Vec::new());
+        while greeter.step(&mut input, &mut out).unwrap().is_none() {
+            connection.write_all(&std::mem::take(&mut out)).unwrap();
+            let n = connection.read(&mut bytes).unwrap();
+            input.extend(&bytes[..n]);
+        }
         let end = copy(&mut connection, &mut sink()).unwrap_err();
         assert_eq!(end.kind(), ErrorKind::ConnectionReset);
         assert!(matches!(borrower.join().unwrap(), Err(Error::Broken { .. })));

@@ -1,7 +1,6 @@
 //! Borrowing: the calls of a process that needs memory.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,8 +33,8 @@ pub struct Wanted {
     pub rack: Option<String>,
     /// Address of the monitor; `None`: `$RACKMEM_MONITOR`, else on this host.
     pub monitor: Option<Address>,
-    /// File with the secret of the network; `None`: `$RACKMEM_SECRET`, else none.
-    pub secret: Option<PathBuf>,
+    /// The secret of the network; `None`: that which the environment names ([`Secret::named`]), else none.
+    pub secret: Option<Secret>,
     /// Name by which people find the borrower; `None`: that of the program.
     pub name: Option<String>,
     /// Time that lanes poll for an answer before they sleep (only over the network).
@@ -108,11 +107,13 @@ pub const MAX_COPIES: u32 = 4;
 fn monitor_of(
     rack: Option<&str>,
     monitor: Option<&Address>,
-    secret: Option<PathBuf>,
+    secret: Option<Secret>,
 ) -> Result<(Address, Option<Secret>)> {
     let from = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let secret = secret.or_else(|| from("RACKMEM_SECRET").map(PathBuf::from));
-    let secret = secret.map(|path| Secret::read(&path)).transpose()?;
+    let secret = match secret {
+        None => Secret::named(None, false)?,
+        some => some,
+    };
     if let Some(monitor) = monitor {
         return Ok((monitor.clone(), secret));
     }
@@ -149,7 +150,7 @@ pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
 pub fn ledger(
     rack: Option<&str>,
     monitor: Option<&Address>,
-    secret: Option<PathBuf>,
+    secret: Option<Secret>,
 ) -> Result<Ledger> {
     let (monitor, secret) = monitor_of(rack, monitor, secret)?;
     if let Address::Unix(_) = &monitor

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::socket::timespec;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use self::line::Line;
@@ -27,7 +28,7 @@ use super::SILENCE;
 use super::claim::give_back;
 use super::driver::{Driver, Terms};
 use crate::error::{Error, Result};
-use crate::net::socket::{timespec, without_signals};
+use crate::net::socket::without_signals;
 use crate::store::mirror::{Synchroniser, Tell};
 use crate::store::replicas::MAX_MEMBERS;
 use crate::store::window::Window;

@@ -6,7 +6,7 @@ use crate::address::Address;
 use crate::net::names;
 
 /// Version of the protocol; another one is refused with a sentence.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// A process, as people look for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -57,6 +57,22 @@ pub struct Offer {
     pub size_bytes: u64,
     /// No new leases: it is about to end.
     pub is_leaving: bool,
+    /// What travels to borrowers of other hosts.
+    pub network: Network,
+}
+
+/// The protection of what travels between hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// Nothing travels: it listens on its host only.
+    None,
+    /// Peers prove a secret, and everything is encrypted.
+    Encrypted,
+    /// Peers prove a secret; what travels can be read and changed on its way.
+    Cleartext,
+    /// Peers prove nothing, and nothing is encrypted.
+    Insecure,
 }
 
 /// A borrower's request to the monitor.

@@ -7,18 +7,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::Buffer;
+use rackmem_fabric::socket::{delay, timespec};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::Serialize;
 
-use super::frame::{self, Frames, MAX_FRAME_BYTES};
-use super::secret::{Hello, Nonce, Proof, Secret};
-use super::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS, Stranger, Strangers};
+use super::frame;
+use super::greet::{Greeter, Keys, MAX_STRANGER_BYTES};
+use super::secret::Secret;
+use super::stranger::{MAX_STRANGERS, Stranger, Strangers};
 use super::{access, socket};
 use crate::error::{Error, Result};
 
 /// Peers at a time, strangers not counted; more have to wait to be accepted.
 pub const MAX_PEERS: usize = 1024;
+
+/// Longest frame without its length; a ledger of all lenders and leases is the longest.
+pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// Bytes that may wait for a peer that does not read, before it is given up.
 const MAX_WAITING_BYTES: usize = 2 * MAX_FRAME_BYTES;
@@ -83,10 +89,10 @@ struct Listener {
     mode: Option<u32>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Trust {
-    /// It must prove that it knows the secret.
-    Not(Nonce),
+    /// Its handshake has not ended.
+    Not(Greeter),
     Yes,
 }
 
@@ -97,7 +103,8 @@ struct Peer {
     trust: Trust,
     /// Its place until it is trusted and has said something.
     stranger: Option<Stranger>,
-    frames: Frames,
+    keys: Keys,
+    input: Buffer,
     /// Parts of messages that wait to be sent, each with the descriptor that goes along with its first byte.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     /// Bytes of the first part that were sent, and bytes of all parts that were not.
@@ -148,8 +155,12 @@ impl Hub {
     }
 
     /// Makes an established connection a peer.
-    pub fn adopt(&mut self, fd: OwnedFd, is_local: bool) -> PeerId {
-        self.add(fd, is_local, Trust::Yes, None)
+    pub fn adopt(&mut self, fd: OwnedFd, keys: Keys, is_local: bool) -> PeerId {
+        let id = self.add(fd, is_local, Trust::Yes, None);
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.keys = keys;
+        }
+        id
     }
 
     /// A handle by which other threads end the wait.
@@ -171,7 +182,8 @@ impl Hub {
             is_local,
             trust,
             stranger,
-            frames: Frames::default(),
+            keys: None,
+            input: Buffer::default(),
             waiting: VecDeque::new(),
             sent: 0,
             waiting_bytes: 0,
@@ -198,13 +210,13 @@ impl Hub {
             let out = if peer.waiting.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             fds.push(PollFd::new(&peer.fd, PollFlags::IN | out));
         }
-        match poll(&mut fds, Some(&socket::timespec(patience))) {
+        match poll(&mut fds, Some(&timespec(patience))) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::io("cannot wait for messages", error)),
         }
         drop(fds);
         let _ = rustix::io::read(&self.waker.0, &mut [0; 8]);
-        let delay = socket::delay(self.looked, patience);
+        let delay = delay(self.looked, patience);
         self.looked = Instant::now();
         self.peers.values_mut().for_each(|peer| peer.last_heard += delay);
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
@@ -266,10 +278,8 @@ impl Hub {
             self.add(fd, true, Trust::Yes, Some(stranger));
             return Ok(());
         }
-        let hello = Hello::new(self.secret.as_ref())?;
-        let trust = hello.nonce.map_or(Trust::Yes, Trust::Not);
-        let id = self.add(fd, false, trust, Some(stranger));
-        self.send(id, &hello, None);
+        let trust = Trust::Not(Greeter::new(self.secret.as_ref()));
+        self.add(fd, false, trust, Some(stranger));
         Ok(())
     }
 
@@ -277,44 +287,24 @@ impl Hub {
     fn serve(&mut self, id: PeerId, seen: &mut Vec<Seen>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.gone = peer.gone.or(peer.take_in()).or_else(|| peer.put_out());
-        while let Some(peer) = self.peers.get_mut(&id) {
-            match (peer.frames.next(peer.limit()), &peer.trust) {
-                (Ok(Some(frame)), Trust::Yes) => {
+        if !peer.greet() {
+            return;
+        }
+        loop {
+            match frame::first(peer.input.bytes(), MAX_FRAME_BYTES) {
+                Ok(Some(frame)) => {
                     peer.stranger = None;
-                    seen.push(Seen::Message(id, frame));
+                    seen.push(Seen::Message(id, frame.to_vec()));
+                    let taken = frame::PREFIX_BYTES + frame.len();
+                    peer.input.take(taken);
                 }
-                (Ok(Some(frame)), &Trust::Not(nonce)) => {
-                    if !self.judge(id, nonce, &frame) {
-                        return;
-                    }
-                }
-                (Ok(None), _) => {
-                    if peer.stranger.as_ref().is_some_and(Stranger::is_late) {
-                        peer.gone = Some(How::Ended);
-                    }
-                    return;
-                }
-                (Err(_), _) => {
+                Ok(None) => return peer.hurry(),
+                Err(_) => {
                     peer.gone = Some(How::Ended);
                     return;
                 }
             }
         }
-    }
-
-    /// Trusts a peer if its first frame is the proof; otherwise nothing that it says is looked at.
-    fn judge(&mut self, id: PeerId, ours: Nonce, frame: &[u8]) -> bool {
-        let (Some(secret), Some(peer)) = (&self.secret, self.peers.get_mut(&id)) else {
-            return false;
-        };
-        let proof: Option<Proof> = frame::decode(frame).ok();
-        let Some(ours) = proof.and_then(|proof| secret.confirm(&ours, &proof)) else {
-            peer.gone = Some(How::Ended);
-            return false;
-        };
-        peer.trust = Trust::Yes;
-        self.send(id, &ours, None);
-        true
     }
 
     fn bury(&mut self, seen: &mut Vec<Seen>) {
@@ -329,11 +319,18 @@ impl Hub {
     /// Sends a message, and along with it a descriptor. A peer that is gone is seen to be by `wait`.
     pub fn send(&mut self, id: PeerId, message: &impl Serialize, fd: Option<OwnedFd>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        match frame::encode(message) {
+        match frame::encode(message, MAX_FRAME_BYTES) {
             Ok(bytes) if peer.waiting_bytes + bytes.len() <= MAX_WAITING_BYTES => {
-                peer.waiting_bytes += bytes.len();
-                peer.waiting.push_back((bytes, fd));
-                peer.gone = peer.gone.or(peer.put_out());
+                match &mut peer.keys {
+                    None => peer.push(bytes, fd),
+                    Some(keys) => {
+                        let mut wire = Vec::new();
+                        match keys.sealer.seal(&bytes, &mut wire) {
+                            Ok(()) => peer.push(wire, fd),
+                            Err(_) => peer.gone = Some(How::Ended),
+                        }
+                    }
+                }
             }
             _ => peer.gone = Some(How::Ended),
         }
@@ -369,9 +366,9 @@ impl Hub {
         }
     }
 
-    /// Takes a peer away from the hub: its socket.
-    pub fn take_out(&mut self, id: PeerId) -> Option<OwnedFd> {
-        self.peers.remove(&id).map(|peer| peer.fd)
+    /// Takes a peer away from the hub: its socket, and the keys of what travels on it.
+    pub fn take_out(&mut self, id: PeerId) -> Option<(OwnedFd, Keys)> {
+        self.peers.remove(&id).map(|peer| (peer.fd, peer.keys))
     }
 }
 
@@ -381,20 +378,45 @@ impl Peer {
         self.gone.map(|how| if self.is_local { How::Ended } else { how })
     }
 
-    /// Longest frame that it may send.
-    fn limit(&self) -> usize {
-        match self.trust {
-            Trust::Yes => MAX_FRAME_BYTES,
-            Trust::Not(_) => MAX_FIRST_FRAME_BYTES,
+    /// Takes its handshake as far as what has come allows. Returns whether it may speak.
+    fn greet(&mut self) -> bool {
+        let Trust::Not(greeter) = &mut self.trust else { return true };
+        let mut out = Vec::new();
+        let step = greeter.step(&mut self.input, &mut out);
+        if !out.is_empty() {
+            self.push(out, None);
+        }
+        match step {
+            Ok(Some(keys)) => {
+                (self.keys, self.trust) = (keys, Trust::Yes);
+                return true;
+            }
+            Ok(None) => self.hurry(),
+            Err(_) => self.gone = Some(How::Ended),
+        }
+        false
+    }
+
+    /// Gives it up if it is a stranger whose time is over.
+    fn hurry(&mut self) {
+        if self.stranger.as_ref().is_some_and(Stranger::is_late) {
+            self.gone = Some(How::Ended);
         }
     }
 
-    /// Bytes to take in now: of one that is not trusted, no more than its first frame has.
+    /// Bytes to take in now: of one that is not trusted, no more than its handshake has.
     fn room(&self) -> usize {
         match self.trust {
             Trust::Yes => CHUNK_BYTES,
-            Trust::Not(_) => (4 + MAX_FIRST_FRAME_BYTES).saturating_sub(self.frames.waiting()),
+            Trust::Not(_) => MAX_STRANGER_BYTES.saturating_sub(self.input.len()),
         }
+    }
+
+    /// Sends bytes, at once or later.
+    fn push(&mut self, bytes: Vec<u8>, fd: Option<OwnedFd>) {
+        self.waiting_bytes += bytes.len();
+        self.waiting.push_back((bytes, fd));
+        self.gone = self.gone.or(self.put_out());
     }
 
     /// Receives bytes that have come; returns the way in which the peer is gone, if it is.
@@ -410,7 +432,15 @@ impl Peer {
                 Ok((0, _)) => return Some(How::Ended),
                 Ok((n, _)) => {
                     self.last_heard = Instant::now();
-                    self.frames.extend(&bytes[..n]);
+                    match &mut self.keys {
+                        None => self.input.extend(&bytes[..n]),
+                        Some(keys) => {
+                            let opened = keys.incoming.extend(&bytes[..n], &mut self.input);
+                            if opened.is_err() {
+                                return Some(How::Ended);
+                            }
+                        }
+                    }
                 }
                 Err(rustix::io::Errno::AGAIN) => return None,
                 Err(rustix::io::Errno::INTR) => {}

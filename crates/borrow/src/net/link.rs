@@ -5,17 +5,20 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::Buffer;
+use rackmem_fabric::socket::wait;
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::frame::{self, Frames, MAX_FRAME_BYTES};
-use super::secret::{self, End, Hello, Proof, Secret};
+use super::frame;
+use super::greet::{self, Calling, Greeter, Keys, MAX_STRANGER_BYTES};
+use super::hub::MAX_FRAME_BYTES;
+use super::secret::Secret;
 use super::socket;
 use super::stranger::{MAX_FIRST_FRAME_BYTES, Stranger};
 use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::lease::messages::PROTOCOL_VERSION;
 
 /// Descriptors that may come with one message.
 const MAX_FDS: usize = 1;
@@ -28,7 +31,8 @@ const CHUNK_BYTES: usize = 4 << 10;
 pub struct Link {
     fd: OwnedFd,
     name: String,
-    frames: Frames,
+    keys: Keys,
+    input: Buffer,
     /// Longest frame that is taken.
     limit: usize,
     fds: Vec<OwnedFd>,
@@ -44,7 +48,8 @@ fn lost(name: &str, reason: &str) -> Error {
 impl Link {
     fn new(fd: OwnedFd, name: String, limit: usize) -> Link {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
-        Link { fd, name, frames: Frames::default(), limit, fds: Vec::new(), chunk }
+        let input = Buffer::default();
+        Link { fd, name, keys: None, input, limit, fds: Vec::new(), chunk }
     }
 
     /// Takes a peer that has connected over TCP to a listener of this process, if it proves in time that it knows the
@@ -58,16 +63,22 @@ impl Link {
         secret: Option<&Secret>,
         stranger: &Stranger,
     ) -> Result<Link> {
-        let deadline = stranger.deadline();
         let mut link = Link::new(fd, name.to_owned(), MAX_FIRST_FRAME_BYTES);
-        let hello = Hello::new(secret)?;
-        link.send(&hello)?;
-        if let (Some(secret), Some(ours)) = (secret, &hello.nonce) {
-            let proof = link.receive_by::<Proof>(deadline)?;
-            let wrong = || Error::Refused(format!("{name} does not know the secret"));
-            link.send(&secret.confirm(ours, &proof).ok_or_else(wrong)?)?;
+        let mut greeter = Greeter::new(secret);
+        loop {
+            let mut out = Vec::new();
+            let step = greeter.step(&mut link.input, &mut out);
+            let sent = link.write(&out);
+            match step.map_err(|error| Error::Refused(format!("{name}: {error}")))? {
+                Some(keys) => {
+                    link.keys = keys;
+                    return Ok(link);
+                }
+                None => sent?,
+            }
+            let room = MAX_STRANGER_BYTES.saturating_sub(link.input.len());
+            link.fill_by(stranger.deadline(), room)?;
         }
-        Ok(link)
     }
 
     /// Connects, within the time, and proves over TCP that it knows the secret.
@@ -101,44 +112,19 @@ impl Link {
     }
 
     fn introduce(&mut self, secret: Option<&Secret>, deadline: Instant) -> Result<()> {
-        let hello: Hello = self.receive_by(deadline)?;
-        let name = &self.name;
-        if hello.version != PROTOCOL_VERSION {
-            return Err(Error::Protocol(format!(
-                "{name} speaks version {} of the protocol, this is version {PROTOCOL_VERSION}: use \
-                 the same version of rackmem on all hosts",
-                hello.version
-            )));
-        }
-        let (theirs, secret) = match (hello.nonce, secret) {
-            (None, None) => return Ok(()),
-            (Some(_), None) => {
-                let why = format!("{name} wants a secret: name its file by --secret FILE");
-                return Err(Error::Refused(why));
+        let (mut calling, first) = Calling::new(secret);
+        self.write(&first)?;
+        loop {
+            let answered = calling.answered(&mut self.input);
+            match answered.map_err(|error| greet::explain(&self.name, secret, error))? {
+                Ok((last, keys)) => {
+                    self.write(&last)?;
+                    self.keys = keys;
+                    return Ok(());
+                }
+                Err(same) => calling = same,
             }
-            (None, Some(_)) => {
-                let why =
-                    format!("{name} does not know the secret, or was started without --secret");
-                return Err(Error::Refused(why));
-            }
-            (Some(theirs), Some(secret)) => (theirs, secret),
-        };
-        let nonce = secret::nonce()?;
-        let signature = secret.sign(End::Connector, &theirs, &nonce);
-        self.send(&Proof { nonce, signature })?;
-        // A peer that does not accept our proof hangs up.
-        let proof = match self.receive_by::<Proof>(deadline) {
-            Err(Error::Lost { .. }) => None,
-            other => Some(other?),
-        };
-        let is_signed =
-            |proof: Proof| secret.is_signed(End::Listener, &theirs, &nonce, &proof.signature);
-        match proof.is_some_and(is_signed) {
-            true => Ok(()),
-            false => Err(Error::Refused(format!(
-                "{} has another secret: the files must be the same",
-                self.name
-            ))),
+            self.fill_by(deadline, CHUNK_BYTES)?;
         }
     }
 
@@ -157,15 +143,22 @@ impl Link {
     /// # Errors
     /// The other end is gone, or does not read.
     pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
-        let bytes = frame::encode(message)?;
+        let bytes = frame::encode(message, MAX_FRAME_BYTES)?;
+        let Some(keys) = &mut self.keys else { return self.write(&bytes) };
+        let mut wire = Vec::new();
+        let sealed = keys.sealer.seal(&bytes, &mut wire);
+        sealed.map_err(|error| lost(&self.name, &error.to_string()))?;
+        self.write(&wire)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<()> {
         let mut sent = 0;
         while sent < bytes.len() {
             match rustix::net::send(&self.fd, &bytes[sent..], SendFlags::NOSIGNAL) {
                 Ok(n) => sent += n,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    let ready =
-                        socket::wait(self.fd.as_fd(), PollFlags::OUT, crate::lease::SILENCE);
+                    let ready = wait(self.fd.as_fd(), PollFlags::OUT, crate::lease::SILENCE);
                     if !matches!(ready, Ok(flags) if !flags.is_empty()) {
                         return Err(lost(&self.name, "it does not read"));
                     }
@@ -193,13 +186,21 @@ impl Link {
             if let Some(message) = self.poll()? {
                 return Ok(message);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let ready = socket::wait(self.fd.as_fd(), PollFlags::IN, left)
-                .map_err(|error| Error::io("cannot wait for an answer", error))?;
-            if ready.is_empty() {
-                return Err(lost(&self.name, "it does not answer"));
-            }
+            self.wait_by(deadline)?;
         }
+    }
+
+    fn wait_by(&self, deadline: Instant) -> Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let ready = wait(self.fd.as_fd(), PollFlags::IN, left)
+            .map_err(|error| Error::io("cannot wait for an answer", error))?;
+        if ready.is_empty() { Err(lost(&self.name, "it does not answer")) } else { Ok(()) }
+    }
+
+    /// Waits for bytes, and receives up to so many.
+    fn fill_by(&mut self, deadline: Instant, room: usize) -> Result<()> {
+        self.wait_by(deadline)?;
+        self.fill(room).map(drop)
     }
 
     /// A message, if a whole one has come.
@@ -208,19 +209,23 @@ impl Link {
     /// As [`Link::receive`].
     pub fn poll<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
         loop {
-            if let Some(frame) = self.frames.next(self.limit)? {
-                return frame::decode(&frame).map(Some);
+            if let Some(frame) = frame::first(self.input.bytes(), self.limit)? {
+                let taken = frame::PREFIX_BYTES + frame.len();
+                let message = frame::decode(frame);
+                self.input.take(taken);
+                return Ok(Some(message?));
             }
-            if !self.fill()? {
+            // No more of a stranger's bytes than its frame may have.
+            let most = frame::PREFIX_BYTES + self.limit;
+            if !self.fill(most.saturating_sub(self.input.len()).max(1))? {
                 return Ok(None);
             }
         }
     }
 
-    /// Receives bytes that are there; returns whether there were any.
-    fn fill(&mut self) -> Result<bool> {
-        // No more of a stranger's bytes than its frame may have.
-        let room = (4 + self.limit - self.frames.waiting().min(3 + self.limit)).min(CHUNK_BYTES);
+    /// Receives up to so many bytes that are there; returns whether there were any.
+    fn fill(&mut self, room: usize) -> Result<bool> {
+        let room = room.min(CHUNK_BYTES);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut buffers = [IoSliceMut::new(&mut self.chunk[..room])];
@@ -239,7 +244,13 @@ impl Link {
         if got == 0 {
             return Err(lost(&self.name, "the connection has ended"));
         }
-        self.frames.extend(&self.chunk[..got]);
+        match &mut self.keys {
+            None => self.input.extend(&self.chunk[..got]),
+            Some(keys) => {
+                let opened = keys.incoming.extend(&self.chunk[..got], &mut self.input);
+                opened.map_err(|error| lost(&self.name, &error.to_string()))?;
+            }
+        }
         Ok(true)
     }
 
@@ -264,14 +275,9 @@ impl Link {
         Ok(Address::Tcp(peer.to_string()))
     }
 
-    /// The socket; it does not block. Whatever came after the last message is lost.
-    pub fn into_fd(self) -> OwnedFd {
-        self.fd
-    }
-
-    /// The socket, and the bytes after the last message.
-    pub fn into_parts(self) -> (OwnedFd, Vec<u8>) {
-        (self.fd, self.frames.into_rest())
+    /// The socket, which does not block, the keys of what travels on it, and the bytes after the last message.
+    pub fn into_parts(self) -> (OwnedFd, Keys, Buffer) {
+        (self.fd, self.keys, self.input)
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! All of them carry frames (`frame`) of JSON, over a Unix socket or TCP. The end that connects is a [`link::Link`];
 //! the other end is a peer of a [`hub::Hub`], or another `Link` where each peer has a thread of its own. Over TCP both
-//! ends prove first that they know the same secret (`secret`). `listener` serves the clients of other protocols.
-//! `access` decides which peers may connect, and `stranger` limits those that have not proved anything yet.
+//! ends prove first that they know the same secret, and agree on keys by which everything behind is encrypted
+//! (`greet`). `listener` serves the clients of other protocols. `access` decides which peers may connect, and
+//! `stranger` limits those that have not proved anything yet.
 
 pub mod access;
-pub mod frame;
+pub mod greet;
 pub mod hub;
 pub mod link;
 pub mod listener;
-pub mod names;
-pub mod path;
 pub mod secret;
 pub mod socket;
-pub mod stranger;
+
+pub use rackmem_fabric::{frame, names, path, stranger};

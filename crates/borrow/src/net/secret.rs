@@ -1,57 +1,30 @@
-//! A secret that all parties of a network know, and the proof that one knows it: HMAC-SHA256 over
-//! both ends' random numbers. Nothing is encrypted by it.
+//! A secret that all parties of a network know: the key by which connections are proved and encrypted
+//! ([`super::greet`]).
 
 use std::fmt;
 use std::fs::Metadata;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, Mac};
 use rackmem::secret_file::{self, SecretError};
-use rustix::rand::{GetRandomFlags, getrandom};
-use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use rackmem_fabric::credentials::Psk;
+use rackmem_fabric::random;
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::lease::messages::PROTOCOL_VERSION;
 
-/// A shared secret.
+pub use rackmem_fabric::random::Nonce;
+
+/// A shared secret, and whether connections that prove it are encrypted.
 #[derive(Clone)]
-pub struct Secret(Vec<u8>);
+pub struct Secret {
+    psk: Psk,
+    is_cleartext: bool,
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
-    }
-}
-
-/// A number that nobody can guess.
-pub type Nonce = [u8; 16];
-
-/// The first message of a listener.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
-    /// Version of the protocol.
-    pub version: u32,
-    /// Number for the connector to sign; `None`: no secret is needed.
-    pub nonce: Option<Nonce>,
-}
-
-/// The answer to a [`Hello`], and its confirmation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proof {
-    /// Number for the other end to sign.
-    pub nonce: Nonce,
-    /// Signs the other end's number.
-    pub signature: Vec<u8>,
-}
-
-impl Hello {
-    /// A listener's, with a new number if there is a secret.
-    ///
-    /// # Errors
-    /// As [`nonce`].
-    pub fn new(secret: Option<&Secret>) -> Result<Hello> {
-        Ok(Hello { version: PROTOCOL_VERSION, nonce: secret.map(|_| nonce()).transpose()? })
     }
 }
 
@@ -70,38 +43,47 @@ impl Secret {
     /// # Errors
     /// It cannot be read, is too short or too long, or others than the user can read or change its file.
     pub fn read(path: &Path) -> Result<Secret> {
-        Ok(Secret(secret_file::read(path).map_err(of_file)?))
+        Ok(Secret::new(&secret_file::read(path).map_err(of_file)?))
+    }
+
+    /// The secret of this file, or of the one that `$RACKMEM_SECRET` names. Connections are encrypted, unless
+    /// `is_cleartext` or `$RACKMEM_CLEARTEXT` is 1.
+    ///
+    /// # Errors
+    /// As [`Secret::read`]; or there is nothing to be in cleartext.
+    pub fn named(file: Option<PathBuf>, is_cleartext: bool) -> Result<Option<Secret>> {
+        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let file = file.or_else(|| from("RACKMEM_SECRET").map(PathBuf::from));
+        let is_cleartext =
+            is_cleartext || from("RACKMEM_CLEARTEXT").is_some_and(|value| value == "1");
+        let Some(file) = file else { return Ok(None) };
+        let secret = Secret::read(&file)?;
+        Ok(Some(if is_cleartext { secret.in_cleartext() } else { secret }))
     }
 
     /// A secret of these bytes.
     pub fn new(bytes: &[u8]) -> Secret {
-        Secret(bytes.to_vec())
+        let digest = Sha256::new().chain_update(b"rackmem memory\0").chain_update(bytes);
+        Secret { psk: digest.finalize().into(), is_cleartext: false }
     }
 
-    fn mac(&self, end: End, listener: &Nonce, connector: &Nonce) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length is a key");
-        mac.update(match end {
-            End::Listener => b"rackmem listener",
-            End::Connector => b"rackmem connector",
-        });
-        mac.update(listener);
-        mac.update(connector);
-        mac
+    /// The same, which connections prove without being encrypted.
+    pub fn in_cleartext(self) -> Secret {
+        Secret { is_cleartext: true, ..self }
     }
 
-    /// The proof of one end.
-    pub fn sign(&self, end: End, listener: &Nonce, connector: &Nonce) -> Vec<u8> {
-        self.mac(end, listener, connector).finalize().into_bytes().to_vec()
+    /// Whether connections are not encrypted.
+    pub fn is_cleartext(&self) -> bool {
+        self.is_cleartext
     }
 
-    /// Whether a proof is right; takes as long for any wrong one.
-    pub fn is_signed(&self, end: End, listener: &Nonce, connector: &Nonce, proof: &[u8]) -> bool {
-        self.mac(end, listener, connector).verify_slice(proof).is_ok()
+    pub(super) fn psk(&self) -> &Psk {
+        &self.psk
     }
 
     /// A mark that nobody without this secret can put on these bytes.
     pub fn mark(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length is a key");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.psk).expect("any length is a key");
         parts.iter().for_each(|part| mac.update(part));
         mac.finalize().into_bytes().into()
     }
@@ -117,15 +99,8 @@ impl Secret {
             End::Listener => b"rackmem session of listener",
             End::Connector => b"rackmem session of connector",
         };
-        let none = Secret(Vec::new());
+        let none = Secret::new(&[]);
         secret.unwrap_or(&none).mark(&[label, listener, connector])
-    }
-
-    /// Checks a connector's proof for our number; returns the listener's own proof, or `None` if it is wrong.
-    pub fn confirm(&self, ours: &Nonce, proof: &Proof) -> Option<Proof> {
-        let is_right = self.is_signed(End::Connector, ours, &proof.nonce, &proof.signature);
-        let signature = || self.sign(End::Listener, ours, &proof.nonce);
-        is_right.then(|| Proof { nonce: *ours, signature: signature() })
     }
 }
 
@@ -149,13 +124,7 @@ fn of_file(error: SecretError) -> Error {
 /// # Errors
 /// The kernel has none.
 pub fn nonce() -> Result<Nonce> {
-    let mut bytes = Nonce::default();
-    let mut done = 0;
-    while done < bytes.len() {
-        done += getrandom(&mut bytes[done..], GetRandomFlags::empty())
-            .map_err(|error| Error::io("no random numbers", error))?;
-    }
-    Ok(bytes)
+    random::nonce().map_err(|error| Error::io("no random numbers", error))
 }
 
 /// A token that nobody can guess.
@@ -163,30 +132,5 @@ pub fn nonce() -> Result<Nonce> {
 /// # Errors
 /// As [`nonce`].
 pub fn token() -> Result<String> {
-    Ok(nonce()?.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Whether two tokens are equal; takes as long for any two of the same length.
-pub fn is_same(a: &str, b: &str) -> bool {
-    let differences = a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
-    a.len() == b.len() && std::hint::black_box(differences) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_proof_is_of_one_end_one_secret_and_these_numbers() {
-        let secret = Secret::new(b"0123456789abcdef");
-        let (a, b) = (nonce().unwrap(), nonce().unwrap());
-        assert_ne!(a, b);
-        let proof = secret.sign(End::Connector, &a, &b);
-        assert!(secret.is_signed(End::Connector, &a, &b, &proof));
-        assert!(!secret.is_signed(End::Listener, &a, &b, &proof));
-        assert!(!secret.is_signed(End::Connector, &b, &a, &proof));
-        assert!(!secret.is_signed(End::Connector, &a, &b, &proof[1..]));
-        assert!(!Secret::new(b"0123456789abcdeF").is_signed(End::Connector, &a, &b, &proof));
-        assert!(is_same("ab", "ab") && !is_same("ab", "ac") && !is_same("ab", "abc"));
-    }
+    random::token().map_err(|error| Error::io("no random numbers", error))
 }

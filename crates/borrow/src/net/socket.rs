@@ -1,11 +1,11 @@
-//! Sockets: making them, waiting for them, and the kernel's keep-alive.
+//! Sockets: listening, connecting, and how long a connection lives in silence.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rackmem_fabric::socket::watch;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::address::Address;
@@ -49,7 +49,7 @@ pub fn accept(listener: BorrowedFd<'_>, is_local: bool) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = rustix::net::accept_with(listener, flags)?;
     if !is_local {
-        watch(fd.as_fd())?;
+        watch(fd.as_fd(), SILENCE)?;
     }
     Ok(fd)
 }
@@ -84,7 +84,7 @@ pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
                     Ok(stream) => {
                         stream.set_nonblocking(true)?;
                         let fd = OwnedFd::from(stream);
-                        watch(fd.as_fd())?;
+                        watch(fd.as_fd(), SILENCE)?;
                         return Ok(fd);
                     }
                     Err(error) => last = error,
@@ -93,19 +93,6 @@ pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
             Err(last)
         }
     }
-}
-
-/// Small messages leave at once; a torn network or a dead host ends the connection within
-/// [`SILENCE`], whether or not anything is said. A process that was merely stopped does not: its
-/// kernel answers for it.
-fn watch(fd: BorrowedFd<'_>) -> io::Result<()> {
-    sockopt::set_tcp_nodelay(fd, true)?;
-    sockopt::set_socket_keepalive(fd, true)?;
-    sockopt::set_tcp_keepidle(fd, PROBE)?;
-    sockopt::set_tcp_keepintvl(fd, PROBE)?;
-    sockopt::set_tcp_keepcnt(fd, SILENCE.as_secs() as u32 - 1)?;
-    sockopt::set_tcp_user_timeout(fd, SILENCE.as_millis() as u32)?;
-    Ok(())
 }
 
 /// Has a TCP connection live for so long in silence, but at least [`SILENCE`]. After an outage it goes on within a
@@ -126,29 +113,6 @@ pub fn allow_silence(fd: BorrowedFd<'_>, silence: Duration) {
     };
 }
 
-/// Waits until something of `wanted` can be done, or the time is over: then nothing is set.
-///
-/// # Errors
-/// The error of the kernel.
-pub fn wait(fd: BorrowedFd<'_>, wanted: PollFlags, patience: Duration) -> io::Result<PollFlags> {
-    let deadline = Instant::now() + patience;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut fds = [PollFd::from_borrowed_fd(fd, wanted)];
-        match poll(&mut fds, Some(&timespec(left))) {
-            Ok(_) => return Ok(fds[0].revents()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Time since `begun` beyond `patience`. For so long this thread did not run, though it had something to do. It is not
-/// the silence of a peer: this thread could not have heard it.
-pub fn delay(begun: Instant, patience: Duration) -> Duration {
-    begun.elapsed().saturating_sub(patience)
-}
-
 /// Whether a host answered that nobody listens there.
 pub fn is_refused(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused)
@@ -165,9 +129,4 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         started
     }
-}
-
-/// A duration as the kernel takes it.
-pub fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ }
 }

@@ -329,10 +329,8 @@ fn connect(options: &AttachOptions) -> Result<Transport> {
             };
             let stream = TcpStream::connect_timeout(&from, CONNECT_PATIENCE).map_err(cannot)?;
             stream.set_nonblocking(true).map_err(cannot)?;
-            let link = Link::meet(stream.into(), &from.to_string(), secret, CONNECT_PATIENCE)
-                .map_err(|error| error.of_peer())?;
-            let (fd, early) = link.into_parts();
-            Transport::over_tcp(fd.into(), early)
+            let link = Link::meet(stream.into(), &from.to_string(), secret, CONNECT_PATIENCE);
+            Transport::over_tcp(link.map_err(|error| error.of_peer())?)
         }
         Carrier::Udp => {
             let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
@@ -392,7 +390,7 @@ fn by_processes(
             packets.drive(Instant::now())?;
         }
         if let Some(stream) = packets.into_stream() {
-            transport.set_packets(stream)?;
+            transport.set_packets(stream);
         }
     }
     match expect(transport, STEP_PATIENCE, stop)? {

@@ -15,6 +15,8 @@ use super::sys::permission::{self, Capability};
 use super::transport::Transport;
 use super::waiter::Waiter;
 use super::{Event, mac_text};
+use rackmem_fabric::stream::Stream;
+
 use crate::error::{Error, Result};
 use crate::net::access::Access;
 
@@ -281,7 +283,7 @@ impl Lender {
             (Mode::Tap, _) => {
                 if let Transport::Tcp(_) = transport {
                     let packets = self.await_packets(token, stop, report)?;
-                    transport.set_packets(packets)?;
+                    transport.set_packets(packets);
                 }
                 let loan = Loan::by_processes(&self.interface)?;
                 if let Some(text) = &loan.remark {
@@ -298,7 +300,7 @@ impl Lender {
         token: u64,
         stop: BorrowedFd<'_>,
         report: &mut dyn FnMut(Event),
-    ) -> Result<std::net::TcpStream> {
+    ) -> Result<Stream> {
         let deadline = Instant::now() + STEP_PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         while let Some(mut asker) = self.await_asker(left(), stop, report)? {

@@ -3,15 +3,18 @@
 //! Over TCP these are two connections, so that messages do not wait behind packets in the kernel's buffers;
 //! over the link they are its two channels. Nothing here waits.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
+
+use rackmem_fabric::stream::Stream;
 
 use super::message::{MAX_MESSAGE_BYTES, Message};
 use super::waiter::Waiter;
 use crate::error::{Error, Result};
 use crate::link::LinkStream;
+use crate::net::link::Link as TcpLink;
 
 mod link;
 mod tcp;
@@ -39,24 +42,18 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// A connection for messages, of which these bytes have come already.
+    /// A connection for messages, whose peer has proved itself.
     ///
     /// # Errors
     /// The error of the kernel.
-    pub fn over_tcp(messages: TcpStream, early: Vec<u8>) -> Result<Transport> {
+    pub fn over_tcp(way: TcpLink) -> Result<Transport> {
         let (now, failed) = (Instant::now(), |error| Error::io("cannot use a connection", error));
-        let peer = messages.peer_addr().map_err(failed)?;
-        messages.set_nodelay(true).map_err(failed)?;
-        messages.set_nonblocking(true).map_err(failed)?;
-        Ok(Transport::Tcp(Tcp {
-            messages,
-            packets: None,
-            peer,
-            incoming: early,
-            outgoing: Vec::with_capacity(2 * MAX_MESSAGE_BYTES),
-            last_heard: now,
-            last_said: now,
-        }))
+        let (fd, keys, early) = way.into_parts();
+        let socket = TcpStream::from(fd);
+        let peer = socket.peer_addr().map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        let messages = Stream::greeted(socket.into(), keys, &early);
+        Ok(Transport::Tcp(Tcp { messages, packets: None, peer, last_heard: now, last_said: now }))
     }
 
     /// A link for both.
@@ -65,26 +62,19 @@ impl Transport {
     }
 
     /// A second connection, for packets.
-    ///
-    /// # Errors
-    /// The error of the kernel.
-    pub fn set_packets(&mut self, packets: TcpStream) -> Result<()> {
-        let failed = |error| Error::io("cannot use a connection for packets", error);
-        packets.set_nodelay(true).map_err(failed)?;
-        packets.set_nonblocking(true).map_err(failed)?;
+    pub fn set_packets(&mut self, packets: Stream) {
         // Less room costs speed only.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&packets, DATA_BUFFER_BYTES);
         if let Transport::Tcp(tcp) = self {
             tcp.packets = Some(packets);
         }
-        Ok(())
     }
 
     /// The connection for messages, for another use.
-    pub fn into_stream(self) -> Option<TcpStream> {
+    pub fn into_stream(self) -> Option<Stream> {
         match self {
             // Bytes that have been read are messages, which that use has none of.
-            Transport::Tcp(tcp) if tcp.incoming.is_empty() => Some(tcp.messages),
+            Transport::Tcp(tcp) if tcp.messages.input().is_empty() => Some(tcp.messages),
             _ => None,
         }
     }
@@ -110,14 +100,15 @@ impl Transport {
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
         };
         let (mut mtu, mut length) = (0i32, size_of::<i32>() as libc::socklen_t);
-        let fd = tcp.messages.as_raw_fd();
+        let fd = tcp.messages.as_fd().as_raw_fd();
         // SAFETY: both pointers are to numbers of the sizes that the call expects.
         let result =
             unsafe { libc::getsockopt(fd, level, name, (&raw mut mtu).cast(), &raw mut length) };
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok((tcp.messages.local_addr()?.ip(), mtu.max(0) as u32))
+        let here = SocketAddr::try_from(rustix::net::getsockname(&tcp.messages)?)?;
+        Ok((here.ip(), mtu.max(0) as u32))
     }
 
     /// Queues a message; [`Transport::drive`] sends it.
@@ -129,9 +120,8 @@ impl Transport {
         debug_assert!(bytes.len() <= MAX_MESSAGE_BYTES);
         let (waiting, peer) = match self {
             Transport::Tcp(tcp) => {
-                tcp.outgoing.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
-                tcp.outgoing.extend_from_slice(&bytes);
-                (tcp.outgoing.len(), tcp.peer)
+                tcp.put(&bytes);
+                (tcp.messages.staged_bytes(), tcp.peer)
             }
             Transport::Link(link) => {
                 link.outgoing.push_back(bytes);
@@ -147,7 +137,7 @@ impl Transport {
     /// Whether messages wait to be sent.
     pub fn has_backlog(&self) -> bool {
         match self {
-            Transport::Tcp(tcp) => !tcp.outgoing.is_empty(),
+            Transport::Tcp(tcp) => tcp.messages.staged_bytes() > 0,
             Transport::Link(link) => !link.outgoing.is_empty(),
         }
     }
@@ -188,10 +178,7 @@ impl Transport {
     /// [`Error::PeerLost`].
     pub fn send_packets(&mut self, bytes: &[u8]) -> Result<usize> {
         match self {
-            Transport::Tcp(Tcp { packets: Some(packets), peer, .. }) => {
-                when_ready(packets.write(bytes)).map_err(|error| lost(*peer, &error.to_string()))
-            }
-            Transport::Tcp(_) => Ok(0),
+            Transport::Tcp(tcp) => tcp.send_packets(bytes),
             Transport::Link(link) => link.send_packets(bytes),
         }
     }
@@ -215,9 +202,13 @@ impl Transport {
     pub fn await_with(&self, waiter: &mut Waiter, blocked: bool) -> io::Result<(usize, usize)> {
         match self {
             Transport::Tcp(tcp) => {
-                let at = waiter.add(tcp.messages.as_fd(), true, !tcp.outgoing.is_empty())?;
+                let is_left = |stream: &Stream| stream.staged_bytes() > 0;
+                let at = waiter.add(tcp.messages.as_fd(), true, is_left(&tcp.messages))?;
                 match &tcp.packets {
-                    Some(packets) => Ok((at, waiter.add(packets.as_fd(), true, blocked)?)),
+                    Some(packets) => {
+                        let blocked = blocked || is_left(packets);
+                        Ok((at, waiter.add(packets.as_fd(), true, blocked)?))
+                    }
                     None => Ok((at, at)),
                 }
             }
@@ -231,7 +222,10 @@ impl Transport {
 
     /// Whether something that has arrived is kept in this process, where nobody waits for it.
     pub fn keeps_arrivals(&self) -> bool {
-        matches!(self, Transport::Link(_))
+        match self {
+            Transport::Tcp(tcp) => tcp.keeps_arrivals(),
+            Transport::Link(_) => true,
+        }
     }
 
     /// Sends the packets that a link has been given.
@@ -272,18 +266,6 @@ impl Transport {
             }
             link.stream.close();
         }
-    }
-}
-
-/// 0 bytes for a call that would wait or was interrupted.
-fn when_ready(result: io::Result<usize>) -> io::Result<usize> {
-    match result {
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
-        {
-            Ok(0)
-        }
-        result => result,
     }
 }
 

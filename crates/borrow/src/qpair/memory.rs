@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem::transport::Channel;
+use rackmem_fabric::socket;
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,6 @@ use super::core::Core;
 use super::window::{Terms, Window};
 use crate::error::{Error, Result};
 use crate::lease::{HEARTBEAT, SILENCE};
-use crate::net::socket;
 
 /// Longest wait for a peer's window, or for room to announce a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

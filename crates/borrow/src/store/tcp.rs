@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::socket::wait;
+use rackmem_fabric::{Buffer, MAX_PLAIN_BYTES};
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, sockopt};
 
@@ -17,9 +19,10 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::ANSWER;
 use crate::lease::messages::{Reply, Request as Message};
+use crate::net::greet::Keys;
 use crate::net::link::Link;
 use crate::net::secret::Secret;
-use crate::net::socket::{self, is_refused};
+use crate::net::socket::is_refused;
 
 /// Requests up to this size are put together before they leave; the bytes of larger ones are not copied.
 const SMALL_BYTES: usize = 16 << 10;
@@ -90,15 +93,15 @@ impl TcpStore {
     }
 
     /// Opens the lane of this number; one that was open before takes no effect any more.
-    fn connect(&self, number: u64) -> Result<OwnedFd> {
+    fn connect(&self, number: u64) -> Result<(OwnedFd, Keys)> {
         let Way { base, token, .. } = &*self.way;
         let owner = std::process::id();
         let message = Message::Lane { base: *base, token: token.clone(), owner, number };
         let link = self.ask(&message, |reply| *reply == Reply::LaneOpen)?;
         link.allow_silence(self.way.patience);
-        let fd = link.into_fd();
+        let (fd, keys, _) = link.into_parts();
         prepare(&fd).map_err(|error| Error::io("cannot prepare a lane", error))?;
-        Ok(fd)
+        Ok((fd, keys))
     }
 }
 
@@ -109,13 +112,16 @@ impl Store for TcpStore {
 
     fn lane(&self) -> Result<Box<dyn Lane>> {
         let number = self.lanes.fetch_add(1, Ordering::Relaxed);
+        let (fd, keys) = self.connect(number)?;
         Ok(Box::new(TcpLane {
-            fd: self.connect(number)?,
+            fd,
+            keys,
             number,
             store: self.clone(),
             queue: Queue::new(),
             out: Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES),
-            ahead: Ahead { bytes: vec![0; AHEAD_BYTES], first: 0, end: 0 },
+            record: Vec::new(),
+            ahead: Buffer::with_room(AHEAD_BYTES),
             next_tag: 0,
             is_broken: false,
         }))
@@ -140,50 +146,17 @@ fn prepare(fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that came before they were wanted.
-#[derive(Debug)]
-struct Ahead {
-    bytes: Vec<u8>,
-    first: usize,
-    end: usize,
-}
-
-impl Ahead {
-    fn len(&self) -> usize {
-        self.end - self.first
-    }
-
-    /// Moves as many bytes as there are into `into`; returns their number.
-    fn give(&mut self, into: &mut [u8]) -> usize {
-        let n = self.len().min(into.len());
-        into[..n].copy_from_slice(&self.bytes[self.first..self.first + n]);
-        self.first += n;
-        if self.first == self.end {
-            (self.first, self.end) = (0, 0);
-        }
-        n
-    }
-
-    /// Room for this many bytes more.
-    fn room(&mut self, wanted: usize) -> &mut [u8] {
-        if self.bytes.len() - self.end < wanted && self.first > 0 {
-            self.bytes.copy_within(self.first..self.end, 0);
-            (self.first, self.end) = (0, self.end - self.first);
-        }
-        if self.bytes.len() - self.end < wanted {
-            self.bytes.resize(self.end + wanted, 0);
-        }
-        &mut self.bytes[self.end..]
-    }
-}
-
 struct TcpLane {
     fd: OwnedFd,
+    keys: Keys,
     number: u64,
     store: TcpStore,
     queue: Queue<u32>,
     out: Vec<u8>,
-    ahead: Ahead,
+    /// A sealed record on its way out.
+    record: Vec<u8>,
+    /// Bytes that came before they were wanted.
+    ahead: Buffer,
     next_tag: u32,
     is_broken: bool,
 }
@@ -225,9 +198,27 @@ impl TcpLane {
         sent
     }
 
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.keys.is_none() {
+            return self.write(bytes);
+        }
+        bytes.chunks(MAX_PLAIN_BYTES).try_for_each(|part| {
+            let Some(keys) = &mut self.keys else { return Ok(()) };
+            let mut record = std::mem::take(&mut self.record);
+            record.clear();
+            let sealed = keys.sealer.seal(part, &mut record);
+            let sent = match sealed {
+                Ok(()) => self.write(&record),
+                Err(error) => Err(self.fail(error.to_string())),
+            };
+            self.record = record;
+            sent
+        })
+    }
+
     /// Sends all of it. While the lender does not read because we do not read its answers, they are
     /// taken in: nobody waits for ever.
-    fn send(&mut self, mut bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         while !bytes.is_empty() {
             match rustix::net::send(&self.fd, bytes, flags) {
@@ -242,53 +233,57 @@ impl TcpLane {
 
     fn wait_to_send(&mut self) -> Result<()> {
         let wanted = PollFlags::IN | PollFlags::OUT;
-        let ready = socket::wait(self.fd.as_fd(), wanted, ANSWER)
-            .map_err(|error| self.fail(error.to_string()))?;
+        let ready =
+            wait(self.fd.as_fd(), wanted, ANSWER).map_err(|error| self.fail(error.to_string()))?;
         if ready.is_empty() {
             return Err(self.fail("it does not read"));
         }
         if ready.contains(PollFlags::IN) { self.absorb(AHEAD_BYTES).map(drop) } else { Ok(()) }
     }
 
-    /// Receives bytes that are there, without waiting; returns their number.
+    /// Receives bytes that are there, without waiting; returns their number on the wire.
     fn absorb(&mut self, room: usize) -> Result<usize> {
-        let room = self.ahead.room(room);
+        let room = match &mut self.keys {
+            None => self.ahead.room(room),
+            Some(keys) => keys.incoming.room(AHEAD_BYTES),
+        };
         match rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(self.fail("the connection has ended")),
-            Ok((n, _)) => {
-                self.ahead.end += n;
-                Ok(n)
-            }
+            Ok((n, _)) => self.open(n).map(|()| n),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
             Err(error) => Err(self.fail(io::Error::from(error).to_string())),
         }
     }
 
+    /// So many bytes have come into the room for them; opens those that are sealed.
+    #[inline]
+    fn open(&mut self, bytes: usize) -> Result<()> {
+        let Some(keys) = &mut self.keys else {
+            self.ahead.filled(bytes);
+            return Ok(());
+        };
+        let opened = keys.incoming.filled(bytes, &mut self.ahead);
+        opened.map_err(|error| self.fail(error.to_string()))
+    }
+
     /// Gets a header and the bytes that have to follow it.
     fn receive(&mut self, header: &mut [u8; HEADER_BYTES], into: &mut [u8]) -> Result<()> {
-        let mut got = self.ahead.give(header);
-        if got == HEADER_BYTES {
-            got += self.ahead.give(into);
-        }
-        let wanted = HEADER_BYTES + into.len();
+        let mut got = self.give(0, header, into);
         let give_up =
             (!self.store.way.spin.is_zero()).then(|| Instant::now() + self.store.way.spin);
         let mut spins = give_up.is_some();
-        while got < wanted {
-            let (head, body) = match got {
-                0..HEADER_BYTES => (&mut header[got..], &mut into[..]),
-                _ => (&mut [][..], &mut into[got - HEADER_BYTES..]),
-            };
-            let missing = head.len() + body.len();
-            let ahead = &mut self.ahead.bytes[..];
-            let mut parts = [IoSliceMut::new(head), IoSliceMut::new(body), IoSliceMut::new(ahead)];
+        while got < HEADER_BYTES + into.len() {
             let flags = if spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-            let mut none = RecvAncillaryBuffer::default();
-            match rustix::net::recvmsg(&self.fd, &mut parts, &mut none, flags).map(|r| r.bytes) {
+            match self.read(got, header, into, flags) {
                 Ok(0) => return Err(self.fail("the connection has ended")),
-                Ok(n) => {
+                Ok(n) if self.keys.is_none() => {
+                    let missing = HEADER_BYTES + into.len() - got;
+                    self.ahead.filled(n.saturating_sub(missing));
                     got += n.min(missing);
-                    self.ahead.end = n.saturating_sub(missing);
+                }
+                Ok(n) => {
+                    self.open(n)?;
+                    got += self.give(got, header, into);
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) if spins => {
@@ -300,6 +295,37 @@ impl TcpLane {
             }
         }
         Ok(())
+    }
+
+    /// Moves bytes that came ahead to what is missing behind the first `got`; returns their number.
+    #[inline]
+    fn give(&mut self, got: usize, header: &mut [u8; HEADER_BYTES], into: &mut [u8]) -> usize {
+        let head = self.ahead.give(&mut header[got.min(HEADER_BYTES)..]);
+        match (got + head).checked_sub(HEADER_BYTES) {
+            Some(at) => head + self.ahead.give(&mut into[at..]),
+            None => head,
+        }
+    }
+
+    /// Receives once. Sealed bytes come into the room for them, others to where they are wanted, and ahead.
+    #[inline]
+    fn read(
+        &mut self,
+        got: usize,
+        header: &mut [u8; HEADER_BYTES],
+        into: &mut [u8],
+        flags: RecvFlags,
+    ) -> rustix::io::Result<usize> {
+        if let Some(keys) = &mut self.keys {
+            let room = keys.incoming.room(AHEAD_BYTES);
+            return rustix::net::recv(&self.fd, room, flags).map(|(n, _)| n);
+        }
+        let head = &mut header[got.min(HEADER_BYTES)..];
+        let body = &mut into[got.saturating_sub(HEADER_BYTES)..];
+        let ahead = self.ahead.room(AHEAD_BYTES);
+        let mut parts = [IoSliceMut::new(head), IoSliceMut::new(body), IoSliceMut::new(ahead)];
+        let mut none = RecvAncillaryBuffer::default();
+        rustix::net::recvmsg(&self.fd, &mut parts, &mut none, flags).map(|got| got.bytes)
     }
 
     fn judge(&mut self, header: &[u8; HEADER_BYTES], tag: u32, length: usize) -> Result<()> {
@@ -363,8 +389,8 @@ impl Lane for TcpLane {
     fn reopen(&mut self) -> Result<()> {
         self.queue.clear();
         self.out.clear();
-        (self.ahead.first, self.ahead.end) = (0, 0);
-        self.fd = self.store.connect(self.number)?;
+        self.ahead.clear();
+        (self.fd, self.keys) = self.store.connect(self.number)?;
         self.is_broken = false;
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rackmem_borrow::lease::borrowing::{self, Borrowing};
-use rackmem_borrow::lease::messages::{Offer, Party, Piece, Record, Reply, Request, Want};
+use rackmem_borrow::lease::messages::{Network, Offer, Party, Piece, Record, Reply, Request, Want};
 use rackmem_borrow::lease::monitor::{self, Monitor};
 use rackmem_borrow::lease::pool::{self, Pool};
 use rackmem_rmc::amt::{Amt, SlotId, Target};
@@ -221,6 +221,7 @@ impl World {
             addresses: Vec::new(),
             size_bytes: lender.size,
             is_leaving: lender.pool.is_leaving(),
+            network: Network::None,
         };
         let records: Vec<Record> = lender.pool.records().cloned().collect();
         if let Some(conn) = lender.uplink {

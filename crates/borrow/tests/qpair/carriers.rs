@@ -1,10 +1,11 @@
-//! Both carriers: tests of queue pairs run over either.
+//! All carriers: tests of queue pairs run over each.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem_borrow::Address;
+use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::qpair::{Access, Link, Listener, QPair, Terms};
 
 /// Longest that anything may take: nobody hangs.
@@ -15,6 +16,7 @@ pub const LONG: Duration = Duration::from_secs(60);
 pub enum Carrier {
     Memory,
     Network,
+    Sealed,
 }
 
 impl Carrier {
@@ -22,9 +24,15 @@ impl Carrier {
     pub fn listen(self, dir: &Path) -> Listener {
         let address = match self {
             Carrier::Memory => Address::Unix(dir.join("link")),
-            Carrier::Network => Address::Tcp("127.0.0.1:0".to_owned()),
+            Carrier::Network | Carrier::Sealed => Address::Tcp("127.0.0.1:0".to_owned()),
         };
-        Listener::bind(&address, Access::insecure()).unwrap()
+        let access = self.secret().map_or_else(Access::insecure, Access::with_secret);
+        Listener::bind(&address, access).unwrap()
+    }
+
+    /// The secret of both ends.
+    pub fn secret(self) -> Option<Secret> {
+        matches!(self, Carrier::Sealed).then(|| Secret::new(b"a secret of both ends"))
     }
 
     /// Two ends in this process: the first one begins connections.
@@ -32,7 +40,9 @@ impl Carrier {
         let dir = tempfile::TempDir::new().unwrap();
         let listener = self.listen(dir.path());
         let address = listener.address().clone();
-        let connecting = std::thread::spawn(move || Link::connect(&address, None, terms).unwrap());
+        let secret = self.secret();
+        let connect = move || Link::connect(&address, secret.as_ref(), terms).unwrap();
+        let connecting = std::thread::spawn(connect);
         let accepted = listener.accept().unwrap();
         (connecting.join().unwrap(), accepted)
     }
@@ -58,14 +68,17 @@ pub fn open(link: &Arc<Link>) -> QPair {
 }
 
 /// Makes a test for each carrier of functions that take one.
-macro_rules! over_both {
+macro_rules! over_all {
     ($($name:ident),* $(,)?) => {
         mod over_memory {
             $(#[test] fn $name() { super::$name(crate::carriers::Carrier::Memory); })*
+        }
+        mod sealed {
+            $(#[test] fn $name() { super::$name(crate::carriers::Carrier::Sealed); })*
         }
         mod over_network {
             $(#[test] fn $name() { super::$name(crate::carriers::Carrier::Network); })*
         }
     };
 }
-pub(crate) use over_both;
+pub(crate) use over_all;

@@ -5,9 +5,9 @@ use rackmem_borrow::qpair::{
 };
 use rackmem_borrow::{Address, Error};
 
-use crate::carriers::{Carrier, LONG, open, over_both};
+use crate::carriers::{Carrier, LONG, open, over_all};
 
-over_both!(
+over_all!(
     messages_of_any_size_arrive_whole,
     without_a_receive_sends_wait_and_then_are_refused,
     completions_that_nobody_takes_keep_their_places,

@@ -8,9 +8,9 @@ use rackmem_borrow::Address;
 use rackmem_borrow::qpair::{Descriptor, Kind, Link, QStream, Status, Terms};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::carriers::{Carrier, LONG, over_both};
+use crate::carriers::{Carrier, LONG, over_all};
 
-over_both!(
+over_all!(
     streams_carry_bytes_in_order_to_another_process_and_back,
     what_was_sent_before_the_end_is_received,
     a_killed_peer_completes_everything_with_an_error,
@@ -22,10 +22,11 @@ over_both!(
 const TERMS: Terms = Terms { connections: 16, registered_bytes: 1 << 20 };
 
 /// Starts this test program with only the test `name`, which finds the address in its environment.
-fn other_process(name: &str, address: &Address) -> Child {
+fn other_process(name: &str, carrier: Carrier, address: &Address) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture"])
         .env("QPAIR_ADDRESS", address.to_string())
+        .env("QPAIR_CARRIER", format!("{carrier:?}"))
         .stdout(Stdio::null())
         .spawn()
         .unwrap()
@@ -33,7 +34,9 @@ fn other_process(name: &str, address: &Address) -> Child {
 
 fn connect() -> std::sync::Arc<Link> {
     let address = std::env::var("QPAIR_ADDRESS").unwrap().parse().unwrap();
-    Link::connect(&address, None, TERMS).unwrap()
+    let is_sealed = std::env::var("QPAIR_CARRIER").unwrap() == format!("{:?}", Carrier::Sealed);
+    let secret = is_sealed.then_some(Carrier::Sealed).and_then(Carrier::secret);
+    Link::connect(&address, secret.as_ref(), TERMS).unwrap()
 }
 
 /// Sends back all messages, on as many connections as it is asked for.
@@ -59,7 +62,7 @@ fn echo() {
 fn streams_carry_bytes_in_order_to_another_process_and_back(carrier: Carrier) {
     let dir = tempfile::TempDir::new().unwrap();
     let listener = carrier.listen(dir.path());
-    let mut other = other_process("processes::echo", listener.address());
+    let mut other = other_process("processes::echo", carrier, listener.address());
     let link = listener.accept().unwrap();
     let streams: Vec<_> = (0..4).map(|_| QStream::new(link.accept().unwrap()).unwrap()).collect();
     std::thread::scope(|scope| {
@@ -122,7 +125,7 @@ fn a_stopped_peer_completes_everything_with_an_error(carrier: Carrier) {
 fn everything_completes(carrier: Carrier, after: Duration, signal: Signal) {
     let dir = tempfile::TempDir::new().unwrap();
     let listener = carrier.listen(dir.path());
-    let mut other = other_process("processes::chatter", listener.address());
+    let mut other = other_process("processes::chatter", carrier, listener.address());
     let link = listener.accept().unwrap();
     let mut pair = link.accept().unwrap();
     let mut outstanding = [0_i64; 2];
@@ -174,7 +177,7 @@ fn last_words() {
 fn what_was_sent_before_the_end_is_received(carrier: Carrier) {
     let dir = tempfile::TempDir::new().unwrap();
     let listener = carrier.listen(dir.path());
-    let mut other = other_process("processes::last_words", listener.address());
+    let mut other = other_process("processes::last_words", carrier, listener.address());
     let link = listener.accept().unwrap();
     let mut stream = QStream::new(link.accept().unwrap()).unwrap();
     while stream.try_write(&[1; 1000]).is_ok_and(|sent| sent.is_some()) {}
@@ -196,7 +199,7 @@ fn mute() {
 fn sleepers_wake_when_the_peer_is_killed(carrier: Carrier) {
     let dir = tempfile::TempDir::new().unwrap();
     let listener = carrier.listen(dir.path());
-    let mut other = other_process("processes::mute", listener.address());
+    let mut other = other_process("processes::mute", carrier, listener.address());
     let link = listener.accept().unwrap();
     let [mut reader, mut writer] = [(); 2].map(|()| QStream::new(link.accept().unwrap()).unwrap());
     std::thread::scope(|scope| {

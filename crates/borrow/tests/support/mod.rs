@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +14,10 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Event};
 use rackmem_borrow::lease::messages::Ledger;
 use rackmem_borrow::lease::{Wanted, ledger};
+use rackmem_borrow::net::greet::Greeter;
 use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::store::Store;
+use rackmem_fabric::Buffer;
 
 pub const PAGE: u64 = 4096;
 
@@ -87,6 +90,23 @@ pub fn leased(rack: &Rack) -> Vec<(String, u64)> {
 
 pub fn secret() -> Secret {
     Secret::new(b"a secret of all hosts")
+}
+
+/// The called end of a handshake, by hand, of a connection that blocks; also what has come behind it.
+pub fn greet(stream: &mut TcpStream, secret: Option<&Secret>) -> std::io::Result<Buffer> {
+    let (mut greeter, mut input) = (Greeter::new(secret), Buffer::default());
+    let (mut bytes, mut out) = ([0; 256], Vec::new());
+    loop {
+        let step = greeter.step(&mut input, &mut out).map_err(std::io::Error::other)?;
+        if step.is_some() {
+            return Ok(input);
+        }
+        stream.write_all(&std::mem::take(&mut out))?;
+        match stream.read(&mut bytes)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            n => input.extend(&bytes[..n]),
+        }
+    }
 }
 
 pub fn until(what: &str, mut happened: impl FnMut() -> bool) {

@@ -1,7 +1,7 @@
 //! Access to a listener, as options of the command line.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use rackmem_borrow::net::access::Access;
@@ -11,12 +11,32 @@ use tracing::level_filters::LevelFilter;
 
 use crate::failure::Result;
 
+/// The secret of a network, and what it is good for.
+#[derive(Clone, Debug, Args)]
+pub struct SecretArgs {
+    /// File with the secret that all hosts have: what travels is encrypted with keys that come of it [default:
+    /// $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// The secret is proved, and nothing is encrypted; both ends have to say so [default: $RACKMEM_CLEARTEXT, 1 means
+    /// yes]
+    #[arg(long)]
+    pub cleartext: bool,
+}
+
+impl SecretArgs {
+    /// The secret of the file, or of the one that the environment names.
+    pub(super) fn read(&self) -> Result<Option<Secret>> {
+        Ok(Secret::named(self.secret.clone(), self.cleartext)?)
+    }
+}
+
 /// Access over a network.
 #[derive(Clone, Debug, Args)]
 pub struct AccessArgs {
-    /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    /// The secret that all hosts have.
+    #[command(flatten)]
+    pub secret: SecretArgs,
     /// Listen without a secret: anybody who reaches the port has access, other users of this host, too
     #[arg(long)]
     pub insecure: bool,
@@ -25,16 +45,9 @@ pub struct AccessArgs {
 impl AccessArgs {
     /// The policy of a listener whose socket's file has these permissions.
     pub(super) fn access(&self, mode: u32) -> Result<Access> {
-        let secret = secret(self.secret.as_deref())?;
+        let secret = self.secret.read()?;
         Ok(Access { secret, is_insecure: self.insecure, mode })
     }
-}
-
-/// The secret of this file, or of the one that the environment names.
-pub(super) fn secret(file: Option<&Path>) -> Result<Option<Secret>> {
-    let from = std::env::var_os("RACKMEM_SECRET").filter(|path| !path.is_empty());
-    let file = file.map(Path::to_owned).or_else(|| from.map(PathBuf::from));
-    Ok(file.map(|path| Secret::read(&path)).transpose()?)
 }
 
 /// A name that others are shown.

@@ -11,7 +11,7 @@ use rackmem_borrow::net::names;
 use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 use tracing::level_filters::LevelFilter;
 
-use super::access::log;
+use super::access::{SecretArgs, log};
 use crate::args::{RackArg, parse_mode};
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
@@ -110,9 +110,9 @@ pub struct BlkArgs {
     /// Address of the monitor [default: $RACKMEM_MONITOR, else on this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// File with the secret of the network [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    /// The secret of the network.
+    #[command(flatten)]
+    pub secret: SecretArgs,
     /// Reach lenders of this host over the network, too: for measurements
     #[arg(long, hide = true)]
     pub only_network: bool,
@@ -130,7 +130,7 @@ pub fn run(rack: Option<&str>, args: &BlkArgs) -> Result<()> {
         copies: args.mirror,
         rack: rack.map(str::to_owned),
         monitor: args.monitor.clone(),
-        secret: args.secret.clone(),
+        secret: args.secret.read()?,
         name: Some(names::own(&format!("blk {}", args.export))),
         only_network: args.only_network,
         patience: Duration::from_secs(args.patience),

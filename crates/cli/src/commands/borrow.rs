@@ -12,6 +12,7 @@ use rackmem_borrow::paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, Pa
 use rackmem_borrow::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
 use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 
+use super::access::SecretArgs;
 use super::leases::free;
 use crate::args::RackArg;
 use crate::failure::{Failure, Result};
@@ -66,6 +67,7 @@ Examples:
 Environment:
   RACKMEM_MONITOR  address of the monitor, if --monitor does not say it
   RACKMEM_SECRET   file with the secret of the network, if --secret does not say it
+  RACKMEM_CLEARTEXT  1: nothing is encrypted, as --cleartext says
   RACKMEM_PRELOAD  the library that is loaded [default: librackmem_preload.so beside this
                    command, or in ../lib]
 
@@ -109,9 +111,9 @@ pub struct BorrowArgs {
     /// Address of the monitor
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// File with the secret of the network [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    /// The secret of the network.
+    #[command(flatten)]
+    pub secret: SecretArgs,
     /// Reach lenders of this host over the network, too: for measurements
     #[arg(long)]
     pub network: bool,
@@ -155,7 +157,10 @@ pub fn run(rack: Option<&str>, args: &BorrowArgs) -> Result<()> {
     if let Some(rack) = rack {
         command.env("RACKMEM_RACK", rack);
     }
-    if let Some(secret) = &args.secret {
+    if args.secret.cleartext {
+        command.env("RACKMEM_CLEARTEXT", "1");
+    }
+    if let Some(secret) = &args.secret.secret {
         // The program may change its directory before it borrows.
         let secret = secret.canonicalize().map_err(|error| {
             Failure::io(format!("cannot find the secret {}", secret.display()), error)
@@ -199,7 +204,7 @@ fn settings(args: &BorrowArgs) -> Result<Settings> {
 /// Checks that there is so much to borrow. The lease is made by the program when it needs it, so that may
 /// have changed then: it says so, and goes on with local memory.
 fn check_lenders(rack: Option<&str>, args: &BorrowArgs, settings: &Settings) -> Result<()> {
-    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.clone())?;
+    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.read()?)?;
     let lenders = ledger.lenders.iter().filter(|lender| !lender.offer.is_leaving);
     let free: u64 = lenders.clone().map(free).sum();
     let wanted = settings.size_bytes.saturating_mul(settings.copies.into());

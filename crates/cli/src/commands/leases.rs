@@ -1,12 +1,11 @@
 //! `rackmem leases`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use rackmem_borrow::Address;
 use rackmem_borrow::lease::ledger;
-use rackmem_borrow::lease::messages::{Ledger, Listing};
+use rackmem_borrow::lease::messages::{Ledger, Listing, Network};
 
+use super::access::SecretArgs;
 use super::lend::party;
 use crate::args::RackArg;
 use crate::console::{self, Align, Table, count};
@@ -22,9 +21,9 @@ pub struct LeasesArgs {
     /// Address of the monitor [default: $RACKMEM_MONITOR, else in a lender of this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// File with the secret that all hosts have [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    /// The secret of the network.
+    #[command(flatten)]
+    pub secret: SecretArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -35,7 +34,7 @@ pub struct LeasesArgs {
 /// # Errors
 /// There is no monitor, or it does not answer.
 pub fn run(rack: Option<&str>, args: &LeasesArgs) -> Result<()> {
-    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.clone())?;
+    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.read()?)?;
     match args.json {
         true => console::print_json(&ledger),
         false => console::print(&table(&ledger)),
@@ -48,6 +47,7 @@ fn table(ledger: &Ledger) -> String {
         ("lender", Left),
         ("lends", Right),
         ("free", Right),
+        ("network", Left),
         ("leased", Right),
         ("to", Left),
     ]);
@@ -56,6 +56,7 @@ fn table(ledger: &Ledger) -> String {
             party(&lender.offer.lender),
             size::exact(lender.offer.size_bytes),
             if lender.offer.is_leaving { "leaves".to_owned() } else { size::exact(free(lender)) },
+            network(lender.offer.network).to_owned(),
         ];
         for lease in &lender.leases {
             let lease = [size::exact(lease.size_bytes), party(&lease.borrower)];
@@ -69,6 +70,16 @@ fn table(ledger: &Ledger) -> String {
     let leases = ledger.lenders.iter().map(|lender| lender.leases.len()).sum();
     let leases = count(leases, "lease");
     format!("{lenders}, {leases}; monitor: {}\n\n{}", party(&ledger.monitor), table.render())
+}
+
+/// What a borrower of another host has to know of a lender.
+fn network(network: Network) -> &'static str {
+    match network {
+        Network::None => "-",
+        Network::Encrypted => "encrypted",
+        Network::Cleartext => "cleartext",
+        Network::Insecure => "insecure",
+    }
 }
 
 pub(super) fn free(lender: &Listing) -> u64 {

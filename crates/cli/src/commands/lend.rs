@@ -33,8 +33,8 @@ that it has lent is lost.
 
 Access: on this host, processes of the same user and of root, and those to whom the permissions of the socket \
 (--mode) give write access. Over the network, loopback included, peers that know the secret (--secret). \
-Without a secret a lender listens at no port unless --insecure is given. The secret authenticates peers; \
-requests and data are not encrypted, so use a trusted network or a tunnel. `(umask 077; head -c 32 \
+Without a secret a lender listens at no port unless --insecure is given. Peers prove the secret, and what travels \
+is encrypted, unless both ends say --cleartext. `(umask 077; head -c 32 \
 /dev/urandom | base64 > FILE)` makes a secret; a file that others can read is refused.";
 
 /// Examples of `rackmem help lend`.

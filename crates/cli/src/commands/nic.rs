@@ -1,7 +1,6 @@
 //! `rackmem nic`: network interfaces lent and borrowed.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,7 +11,7 @@ use rackmem_borrow::nic::{
 };
 use tracing::level_filters::LevelFilter;
 
-use super::access::{AccessArgs, log, secret};
+use super::access::{AccessArgs, SecretArgs, log};
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -37,10 +36,11 @@ Rights: lending needs CAP_NET_ADMIN and CAP_NET_RAW, and CAP_BPF for --mode kern
 CAP_NET_ADMIN, and /dev/net/tun for --mode tap. Root has them all.
 
 Access: a borrower has to know the lender's secret (--secret), over loopback, too, unless the lender
-says --insecure. Both ends prove it before they exchange anything else. What follows is not encrypted:
+says --insecure. Both ends prove it before they exchange anything else. What follows depends on the way:
 
-  --link udp     each datagram has a tag that only the peer can make: forged ones are dropped
-  --link tcp     an attacker who can change traffic can change packets and take the NIC
+  --link tcp     messages and packets are encrypted, unless both ends say --cleartext
+  --link udp     each datagram has a tag that only the peer can make: forged ones are dropped; the
+                 contents are not encrypted
   --mode kernel  VXLAN has no authentication: an attacker who reaches the host and sees or guesses the
                  tunnel's random number of 24 bits can send packets into it, from any address
 
@@ -146,9 +146,9 @@ pub struct AttachArgs {
     /// The lender: a host or an address, with or without a port
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub from: SocketAddr,
-    /// File with the lender's secret [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    /// The secret of the network.
+    #[command(flatten)]
+    pub secret: SecretArgs,
     /// Address of the interface, with the length of its network's prefix; may be repeated
     #[arg(long, value_name = "IP/LENGTH", value_parser = parse_network)]
     pub ip: Vec<(IpAddr, u8)>,
@@ -228,7 +228,7 @@ fn attach(args: &AttachArgs) -> Result<()> {
     let options = AttachOptions {
         name: args.name.clone(),
         from: args.from,
-        secret: secret(args.secret.as_deref())?,
+        secret: args.secret.read()?,
         node: args.node,
         mode: args.mode.map(|mode| match mode {
             ModeArg::Kernel => Mode::Kernel,

@@ -1,7 +1,6 @@
 //! `rackmem sockets`: programs that know sockets, on queue pairs.
 
 use std::io;
-use std::path::PathBuf;
 
 use clap::{Args, Subcommand, value_parser};
 use rackmem_borrow::qpair::Access;
@@ -9,7 +8,7 @@ use rackmem_borrow::qpair::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOC
 use rackmem_borrow::{Address, Error};
 use tracing::level_filters::LevelFilter;
 
-use super::access::{AccessArgs, log, secret};
+use super::access::{AccessArgs, SecretArgs, log};
 use crate::args::parse_mode;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
@@ -43,8 +42,8 @@ Examples:
   node2$ rackmem sockets connect node1:7700 --listen ./redis.sock --secret ~/.rackmem-secret
 
 Access: at a path, processes with write access to its file: the owner and root, and others if --mode
-says so. At a port, over loopback, too, peers that know the secret. It authenticates peers; data are
-not encrypted.";
+says so. At a port, over loopback, too, peers that know the secret; what travels is encrypted, unless
+both ends say --cleartext.";
 
 /// First text of `rackmem sockets listen --help`.
 pub const LISTEN_ABOUT: &str = "\
@@ -132,9 +131,9 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SOCKETS,
         value_parser = value_parser!(u32).range(1..=i64::from(MAX_SOCKETS)))]
     pub sockets: u32,
-    /// File with the secret that both hosts have [default: $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    /// The secret of the network.
+    #[command(flatten)]
+    pub secret: SecretArgs,
     /// Listen at a port: every process that reaches it may connect, other users of this host, too
     #[arg(long)]
     pub insecure: bool,
@@ -165,7 +164,7 @@ fn listen(args: &ListenArgs, interrupt: &Interrupt) -> Result<Summary> {
 }
 
 fn connect(args: &ConnectArgs, interrupt: &Interrupt) -> Result<Summary> {
-    let secret = secret(args.secret.as_deref())?;
+    let secret = args.secret.read()?;
     let access = Access { secret, is_insecure: args.insecure, mode: args.mode };
     let connector = Connector::open(&args.meet, access, &args.listen, args.sockets)
         .map_err(|error| explain(error, &args.meet))?;

@@ -11,7 +11,7 @@ use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::net::stranger::{MAX_STRANGERS, Strangers};
 use rackmem_borrow::nic::message::{Message, Mode, Setup, VERSION};
 
-use crate::rack::{LENDER, PATIENCE, Rack, SECRET};
+use crate::rack::{LENDER, Nic, PATIENCE, Rack, SECRET};
 
 /// A message as it travels over TCP.
 pub fn framed(message: &Message) -> Vec<u8> {
@@ -28,11 +28,19 @@ pub fn read_message(stream: &mut TcpStream) -> std::io::Result<Message> {
     Message::decode(&bytes).map_err(std::io::Error::other)
 }
 
-/// A connection that has proved to the lender that it knows the secret. Runs in R.
+/// A lender whose messages can be written by hand.
+pub fn lend(rack: &Rack) -> Nic {
+    let lender = rack.nic("D", &format!("lend nic0 --listen {LENDER} --cleartext"));
+    lender.line("nic0 is free");
+    lender
+}
+
+/// A connection that has proved to such a lender that it knows the secret. Runs in R.
 fn proven() -> TcpStream {
-    let (lender, secret) = (Address::Tcp(format!("{LENDER}:7471")), Secret::new(SECRET.as_bytes()));
+    let secret = Secret::new(SECRET.as_bytes()).in_cleartext();
+    let lender = Address::Tcp(format!("{LENDER}:7471"));
     let link = Link::connect(&lender, Some(&secret), PATIENCE).unwrap();
-    let stream = TcpStream::from(link.into_fd());
+    let stream = TcpStream::from(link.into_parts().0);
     stream.set_nonblocking(false).unwrap();
     stream
 }
@@ -44,7 +52,7 @@ fn hello() -> Vec<u8> {
 #[test]
 fn lenders_survive_whoever_asks() {
     let Some(rack) = Rack::new() else { return };
-    let lender = rack.lend();
+    let lender = lend(&rack);
     let choose = Message::Setup(Setup::Choose { mode: Mode::Kernel, tunnel: None });
     let old = Message::Setup(Setup::Hello { version: VERSION + 1, node: 1 });
     let attacks: Vec<Vec<u8>> = vec![
@@ -79,14 +87,14 @@ fn lenders_survive_whoever_asks() {
         }
     });
     knocking.join().unwrap();
-    rack.attach("--mode tap").stop();
+    rack.attach("--cleartext --mode tap").stop();
     lender.stop();
 }
 
 #[test]
 fn a_borrower_that_sends_no_packets_loses_the_nic() {
     let Some(rack) = Rack::new() else { return };
-    let lender = rack.lend();
+    let lender = lend(&rack);
     let attacking = rack.within("R", || {
         let (mut messages, mut packets) = become_borrower();
         packets.write_all(&[0xff; 1000]).unwrap();
@@ -112,17 +120,17 @@ fn a_borrower_that_sends_no_packets_loses_the_nic() {
     });
     strange.join().unwrap();
     lender.line("back from");
-    rack.attach("--mode tap").stop();
+    rack.attach("--cleartext --mode tap").stop();
     lender.stop();
 }
 
 #[test]
 fn a_borrower_that_goes_before_its_packets_come_leaves_the_nic_to_the_next() {
     let Some(rack) = Rack::new() else { return };
-    let lender = rack.lend();
+    let lender = lend(&rack);
     rack.within("R", || drop(choose_tap())).join().unwrap();
     lender.line("10.77.0.1");
-    rack.attach("--mode tap").stop();
+    rack.attach("--cleartext --mode tap").stop();
     lender.stop();
 }
 
@@ -185,9 +193,9 @@ fn borrowers_survive_whoever_answers() {
             if proves {
                 let stranger = Strangers::default().admit(stream.as_fd()).unwrap();
                 stream.set_nonblocking(true).unwrap();
-                let secret = Secret::new(SECRET.as_bytes());
+                let secret = Secret::new(SECRET.as_bytes()).in_cleartext();
                 let link = Link::welcome(stream.into(), "R", Some(&secret), &stranger).unwrap();
-                stream = link.into_fd().into();
+                stream = link.into_parts().0.into();
                 stream.set_nonblocking(false).unwrap();
             }
             stream.set_read_timeout(Some(Duration::from_secs(4))).unwrap();
@@ -197,7 +205,7 @@ fn borrowers_survive_whoever_answers() {
         });
         let address = ready.recv().unwrap();
         let (status, complaint) =
-            rack.nic("R", &format!("attach lent0 --from {address} --mode tap")).end();
+            rack.nic("R", &format!("attach lent0 --from {address} --mode tap --cleartext")).end();
         assert_eq!(status, Some(1), "{complaint}");
         assert_eq!(complaint.lines().count(), 1, "{complaint}");
         serving.join().unwrap();
@@ -245,7 +253,7 @@ fn who_does_not_know_the_secret_gets_no_nic() {
 #[test]
 fn silent_strangers_keep_nobody_from_the_nic() {
     let Some(rack) = Rack::new() else { return };
-    let lender = rack.lend();
+    let lender = lend(&rack);
     let crowd = || {
         let come = |_| {
             let mut stream = TcpStream::connect((LENDER, 7471)).unwrap();
@@ -255,11 +263,11 @@ fn silent_strangers_keep_nobody_from_the_nic() {
         (0..2 * MAX_STRANGERS).map(come).collect::<Vec<_>>()
     };
     let before = rack.within("R", crowd).join().unwrap();
-    let borrower = rack.attach("--mode tap");
+    let borrower = rack.attach("--cleartext --mode tap");
     let meanwhile = rack.within("R", crowd).join().unwrap();
     borrower.stop();
     lender.line("back from");
-    rack.attach("--mode tap --link udp").stop();
+    rack.attach("--cleartext --mode tap --link udp").stop();
     lender.stop();
     drop((before, meanwhile));
 }

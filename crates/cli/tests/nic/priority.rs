@@ -9,14 +9,14 @@ use std::time::Duration;
 use rackmem_borrow::nic::interrupt::{Interrupt, LINK, RECEPTION};
 use rackmem_borrow::nic::message::Message;
 
-use crate::hostile::{become_borrower, framed, read_message};
+use crate::hostile::{become_borrower, framed, lend, read_message};
 use crate::rack::{PEER, Rack};
 
 /// A borrower that does not read its packets: the way is full, and yet interrupts come.
 #[test]
 fn interrupts_pass_a_saturated_way() {
     let Some(rack) = Rack::new() else { return };
-    let lender = rack.lend();
+    let lender = lend(&rack);
     let (send, events) = std::sync::mpsc::channel();
     let (proceed, go_on) = std::sync::mpsc::channel::<()>();
     let borrowing = rack.within("R", move || {

@@ -9,7 +9,7 @@ use rackmem_borrow::nic::interrupt::{Interrupt, LINK};
 use rackmem_borrow::nic::message::Message;
 use rackmem_borrow::nic::register::{self, Fault};
 
-use crate::hostile::{become_borrower, framed, read_message};
+use crate::hostile::{become_borrower, framed, lend, read_message};
 use crate::rack::{Nic, PATIENCE, PEER, Rack};
 
 /// A borrower at the level of messages: interrupts that come meanwhile are kept.
@@ -66,7 +66,7 @@ impl Registers {
 }
 
 fn borrow(rack: &Rack) -> (Nic, Registers) {
-    let lender = rack.lend();
+    let lender = lend(&rack);
     let (messages, packets) = rack.within("R", become_borrower).join().unwrap();
     let says = Arc::new(Mutex::new(messages.try_clone().unwrap()));
     let alive = Arc::downgrade(&says);

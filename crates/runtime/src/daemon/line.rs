@@ -3,13 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rackmem_fabric::frame;
 use rackmem_fabric::stream::Stream;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::transport::{Channel, MAX_MESSAGE_BYTES, Received};
-
-/// Bytes in front of a message to another host: its length.
-const PREFIX_BYTES: usize = 4;
 
 /// Bytes for another host that may wait to leave.
 const MAX_STAGED_BYTES: usize = 8 * MAX_MESSAGE_BYTES;
@@ -78,11 +76,10 @@ impl Line {
 }
 
 fn send_far(stream: &mut Stream, message: &impl Serialize) -> io::Result<()> {
-    let bytes = serde_json::to_vec(message)?;
-    if bytes.len() > MAX_MESSAGE_BYTES || stream.staged_bytes() > MAX_STAGED_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "message too long, or not taken"));
+    let bytes = frame::encode(message, MAX_MESSAGE_BYTES)?;
+    if stream.staged_bytes() > MAX_STAGED_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "messages that are not taken"));
     }
-    stream.out().extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     stream.out().extend_from_slice(&bytes);
     stream.transmit();
     Ok(())
@@ -90,16 +87,10 @@ fn send_far(stream: &mut Stream, message: &impl Serialize) -> io::Result<()> {
 
 fn receive_far<T: DeserializeOwned>(stream: &mut Stream) -> io::Result<T> {
     loop {
-        if let Some((prefix, rest)) = stream.input().split_first_chunk::<PREFIX_BYTES>() {
-            let length = u32::from_le_bytes(*prefix) as usize;
-            if length > MAX_MESSAGE_BYTES {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
-            }
-            if let Some(bytes) = rest.get(..length) {
-                let message = serde_json::from_slice(bytes)?;
-                stream.take(PREFIX_BYTES + length);
-                return Ok(message);
-            }
+        if let Some(bytes) = frame::first(stream.input(), MAX_MESSAGE_BYTES)? {
+            let (message, length) = (frame::decode(bytes)?, bytes.len());
+            stream.take(frame::PREFIX_BYTES + length);
+            return Ok(message);
         }
         if !stream.receive() {
             return Err(match stream.lost() {

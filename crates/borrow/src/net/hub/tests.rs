@@ -5,7 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
 use super::*;
-use crate::net::secret::{self, End};
+use crate::net::greet::Calling;
 
 /// Longest wait for something that happens sooner or later.
 const BOUND: Duration = Duration::from_secs(60);
@@ -16,24 +16,20 @@ fn time_in_which_nobody_looked_is_nobodys_silence() {
     let mut hub = Hub::new(None).unwrap();
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let begun = Instant::now();
-    let peer = hub.adopt(ours.into(), true);
+    let peer = hub.adopt(ours.into(), None, true);
     std::thread::sleep(away);
     hub.wait(patience, &mut Vec::new()).unwrap();
     let silence = hub.silence(peer);
     assert!(silence + away <= begun.elapsed() + patience, "{silence:?}");
 }
 
-/// A hub with one peer that has to prove that it knows the secret, and the peer's end after the hub's hello.
-fn stranger() -> (Hub, UnixStream, Nonce) {
+/// A hub with one peer that has to prove that it knows the secret, and the peer's end.
+fn stranger() -> (Hub, UnixStream) {
     let mut hub = Hub::new(Some(secret())).unwrap();
-    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
     hub.welcome(ours.into(), None).unwrap();
-    let mut length = [0; 4];
-    theirs.read_exact(&mut length).unwrap();
-    let mut hello = vec![0; u32::from_le_bytes(length) as usize];
-    theirs.read_exact(&mut hello).unwrap();
-    let hello: Hello = frame::decode(&hello).unwrap();
-    (hub, theirs, hello.nonce.unwrap())
+    theirs.set_nonblocking(true).unwrap();
+    (hub, theirs)
 }
 
 fn secret() -> Secret {
@@ -41,14 +37,11 @@ fn secret() -> Secret {
 }
 
 /// All that a hub sees of a peer that says this and no more.
-fn seen_of(mut hub: Hub, mut peer: UnixStream, said: &[u8]) -> Vec<String> {
-    peer.set_nonblocking(true).unwrap();
+fn seen_of(hub: &mut Hub, mut peer: &UnixStream, said: &[u8]) -> Vec<String> {
     let _ = peer.write(said);
     let mut seen = Vec::new();
     let deadline = Instant::now() + BOUND;
-    while !seen.iter().any(|seen| matches!(seen, Seen::Gone(..)))
-        && hub.peers[&1].frames.waiting() == 0
-    {
+    while seen.is_empty() && hub.peers.values().any(|peer| peer.input.is_empty()) {
         assert!(Instant::now() < deadline, "the peer is neither gone nor has more to say");
         hub.wait(Duration::from_millis(10), &mut seen).unwrap();
     }
@@ -59,37 +52,55 @@ fn seen_of(mut hub: Hub, mut peer: UnixStream, said: &[u8]) -> Vec<String> {
     seen.iter().map(names).collect()
 }
 
-fn proof(secret: &Secret, theirs: &Nonce) -> Vec<u8> {
-    let nonce = secret::nonce().unwrap();
-    let signature = secret.sign(End::Connector, theirs, &nonce);
-    frame::encode(&Proof { nonce, signature }).unwrap()
+/// The rest of a handshake, and the keys.
+fn prove(hub: &mut Hub, mut peer: &UnixStream, mut calling: Calling) -> (Vec<u8>, Keys) {
+    let (mut input, mut bytes) = (Buffer::default(), [0; 256]);
+    let deadline = Instant::now() + BOUND;
+    loop {
+        assert!(Instant::now() < deadline, "the hub does not answer");
+        hub.wait(Duration::from_millis(10), &mut Vec::new()).unwrap();
+        if let Ok(n) = peer.read(&mut bytes) {
+            input.extend(&bytes[..n]);
+        }
+        match calling.answered(&mut input).unwrap() {
+            Ok(met) => return met,
+            Err(same) => calling = same,
+        }
+    }
 }
 
 #[test]
 fn a_stranger_has_one_frame() {
-    let (show, rest) = (frame::encode(&"Show").unwrap(), [1, 0, 0]);
-    let (hub, peer, nonce) = stranger();
-    let said = [&proof(&secret(), &nonce)[..], &show, &rest].concat();
-    assert_eq!(seen_of(hub, peer, &said), ["\"Show\""], "the right proof");
-    let (hub, peer, nonce) = stranger();
-    let wrong = proof(&Secret::new(b"somebody guesses"), &nonce);
-    let said = [&wrong[..], &proof(&secret(), &nonce), &show].concat();
-    assert_eq!(seen_of(hub, peer, &said), ["gone"], "the right one behind a wrong one");
-    let (hub, peer, nonce) = stranger();
-    let said = [&[0; 4][..], &proof(&secret(), &nonce), &show].concat();
-    assert_eq!(seen_of(hub, peer, &said), ["gone"], "the right one behind nothing");
+    let show = frame::encode(&"Show", 100).unwrap();
+    let (mut hub, peer) = stranger();
+    let (calling, first) = Calling::new(Some(&secret()));
+    assert_eq!((&peer).write(&first).unwrap(), first.len());
+    let (mut said, keys) = prove(&mut hub, &peer, calling);
+    keys.unwrap().sealer.seal(&[&show[..], &[1, 0, 0]].concat(), &mut said).unwrap();
+    assert_eq!(seen_of(&mut hub, &peer, &said), ["\"Show\""], "the right proof");
+    let (mut hub, peer) = stranger();
+    let (_, wrong) = Calling::new(Some(&Secret::new(b"somebody guesses")));
+    let said = [&wrong[..], &first, &show].concat();
+    assert_eq!(seen_of(&mut hub, &peer, &said), ["gone"], "the right one behind a wrong one");
+    let (mut hub, peer) = stranger();
+    let said = [&[0; 4][..], &first, &show].concat();
+    assert_eq!(seen_of(&mut hub, &peer, &said), ["gone"], "the right one behind nothing");
+    let (mut hub, peer) = stranger();
+    let said = [&first[..], &[4, 0, 1, 2, 3, 4]].concat();
+    assert_eq!(seen_of(&mut hub, &peer, &said), ["gone"], "a hello of somebody without its keys");
 }
 
 #[test]
 fn no_more_of_a_stranger_is_kept_than_a_frame() {
-    let (mut hub, mut peer, _) = stranger();
-    let most = MAX_FIRST_FRAME_BYTES as u32;
-    peer.set_nonblocking(true).unwrap();
-    let flood = [&most.to_le_bytes()[..], &vec![b' '; 1 << 20]].concat();
-    assert!(peer.write(&flood).unwrap() > 2 * MAX_FIRST_FRAME_BYTES);
+    let (mut hub, mut peer) = stranger();
+    let (_, first) = Calling::new(Some(&secret()));
+    let head =
+        [&first[..8], &u16::to_le_bytes(rackmem_fabric::greeting::MAX_FRAME_BYTES as u16)].concat();
+    let flood = [&head[..], &vec![b' '; 1 << 20]].concat();
+    assert!(peer.write(&flood).unwrap() > 2 * MAX_STRANGER_BYTES);
     let stranger = hub.peers.get_mut(&1).unwrap();
     assert!(stranger.take_in().is_none());
-    assert_eq!(stranger.frames.waiting(), 4 + MAX_FIRST_FRAME_BYTES);
+    assert_eq!(stranger.input.len(), MAX_STRANGER_BYTES);
     let mut seen = Vec::new();
     hub.wait(Duration::from_millis(10), &mut seen).unwrap();
     assert!(matches!(seen[..], [Seen::Gone(..)]) && hub.peers.is_empty());
@@ -126,7 +137,7 @@ fn a_hub_without_descriptors_rests_and_serves_who_is_there() {
     let mut hub = Hub::new(None).unwrap();
     hub.listen_local(listener.into(), 0o600);
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let old = hub.adopt(ours.into(), true);
+    let old = hub.adopt(ours.into(), None, true);
     let _new = UnixStream::connect(&path).unwrap();
     let files = use_up_descriptors();
     let mut seen = Vec::new();
@@ -136,7 +147,7 @@ fn a_hub_without_descriptors_rests_and_serves_who_is_there() {
         hub.wait(BOUND, &mut seen).unwrap();
         assert!(Instant::now() >= until, "it tried again too early");
     }
-    theirs.write_all(&frame::encode(&"Show").unwrap()).unwrap();
+    theirs.write_all(&frame::encode(&"Show", 100).unwrap()).unwrap();
     let deadline = Instant::now() + BOUND;
     while seen.is_empty() {
         assert!(Instant::now() < deadline, "the old peer is not heard");

@@ -135,8 +135,7 @@ fn meet(
     let failed = |error| Error::io("cannot use a connection", error);
     stream.set_nonblocking(true).map_err(failed)?;
     let link = Link::welcome(stream.into(), peer, secret, stranger).map_err(Error::of_peer)?;
-    let (fd, early) = link.into_parts();
-    Transport::over_tcp(fd.into(), early)
+    Transport::over_tcp(link)
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {

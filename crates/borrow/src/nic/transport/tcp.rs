@@ -1,37 +1,46 @@
 //! Messages on one TCP connection, packets on another.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::{ALIVE_INTERVAL, DEAD_AFTER, lost, when_ready};
+use rackmem_fabric::stream::Stream;
+
+use super::{ALIVE_INTERVAL, DEAD_AFTER, lost};
 use crate::error::{Error, Result};
 use crate::nic::message::{MAX_MESSAGE_BYTES, Message};
 
 /// Messages, and from some time on packets, over TCP.
 #[derive(Debug)]
 pub struct Tcp {
-    pub(super) messages: TcpStream,
-    pub(super) packets: Option<TcpStream>,
+    pub(super) messages: Stream,
+    pub(super) packets: Option<Stream>,
     pub(super) peer: SocketAddr,
-    pub(super) incoming: Vec<u8>,
-    pub(super) outgoing: Vec<u8>,
     pub(super) last_heard: Instant,
     pub(super) last_said: Instant,
 }
 
 impl Tcp {
+    /// Stages a message behind its length.
+    pub(super) fn put(&mut self, message: &[u8]) {
+        let out = self.messages.out();
+        out.extend_from_slice(&(message.len() as u16).to_le_bytes());
+        out.extend_from_slice(message);
+    }
+
     pub(super) fn drive(&mut self, now: Instant) -> Result<()> {
-        if now >= self.last_said + ALIVE_INTERVAL && self.outgoing.is_empty() {
-            let alive = Message::Alive.encode();
-            self.outgoing.extend_from_slice(&(alive.len() as u16).to_le_bytes());
-            self.outgoing.extend_from_slice(&alive);
+        if now >= self.last_said + ALIVE_INTERVAL && self.messages.staged_bytes() == 0 {
+            self.put(&Message::Alive.encode());
         }
-        if !self.outgoing.is_empty() {
-            let sent = when_ready(self.messages.write(&self.outgoing));
-            let sent = sent.map_err(|error| lost(self.peer, &error.to_string()))?;
-            self.outgoing.drain(..sent);
+        if self.messages.staged_bytes() > 0 {
+            self.messages.transmit();
             self.last_said = now;
+        }
+        if let Some(packets) = &mut self.packets {
+            packets.transmit();
+        }
+        // Messages that arrived are taken before the end is reported.
+        if self.messages.input().is_empty() {
+            self.check()?;
         }
         // If this end slept past the deadline, it drains the socket before it declares the peer dead.
         if now > self.last_heard + DEAD_AFTER && !self.fill(now)? {
@@ -41,44 +50,46 @@ impl Tcp {
         Ok(())
     }
 
+    /// Whether both connections are there.
+    fn check(&self) -> Result<()> {
+        let streams = std::iter::once(&self.messages).chain(&self.packets);
+        match streams.filter_map(Stream::lost).next() {
+            Some(why) => Err(lost(self.peer, why)),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn take(&mut self, now: Instant) -> Result<Option<Message>> {
         if self.whole().is_none() && !self.fill(now)? {
             return Ok(None);
         }
         let Some(length) = self.whole() else { return self.check_length() };
-        let message = Message::decode(&self.incoming[2..2 + length]);
-        self.incoming.drain(..2 + length);
+        let message = Message::decode(&self.messages.input()[2..2 + length]);
+        self.messages.take(2 + length);
         message.map(Some)
     }
 
     /// Reads bytes of messages. Whether there were any.
     fn fill(&mut self, now: Instant) -> Result<bool> {
-        let mut bytes = [0; 4 * MAX_MESSAGE_BYTES];
-        match self.messages.read(&mut bytes) {
-            Ok(0) => Err(lost(self.peer, "it has ended the connection")),
-            Ok(length) => {
-                self.incoming.extend_from_slice(&bytes[..length]);
-                self.last_heard = now;
-                Ok(true)
-            }
-            Err(error) => match when_ready(Err(error)) {
-                Ok(_) => Ok(false),
-                Err(error) => Err(lost(self.peer, &error.to_string())),
-            },
+        let came = self.messages.receive();
+        if came {
+            self.last_heard = now;
+            return Ok(true);
         }
+        self.check().map(|()| false)
     }
 
-    pub(super) fn length(&self) -> Option<usize> {
-        let length = self.incoming.first_chunk::<2>()?;
+    fn length(&self) -> Option<usize> {
+        let length = self.messages.input().first_chunk::<2>()?;
         Some(usize::from(u16::from_le_bytes(*length)))
     }
 
     /// The length of the oldest message, if all of it is there.
-    pub(super) fn whole(&self) -> Option<usize> {
-        self.length().filter(|&length| self.incoming.len() >= 2 + length)
+    fn whole(&self) -> Option<usize> {
+        self.length().filter(|&length| self.messages.input().len() >= 2 + length)
     }
 
-    pub(super) fn check_length(&self) -> Result<Option<Message>> {
+    fn check_length(&self) -> Result<Option<Message>> {
         match self.length() {
             Some(length) if length > MAX_MESSAGE_BYTES => Err(Error::Protocol(format!(
                 "{} sends a message of {length} bytes, more than {MAX_MESSAGE_BYTES}: it is no rackmem \
@@ -89,20 +100,36 @@ impl Tcp {
         }
     }
 
+    /// Takes packets to send, unless those before have not left yet.
+    pub(super) fn send_packets(&mut self, bytes: &[u8]) -> Result<usize> {
+        let Some(packets) = &mut self.packets else { return Ok(0) };
+        packets.transmit();
+        let sent = if packets.staged_bytes() == 0 { bytes.len() } else { 0 };
+        packets.out().extend_from_slice(&bytes[..sent]);
+        packets.transmit();
+        self.check().map(|()| sent)
+    }
+
     pub(super) fn receive_packets(&mut self, into: &mut [u8], now: Instant) -> Result<usize> {
         let Some(packets) = &mut self.packets else { return Ok(0) };
         if into.is_empty() {
             return Ok(0);
         }
-        match packets.read(into) {
-            Ok(0) => Err(lost(self.peer, "it has ended the connection")),
-            Ok(length) => {
-                self.last_heard = now;
-                Ok(length)
-            }
-            Err(error) => {
-                when_ready(Err(error)).map_err(|error| lost(self.peer, &error.to_string()))
-            }
+        if packets.input().is_empty() && packets.receive() {
+            self.last_heard = now;
         }
+        let length = packets.input().len().min(into.len());
+        into[..length].copy_from_slice(&packets.input()[..length]);
+        packets.take(length);
+        match packets.lost() {
+            Some(why) if length == 0 => Err(lost(self.peer, why)),
+            _ => Ok(length),
+        }
+    }
+
+    /// Whether messages or packets were read and not taken.
+    pub(super) fn keeps_arrivals(&self) -> bool {
+        let mut streams = std::iter::once(&self.messages).chain(&self.packets);
+        streams.any(|stream| !stream.input().is_empty())
     }
 }

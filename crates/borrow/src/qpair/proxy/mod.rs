@@ -92,7 +92,7 @@ fn wait(
     listener: Option<BorrowedFd<'_>>,
     patience: Option<Duration>,
 ) -> Result<bool> {
-    let patience = patience.map(crate::net::socket::timespec);
+    let patience = patience.map(rackmem_fabric::socket::timespec);
     let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
     fds.extend(listener.map(|listener| PollFd::from_borrowed_fd(listener, PollFlags::IN)));
     rustix::io::retry_on_intr(|| poll(&mut fds, patience.as_ref()))

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use rackmem_fabric::Buffer;
+
 use super::reader::Reader;
 use super::{Wire, lock};
 use crate::qpair::Terms;
@@ -26,7 +28,9 @@ impl Victim {
     pub fn new(before: &[u8]) -> Victim {
         let (peer, near) = UnixStream::pair().expect("a socket pair");
         peer.set_nonblocking(true).expect("a socket of this process");
-        let wire = Arc::new(Wire::new(near.into(), before).expect("an eventfd"));
+        let mut input = Buffer::default();
+        input.extend(before);
+        let wire = Arc::new(Wire::new(near.into(), None, input).expect("an eventfd"));
         let windows = [(); 2].map(|()| Window::create(&TERMS).expect("a few pages"));
         let carrier = Carrier::Network(wire.clone());
         let core = Core::new(carrier, "the peer".to_owned(), windows, TERMS, false);

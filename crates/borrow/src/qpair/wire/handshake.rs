@@ -90,8 +90,8 @@ pub(in crate::qpair) fn accept(
 }
 
 fn start(way: Way) -> Result<Wire> {
-    let (socket, before) = way.into_parts();
-    Wire::new(socket, &before)
+    let (socket, keys, before) = way.into_parts();
+    Wire::new(socket, keys, before)
 }
 
 /// Says what to do about one that is not there, or is somebody else.
@@ -111,7 +111,10 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
+    use rackmem_fabric::Buffer;
+
     use super::*;
+    use crate::net::greet::Greeter;
     use crate::qpair::{Access, Link, Listener};
 
     const TERMS: Terms = Terms { connections: 1, registered_bytes: 4096 };
@@ -153,20 +156,25 @@ mod tests {
     /// One that ends at once, one that speaks something else, one that says no in rackmem's own words.
     #[test]
     fn a_listener_for_something_else_is_named() {
-        let hello = r#"{"version":2,"nonce":null}"#;
         let frame = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
-        let no = [frame(hello), frame(r#"{"Refused":"no"}"#)].concat();
-        for (says, expected) in [
-            (Vec::new(), "gives no queue pairs"),
-            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "is no rackmem"),
-            (frame(r#"{"version":77,"nonce":null}"#), "use the same version"),
-            ([frame(hello), frame(r#"{"Pong":1}"#)].concat(), "is no rackmem"),
-            (no, "refuses: no"),
+        for (greets, says, expected) in [
+            (false, Vec::new(), "gives no queue pairs"),
+            (false, b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "is no rackmem"),
+            (false, frame(r#"{"version":2,"nonce":null}"#), "use the same version"),
+            (true, frame(r#"{"Pong":1}"#), "is no rackmem"),
+            (true, frame(r#"{"Refused":"no"}"#), "refuses: no"),
         ] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = Address::Tcp(listener.local_addr().unwrap().to_string());
             let other = std::thread::spawn(move || {
                 let mut stream: TcpStream = listener.accept().unwrap().0;
+                let (mut greeter, mut input) = (Greeter::new(None), Buffer::default());
+                let (mut bytes, mut out) = ([0; 256], Vec::new());
+                while greets && greeter.step(&mut input, &mut out).unwrap().is_none() {
+                    stream.write_all(&std::mem::take(&mut out)).unwrap();
+                    let n = stream.read(&mut bytes).unwrap();
+                    input.extend(&bytes[..n]);
+                }
                 stream.write_all(&says).unwrap();
                 // A frame that it does not understand, if one comes.
                 let _ = stream.shutdown(std::net::Shutdown::Write);

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
+use rackmem_fabric::Buffer;
 use rustix::event::{EventfdFlags, eventfd};
 
 pub(super) use self::handshake::{accept, connect};
@@ -35,6 +36,7 @@ use self::reader::Reader;
 use super::board::Head;
 use super::core::Core;
 use crate::error::{Error, Result};
+use crate::net::greet::Keys;
 
 /// A connection to a process, for any number of queue pairs.
 #[derive(Debug)]
@@ -62,14 +64,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Wire {
-    fn new(socket: OwnedFd, before: &[u8]) -> Result<Wire> {
+    fn new(socket: OwnedFd, keys: Keys, before: Buffer) -> Result<Wire> {
+        let (sealer, incoming) = keys.map(|keys| (keys.sealer, keys.incoming)).unzip();
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::io("cannot make an eventfd", error))?;
         Ok(Wire {
             socket,
-            out: Mutex::default(),
+            out: Mutex::new(Outbox::new(sealer)),
             is_blocked: AtomicBool::new(false),
-            reader: Mutex::new(Reader::new(before)),
+            reader: Mutex::new(Reader::new(before, incoming)),
             has_heard: AtomicBool::new(false),
             looks: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),

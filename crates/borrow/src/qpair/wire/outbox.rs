@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
+use rackmem_fabric::Sealer;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use super::frame::Frame;
@@ -25,6 +26,10 @@ const MAX_WAITING_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// Bytes that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
+    /// Keys of what is sent, and frames that are not sealed yet.
+    sealer: Option<Sealer>,
+    plain: Vec<u8>,
+    /// Bytes for the socket.
     bytes: Vec<u8>,
     /// Bytes at the front that were sent.
     sent: usize,
@@ -39,13 +44,32 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// An empty one; without a sealer bytes leave as they are.
+    pub(super) fn new(sealer: Option<Sealer>) -> Outbox {
+        Outbox { sealer, ..Outbox::default() }
+    }
+
+    /// Frames on their way out, as far as they are not sealed.
+    fn staged(&mut self) -> &mut Vec<u8> {
+        if self.sealer.is_some() { &mut self.plain } else { &mut self.bytes }
+    }
+
+    /// Seals what is staged, and bytes behind it.
+    fn seal(&mut self, behind: &[u8]) {
+        let Some(sealer) = &mut self.sealer else { return };
+        for plain in [&self.plain[..], behind].into_iter().filter(|plain| !plain.is_empty()) {
+            self.is_gone |= sealer.seal(plain, &mut self.bytes).is_err();
+        }
+        self.plain.clear();
+    }
+
     /// Puts a frame behind the others.
     pub(super) fn push(&mut self, frame: &Frame) {
-        if self.bytes.len() - self.sent > MAX_WAITING_BYTES {
+        if self.plain.len() + self.bytes.len() - self.sent > MAX_WAITING_BYTES {
             self.is_overrun = true;
             self.give_up();
         }
-        self.bytes.extend_from_slice(&frame.encode());
+        self.staged().extend_from_slice(&frame.encode());
     }
 
     /// Puts a receive behind the others; returns whether there are so many that they should leave.
@@ -59,13 +83,17 @@ impl Outbox {
     pub(super) fn send(&mut self, socket: BorrowedFd<'_>, frame: &Frame, bytes: &[u8]) {
         if self.is_blocked || bytes.len() <= SMALL_BYTES {
             self.push(frame);
-            self.bytes.extend_from_slice(bytes);
-            if self.bytes.len() >= BATCH_BYTES {
+            self.staged().extend_from_slice(bytes);
+            if self.staged().len() >= BATCH_BYTES {
                 self.flush(socket);
             }
             return;
         }
         self.push(frame);
+        if self.sealer.is_some() {
+            self.seal(bytes);
+            return self.flush(socket);
+        }
         let here = self.bytes.len() - self.sent;
         let parts = [IoSlice::new(&self.bytes[self.sent..]), IoSlice::new(bytes)];
         let left = leave(socket, &parts);
@@ -98,12 +126,14 @@ impl Outbox {
 
     fn give_up(&mut self) {
         self.is_gone = true;
+        self.plain.clear();
         self.bytes.clear();
         self.sent = 0;
     }
 
     /// Sends as many bytes as the kernel takes.
     pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) {
+        self.seal(&[]);
         if self.is_gone {
             self.give_up();
         }

@@ -4,6 +4,7 @@
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
 
+use rackmem_fabric::{Buffer, Incoming};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags};
 
 use super::frame::{Frame, HEADER_BYTES, Kind, Malformed};
@@ -55,9 +56,9 @@ impl Coming {
 /// Bytes received that are not taken yet.
 #[derive(Debug)]
 pub(super) struct Reader {
-    bytes: Box<[u8]>,
-    first: usize,
-    end: usize,
+    /// Keys of what comes.
+    incoming: Option<Incoming>,
+    input: Buffer,
     coming: Option<Coming>,
 }
 
@@ -71,10 +72,8 @@ fn is_inline(frame: &Frame) -> bool {
 
 impl Reader {
     /// One that begins with bytes that came before.
-    pub(super) fn new(before: &[u8]) -> Reader {
-        let mut bytes = vec![0; CHUNK_BYTES.max(before.len())].into_boxed_slice();
-        bytes[..before.len()].copy_from_slice(before);
-        Reader { bytes, first: 0, end: before.len(), coming: None }
+    pub(super) fn new(input: Buffer, incoming: Option<Incoming>) -> Reader {
+        Reader { incoming, input, coming: None }
     }
 
     /// Takes bytes that are there, without waiting; returns whether there were any.
@@ -84,7 +83,7 @@ impl Reader {
         sink: &mut impl Sink,
     ) -> Result<bool, Over> {
         // Bytes that came before the first read.
-        let mut has_read = self.end > self.first;
+        let mut has_read = !self.input.is_empty();
         self.cut(sink)?;
         for _ in 0..ROUNDS {
             let (got, is_all) = self.fill(socket)?;
@@ -99,25 +98,18 @@ impl Reader {
 
     /// Reads once; returns the number of bytes, and whether the socket had no more.
     fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, bool), Over> {
-        let missing = self.coming.as_ref().map_or(0, Coming::missing);
-        let direct: &mut [u8] = match &self.coming {
-            // SAFETY: the sink gave this place for all bytes of the frame.
-            Some(coming) => unsafe {
-                std::slice::from_raw_parts_mut(coming.to.add(coming.done), missing)
-            },
-            None => &mut [],
+        let (read, room) = match &mut self.incoming {
+            Some(incoming) => {
+                let into = incoming.room(CHUNK_BYTES);
+                let room = into.len();
+                (rustix::net::recv(socket, into, RecvFlags::DONTWAIT).map(|(n, _)| n), room)
+            }
+            None => self.read(socket),
         };
-        let room = direct.len() + self.bytes.len() - self.end;
-        let mut parts = [IoSliceMut::new(direct), IoSliceMut::new(&mut self.bytes[self.end..])];
-        let mut none = RecvAncillaryBuffer::default();
-        match rustix::net::recvmsg(socket, &mut parts, &mut none, RecvFlags::DONTWAIT) {
-            Ok(message) if message.bytes == 0 => Err(Over::Gone("it hung up".to_owned())),
-            Ok(message) => {
-                let got = message.bytes;
-                if let Some(coming) = &mut self.coming {
-                    coming.done += got.min(missing);
-                }
-                self.end += got.saturating_sub(missing);
+        match read {
+            Ok(0) => Err(Over::Gone("it hung up".to_owned())),
+            Ok(got) => {
+                self.came(got)?;
                 Ok((got, got < room))
             }
             Err(rustix::io::Errno::AGAIN) => Ok((0, true)),
@@ -126,27 +118,55 @@ impl Reader {
         }
     }
 
+    /// Reads bytes that are not sealed: to the place of the frame that is coming, and behind what has come. Returns
+    /// also the number of bytes that there was room for.
+    fn read(&mut self, socket: BorrowedFd<'_>) -> (rustix::io::Result<usize>, usize) {
+        let missing = self.coming.as_ref().map_or(0, Coming::missing);
+        let direct: &mut [u8] = match &self.coming {
+            // SAFETY: the sink gave this place for all bytes of the frame.
+            Some(coming) => unsafe {
+                std::slice::from_raw_parts_mut(coming.to.add(coming.done), missing)
+            },
+            None => &mut [],
+        };
+        let behind = self.input.room(CHUNK_BYTES);
+        let room = direct.len() + behind.len();
+        let mut parts = [IoSliceMut::new(direct), IoSliceMut::new(behind)];
+        let mut none = RecvAncillaryBuffer::default();
+        let read = rustix::net::recvmsg(socket, &mut parts, &mut none, RecvFlags::DONTWAIT);
+        (read.map(|message| message.bytes), room)
+    }
+
+    /// So many bytes were read.
+    fn came(&mut self, got: usize) -> Result<(), Over> {
+        if let Some(incoming) = &mut self.incoming {
+            return incoming.filled(got, &mut self.input).map_err(|_| Over::Nonsense);
+        }
+        let direct = self.coming.as_ref().map_or(0, Coming::missing).min(got);
+        if let Some(coming) = &mut self.coming {
+            coming.done += direct;
+        }
+        self.input.filled(got - direct);
+        Ok(())
+    }
+
     /// Takes all frames that are whole.
     fn cut(&mut self, sink: &mut impl Sink) -> Result<(), Over> {
         while self.take_coming(sink)? && self.take_next(sink)? {}
-        if self.first > 0 {
-            self.bytes.copy_within(self.first..self.end, 0);
-            (self.first, self.end) = (0, self.end - self.first);
-        }
         Ok(())
     }
 
     /// Takes the frame whose bytes are coming; `false` if some are missing.
     fn take_coming(&mut self, sink: &mut impl Sink) -> Result<bool, Over> {
         let Some(coming) = &mut self.coming else { return Ok(true) };
-        let here = coming.missing().min(self.end - self.first);
+        let here = coming.missing().min(self.input.len());
         // SAFETY: the sink gave this place for all bytes of the frame.
         unsafe {
             let to = coming.to.add(coming.done);
-            std::ptr::copy_nonoverlapping(self.bytes[self.first..].as_ptr(), to, here);
+            std::ptr::copy_nonoverlapping(self.input.bytes().as_ptr(), to, here);
         }
         coming.done += here;
-        self.first += here;
+        self.input.take(here);
         if coming.missing() > 0 {
             return Ok(false);
         }
@@ -158,9 +178,7 @@ impl Reader {
 
     /// Begins with the next frame; `false` if it is not there.
     fn take_next(&mut self, sink: &mut impl Sink) -> Result<bool, Over> {
-        let Some((header, rest)) =
-            self.bytes[self.first..self.end].split_first_chunk::<HEADER_BYTES>()
-        else {
+        let Some((header, rest)) = self.input.bytes().split_first_chunk::<HEADER_BYTES>() else {
             return Ok(false);
         };
         let frame = Frame::decode(header)?;
@@ -168,10 +186,10 @@ impl Reader {
         if is_inline(&frame) {
             let Some(inline) = rest.get(..length) else { return Ok(false) };
             sink.take(&frame, inline)?;
-            self.first += HEADER_BYTES + length;
+            self.input.take(HEADER_BYTES + length);
             return Ok(true);
         }
-        self.first += HEADER_BYTES;
+        self.input.take(HEADER_BYTES);
         if length == 0 {
             sink.take(&frame, &[])?;
         } else {

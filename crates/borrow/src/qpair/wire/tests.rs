@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use rackmem_fabric::Buffer;
+use rackmem_fabric::socket::wait;
 use rustix::event::PollFlags;
 
 use super::frame::{Frame, HEADER_BYTES, Kind, PART_BYTES};
@@ -14,7 +16,6 @@ use super::outbox::Outbox;
 use super::reader::{Over, Reader, Sink};
 use super::{Wire, connect};
 use crate::address::Address;
-use crate::net::socket::wait;
 use crate::qpair::board::DEPTH;
 use crate::qpair::carrier::Carrier;
 use crate::qpair::{Access, Descriptor, Link, Listener, QPair, Status, Terms};
@@ -107,7 +108,7 @@ proptest! {
         let (mut near, far) = UnixStream::pair().unwrap();
         // Some came before the first read.
         let before = bytes.split_off(bytes.len().min(cuts[0]));
-        let (mut reader, mut bytes) = (Reader::new(&bytes), before);
+        let (mut reader, mut bytes) = (reader_of(&bytes), before);
         let mut kept = Kept::default();
         let mut cuts = cuts.into_iter().cycle();
         reader.drain(far.as_fd(), &mut kept).unwrap();
@@ -127,9 +128,16 @@ proptest! {
     fn noise_is_an_error_or_nothing(noise in prop::collection::vec(any::<u8>(), 0..500)) {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(&noise).unwrap();
-        let _ = Reader::new(&[]).drain(far.as_fd(), &mut Nowhere);
-        let _ = Reader::new(&noise).drain(far.as_fd(), &mut Nowhere);
+        let _ = reader_of(&[]).drain(far.as_fd(), &mut Nowhere);
+        let _ = reader_of(&noise).drain(far.as_fd(), &mut Nowhere);
     }
+}
+
+/// A reader that begins with these bytes.
+fn reader_of(bytes: &[u8]) -> Reader {
+    let mut input = Buffer::default();
+    input.extend(bytes);
+    Reader::new(input, None)
 }
 
 const REGISTERED_BYTES: usize = 8192;
@@ -206,7 +214,7 @@ fn what_nobody_asked_for_ends_the_link() {
 #[test]
 fn what_is_wanted_does_not_wait_for_company() {
     let (link, wire) = victim();
-    let (mut reader, mut kept) = (Reader::new(&[]), Kept::default());
+    let (mut reader, mut kept) = (reader_of(&[]), Kept::default());
     let mut signs_of_life = 0;
     let mut hear = |kind: Kind, number: u64| loop {
         // A thread that looked again and again might leave no core to the one that answers.
@@ -265,7 +273,7 @@ fn a_network_that_takes_no_more_holds_messages_back_and_loses_none() {
     assert!(pairs.iter_mut().all(|pair| pair.poll().is_none()));
     let waits = pairs.map(|mut pair| std::thread::spawn(move || pair.wait(LONG).unwrap()));
 
-    let (mut reader, mut kept) = (Reader::new(&[]), Kept::default());
+    let (mut reader, mut kept) = (reader_of(&[]), Kept::default());
     let (mut large, mut small) = (Vec::new(), None);
     while large.len() < bytes.len() || small.is_none() {
         reader.drain(wire.socket.as_fd(), &mut kept).unwrap();

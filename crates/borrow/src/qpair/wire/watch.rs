@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::socket::{delay, timespec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, Shutdown};
 
@@ -14,7 +15,7 @@ use super::reader::{Over, Reader};
 use super::{Wire, lock};
 use crate::error::{Error, Result};
 use crate::lease::{HEARTBEAT, SILENCE};
-use crate::net::socket::{delay, timespec};
+
 use crate::qpair::core::Core;
 
 /// Time for which the watching thread leaves the socket to threads that look, before it checks that they still do.

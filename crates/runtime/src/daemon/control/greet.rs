@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rackmem_fabric::credentials::{Credentials, Kind};
 use rackmem_fabric::greeting::{
-    self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Purpose, Unproved,
+    self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Purpose, Unproved, Welcome,
 };
 use rackmem_fabric::stream::Stream;
 use rackmem_fabric::{Seal, socket};
@@ -119,7 +119,7 @@ impl Greeter {
     }
 
     fn calls(&mut self, caller: Caller, purpose: Purpose) -> Step {
-        let met = match caller.answered(self.stream.input())? {
+        let met = match caller.answered::<Welcome>(self.stream.input())? {
             Ok(met) => met,
             Err(caller) => {
                 self.stage = Stage::Calling(caller, purpose);
@@ -144,7 +144,7 @@ impl Greeter {
             }
         };
         let kind = if admission.is_some() { Kind::Guest } else { far.credentials.kind() };
-        match callee.hear(self.stream.input()) {
+        match callee.hear::<Hello>(self.stream.input()) {
             Ok(Ok(asked)) => {
                 let (hello, taken) = (asked.hello.clone(), asked.taken);
                 let answer = match admission {

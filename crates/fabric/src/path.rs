@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::secret;
+use crate::random;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -91,7 +91,7 @@ fn name(
 
 /// A name beside the path until the socket listens.
 fn unborn(path: &Path) -> io::Result<PathBuf> {
-    let nonce = secret::nonce().map_err(io::Error::other)?;
+    let nonce = random::nonce()?;
     let [a, b, c, d, ..] = nonce;
     Ok(path.with_file_name(format!(".{a:02x}{b:02x}{c:02x}{d:02x}.new")))
 }
