@@ -36,7 +36,7 @@ const DATA_BUFFER_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub enum Transport {
     /// Two connections.
-    Tcp(Tcp),
+    Tcp(Box<Tcp>),
     /// A reliable link over UDP.
     Link(Box<Link>),
 }
@@ -53,7 +53,8 @@ impl Transport {
         let peer = socket.peer_addr().map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         let messages = Stream::greeted(socket.into(), keys, &early);
-        Ok(Transport::Tcp(Tcp { messages, packets: None, peer, last_heard: now, last_said: now }))
+        let tcp = Tcp { messages, packets: None, peer, last_heard: now, last_said: now };
+        Ok(Transport::Tcp(Box::new(tcp)))
     }
 
     /// A link for both.

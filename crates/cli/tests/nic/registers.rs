@@ -66,7 +66,7 @@ impl Registers {
 }
 
 fn borrow(rack: &Rack) -> (Nic, Registers) {
-    let lender = lend(&rack);
+    let lender = lend(rack);
     let (messages, packets) = rack.within("R", become_borrower).join().unwrap();
     let says = Arc::new(Mutex::new(messages.try_clone().unwrap()));
     let alive = Arc::downgrade(&says);
