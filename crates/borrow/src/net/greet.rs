@@ -21,6 +21,9 @@ pub const MAX_STRANGER_BYTES: usize = greeting::MAX_FRAME_BYTES + 16;
 /// Key of connections that prove nothing.
 const NO_SECRET: Psk = [0; 32];
 
+/// First bytes of the end that was called. Versions before 3 wait for such a frame, and say that the versions differ.
+const BANNER: &[u8] = b"\x1a\0\0\0{\"version\":3,\"nonce\":null}";
+
 /// First message of the end that connects.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
@@ -78,6 +81,12 @@ impl Calling {
         input: &mut Buffer,
     ) -> Result<Result<(Vec<u8>, Keys), Calling>, GreetingError> {
         let is_sealed = self.is_sealed;
+        if input.len() < BANNER.len() && BANNER.starts_with(input.bytes()) {
+            return Ok(Err(self));
+        }
+        if input.bytes().starts_with(BANNER) {
+            input.take(BANNER.len());
+        }
         let met = match self.caller.answered::<()>(input.bytes())? {
             Ok(met) => met,
             Err(caller) => return Ok(Err(Calling { caller, is_sealed })),
@@ -116,6 +125,8 @@ pub struct Greeter {
 
 #[derive(Debug)]
 enum Stage {
+    /// Nothing was said.
+    New(Callee),
     Called(Callee),
     Proving(Unproved),
 }
@@ -123,7 +134,7 @@ enum Stage {
 impl Greeter {
     /// A handshake that waits for its first bytes.
     pub fn new(secret: Option<&Secret>) -> Greeter {
-        let stage = Some(Stage::Called(Callee::new(&Arc::new(credentials(secret)))));
+        let stage = Some(Stage::New(Callee::new(&Arc::new(credentials(secret)))));
         Greeter { stage, is_sealed: is_sealed(secret) }
     }
 
@@ -139,6 +150,10 @@ impl Greeter {
     ) -> Result<Option<Keys>, GreetingError> {
         loop {
             match self.stage.take() {
+                Some(Stage::New(callee)) => {
+                    out.extend_from_slice(BANNER);
+                    self.stage = Some(Stage::Called(callee));
+                }
                 Some(Stage::Called(callee)) => match self.hear(callee, input, out)? {
                     Ok(stage) => self.stage = Some(stage),
                     Err(callee) => {
@@ -204,5 +219,21 @@ impl Greeter {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::frame;
+
+    #[test]
+    fn older_versions_read_which_version_this_is() {
+        let mut out = Vec::new();
+        let step = Greeter::new(None).step(&mut Buffer::default(), &mut out);
+        assert!(step.unwrap().is_none());
+        let said: serde_json::Value =
+            frame::decode(frame::first(&out, 100).unwrap().unwrap()).unwrap();
+        assert_eq!(said["version"], PROTOCOL_VERSION);
     }
 }

@@ -279,7 +279,8 @@ impl Hub {
             return Ok(());
         }
         let trust = Trust::Not(Greeter::new(self.secret.as_ref()));
-        self.add(fd, false, trust, Some(stranger));
+        let id = self.add(fd, false, trust, Some(stranger));
+        self.peers.get_mut(&id).map(Peer::greet);
         Ok(())
     }
 
