@@ -1,20 +1,29 @@
 //! Line atomicity between processes: a sequence lock per 4 KiB block of a segment.
 //!
 //! Readers take no lock: they note the version, copy, and look whether it changed. Writers and
-//! atomics lock. The lock word names its owner, so that the locks of a killed process can be
+//! atomics lock. The lock names its owner, so that the locks of a killed process can be
 //! released by the daemon that saw it die ([`LineLocks::release_all`]).
 //!
-//! Even an 8-byte store takes the lock. Without it the store could fall between two words of a line write, and readers
-//! could see it both before and after that write.
+//! # Decisions
+//!
+//! - *Even an 8-byte store takes the lock.* Without it the store could fall between two words of a line write, and
+//!   readers could see it both before and after that write.
+//! - *So does an atomic*, although one instruction performs it. Beside a line write, two atomics without a lock could
+//!   see its second word before its first (`without_the_lock_atomics_see_half_a_line`); between two atomics without a
+//!   new version, a reader of the line could see the second one and not the first.
+//! - *A release is a store.* A lock has two words: one that those who lock compare and swap, and one that the holder
+//!   alone writes. Locked instructions are what a write or an atomic costs.
 //!
 //! A process that is killed inside an inline write may leave that one line half written.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::time::{Duration, Instant};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use rackmem_abi::LINE_BYTES;
 
 /// Bytes of a segment under one lock: bulk transfers lock seldom, neighbours rarely collide.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -69,46 +78,59 @@ impl Owner {
     pub fn from_token(token: u32) -> Owner {
         Owner(token & 0xff_ffff)
     }
-
-    fn bits(self) -> u64 {
-        u64::from(self.0) << OWNER_SHIFT
-    }
 }
 
-const LOCKED: u64 = 1;
-const OWNER_SHIFT: u32 = 40;
-const VERSION_MASK: u64 = (1 << OWNER_SHIFT) - 1;
+const TICKET_SHIFT: u32 = 24;
+const OWNER_MASK: u64 = (1 << TICKET_SHIFT) - 1;
 
-/// The lock word while it is held: owner and version tell this hold from every other one.
+/// The word `taken` of a hold: ticket and owner tell this hold from every other one.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Held(u64);
 
-/// One lock: version (odd: locked) in the low 40 bits, owner above while locked.
-#[repr(transparent)]
+impl Held {
+    fn ticket(self) -> u64 {
+        self.0 >> TICKET_SHIFT
+    }
+}
+
+/// One lock. It is held unless `done` is the ticket in `taken`. `include/rackmem/access.h` has the same steps.
+#[repr(C)]
 #[derive(Debug)]
-pub struct LineLock(AtomicU64);
+pub struct LineLock {
+    /// Ticket of the last hold in 40 bits, and below it its owner. Changes when a hold begins only, so it is the
+    /// version for readers.
+    taken: AtomicU64,
+    /// Ticket of the hold that was released last.
+    done: AtomicU64,
+}
 
 impl LineLock {
     /// A free lock; only for tests, as shared memory starts out zeroed.
     #[cfg(any(test, loom))]
     #[allow(clippy::new_without_default, reason = "for tests only")]
     pub fn new() -> LineLock {
-        LineLock(AtomicU64::new(0))
+        LineLock { taken: AtomicU64::new(0), done: AtomicU64::new(0) }
+    }
+
+    /// The word `taken` if no one holds the lock. What earlier holders wrote is seen from then on.
+    #[inline(always)]
+    fn taken_if_free(&self) -> Option<u64> {
+        let taken = self.taken.load(Ordering::Acquire);
+        (self.done.load(Ordering::Acquire) == taken >> TICKET_SHIFT).then_some(taken)
     }
 
     /// Begins an optimistic read: the version, or `None` while a writer is at work.
     #[inline(always)]
     pub fn begin_read(&self) -> Option<u64> {
-        let version = self.0.load(Ordering::Acquire);
-        (version & LOCKED == 0).then_some(version)
+        self.taken_if_free()
     }
 
     /// Whether no writer disturbed the read since [`LineLock::begin_read`].
     #[inline(always)]
     pub fn is_undisturbed(&self, version: u64) -> bool {
         fence(Ordering::Acquire);
-        self.0.load(Ordering::Relaxed) == version
+        self.taken.load(Ordering::Relaxed) == version
     }
 
     /// Runs `copy` until it was not disturbed by a writer. Without a `reader` the memory of the
@@ -124,12 +146,10 @@ impl LineLock {
             }
             match reader {
                 Some(owner) if waiting.tries >= OPTIMISTIC_TRIES => {
-                    let held = self.acquire(owner);
-                    copy();
-                    return self.release(held);
+                    return self.locked(owner, copy);
                 }
                 _ => {
-                    if waiting.is_over(self.0.load(Ordering::Relaxed)) {
+                    if waiting.is_over(self.taken.load(Ordering::Relaxed)) {
                         return copy();
                     }
                 }
@@ -137,33 +157,44 @@ impl LineLock {
         }
     }
 
+    /// Runs `change` under the lock.
+    #[inline(always)]
+    pub fn locked<T>(&self, owner: Owner, change: impl FnOnce() -> T) -> T {
+        let held = self.acquire(owner);
+        let outcome = change();
+        self.release(held);
+        outcome
+    }
+
     /// Locks: no one else reads or writes until [`LineLock::release`].
     #[inline(always)]
     pub fn acquire(&self, owner: Owner) -> Held {
-        let version = self.0.load(Ordering::Relaxed);
-        if version & LOCKED == 0
-            && let Some(held) = self.try_lock(version, owner)
-        {
-            return held;
+        match self.try_acquire(owner) {
+            Some(held) => held,
+            None => self.acquire_contended(owner),
         }
-        self.acquire_contended(owner)
     }
 
-    /// Unlocks, and publishes the writes. If the lock was taken from this owner meanwhile, it
-    /// is another's by now, or was: the word has another version then, and stays as it is.
+    /// Unlocks, and publishes the writes. A lock that was taken from this owner meanwhile is another's by now, or was,
+    /// and stays as it is.
+    ///
+    /// A store is enough, as `done` is the holder's. An owner that is overruled between the look and the store may put
+    /// an older ticket there: the lock is not free then, although nobody holds it, until a waiter loses its patience.
     #[inline(always)]
-    pub fn release(&self, Held(locked): Held) {
-        let free = ((locked & VERSION_MASK) + 1) & VERSION_MASK;
-        let _ = self.0.compare_exchange(locked, free, Ordering::Release, Ordering::Relaxed);
+    pub fn release(&self, held: Held) {
+        if self.taken.load(Ordering::Relaxed) == held.0 {
+            self.done.store(held.ticket(), Ordering::Release);
+        }
     }
 
     #[inline(always)]
-    fn try_lock(&self, version: u64, owner: Owner) -> Option<Held> {
-        let locked = version | LOCKED | owner.bits();
-        let won = self.0.compare_exchange(version, locked, Ordering::Acquire, Ordering::Relaxed);
+    fn try_acquire(&self, owner: Owner) -> Option<Held> {
+        let free = self.taken_if_free()?;
+        let held = ((free >> TICKET_SHIFT) + 1) << TICKET_SHIFT | u64::from(owner.0);
+        let won = self.taken.compare_exchange(free, held, Ordering::Acquire, Ordering::Relaxed);
         // No store of the change may be seen before the lock is.
         fence(Ordering::Release);
-        won.ok().map(|_| Held(locked))
+        won.ok().map(|_| Held(held))
     }
 
     #[cold]
@@ -171,24 +202,24 @@ impl LineLock {
     fn acquire_contended(&self, owner: Owner) -> Held {
         let mut waiting = Waiting::default();
         loop {
-            let version = self.0.load(Ordering::Relaxed);
-            if version & LOCKED == 0
-                && let Some(held) = self.try_lock(version, owner)
-            {
+            if let Some(held) = self.try_acquire(owner) {
                 return held;
             }
-            if waiting.is_over(version) {
+            if waiting.is_over(self.taken.load(Ordering::Relaxed)) {
                 self.release_if(&|_| true);
             }
         }
     }
 
-    /// Releases the lock if a process that is gone holds it. Its last line may be half written.
+    /// Releases the lock if a process that is gone holds it. Its last line may be half written. Does nothing if the
+    /// lock goes through other hands meanwhile.
     fn release_if(&self, is_gone: &impl Fn(Owner) -> bool) {
-        let word = self.0.load(Ordering::Acquire);
-        let owner = Owner((word >> OWNER_SHIFT) as u32);
-        if word & LOCKED != 0 && is_gone(owner) {
-            self.release(Held(word));
+        let done = self.done.load(Ordering::Acquire);
+        let held = Held(self.taken.load(Ordering::Acquire));
+        let owner = Owner((held.0 & OWNER_MASK) as u32);
+        if held.ticket() != done && is_gone(owner) {
+            let free = held.ticket();
+            let _ = self.done.compare_exchange(done, free, Ordering::Release, Ordering::Relaxed);
         }
     }
 }
@@ -253,8 +284,9 @@ impl LineLocks {
     #[inline(always)]
     pub fn of(&self, offset: u64) -> &LineLock {
         let block = (offset / BLOCK_BYTES) as usize;
-        const LINES: usize = LOCK_COUNT / 8;
-        &self.0[(block % LINES) * 8 + (block / LINES) % 8]
+        const IN_LINE: usize = LINE_BYTES / size_of::<LineLock>();
+        const LINES: usize = LOCK_COUNT / IN_LINE;
+        &self.0[(block % LINES) * IN_LINE + (block / LINES) % IN_LINE]
     }
 
     /// Releases every lock whose owner is gone.
@@ -275,10 +307,10 @@ mod tests {
         let (dead, alive) = (Owner::new(1, 2), Owner::new(1, 3));
         let _ = lock.acquire(dead);
         lock.release_if(&|owner| owner == alive);
-        assert_ne!(lock.0.load(Ordering::Relaxed) & LOCKED, 0);
+        assert!(lock.begin_read().is_none());
         lock.release_if(&|owner| owner == dead);
         lock.release(lock.acquire(alive));
-        assert_eq!(lock.0.load(Ordering::Relaxed), 4);
+        assert_eq!(lock.begin_read(), Some(2 << TICKET_SHIFT | u64::from(alive.0)));
     }
 
     #[test]
@@ -312,26 +344,35 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
+    type Words = [AtomicU64; 2];
+
+    fn write_both(words: &Words, value: u64) {
+        words[0].store(value, Ordering::Relaxed);
+        words[1].store(value, Ordering::Relaxed);
+    }
+
+    fn values(words: &Words) -> [u64; 2] {
+        [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
+    }
+
+    fn read_both(lock: &LineLock, words: &Words) -> [u64; 2] {
+        let mut seen = [9, 9];
+        lock.read(Some(Owner::new(1, 0)), || seen = values(words));
+        seen
+    }
+
     /// A reader never sees one word of a write without the other.
     #[test]
     fn reads_are_whole() {
         loom::model(|| {
-            let lock = Arc::new(LineLock::new());
-            let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let shared = Arc::new((LineLock::new(), Words::default()));
             let writer = {
-                let (lock, words) = (lock.clone(), words.clone());
+                let shared = shared.clone();
                 loom::thread::spawn(move || {
-                    let held = lock.acquire(Owner::new(0, 0));
-                    words[0].store(1, Ordering::Relaxed);
-                    words[1].store(1, Ordering::Relaxed);
-                    lock.release(held);
+                    shared.0.locked(Owner::new(0, 0), || write_both(&shared.1, 1));
                 })
             };
-            let (mut a, mut b) = (9, 9);
-            lock.read(Some(Owner::new(1, 0)), || {
-                a = words[0].load(Ordering::Relaxed);
-                b = words[1].load(Ordering::Relaxed);
-            });
+            let [a, b] = read_both(&shared.0, &shared.1);
             assert_eq!(a, b);
             writer.join().unwrap();
         });
@@ -345,7 +386,9 @@ mod loom_tests {
             let word = Arc::new(AtomicU64::new(0));
             let add = |client| {
                 let (lock, word) = (lock.clone(), word.clone());
-                loom::thread::spawn(move || add_one(&lock, &word, Owner::new(0, client)))
+                loom::thread::spawn(move || {
+                    lock.locked(Owner::new(0, client), || add_one(&word));
+                })
             };
             let (a, b) = (add(0), add(1));
             a.join().unwrap();
@@ -355,15 +398,72 @@ mod loom_tests {
     }
 
     /// A change that is lost if another one is made at the same time.
-    fn add_one(lock: &LineLock, word: &AtomicU64, owner: Owner) {
-        let held = lock.acquire(owner);
+    fn add_one(word: &AtomicU64) {
         let value = word.load(Ordering::Relaxed);
         word.store(value + 1, Ordering::Relaxed);
-        lock.release(held);
+    }
+
+    /// An atomic on each word of a line, one after the other, beside a line write, which they are both before or both
+    /// after, or which falls between them.
+    fn atomics_and_a_write(atomic: fn(&LineLock, &AtomicU64) -> u64) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let shared = Arc::new((LineLock::new(), Words::default()));
+            let writer = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    shared.0.locked(Owner::new(0, 1), || write_both(&shared.1, 10));
+                })
+            };
+            let (lock, words) = &*shared;
+            let old = [atomic(lock, &words[0]), atomic(lock, &words[1])];
+            writer.join().unwrap();
+            match old {
+                [0, 0] => assert_eq!(values(words), [10, 10]),
+                [0, 10] => assert_eq!(values(words), [10, 11]),
+                _ => assert_eq!((old, values(words)), ([10, 10], [11, 11])),
+            }
+        });
+    }
+
+    #[test]
+    fn atomics_see_a_whole_line() {
+        atomics_and_a_write(|lock, word| {
+            lock.locked(Owner::new(0, 0), || word.fetch_add(1, Ordering::SeqCst))
+        });
+    }
+
+    /// The model is fine enough to see what the lock is for.
+    #[test]
+    fn without_the_lock_atomics_see_half_a_line() {
+        let check = || atomics_and_a_write(|_, word| word.fetch_add(1, Ordering::SeqCst));
+        assert!(std::panic::catch_unwind(check).is_err(), "loom finds no half line");
+    }
+
+    /// A reader that sees the second of two atomics sees the first.
+    #[test]
+    fn readers_see_atomics_in_their_order() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new((LineLock::new(), Words::default()));
+            let adder = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    for word in &shared.1 {
+                        shared.0.locked(Owner::new(0, 0), || word.fetch_add(1, Ordering::SeqCst));
+                    }
+                })
+            };
+            let [first, second] = read_both(&shared.0, &shared.1);
+            assert!(first >= second);
+            adder.join().unwrap();
+        });
     }
 
     /// An owner that goes on after its lock was taken from it does not let a third one in with the
-    /// second.
+    /// second. What it may do is keep both out, until their patience ends.
     #[test]
     fn an_overruled_owner_does_not_free_the_next_ones_lock() {
         let mut model = loom::model::Builder::new();
@@ -376,16 +476,26 @@ mod loom_tests {
             lock.release_if(&|_| true);
             let other = {
                 let (lock, word) = (lock.clone(), word.clone());
-                loom::thread::spawn(move || add_one(&lock, &word, Owner::new(0, 1)))
+                loom::thread::spawn(move || add_if_free(&lock, &word, Owner::new(0, 1)))
             };
             let overruled = {
                 let lock = lock.clone();
                 loom::thread::spawn(move || lock.release(stopped))
             };
-            add_one(&lock, &word, Owner::new(0, 2));
-            other.join().unwrap();
+            let mut added = add_if_free(&lock, &word, Owner::new(0, 2));
+            added += other.join().unwrap();
             overruled.join().unwrap();
-            assert_eq!(word.load(Ordering::Relaxed), 2);
+            assert_eq!(word.load(Ordering::Relaxed), added);
+            lock.release_if(&|_| true);
+            assert_eq!(add_if_free(&lock, &word, Owner::new(0, 3)), 1);
         });
+    }
+
+    /// Adds one to the word if the lock is free soon. Returns what was added.
+    fn add_if_free(lock: &LineLock, word: &AtomicU64, owner: Owner) -> u64 {
+        let Some(held) = (0..2).find_map(|_| lock.try_acquire(owner)) else { return 0 };
+        add_one(word);
+        lock.release(held);
+        1
     }
 }

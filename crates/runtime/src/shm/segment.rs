@@ -365,11 +365,10 @@ impl View {
     /// As [`View::write`], within a block.
     #[inline(always)]
     unsafe fn write_block(&self, offset: u64, src: *const u8, length: usize, writer: Owner) {
-        let lock = self.locks().of(offset);
-        let held = lock.acquire(writer);
-        // SAFETY: the caller's contract.
-        unsafe { copy::copy_in(self.data.add(offset as usize), src, length) };
-        lock.release(held);
+        self.locks().of(offset).locked(writer, || {
+            // SAFETY: the caller's contract.
+            unsafe { copy::copy_in(self.data.add(offset as usize), src, length) };
+        });
     }
 
     /// # Safety
@@ -392,10 +391,8 @@ impl View {
     pub unsafe fn fetch_add(&self, offset: u64, addend: u64, writer: Owner) -> u64 {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
-        let lock = self.locks().of(offset);
-        let held = lock.acquire(writer);
-        let old = word.fetch_add(addend, Ordering::SeqCst);
-        lock.release(held);
+        let change = || word.fetch_add(addend, Ordering::SeqCst);
+        let old = self.locks().of(offset).locked(writer, change);
         self.control().bed.wake();
         old
     }
@@ -408,12 +405,9 @@ impl View {
     pub unsafe fn compare_swap(&self, offset: u64, expected: u64, new: u64, writer: Owner) -> u64 {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
-        let lock = self.locks().of(offset);
-        let held = lock.acquire(writer);
-        let outcome = word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
-        lock.release(held);
+        let change = || word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
+        let (Ok(old) | Err(old)) = self.locks().of(offset).locked(writer, change);
         self.control().bed.wake();
-        let (Ok(old) | Err(old)) = outcome;
         old
     }
 
