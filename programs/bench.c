@@ -57,11 +57,11 @@ typedef struct bench {
 
 /* One operation; inlined into the loop that times it. */
 typedef int (*operation)(bench *b, size_t bytes);
+#define INLINED static inline __attribute__((always_inline))
 
 /* ---- Measuring ---------------------------------------------------------------------------- */
 
-static inline __attribute__((always_inline)) double batch_seconds(bench *b, operation run,
-                                                                  size_t bytes, uint64_t count)
+INLINED double batch_seconds(bench *b, operation run, size_t bytes, uint64_t count)
 {
     double start = program_seconds();
     for (uint64_t i = 0; i < count; i++) {
@@ -75,8 +75,7 @@ static inline __attribute__((always_inline)) double batch_seconds(bench *b, oper
 }
 
 /* Median seconds of an operation, in batches of `count`, after one batch to warm up. */
-static inline __attribute__((always_inline)) double measure_counted(bench *b, operation run,
-                                                                    size_t bytes, uint64_t count)
+INLINED double measure_counted(bench *b, operation run, size_t bytes, uint64_t count)
 {
     double samples[MOST_SAMPLES];
     batch_seconds(b, run, bytes, count);
@@ -89,7 +88,7 @@ static inline __attribute__((always_inline)) double measure_counted(bench *b, op
 }
 
 /* The same, of an operation that only this node takes part in. */
-static inline __attribute__((always_inline)) double measure(bench *b, operation run, size_t bytes)
+INLINED double measure(bench *b, operation run, size_t bytes)
 {
     uint64_t count = 1;
     for (;;) { /* until a batch is long enough to be extrapolated from */
@@ -125,12 +124,12 @@ static void row_gb_per_s(const bench *b, const char *metric, size_t bytes, doubl
 
 /* ---- One-sided: node 0 works, node 1 sleeps ------------------------------------------------ */
 
-static inline int get(bench *b, size_t bytes)
+INLINED int get(bench *b, size_t bytes)
 {
     return rmc_read(b->qp, b->peer, b->remote, b->local, bytes);
 }
 
-static inline int fetch_add(bench *b, size_t bytes)
+INLINED int fetch_add(bench *b, size_t bytes)
 {
     uint64_t old;
     (void)bytes;
@@ -138,7 +137,7 @@ static inline int fetch_add(bench *b, size_t bytes)
 }
 
 /* A window of reads, each of its own line or, if longer, its own stretch of memory. */
-static inline int get_window(bench *b, size_t bytes)
+INLINED int get_window(bench *b, size_t bytes)
 {
     size_t stride = bytes < RACKMEM_LINE_BYTES ? RACKMEM_LINE_BYTES : bytes;
     for (size_t i = 0; i < WINDOW; i++) {
@@ -149,7 +148,7 @@ static inline int get_window(bench *b, size_t bytes)
 }
 
 /* Windows overlap within a batch: the next one fills the slots of the last as they come free. */
-static inline int get_drain(bench *b, size_t bytes)
+INLINED int get_drain(bench *b, size_t bytes)
 {
     for (int i = 0; i < WINDOWS; i++)
         get_window(b, bytes);
@@ -182,7 +181,7 @@ static uint64_t count_for(size_t bytes)
 }
 
 /* A word that goes to the peer and back; each node polls its own memory. */
-static inline int put_round(bench *b, size_t bytes)
+INLINED int put_round(bench *b, size_t bytes)
 {
     const uint64_t *seen = (const uint64_t *)(const void *)b->mine;
     uint64_t turn = ++*b->turn;
@@ -200,7 +199,7 @@ static inline int put_round(bench *b, size_t bytes)
 }
 
 /* A message each way, from the senders' segments, whence a long one is pulled without a copy. */
-static inline int message_round(bench *b, size_t bytes)
+INLINED int message_round(bench *b, size_t bytes)
 {
     for (int half = 0; half < 2; half++) {
         int error = half == b->nid
@@ -226,7 +225,7 @@ static inline int message_stream(bench *b, size_t bytes)
     return error != 0 ? error : rackmem_flush(&b->messaging);
 }
 
-static inline int barrier(bench *b, size_t bytes)
+INLINED int barrier(bench *b, size_t bytes)
 {
     (void)bytes;
     return rackmem_barrier_wait(&b->barrier);
@@ -240,7 +239,7 @@ static inline int counter_barrier(bench *b, size_t bytes)
     return rackmem_counter_barrier_wait(&b->counter_barrier);
 }
 
-static inline int lock_pair(bench *b, size_t bytes)
+INLINED int lock_pair(bench *b, size_t bytes)
 {
     (void)bytes;
     int error = rackmem_lock_acquire(&b->lock);
@@ -262,7 +261,7 @@ static inline int pthread_barrier(bench *b, size_t bytes)
 }
 
 /* Node 0 alone: the other one waits at the barrier, which is asleep by then. */
-static inline __attribute__((always_inline)) double measure_alone(bench *b, operation run)
+INLINED double measure_alone(bench *b, operation run)
 {
     double seconds = b->nid == 0 ? measure(b, run, 0) : 0;
     if (b->error == 0)
@@ -272,7 +271,7 @@ static inline __attribute__((always_inline)) double measure_alone(bench *b, oper
 
 /* Both at once, as fast as they can: seconds of one operation, of either. Who is done early waits
  * for the other, so it does not help to be unfair. */
-static inline __attribute__((always_inline)) double measure_contended(bench *b, operation run)
+INLINED double measure_contended(bench *b, operation run)
 {
     enum { TURNS = 5000 };
     double samples[MOST_SAMPLES];

@@ -142,6 +142,48 @@ typedef struct rackmem_engine {
     uint32_t posts;
 } rackmem_engine;
 
+/* The controller of the model's programs is a device, which makes all checks. Elsewhere access.h
+ * performs short operations on mapped segments without a call. */
+#ifdef __riscv
+#define RACKMEM_HAS_WINDOWS 0
+#else
+#define RACKMEM_HAS_WINDOWS 1
+#endif
+
+/* A segment in shared memory: its head, the line locks, the data. */
+#define RACKMEM_SEGMENT_LOCKS 4096
+#define RACKMEM_SEGMENT_DATA 20480
+/* Bytes of data under one line lock, and number of locks, which blocks share. */
+#define RACKMEM_BLOCK_BYTES 4096
+#define RACKMEM_LOCK_COUNT 1024
+/* rackmem_segment_head.state while operations are served. */
+#define RACKMEM_SEGMENT_LIVE 1
+
+typedef struct rackmem_segment_head {
+    uint32_t state;
+    uint32_t owner_nid;
+    uint64_t size_bytes;
+    uint32_t sleepers;            /* not zero: they wait to be woken after a write */
+} rackmem_segment_head;
+
+/* A lock is held unless `done` is the ticket in `taken`. */
+typedef struct rackmem_line_lock {
+    uint64_t taken;               /* ticket of the last hold 40 bits | its owner 24 */
+    uint64_t done;                /* ticket of the hold that was released last */
+} rackmem_line_lock;
+
+#define RACKMEM_TICKET_SHIFT 24
+#define RACKMEM_OWNER_MASK ((UINT64_C(1) << RACKMEM_TICKET_SHIFT) - 1)
+/* Memory below this address is never a buffer. */
+#define RACKMEM_LOWEST_ADDRESS 4096
+
+/* A node's segment, if it is mapped into this process. */
+typedef struct rackmem_window {
+    unsigned char *segment;
+    uint64_t readable_bytes;      /* of the data; 0: not mapped */
+    uint64_t writable_bytes;      /* 0 without the right to write */
+} rackmem_window;
+
 /* State of a slot, in rackmem_qp.slot_state. */
 enum { RACKMEM_SLOT_FREE = 0, RACKMEM_SLOT_BUSY = 1, RACKMEM_SLOT_DONE = 2 };
 
@@ -165,6 +207,15 @@ struct rackmem_qp {
     uint32_t spin_limit;          /* polls before sleeping */
     uint8_t slot_state[MAX_WQ_SIZE];
     uint8_t slot_status[MAX_WQ_SIZE];
+#if RACKMEM_HAS_WINDOWS
+    const rackmem_window *windows; /* by node */
+    const uint32_t *own_state;    /* of the own segment; operations fail unless it is live */
+    uint64_t *counters;           /* operations, and bytes, done by the calling thread */
+    /* Wakes the sleepers of a mapped segment. */
+    void (*rouse)(rackmem_qp *qp, uint32_t nid);
+    uint32_t window_count;        /* 0: all operations go through the engine or the WQ */
+    uint32_t owner;               /* of the line locks that this process holds */
+#endif
 };
 
 typedef rackmem_qp QP;

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rackmem::capi::{CMapping, OpenArgs, VERSION};
-use rackmem::client::ffi::{Engine, POSTED, Qp};
+use rackmem::client::ffi::{Engine, LOWEST_ADDRESS, POSTED, Qp, Window};
 use rackmem::protocol::Progress;
+use rackmem::shm::{line_lock, segment};
 use rackmem_abi::{
     CQ_ENTRY_BYTES, CqEntry, LINE_BYTES, MAX_ADDRESS, MAX_LENGTH, MAX_NODES, MAX_OFFSET,
     MAX_WQ_SIZE, Op, Status, WQ_ENTRY_BYTES, WqEntry,
@@ -105,7 +106,16 @@ fn constants(table: &mut Table) {
     table.add("RACKMEM_VERSION_MINOR", number(env!("CARGO_PKG_VERSION_MINOR")));
     table.add("RACKMEM_VERSION_PATCH", number(env!("CARGO_PKG_VERSION_PATCH")));
     table.add("RACKMEM_VERSION", VERSION);
-    table.add("RACKMEM_MAPPING_LIVE", rackmem::shm::segment::State::Live as u32);
+    table.add("RACKMEM_MAPPING_LIVE", segment::State::Live as u32);
+    table.add("RACKMEM_HAS_WINDOWS", 1);
+    table.add("RACKMEM_SEGMENT_LIVE", segment::State::Live as u32);
+    table.add("RACKMEM_SEGMENT_LOCKS", segment::LOCKS_AT as u64);
+    table.add("RACKMEM_SEGMENT_DATA", segment::DATA_AT as u64);
+    table.add("RACKMEM_BLOCK_BYTES", line_lock::BLOCK_BYTES);
+    table.add("RACKMEM_LOCK_COUNT", line_lock::LOCK_COUNT as u64);
+    table.add("RACKMEM_TICKET_SHIFT", line_lock::TICKET_SHIFT);
+    table.add("RACKMEM_OWNER_MASK", line_lock::OWNER_MASK);
+    table.add("RACKMEM_LOWEST_ADDRESS", LOWEST_ADDRESS);
     for op in Op::ALL {
         let name = match op {
             Op::Nop => "NOP",
@@ -145,6 +155,9 @@ fn layouts(table: &mut Table) {
     table.add("sizeof(rackmem_wq_entry)", WQ_ENTRY_BYTES as u64);
     table.add("sizeof(rackmem_cq_entry)", CQ_ENTRY_BYTES as u64);
     table.add("sizeof(rackmem_qp)", size_of::<Qp>() as u64);
+    table.add("sizeof(rackmem_window)", size_of::<Window>() as u64);
+    table.add("sizeof(rackmem_line_lock)", size_of::<line_lock::LineLock>() as u64);
+    table.add("offsetof(rackmem_segment_head, sleepers)", segment::SLEEPERS_AT as u64);
     table.add("sizeof(rackmem_engine)", size_of::<Engine>() as u64);
     table.add("sizeof(rackmem_open_args)", size_of::<OpenArgs>() as u64);
     table.add("sizeof(rackmem_mapping)", size_of::<CMapping>() as u64);
@@ -157,7 +170,9 @@ fn layouts(table: &mut Table) {
         };
     }
     offsets!("rackmem_qp", Qp, wq cq operands rmc_asleep engine engine_state callback_arg size
-        posted reaped done first_error spin_limit slot_state slot_status);
+        posted reaped done first_error spin_limit slot_state slot_status windows own_state counters
+        rouse window_count owner);
+    offsets!("rackmem_window", Window, segment readable_bytes writable_bytes);
     offsets!("rackmem_engine", Engine, execute progress wake sleep start posts);
     offsets!("rackmem_mapping", CMapping, memory size_bytes state);
     offsets!("rackmem_open_args", OpenArgs, rack nid ctx_id read_only segment_bytes progress);

@@ -1,6 +1,10 @@
 //! Progress of a queue pair without hardware: inline, by the daemon, or none after the node is lost. `mixed.rs` has
 //! inline progress in a rack over several hosts.
 //!
+//! C performs short operations without this engine, with the same checks (`rackmem_try_` in
+//! `include/rackmem/access.h`), on the segments that the engine has mapped ([`ffi::Window`]). It calls the engine for
+//! all others, and for those that meet a lock or a node that is not live.
+//!
 //! Inline progress does not touch the queues: the calling thread makes the checks and the copy of an operation. It
 //! needs the segments of the peers mapped into this process, which the other two ways do not. Executing posted entries
 //! from the rings was measured first. The rings were half of the cost and brought nothing, because the operation is
@@ -13,7 +17,7 @@ use std::time::{Duration, Instant};
 use rackmem_abi::{CqEntry, MAX_LENGTH, Op, Status, WqEntry, phase_of};
 use rackmem_rmc::{Rights, Sink, Source, Work, rgp};
 
-use super::ffi;
+use super::ffi::{self, LOWEST_ADDRESS};
 use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use crate::direct::{self, LocalBuffers};
 use crate::shm::line_lock::Owner;
@@ -22,9 +26,6 @@ use crate::shm::segment::View;
 
 /// Time without a completion after which a waiter suspects that a daemon is stopped.
 const STALL: Duration = Duration::from_millis(1500);
-
-/// Memory below this address is never a buffer, so that null pointers get an error, not a signal.
-pub(super) const LOWEST_ADDRESS: u64 = 4096;
 
 /// State behind `Qp::engine_state`.
 pub(crate) struct EngineState {
@@ -35,6 +36,8 @@ pub(crate) struct EngineState {
     pub(super) nodes: u16,
     /// Segments of the nodes, as far as they were needed.
     peers: Vec<Option<View>>,
+    /// The same for inline C, which performs short operations without a call.
+    windows: Box<[ffi::Window]>,
     /// This node's own segment: lost when the node is.
     own: View,
     stall: Stall,
@@ -73,6 +76,7 @@ impl EngineState {
             rights: membership.rights,
             nodes: membership.rack_nodes,
             peers: (0..membership.rack_nodes).map(|_| None).collect(),
+            windows: vec![ffi::Window::NONE; membership.rack_nodes.into()].into(),
             own: membership.segment.view(),
             stall: Stall::default(),
             membership,
@@ -82,7 +86,14 @@ impl EngineState {
 
     /// One operation from its operands to its status.
     #[inline(always)]
-    fn run(&mut self, op: u32, nid: u32, offset: u64, buffer: u64, length: u64) -> Status {
+    pub(super) fn run(
+        &mut self,
+        op: u32,
+        nid: u32,
+        offset: u64,
+        buffer: u64,
+        length: u64,
+    ) -> Status {
         let work = self.check(op, nid, offset, buffer, length);
         let outcome = work.and_then(|work| self.perform(work));
         self.count(outcome, length)
@@ -144,7 +155,13 @@ impl EngineState {
     #[inline(never)]
     fn map(&mut self, peer: usize) -> Result<&View, Status> {
         let view = self.membership.map_peer(peer as u16)?.view();
+        self.windows[peer] = view.window();
         Ok(self.peers[peer].insert(view))
+    }
+
+    /// The windows of all nodes, for the queue pair of this engine.
+    pub(super) fn windows(&self) -> &[ffi::Window] {
+        &self.windows
     }
 
     /// Whether a node's segment is mapped here.
@@ -164,6 +181,7 @@ impl EngineState {
     #[cold]
     #[inline(never)]
     fn forget(&mut self, peer: usize) {
+        self.windows[peer] = ffi::Window::NONE;
         self.peers[peer] = None;
         self.membership.forget_peer(peer);
     }
@@ -193,7 +211,7 @@ impl LocalBuffers for OwnMemory {
 
 /// # Safety
 /// `qp` comes from a [`super::RawQueuePair`] and is used by one thread at a time.
-unsafe fn state<'a>(qp: *mut ffi::Qp) -> &'a mut EngineState {
+pub(super) unsafe fn state<'a>(qp: *mut ffi::Qp) -> &'a mut EngineState {
     // SAFETY: `engine_state` was set to a leaked `EngineState` that lives as long as the pair.
     unsafe { &mut *(*qp).engine_state.cast::<EngineState>() }
 }
@@ -282,6 +300,14 @@ unsafe extern "C" fn fail(qp: *mut ffi::Qp) {
     // SAFETY: as `execute`.
     let (state, pair) = unsafe { (state(qp), &*qp) };
     fail_posted(pair, &state.memory);
+}
+
+/// Wakes the sleepers of a node's mapped segment.
+pub(super) unsafe extern "C" fn rouse(qp: *mut ffi::Qp, nid: u32) {
+    // SAFETY: as `execute`; queue pairs with windows have an `EngineState`.
+    if let Some(Some(view)) = unsafe { state(qp) }.peers.get(nid as usize) {
+        view.wake();
+    }
 }
 
 pub(super) unsafe extern "C" fn ignore(_: *mut ffi::Qp) {}

@@ -23,7 +23,7 @@ use rackmem_fabric::tcp::TcpLink;
 use rackmem_rmc::{Bounds, Memory, Network, QpConfig, QpId, Rmc, Sink, Source, Work};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::engine::LOWEST_ADDRESS;
+use super::ffi::LOWEST_ADDRESS;
 use super::membership::Membership;
 use super::rings::{Rings, Waiter};
 use crate::links::{Links, Path};

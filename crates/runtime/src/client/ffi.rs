@@ -1,7 +1,7 @@
 //! The queue pair as C sees it: `struct rackmem_qp` and `rackmem_engine` of `include/rackmem/abi.h`.
 
 use std::ffi::c_void;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rackmem_abi::MAX_WQ_SIZE;
 
@@ -10,6 +10,10 @@ pub type Operation = unsafe extern "C" fn(*mut Qp, u32, u32, u64, u64, u64) -> u
 
 /// Returned for an operation whose completion will be on the CQ: `RACKMEM_POSTED`.
 pub const POSTED: u32 = 255;
+
+/// Memory below this address is never a buffer, so that null pointers get an error, not a signal:
+/// `RACKMEM_LOWEST_ADDRESS`.
+pub const LOWEST_ADDRESS: u64 = 4096;
 
 /// Functions that make operations progress when no hardware does.
 #[repr(C)]
@@ -27,6 +31,24 @@ pub struct Engine {
     pub start: Option<Operation>,
     /// Not 0: `start` returns [`POSTED`] for every operation; 0: for none.
     pub posts: u32,
+}
+
+/// A node's segment, if it is mapped into this process: `rackmem_window`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// First byte of the mapping.
+    pub segment: *mut u8,
+    /// Bytes of the data; 0 if it is not mapped.
+    pub readable_bytes: u64,
+    /// 0 without the right to write.
+    pub writable_bytes: u64,
+}
+
+impl Window {
+    /// No segment is mapped.
+    pub const NONE: Window =
+        Window { segment: std::ptr::null_mut(), readable_bytes: 0, writable_bytes: 0 };
 }
 
 /// One end of a queue pair.
@@ -63,10 +85,22 @@ pub struct Qp {
     pub slot_state: [u8; MAX_WQ_SIZE],
     /// Status of the operation that completed last in each slot.
     pub slot_status: [u8; MAX_WQ_SIZE],
+    /// By node; read by C only.
+    pub windows: *const Window,
+    /// State of the own segment.
+    pub own_state: *const AtomicU32,
+    /// Operations and bytes done by the calling thread.
+    pub counters: *const AtomicU64,
+    /// Wakes the sleepers of a mapped segment.
+    pub rouse: unsafe extern "C" fn(*mut Qp, u32),
+    /// 0: all operations go through the engine or the WQ.
+    pub window_count: u32,
+    /// Owner of the line locks that this process holds.
+    pub owner: u32,
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(Qp, slot_state) == 80);
-    assert!(size_of::<Qp>() == 80 + 2 * MAX_WQ_SIZE);
+    assert!(size_of::<Qp>() == 80 + 2 * MAX_WQ_SIZE + 40);
     assert!(size_of::<Engine>() == 6 * size_of::<usize>());
 };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rackmem_abi::{CqEntry, MAX_LENGTH, MAX_OFFSET, Op, Status, WqEntry, phase_of};
 
-use super::engine::{DAEMON, EngineState, INLINE};
+use super::engine::{self, DAEMON, EngineState, INLINE, rouse};
 use super::ffi::{self, POSTED};
 use super::membership::Membership;
 use super::mixed::{MIXED, Mixed};
@@ -16,6 +16,9 @@ use crate::shm::queue::QueueMemory;
 
 /// The `asleep` word of queue pairs with inline progress: there is no daemon to wake.
 static AWAKE: AtomicU32 = AtomicU32::new(0);
+
+/// The daemon does the operations, or those on other hosts, whose completions have their positions on the CQ.
+const NO_WINDOWS: (*const ffi::Window, u32) = (std::ptr::null(), 0);
 
 const FREE: u8 = 0;
 const BUSY: u8 = 1;
@@ -70,6 +73,12 @@ impl RawQueuePair {
             spin_limit,
             slot_state: [FREE; rackmem_abi::MAX_WQ_SIZE],
             slot_status: [0; rackmem_abi::MAX_WQ_SIZE],
+            windows: parts.windows.0,
+            own_state: membership.segment.state_word(),
+            counters: &raw const memory.inline_counters().ops,
+            rouse,
+            window_count: parts.windows.1,
+            owner: membership.owner.token(),
         });
         Ok(RawQueuePair { qp, state: parts.state, membership: membership.clone(), number })
     }
@@ -81,6 +90,8 @@ struct Parts {
     state: *mut dyn Any,
     cq: *mut u32,
     rmc_asleep: *const AtomicU32,
+    /// Where inline C finds mapped segments, and of how many nodes.
+    windows: (*const ffi::Window, u32),
 }
 
 impl Parts {
@@ -94,20 +105,18 @@ impl Parts {
         let cq = memory.cq_entry(0).as_ptr();
         if progress != Progress::Inline {
             let (state, rmc_asleep) = (Box::into_raw(Box::new(state)), membership.bell.asleep());
-            return Parts { engine: &DAEMON, state, cq, rmc_asleep };
+            return Parts { engine: &DAEMON, state, cq, rmc_asleep, windows: NO_WINDOWS };
         }
         let rmc_asleep = &raw const AWAKE;
         if membership.is_all_inline(progress) {
-            return Parts {
-                engine: &INLINE,
-                state: Box::into_raw(Box::new(state)),
-                cq,
-                rmc_asleep,
-            };
+            let windows = (state.windows().as_ptr(), membership.rack_nodes.into());
+            let state = Box::into_raw(Box::new(state));
+            return Parts { engine: &INLINE, state, cq, rmc_asleep, windows };
         }
         let mixed = Box::new(Mixed::new(state, entries));
         let cq = mixed.cq();
-        Parts { engine: &MIXED, state: Box::into_raw(mixed), cq, rmc_asleep }
+        let state = Box::into_raw(mixed);
+        Parts { engine: &MIXED, state, cq, rmc_asleep, windows: NO_WINDOWS }
     }
 }
 
@@ -287,8 +296,14 @@ impl<'env> Scope<'_, 'env> {
                 self.free_slot();
             }
             let qp = &raw mut *self.raw.qp;
-            // SAFETY: the function takes this pair.
-            let code = unsafe { start(qp, op as u32, nid.into(), offset, buffer, length.into()) };
+            let (op, nid, length) = (op as u32, nid.into(), length.into());
+            let code = if std::ptr::eq(self.raw.qp.engine, &raw const INLINE) {
+                // SAFETY: this is the engine of `INLINE`.
+                unsafe { engine::state(qp) }.run(op, nid, offset, buffer, length) as u32
+            } else {
+                // SAFETY: the function takes this pair.
+                unsafe { start(qp, op, nid, offset, buffer, length) }
+            };
             if code == POSTED {
                 self.occupy_slot();
             } else {

@@ -80,8 +80,10 @@ impl Owner {
     }
 }
 
-const TICKET_SHIFT: u32 = 24;
-const OWNER_MASK: u64 = (1 << TICKET_SHIFT) - 1;
+/// Bits of the owner, below the ticket.
+pub const TICKET_SHIFT: u32 = 24;
+/// The owner in the word `taken`.
+pub const OWNER_MASK: u64 = (1 << TICKET_SHIFT) - 1;
 
 /// The word `taken` of a hold: ticket and owner tell this hold from every other one.
 #[derive(Clone, Copy, Debug)]

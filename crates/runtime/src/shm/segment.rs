@@ -22,6 +22,7 @@ use super::copy;
 use super::line_lock::{BLOCK_BYTES, LineLocks, Owner};
 use super::mapping::{Access, Mapping, PAGE_BYTES, round_up_to_page};
 use super::sleep::Bed;
+use crate::client::ffi::Window;
 
 /// Whether operations on a segment are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,12 @@ struct Notifications {
 /// Blocks that a long read copies between looking at their locks.
 const BLOCKS_AT_ONCE: usize = 16;
 
-const LOCKS_AT: usize = PAGE_BYTES;
-const DATA_AT: usize = LOCKS_AT + round_up_to_page(size_of::<LineLocks>());
+/// Offset of the line locks in the mapping: `RACKMEM_SEGMENT_LOCKS`.
+pub const LOCKS_AT: usize = PAGE_BYTES;
+/// Offset of the data in the mapping: `RACKMEM_SEGMENT_DATA`.
+pub const DATA_AT: usize = LOCKS_AT + round_up_to_page(size_of::<LineLocks>());
+/// Offset of the word that is not zero while processes sleep until the segment is written.
+pub const SLEEPERS_AT: usize = std::mem::offset_of!(Control, bed) + Bed::ASLEEP_AT;
 const _: () = assert!(size_of::<Control>() <= PAGE_BYTES);
 
 /// A segment mapped into this process.
@@ -234,6 +239,20 @@ impl View {
     /// The segment this is a view of.
     pub fn segment(&self) -> &Arc<Segment> {
         &self._segment
+    }
+
+    /// The view as inline C has it.
+    pub fn window(&self) -> Window {
+        Window {
+            segment: self._segment.mapping.base(),
+            readable_bytes: self.bounds.size_bytes,
+            writable_bytes: if self.may_lock { self.bounds.size_bytes } else { 0 },
+        }
+    }
+
+    /// Wakes the owning node's processes that sleep until the segment is written.
+    pub fn wake(&self) {
+        self.control().bed.wake();
     }
 
     /// Whether it is served.

@@ -92,6 +92,9 @@ pub struct Bed {
 }
 
 impl Bed {
+    /// Offset of the flag, for wakers in C.
+    pub const ASLEEP_AT: usize = std::mem::offset_of!(Bed, asleep);
+
     /// Whether a process may be sleeping: the waker's check after publishing.
     #[inline(always)]
     pub fn is_occupied(&self) -> bool {

@@ -5,9 +5,9 @@ use crate::support::{BOUND, TestRack, eventually};
 use rackmem::client::Context;
 use rackmem::protocol::{Progress, Request, Response};
 use rackmem::rack::Rack;
-use rackmem::shm::line_lock::{BLOCK_BYTES, LOCK_COUNT};
+use rackmem::shm::line_lock::{BLOCK_BYTES, LOCK_COUNT, TICKET_SHIFT};
 use rackmem::shm::mapping::Access;
-use rackmem::shm::segment::Segment;
+use rackmem::shm::segment::{LOCKS_AT, Segment};
 use std::os::fd::AsFd;
 use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,6 @@ use crate::start;
 
 /// The role `locker`: takes every line lock of node 1's segment and keeps it.
 pub(crate) fn be_locker(_: &[String]) {
-    /// Offset of a segment's locks, in bytes.
-    const LOCKS_AT: usize = 4096;
     let rack = Rack::named(None).unwrap();
     let raw = Raw::connect(&rack, 0);
     raw.hello();
@@ -31,9 +29,10 @@ pub(crate) fn be_locker(_: &[String]) {
     let segment = Segment::open(fd, Access::ReadWrite).unwrap();
     let base = segment.mapping().base();
     for index in 0..LOCK_COUNT {
-        // SAFETY: the lock lies in the mapping, before the data.
-        let lock = unsafe { &*base.add(LOCKS_AT + 8 * index).cast::<AtomicU64>() };
-        lock.store(u64::from(owner) << 40 | 1, Ordering::SeqCst);
+        // SAFETY: the lock, of two words, lies in the mapping before the data.
+        let [taken, done] = unsafe { &*base.add(LOCKS_AT + 16 * index).cast::<[AtomicU64; 2]>() };
+        let ticket = done.load(Ordering::SeqCst) + 1;
+        taken.store(ticket << TICKET_SHIFT | u64::from(owner), Ordering::SeqCst);
     }
     // SAFETY: the first word of the segment.
     unsafe { &*segment.data().cast::<AtomicU64>() }.store(1, Ordering::SeqCst);
