@@ -25,7 +25,7 @@ pub enum Credentials {
     Guest {
         /// Number of the announcement.
         admission: u64,
-        /// Its key.
+        /// Random bytes that the announcement has brought.
         key: Psk,
     },
 }
