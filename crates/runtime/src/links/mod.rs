@@ -76,7 +76,7 @@ pub struct Links {
     live: Vec<usize>,
     /// Those of them over TCP.
     far: Vec<usize>,
-    /// Says which of many connections have something to read.
+    /// Says which of many connections have something to read, once there are many.
     readable: Option<OwnedFd>,
     /// Link that is asked first for requests and for replies, so that none starves.
     turn: [usize; 2],
@@ -97,7 +97,7 @@ impl Links {
             guests: Vec::new(),
             live: Vec::new(),
             far: Vec::new(),
-            readable: epoll::create(epoll::CreateFlags::CLOEXEC).ok(),
+            readable: None,
             turn: [0; 2],
             request: None,
             reply: None,
@@ -140,14 +140,27 @@ impl Links {
             let _ = epoll::delete(readable, link);
         }
         if let (Some(Path::Tcp(link)), Some(readable)) = (&path, &self.readable) {
-            let data = epoll::EventData::new_u64(index as u64);
-            let _ = epoll::add(readable, link, data, epoll::EventFlags::IN);
+            add_readable(readable, link, index);
         }
         let old = std::mem::replace(&mut self.paths[index], path);
         self.live = (0..self.paths.len()).filter(|index| self.paths[*index].is_some()).collect();
         let is_far = |index: &usize| matches!(self.paths[*index], Some(Path::Tcp(_)));
         self.far = self.live.iter().copied().filter(is_far).collect();
+        if self.far.len() > MAX_READ_BLINDLY && self.readable.is_none() {
+            self.watch_readable();
+        }
         old.is_some()
+    }
+
+    /// Has the kernel say from here on which connections have something to read.
+    fn watch_readable(&mut self) {
+        let Ok(readable) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return };
+        for &index in &self.far {
+            if let Some(Path::Tcp(link)) = &self.paths[index] {
+                add_readable(&readable, link, index);
+            }
+        }
+        self.readable = Some(readable);
     }
 
     /// Whether a packet waits.
@@ -158,7 +171,7 @@ impl Links {
     /// Takes in what other hosts have sent. Returns whether anything has come.
     #[inline]
     pub fn receive(&mut self) -> bool {
-        if self.far.len() > MAX_READ_BLINDLY {
+        if self.far.len() > MAX_READ_BLINDLY && self.readable.is_some() {
             return self.receive_readable();
         }
         let mut came = false;
@@ -317,6 +330,11 @@ impl Links {
             each!(path, link => link.take(Lane::Reply));
         }
     }
+}
+
+fn add_readable(readable: &OwnedFd, link: &TcpLink, index: usize) {
+    let data = epoll::EventData::new_u64(index as u64);
+    let _ = epoll::add(readable, link, data, epoll::EventFlags::IN);
 }
 
 impl Network for Links {

@@ -294,7 +294,7 @@ fn odd_sizes_and_bad_readers() {
 
 /// The role `poor-daemon <node>`: a daemon that may have few files open.
 pub(crate) fn be_poor_daemon(args: &[String]) {
-    let few = rustix::process::Rlimit { current: Some(150), maximum: Some(150) };
+    let few = rustix::process::Rlimit { current: Some(160), maximum: Some(160) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
     crate::support::be_daemon(args);
 }
