@@ -169,6 +169,7 @@ static void one_sided(bench *b)
     row_us(b, "fetch_add_latency", 8, measure(b, fetch_add, 8));
     row(b, "op_rate", 8, 1e-6 / measure_window(b, 8), "Mops/s");
     row(b, "op_rate", 64, 1e-6 / measure_window(b, 64), "Mops/s");
+    row(b, "op_rate", 4 * KB, 1e-6 / measure_window(b, 4 * KB), "Mops/s");
     row_gb_per_s(b, "get_bandwidth", 8 * KB, measure_window(b, 8 * KB));
 }
 

@@ -106,7 +106,7 @@ ucx_wheel
 gasnet
 
 status=0
-for own in floors bare_loop; do
+for own in floors bare_loop link; do
     compile "$own" cc "$own.c" || { say "$own: does not compile (see $log)"; status=1; }
 done
 
