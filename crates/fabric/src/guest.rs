@@ -16,7 +16,10 @@ use crate::stream::Stream;
 use crate::tcp::TcpLink;
 
 /// Time for connecting and the handshake.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Byte by which the daemon says that it has the link.
+pub const READY: u8 = 1;
 
 /// What a process has to know.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,21 +64,30 @@ pub fn connect(invitation: &Invitation) -> io::Result<TcpLink> {
     if hello.sealed {
         stream.seal(seal);
     }
+    while stream.input().is_empty() {
+        receive(&mut stream, deadline)?;
+    }
+    stream.take(1);
     Ok(TcpLink::new(stream))
 }
 
 fn answer(mut caller: Caller, stream: &mut Stream, deadline: Instant) -> io::Result<Met> {
     flush(stream, deadline)?;
     loop {
-        wait(stream, PollFlags::IN, deadline)?;
-        stream.receive();
-        if let Some(why) = stream.lost() {
-            return Err(io::Error::other(why.to_owned()));
-        }
+        receive(stream, deadline)?;
         match caller.answered::<Welcome>(stream.input()).map_err(io::Error::other)? {
             Ok(met) => return Ok(met),
             Err(same) => caller = same,
         }
+    }
+}
+
+fn receive(stream: &mut Stream, deadline: Instant) -> io::Result<()> {
+    wait(stream, PollFlags::IN, deadline)?;
+    stream.receive();
+    match stream.lost() {
+        Some(why) => Err(io::Error::other(why.to_owned())),
+        None => Ok(()),
     }
 }
 

@@ -71,6 +71,15 @@ pub fn connected(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::socket_error(fd)??)
 }
 
+/// Lets the peer of an accepted connection take nothing in for as long as it likes: it is a program, which may do
+/// something else. Another connection tells whether its host is silent.
+///
+/// # Errors
+/// The error of the kernel.
+pub fn allow_pauses(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::set_tcp_user_timeout(fd, 0)?)
+}
+
 /// Ends a connection for all its holders in this process.
 pub fn end(fd: BorrowedFd<'_>) {
     let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);

@@ -132,6 +132,8 @@ impl Stream {
             self.sent = 0;
         }
         if let Err(error) = ended {
+            // The last words of the peer may be there.
+            while self.receive() {}
             self.lose(io::Error::from(error).to_string());
         }
         has_moved

@@ -75,6 +75,11 @@ impl TcpLink {
         self.stream.lost()
     }
 
+    /// Whether bytes wait to leave.
+    pub fn has_staged(&self) -> bool {
+        self.stream.staged_bytes() > 0
+    }
+
     /// Ends the link, for a reason.
     pub fn lose(&mut self, why: &str) {
         self.stream.lose(why);

@@ -318,6 +318,7 @@ impl Rmc {
             };
             self.stats.0.replies += 1;
             if let Some(entry) = self.itt.answer(tid, 1, status) {
+                self.end_transfer(&entry, tid);
                 self.finish(&entry, mem);
             }
         }
@@ -386,6 +387,14 @@ impl Rmc {
     fn qp_mut(&mut self, id: QpId) -> Option<&mut Qp> {
         let place = self.qps.get_mut(id.index())?;
         place.qp.as_mut().filter(|_| place.generation == id.generation)
+    }
+
+    /// A transfer that was answered more often than it was sent sends nothing more: its buffer is the program's again.
+    #[inline]
+    fn end_transfer(&mut self, entry: &Entry, tid: u32) {
+        if let Some(qp) = entry.qp.and_then(|id| self.qps[id.index()].qp.as_mut()) {
+            qp.transfer.take_if(|transfer| transfer.tid == tid);
+        }
     }
 
     /// RCP stages 4 and 5 for a transfer that is out of the ITT.

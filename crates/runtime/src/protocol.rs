@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::status::NodeStatus;
 
 /// Changes with every incompatible change of this file or of a layout in shared memory.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The way by which operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -212,6 +212,8 @@ pub struct Admission {
     pub incarnation: u64,
     /// Whether it may only read.
     pub is_read_only: bool,
+    /// Size of the receiver's segment, as the process is told.
+    pub size_bytes: u64,
 }
 
 // Keys stay out of logs.

@@ -84,6 +84,34 @@ fn a_lost_link_fails_its_operations_and_another_follows() {
     eventually("by a link of its own", || qp.write(1, 0, &[9; 8]).is_ok() && guests(&rack) == 1);
 }
 
+/// A program that does something else still gets what it has asked for, and others see what it has written.
+#[test]
+fn operations_go_on_while_the_program_does_something_else() {
+    const LONG: usize = 2 << 20;
+    let rack = rack("guests-pauses");
+    let contexts = rack.open_all(CTX, LONG as u64, Progress::Inline);
+    let mut qp = contexts[0].queue_pair(8).unwrap();
+    qp.write(1, 0, &[1]).unwrap();
+    let (ones, mut read) = (vec![1; LONG], vec![0; LONG]);
+    let last = |byte: u8| {
+        let mut at_target = [0];
+        contexts[1].read_own(LONG as u64 - 1, &mut at_target).unwrap();
+        at_target == [byte]
+    };
+    qp.scope(|scope| {
+        scope.write(1, 0, &ones);
+        eventually("the write arrives", || last(1));
+    })
+    .unwrap();
+    qp.scope(|scope| {
+        scope.read(1, 0, &mut read);
+        // Longer than a host may be silent.
+        std::thread::sleep(2 * rackmem_fabric::socket::SILENCE);
+    })
+    .unwrap();
+    assert_eq!(read, ones);
+}
+
 /// An invitation of a member that may only read.
 fn invited(rack: &TestRack) -> (Raw, Invitation) {
     let raw = Raw::connect(&rack.rack, 0);

@@ -437,8 +437,9 @@ impl Peer {
                         None => self.input.extend(&bytes[..n]),
                         Some(keys) => {
                             let opened = keys.incoming.extend(&bytes[..n], &mut self.input);
+                            // Not its own bytes, so not its own end either.
                             if opened.is_err() {
-                                return Some(How::Ended);
+                                return Some(How::Reset);
                             }
                         }
                     }

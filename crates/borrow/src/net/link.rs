@@ -192,6 +192,9 @@ impl Link {
 
     fn wait_by(&self, deadline: Instant) -> Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(lost(&self.name, "it does not answer"));
+        }
         let ready = wait(self.fd.as_fd(), PollFlags::IN, left)
             .map_err(|error| Error::io("cannot wait for an answer", error))?;
         if ready.is_empty() { Err(lost(&self.name, "it does not answer")) } else { Ok(()) }
@@ -223,7 +226,8 @@ impl Link {
         }
     }
 
-    /// Receives up to so many bytes that are there; returns whether there were any.
+    /// Receives up to so many bytes that are there; returns whether the input has grown: records may be empty, or not
+    /// whole.
     fn fill(&mut self, room: usize) -> Result<bool> {
         let room = room.min(CHUNK_BYTES);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -244,6 +248,7 @@ impl Link {
         if got == 0 {
             return Err(lost(&self.name, "the connection has ended"));
         }
+        let before = self.input.len();
         match &mut self.keys {
             None => self.input.extend(&self.chunk[..got]),
             Some(keys) => {
@@ -251,7 +256,7 @@ impl Link {
                 opened.map_err(|error| lost(&self.name, &error.to_string()))?;
             }
         }
-        Ok(true)
+        Ok(self.input.len() > before)
     }
 
     /// The oldest descriptor that came with a message.

@@ -50,7 +50,7 @@ impl Secret {
     /// `is_cleartext` or `$RACKMEM_CLEARTEXT` is 1.
     ///
     /// # Errors
-    /// As [`Secret::read`]; or there is nothing to be in cleartext.
+    /// As [`Secret::read`].
     pub fn named(file: Option<PathBuf>, is_cleartext: bool) -> Result<Option<Secret>> {
         let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let file = file.or_else(|| from("RACKMEM_SECRET").map(PathBuf::from));

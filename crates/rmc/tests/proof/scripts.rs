@@ -272,6 +272,25 @@ fn a_bad_target_buffer_turns_the_status() {
     assert_eq!(rack.fault(), None);
 }
 
+/// The program has its buffer back, so nothing more of it is sent.
+#[test]
+fn a_transfer_that_is_answered_too_often_ends() {
+    let (mut rack, qp) = rack(8, 8);
+    rack.post(0, qp, 0, entry(Op::Write, 1, 0, 256, BUFFER));
+    rack.rgp(0, 1);
+    rack.rrpp(1, 0);
+    let reply = rack.fabric.replies[0][0].clone();
+    for _ in 0..3 {
+        rack.fabric.replies[0].insert(0, reply.clone());
+    }
+    for _ in 0..4 {
+        rack.rcp(0, 0);
+    }
+    assert_eq!(rack.completion(0, qp, 0), Some((0, Status::Ok)));
+    assert_eq!(rack.rgp(0, 99), 0, "three lines were not sent, and are not any more");
+    assert!(rack.nodes[0].rmc.is_quiescent());
+}
+
 #[test]
 fn a_lost_node_ends_what_waits_for_it() {
     let (mut rack, qp) = rack(8, 2);

@@ -11,7 +11,7 @@
 //!   others are in flight goes to the daemon, which sends many at a time; a system call for each would cost more. Reads
 //!   are staged, and leave when [`BATCH`] have gathered or the program looks for completions.
 //! - *A link that ends fails its operations*, and nothing is repeated. The daemon then knows more, and is asked; a new
-//!   link is tried after [`RETRY`].
+//!   link is tried after [`FIRST_RETRY`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rackmem_abi::{Op, Status};
 use rackmem_fabric::guest;
-use rackmem_fabric::tcp::TcpLink;
+use rackmem_fabric::tcp::{TcpLink, UNIT_BYTES};
 use rackmem_rmc::{Bounds, Memory, Network, QpConfig, QpId, Rmc, Sink, Source, Work};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -34,8 +34,12 @@ use crate::shm::queue::QueueMemory;
 /// Reads that are staged before they leave.
 const BATCH: u32 = 32;
 
-/// Time after which a link that ended, or was not made, is tried again.
-const RETRY: Duration = Duration::from_secs(1);
+/// Longest asynchronous operation that others can see and that goes by an own link: an idle socket takes it at once.
+const MAX_AT_ONCE_BYTES: u32 = UNIT_BYTES as u32;
+
+/// Time after which a link that ended, or was not made, is tried again; doubles up to the longest.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(64);
 
 /// Transactions in flight.
 const ITT_ENTRIES: u32 = rackmem_abi::MAX_WQ_SIZE as u32;
@@ -48,8 +52,8 @@ const PACKET_BUDGET: usize = 64;
 enum Way {
     Unknown,
     Linked(Bounds),
-    /// No link before then.
-    None(Instant),
+    /// No link before then; the pause was so long.
+    None(Instant, Duration),
 }
 
 /// The own links of a queue pair.
@@ -86,19 +90,22 @@ impl Far {
             // An end that has come meanwhile is no operation's.
             self.turn();
         }
-        let leaves_at_once = waiter == Waiter::Thread || is_idle;
-        (leaves_at_once || work.op == Op::Read)
+        let leaves_at_once = is_idle && work.length <= MAX_AT_ONCE_BYTES;
+        (leaves_at_once || waiter == Waiter::Thread || work.op == Op::Read)
             && match self.ways[usize::from(work.dst_nid)] {
                 Way::Linked(_) => true,
-                way => self.link(work.dst_nid, way, membership),
+                way => is_idle && self.link(work.dst_nid, way, membership),
             }
     }
 
+    /// Makes a link, while nothing waits for others.
     #[cold]
     fn link(&mut self, nid: u16, way: Way, membership: &Membership) -> bool {
-        if matches!(way, Way::None(until) if Instant::now() < until) {
-            return false;
-        }
+        let pause = match way {
+            Way::None(until, _) if Instant::now() < until => return false,
+            Way::None(_, pause) => (2 * pause).min(LONGEST_RETRY),
+            Way::Unknown | Way::Linked(_) => FIRST_RETRY,
+        };
         let made = invite(nid, membership);
         let is_made = made.is_some();
         self.ways[usize::from(nid)] = match made {
@@ -106,7 +113,7 @@ impl Far {
                 self.links.set(nid, Some(Path::Tcp(Box::new(link))));
                 Way::Linked(bounds)
             }
-            None => Way::None(Instant::now() + RETRY),
+            None => Way::None(Instant::now() + pause, pause),
         };
         is_made
     }
@@ -148,18 +155,21 @@ impl Far {
         while self.rmc.poll_rcp(&mut memory, &mut self.links, PACKET_BUDGET) != 0 {}
         self.links.set(nid, None);
         self.rmc.fail_node(nid, &mut memory);
-        self.ways[usize::from(nid)] = Way::None(Instant::now() + RETRY);
+        self.ways[usize::from(nid)] = Way::None(Instant::now() + FIRST_RETRY, FIRST_RETRY);
     }
 
-    /// Sleeps until something has come, or the time is over.
+    /// Sleeps until something has come or can leave, or the time is over.
     pub(super) fn sleep(&self, time: Duration) {
         if self.links.have_work() {
             return;
         }
-        let mut sockets: Vec<_> = self
-            .links
-            .sockets()
-            .map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN))
+        let wanted = |has_staged| match has_staged {
+            true => PollFlags::IN | PollFlags::OUT,
+            false => PollFlags::IN,
+        };
+        let sockets = self.links.sockets();
+        let mut sockets: Vec<_> = sockets
+            .map(|(socket, has_staged)| PollFd::from_borrowed_fd(socket, wanted(has_staged)))
             .collect();
         if let Ok(time) = Timespec::try_from(time) {
             let _ = poll(&mut sockets, Some(&time));
@@ -169,6 +179,10 @@ impl Far {
 
 /// A link with a node's daemon, if both daemons have one and the node has joined, and the bounds of its segment.
 fn invite(nid: u16, membership: &Membership) -> Option<(TcpLink, Bounds)> {
+    // A call that is given up would end the membership, while the daemon may still write to buffers.
+    if membership.is_own_daemon_stopped() {
+        return None;
+    }
     let answer = membership.call(&Request::Invite { nid }).ok()?;
     let Response::Invited { invitation, size_bytes } = answer else { return None };
     let link = guest::connect(&invitation).ok()?;

@@ -117,6 +117,11 @@ impl Membership {
         self.segment.state() != State::Live || self.connection().is_hung_up()
     }
 
+    /// Whether the own daemon is stopped.
+    pub(super) fn is_own_daemon_stopped(&self) -> bool {
+        self.rack.daemon_pid(self.nid).is_some_and(|pid| patience::stopped(pid).is_some())
+    }
+
     /// A daemon of the rack that is stopped, as a sentence for people.
     pub(crate) fn stopped_daemon(&self) -> Option<String> {
         (0..self.rack_nodes).find_map(|nid| {

@@ -65,11 +65,9 @@ pub(super) struct Mixed {
     /// The daemon is gone, and with it the way to other hosts.
     is_daemon_lost: bool,
     stall: Stall,
-    /// Turns of the own links in vain.
-    idle_turns: u32,
 }
 
-/// Turns of the own links in vain, each a system call, after which the thread sleeps.
+/// Most turns of the own links in vain, each a system call, before a waiting thread sleeps.
 const MAX_IDLE_TURNS: u32 = 256;
 
 /// Longest sleep while completions may come both from the daemon and by an own link.
@@ -92,7 +90,6 @@ impl Mixed {
             answer: None,
             is_daemon_lost: false,
             stall: Stall::default(),
-            idle_turns: 0,
             engine,
         }
     }
@@ -164,7 +161,8 @@ impl Mixed {
                 continue;
             }
             polls += 1;
-            if polls > spin_limit {
+            let is_far = self.far_in_flight() != 0;
+            if polls > if is_far { spin_limit.min(MAX_IDLE_TURNS) } else { spin_limit } {
                 self.sleep();
                 polls = 0;
             } else {
@@ -197,11 +195,6 @@ impl Mixed {
             self.engine.memory.inline_counters().count(is_ok, done.length);
             self.deliver(done.waiter, done.status_code);
             moved = true;
-        }
-        self.idle_turns = if moved { 0 } else { self.idle_turns + 1 };
-        if self.idle_turns > MAX_IDLE_TURNS {
-            self.idle_turns = 0;
-            self.sleep();
         }
         moved
     }

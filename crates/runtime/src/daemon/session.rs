@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rackmem_rmc::Rights;
 use rustix::net::UCred;
@@ -52,6 +53,38 @@ pub struct Member {
     pub qps_made: u32,
     /// Placed ranges so far, which are limited.
     pub placed: usize,
+    /// Invitations of other hosts that it may still ask for.
+    pub invitations: Allowance,
+}
+
+/// A number of calls that is used up and grows again.
+#[derive(Debug)]
+pub struct Allowance {
+    left: u32,
+    since: Instant,
+}
+
+impl Allowance {
+    const MAX: u32 = 256;
+    const GROWTH: Duration = Duration::from_millis(10);
+
+    /// Uses one; `false`: none is left now.
+    pub fn take(&mut self) -> bool {
+        let grown = (self.since.elapsed().as_millis() / Self::GROWTH.as_millis()) as u32;
+        if grown > 0 {
+            self.left = self.left.saturating_add(grown).min(Self::MAX);
+            self.since = Instant::now();
+        }
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}
+
+impl Default for Allowance {
+    fn default() -> Allowance {
+        Allowance { left: Self::MAX, since: Instant::now() }
+    }
 }
 
 /// The process at the other end of a connection.

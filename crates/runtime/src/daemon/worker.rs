@@ -97,8 +97,8 @@ pub enum Command {
     SetLink(u16, Option<Path>),
     /// A process of another host has a link of its own.
     AddGuest(Guest, Box<TcpLink>),
-    /// The link with this number has ended.
-    RemoveGuest(u64),
+    /// The links with these numbers have ended.
+    RemoveGuests(Vec<u64>),
     /// Publishes the counters of queue pairs that run by packets, and sends those of the controller.
     Report(mpsc::Sender<Stats>),
     /// The end.
@@ -443,7 +443,9 @@ impl Worker {
                 }
             }
             Command::AddGuest(guest, link) => self.links.add_guest(guest, link),
-            Command::RemoveGuest(id) => self.links.remove_guest(id),
+            Command::RemoveGuests(ids) => {
+                ids.into_iter().for_each(|id| self.links.remove_guest(id))
+            }
             Command::Report(reply) => {
                 self.packet.publish(&self.rmc);
                 let _ = reply.send(*self.rmc.stats());

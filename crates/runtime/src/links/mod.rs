@@ -231,10 +231,10 @@ impl Links {
         self.far.iter().find(is_lost).map(|index| *index as u16)
     }
 
-    /// The sockets of links over TCP.
-    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    /// The sockets of links over TCP, and whether something waits to leave by them.
+    pub fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         self.far.iter().filter_map(|index| match &self.paths[*index] {
-            Some(Path::Tcp(link)) => Some(link.as_fd()),
+            Some(Path::Tcp(link)) => Some((link.as_fd(), link.has_staged())),
             _ => None,
         })
     }

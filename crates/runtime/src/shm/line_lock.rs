@@ -207,9 +207,19 @@ impl LineLock {
             if let Some(held) = self.try_acquire(owner) {
                 return held;
             }
-            if waiting.is_over(self.taken.load(Ordering::Relaxed)) {
-                self.release_if(&|_| true);
+            let taken = self.taken.load(Ordering::Relaxed);
+            if waiting.is_over(taken) {
+                self.overrule(taken);
             }
+        }
+    }
+
+    /// Ends the hold that a waiter has lost its patience with. Another hold, which may have begun meanwhile, goes on:
+    /// it begins with `done` at this one's ticket.
+    fn overrule(&self, taken: u64) {
+        let (done, ticket) = (self.done.load(Ordering::Acquire), taken >> TICKET_SHIFT);
+        if self.taken.load(Ordering::Acquire) == taken && done != ticket {
+            let _ = self.done.compare_exchange(done, ticket, Ordering::Release, Ordering::Relaxed);
         }
     }
 

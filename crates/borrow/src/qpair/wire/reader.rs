@@ -59,6 +59,8 @@ pub(super) struct Reader {
     /// Keys of what comes.
     incoming: Option<Incoming>,
     input: Buffer,
+    /// Bytes came before the first read.
+    has_early: bool,
     coming: Option<Coming>,
 }
 
@@ -73,7 +75,7 @@ fn is_inline(frame: &Frame) -> bool {
 impl Reader {
     /// One that begins with bytes that came before.
     pub(super) fn new(input: Buffer, incoming: Option<Incoming>) -> Reader {
-        Reader { incoming, input, coming: None }
+        Reader { incoming, has_early: !input.is_empty(), input, coming: None }
     }
 
     /// Takes bytes that are there, without waiting; returns whether there were any.
@@ -82,8 +84,7 @@ impl Reader {
         socket: BorrowedFd<'_>,
         sink: &mut impl Sink,
     ) -> Result<bool, Over> {
-        // Bytes that came before the first read.
-        let mut has_read = !self.input.is_empty();
+        let mut has_read = std::mem::take(&mut self.has_early);
         self.cut(sink)?;
         for _ in 0..ROUNDS {
             let (got, is_all) = self.fill(socket)?;

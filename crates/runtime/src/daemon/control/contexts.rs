@@ -24,7 +24,7 @@ use super::peers::{announce, tell};
 use super::{Answer, Context, Control, PeerSegment, Refusal, held_up, refuse};
 use crate::daemon::foreign::Foreign;
 use crate::daemon::local::LocalTable;
-use crate::daemon::session::{Member, Role, Session};
+use crate::daemon::session::{Allowance, Member, Role, Session};
 use crate::daemon::worker::{Command, Place};
 use crate::protocol::{PeerState, Request, Response};
 use crate::shm::line_lock::Owner;
@@ -95,6 +95,7 @@ impl Control {
             buffers: Vec::new(),
             qps_made: 0,
             placed: 0,
+            invitations: Allowance::default(),
         }));
         let read_only = rights == Rights::ReadOnly;
         added.map_err(held_up)?;
@@ -219,13 +220,13 @@ impl Control {
         let segment = Segment::create(self.nid, ctx_id, segment_bytes)
             .map_err(refuse("cannot make the segment"))?;
         let segment = Arc::new(segment);
+        // Processes with a link know the segment that was there before.
+        self.end_guests(None, Some(ctx_id));
         let (nid, installed) = (self.nid, Ok(Place::Mapped(segment.clone())));
         self.worker
             .call(Command::SetSegment { nid, ctx_id, segment: installed })
             .map_err(held_up)?;
         let context = Context { incarnation, _file: file, segment: segment.clone(), members: 1 };
-        // Their processes know the segment that was there before.
-        self.end_guests(None, Some(ctx_id));
         for session in self.peers.values() {
             announce(&mut self.sessions, *session, ctx_id, &context);
         }

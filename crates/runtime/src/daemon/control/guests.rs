@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rackmem_fabric::credentials::Credentials;
 use rackmem_fabric::greeting::{Hello, Purpose};
-use rackmem_fabric::guest::Invitation;
+use rackmem_fabric::guest::{Invitation, READY};
 use rackmem_fabric::socket;
 use rackmem_fabric::stream::Stream;
 use rackmem_fabric::tcp::TcpLink;
@@ -25,7 +25,7 @@ use rustix::event::epoll;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::far::Far;
-use super::{Answer, Control, PeerSegment, Refusal, refuse};
+use super::{Answer, Context, Control, PeerSegment, Refusal, refuse};
 use crate::daemon::worker::Command;
 use crate::links::Guest;
 use crate::protocol::{Admission, Request, Response};
@@ -33,8 +33,11 @@ use crate::protocol::{Admission, Request, Response};
 /// Time from the announcement of a guest to its proof.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Announced guests and links of guests, of one node.
-const MAX_GUESTS_PER_NODE: usize = 256;
+/// Announced guests and links of guests, of one node. Each takes two descriptors.
+const MAX_GUESTS_PER_NODE: usize = 64;
+
+/// The same of all nodes.
+const MAX_GUESTS: usize = 192;
 
 /// An announced guest that has not come.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub(super) struct Expected {
     pub(super) nid: u16,
     pub(super) admission: Admission,
     ends: Instant,
+    /// There is no place for it; it is told so when it comes.
+    is_refused: bool,
 }
 
 /// A guest that has come.
@@ -62,7 +67,8 @@ fn random<const N: usize>() -> std::result::Result<[u8; N], Refusal> {
 impl Far {
     /// Proof of the guest with this number, if it was announced.
     pub(super) fn admitted_by(&self, number: u64) -> Option<Credentials> {
-        let key = self.expected.get(&number)?.admission.key;
+        let expected = self.expected.get(&number)?;
+        let key = (expected.ends > Instant::now()).then_some(expected.admission.key)?;
         Some(Credentials::Guest { admission: number, key })
     }
 
@@ -78,6 +84,9 @@ impl Far {
             && hello.from == expected.nid
             && hello.to == self.nid
             && hello.sealed != self.file.cleartext;
+        if expected.is_refused {
+            return Err("it has too many processes with a link already".to_owned());
+        }
         is_it.then_some(()).ok_or_else(|| "the invitation is another one's".to_owned())
     }
 
@@ -97,6 +106,9 @@ impl Control {
     pub(super) fn invite(&mut self, id: u64, nid: u16) -> Answer {
         let no_link = || (libc::ENETUNREACH, format!("no link over a network to node {nid}"));
         let member = self.member(id)?;
+        if !member.invitations.take() {
+            return Err((libc::EAGAIN, "too many invitations at a time".to_owned()));
+        }
         let (ctx_id, incarnation, rights) = (member.ctx_id, member.incarnation, member.rights);
         let is_there = |segment: &PeerSegment| match segment {
             PeerSegment::Remote(bounds) => Some(*bounds),
@@ -111,11 +123,12 @@ impl Control {
         let hello = far.hello(nid, Purpose::Guest);
         let (number, key) = (u64::from_ne_bytes(random()?), random()?);
         let is_read_only = rights == Rights::ReadOnly;
-        let admission = Admission { number, key, ctx_id, incarnation, is_read_only };
+        let size_bytes = bounds.size_bytes;
+        let admission = Admission { number, key, ctx_id, incarnation, is_read_only, size_bytes };
         let link = self.peers.get(&nid).copied().ok_or_else(no_link)?;
         super::peers::tell(self.session(link), &Request::Admit(admission), &[]);
         let invitation = Box::new(Invitation { here, there, number, key, hello });
-        Ok((Response::Invited { invitation, size_bytes: bounds.size_bytes }, Vec::new()))
+        Ok((Response::Invited { invitation, size_bytes }, Vec::new()))
     }
 
     /// A daemon announces a guest. One that has come already goes on.
@@ -123,28 +136,34 @@ impl Control {
         let Some(far) = &mut self.far else { return };
         let now = Instant::now();
         far.expected.retain(|_, expected| expected.ends > now);
-        if far.guests_of(nid) >= MAX_GUESTS_PER_NODE {
-            return tracing::warn!(nid = self.nid, peer = nid, "too many processes with a link");
+        let of_all = far.expected.len() + far.guests.len();
+        let is_refused = far.guests_of(nid) >= MAX_GUESTS_PER_NODE || of_all >= MAX_GUESTS;
+        // Those that are refused are remembered for a while, within bounds.
+        if of_all >= 2 * MAX_GUESTS {
+            return;
         }
         let ends = now + ADMISSION_TIMEOUT;
-        far.expected.insert(admission.number, Expected { nid, admission, ends });
+        far.expected.insert(admission.number, Expected { nid, admission, ends, is_refused });
         for id in far.waiting_guests() {
             self.greet(id);
         }
     }
 
     /// A guest has proved that it is the announced one.
-    pub(super) fn welcome_guest(&mut self, number: u64, stream: Stream) {
+    pub(super) fn welcome_guest(&mut self, number: u64, mut stream: Stream) {
         let Some(far) = &mut self.far else { return };
         let Some(Expected { nid, admission, .. }) = far.expected.remove(&number) else { return };
-        let Admission { ctx_id, incarnation, is_read_only, .. } = admission;
-        let context = self.contexts.get(&ctx_id);
-        if context.is_none_or(|context| context.incarnation != incarnation) {
+        let Admission { ctx_id, incarnation, is_read_only, size_bytes, .. } = admission;
+        let is_its = |context: &Context| {
+            context.incarnation == incarnation && context.segment.size_bytes() == size_bytes
+        };
+        if !self.contexts.get(&ctx_id).is_some_and(is_its) {
             return;
         }
         let id = self.next_session;
         let ends = epoll::EventFlags::RDHUP;
         let watched = stream.as_fd().try_clone_to_owned().and_then(|socket| {
+            socket::allow_pauses(socket.as_fd())?;
             epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(id), ends)?;
             self.bell.watch(&stream)?;
             Ok(socket)
@@ -154,6 +173,8 @@ impl Control {
         far.guests.insert(id, Present { nid, ctx_id, socket });
         let rights = if is_read_only { Rights::ReadOnly } else { Rights::ReadWrite };
         let guest = Guest { id, nid, ctx_id, rights };
+        stream.out().push(READY);
+        stream.transmit();
         let link = Box::new(TcpLink::new(stream));
         let _ = self.worker.call(Command::AddGuest(guest, link));
     }
@@ -166,18 +187,25 @@ impl Control {
         };
         far.expected.retain(|_, guest| !is_meant(guest.nid, guest.admission.ctx_id));
         let guests = far.guests.iter().filter(|(_, guest)| is_meant(guest.nid, guest.ctx_id));
-        for id in guests.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.end_guest(id);
-        }
+        let ids: Vec<u64> = guests.map(|(id, _)| *id).collect();
+        self.remove_guests(ids);
     }
 
     /// Ends the link of a guest; `false`: the number is no guest's.
     pub(super) fn end_guest(&mut self, id: u64) -> bool {
-        let guest = self.far.as_mut().and_then(|far| far.guests.remove(&id));
-        let Some(guest) = guest else { return false };
-        let _ = epoll::delete(&self.epoll, &guest.socket);
-        socket::end(guest.socket.as_fd());
-        let _ = self.worker.call(Command::RemoveGuest(id));
-        true
+        let is_guest = self.far.as_ref().is_some_and(|far| far.guests.contains_key(&id));
+        if is_guest {
+            self.remove_guests(vec![id]);
+        }
+        is_guest
+    }
+
+    fn remove_guests(&mut self, ids: Vec<u64>) {
+        let Some(far) = self.far.as_mut().filter(|_| !ids.is_empty()) else { return };
+        for guest in ids.iter().filter_map(|id| far.guests.remove(id)) {
+            let _ = epoll::delete(&self.epoll, &guest.socket);
+            socket::end(guest.socket.as_fd());
+        }
+        let _ = self.worker.call(Command::RemoveGuests(ids));
     }
 }
