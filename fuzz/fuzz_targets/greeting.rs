@@ -9,10 +9,10 @@ use rackmem_fabric::credentials::{Credentials, Kind};
 use rackmem_fabric::greeting::{Callee, Caller, Hello, Purpose, Welcome, refusal};
 use rackmem_fabric::keys::PrivateKey;
 
-const KINDS: [Kind; 3] = [Kind::Secret, Kind::Keys, Kind::Both];
+const KINDS: [Kind; 4] = [Kind::Secret, Kind::Keys, Kind::Both, Kind::Guest];
 
 /// What nodes 0 and 1 prove themselves by, for each kind.
-static CREDENTIALS: LazyLock<[[Arc<Credentials>; 2]; 3]> =
+static CREDENTIALS: LazyLock<[[Arc<Credentials>; 2]; 4]> =
     LazyLock::new(|| KINDS.map(|kind| [0, 1].map(|node| Arc::new(credentials(kind, node)))));
 
 fn credentials(kind: Kind, node: u8) -> Credentials {
@@ -22,6 +22,7 @@ fn credentials(kind: Kind, node: u8) -> Credentials {
     match kind {
         Kind::Secret => Credentials::Secret([5; 32]),
         Kind::Keys | Kind::Both => Credentials::Keys { own: key(node), peers, secret },
+        Kind::Guest => Credentials::Guest { admission: 7, key: [5; 32] },
     }
 }
 
@@ -69,8 +70,10 @@ fn replay([callee, caller]: &[Arc<Credentials>; 2], bytes: &[u8]) {
 fn change(ends: &[Arc<Credentials>; 2], bytes: &[u8]) {
     let (_, mut first) = Caller::new(&ends[1], 0, &hello());
     let original = first.clone();
+    // The number of an admission only says which key is meant.
+    let head_bytes = if ends[0].kind() == Kind::Guest { 18 } else { 10 };
     for (at, byte) in bytes.chunks_exact(2).map(|pair| (usize::from(pair[0]), pair[1])) {
-        if let Some(changed) = first.get_mut(10 + at) {
+        if let Some(changed) = first.get_mut(head_bytes + at) {
             *changed ^= byte;
         }
     }
@@ -80,7 +83,7 @@ fn change(ends: &[Arc<Credentials>; 2], bytes: &[u8]) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((way, bytes)) = data.split_first() else { return };
-    let ends = &CREDENTIALS[usize::from(way / 4 % 3)];
+    let ends = &CREDENTIALS[usize::from(way / 4 % 4)];
     match way % 4 {
         0 => call(&ends[0], bytes),
         1 => answer(&ends[1], bytes),

@@ -13,7 +13,8 @@ use rustix::net::{
 
 use super::{Control, Role};
 use crate::daemon::line::Line;
-use crate::daemon::{Config, link, worker};
+use crate::daemon::{Config, worker};
+use crate::links::shm;
 use crate::rack::Rack;
 use crate::shm::bell::Bells;
 use crate::shm::mapping::Mapping;
