@@ -278,7 +278,7 @@ fn monitor_for(lender: Address, secret: Secret) -> Address {
     address
 }
 
-/// Whoever copies what travels reads pages and messages only if the secret is used with `--cleartext`.
+/// A copy of a connection's bytes shows pages and messages only with `--cleartext`.
 #[test]
 fn an_eavesdropper_reads_nothing() {
     let text = b"the contents of a page, which are nobody's business";

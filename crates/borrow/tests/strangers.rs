@@ -155,7 +155,7 @@ fn the_first_wrong_frame_is_the_last() {
             json("\"Show\""),
             [&wrong[..], &hello].concat(),
             [&wrong[..], &json("\"Show\"")].concat(),
-            // What was recorded is answered, and goes no further without the keys.
+            // A recorded hello gets an answer, and nothing more without the keys.
             [&hello[..], &json("\"Show\"")].concat(),
             [&hello[..], &hello].concat(),
             b"GET / HTTP/1.1\r\n\r\n".to_vec(),
@@ -164,7 +164,7 @@ fn the_first_wrong_frame_is_the_last() {
             // It may hang up before all of it is sent.
             let _ = stream.write_all(&attack);
             let said = rest(&stream);
-            // What older versions understand, and after a hello the answer.
+            // First the banner for older versions, then, after a hello, the answer.
             let is_greeting = said.get(4..).is_some_and(|said| said.starts_with(b"{\"version\":"));
             assert!(said.is_empty() || is_greeting && said.len() < 200, "{said:?}");
         }

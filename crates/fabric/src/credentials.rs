@@ -1,4 +1,4 @@
-//! What a node proves itself by in a handshake, and how it knows its peers.
+//! Proofs of a node in a handshake, its own and those that it expects of its peers.
 
 use snow::{Builder, HandshakeState};
 

@@ -96,7 +96,7 @@ impl Calling {
     }
 }
 
-/// What to do about a handshake that failed, for the end that has connected to `name`.
+/// The error of a handshake with `name` that failed, with its remedy, for the end that has connected.
 pub fn explain(name: &str, secret: Option<&Secret>, error: GreetingError) -> Error {
     match (error, secret) {
         (GreetingError::NoDaemon, _) => Error::Protocol(format!(

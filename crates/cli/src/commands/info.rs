@@ -91,7 +91,7 @@ fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 11] {
     ]
 }
 
-/// What a node proves itself by: the beginning of its key, the secret, or both.
+/// Proof of a node: the beginning of its key, the secret, or both.
 fn proof(proof: &Proof) -> String {
     match (&proof.key, proof.secret) {
         (Some(key), false) => format!("key {key}"),
