@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::link::{CHANNELS, Fabric, LinkEnd, Settings};
+use rackmem_fabric::udp::{CHANNELS, LinkEnd, Settings, Wire};
 use rackmem_rmc::link::{Ack, Header, Kind, wire};
 
 const MAX_BYTES: usize = 128;
@@ -18,15 +18,16 @@ const SESSION: u32 = 0x1234_5678;
 type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// One end of a wire: datagrams that leave wait until the script lets them arrive.
-struct Wire {
+#[derive(Debug)]
+struct Pipe {
     out: Queue,
     arrived: Queue,
 }
 
 // SAFETY: a fuzz target has one thread.
-unsafe impl Send for Wire {}
+unsafe impl Send for Pipe {}
 
-impl Fabric for Wire {
+impl Wire for Pipe {
     fn max_bytes(&self) -> usize {
         MAX_BYTES
     }
@@ -45,7 +46,7 @@ impl Fabric for Wire {
 }
 
 struct Side {
-    end: LinkEnd<Wire>,
+    end: LinkEnd<Pipe>,
     out: Queue,
     arrived: Queue,
     /// Messages that were pushed, by channel, and the number of them that the other side has.
@@ -56,7 +57,7 @@ struct Side {
 impl Side {
     fn new() -> Side {
         let (out, arrived) = (Queue::default(), Queue::default());
-        let wire = Wire { out: out.clone(), arrived: arrived.clone() };
+        let wire = Pipe { out: out.clone(), arrived: arrived.clone() };
         let settings = Settings { window: 8, dead_after: Duration::from_secs(3) };
         let end = LinkEnd::new(wire, "the peer".to_owned(), SESSION, settings, Duration::ZERO);
         Side { end, out, arrived, pushed: Default::default(), heard: [0; CHANNELS] }

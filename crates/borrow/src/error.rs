@@ -3,6 +3,7 @@
 use std::io;
 
 use rackmem_fabric::frame::FrameError;
+use rackmem_fabric::udp::LinkError;
 
 /// Result of an operation on borrowed memory.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -66,6 +67,16 @@ pub enum Error {
 impl From<FrameError> for Error {
     fn from(error: FrameError) -> Error {
         Error::Protocol(error.to_string())
+    }
+}
+
+impl From<LinkError> for Error {
+    fn from(error: LinkError) -> Error {
+        match error {
+            LinkError::Lost { peer, reason } => Error::PeerLost { peer, reason },
+            LinkError::Refused { .. } => Error::Refused(error.to_string()),
+            LinkError::Io { what, source } => Error::Io { what, source },
+        }
     }
 }
 

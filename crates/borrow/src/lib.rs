@@ -6,7 +6,6 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`link`] | a reliable link over datagrams, with channels of different urgency |
 //! | [`nic`] | a NIC of another host as an interface here |
 //! | [`lease`] | lenders, borrowers and their leases: the protocol, and [`lease::borrow`] |
 //! | [`agent`] | the process of a lender, of the monitor, or of both |
@@ -30,7 +29,6 @@ pub mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
 pub mod lease;
-pub mod link;
 pub mod net;
 pub mod nic;
 pub mod paging;

@@ -8,7 +8,7 @@
 //! | [`register`] | registers of the NIC that the borrower reads and writes (remote MMIO) |
 //! | [`message`], `frame` | messages, and packets as a stream |
 //! | `session` | one end at work: interrupts, messages, packets, rest |
-//! | `transport` | two TCP connections, or the two channels of a [`crate::link`] |
+//! | `transport` | two TCP connections, or the two channels of a [`rackmem_fabric::udp`] |
 //! | `sys` | TAP, packet sockets, tunnels, programs at the doors of interfaces |
 //!
 //! Packets travel in one of two ways. *Kernel*: a VXLAN tunnel whose lender's end is wired to the NIC by two
@@ -16,9 +16,9 @@
 //! packets, up to 64 KB at a time and with checksums left to do (`virtio_net_hdr`), between a TAP interface
 //! and a packet socket on the NIC.
 //!
-//! A borrower proves first that it knows the lender's secret ([`crate::net::access`]). Over UDP each datagram is sealed
-//! ([`crate::link`]). Over TCP nothing is sealed. A VXLAN tunnel takes packets from every host that knows its number,
-//! which is random and travels unencrypted. Both are for networks that one trusts.
+//! A borrower proves first that it knows the lender's secret ([`crate::net::access`]). What travels is encrypted: over
+//! TCP unless both ends say otherwise, over UDP ([`rackmem_fabric::udp`]) always. A VXLAN tunnel takes packets from
+//! every host that knows its number, which is random and travels unencrypted: it is for networks that one trusts.
 //!
 //! A lent NIC has one user: the lender's own stack neither sees its packets nor sends any, and a second
 //! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs

@@ -53,17 +53,19 @@ pub const MAX_FRAME_BYTES: usize = 4096;
 const MAGIC: [u8; 4] = *b"rmem";
 
 /// Magic, version, verdict, kind, length.
-const HEAD_BYTES: usize = 10;
+pub(crate) const HEAD_BYTES: usize = 10;
 
 /// The callee's part of a frame, before there are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Ok = 0,
     OtherVersion = 1,
     OtherSecret = 2,
     OtherKind = 3,
     Stranger = 4,
     OtherKey = 5,
+    /// Over datagrams: say it again, bound to the cookie of this frame.
+    Again = 6,
 }
 
 /// Use of a connection.
@@ -157,7 +159,7 @@ pub fn admission_of(input: &[u8]) -> Option<u64> {
 }
 
 /// A frame: head and Noise message.
-fn frame(verdict: Verdict, kind: Kind, message: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(verdict: Verdict, kind: Kind, message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + message.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -168,10 +170,10 @@ fn frame(verdict: Verdict, kind: Kind, message: &[u8]) -> Vec<u8> {
 }
 
 /// A frame that has come.
-struct Frame<'a> {
-    verdict: u8,
+pub(crate) struct Frame<'a> {
+    pub(crate) verdict: u8,
     kind: u8,
-    message: &'a [u8],
+    pub(crate) message: &'a [u8],
     /// Its length.
     taken: usize,
 }
@@ -189,7 +191,7 @@ impl Frame<'_> {
 }
 
 /// The frame at the beginning of the input; `None`: it is not whole.
-fn parse(input: &[u8]) -> Result<Option<Frame<'_>>> {
+pub(crate) fn parse(input: &[u8]) -> Result<Option<Frame<'_>>> {
     if !input.starts_with(&MAGIC[..input.len().min(MAGIC.len())]) {
         return Err(GreetingError::NoDaemon);
     }
@@ -205,6 +207,11 @@ fn parse(input: &[u8]) -> Result<Option<Frame<'_>>> {
     let (verdict, kind, taken) = (head[6], head[7], HEAD_BYTES + length);
     let message = input.get(HEAD_BYTES..taken);
     Ok(message.map(|message| Frame { verdict, kind, message, taken }))
+}
+
+/// The part of a handshake that both ends know before it, and that it does not go on without.
+fn prologue(cookie: &[u8]) -> Vec<u8> {
+    [&MAGIC, cookie].concat()
 }
 
 fn write(noise: &mut HandshakeState, payload: &impl Serialize) -> Vec<u8> {
@@ -244,7 +251,20 @@ impl Caller {
     /// # Panics
     /// There are keys, and none for this node.
     pub fn new(credentials: &Credentials, node: u16, hello: &impl Serialize) -> (Caller, Vec<u8>) {
-        let mut noise = Box::new(credentials.caller(&MAGIC, node));
+        Caller::bound(credentials, node, hello, &[])
+    }
+
+    /// The same, which a callee hears with this cookie only.
+    ///
+    /// # Panics
+    /// As there.
+    pub(crate) fn bound(
+        credentials: &Credentials,
+        node: u16,
+        hello: &impl Serialize,
+        cookie: &[u8],
+    ) -> (Caller, Vec<u8>) {
+        let mut noise = Box::new(credentials.caller(&prologue(cookie), node));
         let mut message = write(&mut noise, hello);
         if let Credentials::Guest { admission, .. } = credentials {
             message.splice(..0, admission.to_le_bytes());
@@ -333,10 +353,22 @@ impl Callee {
         self,
         input: &[u8],
     ) -> Result<std::result::Result<Asked<H>, Callee>> {
+        self.hear_bound(input, &[])
+    }
+
+    /// The same of a hello that is bound to this cookie.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn hear_bound<H: for<'a> Deserialize<'a>>(
+        self,
+        input: &[u8],
+        cookie: &[u8],
+    ) -> Result<std::result::Result<Asked<H>, Callee>> {
         let Some(asked) = parse(input)? else { return Ok(Err(self)) };
         let kind = self.0.kind();
         asked.check(kind)?;
-        let mut noise = Box::new(self.0.callee(&MAGIC));
+        let mut noise = Box::new(self.0.callee(&prologue(cookie)));
         let number_bytes = if kind == Kind::Guest { ADMISSION_BYTES } else { 0 };
         let message = asked.message.get(number_bytes..).ok_or(GreetingError::NoDaemon)?;
         let payload = open(&mut noise, message);
@@ -368,6 +400,11 @@ impl<H> Asked<H> {
 }
 
 impl Unproved {
+    /// The keys of a caller whose hello was bound to a new cookie: that is no record of another handshake.
+    pub(crate) fn keys_of_bound(self) -> Seal {
+        *self.0
+    }
+
     /// The keys, once the caller has used them, and the bytes of input that show it; `Err(self)`: they have not come.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 //! | [`names`] | text of peers that people read |
 //! | [`random`] | numbers that nobody can guess |
 //! | [`tcp`] | packets of the rack's protocol on a stream |
+//! | [`udp`] | messages in datagrams, sealed, exactly once and in order |
 //!
 //! # Decisions
 //!
@@ -40,6 +41,7 @@ pub mod socket;
 pub mod stranger;
 pub mod stream;
 pub mod tcp;
+pub mod udp;
 
 pub use buffer::Buffer;
 pub use link::{Lane, Link, payload_bytes};

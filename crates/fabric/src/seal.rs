@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 const PREFIX_BYTES: usize = 2;
 
 /// Bytes by which a record is longer than its contents.
-const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
 
 /// Longest contents of a record, which Noise bounds. An owner that sends more does so record by record, so that the
 /// other end opens one while the next is sealed.
@@ -51,6 +51,11 @@ impl Seal {
         let keys = Arc::new(keys);
         let sealer = Sealer { keys: keys.clone(), next: 0 };
         Seal { sealer, opener: Opener { keys, next: 0 } }
+    }
+
+    /// The keys, for an owner that numbers what it seals by itself.
+    pub(crate) fn into_keys(self) -> Arc<StatelessTransportState> {
+        self.sealer.keys
     }
 
     /// See [`Sealer::seal`].

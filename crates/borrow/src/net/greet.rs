@@ -36,7 +36,8 @@ struct Hello {
 /// Keys of a connection; `None` in cleartext.
 pub type Keys = Option<Box<Records>>;
 
-fn credentials(secret: Option<&Secret>) -> Credentials {
+/// What an end proves itself by.
+pub fn credentials(secret: Option<&Secret>) -> Credentials {
     Credentials::Secret(*secret.map_or(&NO_SECRET, Secret::psk))
 }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use hmac::{Hmac, Mac};
 use rackmem::secret_file::{self, SecretError};
 use rackmem_fabric::credentials::Psk;
 use rackmem_fabric::random;
@@ -26,15 +25,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
-}
-
-/// The end that signs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The one that listened.
-    Listener,
-    /// The one that connected.
-    Connector,
 }
 
 impl Secret {
@@ -79,28 +69,6 @@ impl Secret {
 
     pub(super) fn psk(&self) -> &Psk {
         &self.psk
-    }
-
-    /// A mark that nobody without this secret can put on these bytes.
-    pub fn mark(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.psk).expect("any length is a key");
-        parts.iter().for_each(|part| mac.update(part));
-        mac.finalize().into_bytes().into()
-    }
-
-    /// The key by which one end of a session seals its datagrams; without a secret it comes of the nonces alone.
-    pub fn session_key(
-        secret: Option<&Secret>,
-        end: End,
-        listener: &Nonce,
-        connector: &Nonce,
-    ) -> [u8; 32] {
-        let label: &[u8] = match end {
-            End::Listener => b"rackmem session of listener",
-            End::Connector => b"rackmem session of connector",
-        };
-        let none = Secret::new(&[]);
-        secret.unwrap_or(&none).mark(&[label, listener, connector])
     }
 }
 

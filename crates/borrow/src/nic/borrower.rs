@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::udp::{LinkError, LinkStream, Settings};
+
 use super::handshake::{self, STEP_PATIENCE, expect, say, tunnel_overhead_bytes};
 use super::interrupt::{Interrupt, LINK, RECEPTION, SETTINGS};
 use super::message::{Message, Mode, Setup, VERSION};
@@ -17,7 +19,7 @@ use super::sys::tap::Tap;
 use super::transport::{DEAD_AFTER, Transport};
 use super::{Event, mac_text};
 use crate::error::{Error, Result};
-use crate::link::{LinkStream, Settings};
+use crate::net::greet;
 use crate::net::link::Link;
 use crate::net::secret::Secret;
 
@@ -31,7 +33,7 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 pub enum Carrier {
     /// A connection for messages and one for packets.
     Tcp,
-    /// The reliable link of [`crate::link`], over UDP.
+    /// The reliable link of [`rackmem_fabric::udp`], over UDP.
     Udp,
 }
 
@@ -334,8 +336,13 @@ fn connect(options: &AttachOptions) -> Result<Transport> {
         }
         Carrier::Udp => {
             let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
-            let stream = LinkStream::connect(from, secret, settings, None, CONNECT_PATIENCE)?;
-            Ok(Transport::over_link(stream, from))
+            let credentials = greet::credentials(secret);
+            let stream = LinkStream::connect(from, &credentials, settings, None, CONNECT_PATIENCE);
+            let stream = stream.map_err(|error| match error {
+                LinkError::Refused { peer, error } => greet::explain(&peer, secret, error),
+                error => error.into(),
+            });
+            Ok(Transport::over_link(stream?, from))
         }
     }
 }

@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use rackmem_fabric::stream::Stream;
+use rackmem_fabric::udp::LinkStream;
 
 use super::message::{MAX_MESSAGE_BYTES, Message};
 use super::waiter::Waiter;
 use crate::error::{Error, Result};
-use crate::link::LinkStream;
 use crate::net::link::Link as TcpLink;
 
 mod link;

@@ -39,8 +39,7 @@ Access: a borrower has to know the lender's secret (--secret), over loopback, to
 says --insecure. Both ends prove it before they exchange anything else. What follows depends on the way:
 
   --link tcp     messages and packets are encrypted, unless both ends say --cleartext
-  --link udp     each datagram has a tag that only the peer can make: forged ones are dropped; the
-                 contents are not encrypted
+  --link udp     each datagram is encrypted, with --cleartext, too; forged and repeated ones are dropped
   --mode kernel  VXLAN has no authentication: an attacker who reaches the host and sees or guesses the
                  tunnel's random number of 24 bits can send packets into it, from any address
 

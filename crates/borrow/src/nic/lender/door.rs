@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use rackmem_fabric::udp::{LinkListener, Settings};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
-use crate::link::{LinkListener, Settings};
 use crate::net::access::Access;
+use crate::net::greet;
 use crate::net::link::Link;
 use crate::net::secret::Secret;
 use crate::net::stranger::{MAX_STRANGERS, Stranger, Strangers};
@@ -52,7 +53,8 @@ impl Door {
         let address = tcp.local_addr().map_err(cannot)?;
         let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
         let secret = access.secret.clone();
-        let udp = LinkListener::bind_checked(address, secret.clone(), settings, None)?;
+        let credentials = Arc::new(greet::credentials(secret.as_ref()));
+        let udp = LinkListener::bind(address, credentials, settings, None)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = Arc::new(bell.map_err(|error| cannot(error.into()))?);
         let (sender, callers) = channel();

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use rackmem_fabric::udp::LinkStream;
+
 use crate::error::Result;
-use crate::link::LinkStream;
 use crate::nic::message::Message;
 
 const MESSAGES: usize = 0;
@@ -30,7 +31,7 @@ impl Link {
         match self.stream.drive() {
             // Messages that arrived are taken before the end is reported.
             Err(_) if self.has_arrived() => Ok(()),
-            driven => driven.map(drop),
+            driven => Ok(driven.map(drop)?),
         }
     }
 

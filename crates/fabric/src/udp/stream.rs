@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::end::{LinkEnd, Settings, Stats};
-use super::fabric::Fabric;
-use super::faulty::{Faults, FaultyFabric};
-use super::handshake::{self, Message};
-use super::seal::{Seal, Sealed};
-use super::udp::{self, UdpFabric};
-use crate::error::{Error, Result};
-use crate::net::secret::{self, End, Nonce, Secret};
+use super::faulty::{Faults, FaultyWire};
+use super::handshake::{self, Terms, Token};
+use super::seal::Sealed;
+use super::socket::{self, UdpWire};
+use super::wire::Wire;
+use super::{LinkError, Result};
+use crate::credentials::Credentials;
+use crate::greeting::{self, Caller, GreetingError, Met, Verdict};
 
 /// Channel of the bytes that are read and written as a stream.
 const STREAM_CHANNEL: usize = 1;
@@ -25,111 +26,58 @@ const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 /// One end of a reliable link over UDP: messages on channels of different urgency, or a stream of bytes.
 #[derive(Debug)]
 pub struct LinkStream {
-    end: LinkEnd<Sealed<Wire>>,
+    end: LinkEnd<Sealed>,
     start: Instant,
     peer: SocketAddr,
     /// Bytes of the oldest message that were read.
     read: usize,
 }
 
-/// UDP, with faults or without.
-#[derive(Debug)]
-pub(super) enum Wire {
-    Clean(UdpFabric),
-    Faulty(FaultyFabric<UdpFabric>),
-}
-
-impl Wire {
-    pub(super) fn new(socket: UdpSocket, most: u16, faults: Option<Faults>) -> io::Result<Wire> {
-        let udp = UdpFabric::new(socket, most.into())?;
-        Ok(match faults {
-            None => Wire::Clean(udp),
-            Some(faults) => Wire::Faulty(FaultyFabric::new(udp, faults)),
-        })
-    }
-
-    fn fabric(&mut self) -> &mut dyn Fabric {
-        match self {
-            Wire::Clean(fabric) => fabric,
-            Wire::Faulty(fabric) => fabric,
-        }
-    }
-
-    fn fabric_ref(&self) -> &dyn Fabric {
-        match self {
-            Wire::Clean(fabric) => fabric,
-            Wire::Faulty(fabric) => fabric,
-        }
-    }
-}
-
-impl Fabric for Wire {
-    fn max_bytes(&self) -> usize {
-        self.fabric_ref().max_bytes()
-    }
-
-    fn send(&mut self, datagram: &[u8], now: Duration) -> io::Result<()> {
-        self.fabric().send(datagram, now)
-    }
-
-    fn flush(&mut self, now: Duration) -> io::Result<()> {
-        self.fabric().flush(now)
-    }
-
-    fn receive(&mut self, into: &mut [u8], now: Duration) -> io::Result<Option<usize>> {
-        self.fabric().receive(into, now)
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fabric_ref().as_fd()
-    }
-
-    fn due(&self) -> Option<Duration> {
-        self.fabric_ref().due()
-    }
+/// A wire over a socket that is connected to the peer, with faults or without.
+pub(super) fn wire(
+    socket: UdpSocket,
+    most: u16,
+    faults: Option<Faults>,
+) -> io::Result<Box<dyn Wire>> {
+    let udp = UdpWire::new(socket, most.into())?;
+    Ok(match faults {
+        None => Box::new(udp),
+        Some(faults) => Box::new(FaultyWire::new(udp, faults)),
+    })
 }
 
 impl LinkStream {
-    /// Asks `address` for a link, for up to `patience`. Both ends prove that they know the secret, if there is one.
+    /// Asks `address` for a link, for up to `patience`. Both ends prove themselves.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] if nobody answers; [`Error::Refused`]: it has another secret; or the kernel refuses.
+    /// [`LinkError::Lost`] if nobody answers; [`LinkError::Refused`]; or the kernel refuses.
     pub fn connect(
         address: SocketAddr,
-        secret: Option<&Secret>,
+        credentials: &Credentials,
         settings: Settings,
         faults: Option<Faults>,
         patience: Duration,
     ) -> Result<LinkStream> {
-        let cannot = |error| Error::io(format!("cannot link to {address} over UDP"), error);
+        let cannot = |error| LinkError::io(format!("cannot link to {address} over UDP"), error);
         let any: SocketAddr =
             if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).map_err(cannot)?;
-        let max_bytes = udp::max_bytes_to(address).map_err(cannot)? as u16;
-        let asking = Asking { socket: &socket, address, deadline: Instant::now() + patience };
-        let connector = secret::nonce()?;
-        let listener = asking.challenge(connector)?;
-        let seal = |end| Seal::new(secret, end, &listener, &connector);
-        let (ours, theirs) = (seal(End::Connector), seal(End::Listener));
-        let prove = Message::Prove { listener, connector, max_bytes };
-        let (from, max_bytes) = asking.prove(prove, &ours, &theirs)?;
+        let max_bytes = socket::max_bytes_to(address).map_err(cannot)? as u16;
+        let calling = Calling { socket: &socket, address, deadline: Instant::now() + patience };
+        let (from, token, met) = calling.meet(credentials, Terms { max_bytes })?;
         socket.connect(from).map_err(cannot)?;
-        let wire = Wire::new(socket, max_bytes, faults).map_err(cannot)?;
-        let sealed = Sealed::new(wire, ours, theirs);
-        LinkStream::start(sealed, address, handshake::session(&listener), settings, None)
+        let wire = wire(socket, met.welcome.max_bytes, faults).map_err(cannot)?;
+        let sealed = Sealed::new(wire, met.seal, token, None);
+        LinkStream::start(sealed, address, handshake::session(&token), settings)
     }
 
     pub(super) fn start(
-        wire: Sealed<Wire>,
+        wire: Sealed,
         peer: SocketAddr,
         session: u32,
         settings: Settings,
-        greeting: Option<Message>,
     ) -> Result<LinkStream> {
-        let mut end = LinkEnd::new(wire, peer.to_string(), session, settings, Duration::ZERO);
-        if let Some(greeting) = greeting {
-            end.greet_with(greeting.encode(), Duration::ZERO);
-        }
+        let end = LinkEnd::new(wire, peer.to_string(), session, settings, Duration::ZERO);
         let mut stream = LinkStream { end, start: Instant::now(), peer, read: 0 };
         stream.drive()?;
         Ok(stream)
@@ -151,7 +99,7 @@ impl LinkStream {
     /// Sends a message if the window has room for it now.
     ///
     /// # Errors
-    /// [`Error::PeerLost`].
+    /// [`LinkError::Lost`].
     pub fn try_send(&mut self, channel: usize, message: &[u8]) -> Result<bool> {
         Ok(self.end.push(channel, message)? && self.drive().map(|_| true)?)
     }
@@ -159,7 +107,7 @@ impl LinkStream {
     /// Hands over a message without sending it yet: [`LinkStream::drive`] does.
     ///
     /// # Errors
-    /// [`Error::PeerLost`].
+    /// [`LinkError::Lost`].
     pub fn push(&mut self, channel: usize, message: &[u8]) -> Result<bool> {
         self.end.push(channel, message)
     }
@@ -167,7 +115,7 @@ impl LinkStream {
     /// Sends a message, waiting for room.
     ///
     /// # Errors
-    /// [`Error::PeerLost`].
+    /// [`LinkError::Lost`].
     pub fn send(&mut self, channel: usize, message: &[u8]) -> Result<()> {
         while !self.end.push(channel, message)? {
             // Room comes with acknowledgements, which have to be taken.
@@ -194,7 +142,7 @@ impl LinkStream {
     /// Waits for a message of a channel.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], after everything that had arrived was received.
+    /// [`LinkError::Lost`], after everything that had arrived was received.
     pub fn receive(&mut self, channel: usize) -> Result<Vec<u8>> {
         loop {
             if let Some(message) = self.end.front(channel) {
@@ -224,7 +172,7 @@ impl LinkStream {
     /// Waits until the peer has everything that was sent.
     ///
     /// # Errors
-    /// [`Error::PeerLost`].
+    /// [`LinkError::Lost`].
     pub fn drain(&mut self) -> Result<()> {
         while !self.end.is_drained() {
             if !self.drive()? {
@@ -246,7 +194,7 @@ impl LinkStream {
         let timeout = Timespec { tv_sec: until.as_secs() as _, tv_nsec: until.subsec_nanos() as _ };
         match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(Error::io("cannot wait for a link", error)),
+            Err(error) => Err(LinkError::io("cannot wait for a link", error)),
         }
     }
 
@@ -290,11 +238,11 @@ impl LinkStream {
 
 impl AsFd for LinkStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.end.fabric().as_fd().expect("UDP has a socket")
+        self.end.wire().as_fd().expect("UDP has a socket")
     }
 }
 
-fn as_io(error: Error) -> io::Error {
+fn as_io(error: LinkError) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }
 
@@ -339,50 +287,41 @@ impl Write for LinkStream {
 }
 
 /// A connector that asks for a link.
-struct Asking<'a> {
+struct Calling<'a> {
     socket: &'a UdpSocket,
     address: SocketAddr,
     deadline: Instant,
 }
 
-impl Asking<'_> {
-    /// Sends `Hello` until the listener's nonce comes.
-    fn challenge(&self, ours: Nonce) -> Result<Nonce> {
-        let hello = Message::Hello { connector: ours }.encode();
-        self.repeat(&hello, |datagram, _| match Message::decode(datagram)? {
-            Message::Challenge { listener, connector } if connector == ours => Some(Ok(listener)),
-            _ => None,
-        })
-    }
-
-    /// Sends the proof until `Welcome` comes; returns its sender, and most bytes of a datagram.
-    fn prove(&self, prove: Message, ours: &Seal, theirs: &Seal) -> Result<(SocketAddr, u16)> {
-        let mut proof = prove.encode();
-        proof.extend(ours.tag(&proof));
-        let Message::Prove { listener, connector, .. } = prove else { unreachable!("it proves") };
-        self.repeat(&proof, |datagram, from| {
-            if Message::decode(datagram) == Some(Message::Denied { listener, connector }) {
-                return Some(Err(Error::Refused(format!(
-                    "{} has another secret, or one of both has none: name the same file by --secret \
-                     FILE at both ends",
-                    self.address
-                ))));
-            }
-            match Message::decode(theirs.open(datagram)?)? {
-                Message::Welcome { max_bytes, .. } => Some(Ok((from, max_bytes))),
-                _ => None,
-            }
-        })
-    }
-
-    /// Sends a datagram again and again until an answer to it comes.
-    fn repeat<T>(
+impl Calling<'_> {
+    /// Says hello until the listener welcomes it, and where that is from, or refuses.
+    fn meet(
         &self,
-        datagram: &[u8],
-        mut answer: impl FnMut(&[u8], SocketAddr) -> Option<Result<T>>,
-    ) -> Result<T> {
+        credentials: &Credentials,
+        terms: Terms,
+    ) -> Result<(SocketAddr, Token, Met<Terms>)> {
+        let refused = |error| LinkError::Refused { peer: self.address.to_string(), error };
+        let mut cookie = Token::default();
+        loop {
+            let (caller, hello) = Caller::bound(credentials, 0, &terms, &cookie);
+            let token = handshake::token_of(&hello).expect("a hello is longer");
+            let (from, answer) = self.ask(&handshake::datagram(&cookie, &hello), &token)?;
+            let frame = greeting::parse(&answer).map_err(refused)?;
+            if let Some(frame) = frame.filter(|frame| frame.verdict == Verdict::Again as u8)
+                && let Ok(again) = frame.message.try_into()
+            {
+                cookie = again;
+                continue;
+            }
+            let met = caller.answered(&answer).map_err(refused)?;
+            return Ok((from, token, met.map_err(|_| refused(GreetingError::NoDaemon))?));
+        }
+    }
+
+    /// Sends a datagram again and again until an answer with its token comes.
+    fn ask(&self, datagram: &[u8], token: &Token) -> Result<(SocketAddr, Vec<u8>)> {
         let address = self.address;
-        let failed = |error| Error::io(format!("cannot link to {address} over UDP"), error);
+        let failed = |error| LinkError::io(format!("cannot link to {address} over UDP"), error);
         let begun = Instant::now();
         while Instant::now() < self.deadline {
             self.socket.send_to(datagram, address).map_err(failed)?;
@@ -391,11 +330,13 @@ impl Asking<'_> {
                 && !left.is_zero()
             {
                 self.socket.set_read_timeout(Some(left)).map_err(failed)?;
-                let mut bytes = [0; 128];
+                let mut bytes = [0; handshake::MAX_BYTES];
                 match self.socket.recv_from(&mut bytes) {
                     Ok((length, from)) => {
-                        if let Some(answer) = answer(&bytes[..length], from) {
-                            return answer;
+                        if let Some((answered, frame)) = handshake::open(&bytes[..length])
+                            && answered == token
+                        {
+                            return Ok((from, frame.to_vec()));
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -405,6 +346,6 @@ impl Asking<'_> {
         }
         let waited = self.deadline.saturating_duration_since(begun);
         let reason = format!("nobody answered within {:.1} s", waited.as_secs_f64());
-        Err(Error::PeerLost { peer: address.to_string(), reason })
+        Err(LinkError::Lost { peer: address.to_string(), reason })
     }
 }

@@ -1,15 +1,15 @@
 //! Two ends in simulated time: every failure can be replayed from its seed.
 
-use crate::seeds::seeds;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rackmem_borrow::Error;
-use rackmem_borrow::link::{
-    CHANNELS, Faults, FaultyFabric, LinkEnd, MemoryFabric, Settings, Stats,
+use rackmem_fabric::udp::{
+    CHANNELS, Faults, FaultyWire, LinkEnd, LinkError, MemoryWire, Settings, Stats,
 };
 
-type End = LinkEnd<FaultyFabric<MemoryFabric>>;
+use crate::seeds::seeds;
+
+type End = LinkEnd<FaultyWire<MemoryWire>>;
 
 const DATAGRAM_BYTES: usize = 128;
 
@@ -20,17 +20,17 @@ struct Pair {
 }
 
 fn pair(settings: Settings, faults: [Faults; 2]) -> Pair {
-    let (a, b) = MemoryFabric::pair(DATAGRAM_BYTES);
-    let end = |fabric, name: &str, faults| {
-        let fabric = FaultyFabric::new(fabric, faults);
-        LinkEnd::new(fabric, name.to_owned(), 7, settings, Duration::ZERO)
+    let (a, b) = MemoryWire::pair(DATAGRAM_BYTES);
+    let end = |wire, name: &str, faults| {
+        let wire = FaultyWire::new(wire, faults);
+        LinkEnd::new(wire, name.to_owned(), 7, settings, Duration::ZERO)
     };
     Pair { ends: [end(a, "b", faults[0]), end(b, "a", faults[1])], now: Duration::ZERO }
 }
 
 impl Pair {
     /// Polls both ends; if neither has anything to do, moves time on until one has.
-    fn step(&mut self) -> Result<(), Error> {
+    fn step(&mut self) -> Result<(), LinkError> {
         let mut any = false;
         for end in &mut self.ends {
             any |= end.poll(self.now)?;
@@ -188,7 +188,7 @@ fn a_peer_that_falls_silent_is_lost_in_time() {
         }
         assert!(pair.now < last_change + 3 * patience, "nobody noticed");
     };
-    assert!(matches!(error, Error::PeerLost { .. }), "{error}");
+    assert!(matches!(error, LinkError::Lost { .. }), "{error}");
     assert!(error.to_string().contains("nothing was heard"), "{error}");
     assert!(pair.ends[0].push(1, &[0]).is_err(), "and so it stays");
 }
@@ -236,7 +236,7 @@ fn an_end_that_closes_is_missed_at_once() {
 
 #[test]
 fn datagrams_of_other_sessions_and_of_nobody_change_nothing() {
-    let (a, b) = MemoryFabric::pair(DATAGRAM_BYTES);
+    let (a, b) = MemoryWire::pair(DATAGRAM_BYTES);
     let (now, settings) = (Duration::ZERO, settings(16));
     let mut old = LinkEnd::new(a, "b".to_owned(), 1, settings, now);
     let mut new = LinkEnd::new(b, "a".to_owned(), 2, settings, now);

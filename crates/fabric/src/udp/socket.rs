@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use super::Fabric;
+use super::Wire;
 
 /// Datagrams that wait for one system call at most.
 const BATCH: usize = 64;
@@ -24,7 +24,7 @@ const SOCKET_BUFFER_BYTES: libc::c_int = 8 << 20;
 
 /// A UDP socket with one peer.
 #[derive(Debug)]
-pub struct UdpFabric {
+pub struct UdpWire {
     socket: UdpSocket,
     max_bytes: usize,
     /// Datagrams to be sent, one behind the other, and the end of each.
@@ -61,12 +61,12 @@ fn max_bytes(socket: &UdpSocket) -> io::Result<usize> {
     Ok(mtu.saturating_sub(HEADERS_BYTES).clamp(MIN_BYTES, MAX_BYTES))
 }
 
-impl UdpFabric {
+impl UdpWire {
     /// Takes a socket that is connected to the peer; datagrams have up to `most` bytes.
     ///
     /// # Errors
     /// The error of the kernel.
-    pub fn new(socket: UdpSocket, most: usize) -> io::Result<UdpFabric> {
+    pub fn new(socket: UdpSocket, most: usize) -> io::Result<UdpWire> {
         socket.set_nonblocking(true)?;
         for option in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
             // Less than asked for costs retransmissions, nothing else.
@@ -74,7 +74,7 @@ impl UdpFabric {
         }
         // A kernel that does not join datagrams gives them one by one.
         let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
-        Ok(UdpFabric {
+        Ok(UdpWire {
             max_bytes: max_bytes(&socket)?.min(most.max(MIN_BYTES)),
             socket,
             outgoing: vec![0; MAX_TRAIN_BYTES].into_boxed_slice(),
@@ -186,7 +186,7 @@ fn joined(message: &libc::msghdr) -> Option<usize> {
     }
 }
 
-impl Fabric for UdpFabric {
+impl Wire for UdpWire {
     fn max_bytes(&self) -> usize {
         self.max_bytes
     }

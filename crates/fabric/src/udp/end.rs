@@ -1,14 +1,13 @@
-//! One end of a link: virtual channels over a fabric, driven by a caller that knows the time.
+//! One end of a link: virtual channels over a wire, driven by a caller that knows the time.
 
 use std::io;
 use std::time::Duration;
 
-use rackmem_rmc::link::wire;
+use rackmem_rmc::link::{Ack, Header, Kind, wire};
 
 use super::channel::Channel;
-use super::fabric::Fabric;
-use super::handshake;
-use crate::error::{Error, Result};
+use super::wire::Wire;
+use super::{LinkError, Result};
 
 /// Virtual channels of a link. Lower numbers go first.
 pub const CHANNELS: usize = 2;
@@ -19,8 +18,8 @@ const PREFIX_BYTES: usize = 5;
 /// Datagrams that one call of [`LinkEnd::poll`] takes, so that it also gets to send.
 const MAX_DATAGRAMS_A_POLL: usize = 256;
 
-/// Interval at which a handshake's answer is sent until the peer is heard.
-const GREETING_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of no channel: the frame says that the link has ended.
+const BYE: u8 = u8::MAX;
 
 /// Sizes and times of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +69,13 @@ pub struct Stats {
     pub forged: u64,
 }
 
-/// One end of a link over any fabric.
+/// One end of a link over any wire.
 ///
 /// It does nothing by itself: [`LinkEnd::poll`] takes datagrams that have arrived and sends those that may be sent. It
-/// is to be called when something was pushed or consumed, when the fabric has something, and at [`LinkEnd::due`].
+/// is to be called when something was pushed or consumed, when the wire has something, and at [`LinkEnd::due`].
 #[derive(Debug)]
 pub struct LinkEnd<F> {
-    fabric: F,
+    wire: F,
     peer: String,
     session: u32,
     channels: [Channel; CHANNELS],
@@ -85,29 +84,29 @@ pub struct LinkEnd<F> {
     last_sent: Duration,
     /// Time of the next probe of the peer, unless it is heard before.
     next_probe: Duration,
-    /// Sent until the peer is heard: the last step of the handshake.
-    greeting: Option<(Vec<u8>, Duration)>,
     is_closed: bool,
     failure: Option<String>,
     buffer: Box<[u8]>,
     stats: Stats,
 }
 
-impl<F: Fabric> LinkEnd<F> {
+fn prefix(session: u32, channel: u8) -> [u8; PREFIX_BYTES] {
+    let [a, b, c, d] = session.to_le_bytes();
+    [a, b, c, d, channel]
+}
+
+impl<F: Wire> LinkEnd<F> {
     /// An end of session `session`, which both ends have to agree on. `peer` names the other end in
     /// errors.
     ///
     /// # Panics
-    /// The window is no power of two, or the fabric carries less than a frame.
-    pub fn new(fabric: F, peer: String, session: u32, settings: Settings, now: Duration) -> Self {
-        let payload_bytes = Self::payload_bytes(&fabric);
+    /// The window is no power of two, or the wire carries less than a frame.
+    pub fn new(wire: F, peer: String, session: u32, settings: Settings, now: Duration) -> Self {
+        let payload_bytes = Self::payload_bytes(&wire);
         let channel = |number: usize| {
-            let mut prefix = [0; PREFIX_BYTES];
-            prefix[..4].copy_from_slice(&session.to_le_bytes());
-            prefix[4] = number as u8;
-            Channel::new(settings.window, payload_bytes, &prefix)
+            Channel::new(settings.window, payload_bytes, &prefix(session, number as u8))
         };
-        let buffer = vec![0; fabric.max_bytes()].into_boxed_slice();
+        let buffer = vec![0; wire.max_bytes()].into_boxed_slice();
         LinkEnd {
             peer,
             session,
@@ -116,36 +115,30 @@ impl<F: Fabric> LinkEnd<F> {
             last_heard: now,
             last_sent: now,
             next_probe: now + settings.patience(),
-            greeting: None,
             is_closed: false,
             failure: None,
             buffer,
             stats: Stats::default(),
-            fabric,
+            wire,
         }
     }
 
-    /// Most bytes of one message over this fabric.
-    fn payload_bytes(fabric: &F) -> usize {
-        let most = fabric.max_bytes().min(wire::MAX_PAYLOAD_BYTES);
+    /// Most bytes of one message over this wire.
+    fn payload_bytes(wire: &F) -> usize {
+        let most = wire.max_bytes().min(wire::MAX_PAYLOAD_BYTES);
         let payload = most.checked_sub(wire::OVERHEAD_BYTES + PREFIX_BYTES);
-        payload.filter(|&bytes| bytes > 0).expect("the fabric carries at least a frame")
-    }
-
-    /// Sends `greeting` again and again until the peer is heard.
-    pub(super) fn greet_with(&mut self, greeting: Vec<u8>, now: Duration) {
-        self.greeting = Some((greeting, now));
+        payload.filter(|&bytes| bytes > 0).expect("the wire carries at least a frame")
     }
 
     /// Most bytes of one message.
     pub fn max_message_bytes(&self) -> usize {
-        Self::payload_bytes(&self.fabric)
+        Self::payload_bytes(&self.wire)
     }
 
     /// Hands over a message for a channel; `false` if its window is full.
     ///
     /// # Errors
-    /// [`Error::PeerLost`].
+    /// [`LinkError::Lost`].
     ///
     /// # Panics
     /// The message is longer than [`LinkEnd::max_message_bytes`].
@@ -181,7 +174,7 @@ impl<F: Fabric> LinkEnd<F> {
     /// Takes arrived datagrams, and sends what may be sent. Returns whether anything arrived.
     ///
     /// # Errors
-    /// [`Error::PeerLost`]: the peer is silent, gone, or has closed the link. Messages that had arrived
+    /// [`LinkError::Lost`]: the peer is silent, gone, or has closed the link. Messages that had arrived
     /// can still be consumed.
     pub fn poll(&mut self, now: Duration) -> Result<bool> {
         self.check()?;
@@ -208,7 +201,6 @@ impl<F: Fabric> LinkEnd<F> {
             self.failure = Some(format!("nothing was heard of it for {seconds} s"));
             return Ok(any);
         }
-        self.say_hello(now)?;
         if now >= self.last_sent + self.settings.heartbeat() {
             self.channels[0].greet();
         }
@@ -229,7 +221,7 @@ impl<F: Fabric> LinkEnd<F> {
 
     fn take_all(&mut self, now: Duration) -> io::Result<bool> {
         for taken in 0..MAX_DATAGRAMS_A_POLL {
-            let Some(length) = self.fabric.receive(&mut self.buffer, now)? else {
+            let Some(length) = self.wire.receive(&mut self.buffer, now)? else {
                 return Ok(taken > 0);
             };
             self.take(length, now);
@@ -240,39 +232,22 @@ impl<F: Fabric> LinkEnd<F> {
     fn take(&mut self, length: usize, now: Duration) {
         let datagram = &self.buffer[..length];
         let Ok((header, payload)) = wire::decode(datagram) else {
-            match handshake::Message::decode(datagram) {
-                Some(handshake::Message::Bye { session }) if session == self.session => {
-                    self.is_closed = true;
-                }
-                Some(_) => {}
-                None => {
-                    self.stats.damaged += 1;
-                    self.channels.iter_mut().for_each(Channel::damaged);
-                }
-            }
+            self.stats.damaged += 1;
+            self.channels.iter_mut().for_each(Channel::damaged);
             return;
         };
-        let Some((prefix, payload)) = payload.split_first_chunk::<PREFIX_BYTES>() else { return };
-        let session = u32::from_le_bytes([prefix[0], prefix[1], prefix[2], prefix[3]]);
-        let Some(channel) = self.channels.get_mut(usize::from(prefix[4])) else { return };
-        if session != self.session || payload.len() > Self::payload_bytes(&self.fabric) {
+        let Some((head, payload)) = payload.split_first_chunk::<PREFIX_BYTES>() else { return };
+        let number = head[PREFIX_BYTES - 1];
+        let is_ours = *head == prefix(self.session, number);
+        self.is_closed |= is_ours && number == BYE;
+        let Some(channel) = self.channels.get_mut(usize::from(number)) else { return };
+        if !is_ours || payload.len() > Self::payload_bytes(&self.wire) {
             return;
         }
         self.stats.received += 1;
         self.last_heard = now;
         self.next_probe = now + self.settings.patience();
-        self.greeting = None;
         channel.receive(&header, payload, now);
-    }
-
-    fn say_hello(&mut self, now: Duration) -> io::Result<()> {
-        if let Some((greeting, due)) = &mut self.greeting
-            && *due <= now
-        {
-            *due = now + GREETING_INTERVAL;
-            self.fabric.send(greeting, now)?;
-        }
-        Ok(())
     }
 
     fn send_all(&mut self, now: Duration) -> io::Result<()> {
@@ -280,9 +255,9 @@ impl<F: Fabric> LinkEnd<F> {
         while let Some(length) = self.next_frame(now) {
             self.stats.sent += 1;
             self.last_sent = now;
-            self.fabric.send(&self.buffer[..length], now)?;
+            self.wire.send(&self.buffer[..length], now)?;
         }
-        self.fabric.flush(now)
+        self.wire.flush(now)
     }
 
     fn next_frame(&mut self, now: Duration) -> Option<usize> {
@@ -303,8 +278,7 @@ impl<F: Fabric> LinkEnd<F> {
         let silent = self.last_heard + self.settings.dead_after;
         let heartbeat = self.last_sent + self.settings.heartbeat();
         let mut due = silent.min(heartbeat).min(self.next_probe);
-        let greeting = self.greeting.as_ref().map(|(_, due)| *due);
-        for other in self.channels.iter().map(Channel::due).chain([greeting, self.fabric.due()]) {
+        for other in self.channels.iter().map(Channel::due).chain([self.wire.due()]) {
             due = due.min(other.unwrap_or(due));
         }
         due
@@ -312,24 +286,26 @@ impl<F: Fabric> LinkEnd<F> {
 
     /// Tells the peer that nothing more comes. Messages that it does not have by now never arrive.
     pub fn close(&mut self, now: Duration) {
-        let bye = handshake::Message::Bye { session: self.session }.encode();
+        let none = Ack { expected: 0, limit: 0, again: false };
+        let header = Header { kind: Kind::Ack, sequence: 0, ack: none };
+        let length = wire::encode(&header, &prefix(self.session, BYE), &mut self.buffer);
         // Twice, since nobody will ask for it; a peer that gets neither notices the silence.
         for _ in 0..2 {
-            let _ = self.fabric.send(&bye, now);
+            let _ = self.wire.send(&self.buffer[..length], now);
         }
-        let _ = self.fabric.flush(now);
+        let _ = self.wire.flush(now);
         self.is_closed = true;
     }
 
     /// Counters since the link was made.
     pub fn stats(&self) -> Stats {
         let resent = self.channels.iter().map(|channel| channel.resent).sum();
-        Stats { resent, forged: self.fabric.forged(), ..self.stats }
+        Stats { resent, forged: self.wire.forged(), ..self.stats }
     }
 
-    /// The fabric below.
-    pub fn fabric(&self) -> &F {
-        &self.fabric
+    /// The wire below.
+    pub fn wire(&self) -> &F {
+        &self.wire
     }
 
     /// Name of the peer.
@@ -343,6 +319,6 @@ impl<F: Fabric> LinkEnd<F> {
             None if self.is_closed => "the link was closed".to_owned(),
             None => return Ok(()),
         };
-        Err(Error::PeerLost { peer: self.peer.clone(), reason })
+        Err(LinkError::Lost { peer: self.peer.clone(), reason })
     }
 }

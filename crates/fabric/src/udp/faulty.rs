@@ -1,4 +1,4 @@
-//! A fabric with faults, for tests: all of them from one seed, so that a failure can be replayed.
+//! A wire with faults, for tests: all of them from one seed, so that a failure can be replayed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use super::Fabric;
+use super::Wire;
 
 /// Rates of faults in datagrams that are sent, in parts of a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub struct Faults {
     pub dies_after: Option<u64>,
 }
 
-/// A fabric with [`Faults`], which happen to datagrams on their way out.
+/// A wire with [`Faults`], which happen to datagrams on their way out.
 #[derive(Debug)]
-pub struct FaultyFabric<F> {
+pub struct FaultyWire<F> {
     inner: F,
     faults: Faults,
     random: u64,
@@ -38,12 +38,12 @@ pub struct FaultyFabric<F> {
     held: BinaryHeap<Reverse<(Duration, u64, Vec<u8>)>>,
 }
 
-impl<F: Fabric> FaultyFabric<F> {
+impl<F: Wire> FaultyWire<F> {
     /// `inner` with faults.
-    pub fn new(inner: F, faults: Faults) -> FaultyFabric<F> {
+    pub fn new(inner: F, faults: Faults) -> FaultyWire<F> {
         // Zero is the one state that xorshift does not leave.
         let random = faults.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        FaultyFabric { inner, faults, random, sent: 0, held: BinaryHeap::new() }
+        FaultyWire { inner, faults, random, sent: 0, held: BinaryHeap::new() }
     }
 
     fn draw(&mut self) -> u64 {
@@ -102,7 +102,7 @@ impl<F: Fabric> FaultyFabric<F> {
     }
 }
 
-impl<F: Fabric> Fabric for FaultyFabric<F> {
+impl<F: Wire> Wire for FaultyWire<F> {
     fn max_bytes(&self) -> usize {
         self.inner.max_bytes()
     }

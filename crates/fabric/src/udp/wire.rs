@@ -9,11 +9,11 @@ use std::time::Duration;
 /// Carries datagrams to one peer. It may lose, delay, reorder, double and damage them.
 ///
 /// Times are those of one clock that only goes forward, since any moment.
-pub trait Fabric: Send {
+pub trait Wire: std::fmt::Debug + Send {
     /// Most bytes of a datagram.
     fn max_bytes(&self) -> usize;
 
-    /// Sends a datagram, perhaps together with later ones at [`Fabric::flush`].
+    /// Sends a datagram, perhaps together with later ones at [`Wire::flush`].
     ///
     /// # Errors
     /// `ConnectionRefused` if the peer is known to be gone. A full queue is no error: the datagram is lost.
@@ -22,7 +22,7 @@ pub trait Fabric: Send {
     /// Sends datagrams that still wait.
     ///
     /// # Errors
-    /// As [`Fabric::send`].
+    /// As [`Wire::send`].
     fn flush(&mut self, _now: Duration) -> io::Result<()> {
         Ok(())
     }
@@ -38,7 +38,7 @@ pub trait Fabric: Send {
         None
     }
 
-    /// Time at which the fabric itself has something to do, with nothing arriving.
+    /// Time at which the wire itself has something to do, with nothing arriving.
     fn due(&self) -> Option<Duration> {
         None
     }
@@ -49,58 +49,28 @@ pub trait Fabric: Send {
     }
 }
 
-impl<F: Fabric + ?Sized> Fabric for Box<F> {
-    fn max_bytes(&self) -> usize {
-        (**self).max_bytes()
-    }
-
-    fn send(&mut self, datagram: &[u8], now: Duration) -> io::Result<()> {
-        (**self).send(datagram, now)
-    }
-
-    fn flush(&mut self, now: Duration) -> io::Result<()> {
-        (**self).flush(now)
-    }
-
-    fn receive(&mut self, into: &mut [u8], now: Duration) -> io::Result<Option<usize>> {
-        (**self).receive(into, now)
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).as_fd()
-    }
-
-    fn due(&self) -> Option<Duration> {
-        (**self).due()
-    }
-
-    fn forged(&self) -> u64 {
-        (**self).forged()
-    }
-}
-
 type Queue = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 /// One end of a perfect wire within this process.
 #[derive(Debug)]
-pub struct MemoryFabric {
+pub struct MemoryWire {
     outgoing: Queue,
     incoming: Queue,
     max_bytes: usize,
 }
 
-impl MemoryFabric {
+impl MemoryWire {
     /// Both ends of a wire for datagrams of up to `max_bytes`.
-    pub fn pair(max_bytes: usize) -> (MemoryFabric, MemoryFabric) {
+    pub fn pair(max_bytes: usize) -> (MemoryWire, MemoryWire) {
         let (there, back) = (Queue::default(), Queue::default());
         (
-            MemoryFabric { outgoing: there.clone(), incoming: back.clone(), max_bytes },
-            MemoryFabric { outgoing: back, incoming: there, max_bytes },
+            MemoryWire { outgoing: there.clone(), incoming: back.clone(), max_bytes },
+            MemoryWire { outgoing: back, incoming: there, max_bytes },
         )
     }
 }
 
-impl Fabric for MemoryFabric {
+impl Wire for MemoryWire {
     fn max_bytes(&self) -> usize {
         self.max_bytes
     }

@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rackmem_borrow::Error;
-use rackmem_borrow::link::handshake::Message;
-use rackmem_borrow::link::{Faults, LinkListener, LinkStream, Settings};
-use rackmem_borrow::net::access::Access;
-use rackmem_borrow::net::secret::Secret;
+use rackmem_fabric::credentials::Credentials;
+use rackmem_fabric::greeting::GreetingError;
+use rackmem_fabric::keys::PrivateKey;
+use rackmem_fabric::udp::{Faults, LinkError, LinkListener, LinkStream, Settings};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -21,12 +21,8 @@ fn here() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-fn secret() -> Secret {
-    Secret::new(b"nobody guesses this")
-}
-
-fn access() -> Access {
-    Access::with_secret(secret())
+fn secret() -> Arc<Credentials> {
+    Arc::new(Credentials::Secret([7; 32]))
 }
 
 fn bad(seed: u64) -> Faults {
@@ -43,9 +39,9 @@ fn bad(seed: u64) -> Faults {
 
 /// A link within this process.
 fn linked(settings: Settings, faults: Option<Faults>) -> (LinkStream, LinkStream) {
-    let mut listener = LinkListener::bind(here(), access(), settings, faults).unwrap();
+    let mut listener = LinkListener::bind(here(), secret(), settings, faults).unwrap();
     let address = listener.address().unwrap();
-    let ask = move || LinkStream::connect(address, Some(&secret()), settings, faults, PATIENCE);
+    let ask = move || LinkStream::connect(address, &secret(), settings, faults, PATIENCE);
     let asking = thread::spawn(ask);
     let mut answering = listener.accept().unwrap();
     while !asking.is_finished() {
@@ -76,7 +72,7 @@ fn a_stream_of_bytes_arrives_over_a_bad_wire() {
     assert!(sender.stats().resent > 0, "the wire was bad: {:?}", sender.stats());
     sender.close();
     let error = reading.join().unwrap();
-    assert!(matches!(error, Error::PeerLost { .. }), "{error}");
+    assert!(matches!(error, LinkError::Lost { .. }), "{error}");
 }
 
 #[test]
@@ -109,13 +105,13 @@ fn both_directions_at_once() {
 
 #[test]
 fn nobody_there_is_an_error_in_time() {
-    let mut listener = LinkListener::bind(here(), access(), settings(), None).unwrap();
+    let mut listener = LinkListener::bind(here(), secret(), settings(), None).unwrap();
     assert!(listener.try_accept().unwrap().is_none());
     // A port that the listener had given back might be somebody else's by then.
     let silent = std::net::UdpSocket::bind(here()).unwrap();
     let address = silent.local_addr().unwrap();
     let patience = Duration::from_millis(200);
-    let error = LinkStream::connect(address, None, settings(), None, patience).unwrap_err();
+    let error = LinkStream::connect(address, &secret(), settings(), None, patience).unwrap_err();
     assert!(error.to_string().contains("nobody answered within 0.2 s"), "{error}");
 }
 
@@ -148,13 +144,6 @@ fn a_host_that_is_gone_is_noticed_in_time() {
     assert!(error.to_string().contains("nothing was heard"), "{error}");
 }
 
-#[test]
-fn without_a_secret_no_port_is_listened_at() {
-    let error = LinkListener::bind(here(), Access::default(), settings(), None).unwrap_err();
-    assert!(error.to_string().contains("--secret FILE, or say --insecure"), "{error}");
-    LinkListener::bind(here(), Access::insecure(), settings(), None).unwrap();
-}
-
 /// A listener that accepts until a link comes.
 fn accepting(mut listener: LinkListener) -> (SocketAddr, thread::JoinHandle<LinkStream>) {
     let address = listener.address().unwrap();
@@ -162,17 +151,15 @@ fn accepting(mut listener: LinkListener) -> (SocketAddr, thread::JoinHandle<Link
 }
 
 #[test]
-fn another_secret_or_none_gets_no_link() {
-    let listener = LinkListener::bind(here(), access(), settings(), None).unwrap();
+fn another_secret_gets_no_link() {
+    let listener = LinkListener::bind(here(), secret(), settings(), None).unwrap();
     let (address, accepting) = accepting(listener);
-    for secret in [None, Some(&Secret::new(b"somebody guesses this"))] {
-        let refused = LinkStream::connect(address, secret, settings(), None, PATIENCE);
-        let error = refused.unwrap_err();
-        assert!(matches!(error, Error::Refused(_)), "{error}");
-        assert!(error.to_string().contains("has another secret"), "{error}");
-    }
+    let other = Credentials::Secret([8; 32]);
+    let refused = LinkStream::connect(address, &other, settings(), None, PATIENCE);
+    let error = refused.unwrap_err();
+    assert!(matches!(error, LinkError::Refused { error: GreetingError::Secret, .. }), "{error}");
     assert!(!accepting.is_finished());
-    let ask = move || LinkStream::connect(address, Some(&secret()), settings(), None, PATIENCE);
+    let ask = move || LinkStream::connect(address, &secret(), settings(), None, PATIENCE);
     let asking = thread::spawn(ask);
     let mut stream = accepting.join().unwrap();
     let hearing = thread::spawn(move || asking.join().unwrap().unwrap().receive(0).unwrap());
@@ -181,57 +168,31 @@ fn another_secret_or_none_gets_no_link() {
     assert_eq!(hearing.join().unwrap(), b"hello");
 }
 
-/// A stranger that does not answer at the address that it sends from gets neither a link nor an answer longer than its
-/// question; old proofs begin nothing.
 #[test]
-fn what_has_not_been_challenged_begins_nothing() {
-    let mut listener = LinkListener::bind(here(), access(), settings(), None).unwrap();
-    let address = listener.address().unwrap();
-    let stranger = std::net::UdpSocket::bind(here()).unwrap();
-    stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-    let (listened, connector) = ([7; 16], [8; 16]);
-    let guessed = Message::Prove { listener: listened, connector, max_bytes: 1400 }.encode();
-    let hello = Message::Hello { connector }.encode();
-    for datagram in [&guessed, &[&guessed[..], &[0; 16]].concat(), &hello] {
-        stranger.send_to(datagram, address).unwrap();
-    }
-    let mut bytes = [0; 256];
-    let length = loop {
-        assert!(listener.try_accept().unwrap().is_none());
-        stranger.set_nonblocking(true).unwrap();
-        match stranger.recv(&mut bytes) {
-            Ok(length) => break length,
-            Err(_) => thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    let answer = Message::decode(&bytes[..length]);
-    let Some(Message::Challenge { listener: nonce, connector: echoed }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert!(length <= hello.len() && echoed == connector);
-    // The nonce is for the address that asked, and for this connector.
-    let elsewhere = std::net::UdpSocket::bind(here()).unwrap();
-    let stolen = Message::Prove { listener: nonce, connector, max_bytes: 1400 }.encode();
-    elsewhere.send_to(&[&stolen[..], &[0; 16]].concat(), address).unwrap();
-    stranger.send_to(&stolen, address).unwrap();
-    let denied = loop {
-        assert!(listener.try_accept().unwrap().is_none());
-        if let Ok(length) = stranger.recv(&mut bytes) {
-            break Message::decode(&bytes[..length]);
-        }
-        thread::sleep(Duration::from_millis(1));
-    };
-    assert_eq!(denied, Some(Message::Denied { listener: nonce, connector }));
-    elsewhere.set_nonblocking(true).unwrap();
-    assert!(elsewhere.recv(&mut bytes).is_err());
+fn ends_with_keys_meet_and_strangers_do_not() {
+    let key = |number| PrivateKey::from_random([number; 32]);
+    let peers: Vec<_> = (0..2).map(|number| key(number).public()).collect();
+    let keys =
+        |own| Arc::new(Credentials::Keys { own: key(own), peers: peers.clone(), secret: None });
+    let listener = LinkListener::bind(here(), keys(0), settings(), None).unwrap();
+    let (address, accepting) = accepting(listener);
+    let refused = LinkStream::connect(address, &keys(9), settings(), None, PATIENCE);
+    let error = refused.unwrap_err();
+    assert!(matches!(error, LinkError::Refused { error: GreetingError::NotListed, .. }), "{error}");
+    let caller = keys(1);
+    let ask = move || LinkStream::connect(address, &caller, settings(), None, PATIENCE).unwrap();
+    let asking = thread::spawn(ask);
+    let mut stream = accepting.join().unwrap();
+    let mut connected = asking.join().unwrap();
+    stream.send(0, b"hello").unwrap();
+    assert_eq!(connected.receive(0).unwrap(), b"hello");
 }
 
 /// Datagrams that arrive from the peer's own address, as spoofed ones do.
 #[test]
 fn forged_datagrams_are_dropped_and_counted() {
     let (mut near, far) = linked(settings(), None);
-    let bye = Message::Bye { session: 0 }.encode();
-    for forged in [&bytes(100)[..], &bye, &[&bye[..], &[0; 16]].concat(), &[]] {
+    for forged in [&bytes(100)[..], &[0; 24], &bytes(1), &[]] {
         rustix::net::send(&far, forged, rustix::net::SendFlags::empty()).unwrap();
     }
     while near.stats().forged < 4 {
@@ -243,14 +204,14 @@ fn forged_datagrams_are_dropped_and_counted() {
 
 #[test]
 fn strangers_at_the_door_are_ignored() {
-    let mut listener = LinkListener::bind(here(), access(), settings(), None).unwrap();
+    let mut listener = LinkListener::bind(here(), secret(), settings(), None).unwrap();
     let address = listener.address().unwrap();
     let stranger = std::net::UdpSocket::bind(here()).unwrap();
     for length in 0..64 {
         stranger.send_to(&bytes(length), address).unwrap();
     }
     let asking = thread::spawn(move || {
-        let connected = LinkStream::connect(address, Some(&secret()), settings(), None, PATIENCE);
+        let connected = LinkStream::connect(address, &secret(), settings(), None, PATIENCE);
         let mut stream = connected.unwrap();
         stream.send(0, b"hello").unwrap();
         stream.drain().unwrap();
