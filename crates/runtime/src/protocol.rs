@@ -122,6 +122,8 @@ pub enum Request {
     },
     /// The connection for packets between two hosts has come: the link is up.
     Linked,
+    /// The sender's daemon is not stopped.
+    Beat,
     /// A process of the sender's node will connect by itself.
     Admit(Admission),
     /// A node of the link has opened a context. With its segment, if both are on one host.

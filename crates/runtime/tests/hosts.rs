@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rackmem::Status;
-use rackmem::client::{Context, OpenOptions};
+use rackmem::client::{Context, OpenOptions, QueuePair};
 use rackmem::protocol::{Progress, Request, Response};
 use rackmem::rack::{MAX_CONTEXTS, Rack};
 use rackmem::rack_file::RackFile;
@@ -333,30 +333,40 @@ fn a_restarted_node_is_another_and_is_found() {
 #[test]
 fn a_stopped_node_does_not_stall_operations_to_others() {
     const WRITERS: usize = 16;
-    const ENTRIES: u32 = 128;
     let rack = TestRack::start_on(Wire::Keys, "stopped-far", 3);
     rack.rack.create_context(0, 0o600).unwrap();
     let contexts = rack.open_all(0, 1 << 16, Progress::Packet);
-    let pairs: Vec<_> = (0..WRITERS).map(|_| contexts[0].queue_pair(ENTRIES).unwrap()).collect();
+    let pair = |_| contexts[0].queue_pair(STALLED_ENTRIES).unwrap();
+    let mut pairs: Vec<QueuePair> = (0..WRITERS).map(pair).collect();
     let mut other = contexts[0].queue_pair(4).unwrap();
+    // Again, if the link to the stopped node was lost too soon.
+    eventually("operations to node 2 go on while others wait for node 1", || {
+        rack.wait_linked();
+        eventually("node 1 is there", || other.write(1, 0, b"is there").is_ok());
+        goes_on_beside_stalled(&rack, &mut pairs, &mut other)
+    });
+}
+
+const STALLED_ENTRIES: u32 = 128;
+
+/// Writes to node 2 while other queue pairs have as many operations in flight to node 1, which is stopped, as they may
+/// have. Returns whether the link to node 1 was up meanwhile.
+fn goes_on_beside_stalled(rack: &TestRack, pairs: &mut [QueuePair], other: &mut QueuePair) -> bool {
+    let is_up = || link(rack, 0, 1).unwrap().state == LinkState::Up;
+    let outstanding = || -> u32 {
+        let status = rackmem::control::status(&rack.rack, 0).unwrap();
+        status.qps.iter().map(|qp| qp.outstanding).sum()
+    };
     std::thread::scope(|scope| {
         let stopped = Stopped::new(rack.daemons[1].as_ref().unwrap());
-        let writers: Vec<_> = pairs
-            .into_iter()
-            .map(|mut pair| {
-                let bytes = &[7; 8];
-                scope.spawn(move || {
-                    pair.scope(|all| {
-                        (0..u64::from(ENTRIES)).for_each(|at| all.write(1, at * 8, bytes));
-                    })
-                })
+        let write = |pair: &mut QueuePair| {
+            pair.scope(|all| {
+                (0..u64::from(STALLED_ENTRIES)).for_each(|at| all.write(1, at * 8, &[7; 8]));
             })
-            .collect();
-        let outstanding = || -> u32 {
-            let status = rackmem::control::status(&rack.rack, 0).unwrap();
-            status.qps.iter().map(|qp| qp.outstanding).sum()
         };
-        eventually("they have what they may have", || outstanding() >= 500);
+        let writers: Vec<_> =
+            pairs.iter_mut().map(|pair| scope.spawn(move || write(pair))).collect();
+        eventually("they have what they may have", || outstanding() >= 500 || !is_up());
         let (sender, done) = std::sync::mpsc::channel();
         scope.spawn(move || {
             for _ in 0..1000 {
@@ -365,11 +375,14 @@ fn a_stopped_node_does_not_stall_operations_to_others() {
             let _ = sender.send(());
         });
         done.recv_timeout(BOUND).expect("operations to node 2 wait for node 1");
+        let was_up = is_up();
         drop(stopped);
         for writer in writers {
-            assert_eq!(writer.join().unwrap(), Ok(()));
+            let ended = writer.join().unwrap();
+            assert!(matches!(ended, Ok(()) | Err(Status::NodeLost)), "{ended:?}");
         }
-    });
+        was_up
+    })
 }
 
 /// The daemon of node 1, as far as node 0 can tell: it announces contexts without end.

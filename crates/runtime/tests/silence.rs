@@ -8,11 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rackmem::Status;
 use rackmem::client::{Context, OpenOptions};
 use rackmem::control;
 use rackmem::protocol::Progress;
+use rackmem::status::LinkState;
 use rackmem::transport::Channel;
-use support::{BOUND, Stopped, TestRack, eventually};
+use support::{BOUND, Stopped, TestRack, Wire, eventually};
 
 const BYTES: u64 = 4096;
 
@@ -117,6 +119,64 @@ fn a_stopped_daemon_is_named_to_those_whose_operations_it_has() {
         qp.write(0, 0, &1_u64.to_ne_bytes()).unwrap();
         assert!(support::wait(&mut writer).success());
     }
+}
+
+/// Its host still answers probes. Both nodes' daemons find each other again, whichever of them was stopped.
+#[test]
+fn a_stopped_daemon_of_another_host_is_lost_and_comes_back() {
+    for (progress, stopped_nid) in Progress::ALL.into_iter().zip([0, 1, 2]) {
+        let name = format!("far-stopped-{}", progress.name());
+        let rack = TestRack::start_on(Wire::Sealed, &name, 3);
+        rack.rack.create_context(0, 0o600).unwrap();
+        let contexts = rack.open_all(0, BYTES, progress);
+        let others: Vec<u16> = (0..3).filter(|nid| *nid != stopped_nid).collect();
+        let [asker, third] = others[..] else { unreachable!() };
+        let mut qp = contexts[usize::from(asker)].queue_pair(8).unwrap();
+        qp.write(stopped_nid, 0, &[1; 8]).unwrap();
+        let stopped = Stopped::new(rack.daemons[usize::from(stopped_nid)].as_ref().unwrap());
+        // By itself, and in company.
+        assert_eq!(qp.write(stopped_nid, 0, &[2; 8]), Err(Status::NodeLost), "{name}");
+        let ended = qp.scope(|scope| {
+            for at in 0..4 {
+                scope.write(stopped_nid, 8 * at, &[3; 8]);
+            }
+        });
+        assert!(ended.is_err(), "{name}");
+        qp.write(third, 0, &[4; 8]).unwrap();
+        let link = |nid: u16, peer: u16| {
+            let status = control::status(&rack.rack, nid).unwrap();
+            status.links.into_iter().find(|link| link.nid == peer).unwrap()
+        };
+        let lost = link(asker, stopped_nid);
+        assert_eq!(lost.state, LinkState::Down, "{lost:?}");
+        assert!(!lost.why.is_empty(), "{lost:?}");
+        assert_eq!(link(asker, third).state, LinkState::Up);
+        drop(stopped);
+        rack.wait_linked();
+        let bytes = &mut [0; 8];
+        eventually("it answers again", || qp.read(stopped_nid, 0, bytes).is_ok());
+    }
+}
+
+/// Operations that are under way by a queue pair's own links end when the daemons' link does.
+#[test]
+fn what_waits_for_a_stopped_daemon_of_another_host_ends() {
+    const LONG: usize = 4 << 20;
+    let rack = TestRack::start_on(Wire::Keys, "far-stalled", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let contexts = rack.open_all(0, LONG as u64, Progress::Inline);
+    let mut qp = contexts[0].queue_pair(8).unwrap();
+    qp.write(1, 0, &[1; 8]).unwrap();
+    let mut read = vec![0; LONG];
+    let mut stopped = None;
+    let ended = qp.scope(|scope| {
+        stopped = Some(Stopped::new(rack.daemons[1].as_ref().unwrap()));
+        scope.read(1, 0, &mut read);
+    });
+    assert_eq!(ended, Err(Status::NodeLost));
+    drop(stopped);
+    rack.wait_linked();
+    eventually("it answers again", || qp.write(1, 0, &[2; 8]).is_ok());
 }
 
 #[test]

@@ -12,6 +12,8 @@
 //!   are staged, and leave when [`BATCH`] have gathered or the program looks for completions.
 //! - *A link that ends fails its operations*, and nothing is repeated. The daemon then knows more, and is asked; a new
 //!   link is tried after [`FIRST_RETRY`].
+//! - *A link is lost with that of the daemons.* The kernel of the other host keeps it up for a daemon that is stopped,
+//!   which only the own daemon notices. So a thread that waits asks its daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -145,6 +147,17 @@ impl Far {
         *staged = 0;
         if let Some(nid) = self.links.lost_far() {
             self.lose(nid);
+        }
+    }
+
+    /// Ends links to daemons that the own one has lost.
+    #[cold]
+    pub(super) fn look(&mut self, membership: &Membership) {
+        for nid in 0..self.ways.len() as u16 {
+            let is_linked = matches!(self.ways[usize::from(nid)], Way::Linked(_));
+            if is_linked && membership.is_link_lost(nid) {
+                self.lose(nid);
+            }
         }
     }
 

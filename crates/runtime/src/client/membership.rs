@@ -145,6 +145,16 @@ impl Membership {
         }
     }
 
+    /// Whether the own daemon has no link to a node of another host.
+    pub(super) fn is_link_lost(&self, nid: u16) -> bool {
+        let is_known = self.remote_peer(nid).is_some_and(|peer| peer.is_recent());
+        // A call that is given up would end the membership.
+        if !is_known && !self.is_own_daemon_stopped() {
+            let _ = self.find_peer(nid);
+        }
+        self.remote_peer(nid).is_some_and(|peer| peer.state == PeerState::Lost)
+    }
+
     fn remote(&self) -> MutexGuard<'_, Vec<Option<RemotePeer>>> {
         self.remote.lock().expect("no holder panics")
     }

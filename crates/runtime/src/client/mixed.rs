@@ -225,6 +225,9 @@ impl Mixed {
         } else if membership.is_daemon_gone() {
             self.lose_daemon();
         } else {
+            if let Some(far) = self.far.as_mut().filter(|far| far.rings.in_flight() != 0) {
+                far.look(membership);
+            }
             let reaped = self.far.as_ref().map_or(0, |far| far.rings.reaped);
             self.stall.look(self.shared.reaped.wrapping_add(reaped), membership);
         }

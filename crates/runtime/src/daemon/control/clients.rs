@@ -55,6 +55,7 @@ impl Control {
             }
             Request::Link { version, nid } => return self.accept_link(id, version, nid, fds),
             Request::Linked
+            | Request::Beat
             | Request::Admit(_)
             | Request::ContextUp { .. }
             | Request::ContextDown { .. } => {

@@ -10,6 +10,8 @@
 //!   daemon, whose old connections are half-open then. A node that was restarted calls again until the silence of its
 //!   old connections has ended them, which takes no longer than [`rackmem_fabric::socket::SILENCE`].
 //! - *The end of either connection is the end of the link.* Control watches the worker's socket, too.
+//! - *So is the silence of a peer's daemon* (`beats.rs`): the kernel of its host answers probes for a daemon that is
+//!   stopped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -69,6 +71,8 @@ pub(super) struct FarPeer {
     meeting_ends: Option<Instant>,
     /// Time of the last change between up and down.
     pub(super) since: Instant,
+    /// Beats of this daemon since the peer's daemon was last heard.
+    pub(super) unheard: u32,
 }
 
 /// The nodes of other hosts, and the connections that have not shown what they are.
@@ -87,6 +91,7 @@ pub(super) struct Far {
     pub(super) expected: BTreeMap<u64, Expected>,
     /// By the number under which their end is reported.
     pub(super) guests: BTreeMap<u64, Present>,
+    pub(super) next_beat: Instant,
 }
 
 impl Far {
@@ -109,6 +114,7 @@ impl Far {
             why: None,
             meeting_ends: None,
             since: now,
+            unheard: 0,
         };
         let nodes = 0..file.nodes.len() as u16;
         let remote = nodes.filter(|peer| !file.is_neighbour(nid, *peer));
@@ -139,6 +145,7 @@ impl Far {
             watched: BTreeMap::new(),
             expected: BTreeMap::new(),
             guests: BTreeMap::new(),
+            next_beat: now,
         }))
     }
 
@@ -256,7 +263,8 @@ impl Far {
         let calls = self.peers.iter().filter(|(nid, peer)| self.is_to_be_called(**nid, peer));
         let deadlines = self.greeters.values().map(|greeter| greeter.deadline);
         let meetings = self.peers.values().filter_map(|peer| peer.meeting_ends);
-        calls.map(|(_, peer)| peer.retry_at).chain(deadlines).chain(meetings).min()
+        let beat = self.peers.values().any(FarPeer::is_linked).then_some(self.next_beat);
+        calls.map(|(_, peer)| peer.retry_at).chain(deadlines).chain(meetings).chain(beat).min()
     }
 
     fn is_to_be_called(&self, nid: u16, peer: &FarPeer) -> bool {
@@ -265,6 +273,12 @@ impl Far {
             && peer.control.is_none()
             && self.lacks_right(nid).is_none()
             && !self.greeters.values().any(is_called)
+    }
+}
+
+impl FarPeer {
+    pub(super) fn is_linked(&self) -> bool {
+        self.data.is_some()
     }
 }
 
@@ -307,6 +321,7 @@ impl Control {
         for nid in calls {
             self.call(nid, Purpose::Control);
         }
+        self.beat(now);
         let lines = self.sessions.values_mut().map(|session| &mut session.line);
         let is_waiting = lines.fold(false, |waits, line| line.flush() | waits);
         let due = self.far.as_ref()?.due().map(|at| at.saturating_duration_since(Instant::now()));
@@ -426,7 +441,7 @@ impl Control {
         far.watched.insert(token, nid);
         peer.data = Some(socket);
         (peer.retry, peer.since, peer.why) = (FIRST_RETRY, Instant::now(), None);
-        peer.meeting_ends = None;
+        (peer.meeting_ends, peer.unheard) = (None, 0);
         self.add_peer(id, nid, Path::Tcp(Box::new(TcpLink::new(stream))));
         true
     }

@@ -1,5 +1,6 @@
 //! The control thread: accepts connections, answers clients, keeps links to the other daemons.
 
+mod beats;
 mod clients;
 mod contexts;
 mod far;

@@ -165,6 +165,7 @@ impl Control {
     /// Takes a message of a linked daemon; `false` ends the link.
     pub(super) fn hear_peer(&mut self, id: u64, got: Received<Request>) -> bool {
         let Role::Peer(nid) = self.session(id).role else { return false };
+        self.hear_beat(nid);
         match got.message {
             Request::ContextUp { ctx_id, incarnation, size_bytes } => {
                 if usize::from(ctx_id) >= MAX_CONTEXTS {
@@ -193,6 +194,7 @@ impl Control {
                 self.shake_members(ctx_id);
                 true
             }
+            Request::Beat => true,
             Request::Admit(admission) if self.is_remote(nid) => {
                 self.admit(nid, admission);
                 true
