@@ -113,8 +113,9 @@ pub enum Command {
     Down(DownArgs),
     /// Show the nodes of a rack
     #[command(long_about = "Shows what every node's daemon says of itself: process, uptime, \
-        peers that it is linked to, contexts that it has joined, queue pairs, operations. The \
-        exit status is 1 if a node does not answer.")]
+        peers that it is linked to, contexts that it has joined, queue pairs, operations. In a rack over \
+        several hosts the daemons of this host ask the others; for a node that they do not reach it says since \
+        when, how often it was called, and why. The exit status is 1 if a node does not answer.")]
     Status(StatusArgs),
     /// Show how the nodes of a rack reach each other
     #[command(

@@ -121,19 +121,45 @@ fn silent(nid: u16, patience: &Patience) -> Error {
 /// # Errors
 /// It does not answer.
 pub fn status(rack: &Rack, nid: u16) -> Result<NodeStatus> {
+    ask_status(rack, nid, &Request::Status)
+}
+
+fn ask_status(rack: &Rack, nid: u16, question: &Request) -> Result<NodeStatus> {
     let (connection, _) = Connection::open(rack, nid)?;
-    match connection.call(&Request::Status, None)?.message {
+    match connection.call(question, None)?.message {
         Response::Status(status) => Ok(*status),
         other => Err(unexpected(&other)),
     }
 }
 
-/// Asks the daemons of these nodes, many at a time: several that do not answer take no longer than one.
-pub fn status_of(rack: &Rack, nids: &[u16]) -> Vec<Result<NodeStatus>> {
+/// Has the daemons of this host ask that of a node on another host, one after the other until one of them reaches it.
+fn far_status(rack: &Rack, here: &[u16], nid: u16) -> Result<NodeStatus> {
+    let mut failed = None;
+    for via in here {
+        match ask_status(rack, *via, &Request::StatusOf { nid }) {
+            Ok(status) => return Ok(status),
+            // The link is up.
+            Err(error) if error.errno() == libc::ETIMEDOUT => return Err(error),
+            // That there is no link says more than that a daemon of this host is gone.
+            Err(error) if error.errno() == libc::ENETUNREACH => failed = Some(error),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    Err(failed.unwrap_or_else(|| {
+        Error::new(libc::EHOSTDOWN, format!("no daemon of this host can ask that of node {nid}"))
+    }))
+}
+
+/// Asks the daemons of these nodes, many at a time: several that do not answer take no longer than one. Those that are
+/// not among the nodes of this host are asked through these.
+pub fn status_of(rack: &Rack, here: &[u16], nids: &[u16]) -> Vec<Result<NodeStatus>> {
+    let ask_one = |nid| match here.contains(&nid) {
+        true => status(rack, nid),
+        false => far_status(rack, here, nid),
+    };
     let ask = |nids: &[u16]| {
         std::thread::scope(|threads| {
-            let asked: Vec<_> =
-                nids.iter().map(|nid| threads.spawn(|| status(rack, *nid))).collect();
+            let asked: Vec<_> = nids.iter().map(|nid| threads.spawn(|| ask_one(*nid))).collect();
             asked.into_iter().map(|thread| thread.join().expect("no question panics")).collect()
         })
     };

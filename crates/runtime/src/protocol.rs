@@ -112,6 +112,15 @@ pub enum Request {
     Close,
     /// Asks for the state of the node.
     Status,
+    /// Asks for the state of a node of another host, which its daemon reports.
+    StatusOf {
+        /// Node.
+        nid: u16,
+    },
+    /// A daemon asks that of another host for the state of its node.
+    Ask,
+    /// Answers [`Request::Ask`].
+    Told(Box<NodeStatus>),
     /// First message of a daemon to a peer. With the memory of the link's rings and the event
     /// descriptor and bell that wake the sender.
     Link {

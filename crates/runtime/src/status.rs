@@ -62,6 +62,9 @@ pub struct LinkStatus {
     pub round_trip_us: Option<f64>,
     /// Time since the state last changed, in milliseconds.
     pub since_ms: u64,
+    /// Attempts to reach the other node since then, if it is on another host and has the lower number: it is called.
+    #[serde(default)]
+    pub calls: u32,
     /// Processes of that node that have a link of their own to this one.
     pub guests: usize,
 }

@@ -64,7 +64,7 @@ fn a_stopped_daemon_is_named() {
     // A waiter for its node, for as long as the test may take.
     is_named(context.wait_joined(1, Some(Instant::now() + BOUND)).unwrap_err());
     // All are asked, and the others answer.
-    let mut all = control::status_of(&rack.rack, &[0, 1]);
+    let mut all = control::status_of(&rack.rack, &[0, 1], &[0, 1]);
     is_named(all.pop().unwrap().unwrap_err());
     assert_eq!(all.pop().unwrap().unwrap().nid, 0);
     // Not even connections are taken any more.
@@ -177,6 +177,36 @@ fn what_waits_for_a_stopped_daemon_of_another_host_ends() {
     drop(stopped);
     rack.wait_linked();
     eventually("it answers again", || qp.write(1, 0, &[2; 8]).is_ok());
+}
+
+/// Daemons ask each other for their state, and none waits long for another.
+#[test]
+fn the_state_of_a_node_of_another_host_is_known_or_why_not() {
+    let mut rack = TestRack::start_on(Wire::Sealed, "far-asked", 3);
+    let ask = |rack: &TestRack| control::status_of(&rack.rack, &[1], &[0, 1, 2]);
+    for (nid, status) in (0..).zip(ask(&rack)) {
+        let status = status.unwrap();
+        assert_eq!((status.nid, status.nodes), (nid, 3));
+        assert_eq!(Some(status.pid), rack.daemons[usize::from(nid)].as_ref().map(Child::id));
+    }
+    for nid in [0, 2] {
+        let stopped = Stopped::new(rack.daemons[nid].as_ref().unwrap());
+        let error = ask(&rack).swap_remove(nid).unwrap_err();
+        assert!([libc::ETIMEDOUT, libc::ENETUNREACH].contains(&error.errno()), "{error}");
+        eventually("the link is lost", || {
+            let asked = ask(&rack).swap_remove(nid).unwrap_err();
+            asked.to_string().starts_with("no link from node 1 to 127.")
+        });
+        assert!(ask(&rack).swap_remove(2 - nid).is_ok());
+        drop(stopped);
+        rack.wait_linked();
+        assert!(ask(&rack).into_iter().all(|status| status.is_ok()));
+    }
+    rack.kill_daemon(0);
+    eventually("its node is called in vain", || {
+        let error = ask(&rack).swap_remove(0).unwrap_err().to_string();
+        error.contains(" calls: ") && error.contains("refused")
+    });
 }
 
 #[test]

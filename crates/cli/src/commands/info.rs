@@ -28,7 +28,8 @@ struct Linked<'a> {
 /// There is no rack, or a node does not answer.
 pub fn run(choice: &Choice, args: &InfoArgs) -> Result<()> {
     let (rack, description) = choice.existing()?;
-    let nodes = ask(&rack, &hosts::nodes_here(&rack, &description)?);
+    let here = hosts::nodes_here(&rack, &description)?;
+    let nodes = ask(&rack, &here, &here);
     match args.json {
         true => console::print_json(&nodes.iter().map(linked).collect::<Vec<_>>())?,
         false => console::print(&table(&nodes))?,

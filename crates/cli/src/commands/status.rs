@@ -1,10 +1,11 @@
 //! `rackmem status`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rackmem::control;
 use rackmem::rack::Rack;
-use rackmem::status::{LinkState, LinkStatus, NodeStatus};
+use rackmem::rack_file::RackFile;
+use rackmem::status::{LinkPath, LinkState, LinkStatus, NodeStatus};
 use serde::Serialize;
 
 use crate::args::StatusArgs;
@@ -19,6 +20,9 @@ use crate::size;
 pub struct Node {
     /// Number of the node in its rack.
     pub nid: u16,
+    /// Where its daemon listens, in a rack over several hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// Whether its daemon answers.
     pub answers: bool,
     /// Reason why it does not.
@@ -34,10 +38,10 @@ pub struct Node {
 struct RackStatus {
     rack: String,
     version: String,
-    /// Of a rack over several hosts: its file, and how many nodes it has. `nodes` lists those of this host.
+    /// Of a rack over several hosts: its file, and the nodes of this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     rack_file: Option<PathBuf>,
-    all_nodes: u16,
+    nodes_here: Vec<u16>,
     contexts: Vec<u16>,
     nodes: Vec<Node>,
 }
@@ -48,12 +52,17 @@ struct RackStatus {
 /// There is no rack, or a node does not answer.
 pub fn run(choice: &Choice, args: &StatusArgs) -> Result<()> {
     let (rack, description) = choice.existing()?;
-    let nodes = ask(&rack, &hosts::nodes_here(&rack, &description)?);
+    let here = hosts::nodes_here(&rack, &description)?;
+    let all: Vec<u16> = (0..description.nodes).collect();
+    let mut nodes = ask(&rack, &here, &all);
+    if let Some(path) = &description.rack_file {
+        add_addresses(&mut nodes, path)?;
+    }
     let status = RackStatus {
         rack: rack.name().to_owned(),
         version: description.version,
         rack_file: description.rack_file,
-        all_nodes: description.nodes,
+        nodes_here: here,
         contexts: rack.contexts(),
         nodes,
     };
@@ -65,19 +74,30 @@ pub fn run(choice: &Choice, args: &StatusArgs) -> Result<()> {
     check_answers(&status.nodes)
 }
 
-/// Asks the daemons of these nodes for their status.
-pub fn ask(rack: &Rack, nids: &[u16]) -> Vec<Node> {
-    let node = |(nid, answer): (&u16, rackmem::Result<NodeStatus>)| match answer {
-        Ok(status) => Node { nid: *nid, answers: true, error: None, status: Some(status) },
-        Err(error) => {
-            // A daemon that is there, but stopped or stuck.
-            if error.errno() == libc::ETIMEDOUT {
-                console::remark(&error.to_string());
+fn add_addresses(nodes: &mut [Node], path: &Path) -> Result<()> {
+    let file = RackFile::read(path)?;
+    for (node, place) in nodes.iter_mut().zip(&file.nodes) {
+        node.address = Some(place.address.to_string());
+    }
+    Ok(())
+}
+
+/// Asks the daemons of these nodes for their status, those of other hosts through those that are here.
+pub fn ask(rack: &Rack, here: &[u16], nids: &[u16]) -> Vec<Node> {
+    let node = |(nid, answer): (&u16, rackmem::Result<NodeStatus>)| {
+        let (error, status) = match answer {
+            Ok(status) => (None, Some(status)),
+            Err(error) => {
+                // A daemon that is there, but stopped or stuck.
+                if error.errno() == libc::ETIMEDOUT {
+                    console::remark(&error.to_string());
+                }
+                (Some(error.to_string()), None)
             }
-            Node { nid: *nid, answers: false, error: Some(error.to_string()), status: None }
-        }
+        };
+        Node { nid: *nid, address: None, answers: status.is_some(), error, status }
     };
-    nids.iter().zip(control::status_of(rack, nids)).map(node).collect()
+    nids.iter().zip(control::status_of(rack, here, nids)).map(node).collect()
 }
 
 /// Fails if a node does not answer.
@@ -94,18 +114,37 @@ pub fn check_answers(nodes: &[Node]) -> Result<()> {
     }
 }
 
-/// The links of a node that are down, in words.
-fn missing_links(node: &NodeStatus) -> impl Iterator<Item = String> {
-    let down = node.links.iter().filter(|link| link.state == LinkState::Down);
-    down.map(|LinkStatus { nid, address, why, .. }| {
-        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        format!("node {} has no link to node {nid} ({address}){why}\n", node.nid)
-    })
+/// Links that are down, in words: those of this host's nodes, and others between nodes that answer.
+fn missing_links(status: &RackStatus) -> String {
+    let answers = |nid: u16| status.nodes.iter().any(|node| node.nid == nid && node.answers);
+    let mut text = String::new();
+    for node in status.nodes.iter().filter_map(|node| node.status.as_ref()) {
+        let is_here = status.nodes_here.contains(&node.nid);
+        let down = node.links.iter().filter(|link| link.state == LinkState::Down);
+        for link in down.filter(|link| is_here || answers(link.nid)) {
+            let LinkStatus { nid: peer, address, why, .. } = link;
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            let tried = tried(link);
+            text +=
+                &format!("node {} has no link to node {peer} ({address}){tried}{why}\n", node.nid);
+        }
+    }
+    text
+}
+
+/// Time without a link between hosts, and calls in that time.
+fn tried(link: &LinkStatus) -> String {
+    let since = duration(link.since_ms);
+    match (link.path, link.calls) {
+        (LinkPath::Shm, _) => String::new(),
+        (LinkPath::Tcp, 0) => format!(" for {since}"),
+        (LinkPath::Tcp, calls) => format!(" for {since}, after {}", count(calls as usize, "call")),
+    }
 }
 
 fn table(status: &RackStatus) -> String {
     use Align::{Left, Right};
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("node", Right),
         ("process", Right),
         ("up for", Right),
@@ -114,10 +153,14 @@ fn table(status: &RackStatus) -> String {
         ("queue pairs", Right),
         ("operations", Right),
         ("errors", Right),
-    ]);
-    for node in &status.nodes {
-        let nid = node.nid.to_string();
-        let Some(node) = &node.status else {
+    ];
+    if status.rack_file.is_some() {
+        columns.push(("address", Left));
+    }
+    let mut table = Table::new(&columns);
+    for Node { nid, address, status: node, .. } in &status.nodes {
+        let nid = nid.to_string();
+        let Some(node) = node else {
             table.row([nid, "does not answer".to_owned()]);
             continue;
         };
@@ -126,7 +169,7 @@ fn table(status: &RackStatus) -> String {
             .iter()
             .map(|context| format!("{} ({})", context.ctx_id, size::exact(context.segment_bytes)))
             .collect();
-        table.row([
+        let cells = [
             nid,
             node.pid.to_string(),
             duration(node.uptime_ms),
@@ -135,15 +178,17 @@ fn table(status: &RackStatus) -> String {
             node.qps.len().to_string(),
             size::rounded(node.qps.iter().map(|qp| qp.ops).sum::<u64>() as f64),
             node.qps.iter().map(|qp| qp.errors).sum::<u64>().to_string(),
-        ]);
+        ];
+        table.row(cells.into_iter().chain(address.clone()));
     }
     let nodes = match status.rack_file {
         None => count(status.nodes.len(), "node"),
-        Some(_) => format!("{} of {} nodes on this host", status.nodes.len(), status.all_nodes),
+        Some(_) => {
+            format!("{} of {} nodes on this host", status.nodes_here.len(), status.nodes.len())
+        }
     };
     let contexts = count(status.contexts.len(), "context");
-    let answers = status.nodes.iter().filter_map(|node| node.status.as_ref());
-    let missing: String = answers.flat_map(missing_links).collect();
+    let missing = missing_links(status);
     let missing = if missing.is_empty() { missing } else { format!("\n{missing}") };
     format!("rack '{}': {nodes}, {contexts}\n\n{}{missing}", status.rack, table.render())
 }

@@ -103,9 +103,11 @@ fn watch(rack: &Rack, interval: Duration, interrupt: &Interrupt) -> Result<()> {
 }
 
 fn look(rack: &Rack) -> Result<Look> {
-    let nids = hosts::nodes_here(rack, &rack.describe()?)?;
-    let answers = control::status_of(rack, &nids).into_iter().map(|node| node.ok());
-    let nodes = nids.iter().copied().zip(answers).collect();
+    let description = rack.describe()?;
+    let here = hosts::nodes_here(rack, &description)?;
+    let all: Vec<u16> = (0..description.nodes).collect();
+    let answers = control::status_of(rack, &here, &all).into_iter().map(|node| node.ok());
+    let nodes = all.iter().copied().zip(answers).collect();
     Ok(Look { at: Instant::now(), nodes })
 }
 

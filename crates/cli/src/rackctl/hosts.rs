@@ -157,7 +157,7 @@ fn is_of_this_host(ip: IpAddr) -> bool {
 
 /// Nodes that none of these has a link to.
 fn awaited(rack: &Rack, file: &RackFile, started: &[u16]) -> Vec<u16> {
-    let linked: std::collections::HashSet<u16> = control::status_of(rack, started)
+    let linked: std::collections::HashSet<u16> = control::status_of(rack, started, started)
         .into_iter()
         .flatten()
         .flat_map(|node| node.peers_up)

@@ -62,10 +62,47 @@ fn a_host_that_goes_down_is_named() {
     let rig = up(2);
     rig.ok_on(1, &["down"]);
     until("node 0 has noticed", || links(&rig, 0)[0]["state"] == "down");
-    let status = rig.ok_on(0, &["status"]);
-    assert!(status.contains("node 0 has no link to node 1 (127."), "{status}");
+    let status = rig.fails_on(0, &["status"]);
+    assert!(status.out.contains("node 0 has no link to node 1 (127."), "{status:?}");
+    assert!(status.out.contains("   1  does not answer"), "{status:?}");
+    assert!(status.err.ends_with("rackmem: node 1 does not answer\n"), "{status:?}");
+    let status = rig.fails_on(0, &["status", "--json"]).out;
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let error = status["nodes"][1]["error"].as_str().unwrap();
+    assert!(error.starts_with("no link from node 0 to 127."), "{error}");
+    let top: Value =
+        serde_json::from_str(&rig.ok_on(0, &["top", "--once", "--interval=0.1", "--json"]))
+            .unwrap();
+    assert_eq!(top["nodes"][1]["answers"], false);
     rig.ok_on(1, &["up", "--node", "1"]);
     until("they are linked again", || links(&rig, 0)[0]["state"] == "up");
+    rig.down();
+    rig.assert_nothing_left();
+}
+
+/// Each host asks the daemons of the others.
+#[test]
+fn every_host_shows_all_nodes() {
+    let rig = up(3);
+    rig.ok_on(2, &["context", "create", "9"]);
+    for nid in 0..3 {
+        let status: Value = serde_json::from_str(&rig.ok_on(nid, &["status", "--json"])).unwrap();
+        assert_eq!(status["nodes_here"], serde_json::json!([nid]));
+        for (index, node) in (0..).zip(status["nodes"].as_array().unwrap()) {
+            assert_eq!((&node["nid"], &node["status"]["nid"]), (&index.into(), &index.into()));
+            let lock = rig.racks(index).join(format!("lab/node-{index}.lock"));
+            let daemon = std::fs::read_to_string(lock).unwrap();
+            assert_eq!(node["status"]["pid"].to_string(), daemon.trim());
+        }
+        let text = rig.ok_on(nid, &["status"]);
+        assert!(text.starts_with("rack 'lab': 1 of 3 nodes on this host"), "{text}");
+        let top = rig.ok_on(nid, &["top", "--once", "--interval=0.1", "--json"]);
+        let top: Value = serde_json::from_str(&top).unwrap();
+        let answers =
+            top["nodes"].as_array().unwrap().iter().filter(|node| node["answers"] == true);
+        assert_eq!(answers.count(), 3, "{top}");
+    }
+    rig.ok_on(2, &["context", "remove", "9"]);
     rig.down();
     rig.assert_nothing_left();
 }

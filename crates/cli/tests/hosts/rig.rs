@@ -80,6 +80,10 @@ impl Rig {
         self.host.ok(&self.with_file(args))
     }
 
+    pub fn run(&self, args: &[&str]) -> Done {
+        self.host.run(&self.with_file(args))
+    }
+
     pub fn fails(&self, status: i32, args: &[&str]) -> String {
         self.host.fails(status, &self.with_file(args))
     }
@@ -101,6 +105,12 @@ impl Rig {
         let done = Done::from(self.on(nid, args).output().unwrap());
         assert_eq!(done.status, Some(0), "{args:?}: {done:?}");
         done.out
+    }
+
+    pub fn fails_on(&self, nid: u16, args: &[&str]) -> Done {
+        let done = Done::from(self.on(nid, args).output().unwrap());
+        assert_eq!(done.status, Some(1), "{args:?}: {done:?}");
+        done
     }
 
     /// Starts every node on its host.

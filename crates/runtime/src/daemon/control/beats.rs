@@ -2,8 +2,8 @@
 //!
 //! # Decisions
 //!
-//! - *Silence is counted in beats of the listener*, not by a clock. A daemon that was stopped itself, or whose host was,
-//!   has not beaten meanwhile, and finds first what its peers have sent.
+//! - *Silence is counted in beats of the listener*, not by a clock. A daemon that was stopped itself, or whose host
+//!   was, has not beaten meanwhile, and finds first what its peers have sent.
 //! - *The control threads beat*, so the workers of idle nodes sleep on. Control may wait for its worker, and the
 //!   worker a second for the line lock of a stopped process: such a pause is shorter than [`MAX_UNHEARD`] beats.
 

@@ -53,17 +53,22 @@ impl Control {
             Request::Status => {
                 self.status().map(|status| (Response::Status(Box::new(status)), Vec::new()))
             }
+            Request::StatusOf { nid } => match self.ask(id, nid) {
+                Ok(()) => return true,
+                Err(refusal) => Err(refusal),
+            },
             Request::Link { version, nid } => return self.accept_link(id, version, nid, fds),
             Request::Linked
             | Request::Beat
+            | Request::Ask
+            | Request::Told(_)
             | Request::Admit(_)
             | Request::ContextUp { .. }
             | Request::ContextDown { .. } => {
                 Err((libc::EPROTO, "only daemons with a link say this".to_owned()))
             }
         };
-        let (response, fds) = result
-            .unwrap_or_else(|(errno, message)| (Response::Error { errno, message }, Vec::new()));
+        let (response, fds) = result.unwrap_or_else(|refusal| (refused(refusal), Vec::new()));
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         self.sessions.get_mut(&id).is_some_and(|s| s.line.send(&response, &fds).is_ok())
     }
@@ -199,6 +204,10 @@ impl Control {
         self.worker.call(Command::Place(client, address, backing)).map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
     }
+}
+
+pub(super) fn refused((errno, message): Refusal) -> Response {
+    Response::Error { errno, message }
 }
 
 fn unknown(what: &str, number: u32) -> Refusal {

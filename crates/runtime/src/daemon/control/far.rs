@@ -30,6 +30,7 @@ use rustix::event::epoll;
 use super::greet::{GREETING_TIMEOUT, Greeter, MAX_GREETERS};
 use super::guests::{Expected, Present};
 use super::peers::{FIRST_RETRY, LAST_RETRY};
+use super::questions::Question;
 use super::{Control, NO_DESCRIPTOR_PAUSE};
 use crate::daemon::line::Line;
 use crate::daemon::session::Role;
@@ -71,6 +72,10 @@ pub(super) struct FarPeer {
     meeting_ends: Option<Instant>,
     /// Time of the last change between up and down.
     pub(super) since: Instant,
+    /// Attempts to reach it since the last link.
+    pub(super) calls: u32,
+    /// The question that it was asked and has not answered.
+    pub(super) question: Option<Question>,
     /// Beats of this daemon since the peer's daemon was last heard.
     pub(super) unheard: u32,
 }
@@ -114,6 +119,8 @@ impl Far {
             why: None,
             meeting_ends: None,
             since: now,
+            calls: 0,
+            question: None,
             unheard: 0,
         };
         let nodes = 0..file.nodes.len() as u16;
@@ -169,12 +176,13 @@ impl Far {
             version: peer.version.clone(),
             round_trip_us: socket.and_then(|socket| socket::round_trip_us(socket.as_fd())),
             since_ms: peer.since.elapsed().as_millis() as u64,
+            calls: peer.calls,
             guests: self.guests_from(nid),
         })
     }
 
     /// Last reason for which there was no link. A node with a higher number calls by itself.
-    fn why(&self, nid: u16, peer: &FarPeer) -> String {
+    pub(super) fn why(&self, nid: u16, peer: &FarPeer) -> String {
         if let Some(why) = self.lacks_right(nid) {
             return why;
         }
@@ -264,7 +272,9 @@ impl Far {
         let deadlines = self.greeters.values().map(|greeter| greeter.deadline);
         let meetings = self.peers.values().filter_map(|peer| peer.meeting_ends);
         let beat = self.peers.values().any(FarPeer::is_linked).then_some(self.next_beat);
-        calls.map(|(_, peer)| peer.retry_at).chain(deadlines).chain(meetings).chain(beat).min()
+        let questions = self.peers.values().filter_map(|peer| Some(peer.question.as_ref()?.ends));
+        let peers = calls.map(|(_, peer)| peer.retry_at).chain(meetings).chain(questions);
+        peers.chain(deadlines).chain(beat).min()
     }
 
     fn is_to_be_called(&self, nid: u16, peer: &FarPeer) -> bool {
@@ -322,6 +332,7 @@ impl Control {
             self.call(nid, Purpose::Control);
         }
         self.beat(now);
+        self.give_up_questions(now);
         let lines = self.sessions.values_mut().map(|session| &mut session.line);
         let is_waiting = lines.fold(false, |waits, line| line.flush() | waits);
         let due = self.far.as_ref()?.due().map(|at| at.saturating_duration_since(Instant::now()));
@@ -332,6 +343,7 @@ impl Control {
     pub(super) fn call(&mut self, nid: u16, purpose: Purpose) {
         let Some(far) = &mut self.far else { return };
         let Some(peer) = far.peers.get_mut(&nid) else { return };
+        peer.calls += u32::from(purpose == Purpose::Control);
         peer.retry_at = Instant::now() + peer.retry;
         peer.retry = (peer.retry * 2).min(LAST_RETRY);
         let here = far.file.nodes[usize::from(self.nid)].address;
@@ -441,6 +453,7 @@ impl Control {
         far.watched.insert(token, nid);
         peer.data = Some(socket);
         (peer.retry, peer.since, peer.why) = (FIRST_RETRY, Instant::now(), None);
+        peer.calls = 0;
         (peer.meeting_ends, peer.unheard) = (None, 0);
         self.add_peer(id, nid, Path::Tcp(Box::new(TcpLink::new(stream))));
         true
@@ -476,6 +489,7 @@ impl Control {
         (peer.control, peer.pending, peer.data, peer.meeting_ends) = (None, None, None, None);
         (peer.since, peer.retry_at) = (Instant::now(), Instant::now() + peer.retry);
         self.note_failure(nid, why);
+        self.give_up_question(nid);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod fuzz;
 mod greet;
 mod guests;
 mod peers;
+mod questions;
 mod status;
 
 use std::collections::BTreeMap;

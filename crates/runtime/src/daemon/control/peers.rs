@@ -195,6 +195,11 @@ impl Control {
                 true
             }
             Request::Beat => true,
+            Request::Ask if self.is_remote(nid) => self.tell_status(id),
+            Request::Told(status) if self.is_remote(nid) => {
+                self.told(nid, *status);
+                true
+            }
             Request::Admit(admission) if self.is_remote(nid) => {
                 self.admit(nid, admission);
                 true

@@ -70,6 +70,7 @@ impl Control {
             version: String::new(),
             round_trip_us: None,
             since_ms: self.started.elapsed().as_millis() as u64,
+            calls: 0,
             guests: 0,
         }
     }
