@@ -23,12 +23,16 @@
 
 enum { WINDOW = 64, WINDOWS = 16, SAMPLES = 21, SAMPLES_QUICK = 7, MOST_SAMPLES = 101 };
 
+/* Highest number of a node, and the time that the other node has to join. */
+enum { MOST_NODES = 4095, JOIN_TIMEOUT_MS = 60000 };
+
 /* Duration of a batch of one-sided operations. */
 #define BATCH_SECONDS 2e-3
 
 static const char about[] =
     "Measures remote operations between nodes 0 and 1 and prints rows of JSON. Run it by\n"
-    "`rackmem bench`, which places the processes and makes a table of the rows.\n";
+    "`rackmem bench`, which places the processes and makes a table of the rows. In a larger\n"
+    "rack, --from and --to name two nodes, of which the first reads from the second.\n";
 
 /* Mutex and barrier of the C library for processes that share memory: the peers of ours. */
 typedef struct pthreads {
@@ -47,6 +51,7 @@ typedef struct bench {
     const char *path;      /* who makes progress */
     int nid;
     int peer;
+    int from;              /* the node that works in one-sided measurements, and prints */
     unsigned samples;
     unsigned char *local;  /* local buffer */
     unsigned char *mine;   /* what the peer reads and writes */
@@ -105,7 +110,7 @@ INLINED double measure(bench *b, operation run, size_t bytes)
 
 static void row(const bench *b, const char *metric, size_t bytes, double value, const char *unit)
 {
-    if (b->nid != 0 || b->error != 0)
+    if (b->nid != b->from || b->error != 0)
         return;
     printf("{\"metric\":\"%s\",\"size_bytes\":%zu,\"path\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"}\n",
            metric, bytes, b->path, value, unit);
@@ -122,7 +127,7 @@ static void row_gb_per_s(const bench *b, const char *metric, size_t bytes, doubl
     row(b, metric, bytes, (double)bytes / seconds * 1e-9, "GB/s");
 }
 
-/* ---- One-sided: node 0 works, node 1 sleeps ------------------------------------------------ */
+/* ---- One-sided: one node works, the other sleeps ------------------------------------------------ */
 
 INLINED int get(bench *b, size_t bytes)
 {
@@ -454,21 +459,9 @@ static int open_synchronisation(bench *b, uint64_t offset)
     return error == 0 ? open_pthreads(b, offset + PTHREADS) : error;
 }
 
-static int open_bench(bench *b)
+/* What two nodes need that are all of the run: messages, a barrier, locks and barriers to measure. */
+static int open_two_sided(bench *b, size_t messaging, size_t barrier_end)
 {
-    size_t messaging = rackmem_messaging_bytes(2);
-    size_t barrier_end = (messaging + rackmem_barrier_bytes(2) + 63) / 64 * 64;
-    b->remote = (barrier_end + SYNC_BYTES + 4 * KB - 1) / (4 * KB) * (4 * KB);
-    b->nid = program_nid();
-    b->peer = 1 - b->nid;
-    const char *progress = getenv("RACKMEM_PROGRESS");
-    b->path = progress && *progress ? progress : "inline";
-    if (program_nodes() != 2)
-        return program_failed(NAME, "needs two nodes: rackmem run -n 2 -- :bench");
-    if (rackmem_init(&b->ctx, b->remote + MB) != 0)
-        return program_call_failed(NAME, "cannot join the rack");
-    if (rackmem_qp_create(b->ctx, WINDOW, &b->qp) != 0)
-        return program_call_failed(NAME, "cannot make a queue pair");
     int error = rackmem_messaging_open(&b->messaging, b->ctx, b->qp, 0);
     if (error == 0)
         error = rackmem_barrier_open(&b->barrier, b->ctx, b->qp, messaging, NULL, 0);
@@ -477,6 +470,45 @@ static int open_bench(bench *b)
     error = open_synchronisation(b, barrier_end);
     if (error != 0)
         return program_operation_failed(NAME, "cannot set up lock and barriers", error);
+    return 0;
+}
+
+/* What two nodes of a larger rack need: a barrier of their own. */
+static int open_one_sided(bench *b, size_t barrier_at)
+{
+    const uint16_t both[] = {(uint16_t)b->nid, (uint16_t)b->peer};
+    if (rackmem_wait_joined(b->ctx, b->peer, JOIN_TIMEOUT_MS) != 0)
+        return program_call_failed(NAME, "the other node has not joined");
+    int error = rackmem_barrier_open(&b->barrier, b->ctx, b->qp, barrier_at, both, 2);
+    return error == 0 ? 0 : program_operation_failed(NAME, "cannot set up the barrier", error);
+}
+
+static int join(bench *b, bool is_pair, size_t segment_bytes)
+{
+    const rackmem_open_args args = {.nid = b->nid, .ctx_id = -1, .segment_bytes = segment_bytes};
+    int error = is_pair ? rackmem_open(&b->ctx, &args) : rackmem_init(&b->ctx, segment_bytes);
+    if (error != 0)
+        return program_call_failed(NAME, "cannot join the rack");
+    if (rackmem_qp_create(b->ctx, WINDOW, &b->qp) != 0)
+        return program_call_failed(NAME, "cannot make a queue pair");
+    return 0;
+}
+
+static int open_bench(bench *b, bool is_pair)
+{
+    size_t messaging = rackmem_messaging_bytes(2);
+    size_t barrier_end = (messaging + rackmem_barrier_bytes(2) + 63) / 64 * 64;
+    b->remote = (barrier_end + SYNC_BYTES + 4 * KB - 1) / (4 * KB) * (4 * KB);
+    const char *progress = getenv("RACKMEM_PROGRESS");
+    b->path = progress && *progress ? progress : "inline";
+    if (!is_pair && program_nodes() != 2)
+        return program_failed(NAME, "needs two nodes: rackmem run -n 2 -- :bench");
+    int status = join(b, is_pair, b->remote + MB);
+    if (status == 0)
+        status = is_pair ? open_one_sided(b, messaging)
+                         : open_two_sided(b, messaging, barrier_end);
+    if (status != 0)
+        return status;
     b->local = rackmem_alloc(b->ctx, MB);
     b->turn = rackmem_alloc(b->ctx, sizeof *b->turn);
     if (!b->local || !b->turn)
@@ -494,10 +526,10 @@ static int run_bench(bench *b, bool only_one_sided)
     b->error = rackmem_barrier_wait(&b->barrier); /* both have touched their memory */
     if (b->error == 0 && !only_one_sided)
         two_sided(b);
-    if (b->error == 0 && b->nid == 0)
+    if (b->error == 0 && b->nid == b->from)
         one_sided(b);
     if (b->error == 0)
-        b->error = b->nid == 0 ? rmc_notify(b->qp, 1)
+        b->error = b->nid == b->from ? rmc_notify(b->qp, b->peer)
                                : rackmem_wait_notify(b->ctx, &notified, -1);
     return b->error == 0 ? 0 : program_operation_failed(NAME, "measuring", b->error);
 }
@@ -505,20 +537,28 @@ static int run_bench(bench *b, bool only_one_sided)
 int main(int argc, char **argv)
 {
     bool quick = false, only_one_sided = false;
+    uint64_t from = 0, to = 0;
     const option options[] = {
         {"quick", OPTION_FLAG, &quick, NULL, "take fewer samples", 0, 0},
         {"one-sided", OPTION_FLAG, &only_one_sided, NULL,
          "leave out what keeps both processes busy", 0, 0},
+        {"from", OPTION_NUMBER, &from, "NODE", "node that works, of a larger rack", 0, MOST_NODES},
+        {"to", OPTION_NUMBER, &to, "NODE", "node whose memory it uses", 0, MOST_NODES},
         {0},
     };
     const command_line line = {NAME, "[OPTIONS]", about, options, NULL};
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
-    bench b = {.samples = quick ? SAMPLES_QUICK : SAMPLES};
-    status = open_bench(&b);
+    bool is_pair = from != to;
+    bench b = {.samples = quick ? SAMPLES_QUICK : SAMPLES, .nid = program_nid()};
+    b.from = (int)from;
+    b.peer = !is_pair ? 1 - b.nid : b.nid == b.from ? (int)to : b.from;
+    if (is_pair && b.nid != b.from && b.nid != (int)to)
+        return PROGRAM_OK; /* none of the two */
+    status = open_bench(&b, is_pair);
     if (status == 0)
-        status = run_bench(&b, only_one_sided);
+        status = run_bench(&b, only_one_sided || is_pair);
     rackmem_close(b.ctx);
     return status == 0 ? program_flush(NAME) : status;
 }

@@ -176,11 +176,14 @@ pub enum Command {
             daemon polls the queues), packet (request and reply packets through both nodes' \
             daemons). Figures are medians. Machines with fewer than four cores have no room for \
             two processes and two daemons that all poll, so there daemon and packet are measured \
-            one-sided only.",
+            one-sided only.\n\n\
+            With a rack file it measures the rack that is up: a process of this host's node uses the \
+            memory of a node of another host, where the launcher starts a process that only waits.",
         after_long_help = "Examples:\n  \
             rackmem bench\n  \
             rackmem bench --quick --progress inline\n  \
             rackmem bench --json > figures.json\n  \
+            rackmem bench --rack-file rack.toml --node 3   from this host to node 3\n  \
             rackmem bench sim"
     )]
     Bench(BenchArgs),
@@ -192,9 +195,12 @@ pub enum Command {
             remote operations per second, speed-ups, and the ten highest ranks. Then the same \
             program computes one superstep on the model of the soNUMA machine, with a smaller \
             graph where the whole would take too long, and its times stand beside those of this host. \
-            Last comes a table of the Manycore NI paper: published, measured on the model, ratio.",
+            Last comes a table of the Manycore NI paper: published, measured on the model, ratio.\n\n\
+            With a rack file it computes on the rack that is up, one process per node, each started on the \
+            node's host. Run it on the host of node 0. A graph has the same path on all hosts.",
         after_long_help = "Examples:\n  \
             rackmem demo\n  \
+            rackmem demo --rack-file rack.toml --no-model\n  \
             rackmem demo --graph soc-Epinions1.txt.gz --undirected\n  \
             rackmem demo --nodes 2 --json\n  \
             rackmem demo --no-model          without the model, which takes some ten seconds\n\n\
@@ -304,6 +310,8 @@ impl Command {
             Command::Context(args) => Some(&args.rack),
             Command::Run(args) => Some(&args.rack),
             Command::Top(args) => Some(&args.rack),
+            Command::Bench(args) => Some(&args.rack),
+            Command::Demo(args) => Some(&args.rack),
             Command::Daemon(args) => Some(&args.rack),
             _ => None,
         }
@@ -552,6 +560,15 @@ pub struct BenchArgs {
     /// Measurement to make instead
     #[command(subcommand)]
     pub instead: Option<BenchCommand>,
+    /// Rack over several hosts that is measured.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Of a rack over several hosts: the node that is measured from this host [default: the first of another host]
+    #[arg(long, value_name = "N")]
+    pub node: Option<u16>,
+    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number [default: ssh {host}]
+    #[arg(long, value_name = "COMMAND")]
+    pub launcher: Option<Launcher>,
     /// Print JSON: a list of rows
     #[arg(long)]
     pub json: bool,
@@ -604,10 +621,15 @@ pub struct DemoArgs {
     /// Generate a Kronecker graph of 2^SCALE vertices and sixteen times as many edges
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u8).range(4..=26))]
     pub scale: u8,
-    /// How many nodes the rack has
-    #[arg(long, value_name = "N", default_value_t = 4,
-        value_parser = value_parser!(u16).range(1..=64))]
-    pub nodes: u16,
+    /// How many nodes the rack has, or are used of that of a rack file [default: 4, or all of the file]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=64))]
+    pub nodes: Option<u16>,
+    /// Rack over several hosts that computes.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number [default: ssh {host}]
+    #[arg(long, value_name = "COMMAND")]
+    pub launcher: Option<Launcher>,
     /// Do not run it on the model as well
     #[arg(long)]
     pub no_model: bool,

@@ -1,6 +1,7 @@
 //! `rackmem bench`: places two processes and their daemons, and makes a table of what the program
 //! `bench` prints.
 
+mod far;
 mod sim;
 
 use std::ffi::OsString;
@@ -9,7 +10,9 @@ use std::time::Duration;
 use rackmem::protocol::Progress;
 use serde::{Deserialize, Serialize};
 
+use super::spread::Hosts;
 use crate::args::{BenchArgs, BenchCommand};
+use crate::choice::Choice;
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -75,32 +78,42 @@ pub(crate) fn place(cores: &[usize], progress: Progress) -> Placement {
 ///
 /// # Errors
 /// The rack does not come up, or the program fails.
-pub fn run(args: &BenchArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &BenchArgs) -> Result<()> {
     if let Some(BenchCommand::Sim(args)) = &args.instead {
         return sim::run(args);
     }
     let interrupt = Interrupt::catch()?;
-    let cores = placement::cores();
     let mut ways: Vec<Progress> = args.progress.iter().map(|&arg| arg.into()).collect();
     if ways.is_empty() {
         ways.extend(Progress::ALL);
     }
+    match Hosts::chosen(choice, args.launcher.as_ref())? {
+        Some(hosts) => far::run(&hosts, args, &ways, &interrupt),
+        None if args.node.is_some() => {
+            Err(Failure::usage("--node is for racks over several hosts: name one with --rack-file"))
+        }
+        None => run_here(args, &ways, &interrupt),
+    }
+}
+
+fn run_here(args: &BenchArgs, ways: &[Progress], interrupt: &Interrupt) -> Result<()> {
+    let cores = placement::cores();
     let spinner = console::spinner();
     let mut rows = Vec::new();
     let (mut one_sided_only, mut together) = (false, false);
-    for &progress in &ways {
+    for &progress in ways {
         spinner.set_message(format!("measuring {} progress", progress.name()));
         let placement = place(&cores, progress);
         one_sided_only |= !placement.both_busy;
         together |= placement.together;
-        rows.extend(measure(&placement, progress, args.quick, &interrupt)?);
+        rows.extend(measure(&placement, progress, args.quick, interrupt)?);
     }
     spinner.finish_and_clear();
     if args.json {
         return console::print_json(&rows);
     }
     let mut text = format!("rackmem {}; {}\n\n", env!("CARGO_PKG_VERSION"), host::description());
-    text += &table(&rows, &ways).render();
+    text += &table(&rows, ways).render();
     if together {
         text += "\npacket: one daemon is both nodes' controllers, for lack of cores\n";
     }
@@ -132,7 +145,12 @@ fn measure(
     };
     let mut captured = Captured::default();
     let result = job.run(Some(&mut captured), interrupt);
-    captured.finish(result)?.lines().map(parse).collect()
+    rows(&captured.finish(result)?)
+}
+
+/// Rows that the program has printed.
+fn rows(text: &str) -> Result<Vec<Row>> {
+    text.lines().map(parse).collect()
 }
 
 fn parse(line: &str) -> Result<Row> {

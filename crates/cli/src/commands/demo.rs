@@ -12,9 +12,13 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use rackmem::protocol::Progress;
+use rackmem::rack::Rack;
 use serde::{Deserialize, Serialize};
 
+use super::run::too_many;
+use super::spread::Hosts;
 use crate::args::DemoArgs;
+use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -25,6 +29,12 @@ use model::Model;
 
 /// Ranks that differ by more, relatively, are wrong: rounding alone stays far below.
 const TOLERANCE: f64 = 1e-9;
+
+/// Nodes of a rack of the command's own, unless it is said.
+const NODES: u16 = 4;
+
+/// Most nodes that the model computes with.
+const MOST_NODES: u16 = 64;
 
 /// Supersteps on the model, and on this host beside it.
 const MODEL_SUPERSTEPS: &str = "1";
@@ -93,6 +103,9 @@ struct Report {
     vertices: u64,
     edges: u64,
     nodes: u16,
+    /// Of the nodes, in a rack over several hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    addresses: Option<Vec<String>>,
     supersteps: u64,
     host: String,
     variants: Vec<Variant>,
@@ -120,9 +133,11 @@ struct Variant {
 ///
 /// # Errors
 /// The graph cannot be read, the rack does not come up, or ranks disagree.
-pub fn run(args: &DemoArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &DemoArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
-    let report = compute(args, &interrupt)?;
+    let hosts = Hosts::chosen(choice, args.launcher.as_ref())?;
+    let nodes = nodes(args, hosts.as_ref())?;
+    let report = compute(args, nodes, hosts, &interrupt)?;
     if args.json {
         console::print_json(&report)?;
     } else {
@@ -147,7 +162,64 @@ fn agrees(difference: f64) -> bool {
     difference <= TOLERANCE
 }
 
-fn compute(args: &DemoArgs, interrupt: &Interrupt) -> Result<Report> {
+/// Nodes that compute.
+fn nodes(args: &DemoArgs, hosts: Option<&Hosts>) -> Result<u16> {
+    let Some(Hosts { file, here, .. }) = hosts else { return Ok(args.nodes.unwrap_or(NODES)) };
+    let nodes = args.nodes.unwrap_or(file.node_count());
+    if nodes > file.node_count() {
+        return Err(too_many(&file.name, file.node_count(), nodes));
+    }
+    if nodes > MOST_NODES {
+        return Err(Failure::usage(format!(
+            "rack '{}' has {nodes} nodes: say how many compute by --nodes, up to {MOST_NODES}",
+            file.name
+        )));
+    }
+    if !here.contains(&0) {
+        return Err(Failure::new(format!(
+            "node 0 of rack '{}' is not up on this host: run this command on its host, which is {}",
+            file.name,
+            file.nodes[0].address.ip()
+        )));
+    }
+    Ok(nodes)
+}
+
+/// Where the program runs.
+enum Ground {
+    /// On a rack that goes away with the command.
+    Own(PrivateRack),
+    /// On one that is up.
+    Hosts(Hosts),
+}
+
+impl Ground {
+    fn rack(&self) -> &Rack {
+        match self {
+            Ground::Own(rack) => rack.rack(),
+            Ground::Hosts(hosts) => &hosts.rack,
+        }
+    }
+
+    /// Runs a job, and returns what it printed.
+    fn captured(&self, job: &Job<'_>, interrupt: &Interrupt) -> Result<String> {
+        match self {
+            Ground::Own(_) => {
+                let mut captured = Captured::default();
+                let result = job.run(Some(&mut captured), interrupt);
+                captured.finish(result)
+            }
+            Ground::Hosts(hosts) => hosts.captured(job, (0..job.nodes).collect(), interrupt),
+        }
+    }
+}
+
+fn compute(
+    args: &DemoArgs,
+    nodes: u16,
+    hosts: Option<Hosts>,
+    interrupt: &Interrupt,
+) -> Result<Report> {
     let graph = graph_arguments(args)?;
     let dir = tempfile::Builder::new()
         .prefix("rackmem-demo-")
@@ -155,19 +227,27 @@ fn compute(args: &DemoArgs, interrupt: &Interrupt) -> Result<Report> {
         .map_err(|error| Failure::io("cannot make a temporary directory", error))?;
     let steps = VARIANTS.len() as u64 + if args.no_model { 1 } else { 2 };
     let progress = console::steps(steps);
-    progress.set_message(format!("starting a rack of {}", count(args.nodes.into(), "node")));
-    let rack = PrivateRack::start(&Plan::new(args.nodes), interrupt)?;
+    progress.set_message(format!("starting a rack of {}", count(nodes.into(), "node")));
+    let addresses = hosts.as_ref().map(|hosts| hosts.file.nodes.iter().take(nodes.into()));
+    let addresses = addresses.map(|nodes| nodes.map(|node| node.address.to_string()).collect());
+    let ground = match hosts {
+        Some(hosts) => Ground::Hosts(hosts),
+        None => Ground::Own(PrivateRack::start(&Plan::new(nodes), interrupt)?),
+    };
     let mut native = Vec::new();
     for variant in VARIANTS {
         progress.inc(1);
         progress.set_message(format!("PageRank: {variant}"));
         let job = PageRank { variant, supersteps: None, graph: &graph };
-        native.push(job.run(&rack, args.nodes, dir.path(), interrupt)?);
+        native.push(job.run(&ground, nodes, dir.path(), interrupt)?);
     }
     progress.inc(1);
     let model = match args.no_model {
         true => None,
-        false => Some(on_model(args, rack, &native[0].output, dir.path(), &progress, interrupt)?),
+        false => {
+            let native = &native[0].output;
+            Some(on_model((args, nodes), ground, native, dir.path(), &progress, interrupt)?)
+        }
     };
     let published = match args.no_model {
         true => Vec::new(),
@@ -178,30 +258,30 @@ fn compute(args: &DemoArgs, interrupt: &Interrupt) -> Result<Report> {
     };
     interrupt.check()?;
     progress.finish_and_clear();
-    report(args, native, model, published)
+    report(nodes, addresses, native, model, published)
 }
 
 /// The same on the model, and again on this host with the graph that the model can do.
 fn on_model(
-    args: &DemoArgs,
-    rack: PrivateRack,
+    (args, nodes): (&DemoArgs, u16),
+    ground: Ground,
     native: &Output,
     dir: &Path,
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Model> {
-    let graph = graph::choose(args, native, dir)?;
+    let graph = graph::choose(args, nodes, native, dir)?;
     let arguments: Vec<OsString> = graph.arguments.iter().map(|arg| in_dir(arg, dir)).collect();
     progress.set_message("PageRank with the graph of the model");
     let mut beside = Vec::new();
     for variant in VARIANTS {
         let job = PageRank { variant, supersteps: Some(MODEL_SUPERSTEPS), graph: &arguments };
-        beside.push(median(&job, &rack, args.nodes, dir, interrupt)?);
+        beside.push(median(&job, &ground, nodes, dir, interrupt)?);
     }
     // The daemons would take time from the model.
-    drop(rack);
+    drop(ground);
     let plan = model::Plan {
-        nodes: args.nodes,
+        nodes,
         graph_name: if graph.is_smaller { &beside[0].output.graph } else { &native.graph },
         graph: &graph.arguments,
         is_smaller: graph.is_smaller,
@@ -221,14 +301,14 @@ fn in_dir(argument: &str, dir: &Path) -> OsString {
 /// The run of median time.
 fn median(
     job: &PageRank<'_>,
-    rack: &PrivateRack,
+    ground: &Ground,
     nodes: u16,
     dir: &Path,
     interrupt: &Interrupt,
 ) -> Result<Native> {
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        let run = job.run(rack, nodes, dir, interrupt)?;
+        let run = job.run(ground, nodes, dir, interrupt)?;
         runs.push((run.output.seconds()?, run));
     }
     runs.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -260,7 +340,7 @@ struct PageRank<'a> {
 impl PageRank<'_> {
     fn run(
         &self,
-        rack: &PrivateRack,
+        ground: &Ground,
         nodes: u16,
         dir: &Path,
         interrupt: &Interrupt,
@@ -276,16 +356,14 @@ impl PageRank<'_> {
         command.extend(self.graph.iter().cloned());
         let alone = ["serial", "shm"].contains(&self.variant);
         let job = Job {
-            rack: rack.rack(),
+            rack: ground.rack(),
             nodes: if alone { 1 } else { nodes },
             command,
             context_bytes: 0,
             progress: Progress::Inline,
             cores: Vec::new(),
         };
-        let mut captured = Captured::default();
-        let result = job.run(Some(&mut captured), interrupt);
-        let output = Output::parse(&captured.finish(result)?)?;
+        let output = Output::parse(&ground.captured(&job, interrupt)?)?;
         Ok(Native { output, ranks: read_ranks(&ranks)? })
     }
 }
@@ -321,7 +399,8 @@ fn difference(expected: &[Vertex], found: &[Vertex]) -> f64 {
 }
 
 fn report(
-    args: &DemoArgs,
+    nodes: u16,
+    addresses: Option<Vec<String>>,
     native: Vec<Native>,
     model: Option<Model>,
     published: Vec<published::Row>,
@@ -348,7 +427,8 @@ fn report(
         graph: serial.graph,
         vertices: serial.vertices,
         edges: serial.edges,
-        nodes: args.nodes,
+        nodes,
+        addresses,
         supersteps: serial.supersteps,
         host: host::description(),
         variants,
@@ -395,7 +475,10 @@ fn render(report: &Report) -> String {
         let published = published::render(&report.published);
         format!("\n{}\n{published}", model::render(model, *nodes, graph))
     });
-    let nodes = count(usize::from(*nodes), "node");
+    let nodes = match &report.addresses {
+        None => count(usize::from(*nodes), "node"),
+        Some(addresses) => format!("{} ({})", count(addresses.len(), "node"), addresses.join(", ")),
+    };
     format!(
         "PageRank of {graph}: {vertices} vertices, {edges} edges, {supersteps} supersteps\n\
          rack of {nodes} on {host}\n\n{}\n{}{}",

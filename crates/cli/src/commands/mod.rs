@@ -22,6 +22,7 @@ pub mod reproduce;
 pub mod run;
 pub mod sim;
 pub mod sockets;
+pub mod spread;
 pub mod status;
 pub mod top;
 pub mod up;

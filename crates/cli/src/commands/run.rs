@@ -3,12 +3,12 @@
 use rackmem::rack::Rack;
 use rackmem::rack_file::RackFile;
 
+use super::spread::Hosts;
 use crate::args::{PartArgs, RunArgs};
 use crate::choice::Choice;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Agreed, Job, Prefixed, Sink, Spread};
-use crate::launcher::DEFAULT_LAUNCHER;
+use crate::job::{Agreed, Job, Prefixed, Sink};
 use crate::rackctl::{self, Plan, PrivateRack, State};
 use crate::{loadable, placement, programs};
 
@@ -74,34 +74,28 @@ fn over_hosts(file: &RackFile, args: &RunArgs, interrupt: &Interrupt) -> Result<
             "--together is for a rack of the run's own: say it to `rackmem up`",
         ));
     }
-    let rack = Rack::named(Some(&file.name))?;
-    let here = match rackctl::state(&rack)? {
-        State::Up(nodes) => nodes,
-        State::Absent | State::Dead => Vec::new(),
-    };
+    let hosts = Hosts::new(file, args.launcher.as_ref())?;
     let nodes = args.nodes.unwrap_or(file.node_count());
     if nodes > file.node_count() {
-        return Err(too_many(rack.name(), file.node_count(), nodes));
+        return Err(too_many(&file.name, file.node_count(), nodes));
     }
     let cores = match args.pin {
         true => cores_by_host(file, nodes),
         false => Vec::new(),
     };
-    let job = job(&rack, nodes, args, cores);
+    let job = job(&hosts.rack, nodes, args, cores);
     let PartArgs { as_node, context, directory } = &args.part;
     if let (Some(nid), Some((ctx_id, incarnation)), Some(directory)) = (as_node, context, directory)
     {
         let agreed = Agreed { ctx_id: *ctx_id, incarnation: *incarnation };
-        check_is_here(file, &here, *nid)?;
+        check_is_here(file, &hosts.here, *nid)?;
         std::env::set_current_dir(directory).map_err(|error| {
             Failure::io(format_args!("cannot enter {} on this host", directory.display()), error)
         })?;
         return job.run_as_node(*nid, agreed, interrupt);
     }
-    let default = || DEFAULT_LAUNCHER.parse().map_err(Failure::usage);
-    let launcher = args.launcher.clone().map_or_else(default, Ok)?;
     let options = if args.pin { vec!["--pin".into()] } else { Vec::new() };
-    let spread = Spread { file, launcher: &launcher, here, options };
+    let spread = hosts.spread((0..nodes).collect(), options);
     job.run_on_hosts(&spread, sink(nodes, args, &mut Prefixed::new()), interrupt)
 }
 
@@ -140,8 +134,11 @@ fn nodes_on(rack: &Rack, args: &RunArgs) -> Result<u16> {
     Ok(wanted)
 }
 
-fn too_many(name: &str, there: u16, wanted: u16) -> Failure {
-    Failure::new(format!("rack '{name}' has {there} nodes, not {wanted}: say -n {there} or less"))
+/// The failure of a command that wants more nodes than a rack has.
+pub fn too_many(name: &str, there: u16, wanted: u16) -> Failure {
+    Failure::new(format!(
+        "rack '{name}' has {there} nodes, not {wanted}: say --nodes {there} or less"
+    ))
 }
 
 fn run_on(rack: &Rack, nodes: u16, args: &RunArgs, interrupt: &Interrupt) -> Result<()> {

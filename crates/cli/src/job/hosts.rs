@@ -70,6 +70,8 @@ pub struct Spread<'a> {
     pub launcher: &'a Launcher,
     /// Nodes that are up on this host.
     pub here: Vec<u16>,
+    /// Nodes of the run that get a process.
+    pub nids: Vec<u16>,
     /// Options of the run, for those on other hosts.
     pub options: Vec<OsString>,
 }
@@ -86,7 +88,7 @@ impl Job<'_> {
         interrupt: &'a Interrupt,
     ) -> Result<()> {
         let is_here = |nid: u16| spread.here.contains(&nid);
-        let (agreed, _context) = match (0..self.nodes).any(is_here) {
+        let (agreed, _context) = match spread.nids.iter().copied().any(is_here) {
             true => hold_any(self.rack).map(|(agreed, context)| (agreed, Some(context)))?,
             false => (Agreed::random()?, None),
         };
@@ -94,7 +96,7 @@ impl Job<'_> {
         let directory = std::env::current_dir()
             .map_err(|error| Failure::io("cannot tell the working directory", error))?;
         let mut watch = Watch::new(sink, interrupt);
-        watch.start_all(self.nodes, |nid| match is_here(nid) {
+        watch.start_all(&spread.nids, |nid| match is_here(nid) {
             true => launch.process(nid),
             false => {
                 let words = self.inner_run(spread, agreed, nid, &directory)?;
@@ -215,7 +217,8 @@ pub fn on_hosts(
     let mut watch = Watch::new(Some(&mut prefixed), interrupt);
     watch.failed = Some(Vec::new());
     watch.limit = Some(Instant::now() + COMMAND_TIMEOUT);
-    watch.start_all(file.node_count(), |nid| {
+    let nids: Vec<u16> = (0..file.node_count()).collect();
+    watch.start_all(&nids, |nid| {
         let words = [vec![this.clone()], words(nid)].concat();
         let host = file.nodes[usize::from(nid)].address.ip();
         Process::of_launcher(nid, launcher.command(host, nid, &words), launcher.name())

@@ -59,7 +59,8 @@ impl Job<'_> {
         let context = Context::create(self.rack)?;
         let launch = Launch::new(self, context.ctx_id, sink.is_some())?;
         let mut watch = Watch::new(sink, interrupt);
-        watch.start_all(self.nodes, |nid| launch.process(nid));
+        let nids: Vec<u16> = (0..self.nodes).collect();
+        watch.start_all(&nids, |nid| launch.process(nid));
         watch.until_all_have_ended()
     }
 }
@@ -118,9 +119,9 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Starts the processes of nodes 0 to `nodes` - 1, until one cannot be started.
-    fn start_all(&mut self, nodes: u16, start: impl Fn(u16) -> Result<Process>) {
-        for nid in 0..nodes {
+    /// Starts the processes of nodes, until one cannot be started.
+    fn start_all(&mut self, nids: &[u16], start: impl Fn(u16) -> Result<Process>) {
+        for &nid in nids {
             match start(nid) {
                 Ok(process) => self.processes.push(process),
                 Err(failure) => return self.end_all(failure),

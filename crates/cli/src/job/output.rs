@@ -188,17 +188,24 @@ impl Sink for Prefixed {
     }
 }
 
-/// Keeps what node 0 prints and what any node complains about.
+/// Keeps what one node prints and what any node complains about.
 #[derive(Debug, Default)]
 pub struct Captured {
-    /// Standard output of node 0.
+    /// Node whose output is kept.
+    nid: u16,
+    /// Its standard output.
     pub out: Vec<u8>,
     /// Standard error of all nodes.
     pub err: Vec<u8>,
 }
 
 impl Captured {
-    /// The standard output of node 0, if the run succeeded.
+    /// Keeps the standard output of a node.
+    pub fn of(nid: u16) -> Captured {
+        Captured { nid, ..Captured::default() }
+    }
+
+    /// The standard output of the node, if the run succeeded.
     ///
     /// # Errors
     /// That of the run. The complaints of its processes are passed on first.
@@ -213,7 +220,7 @@ impl Captured {
 impl Sink for Captured {
     fn line(&mut self, nid: u16, stream: Stream, line: &[u8]) -> io::Result<()> {
         let buffer = match stream {
-            Stream::Out if nid == 0 => &mut self.out,
+            Stream::Out if nid == self.nid => &mut self.out,
             Stream::Out => return Ok(()),
             Stream::Err => &mut self.err,
         };

@@ -106,3 +106,45 @@ fn every_host_shows_all_nodes() {
     rig.down();
     rig.assert_nothing_left();
 }
+
+#[test]
+fn a_node_of_another_host_is_measured_from_here() {
+    let rig = up(3);
+    let launcher = rig.launcher();
+    let bench = |nid: u16, more: &[&str]| {
+        let args = ["bench", "--launcher", &launcher, "--quick", "--progress", "daemon"];
+        rig.ok_on(nid, &[&args[..], more].concat())
+    };
+    let rows: Value = serde_json::from_str(&bench(1, &["--node", "2", "--json"])).unwrap();
+    let metrics: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["metric"].as_str().unwrap()).collect();
+    assert!(metrics.contains(&"get_latency") && metrics.contains(&"op_rate"), "{rows}");
+    assert!(rows.as_array().unwrap().iter().all(|row| row["value"].as_f64().unwrap() > 0.0));
+    let table = bench(2, &[]);
+    assert!(table.contains("; node 2 on ") && table.contains(", to node 0 (127."), "{table}");
+    let complaint = rig.fails_on(1, &["bench", "--node", "3"]).err;
+    assert_eq!(complaint, "rackmem: rack 'lab' has no node 3: its nodes are 0 to 2\n");
+    rig.assert_only_daemons();
+    rig.down();
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn the_demonstration_has_the_answers_of_one_host() {
+    let rig = up(2);
+    let launcher = rig.launcher();
+    let args = ["demo", "--no-model", "--scale", "8", "--json"];
+    let demo = |text: String| -> Value { serde_json::from_str(&text).unwrap() };
+    let over_hosts = demo(rig.ok_on(0, &[&args[..], &["--launcher", &launcher]].concat()));
+    let here = demo(rig.host.ok(&[&args[..], &["--nodes", "2"]].concat()));
+    for report in [&over_hosts, &here] {
+        assert_eq!((&report["agree"], &report["nodes"]), (&true.into(), &2.into()), "{report}");
+    }
+    assert_eq!(over_hosts["top"], here["top"]);
+    assert_eq!(over_hosts["addresses"].as_array().unwrap().len(), 2);
+    let complaint = rig.fails_on(1, &["demo"]).err;
+    assert!(complaint.contains("run this command on its host, which is 127."), "{complaint}");
+    rig.assert_only_daemons();
+    rig.down();
+    rig.assert_nothing_left();
+}

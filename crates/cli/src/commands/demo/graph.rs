@@ -34,8 +34,8 @@ pub struct Graph {
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub fn choose(args: &DemoArgs, native: &Output, dir: &Path) -> Result<Graph> {
-    let most_edges = MOST_EDGES / u64::from(args.nodes);
+pub fn choose(args: &DemoArgs, nodes: u16, native: &Output, dir: &Path) -> Result<Graph> {
+    let most_edges = MOST_EDGES / u64::from(nodes);
     match &args.graph {
         Some(file) if native.edges <= most_edges => {
             unpack(file, &dir.join(FILE))?;
