@@ -36,6 +36,7 @@ fn hello() -> Hello {
         purpose: Purpose::Control,
         sealed: true,
         version: String::new(),
+        worker: None,
     }
 }
 

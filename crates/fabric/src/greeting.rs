@@ -43,6 +43,7 @@ use snow::HandshakeState;
 
 use crate::Seal;
 use crate::credentials::{Credentials, Kind};
+use crate::ucx::Address;
 
 /// Changes with the handshake and with the messages behind it.
 pub const VERSION: u16 = 2;
@@ -98,6 +99,9 @@ pub struct Hello {
     pub sealed: bool,
     /// Version of the program, for people.
     pub version: String,
+    /// Where packets find the caller, if they travel by UCX.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Address>,
 }
 
 /// Answer of the callee.
@@ -107,6 +111,9 @@ pub struct Welcome {
     pub incarnation: u64,
     /// Version of its program, for people.
     pub version: String,
+    /// Where packets find the callee, if they travel by UCX.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Address>,
 }
 
 /// A handshake that failed, in words for the operator.
@@ -485,11 +492,12 @@ mod tests {
             purpose: Purpose::Control,
             sealed: true,
             version: "1.0".to_owned(),
+            worker: None,
         }
     }
 
     fn welcome() -> Welcome {
-        Welcome { incarnation: 6, version: "1.0".to_owned() }
+        Welcome { incarnation: 6, version: "1.0".to_owned(), worker: None }
     }
 
     /// Node 1, which calls node 0.

@@ -18,6 +18,9 @@
 //! | [`random`] | numbers that nobody can guess |
 //! | [`tcp`] | packets of the rack's protocol on a stream |
 //! | [`udp`] | messages in datagrams, sealed, exactly once and in order |
+//! | [`ucx`] | packets of the rack's protocol on messages of UCX |
+//! | [`Faulty`] | a link with faults, for tests |
+//! | [`carrier`] | what carries the bytes of a link |
 //!
 //! # Decisions
 //!
@@ -26,7 +29,9 @@
 //! - *A handshake is run even without encryption*: `cleartext` drops the seal, not the proof.
 
 mod buffer;
+pub mod carrier;
 pub mod credentials;
+mod faulty;
 pub mod frame;
 pub mod greeting;
 pub mod guest;
@@ -41,8 +46,10 @@ pub mod socket;
 pub mod stranger;
 pub mod stream;
 pub mod tcp;
+pub mod ucx;
 pub mod udp;
 
 pub use buffer::Buffer;
+pub use faulty::{Faults, Faulty};
 pub use link::{Lane, Link, payload_bytes};
 pub use seal::{Incoming, MAX_PLAIN_BYTES, Records, Seal, Sealer};

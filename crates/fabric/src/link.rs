@@ -42,6 +42,19 @@ pub trait Link {
     /// Takes in what has come. Returns whether anything has.
     fn receive(&mut self) -> bool;
 
+    /// Reason for the end of the link, if it has ended by itself.
+    fn lost(&self) -> Option<&str> {
+        None
+    }
+
+    /// Ends the link, for a reason.
+    fn lose(&mut self, _why: &str) {}
+
+    /// Whether bytes wait to leave.
+    fn has_staged(&self) -> bool {
+        false
+    }
+
     /// Whether a packet waits or may have come, so that the owner must not sleep.
     fn has_work(&self) -> bool;
 

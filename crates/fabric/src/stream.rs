@@ -74,6 +74,11 @@ impl Stream {
         self.open_records();
     }
 
+    /// The connection, whose keys and bytes nobody needs any more.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// Reads much at a time from here on: the peer has proved who it is.
     pub fn read_more(&mut self) {
         self.read_bytes = READ_BYTES;

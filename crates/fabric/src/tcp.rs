@@ -1,4 +1,4 @@
-//! A link to a node of another host: the packets of both lanes on one TCP connection.
+//! A link to a node of another host: the packets of both lanes on one TCP connection, or on what else carries bytes.
 //!
 //! A packet travels as it is: its header says how long its payload is, so there is no other framing.
 //!
@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rackmem_abi::{HEADER_BYTES, Header, MAX_UNIT_BYTES, Status};
 use rackmem_rmc::{Sink, Source};
 
+use crate::carrier::Carrier;
 use crate::stream::Stream;
 use crate::{Lane, Link, payload_bytes};
 
@@ -42,10 +43,13 @@ struct Frame {
     payload_bytes: usize,
 }
 
+/// One end of a link over TCP.
+pub type TcpLink = PacketLink<Stream>;
+
 /// One end of a link.
 #[derive(Debug)]
-pub struct TcpLink {
-    stream: Stream,
+pub struct PacketLink<C> {
+    stream: C,
     /// End of the packets in the input that were found.
     parsed: usize,
     requests: VecDeque<Frame>,
@@ -55,10 +59,10 @@ pub struct TcpLink {
     awaited_bytes: usize,
 }
 
-impl TcpLink {
+impl<C: Carrier> PacketLink<C> {
     /// The link over a stream, which begins with its first packet.
-    pub fn new(stream: Stream) -> TcpLink {
-        let mut link = TcpLink {
+    pub fn new(stream: C) -> PacketLink<C> {
+        let mut link = PacketLink {
             stream,
             parsed: 0,
             requests: VecDeque::new(),
@@ -70,19 +74,9 @@ impl TcpLink {
         link
     }
 
-    /// Reason for the end of the link, if it has ended.
-    pub fn lost(&self) -> Option<&str> {
-        self.stream.lost()
-    }
-
-    /// Whether bytes wait to leave.
-    pub fn has_staged(&self) -> bool {
-        self.stream.staged_bytes() > 0
-    }
-
-    /// Ends the link, for a reason.
-    pub fn lose(&mut self, why: &str) {
-        self.stream.lose(why);
+    /// What carries its bytes.
+    pub fn carrier(&self) -> &C {
+        &self.stream
     }
 
     /// Finds the packets that are whole.
@@ -92,7 +86,9 @@ impl TcpLink {
             let words = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
             let (header, status) = match Header::parse(words, UNIT_BYTES) {
                 Ok(parsed) => parsed,
-                Err(error) => return self.stream.lose(format!("the peer sent no packet: {error}")),
+                Err(error) => {
+                    return self.stream.lose(&format!("the peer sent no packet: {error}"));
+                }
             };
             let payload_bytes = payload_bytes(&header, status);
             let at = self.parsed + HEADER_BYTES;
@@ -116,7 +112,7 @@ impl TcpLink {
     }
 }
 
-impl Link for TcpLink {
+impl<C: Carrier> Link for PacketLink<C> {
     fn unit_bytes(&self) -> usize {
         UNIT_BYTES
     }
@@ -185,6 +181,18 @@ impl Link for TcpLink {
         came
     }
 
+    fn lost(&self) -> Option<&str> {
+        self.stream.lost()
+    }
+
+    fn lose(&mut self, why: &str) {
+        self.stream.lose(why);
+    }
+
+    fn has_staged(&self) -> bool {
+        self.stream.staged_bytes() > 0
+    }
+
     fn has_work(&self) -> bool {
         !self.requests.is_empty() || !self.replies.is_empty() || self.stream.may_have_more()
     }
@@ -230,7 +238,7 @@ impl Link for TcpLink {
     }
 }
 
-impl AsFd for TcpLink {
+impl<C: AsFd> AsFd for PacketLink<C> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

@@ -12,7 +12,7 @@ use crate::Seal;
 use crate::credentials::Credentials;
 use crate::greeting::{Callee, Caller, Hello, Purpose, Welcome};
 use crate::stream::Stream;
-use crate::{Lane, Link};
+use crate::{Faults, Faulty, Lane, Link};
 
 fn streams() -> (Stream, Stream) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -43,10 +43,11 @@ fn seals() -> (Seal, Seal) {
         purpose: Purpose::Data,
         sealed: true,
         version: String::new(),
+        worker: None,
     };
     let (caller, first) = Caller::new(&secret, 0, &hello);
     let asked = Callee::new(&secret).hear::<Hello>(&first).unwrap().unwrap();
-    let welcome = Welcome { incarnation: 2, version: String::new() };
+    let welcome = Welcome { incarnation: 2, version: String::new(), worker: None };
     let (second, unproved) = asked.answer(Ok(welcome));
     let met = caller.answered::<Welcome>(&second).unwrap().unwrap();
     (met.seal, unproved.prove(&met.confirm).unwrap().unwrap().0)
@@ -147,6 +148,81 @@ fn fill_both((mut one, mut other): (TcpLink, TcpLink)) {
             break;
         }
     }
+}
+
+/// Links with faults lose nothing, keep the order of each lane, and end at the drawn time only.
+#[test]
+fn faults_change_neither_packets_nor_their_order() {
+    for seed in 0..50 {
+        let faults = Faults { seed, rate_permille: 100, longest_turns: 10, ends_within: None };
+        assert_eq!(run_faulty(faults, 200), 200, "seed {seed}");
+        let ended = Faults { ends_within: Some(50), ..faults };
+        let answered = run_faulty(ended, 200);
+        assert!(answered < 50, "seed {seed}: {answered}");
+        assert_eq!(run_faulty(ended, 200), answered, "the same seed, the same end");
+    }
+}
+
+/// Sends writes by a link with faults and has them answered; returns how many were before its end.
+fn run_faulty(faults: Faults, count: u32) -> u32 {
+    let (here, mut there) = pair();
+    let mut here = Faulty::new(here, faults);
+    let (mut sent, mut got, mut answered) = (0, 0, 0);
+    for turn in 0.. {
+        assert!(turn < 1_000_000, "nobody goes on: {sent} {got} {answered}");
+        if answered == count || here.lost().is_some() {
+            break;
+        }
+        while sent < count
+            && let Some(done) = here.send(&header(Op::Write, 100, sent), None, fill(sent as u8))
+        {
+            done.unwrap();
+            sent += 1;
+        }
+        here.transmit();
+        here.receive();
+        pump(&mut there);
+        while let Some(header) = there.request() {
+            assert_eq!((header.tid, payload(&there, Lane::Request)), (got, vec![got as u8; 100]));
+            there.take(Lane::Request);
+            there.send(&header, Some(Status::Ok), fill(0)).unwrap().unwrap();
+            got += 1;
+        }
+        while let Some((header, _)) = here.reply() {
+            assert_eq!(header.tid, answered);
+            here.take(Lane::Reply);
+            answered += 1;
+            if here.lost().is_some() {
+                // Its reply has come, and counts no more.
+                return answered - 1;
+            }
+        }
+    }
+    answered
+}
+
+/// Of requests and replies that wait, either may come first.
+#[test]
+fn faults_let_each_lane_overtake_the_other() {
+    let mut firsts = [0; 2];
+    for seed in 0..100 {
+        let (here, mut there) = pair();
+        let faults = Faults { seed, rate_permille: 500, longest_turns: 10, ends_within: None };
+        let mut here = Faulty::new(here, faults);
+        there.send(&header(Op::Nop, 0, 1), None, fill(0)).unwrap().unwrap();
+        there.send(&header(Op::Nop, 0, 2), Some(Status::Ok), fill(0)).unwrap().unwrap();
+        there.transmit();
+        loop {
+            here.receive();
+            match (here.request(), here.reply()) {
+                (Some(_), None) => break firsts[0] += 1,
+                (None, Some(_)) => break firsts[1] += 1,
+                (Some(_), Some(_)) => break,
+                (None, None) => {}
+            }
+        }
+    }
+    assert!(firsts.iter().all(|count| *count > 10), "{firsts:?}");
 }
 
 #[test]

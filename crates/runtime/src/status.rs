@@ -39,6 +39,9 @@ pub struct LinkStatus {
     pub nid: u16,
     /// Path of packets and segments.
     pub path: LinkPath,
+    /// Why it is this one, in words; empty: it is the usual one.
+    #[serde(default)]
+    pub path_why: String,
     /// Where the other node listens: the path of a socket, or IP:PORT.
     pub address: String,
     /// Whether packets pass.
@@ -86,6 +89,8 @@ pub enum LinkPath {
     Shm,
     /// A connection between hosts.
     Tcp,
+    /// UCX, beside a connection between hosts.
+    Ucx,
 }
 
 /// Whether packets pass between two nodes.
@@ -104,6 +109,7 @@ impl LinkPath {
         match self {
             LinkPath::Shm => "shm",
             LinkPath::Tcp => "tcp",
+            LinkPath::Ucx => "ucx",
         }
     }
 }

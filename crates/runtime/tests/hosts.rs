@@ -406,6 +406,7 @@ impl Flooder {
                 purpose,
                 sealed: true,
                 version: "flood".to_owned(),
+                worker: None,
             };
             let mut stream = TcpStream::connect(to).unwrap();
             stream.set_read_timeout(Some(BOUND)).unwrap();
@@ -493,7 +494,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// Contexts of one number that were made apart are not the same, on whichever host they are.
 #[test]
 fn contexts_that_only_have_the_same_number_do_not_meet() {
-    for wire in Wire::ALL {
+    for wire in Wire::all() {
         let rack = TestRack::start_on(wire, &format!("namesakes-{wire:?}"), 2);
         rack.rack.create_context(3, 0o600).unwrap();
         let open = |nid, progress| {

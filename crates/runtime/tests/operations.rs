@@ -1,5 +1,5 @@
 //! One contract, any progress and any wire: the same operations and errors inline, by daemon, and by packets, on one
-//! host or over several.
+//! host or over several, by TCP, by UCX, and by links with faults.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn child() {
 
 /// Runs a test once per wire and way of progress, on a rack of two nodes with 1 MiB segments.
 fn each_way(name: &str, test: impl Fn(&TestRack, &[Context])) {
-    for wire in Wire::ALL {
+    for wire in Wire::all() {
         let rack = TestRack::start_on(wire, &format!("{name}-{wire:?}"), 2);
         for (ctx_id, progress) in (0..).zip(Progress::ALL) {
             rack.rack.create_context(ctx_id, 0o600).unwrap();

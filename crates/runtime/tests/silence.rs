@@ -267,6 +267,7 @@ fn be_poor(args: &[String]) {
             spin: std::time::Duration::from_micros(20),
             share_core: false,
             rack_file: None,
+            faults: None,
         };
         rackmem::daemon::run(config).unwrap_err()
     } else {
@@ -311,6 +312,7 @@ fn be_daemon_of_a_taken_name() {
         spin: std::time::Duration::from_micros(20),
         share_core: false,
         rack_file: None,
+        faults: None,
     };
     let text = rackmem::daemon::run(config).unwrap_err().to_string();
     assert!(text.contains(path.to_str().unwrap()) && text.contains("no socket"), "{text}");

@@ -23,6 +23,7 @@ pub fn run(choice: &Choice, args: &DaemonArgs) -> Result<()> {
         spin: Duration::from_micros(args.spin),
         share_core: args.share_core,
         rack_file: with_own_keys(choice, args.key_file.as_deref())?,
+        faults: None,
     };
     Ok(daemon::run(config)?)
 }

@@ -81,7 +81,7 @@ fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 11] {
         node.nid.to_string(),
         node.version.clone(),
         link.nid.to_string(),
-        link.path.name().to_owned(),
+        path(link),
         link.state.name().to_owned(),
         duration(link.since_ms),
         packets(link).to_owned(),
@@ -90,6 +90,12 @@ fn row(node: &NodeStatus, link: &LinkStatus) -> [String; 11] {
         link.address.clone(),
         or_dash(Some(link.why.clone()).filter(|why| !why.is_empty())),
     ]
+}
+
+/// The way of packets, and why it is not the usual one.
+fn path(link: &LinkStatus) -> String {
+    let name = link.path.name();
+    if link.path_why.is_empty() { name.to_owned() } else { format!("{name} ({})", link.path_why) }
 }
 
 /// Proof of a node: the beginning of its key, the secret, or both.
@@ -105,8 +111,8 @@ fn proof(proof: &Proof) -> String {
 fn packets(link: &LinkStatus) -> &'static str {
     match (link.path, link.state, link.sealed) {
         (LinkPath::Shm, ..) => "stay on this host",
-        (LinkPath::Tcp, LinkState::Down, _) => "-",
-        (LinkPath::Tcp, LinkState::Up, true) => "encrypted",
-        (LinkPath::Tcp, LinkState::Up, false) => "cleartext",
+        (_, LinkState::Down, _) => "-",
+        (_, LinkState::Up, true) => "encrypted",
+        (_, LinkState::Up, false) => "cleartext",
     }
 }

@@ -137,8 +137,8 @@ fn tried(link: &LinkStatus) -> String {
     let since = duration(link.since_ms);
     match (link.path, link.calls) {
         (LinkPath::Shm, _) => String::new(),
-        (LinkPath::Tcp, 0) => format!(" for {since}"),
-        (LinkPath::Tcp, calls) => format!(" for {since}, after {}", count(calls as usize, "call")),
+        (_, 0) => format!(" for {since}"),
+        (_, calls) => format!(" for {since}, after {}", count(calls as usize, "call")),
     }
 }
 

@@ -33,6 +33,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::Faults;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::Resource;
@@ -73,6 +74,8 @@ pub struct Config {
     pub share_core: bool,
     /// The nodes of a rack over several hosts; `None`: all nodes run on this host.
     pub rack_file: Option<RackFile>,
+    /// What goes wrong on links over TCP to other hosts, to try programs; `None`: nothing.
+    pub faults: Option<Faults>,
 }
 
 /// Runs the daemon until SIGTERM or SIGINT.
@@ -92,9 +95,7 @@ pub fn run(config: Config) -> Result<()> {
     let signals = signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let bell = Arc::new(Bells::create().map_err(|e| Error::io("cannot create the bell", e))?);
     let workers = worker::spawn(&config, nodes, &bell)?;
-    let file = config.rack_file.as_ref();
-    let control =
-        |(nid, worker)| Control::new(&config.rack, nid, nodes, bell.clone(), worker, file);
+    let control = |(nid, worker)| Control::new(&config, nid, nodes, bell.clone(), worker);
     let controls = config.nids.iter().copied().zip(workers).map(control);
     let controls = controls.collect::<Result<Vec<_>>>()?;
     let signals = Arc::new(signals);

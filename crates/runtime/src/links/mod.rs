@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rackmem_abi::{Header, Op, Status};
 use rackmem_fabric::tcp::TcpLink;
-use rackmem_fabric::{Lane, Link};
+use rackmem_fabric::ucx::UcxLink;
+use rackmem_fabric::{Faulty, Lane, Link};
 use rackmem_rmc::{Full, Network, Rights, Sink, Source, Unsent};
 use rustix::event::{Timespec, epoll};
 
@@ -29,6 +30,10 @@ pub enum Path {
     Shm(Box<ShmLink>),
     /// Of another host.
     Tcp(Box<TcpLink>),
+    /// Of another host, by UCX.
+    Ucx(Box<UcxLink>),
+    /// Of another host, with faults.
+    Faulty(Box<Faulty<TcpLink>>),
 }
 
 /// Calls a method of [`Link`], whichever it is.
@@ -37,6 +42,8 @@ macro_rules! each {
         match $path {
             Path::Shm($link) => $call,
             Path::Tcp($link) => $call,
+            Path::Ucx($link) => $call,
+            Path::Faulty($link) => $call,
         }
     };
 }
@@ -74,8 +81,12 @@ pub struct Links {
     guests: Vec<Option<Guest>>,
     /// Links that there are.
     live: Vec<usize>,
-    /// Those of them over TCP.
+    /// Those of them to other hosts.
     far: Vec<usize>,
+    /// Those of these that are read in each turn.
+    blind: Vec<usize>,
+    /// Whether TCP is so much used that it is asked.
+    asks_kernel: bool,
     /// Says which of many connections have something to read, once there are many.
     readable: Option<OwnedFd>,
     /// Link that is asked first for requests and for replies, so that none starves.
@@ -97,6 +108,8 @@ impl Links {
             guests: Vec::new(),
             live: Vec::new(),
             far: Vec::new(),
+            blind: Vec::new(),
+            asks_kernel: false,
             readable: None,
             turn: [0; 2],
             request: None,
@@ -144,11 +157,18 @@ impl Links {
         }
         let old = std::mem::replace(&mut self.paths[index], path);
         self.live = (0..self.paths.len()).filter(|index| self.paths[*index].is_some()).collect();
-        let is_far = |index: &usize| matches!(self.paths[*index], Some(Path::Tcp(_)));
+        let is_far = |index: &usize| !matches!(self.paths[*index], Some(Path::Shm(_)));
         self.far = self.live.iter().copied().filter(is_far).collect();
-        if self.far.len() > MAX_READ_BLINDLY && self.readable.is_none() {
+        let is_tcp = |index: &usize| matches!(self.paths[*index], Some(Path::Tcp(_)));
+        let (tcp, mut blind): (Vec<usize>, Vec<usize>) = self.far.iter().partition(|i| is_tcp(i));
+        if tcp.len() > MAX_READ_BLINDLY && self.readable.is_none() {
             self.watch_readable();
         }
+        self.asks_kernel = tcp.len() > MAX_READ_BLINDLY && self.readable.is_some();
+        if !self.asks_kernel {
+            blind.extend(tcp);
+        }
+        self.blind = blind;
         old.is_some()
     }
 
@@ -171,13 +191,10 @@ impl Links {
     /// Takes in what other hosts have sent. Returns whether anything has come.
     #[inline]
     pub fn receive(&mut self) -> bool {
-        if self.far.len() > MAX_READ_BLINDLY && self.readable.is_some() {
-            return self.receive_readable();
-        }
-        let mut came = false;
-        for &index in &self.far {
-            if let Some(Path::Tcp(link)) = &mut self.paths[index] {
-                came |= link.receive();
+        let mut came = self.asks_kernel && self.receive_readable();
+        for &index in &self.blind {
+            if let Some(path) = &mut self.paths[index] {
+                came |= each!(path, link => link.receive());
             }
         }
         came
@@ -214,19 +231,19 @@ impl Links {
     pub fn transmit_far(&mut self) -> bool {
         let mut left = false;
         for &index in &self.far {
-            if let Some(Path::Tcp(link)) = &mut self.paths[index] {
-                left |= link.transmit();
+            if let Some(path) = &mut self.paths[index] {
+                left |= each!(path, link => link.transmit());
             }
         }
         left
     }
 
-    /// A node whose link over TCP has ended.
+    /// A node of another host whose link has ended.
     #[inline]
     pub fn lost_far(&self) -> Option<u16> {
-        let is_lost = |index: &&usize| match &self.paths[**index] {
-            Some(Path::Tcp(link)) => link.lost().is_some(),
-            _ => false,
+        let is_lost = |index: &&usize| {
+            let path = self.paths[**index].as_ref();
+            path.is_some_and(|path| each!(path, link => link.lost().is_some()))
         };
         self.far.iter().find(is_lost).map(|index| *index as u16)
     }
@@ -312,8 +329,8 @@ impl Links {
             if header.dst_nid == nid && is_right {
                 return Some(header);
             }
-            if let (Path::Tcp(link), Some(_)) = (&mut *path, &guest) {
-                link.lose("a request beyond the rights of the process");
+            if guest.is_some() {
+                each!(path, link => link.lose("a request beyond the rights of the process"));
             }
             each!(path, link => link.take(Lane::Request));
         }

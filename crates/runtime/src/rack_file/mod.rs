@@ -23,6 +23,8 @@
 //! rights = ["context", "borrow"]   # all, unless they are listed
 //! ```
 //!
+//! `link = "ucx"`, with `cleartext = true`, has packets between hosts travel by UCX ([`rackmem_fabric::ucx`]).
+//!
 //! Nodes of one IP are neighbours: they share memory. All others reach each other by packets.
 //!
 //! # Decisions
@@ -50,10 +52,25 @@ use crate::error::{Error, Result};
 use crate::{key_file, rack, secret_file};
 
 /// Keys of the file.
-const KEYS: [&str; 5] = ["name", "secret_file", "key_file", "cleartext", "node"];
+const KEYS: [&str; 6] = ["name", "secret_file", "key_file", "cleartext", "link", "node"];
 
 /// Stands for the number of a node in the name of its private key's file.
 const NODE: &str = "{node}";
+
+/// What packets between hosts travel by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkKind {
+    /// A connection between two daemons.
+    #[default]
+    Tcp,
+    /// UCX, in cleartext; messages of control and processes with a link of their own take TCP.
+    Ucx,
+}
+
+impl LinkKind {
+    /// Names, as in the file.
+    const NAMES: [&str; 2] = ["tcp", "ucx"];
+}
 
 /// A rack over several hosts, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +85,8 @@ pub struct RackFile {
     key_file: PathBuf,
     /// Whether packets between hosts travel unencrypted. Secret and keys are asked for all the same.
     pub cleartext: bool,
+    /// What packets between hosts travel by.
+    pub link: LinkKind,
     /// The nodes, in the order of their numbers: 1 to [`MAX_NODES`](rackmem_abi::MAX_NODES).
     pub nodes: Vec<NodeEntry>,
 }
@@ -125,6 +144,7 @@ impl RackFile {
             secret: secret(&text, &table)?,
             key_file: key_file_name(&text, &table, name.get_ref())?,
             cleartext: table.flag("cleartext")?,
+            link: link(&text, &table)?,
             nodes: nodes::nodes(&text, &table)?,
             path: path.clone(),
         };
@@ -220,6 +240,23 @@ impl RackFile {
     /// How many nodes there are.
     pub fn node_count(&self) -> u16 {
         self.nodes.len() as u16
+    }
+}
+
+fn link(text: &Text<'_>, table: &Keys<'_>) -> Result<LinkKind> {
+    let Some(name) = table.text("link", "link = \"ucx\"")? else { return Ok(LinkKind::Tcp) };
+    let refuse = |message: String| Err(text.refuse(name.span(), message));
+    match name.get_ref().as_str() {
+        "tcp" => Ok(LinkKind::Tcp),
+        "ucx" if table.flag("cleartext")? => Ok(LinkKind::Ucx),
+        "ucx" => refuse(
+            "UCX encrypts nothing: write `cleartext = true` if nobody else uses the network, or leave link out"
+                .to_owned(),
+        ),
+        other => {
+            let hint = text::hint(other, &LinkKind::NAMES, "which are");
+            refuse(format!("'{other}' is none of the links{hint}"))
+        }
     }
 }
 

@@ -52,7 +52,10 @@ fn a_file_says_name_secret_and_nodes() {
     assert!(!file.has_keys() && file.nodes.iter().all(|node| node.rights == Rights::ALL));
     assert!(file.path.is_absolute());
     let open = format!("name = \"lab\"\ncleartext = true\nsecret_file = \"s\"\n{NODES}");
-    assert!(folder.read(&open).unwrap().cleartext);
+    let file = folder.read(&open).unwrap();
+    assert!(file.cleartext && file.link == LinkKind::Tcp);
+    let by_ucx = open.replace("secret_file", "link = \"ucx\"\nsecret_file");
+    assert_eq!(folder.read(&by_ucx).unwrap().link, LinkKind::Ucx);
 }
 
 #[test]
@@ -88,6 +91,10 @@ fn mistakes_are_named_with_their_line() {
         (named("node = 3"), ":3: node is a list"),
         (named("node = [3]"), ":3: node is a table"),
         (named("cleartext = 1"), ":3: cleartext is true or false"),
+        (named("link = 1"), ":3: link is a text"),
+        (named("link = \"ucs\""), ":3: 'ucs' is none of the links; did you mean 'ucx'?"),
+        (named("link = \"ucx\""), ":3: UCX encrypts nothing: write `cleartext = true`"),
+        (named("cleartext = false\nlink = \"ucx\""), ":4: UCX encrypts nothing"),
         (
             named("[[node]]\nadress = \"a\""),
             ":4: 'adress' is no key of a node; did you mean 'address'?",

@@ -67,6 +67,15 @@ impl Bells {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(0), edges)?)
     }
 
+    /// Has a descriptor wake the daemon as long as it is readable, until it is closed.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub fn watch_level(&self, fd: impl AsFd) -> io::Result<()> {
+        let readable = epoll::EventFlags::IN;
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), readable)?)
+    }
+
     /// Wakes the daemon.
     pub fn ring(&self) {
         ring(&self.own);

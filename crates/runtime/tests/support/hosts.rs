@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use rackmem::key_file::{self, PublicKey};
 use rackmem::rack::Rack;
 use rackmem::rack_file::RackFile;
+use rackmem_fabric::Faults;
+use rackmem_fabric::ucx::Engine;
 
 /// The way between the nodes of a rack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +19,35 @@ pub enum Wire {
     Keys,
     /// TCP in cleartext.
     Clear,
+    /// TCP, encrypted, by links with faults.
+    Faulty,
+    /// UCX over TCP, beside a connection in cleartext.
+    Ucx,
 }
 
 impl Wire {
-    pub const ALL: [Wire; 4] = [Wire::Shm, Wire::Sealed, Wire::Keys, Wire::Clear];
+    /// All but UCX, which may not be there.
+    pub const BUILT_IN: [Wire; 5] =
+        [Wire::Shm, Wire::Sealed, Wire::Keys, Wire::Clear, Wire::Faulty];
 
-    /// `$RACKMEM_TEST_WIRE`: shm (also if there is none), sealed, keys or clear.
+    /// All that this host has.
+    pub fn all() -> Vec<Wire> {
+        let mut all = Wire::BUILT_IN.to_vec();
+        match Engine::load() {
+            Ok(_) => all.push(Wire::Ucx),
+            Err(error) => eprintln!("not tested: links by UCX: {error}"),
+        }
+        all
+    }
+
+    /// `$RACKMEM_TEST_WIRE`: shm (also if there is none), sealed, keys, clear, faulty or ucx.
     pub fn from_env() -> Wire {
         match std::env::var("RACKMEM_TEST_WIRE").as_deref() {
             Ok("sealed") => Wire::Sealed,
             Ok("keys") => Wire::Keys,
             Ok("clear") => Wire::Clear,
+            Ok("faulty") => Wire::Faulty,
+            Ok("ucx") => Wire::Ucx,
             _ => Wire::Shm,
         }
     }
@@ -37,12 +57,22 @@ impl Wire {
         if self == Wire::Shm { "" } else { "rack.toml" }
     }
 
+    /// Seed of the faults of its links; 0: they have none. `$RACKMEM_TEST_SEED` or 1.
+    pub fn faults(self) -> u64 {
+        let seed = std::env::var("RACKMEM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        if self == Wire::Faulty { seed.unwrap_or(1) } else { 0 }
+    }
+
     /// Writes the file of a rack over hosts.
     pub fn write_file(self, rack: &Rack, nodes: u16) {
         if self == Wire::Shm {
             return;
         }
-        let clear = if self == Wire::Clear { "cleartext = true\n" } else { "" };
+        let clear = match self {
+            Wire::Clear => "cleartext = true\n",
+            Wire::Ucx => "cleartext = true\nlink = \"ucx\"\n",
+            _ => "",
+        };
         let mut text = format!("name = \"{}\"\n{clear}", rack.name());
         if self != Wire::Keys {
             write_secret(rack, "secret", "a secret that nobody knows");
@@ -85,4 +115,10 @@ pub fn file_of_child() -> Option<RackFile> {
     let name = std::env::var("RACKMEM_TEST_FILE").ok().filter(|name| !name.is_empty())?;
     let rack = Rack::named(None).unwrap();
     Some(RackFile::read(&rack.dir().join(name)).unwrap())
+}
+
+/// The faults of the links of this process, if it is a daemon whose links have some.
+pub fn faults_of_child() -> Option<Faults> {
+    let seed = std::env::var("RACKMEM_TEST_FAULTS").ok()?.parse().ok().filter(|seed| *seed != 0)?;
+    Some(Faults { seed, rate_permille: 50, longest_turns: 20, ends_within: None })
 }

@@ -55,6 +55,7 @@ pub fn be_daemon(args: &[String]) {
         spin: Duration::from_micros(20),
         share_core: false,
         rack_file: hosts::file_of_child(),
+        faults: hosts::faults_of_child(),
     };
     daemon::run(config).unwrap();
 }
@@ -112,12 +113,20 @@ impl TestRack {
 
     /// Starts a daemon with a file of the rack's directory that describes the rack.
     pub fn start_daemon_by(&mut self, nid: u16, file: &str) {
+        let transports = std::env::var("UCX_TLS").unwrap_or("tcp".to_owned());
+        self.start_daemon_with(nid, file, &transports);
+    }
+
+    /// The same; UCX gets these transports.
+    pub fn start_daemon_with(&mut self, nid: u16, file: &str, ucx_transports: &str) {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child", "--nocapture"])
             .env("RACKMEM_TEST_ROLE", "daemon")
             .env("RACKMEM_TEST_ARGS", nid.to_string())
             .env("RACKMEM_RACK", self.rack.name())
             .env("RACKMEM_TEST_FILE", file)
+            .env("RACKMEM_TEST_FAULTS", self.wire.faults().to_string())
+            .env("UCX_TLS", ucx_transports)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

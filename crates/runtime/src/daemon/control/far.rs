@@ -24,7 +24,9 @@ use rackmem_fabric::credentials::Credentials;
 use rackmem_fabric::greeting::{Hello, Purpose, VERSION, Welcome};
 use rackmem_fabric::socket;
 use rackmem_fabric::stream::Stream;
-use rackmem_fabric::tcp::TcpLink;
+use rackmem_fabric::tcp::{PacketLink, TcpLink};
+use rackmem_fabric::ucx::{Address, Engine, UcxStream, Worker};
+use rackmem_fabric::{Faults, Faulty};
 use rustix::event::epoll;
 
 use super::greet::{GREETING_TIMEOUT, Greeter, MAX_GREETERS};
@@ -34,11 +36,12 @@ use super::questions::Question;
 use super::{Control, NO_DESCRIPTOR_PAUSE};
 use crate::daemon::line::Line;
 use crate::daemon::session::Role;
-use crate::daemon::{Error, Result};
+use crate::daemon::{Config, Error, Result};
 use crate::error::limit_hint;
 use crate::links::Path;
 use crate::protocol::Request;
-use crate::rack_file::{RackFile, Right};
+use crate::rack_file::{LinkKind, RackFile, Right};
+use crate::shm::bell::Bells;
 use crate::status::{LinkPath, LinkState, LinkStatus, Proof};
 use crate::transport::Received;
 
@@ -60,7 +63,9 @@ pub(super) struct FarPeer {
     /// Session of its connection for messages.
     pub(super) control: Option<u64>,
     /// Its connection for packets, which waits for the peer to have it, too.
-    pending: Option<Stream>,
+    pending: Option<Pending>,
+    /// Its end in UCX, until the link is up.
+    worker: Option<Worker>,
     /// The socket of the worker's connection, while the link is up.
     pub(super) data: Option<OwnedFd>,
     /// Its daemon, while there is a connection.
@@ -80,6 +85,13 @@ pub(super) struct FarPeer {
     pub(super) unheard: u32,
 }
 
+/// A connection for packets, and where the peer is in UCX.
+#[derive(Debug)]
+struct Pending {
+    stream: Stream,
+    worker: Option<Address>,
+}
+
 /// The nodes of other hosts, and the connections that have not shown what they are.
 #[derive(Debug)]
 pub(super) struct Far {
@@ -87,6 +99,10 @@ pub(super) struct Far {
     pub(super) credentials: Arc<Credentials>,
     pub(super) nid: u16,
     pub(super) incarnation: u64,
+    /// UCX, if packets travel by it.
+    ucx: Option<Arc<Engine>>,
+    /// What is to go wrong on links over TCP.
+    faults: Option<Faults>,
     pub(super) listener: OwnedFd,
     pub(super) peers: BTreeMap<u16, FarPeer>,
     pub(super) greeters: BTreeMap<u64, Greeter>,
@@ -104,7 +120,8 @@ impl Far {
     ///
     /// # Errors
     /// The private key cannot be used; the address is in use, or not one of this host.
-    pub(super) fn listen(file: &RackFile, nid: u16) -> Result<Option<Far>> {
+    pub(super) fn listen(config: &Config, nid: u16) -> Result<Option<Far>> {
+        let Some(file) = &config.rack_file else { return Ok(None) };
         let here = file.nodes[usize::from(nid)].address;
         let now = Instant::now();
         let peer = |nid: u16| FarPeer {
@@ -112,6 +129,7 @@ impl Far {
             retry: FIRST_RETRY,
             retry_at: now,
             control: None,
+            worker: None,
             pending: None,
             data: None,
             incarnation: 0,
@@ -130,6 +148,12 @@ impl Far {
             return Ok(None);
         }
         let credentials = Arc::new(file.credentials(nid)?);
+        let ucx = match file.link {
+            LinkKind::Tcp => None,
+            LinkKind::Ucx => Some(Engine::load().map_err(|error| {
+                Error::invalid(format!("{} has link = \"ucx\": {error}", file.path.display()))
+            })?),
+        };
         let listener = socket::listen(&here).map_err(|error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => ", where another process listens (`ss -ltnp` names it)",
@@ -146,6 +170,8 @@ impl Far {
             credentials,
             nid,
             incarnation: u64::from_ne_bytes(incarnation),
+            ucx,
+            faults: config.faults,
             listener,
             peers,
             greeters: BTreeMap::new(),
@@ -163,7 +189,10 @@ impl Far {
         let node = &self.file.nodes[usize::from(nid)];
         Some(LinkStatus {
             nid,
-            path: LinkPath::Tcp,
+            path: if self.ucx.is_some() { LinkPath::Ucx } else { LinkPath::Tcp },
+            path_why: self.ucx.as_ref().map_or_else(String::new, |ucx| {
+                format!("UCX {}, as the rack file says", ucx.version())
+            }),
             address: peer.address.to_string(),
             state: if socket.is_some() { LinkState::Up } else { LinkState::Down },
             why: self.why(nid, peer),
@@ -203,6 +232,12 @@ impl Far {
         ))
     }
 
+    /// Where packets find this end of the link to a node, if they travel by UCX.
+    fn worker_address(&self, nid: u16, purpose: Purpose) -> Option<Address> {
+        let worker = self.peers.get(&nid)?.worker.as_ref().filter(|_| purpose == Purpose::Data)?;
+        Some(worker.address().clone())
+    }
+
     pub(super) fn hello(&self, to: u16, purpose: Purpose) -> Hello {
         Hello {
             rack: self.file.name.clone(),
@@ -213,6 +248,7 @@ impl Far {
             purpose,
             sealed: !self.file.cleartext,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            worker: self.worker_address(to, purpose),
         }
     }
 
@@ -258,12 +294,19 @@ impl Far {
             Purpose::Data if peer.control.is_none() || peer.data.is_some() || is_other => {
                 Err("packets come without messages".to_owned())
             }
-            _ => Ok(self.welcome()),
+            Purpose::Data if hello.worker.is_some() != self.ucx.is_some() => {
+                Err("`link` differs: give all hosts the same file".to_owned())
+            }
+            _ => {
+                let worker = self.worker_address(hello.from, hello.purpose);
+                Ok(Welcome { worker, ..self.welcome() })
+            }
         }
     }
 
     pub(super) fn welcome(&self) -> Welcome {
-        Welcome { incarnation: self.incarnation, version: env!("CARGO_PKG_VERSION").to_owned() }
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Welcome { incarnation: self.incarnation, version, worker: None }
     }
 
     /// Time of the next thing that is due by itself.
@@ -406,12 +449,18 @@ impl Control {
             Some(old) => self.end(old),
             None => {}
         }
+        let ucx = self.far.as_ref().and_then(|far| far.ucx.as_ref());
+        let worker = match ucx.map(Worker::new).transpose() {
+            Ok(worker) => worker,
+            Err(error) => return self.note_failure(nid, &error.to_string()),
+        };
         let Some(id) = self.add_session(Line::Far(Box::new(met.stream)), Role::Meeting(nid)) else {
             return;
         };
         let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
         (peer.control, peer.incarnation, peer.version) = (Some(id), met.incarnation, met.version);
         peer.meeting_ends = Some(Instant::now() + GREETING_TIMEOUT);
+        peer.worker = worker;
         if nid < self.nid {
             self.call(nid, Purpose::Data);
         }
@@ -422,7 +471,7 @@ impl Control {
         let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
         let is_expected = peer.incarnation == met.incarnation && peer.data.is_none();
         let Some(id) = peer.control.filter(|_| is_expected) else { return };
-        peer.pending = Some(met.stream);
+        peer.pending = Some(Pending { stream: met.stream, worker: met.worker });
         if nid > self.nid {
             if let Some(session) = self.sessions.get_mut(&id) {
                 super::peers::tell(session, &Request::Linked, &[]);
@@ -440,22 +489,34 @@ impl Control {
     fn link_far(&mut self, id: u64, nid: u16) -> bool {
         let Some(far) = &mut self.far else { return false };
         let Some(peer) = far.peers.get_mut(&nid) else { return false };
-        let Some(stream) = peer.pending.take() else { return false };
+        let Some(pending) = peer.pending.take() else { return false };
+        let worker = peer.worker.take();
         let token = self.next_session;
         let ends = epoll::EventFlags::RDHUP;
-        let watched = stream.as_fd().try_clone_to_owned().and_then(|socket| {
+        let watched = pending.stream.as_fd().try_clone_to_owned().and_then(|socket| {
             epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), ends)?;
-            self.bell.watch(&stream)?;
             Ok(socket)
         });
         let Ok(socket) = watched else { return false };
         self.next_session += 1;
         far.watched.insert(token, nid);
+        let faults =
+            far.faults.map(|faults| Faults { seed: faults.seed.wrapping_add(token), ..faults });
+        let path = match path(pending, worker, faults, &self.bell) {
+            Ok(path) => path,
+            Err(error) => {
+                self.end_because(id, &error.to_string());
+                return true;
+            }
+        };
+        let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else {
+            return false;
+        };
         peer.data = Some(socket);
         (peer.retry, peer.since, peer.why) = (FIRST_RETRY, Instant::now(), None);
         peer.calls = 0;
         (peer.meeting_ends, peer.unheard) = (None, 0);
-        self.add_peer(id, nid, Path::Tcp(Box::new(TcpLink::new(stream))));
+        self.add_peer(id, nid, path);
         true
     }
 
@@ -487,10 +548,34 @@ impl Control {
             let _ = epoll::delete(&self.epoll, data);
         }
         (peer.control, peer.pending, peer.data, peer.meeting_ends) = (None, None, None, None);
+        peer.worker = None;
         (peer.since, peer.retry_at) = (Instant::now(), Instant::now() + peer.retry);
         self.note_failure(nid, why);
         self.give_up_question(nid);
     }
+}
+
+/// The link over a connection, which wakes the worker.
+fn path(
+    pending: Pending,
+    worker: Option<Worker>,
+    faults: Option<Faults>,
+    bell: &Bells,
+) -> io::Result<Path> {
+    let Pending { stream, worker: address } = pending;
+    if let Some(worker) = worker {
+        let address = address.ok_or_else(|| io::Error::other("it has no address in UCX"))?;
+        bell.watch_level(worker.efd())?;
+        let stream =
+            UcxStream::new(worker, &address, stream.into_socket()).map_err(io::Error::other)?;
+        return Ok(Path::Ucx(Box::new(PacketLink::new(stream))));
+    }
+    bell.watch(&stream)?;
+    let link = TcpLink::new(stream);
+    Ok(match faults {
+        Some(faults) => Path::Faulty(Box::new(Faulty::new(link, faults))),
+        None => Path::Tcp(Box::new(link)),
+    })
 }
 
 /// A peer's text as it may be shown.
@@ -504,4 +589,6 @@ pub(super) struct Met {
     pub(super) stream: Stream,
     pub(super) incarnation: u64,
     pub(super) version: String,
+    /// Where packets find it, if they travel by UCX.
+    pub(super) worker: Option<Address>,
 }

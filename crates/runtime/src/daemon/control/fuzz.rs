@@ -35,10 +35,12 @@ impl Daemon {
         let bell = Arc::new(Bells::create().expect("a bell"));
         let spin = Duration::ZERO;
         let (rack, nids) = (rack.clone(), vec![1]);
-        let config = Config { rack, nids, pin_core: None, spin, share_core: true, rack_file: None };
+        let (rack_file, faults) = (None, None);
+        let config =
+            Config { rack, nids, pin_core: None, spin, share_core: true, rack_file, faults };
         let mut workers = worker::spawn(&config, 3, &bell).expect("a worker");
         let worker = workers.pop().expect("a handle for the node");
-        Daemon(Control::new(&config.rack, 1, 3, bell, worker, None).expect("the rack is there"))
+        Daemon(Control::new(&config, 1, 3, bell, worker).expect("the rack is there"))
     }
 
     /// Connects a client.

@@ -10,6 +10,7 @@ use rackmem_fabric::greeting::{
     self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Purpose, Unproved, Welcome,
 };
 use rackmem_fabric::stream::Stream;
+use rackmem_fabric::ucx::Address;
 use rackmem_fabric::{Seal, socket};
 use rustix::event::epoll;
 
@@ -53,6 +54,8 @@ struct Greeted {
     seal: Seal,
     incarnation: u64,
     version: String,
+    /// Where packets find it, if they travel by UCX.
+    worker: Option<Address>,
     admission: Option<u64>,
 }
 
@@ -130,7 +133,8 @@ impl Greeter {
         self.stream.out().extend_from_slice(&met.confirm);
         let (incarnation, version) = (met.welcome.incarnation, printable(&met.welcome.version));
         let nid = self.called.unwrap_or_default();
-        Ok(Some(Greeted { nid, purpose, seal: met.seal, incarnation, version, admission: None }))
+        let (seal, worker) = (met.seal, met.welcome.worker);
+        Ok(Some(Greeted { nid, purpose, seal, incarnation, version, worker, admission: None }))
     }
 
     fn hears(&mut self, far: &Far, callee: Callee) -> Result<(), GreetingError> {
@@ -177,9 +181,9 @@ impl Greeter {
         match unproved.prove(self.stream.input())? {
             Ok((seal, taken)) => {
                 self.stream.take(taken);
-                let Hello { from: nid, purpose, incarnation, version, .. } = hello;
+                let Hello { from: nid, purpose, incarnation, version, worker, .. } = hello;
                 let version = printable(&version);
-                Ok(Some(Greeted { nid, purpose, seal, incarnation, version, admission }))
+                Ok(Some(Greeted { nid, purpose, seal, incarnation, version, worker, admission }))
             }
             Err(unproved) => {
                 self.stage = Stage::Proving(unproved, hello, admission);
@@ -294,11 +298,11 @@ impl Control {
         if !far.file.cleartext {
             stream.seal(greeted.seal);
         }
-        let Greeted { nid, purpose, incarnation, version, admission, .. } = greeted;
+        let Greeted { nid, purpose, incarnation, version, worker, admission, .. } = greeted;
         if let Some(number) = admission {
             return self.welcome_guest(number, stream);
         }
-        let met = Met { stream, incarnation, version };
+        let met = Met { stream, incarnation, version, worker };
         match purpose {
             Purpose::Control => self.meet(nid, met),
             Purpose::Data => self.meet_data(nid, met),

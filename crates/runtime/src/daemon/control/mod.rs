@@ -25,13 +25,12 @@ use self::far::Far;
 use super::line::Line;
 use super::session::{Role, Session};
 use super::worker::{COMMAND_TIMEOUT, Command, Handle, HeldUp};
-use super::{Error, Result};
+use super::{Config, Error, Result};
 use crate::error::limit_hint;
 use crate::links::Path;
 use crate::links::shm::{self, ShmLink, Side};
 use crate::protocol::Response;
 use crate::rack::Rack;
-use crate::rack_file::RackFile;
 use crate::shm::bell::Bells;
 use crate::shm::segment::{Segment, State};
 use crate::transport;
@@ -112,17 +111,17 @@ pub struct Control {
 impl Control {
     /// Listens, and links the node to itself.
     pub fn new(
-        rack: &Rack,
+        config: &Config,
         nid: u16,
         nodes: u16,
         bell: Arc<Bells>,
         worker: Handle,
-        rack_file: Option<&RackFile>,
     ) -> Result<Control> {
+        let rack = &config.rack;
         let path = rack.socket_path(nid);
         let failed = |e| Error::io(format!("cannot listen at {}", path.display()), e);
         let listener = transport::listen(&path).map_err(failed)?;
-        let far = rack_file.map_or(Ok(None), |file| Far::listen(file, nid))?;
+        let far = Far::listen(config, nid)?;
         // The context's file decides which users may join it, not the socket.
         let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         std::fs::set_permissions(&path, everyone).map_err(failed)?;

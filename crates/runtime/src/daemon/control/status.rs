@@ -61,6 +61,7 @@ impl Control {
         LinkStatus {
             nid,
             path: LinkPath::Shm,
+            path_why: String::new(),
             address: self.rack.socket_path(nid).display().to_string(),
             state: if is_up { LinkState::Up } else { LinkState::Down },
             why: if is_up { String::new() } else { "its daemon has not linked".to_owned() },
