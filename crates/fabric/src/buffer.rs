@@ -60,11 +60,16 @@ impl Buffer {
     }
 
     fn make_room(&mut self, wanted: usize) {
-        self.bytes.copy_within(self.first..self.end, 0);
-        (self.first, self.end) = (0, self.end - self.first);
-        if self.bytes.len() - self.end < wanted {
-            self.bytes.resize(self.end + wanted, 0);
+        let kept = self.len();
+        if self.bytes.len() < kept + wanted {
+            // Zeros that the kernel gives, and that take no memory until they are used.
+            let mut bytes = vec![0; (kept + wanted).max(2 * self.bytes.len())];
+            bytes[..kept].copy_from_slice(self.bytes());
+            self.bytes = bytes;
+        } else {
+            self.bytes.copy_within(self.first..self.end, 0);
         }
+        (self.first, self.end) = (0, kept);
     }
 
     /// So many bytes have come into the room.

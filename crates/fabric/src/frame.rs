@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::names;
+use crate::{Buffer, names};
 
 /// Bytes before a frame: its length.
 pub const PREFIX_BYTES: usize = 4;
@@ -74,12 +74,22 @@ pub fn first(bytes: &[u8], limit: usize) -> Result<Option<&[u8]>> {
     Ok(rest.get(..length))
 }
 
+/// Takes the message of the first frame off the input; `None` if it is not whole.
+///
+/// # Errors
+/// The frame is longer than `limit`, or holds no such message.
+pub fn take<T: DeserializeOwned>(input: &mut Buffer, limit: usize) -> Result<Option<T>> {
+    let Some(frame) = first(input.bytes(), limit)? else { return Ok(None) };
+    let (message, length) = (decode(frame), frame.len());
+    input.take(PREFIX_BYTES + length);
+    message.map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Buffer;
 
     proptest! {
         #[test]
@@ -98,10 +108,8 @@ mod tests {
                 let rest = bytes.split_off(cuts.next().unwrap().min(bytes.len()));
                 input.extend(&bytes);
                 bytes = rest;
-                while let Some(frame) = first(input.bytes(), 200).unwrap() {
-                    got.push(decode(frame).unwrap());
-                    let taken = PREFIX_BYTES + frame.len();
-                    input.take(taken);
+                while let Some(message) = take(&mut input, 200).unwrap() {
+                    got.push(message);
                 }
             }
             prop_assert_eq!(got, messages);

@@ -140,16 +140,15 @@ pub struct Incoming {
 }
 
 impl Records {
-    /// The records of a connection whose handshake has ended.
-    pub fn new(seal: Seal) -> Records {
+    /// The records of a connection whose handshake has ended. What has come behind it is opened.
+    ///
+    /// # Errors
+    /// It was changed on its way, or comes from somebody else.
+    pub fn new(seal: Seal, input: &mut Buffer) -> io::Result<Records> {
         let Seal { sealer, opener } = seal;
-        Records { sealer, incoming: Incoming { opener, wire: Buffer::default() } }
-    }
-
-    /// The keys, and the beginning of a record that is not whole.
-    pub(crate) fn into_seal(self) -> (Seal, Vec<u8>) {
-        let Incoming { opener, wire } = self.incoming;
-        (Seal { sealer: self.sealer, opener }, wire.bytes().to_vec())
+        let mut incoming = Incoming { opener, wire: std::mem::take(input) };
+        incoming.filled(0, input)?;
+        Ok(Records { sealer, incoming })
     }
 }
 

@@ -22,7 +22,7 @@ const SENT_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
-    seal: Option<Box<Seal>>,
+    keys: Option<Box<Records>>,
     /// Bytes that the owner has staged.
     out: Vec<u8>,
     /// The same in sealed records, for the socket.
@@ -30,9 +30,7 @@ pub struct Stream {
     /// Bytes of `records`, or of `out` in cleartext, that have left.
     sent: usize,
     /// Bytes that have come, and that the owner has not taken.
-    input: Vec<u8>,
-    /// The beginning of a record that is not whole.
-    partial: Vec<u8>,
+    input: Buffer,
     read_bytes: usize,
     may_have_more: bool,
     lost: Option<String>,
@@ -43,12 +41,11 @@ impl Stream {
     pub fn new(socket: OwnedFd) -> Stream {
         Stream {
             socket,
-            seal: None,
+            keys: None,
             out: Vec::new(),
             records: Vec::new(),
             sent: 0,
-            input: Vec::new(),
-            partial: Vec::new(),
+            input: Buffer::default(),
             read_bytes: FIRST_READ_BYTES,
             may_have_more: true,
             lost: None,
@@ -56,22 +53,17 @@ impl Stream {
     }
 
     /// A stream whose handshake others have done: its keys, unless it is in cleartext, and what has come behind it.
-    pub fn greeted(socket: OwnedFd, keys: Option<Box<Records>>, input: &Buffer) -> Stream {
-        let mut stream = Stream { input: input.bytes().to_vec(), ..Stream::new(socket) };
-        if let Some(keys) = keys {
-            let (seal, partial) = keys.into_seal();
-            (stream.seal, stream.partial) = (Some(Box::new(seal)), partial);
-        }
-        stream.read_more();
-        stream
+    pub fn greeted(socket: OwnedFd, keys: Option<Box<Records>>, input: Buffer) -> Stream {
+        Stream { keys, input, read_bytes: READ_BYTES, ..Stream::new(socket) }
     }
 
     /// Seals everything from here on. Input that was not taken yet is sealed already.
     pub fn seal(&mut self, seal: Seal) {
         debug_assert!(self.out.is_empty(), "what was staged in cleartext has left");
-        self.seal = Some(Box::new(seal));
-        self.partial = std::mem::take(&mut self.input);
-        self.open_records();
+        match Records::new(seal, &mut self.input) {
+            Ok(keys) => self.keys = Some(Box::new(keys)),
+            Err(error) => self.lose(error.to_string()),
+        }
     }
 
     /// The connection, whose keys and bytes nobody needs any more.
@@ -115,10 +107,10 @@ impl Stream {
             (self.out, self.records, self.sent) = (Vec::new(), Vec::new(), 0);
             return false;
         }
-        if let Some(seal) = &mut self.seal
+        if let Some(keys) = &mut self.keys
             && !self.out.is_empty()
         {
-            let sealed = seal.seal(&self.out, &mut self.records);
+            let sealed = keys.sealer.seal(&self.out, &mut self.records);
             self.out.clear();
             if let Err(error) = sealed {
                 self.lose(error.to_string());
@@ -126,7 +118,7 @@ impl Stream {
             }
         }
         let before = self.sent;
-        let wire = if self.seal.is_some() { &mut self.records } else { &mut self.out };
+        let wire = if self.keys.is_some() { &mut self.records } else { &mut self.out };
         let ended = send(&self.socket, wire, &mut self.sent);
         let has_moved = self.sent != before;
         if self.sent == wire.len() {
@@ -149,17 +141,16 @@ impl Stream {
         if self.lost.is_some() {
             return false;
         }
-        let into = if self.seal.is_some() { &mut self.partial } else { &mut self.input };
-        into.reserve(self.read_bytes);
-        let room = &mut into.spare_capacity_mut()[..self.read_bytes];
+        let room = match &mut self.keys {
+            None => self.input.room(self.read_bytes),
+            Some(keys) => keys.incoming.room(self.read_bytes),
+        };
+        let room = &mut room[..self.read_bytes];
         match rustix::net::recv(&self.socket, room, RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => self.lose("the peer has closed the connection"),
-            Ok((filled, _)) => {
-                let read = filled.0.len();
-                // SAFETY: the kernel has just written these bytes behind the others.
-                unsafe { into.set_len(into.len() + read) };
+            Ok((0, _)) => self.lose("the peer has closed the connection"),
+            Ok((bytes, _)) => {
                 self.may_have_more = true;
-                self.open_records();
+                self.filled(bytes);
                 return true;
             }
             Err(Errno::AGAIN) => self.may_have_more = false,
@@ -169,18 +160,10 @@ impl Stream {
         false
     }
 
-    fn open_records(&mut self) {
-        let Some(seal) = &mut self.seal else { return };
-        let mut at = 0;
-        let failed = loop {
-            match seal.open(&self.partial[at..], &mut self.input) {
-                Ok(Some(taken)) => at += taken,
-                Ok(None) => break None,
-                Err(error) => break Some(error),
-            }
-        };
-        self.partial.drain(..at);
-        if let Some(error) = failed {
+    /// So many bytes have come into the room.
+    fn filled(&mut self, bytes: usize) {
+        let Some(keys) = &mut self.keys else { return self.input.filled(bytes) };
+        if let Err(error) = keys.incoming.filled(bytes, &mut self.input) {
             self.lose(error.to_string());
         }
     }
@@ -188,12 +171,18 @@ impl Stream {
     /// Bytes that have come and were not taken.
     #[inline]
     pub fn input(&self) -> &[u8] {
-        &self.input
+        self.input.bytes()
+    }
+
+    /// The same, for an owner that takes it, and the buffer that the next [`Stream::transmit`] sends.
+    #[inline]
+    pub fn both(&mut self) -> (&mut Buffer, &mut Vec<u8>) {
+        (&mut self.input, &mut self.out)
     }
 
     /// Forgets the first bytes of the input.
     pub fn take(&mut self, bytes: usize) {
-        self.input.drain(..bytes);
+        self.input.take(bytes);
     }
 
     /// Whether the last read found something, so that there may be more. Of later bytes, and of room for what is

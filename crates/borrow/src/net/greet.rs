@@ -50,11 +50,8 @@ fn keys(seal: Seal, is_sealed: bool, input: &mut Buffer) -> Result<Keys, Greetin
     if !is_sealed {
         return Ok(None);
     }
-    let mut records = Box::new(Records::new(seal));
-    let early = std::mem::take(input);
-    let opened = records.incoming.extend(early.bytes(), input);
-    opened.map_err(|_| GreetingError::Secret)?;
-    Ok(Some(records))
+    let records = Records::new(seal, input).map_err(|_| GreetingError::Secret)?;
+    Ok(Some(Box::new(records)))
 }
 
 /// The end that has connected, until it has the answer.

@@ -212,11 +212,8 @@ impl Link {
     /// As [`Link::receive`].
     pub fn poll<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
         loop {
-            if let Some(frame) = frame::first(self.input.bytes(), self.limit)? {
-                let taken = frame::PREFIX_BYTES + frame.len();
-                let message = frame::decode(frame);
-                self.input.take(taken);
-                return Ok(Some(message?));
+            if let Some(message) = frame::take(&mut self.input, self.limit)? {
+                return Ok(Some(message));
             }
             // No more of a stranger's bytes than its frame may have.
             let most = frame::PREFIX_BYTES + self.limit;

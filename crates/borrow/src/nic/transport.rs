@@ -52,7 +52,7 @@ impl Transport {
         let socket = TcpStream::from(fd);
         let peer = socket.peer_addr().map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
-        let messages = Stream::greeted(socket.into(), keys, &early);
+        let messages = Stream::greeted(socket.into(), keys, early);
         let tcp = Tcp { messages, packets: None, peer, last_heard: now, last_said: now };
         Ok(Transport::Tcp(Box::new(tcp)))
     }

@@ -87,9 +87,7 @@ fn send_far(stream: &mut Stream, message: &impl Serialize) -> io::Result<()> {
 
 fn receive_far<T: DeserializeOwned>(stream: &mut Stream) -> io::Result<T> {
     loop {
-        if let Some(bytes) = frame::first(stream.input(), MAX_MESSAGE_BYTES)? {
-            let (message, length) = (frame::decode(bytes)?, bytes.len());
-            stream.take(frame::PREFIX_BYTES + length);
+        if let Some(message) = frame::take(stream.both().0, MAX_MESSAGE_BYTES)? {
             return Ok(message);
         }
         if !stream.receive() {

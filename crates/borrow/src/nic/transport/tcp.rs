@@ -118,9 +118,7 @@ impl Tcp {
         if packets.input().is_empty() && packets.receive() {
             self.last_heard = now;
         }
-        let length = packets.input().len().min(into.len());
-        into[..length].copy_from_slice(&packets.input()[..length]);
-        packets.take(length);
+        let length = packets.both().0.give(into);
         match packets.lost() {
             Some(why) if length == 0 => Err(lost(self.peer, why)),
             _ => Ok(length),
