@@ -132,7 +132,7 @@ const TABLES: &[Table] = &[
             (
                 "pieces of a copy, each of another lender",
                 Number,
-                "crates/borrow/src/lease/mod.rs",
+                "crates/borrow/src/store/spread.rs",
                 "AMT_ENTRIES",
             ),
             ("copies of a borrowing", Number, "crates/borrow/src/lease/client.rs", "MAX_COPIES"),
@@ -157,7 +157,7 @@ const TABLES: &[Table] = &[
             (
                 "silence after which a network is torn",
                 Number,
-                "crates/borrow/src/lease/mod.rs",
+                "crates/fabric/src/net/mod.rs",
                 "SILENCE",
             ),
             ("wait for an answer of a lender", Number, "crates/borrow/src/lease/mod.rs", "ANSWER"),

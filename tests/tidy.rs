@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["abi", "rmc", "fabric"]),
     ("borrow", &["fabric", "runtime", "rmc"]),
     ("preload", &["borrow"]),
-    ("cli", &["abi", "borrow", "preload", "riscv", "runtime", "sim"]),
+    ("cli", &["abi", "borrow", "fabric", "preload", "riscv", "runtime", "sim"]),
 ];
 
 /// Most lines of code of a file: neither blank nor comment.

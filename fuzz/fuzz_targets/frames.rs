@@ -4,9 +4,9 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::net::frame::{PREFIX_BYTES, first};
-use rackmem_borrow::net::greet::Greeter;
-use rackmem_borrow::net::secret::Secret;
+use rackmem_fabric::net::frame::{PREFIX_BYTES, first};
+use rackmem_fabric::net::greet::Greeter;
+use rackmem_fabric::net::secret::Secret;
 use rackmem_fabric::Buffer;
 
 /// Longest frame of a stranger.

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use rackmem_borrow::lease::borrowing::{self, Borrowing};
 use rackmem_borrow::lease::messages::{Reply, Request, Ticket};
 use rackmem_borrow::lease::{monitor, pool};
-use rackmem_borrow::net::frame::{decode, encode};
+use rackmem_fabric::net::frame::{decode, encode};
 
 const POOL_BYTES: u64 = 1 << 20;
 

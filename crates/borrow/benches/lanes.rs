@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Lend};
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
-use rackmem_borrow::net::access::Access;
 use rackmem_borrow::store::packet::HEADER_BYTES;
 use rackmem_borrow::store::{Lane, Store};
+use rackmem_fabric::net::access::Access;
 
 const PAGE: usize = 4096;
 const STORE_BYTES: u64 = 64 << 20;

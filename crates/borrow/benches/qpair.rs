@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use rackmem_borrow::Address;
 use rackmem_borrow::qpair::{Access, Link, Listener, QStream, Terms};
+use rackmem_fabric::Address;
 
 const SIZES: [usize; 5] = [8, 128, 4096, 65_536, 1 << 20];
 const REPETITIONS: usize = 5;

@@ -9,7 +9,6 @@
 //! | [`nic`] | a NIC of another host as an interface here |
 //! | [`lease`] | lenders, borrowers and their leases: the protocol, and [`lease::borrow`] |
 //! | [`agent`] | the process of a lender, of the monitor, or of both |
-//! | [`net`] | connections between them |
 //! | [`store`] | borrowed bytes: stores of them, and lanes by which they are read and written |
 //! | [`paging`] | borrowed bytes as plain memory: pages that leave and come back |
 //! | [`region`] | borrowed memory for programs that know of it; in C, [`capi`] |
@@ -21,7 +20,6 @@
 //! so it needs no context, no line locks and no completion queues; and pages of any program may cross hosts, whichever
 //! rack is up.
 
-pub mod address;
 pub mod agent;
 pub mod blk;
 pub mod capi;
@@ -29,7 +27,6 @@ pub mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
 pub mod lease;
-pub mod net;
 pub mod nic;
 pub mod paging;
 pub mod program;
@@ -38,6 +35,5 @@ pub mod region;
 pub mod store;
 mod sync;
 
-pub use address::Address;
 pub use error::{Error, Result};
 pub use region::Region;

@@ -16,7 +16,7 @@
 //! packets, up to 64 KB at a time and with checksums left to do (`virtio_net_hdr`), between a TAP interface
 //! and a packet socket on the NIC.
 //!
-//! A borrower proves first that it knows the lender's secret ([`crate::net::access`]). What travels is encrypted: over
+//! A borrower proves first that it knows the lender's secret ([`rackmem_fabric::net::access`]). What travels is encrypted: over
 //! TCP unless both ends say otherwise, over UDP ([`rackmem_fabric::udp`]) always. A VXLAN tunnel takes packets from
 //! every host that knows its number, which is random and travels unencrypted: it is for networks that one trusts.
 //!

@@ -90,7 +90,7 @@ impl Settings {
     /// [`Error::Refused`]: it was not written by this version of rackmem.
     pub fn from_variable(text: &str) -> Result<Settings> {
         serde_json::from_str(text).map_err(|error| {
-            Error::Refused(format!("{SETTINGS_VARIABLE} is not what this version writes: {error}"))
+            Error::refused(format!("{SETTINGS_VARIABLE} is not what this version writes: {error}"))
         })
     }
 
@@ -105,7 +105,7 @@ impl Settings {
         wanted.only_network = self.only_network;
         wanted.patience = Duration::from_secs(self.patience_seconds);
         wanted.monitor = match &self.monitor {
-            Some(text) => Some(text.parse().map_err(Error::Refused)?),
+            Some(text) => Some(text.parse().map_err(Error::refused)?),
             None => None,
         };
         Ok(wanted)

@@ -9,10 +9,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rackmem::rack::Rack;
-use rackmem_borrow::Address;
 use rackmem_borrow::agent::{Agent, Config, Event, MonitorAt};
-use rackmem_borrow::lease::{ANSWER, SILENCE, TAKEOVER, Wanted, borrow};
-use rackmem_borrow::net::access::Access;
+use rackmem_borrow::lease::{ANSWER, TAKEOVER, Wanted, borrow};
+use rackmem_fabric::Address;
+use rackmem_fabric::net::SILENCE;
+use rackmem_fabric::net::access::Access;
 use rustix::process::{Pid, Signal, kill_process};
 
 use support::*;

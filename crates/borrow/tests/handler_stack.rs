@@ -4,9 +4,9 @@ mod support;
 
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::Wanted;
-use rackmem_borrow::net::access::Access;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, PagerOptions};
 use rackmem_borrow::region::Region;
+use rackmem_fabric::net::access::Access;
 use support::{blocks, connections, rack, secret, start, wanted};
 
 const PAGES: usize = 512;

@@ -12,7 +12,7 @@ use rackmem::rack::Rack;
 use rackmem_borrow::Error;
 use rackmem_borrow::agent::{Agent, Config, Event};
 use rackmem_borrow::lease::{Wanted, borrow};
-use rackmem_borrow::net::access::Access;
+use rackmem_fabric::net::access::Access;
 
 use support::*;
 

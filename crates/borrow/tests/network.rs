@@ -13,16 +13,18 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rackmem::rack::Rack;
+use rackmem_borrow::Error;
 use rackmem_borrow::agent::{Agent, Config, Event, MonitorAt};
 use rackmem_borrow::lease::messages::{Party, Piece, Reply, Request, Ticket};
-use rackmem_borrow::lease::{Borrowed, SILENCE, Wanted, borrow, ledger};
-use rackmem_borrow::net::access::Access;
-use rackmem_borrow::net::link::Link;
-use rackmem_borrow::net::secret::Secret;
-use rackmem_borrow::net::stranger::Strangers;
+use rackmem_borrow::lease::{Borrowed, Wanted, borrow, ledger};
 use rackmem_borrow::store::packet::{self, HEADER_BYTES, Op};
 use rackmem_borrow::store::{HeapStore, Lane, MAX_OUTSTANDING, MAX_REQUEST_BYTES, Store};
-use rackmem_borrow::{Address, Error};
+use rackmem_fabric::Address;
+use rackmem_fabric::net::SILENCE;
+use rackmem_fabric::net::access::Access;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::stranger::Strangers;
 
 use support::*;
 

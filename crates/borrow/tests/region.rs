@@ -14,7 +14,7 @@ use rackmem_borrow::region::Region;
 
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::Wanted;
-use rackmem_borrow::net::access::Access;
+use rackmem_fabric::net::access::Access;
 use support::{rack, start, wanted};
 
 const PAGES: usize = 512;

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use rackmem_borrow::agent::{Agent, Config, Event};
 use rackmem_borrow::lease::messages::{Reply, Request};
-use rackmem_borrow::net::access::Access;
-use rackmem_borrow::net::greet::Calling;
-use rackmem_borrow::net::link::Link;
-use rackmem_borrow::net::secret::Secret;
-use rackmem_borrow::net::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS};
 use rackmem_borrow::qpair::{self, Terms};
-use rackmem_borrow::{Address, Error};
+use rackmem_fabric::Address;
+use rackmem_fabric::error::Error;
+use rackmem_fabric::net::access::Access;
+use rackmem_fabric::net::greet::Calling;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS};
 
 use support::*;
 
@@ -245,7 +246,7 @@ fn names_that_do_not_show_are_refused() {
             let mut link = Link::connect(&address, Some(&secret()), PATIENCE).unwrap();
             link.send(&request).unwrap();
             let answered = link.receive::<Reply>(PATIENCE);
-            assert!(matches!(answered, Err(Error::Lost { .. })), "{name:?}: {answered:?}");
+            assert!(matches!(answered, Err(Error::PeerLost { .. })), "{name:?}: {answered:?}");
         }
         let config = Config { name: Some(name.to_owned()), ..Config::lender(rack(), PAGE) };
         assert!(Agent::start(config, |_| {}).is_err(), "{name:?}");

@@ -54,6 +54,12 @@ impl From<rackmem::error::Error> for Failure {
     }
 }
 
+impl From<rackmem_fabric::error::Error> for Failure {
+    fn from(error: rackmem_fabric::error::Error) -> Failure {
+        Failure::new(error.to_string())
+    }
+}
+
 impl From<rackmem_borrow::Error> for Failure {
     fn from(error: rackmem_borrow::Error) -> Failure {
         Failure::new(error.to_string())

@@ -117,7 +117,7 @@ pub struct Welcome {
 }
 
 /// A handshake that failed, in words for the operator.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreetingError {
     /// The peer is no daemon of a rack.
     #[error("no rackmem daemon answers there")]

@@ -16,6 +16,10 @@
 //! | [`frame`] | messages of JSON, each after its length |
 //! | [`names`] | text of peers that people read |
 //! | [`random`] | numbers that nobody can guess |
+//! | [`net`] | connections of borrowed memory and lent devices, and who may make them |
+//! | [`Address`] | a path or a `HOST:PORT` |
+//! | [`mod@error`] | errors of connections |
+//! | [`secret_file`] | files with a secret |
 //! | [`tcp`] | packets of the rack's protocol on a stream |
 //! | [`udp`] | messages in datagrams, sealed, exactly once and in order |
 //! | [`ucx`] | packets of the rack's protocol on messages of UCX |
@@ -28,9 +32,11 @@
 //!   other has it, and makes keys that are gone with the connection.
 //! - *A handshake is run even without encryption*: `cleartext` drops the seal, not the proof.
 
+pub mod address;
 mod buffer;
 pub mod carrier;
 pub mod credentials;
+pub mod error;
 mod faulty;
 pub mod frame;
 pub mod greeting;
@@ -38,10 +44,12 @@ pub mod guest;
 pub mod keys;
 mod link;
 pub mod names;
+pub mod net;
 pub mod path;
 pub mod random;
 pub mod rights;
 mod seal;
+pub mod secret_file;
 pub mod socket;
 pub mod stranger;
 pub mod stream;
@@ -49,6 +57,7 @@ pub mod tcp;
 pub mod ucx;
 pub mod udp;
 
+pub use address::Address;
 pub use buffer::Buffer;
 pub use faulty::{Faults, Faulty};
 pub use link::{Lane, Link, payload_bytes};

@@ -3,7 +3,7 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,9 @@ use crate::random;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+
+/// Permission bits that let others than the owner change a directory.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Attempts to take a name that other processes may take first.
 const MAX_ATTEMPTS: u32 = 100;
@@ -144,6 +147,30 @@ pub fn is_dead(path: &Path, kind: SocketType) -> bool {
     let is_socket = |there: Metadata| there.file_type().is_socket();
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     std::fs::symlink_metadata(path).is_ok_and(is_socket) && knock(path, kind).is_err_and(refused)
+}
+
+/// Checks the user at the other end of `socket`, which is connected to the Unix socket `path`. Accepted are
+/// the same user, root, and the owner of the socket's directory if only that user can write to it.
+///
+/// # Errors
+/// `PermissionDenied` names the user that answers.
+pub fn check_answerer(socket: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let (uid, ours) = (
+        rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw(),
+        rustix::process::geteuid().as_raw(),
+    );
+    if uid == 0 || uid == ours {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let dir = std::fs::metadata(parent.unwrap_or(Path::new(".")))?;
+    if uid == dir.uid() && dir.mode() & WRITABLE_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    let shown = path.display();
+    let message =
+        format!("user {uid} answers at {shown}, who is neither you nor root: remove that socket");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
 #[cfg(test)]

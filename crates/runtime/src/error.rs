@@ -4,6 +4,9 @@ use std::io;
 use std::path::Path;
 
 use rackmem_abi::Status;
+use rackmem_fabric::secret_file::SecretError;
+
+pub use rackmem_fabric::error::limit_hint;
 
 /// Result of a set-up call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -73,21 +76,12 @@ fn command_for(rack: &str) -> String {
     }
 }
 
-/// A hint that names the limit on open files and how to raise it, if that limit is the cause. Else empty.
-pub fn limit_hint(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::EMFILE) => {
-            let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-            let limit = limits.current.map_or("no".to_owned(), |limit| limit.to_string());
-            format!(
-                "; this process may have {limit} files open: raise that with `ulimit -n`, or LimitNOFILE= of \
-                 its service"
-            )
+impl From<SecretError> for Error {
+    fn from(error: SecretError) -> Error {
+        match error {
+            SecretError::Io { what, source } => Error::io(what, source),
+            SecretError::Refused(text) => Error::new(libc::EACCES, text),
         }
-        Some(libc::ENFILE) => "; this host may not have more files open: raise fs.file-max with \
-                               sysctl"
-            .to_owned(),
-        _ => String::new(),
     }
 }
 

@@ -9,7 +9,7 @@ pub use rackmem_fabric::keys::{PrivateKey, PublicKey};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::error::{Error, Result};
-use crate::secret_file;
+use rackmem_fabric::secret_file;
 
 /// Longest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;

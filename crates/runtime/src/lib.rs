@@ -8,11 +8,11 @@
 //! | [`rack`] | a rack on this host, as a directory |
 //! | [`rack_file`] | `rack.toml`: the nodes of a rack over several hosts |
 //! | [`held_context`] | contexts of runs, which go with the last of their processes |
-//! | [`secret_file`], [`key_file`] | files with a secret, or with the private key of a node |
+//! | [`key_file`] | files with the private key of a node |
 //! | [`control`] | questions to a daemon |
 //! | `direct` | one operation on mapped segments, without packets |
 //! | `shm` | shared memory: segments, queues, rings, line locks, sleeping |
-//! | [`trust`] | the user whose directory is used, and the users that may answer at a socket |
+//! | [`trust`] | the user whose directory is used |
 //! | `links` | links of a node or process to others, in shared memory and over TCP |
 //! | `patience` | timeouts of waits for a daemon |
 //! | `protocol`, `transport` | messages over the sockets, and their transport |
@@ -30,7 +30,6 @@ mod patience;
 pub mod protocol;
 pub mod rack;
 pub mod rack_file;
-pub mod secret_file;
 pub mod shm;
 pub mod status;
 pub mod transport;

@@ -128,7 +128,7 @@ impl Channel {
         let fd = socket()?;
         rustix::io::ioctl_fionbio(&fd, true)?;
         rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
-        crate::trust::check_answerer(fd.as_fd(), path)?;
+        rackmem_fabric::path::check_answerer(fd.as_fd(), path)?;
         rustix::io::ioctl_fionbio(&fd, false)?;
         Ok(Channel(fd))
     }

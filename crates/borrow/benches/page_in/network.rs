@@ -8,9 +8,9 @@ use std::time::Instant;
 use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config};
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
-use rackmem_borrow::net::access::Access;
-use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Waiting};
+use rackmem_fabric::net::access::Access;
+use rackmem_fabric::net::secret::Secret;
 
 use super::{
     ROUNDS, SPIN, away, bare, bind, median, options, shuffled, summary, touch_all, unbind,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use rackmem::rack::Rack;
 
 use super::memory;
-use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::messages::{Network, Party};
 use crate::lease::placement::{LEASE_BYTES, size};
-use crate::net::access::Access;
-use crate::net::names;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::access::Access;
+use rackmem_fabric::net::names;
 
 /// Terms of lending: size, and how memory and lanes are provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,11 +119,11 @@ impl Config {
 
     pub(super) fn check(&self) -> Result<()> {
         if let Some(name) = &self.name {
-            names::check(name).map_err(Error::Refused)?;
+            names::check(name).map_err(Error::refused)?;
         }
         if let Some(lend) = &self.lend {
             if lend.size_bytes < LEASE_BYTES {
-                return Err(Error::Refused(format!(
+                return Err(Error::refused(format!(
                     "{} bytes cannot be lent: a lease has {LEASE_BYTES} at least",
                     lend.size_bytes
                 )));
@@ -136,7 +136,7 @@ impl Config {
             self.access.check(listen, "lend, borrow and see who does")?;
         }
         if self.lend.is_some_and(|lend| lend.size_bytes >= 1 << 60) {
-            return Err(Error::Refused(format!("{} cannot be lent", size(u64::MAX))));
+            return Err(Error::refused(format!("{} cannot be lent", size(u64::MAX))));
         }
         Ok(())
     }

@@ -15,11 +15,11 @@ use rustix::net::{RecvFlags, SendFlags};
 use super::memory::Memory;
 use crate::error::{Error, Result};
 use crate::lease::messages::Reply;
-use crate::net::frame;
-use crate::net::greet::Keys;
-use crate::net::hub::MAX_FRAME_BYTES;
 use crate::store::mapped;
 use crate::store::packet::{Answer, HEADER_BYTES, Op, Request, Status};
+use rackmem_fabric::net::frame;
+use rackmem_fabric::net::greet::Keys;
+use rackmem_fabric::net::hub::MAX_FRAME_BYTES;
 
 /// Lanes of one lease at a time.
 const MAX_LANES: usize = 256;
@@ -73,7 +73,7 @@ impl Lanes {
     ) -> Result<()> {
         let before = self.end(|lane| lane.owner == owner && lane.number == number);
         if self.0.len() >= MAX_LANES {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "the lease has {MAX_LANES} lanes, the most that it can"
             )));
         }

@@ -12,14 +12,14 @@ use super::config::Lend;
 use super::lane::Lanes;
 use super::memory::Memory;
 use super::{Event as Told, Mail, Mailbox, Tell};
-use crate::address::Address;
 use crate::error::Result;
-use crate::lease::SILENCE;
 use crate::lease::messages::{Network, Offer, Party, Record, Reply, Request};
 use crate::lease::placement::LEASE_BYTES;
 use crate::lease::pool::{Action, Event, Pool, User};
-use crate::net::hub::{How, Hub, PeerId};
-use crate::net::secret;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::SILENCE;
+use rackmem_fabric::net::hub::{How, Hub, PeerId};
+use rackmem_fabric::net::secret;
 
 /// Addresses of leases begin here, so that 0 is none.
 const FIRST_BASE: u64 = 1 << 32;

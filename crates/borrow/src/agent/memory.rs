@@ -87,7 +87,7 @@ pub fn available_bytes() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/meminfo")
         .map_err(|error| Error::io("cannot read /proc/meminfo", error))?;
     parse_available(&text)
-        .ok_or_else(|| Error::Protocol("/proc/meminfo has no MemAvailable".to_owned()))
+        .ok_or_else(|| Error::protocol("/proc/meminfo has no MemAvailable".to_owned()))
 }
 
 fn parse_available(text: &str) -> Option<u64> {
@@ -99,13 +99,13 @@ fn parse_available(text: &str) -> Option<u64> {
 /// Checks that this host has so much memory left.
 ///
 /// # Errors
-/// [`Error::Refused`] says how much it has.
+/// [`Error::Plain`] says how much it has.
 pub fn check_available(size_bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if size_bytes <= available {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "{} cannot be lent: this host has {}M left (MemAvailable); lend less, or say --overcommit",
         size(size_bytes),
         available >> 20

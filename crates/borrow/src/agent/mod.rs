@@ -16,11 +16,11 @@ mod uplink;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::messages::Party;
-use crate::net::hub::{Hub, PeerId, Waker};
-use crate::net::link::Link;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::hub::{Hub, PeerId, Waker};
+use rackmem_fabric::net::link::Link;
 
 pub use config::{Config, Lend, MonitorAt, this_party};
 pub use memory::{available_bytes, check_available};
@@ -100,7 +100,7 @@ impl Agent {
         let agent = Agent { mailbox, thread: Some(thread) };
         match has_started.recv() {
             Ok(result) => result.map(|()| agent),
-            Err(_) => Err(Error::Protocol("the lender's thread has ended".to_owned())),
+            Err(_) => Err(Error::protocol("the lender's thread has ended".to_owned())),
         }
     }
 

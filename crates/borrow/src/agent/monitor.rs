@@ -1,14 +1,15 @@
 //! The monitor in an agent: its state machine, its lock, and requests that wait until lenders have reported.
 
+use rackmem_fabric::net::SILENCE;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::lease::SETTLE;
 use crate::lease::directory::Lock;
 use crate::lease::messages::{Ledger, Party, Reply, Request};
 use crate::lease::monitor::{Action, Event, Monitor};
-use crate::lease::{SETTLE, SILENCE};
-use crate::net::hub::{Hub, PeerId};
-use crate::net::secret;
+use rackmem_fabric::net::hub::{Hub, PeerId};
+use rackmem_fabric::net::secret;
 
 /// The monitor of a rack.
 pub(super) struct MonitorPart {
@@ -25,7 +26,7 @@ impl MonitorPart {
         let epoch = secret::nonce().map(|nonce| {
             u64::from_le_bytes(*nonce.first_chunk().expect("a nonce has sixteen bytes"))
         });
-        let epoch = epoch.map_err(|_| Error::Protocol("no random numbers".to_owned()))?;
+        let epoch = epoch.map_err(|_| Error::protocol("no random numbers".to_owned()))?;
         let settles_until = settles.then(|| Instant::now() + SETTLE);
         let monitor = Monitor::new(epoch);
         Ok(MonitorPart { party, monitor, lock, settles_until, waiting: Vec::new() })

@@ -1,5 +1,7 @@
 //! The agent's thread: takes in messages, mail and time, and lets lender and monitor act.
 
+use rackmem_fabric::error::Error as Plain;
+use rackmem_fabric::net::{HEARTBEAT, SILENCE};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -7,15 +9,14 @@ use super::lender::Lender;
 use super::monitor::MonitorPart;
 use super::uplink::Uplink;
 use super::{Config, Event, Mail, Mailbox, MonitorAt, Tell};
-use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::directory::Directory;
 use crate::lease::messages::{Reply, Request};
-use crate::lease::{HEARTBEAT, SILENCE};
-use crate::net::frame;
-use crate::net::hub::{How, Hub, PeerId, Seen};
-use crate::net::link::Link;
-use crate::net::socket;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::frame;
+use rackmem_fabric::net::hub::{How, Hub, PeerId, Seen};
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::socket;
 
 /// Longest time between two looks at clocks.
 const TICK: Duration = Duration::from_millis(100);
@@ -103,7 +104,7 @@ impl Running {
     fn begin(&mut self) -> Result<()> {
         if self.lender.is_none() {
             return self.become_monitor()?.then_some(()).ok_or_else(|| {
-                Error::Refused(format!(
+                Error::refused(format!(
                     "the monitor of rack '{}' is in another process already: see `rackmem leases`",
                     self.config.rack.name()
                 ))
@@ -112,10 +113,10 @@ impl Running {
         let deadline = Instant::now() + 2 * SILENCE;
         let mut seen = Vec::new();
         let silent = "the monitor does not answer: is its process stopped?";
-        let mut reason = Error::Refused(silent.to_owned());
+        let mut reason = Error::refused(silent.to_owned());
         loop {
             if let Some(error) = self.look_for_monitor().or_else(|| self.uplink.failure()) {
-                if matches!(error, Error::Refused(_) | Error::Protocol(_)) {
+                if matches!(error, Error::Plain(Plain::Refused(_) | Plain::Protocol(_))) {
                     return Err(error);
                 }
                 reason = error;
@@ -129,7 +130,7 @@ impl Running {
             self.hub.wait(TICK / 10, &mut seen)?;
             self.take_in(&mut seen);
             if let Some(why) = self.uplink.refusal() {
-                return Err(Error::Refused(why));
+                return Err(Error::refused(why));
             }
         }
     }
@@ -297,10 +298,11 @@ impl Running {
             }
             MonitorAt::Embedded => {
                 let at = Address::Unix(self.directory.monitor_socket());
-                let mut link = Link::connect(&at, None, Duration::ZERO);
+                let connect = || Link::connect(&at, None, Duration::ZERO).map_err(Error::from);
+                let mut link = connect();
                 if link.is_err() {
                     match self.become_monitor() {
-                        Ok(true) => link = Link::connect(&at, None, Duration::ZERO),
+                        Ok(true) => link = connect(),
                         Ok(false) => {}
                         Err(error) => link = Err(error),
                     }

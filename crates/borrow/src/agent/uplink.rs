@@ -1,16 +1,17 @@
 //! A lender's connection to the monitor.
 
+use rackmem_fabric::net::SILENCE;
 use std::time::Instant;
 
 use super::lender::Lender;
 use super::{Event, Mail, Mailbox, Tell};
-use crate::address::Address;
 use crate::error::Error;
+use crate::lease::MONITOR_RETRY;
 use crate::lease::messages::{Reply, Request};
-use crate::lease::{MONITOR_RETRY, SILENCE};
-use crate::net::hub::{Hub, PeerId};
-use crate::net::link::Link;
-use crate::net::secret::Secret;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::hub::{Hub, PeerId};
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
 
 enum State {
     /// None; the next attempt is then.
@@ -72,7 +73,7 @@ impl Uplink {
         let mailbox = self.mailbox.clone();
         let connect = move || {
             let link = Link::connect(&address, secret.as_ref(), SILENCE);
-            mailbox.send(Mail::Uplink(link));
+            mailbox.send(Mail::Uplink(link.map_err(Error::from)));
         };
         let thread = std::thread::Builder::new().name("rackmem-uplink".to_owned());
         if thread.spawn(connect).is_err() {

@@ -15,8 +15,8 @@ use super::socket::{Socket, Stream, piece};
 use super::tls::Tls;
 use super::wire::{Errno, OPTION_BYTES, REQUEST_BYTES};
 use crate::error::Error;
-use crate::net::stranger::{PROOF, Stranger};
 use crate::store::Store;
+use rackmem_fabric::net::stranger::{PROOF, Stranger};
 
 /// Store, export and TLS settings, which all connections of a server share.
 pub(super) struct Service {

@@ -8,7 +8,7 @@ mod options;
 
 use super::export::{Agreed, Export};
 use super::wire::{self, OPTION_BYTES, handshake, option, reply, u32_at, u64_at};
-use crate::net::stranger::MAX_FIRST_FRAME_BYTES;
+use rackmem_fabric::net::stranger::MAX_FIRST_FRAME_BYTES;
 
 /// Most bytes of an option that is looked at; more is skipped and answered with `ERR_TOO_BIG`.
 pub const MAX_OPTION_BYTES: usize = 16 * 1024;

@@ -16,12 +16,12 @@ use super::negotiate::TlsMode;
 use super::socket::Socket;
 use super::tls::Certificates;
 use super::wire::MAX_STRING_BYTES;
-use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::net::access::check_exposure;
-use crate::net::listener::Listener;
-use crate::net::stranger::Strangers;
 use crate::store::Store;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::access::check_exposure;
+use rackmem_fabric::net::listener::Listener;
+use rackmem_fabric::net::stranger::Strangers;
 
 /// Clients at a time that have shaken hands; more are turned away. Each has a thread.
 pub const MAX_CONNECTIONS: usize = 256;
@@ -58,7 +58,7 @@ impl Config {
         let has_proof = self.tls_mode == TlsMode::Require && verifies;
         let remedy =
             "use --tls require with --tls-certificates DIR and --verify-clients, or --socket PATH";
-        check_exposure(name, has_proof, self.is_insecure, "read and write this memory", remedy)
+        Ok(check_exposure(name, has_proof, self.is_insecure, "read and write this memory", remedy)?)
     }
 }
 
@@ -110,7 +110,7 @@ impl Server {
     /// Something else listens there, or the kernel refuses.
     pub fn bind(store: Arc<dyn Store>, config: Config) -> Result<Server> {
         if config.name.len() > MAX_STRING_BYTES || config.description.len() > MAX_STRING_BYTES {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "the export's name and description may have {MAX_STRING_BYTES} bytes each"
             )));
         }

@@ -11,7 +11,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::socket::{Piece, Socket, Stream, piece};
 use crate::error::{Error, Result};
-use crate::net::secret;
+use rackmem_fabric::net::secret;
 
 /// The server's certificate and the chain from it to the authority.
 pub const CERTIFICATE_FILE: &str = "server-cert.pem";
@@ -36,7 +36,7 @@ pub struct Certificates {
 /// A file is missing, or is not as it should be.
 pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     let refused = |file: &str, why: &dyn std::fmt::Display| {
-        Error::Refused(format!("TLS: {}: {why}", directory.join(file).display()))
+        Error::refused(format!("TLS: {}: {why}", directory.join(file).display()))
     };
     let certificates = |file| -> Result<Vec<CertificateDer<'static>>> {
         CertificateDer::pem_file_iter(directory.join(file))
@@ -49,7 +49,7 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Refused(format!("TLS: {error}")))?;
+        .map_err(|error| Error::refused(format!("TLS: {error}")))?;
     let builder = if verify_clients {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(AUTHORITY_FILE)? {

@@ -1,13 +1,15 @@
 //! Asking the monitor.
 
+use rackmem_fabric::error::Error;
+use rackmem_fabric::net::SILENCE;
 use std::time::{Duration, Instant};
 
 use super::messages::{Reply, Request};
-use super::{SETTLE, SILENCE, TAKEOVER};
-use crate::address::Address;
-use crate::error::{Error, Result};
-use crate::net::link::Link;
-use crate::net::secret::Secret;
+use super::{SETTLE, TAKEOVER};
+use crate::error::{Error as LeaseError, Result};
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
 
 /// Steps over which the wait for a monitor that is being replaced is divided.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -32,7 +34,7 @@ pub(super) fn ask_monitor(
                 address = other;
                 continue;
             }
-            Ok((_, Reply::Refused(why))) => return Err(Error::Refused(why)),
+            Ok((_, Reply::Refused(why))) => return Err(LeaseError::refused(why)),
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
@@ -48,29 +50,29 @@ fn may_come_back(error: &Error, asked_for: Duration) -> bool {
     let refused = |source: &std::io::Error| source.kind() == std::io::ErrorKind::ConnectionRefused;
     match error {
         Error::Io { source, .. } => refused(source),
-        Error::Lost { .. } => asked_for < SILENCE,
+        Error::PeerLost { .. } => asked_for < SILENCE,
         _ => false,
     }
 }
 
-fn explain(address: &Address, error: Error) -> Error {
+fn explain(address: &Address, error: Error) -> LeaseError {
     match &error {
         Error::Io { source, .. } => match source.kind() {
-            std::io::ErrorKind::NotFound if address.is_local() => Error::Refused(
+            std::io::ErrorKind::NotFound if address.is_local() => LeaseError::refused(
                 "nobody lends memory here: start a lender with `rackmem lend 2G`".to_owned(),
             ),
-            std::io::ErrorKind::ConnectionRefused => Error::Refused(format!(
+            std::io::ErrorKind::ConnectionRefused => LeaseError::refused(format!(
                 "no monitor answers at {address}: start a lender with `rackmem lend 2G`, or over \
                  several hosts `rackmem monitor`"
             )),
-            std::io::ErrorKind::PermissionDenied => Error::Refused(format!(
+            std::io::ErrorKind::PermissionDenied => LeaseError::refused(format!(
                 "{address} belongs to another user: ask for a lender with --mode 0660 or 0666"
             )),
-            _ => error,
+            _ => error.into(),
         },
-        Error::Lost { reason, .. } => {
-            Error::Refused(format!("the monitor at {address} is lost: {reason}"))
+        Error::PeerLost { reason, .. } => {
+            LeaseError::refused(format!("the monitor at {address} is lost: {reason}"))
         }
-        _ => error,
+        _ => error.into(),
     }
 }

@@ -7,11 +7,11 @@ use rackmem_rmc::amt::SlotId;
 
 use super::borrowing::{Action, Borrowing, Event};
 use super::messages::Party;
-use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::health::Health;
 use crate::store::spread::Map;
+use rackmem_fabric::address::Address;
 
 /// A lease that there is.
 pub(super) struct Lease {
@@ -42,13 +42,13 @@ impl Books {
     /// Takes a slot of the address map for a block, at the block's place.
     pub fn reserve(&mut self, number: usize) -> Result<()> {
         let block = self.borrowing.blocks()[number];
-        let refused = |refused| Error::Protocol(format!("a piece has no place: {refused}"));
+        let refused = |refused| Error::protocol(format!("a piece has no place: {refused}"));
         let (slot, base) =
             self.maps[block.copy as usize].reserve(block.size_bytes).map_err(refused)?;
         self.slots[number] = Some(slot);
         match base == block.offset {
             true => Ok(()),
-            false => Err(Error::Protocol("pieces are not side by side".to_owned())),
+            false => Err(Error::protocol("pieces are not side by side".to_owned())),
         }
     }
 

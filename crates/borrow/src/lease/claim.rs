@@ -1,14 +1,15 @@
 //! A lease over the network on a new connection: resumed, or given back.
 
+use rackmem_fabric::error::Error as Plain;
 use std::time::{Duration, Instant};
 
 use super::ANSWER;
 use super::messages::{Reply, Request};
-use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::net::link::Link;
-use crate::net::secret::Secret;
-use crate::net::socket::is_refused;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::socket::is_refused;
 
 /// Proof to a lender that a lease is ours.
 pub(super) struct Claim {
@@ -43,7 +44,7 @@ impl Claim {
                 return Ok(link);
             }
             Ok(Reply::NoLease) => return lost("it has the lease no more"),
-            Ok(other) => Error::Protocol(format!("it answers {other:?}")),
+            Ok(other) => Error::protocol(format!("it answers {other:?}")),
             Err(error) => not_for_good(error),
         };
         // The lender may have resumed the lease, and would end it with a connection that is closed in order.
@@ -67,10 +68,10 @@ pub(super) fn give_back(mut link: Link, deadline: Instant) -> Result<()> {
 }
 
 /// A connection that is lost says nothing of the lease.
-fn not_for_good(error: Error) -> Error {
+fn not_for_good(error: Plain) -> Error {
     match error {
-        Error::Lost { lender, reason } => Error::Broken { lender, reason },
-        other => other,
+        Plain::PeerLost { peer, reason } => Error::Broken { lender: peer, reason },
+        other => other.into(),
     }
 }
 
@@ -82,8 +83,8 @@ mod tests {
     use rackmem_fabric::Buffer;
 
     use super::*;
-    use crate::lease::SILENCE;
-    use crate::net::greet::Greeter;
+    use rackmem_fabric::net::SILENCE;
+    use rackmem_fabric::net::greet::Greeter;
 
     #[test]
     fn a_lender_that_answers_late_sees_a_broken_connection() {

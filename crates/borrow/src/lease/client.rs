@@ -13,14 +13,14 @@ use super::driver::{Driver, Terms};
 use super::keeper::Keeper;
 use super::messages::{Ledger, Party, Reply, Request, Want};
 use super::placement::LEASE_BYTES;
-use crate::address::Address;
 use crate::agent::this_party;
 use crate::error::{Error, Result};
-use crate::net::names;
-use crate::net::secret::Secret;
 use crate::store::mirror::{DEFAULT_PATIENCE, Tell};
 use crate::store::replicas::{MAX_MEMBERS, State};
 use crate::store::{MirrorStore, Store};
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::names;
+use rackmem_fabric::net::secret::Secret;
 
 /// A request for memory, and the lenders that it goes to.
 #[derive(Clone)]
@@ -77,10 +77,10 @@ impl Wanted {
         let size_bytes = self.size_bytes.checked_next_multiple_of(LEASE_BYTES);
         let size_bytes = size_bytes.filter(|&bytes| bytes > 0 && bytes < 1 << 60);
         let Some(size_bytes) = size_bytes else {
-            return Err(Error::Refused(format!("{} bytes cannot be borrowed", self.size_bytes)));
+            return Err(Error::refused(format!("{} bytes cannot be borrowed", self.size_bytes)));
         };
         if !(1..=MAX_COPIES).contains(&self.copies) {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "{} copies cannot be had: 1 to {MAX_COPIES}",
                 self.copies
             )));
@@ -88,7 +88,7 @@ impl Wanted {
         let (monitor, secret) =
             monitor_of(self.rack.as_deref(), self.monitor.as_ref(), self.secret.clone())?;
         if let Some(name) = &self.name {
-            names::check(name).map_err(Error::Refused)?;
+            names::check(name).map_err(Error::refused)?;
         }
         let borrower = this_party(self.name.as_deref());
         let want = Want { borrower, size_bytes, copies: self.copies, avoid: Vec::new() };
@@ -118,9 +118,9 @@ fn monitor_of(
         return Ok((monitor.clone(), secret));
     }
     if let Some(text) = from("RACKMEM_MONITOR").filter(|_| rack.is_none()) {
-        return Ok((text.parse().map_err(Error::Refused)?, secret));
+        return Ok((text.parse().map_err(Error::refused)?, secret));
     }
-    let rack = Rack::named(rack).map_err(|error| Error::Refused(error.to_string()))?;
+    let rack = Rack::named(rack).map_err(|error| Error::refused(error.to_string()))?;
     Ok((Address::Unix(Directory::of(&rack).monitor_socket()), secret))
 }
 
@@ -132,7 +132,7 @@ fn monitor_of(
 /// gives them back, those of lenders of this host end, too. A child gives back nothing.
 ///
 /// # Errors
-/// [`Error::Refused`]: nobody lends, there is not enough, or a secret is wrong; the text says what to do.
+/// [`Error::Plain`]: nobody lends, there is not enough, or a secret is wrong; the text says what to do.
 pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
     let terms = wanted.terms()?;
     let driver = Driver::borrow(terms.clone())?;
@@ -161,7 +161,7 @@ pub fn ledger(
     }
     match ask_monitor(&monitor, secret.as_ref(), &Request::Show)? {
         (_, Reply::Ledger(ledger)) => Ok(ledger),
-        (_, other) => Err(Error::Protocol(format!("the monitor answers {other:?}"))),
+        (_, other) => Err(Error::protocol(format!("the monitor answers {other:?}"))),
     }
 }
 

@@ -19,7 +19,7 @@ use rustix::fs::FlockOperation;
 use rustix::net::SocketType;
 
 use crate::error::{Error, Result};
-use crate::net::path::{self, Replace};
+use rackmem_fabric::net::path::{self, Replace};
 
 /// The directory of a rack's lenders.
 #[derive(Clone, Debug)]

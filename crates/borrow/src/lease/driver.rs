@@ -1,5 +1,7 @@
 //! Carries out the actions of the borrower's state machine.
 
+use rackmem_fabric::error::Error as Plain;
+use rackmem_fabric::net::SILENCE;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -10,17 +12,17 @@ use super::books::{Books, Lease};
 use super::borrowing::{Action, Borrowing, Event};
 use super::claim::{Claim, give_back};
 use super::messages::{Piece, Reply, Request, Want};
-use super::{MAKING, MAX_ATTEMPTS, SILENCE};
-use crate::address::Address;
+use super::{MAKING, MAX_ATTEMPTS};
 use crate::error::{Error, Result};
-use crate::net::link::Link;
-use crate::net::secret::Secret;
 use crate::store::Store;
 use crate::store::health::Health;
 use crate::store::mapped::MappedStore;
 use crate::store::spread::{Map, Piece as StorePiece, SpreadStore};
 use crate::store::tcp::{TcpStore, Way};
 use crate::store::window::Window;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
 
 /// The request to the monitor, the way to make it, and limits on the lenders.
 #[derive(Clone, Debug)]
@@ -65,7 +67,7 @@ impl Driver {
                 }
                 _ => {
                     return Err(match unreached {
-                        Some(why) => Error::Refused(format!("{error} ({why})")),
+                        Some(why) => Error::refused(format!("{error} ({why})")),
                         None => error,
                     });
                 }
@@ -106,7 +108,7 @@ impl Driver {
                     match self.ask_lender(number) {
                         Ok(event) => vec![event],
                         Err(error) => {
-                            let is_gone = !matches!(error, Error::Refused(_));
+                            let is_gone = !matches!(error, Error::Plain(Plain::Refused(_)));
                             culprit = Some((self.pieces[number].lender.name.clone(), is_gone));
                             self.failure.get_or_insert(error);
                             vec![Event::Lost(number)]
@@ -130,7 +132,7 @@ impl Driver {
                 actions.extend(self.step(event));
             }
         }
-        let nothing = || Error::Protocol("the borrowing has ended by itself".to_owned());
+        let nothing = || Error::protocol("the borrowing has ended by itself".to_owned());
         Err((self.failure.take().unwrap_or_else(nothing), culprit))
     }
 
@@ -148,7 +150,7 @@ impl Driver {
         let (link, copies) = match asked {
             Ok((link, Reply::Granted(copies))) => (link, copies),
             Ok((_, other)) => {
-                self.failure = Some(Error::Protocol(format!("the monitor answers {other:?}")));
+                self.failure = Some(Error::protocol(format!("the monitor answers {other:?}")));
                 return (None, Event::NotDecided);
             }
             Err(error) => {
@@ -180,10 +182,10 @@ impl Driver {
         })?;
         let (base, size_bytes, token) = match link.receive(MAKING)? {
             Reply::Leased { base, size_bytes, token } => (base, size_bytes, token),
-            Reply::Refused(why) => return Err(Error::Refused(why)),
+            Reply::Refused(why) => return Err(Error::refused(why)),
             other => {
                 let lender = &piece.lender.name;
-                return Err(Error::Protocol(format!("lender {lender} answers {other:?}")));
+                return Err(Error::protocol(format!("lender {lender} answers {other:?}")));
             }
         };
         link.allow_silence(self.terms.patience);
@@ -198,7 +200,7 @@ impl Driver {
         let health = health.map_err(|error| Error::io("cannot map the word of a lease", error))?;
         let (health, is_local) = (Arc::new(health), memory.is_some());
         if !is_local && self.terms.only_mapped {
-            return Err(Error::Protocol(format!("lender {} is not on this host", lender.name)));
+            return Err(Error::protocol(format!("lender {} is not on this host", lender.name)));
         }
         self.memory[number] = memory;
         let store = match block.size_bytes == size_bytes {
@@ -256,7 +258,7 @@ impl Driver {
             let (Some(memory), Some(lease)) =
                 (&self.memory[number], &mut self.books.leases[number])
             else {
-                return Err(Error::Protocol("a piece is not mapped".to_owned()));
+                return Err(Error::protocol("a piece is not mapped".to_owned()));
             };
             window.map(block.offset, block.size_bytes, memory)?;
             let health = lease.health.clone();
@@ -287,11 +289,11 @@ impl Driver {
             }
             match Link::connect(address, self.terms.secret.as_ref(), SILENCE) {
                 Ok(link) => return Ok(link),
-                Err(error) => last = Some(error),
+                Err(error) => last = Some(error.into()),
             }
         }
         Err(last.unwrap_or_else(|| {
-            Error::Protocol(format!(
+            Error::protocol(format!(
                 "lender {} cannot be reached from here: start it with --listen HOST:PORT",
                 piece.lender.name
             ))
@@ -309,7 +311,7 @@ impl Driver {
         match books.maps[block.copy as usize].grant(slot, node, lease.base) {
             Ok(()) => Vec::new(),
             Err(rejected) => {
-                self.failure = Some(Error::Protocol(format!("a lease does not fit: {rejected}")));
+                self.failure = Some(Error::protocol(format!("a lease does not fit: {rejected}")));
                 vec![Event::Lost(number)]
             }
         }

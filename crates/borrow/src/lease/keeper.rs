@@ -13,6 +13,8 @@ mod jobs;
 mod line;
 mod places;
 
+use rackmem_fabric::error::Error as Plain;
+use rackmem_fabric::net::SILENCE;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -24,15 +26,14 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use self::line::Line;
 pub(super) use self::places::Places;
 use self::places::lock;
-use super::SILENCE;
 use super::claim::give_back;
 use super::driver::{Driver, Terms};
 use crate::error::{Error, Result};
-use crate::net::socket::without_signals;
 use crate::store::mirror::{Synchroniser, Tell};
 use crate::store::replicas::MAX_MEMBERS;
 use crate::store::window::Window;
 use crate::store::{MirrorStore, Store};
+use rackmem_fabric::net::socket::without_signals;
 
 /// A copy that was away for so long is replaced, if there is another lender.
 pub const REPLACE_AFTER: Duration = Duration::from_secs(5);
@@ -210,7 +211,7 @@ impl Work {
                 Some(Ok(())) => continue,
                 Some(Err(error)) => error,
                 // A lane has found it out before.
-                None => Error::Stopped,
+                None => Error::Plain(Plain::Stopped),
             };
             let names = lock(&self.places).names(member);
             self.store.lose(member, &error);

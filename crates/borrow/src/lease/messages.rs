@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::Address;
-use crate::net::names;
-
-/// Version of the protocol; another one is refused with a sentence.
-pub const PROTOCOL_VERSION: u32 = 3;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::names;
 
 /// A process, as people look for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -27,7 +27,7 @@
 //!   other lenders look again after [`MONITOR_RETRY`]; the one that gets the lock becomes the monitor, and decides
 //!   nothing until lenders had [`SETTLE`] to report. For several hosts the monitor is a process of its own.
 //! - *Detection of a loss.* By the end of a connection, at once. For a torn network or a dead host by the probes of
-//!   TCP, after [`SILENCE`]; a process that was merely stopped survives these. A lender that does not answer a lane for
+//!   TCP, after [`SILENCE`](rackmem_fabric::net::SILENCE); a process that was merely stopped survives these. A lender that does not answer a lane for
 //!   [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over. Lenders and monitor exchange
 //!   a heartbeat each second.
 //! - *The connections of a lease*, its lanes among them, bear silence as long as the borrower's patience, at both
@@ -52,7 +52,7 @@
 //!
 //! On a host a process of the lender's user or of root may borrow, and others if `--mode` says so. The borrower's
 //! address map and the lender's check of each request keep a borrower to its own leases. Over a network both ends prove
-//! that they know the secret ([`crate::net`]), and a lane shows the random number that came with its lease. A lender
+//! that they know the secret ([`rackmem_fabric::net`]), and a lane shows the random number that came with its lease. A lender
 //! sees the bytes that are stored with it: borrowers trust lenders with their data, and lenders trust borrowers with
 //! nothing but the leased memory. The monitor chooses the lenders to ask and can make nobody lend; lenders and
 //! borrowers that know the secret believe the names that it gives.
@@ -73,16 +73,6 @@ pub mod pool;
 use std::time::Duration;
 
 pub use client::{Borrowed, CopyState, LeaseState, Status, Wanted, borrow, ledger};
-
-/// Entries of a borrower's address map, and so pieces of a copy (DE-07). The papers name no number; a lookup in one
-/// cycle can compare sixteen side by side.
-pub const AMT_ENTRIES: usize = 16;
-
-/// Interval of keep-alives between a lender and the monitor.
-pub const HEARTBEAT: Duration = Duration::from_secs(1);
-
-/// A partner that must speak, or a network, is given up after so much silence.
-pub const SILENCE: Duration = Duration::from_secs(3);
 
 /// Longest wait for a lender's answer on a lane. After it the lender is reported as silent, another copy is used, or
 /// the lane is opened anew.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::AMT_ENTRIES;
 use super::messages::{Party, Want};
+use crate::store::spread::AMT_ENTRIES;
 
 /// Granularity of leases in bytes.
 pub const LEASE_BYTES: u64 = 4096;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::udp::{LinkError, LinkStream, Settings};
+use rackmem_fabric::udp::{LinkStream, Settings};
 
 use super::handshake::{self, STEP_PATIENCE, expect, say, tunnel_overhead_bytes};
 use super::interrupt::{Interrupt, LINK, RECEPTION, SETTINGS};
@@ -18,10 +18,10 @@ use super::sys::permission::{self, Capability};
 use super::sys::tap::Tap;
 use super::transport::{DEAD_AFTER, Transport};
 use super::{Event, mac_text};
-use crate::error::{Error, Result};
-use crate::net::greet;
-use crate::net::link::Link;
-use crate::net::secret::Secret;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::greet;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
 
 /// Longest time for attempts to reach the lender.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -332,15 +332,15 @@ fn connect(options: &AttachOptions) -> Result<Transport> {
             let stream = TcpStream::connect_timeout(&from, CONNECT_PATIENCE).map_err(cannot)?;
             stream.set_nonblocking(true).map_err(cannot)?;
             let link = Link::meet(stream.into(), &from.to_string(), secret, CONNECT_PATIENCE);
-            Transport::over_tcp(link.map_err(|error| error.of_peer())?)
+            Transport::over_tcp(link?)
         }
         Carrier::Udp => {
             let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
             let credentials = greet::credentials(secret);
             let stream = LinkStream::connect(from, &credentials, settings, None, CONNECT_PATIENCE);
             let stream = stream.map_err(|error| match error {
-                LinkError::Refused { peer, error } => greet::explain(&peer, secret, error),
-                error => error.into(),
+                Error::Unproved { peer, error } => greet::explain(&peer, secret, error),
+                error => error,
             });
             Ok(Transport::over_link(stream?, from))
         }

@@ -2,7 +2,7 @@
 //! `virtio_net_hdr`.
 
 use super::sys::packet::{VLAN_TAG_BYTES, VNET_HEADER_BYTES};
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 /// Bytes in front of a packet.
 const LENGTH_BYTES: usize = 4;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::message::{Message, Setup};
 use super::transport::Transport;
 use super::waiter::Waiter;
-use crate::error::{Error, Result};
-use crate::net::secret;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::secret;
 
 /// Time that a lender waits for the first message of a peer. Meanwhile no other peer can ask.
 pub const HELLO_PATIENCE: Duration = Duration::from_secs(2);

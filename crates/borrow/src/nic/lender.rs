@@ -17,8 +17,8 @@ use super::waiter::Waiter;
 use super::{Event, mac_text};
 use rackmem_fabric::stream::Stream;
 
-use crate::error::{Error, Result};
-use crate::net::access::Access;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::access::Access;
 
 mod door;
 mod loan;

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::interrupt::Interrupt;
 use super::register::Fault;
 use super::sys::interface::Mac;
-use crate::error::{Error, Result};
-use crate::net::names;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::names;
 
 /// Version of this protocol; another one is refused.
 pub const VERSION: u32 = 2;

@@ -14,7 +14,7 @@ use super::sys::packet::PacketSocket;
 use super::sys::tap::Tap;
 use super::transport::Transport;
 use super::waiter::Waiter;
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 /// Packets that are taken from an interface before something else gets its turn.
 const MAX_PACKETS_A_TURN: usize = 64;

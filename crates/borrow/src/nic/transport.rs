@@ -13,8 +13,8 @@ use rackmem_fabric::udp::LinkStream;
 
 use super::message::{MAX_MESSAGE_BYTES, Message};
 use super::waiter::Waiter;
-use crate::error::{Error, Result};
-use crate::net::link::Link as TcpLink;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::link::Link as TcpLink;
 
 mod link;
 mod tcp;

@@ -172,7 +172,7 @@ impl Core {
         let slots = usize::try_from(store.size_bytes()).unwrap_or(usize::MAX) / PAGE_BYTES;
         if slots == 0 || slots >= NO_SLOT as usize {
             let limit = NO_SLOT as u64 * PAGE_BYTES as u64;
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "a pager needs a store of at least a page and less than {limit} bytes; this one has {}",
                 store.size_bytes()
             )));

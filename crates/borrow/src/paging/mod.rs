@@ -170,7 +170,7 @@ fn explain(error: OpenError) -> Error {
             ];
             let names: Vec<&str> =
                 names.iter().filter(|(bit, _)| missing & bit != 0).map(|(_, name)| *name).collect();
-            Error::Refused(format!("this kernel's userfaultfd lacks {}", names.join(", ")))
+            Error::refused(format!("this kernel's userfaultfd lacks {}", names.join(", ")))
         }
     }
 }
@@ -205,7 +205,7 @@ impl Pager {
         pager.begin()?;
         if is_inline && !pager.pool_address().is_some_and(inline::enrol) {
             let limit = inline::MAX_INLINE;
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "at most {limit} pagers of a process deliver inline"
             )));
         }
@@ -355,7 +355,7 @@ impl Pager {
                     Err(Unresolved::NotOurs) => {}
                     Err(Unresolved::Lost) if page <= address => {
                         core.store.check()?;
-                        return Err(Error::Refused("the page is lost".to_owned()));
+                        return Err(Error::refused("the page is lost".to_owned()));
                     }
                     Err(Unresolved::Lost) => break,
                 }

@@ -125,13 +125,13 @@ impl PagerOptions {
     /// Checks every limit.
     ///
     /// # Errors
-    /// [`Error::Refused`] names the first option that is out of range.
+    /// [`Error::Plain`] names the first option that is out of range.
     pub fn check(&self) -> Result<()> {
         let refuse = |what: &str, value: usize, low: usize, high: usize| {
             if (low..=high).contains(&value) {
                 return Ok(());
             }
-            Err(Error::Refused(format!("{what} is {value}: it must be from {low} to {high}")))
+            Err(Error::refused(format!("{what} is {value}: it must be from {low} to {high}")))
         };
         refuse("the local cache in pages", self.cache_pages(), MIN_CACHE_PAGES, MAX_CACHE_PAGES)?;
         refuse("the prefetch degree", self.prefetch_pages, 0, MAX_PREFETCH_PAGES)?;

@@ -230,7 +230,7 @@ impl Worker {
         }
         let asked = match &mut self.lane {
             Some(lane) => lane.ask_read(run.offset(), run.bytes()),
-            None => Err(Error::Refused("the lane is broken".to_owned())),
+            None => Err(Error::refused("the lane is broken".to_owned())),
         };
         self.asked.push_back(run);
         if asked.is_err() {

@@ -12,7 +12,7 @@ use super::core::Core;
 use super::memory;
 use super::wire::Wire;
 use super::wire::frame::{Frame, Kind};
-use crate::error::Result;
+use rackmem_fabric::error::Result;
 
 /// The carrier of messages.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use super::carrier::Carrier;
 use super::window::{Terms, Window};
 use super::wire::frame::{Frame, Kind};
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 #[derive(Debug, Default)]
 struct State {

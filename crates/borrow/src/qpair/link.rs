@@ -7,12 +7,12 @@ use super::core::Core;
 use super::pair::QPair;
 use super::window::{Terms, Window};
 use super::{memory, wire};
-use crate::address::Address;
-use crate::error::Result;
-use crate::net::secret::Secret;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::error::Result;
+use rackmem_fabric::net::secret::Secret;
 
 /// Two processes that can have connections. It lives as long as one of them does: over a network, dropping the last
-/// one waits until the peer has all that was sent, or is silent for [`crate::lease::SILENCE`].
+/// one waits until the peer has all that was sent, or is silent for [`rackmem_fabric::net::SILENCE`].
 #[derive(Debug)]
 pub struct Link {
     core: Arc<Core>,

@@ -10,13 +10,13 @@ use rustix::net::SocketType;
 use super::carrier::Carrier;
 use super::link::Link;
 use super::{memory, wire};
-use crate::address::Address;
-use crate::error::{Error, Result};
-use crate::net::access::{Access, check_peer};
-use crate::net::path::{self, Name, Replace};
-use crate::net::secret::Secret;
-use crate::net::socket;
-use crate::net::stranger::{Stranger, Strangers};
+use rackmem_fabric::address::Address;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::access::{Access, check_peer};
+use rackmem_fabric::net::path::{self, Name, Replace};
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::socket;
+use rackmem_fabric::net::stranger::{Stranger, Strangers};
 
 /// Waits for processes that want a link.
 #[derive(Debug)]

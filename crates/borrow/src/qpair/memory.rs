@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::carrier::Carrier;
 use super::core::Core;
 use super::window::{Terms, Window};
-use crate::error::{Error, Result};
-use crate::lease::{HEARTBEAT, SILENCE};
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::{HEARTBEAT, SILENCE};
 
 /// Longest wait for a peer's window, or for room to announce a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

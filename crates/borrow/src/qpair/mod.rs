@@ -45,10 +45,10 @@
 //!   wait in their SQs.
 //! - *The reader of the connection.* A thread of the link. While threads of the program wait and poll, they read, and
 //!   it naps: then nobody has to be woken for a message.
-//! - *Rights to connect over a network.* Processes that know the secret ([`crate::net`]), over loopback too. Without a
+//! - *Rights to connect over a network.* Processes that know the secret ([`rackmem_fabric::net`]), over loopback too. Without a
 //!   secret no port is opened, unless `--insecure` is given.
 //! - *The peer's end.* A thread watches the socket, over which both sides send a keep-alive each second. The end of the
-//!   socket, or [`SILENCE`](crate::lease::SILENCE) without a sign of life, is the peer's end, on one host as between
+//!   socket, or [`SILENCE`](rackmem_fabric::net::SILENCE) without a sign of life, is the peer's end, on one host as between
 //!   hosts.
 //! - *Sockets of unmodified programs.* [`proxy`] is a process where the clients are and one beside the server, with two
 //!   threads for each connection in each. The end of a direction is a message without bytes. An end without one is a
@@ -71,8 +71,8 @@ pub use board::{DEPTH, INLINE_BYTES};
 pub use link::Link;
 pub use listener::Listener;
 
-pub use crate::net::access::Access;
 pub use pair::QPair;
+pub use rackmem_fabric::net::access::Access;
 pub use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Status};
 pub use stream::QStream;
 pub use window::{MAX_CONNECTIONS, MAX_REGISTERED_BYTES, Terms};

@@ -1,5 +1,6 @@
 //! One end of a connection.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use super::board::DEPTH;
 use super::core::Core;
 use super::ends::Ends;
 use super::link::Link;
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 /// Time that a wait polls before it sleeps.
 pub const SPIN: Duration = Duration::from_micros(30);
@@ -70,13 +71,17 @@ impl QPair {
         if (Descriptor { offset, size_bytes: length, id: 0 }).is_inside(0, size_bytes) {
             return Ok(());
         }
-        Err(Error::OutOfRange { offset, length, size_bytes })
+        let what = format!(
+            "bytes {offset} to {} are outside of the {size_bytes} that were registered",
+            offset + length
+        );
+        Err(Error::io(what, io::Error::from_raw_os_error(libc::ERANGE)))
     }
 
     /// Copies into registered memory.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::Io`]: it is not inside of registered memory.
     pub fn store(&mut self, offset: u64, from: &[u8]) -> Result<()> {
         self.check(offset, from.len() as u64)?;
         // SAFETY: the range was checked. The peer may store there at the same time: then it garbles what
@@ -91,7 +96,7 @@ impl QPair {
     /// Copies from registered memory.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::Io`]: it is not inside of registered memory.
     pub fn load(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.check(offset, into.len() as u64)?;
         // SAFETY: as in `store`.
@@ -106,7 +111,7 @@ impl QPair {
     /// wait for a buffer leaves when its sender next looks: [`QPair::poll`], [`QPair::wait`].
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::Io`]: it is not inside of registered memory.
     pub fn post_send(&mut self, message: Descriptor) -> Result<bool> {
         self.check(message.offset, message.size_bytes)?;
         let is_posted = self.queues.post_send(message);
@@ -117,7 +122,7 @@ impl QPair {
     /// Posts a buffer for the next message; `false` if the RQ is full.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::Io`]: it is not inside of registered memory.
     pub fn post_receive(&mut self, buffer: Descriptor) -> Result<bool> {
         self.check(buffer.offset, buffer.size_bytes)?;
         Ok(self.queues.post_receive(buffer, |number, buffer| self.ends.publish(number, buffer)))
@@ -236,7 +241,7 @@ impl QPair {
     /// The bytes of the message that a completed receive put into its buffer.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::Io`]: it is not inside of registered memory.
     pub fn received(&self, buffer: Descriptor, completion: &Completion) -> Result<Vec<u8>> {
         debug_assert_eq!(completion.kind, Kind::Receive);
         let mut bytes = vec![0; completion.length_bytes as usize];

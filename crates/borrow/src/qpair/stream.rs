@@ -11,7 +11,7 @@ use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Status};
 
 use super::board::DEPTH;
 use super::pair::{Doorbell, QPair};
-use crate::error::Result;
+use rackmem_fabric::error::Result;
 
 /// Longest wait of a read or write; they wait again and again.
 const FOR_EVER: Duration = Duration::from_secs(3600);

@@ -12,7 +12,7 @@ use rackmem::shm::sleep;
 use serde::{Deserialize, Serialize};
 
 use super::board::{Board, Head};
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 /// Most connections of two processes.
 pub const MAX_CONNECTIONS: u32 = 65_536;

@@ -15,14 +15,14 @@ use super::health::Health;
 use super::packet::{Answer, HEADER_BYTES, Op, Request, Status};
 use super::queue::Queue;
 use super::{Lane, MAX_REQUEST_BYTES, Store};
-use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lease::ANSWER;
 use crate::lease::messages::{Reply, Request as Message};
-use crate::net::greet::Keys;
-use crate::net::link::Link;
-use crate::net::secret::Secret;
-use crate::net::socket::is_refused;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::greet::Keys;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::socket::is_refused;
 
 /// Requests up to this size are put together before they leave; the bytes of larger ones are not copied.
 const SMALL_BYTES: usize = 16 << 10;

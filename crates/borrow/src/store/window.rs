@@ -75,7 +75,7 @@ fn check(memory: &OwnedFd, size_bytes: u64) -> Result<()> {
     let length = rustix::fs::fstat(memory).map_or(0, |stat| stat.st_size as u64);
     match is_sealed && length >= size_bytes {
         true => Ok(()),
-        false => Err(Error::Protocol(format!(
+        false => Err(Error::protocol(format!(
             "the lender handed over memory of {length} bytes (sealed: {is_sealed}), {size_bytes} \
              were leased"
         ))),

@@ -177,6 +177,6 @@ fn a_dead_servers_socket_is_replaced_and_a_living_ones_is_not() {
     assert!(again.is_err_and(|error| error.to_string().contains("cannot listen at")));
     let orphan = rig.scratch("orphan");
     drop(std::os::unix::net::UnixListener::bind(&orphan).unwrap());
-    let address = rackmem_borrow::Address::Unix(orphan);
+    let address = rackmem_fabric::Address::Unix(orphan);
     assert!(rackmem_borrow::blk::Server::bind(store, super::rig::config(address)).is_ok());
 }

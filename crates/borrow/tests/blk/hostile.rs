@@ -7,7 +7,7 @@ use std::time::Duration;
 use rackmem_borrow::blk::negotiate::{self, Negotiation, Step};
 use rackmem_borrow::blk::wire::{command, flag, info, option, reply};
 use rackmem_borrow::blk::{Export, MAX_CONNECTIONS, TlsMode};
-use rackmem_borrow::net::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS};
+use rackmem_fabric::net::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS};
 
 use super::client::{Client, context_data, go_data, option_bytes};
 use super::rig::{BOTH, Reach, Rig};

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rackmem_borrow::Result;
 use rackmem_borrow::blk::{Config, Server, Summary, TlsMode};
 use rackmem_borrow::store::{HeapStore, Lane, Store};
-use rackmem_borrow::{Address, Result};
+use rackmem_fabric::Address;
 use tempfile::TempDir;
 
 pub const SIZE_BYTES: u64 = 64 << 20;

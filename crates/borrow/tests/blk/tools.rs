@@ -161,7 +161,7 @@ fn tls_by_certificates() {
     let config = tls::load(dir.path(), true).unwrap();
     for reach in BOTH {
         let rig = Rig::with(reach, |server| {
-            server.address = rackmem_borrow::Address::Tcp("127.0.0.1:0".to_owned());
+            server.address = rackmem_fabric::Address::Tcp("127.0.0.1:0".to_owned());
             (server.tls_mode, server.tls) = (TlsMode::Require, Some(config.clone()));
         });
         let host = rig.uri().replace("nbd://127.0.0.1", "nbds://localhost");

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rackmem_borrow::Address;
-use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::qpair::{Access, Link, Listener, QPair, Terms};
+use rackmem_fabric::Address;
+use rackmem_fabric::net::secret::Secret;
 
 /// Longest that anything may take: nobody hangs.
 pub const LONG: Duration = Duration::from_secs(60);

@@ -3,7 +3,8 @@
 use rackmem_borrow::qpair::{
     Completion, DEPTH, Descriptor, INLINE_BYTES, Kind, Link, MAX_CONNECTIONS, QPair, Status, Terms,
 };
-use rackmem_borrow::{Address, Error};
+use rackmem_fabric::Address;
+use rackmem_fabric::error::Error;
 
 use crate::carriers::{Carrier, LONG, open, over_all};
 
@@ -97,10 +98,10 @@ fn a_message_that_does_not_fit_is_an_error_on_both_sides(carrier: Carrier) {
 
 fn registered_memory_is_all_there_is(carrier: Carrier) {
     let (mut near, _far) = carrier.pairs(4096);
-    assert!(matches!(near.post_send(at(4090, 7, 0)), Err(Error::OutOfRange { .. })));
-    assert!(matches!(near.post_receive(at(u64::MAX, 1, 0)), Err(Error::OutOfRange { .. })));
-    assert!(matches!(near.store(4096, &[0]), Err(Error::OutOfRange { .. })));
-    assert!(matches!(near.load(4000, &mut [0; 97]), Err(Error::OutOfRange { .. })));
+    assert!(matches!(near.post_send(at(4090, 7, 0)), Err(Error::Io { .. })));
+    assert!(matches!(near.post_receive(at(u64::MAX, 1, 0)), Err(Error::Io { .. })));
+    assert!(matches!(near.store(4096, &[0]), Err(Error::Io { .. })));
+    assert!(matches!(near.load(4000, &mut [0; 97]), Err(Error::Io { .. })));
 }
 
 /// Three neighbours; only the one in the middle talks, from end to end of its registered memory.

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rackmem_borrow::Address;
 use rackmem_borrow::qpair::{Descriptor, Kind, Link, QStream, Status, Terms};
+use rackmem_fabric::Address;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::carriers::{Carrier, LONG, over_all};

@@ -14,10 +14,10 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Event};
 use rackmem_borrow::lease::messages::Ledger;
 use rackmem_borrow::lease::{Wanted, ledger};
-use rackmem_borrow::net::greet::Greeter;
-use rackmem_borrow::net::secret::Secret;
 use rackmem_borrow::store::Store;
 use rackmem_fabric::Buffer;
+use rackmem_fabric::net::greet::Greeter;
+use rackmem_fabric::net::secret::Secret;
 
 pub const PAGE: u64 = 4096;
 

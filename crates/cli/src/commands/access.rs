@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use rackmem_borrow::net::access::Access;
-use rackmem_borrow::net::names;
-use rackmem_borrow::net::secret::Secret;
+use rackmem_fabric::net::access::Access;
+use rackmem_fabric::net::names;
+use rackmem_fabric::net::secret::Secret;
 use tracing::level_filters::LevelFilter;
 
 use crate::failure::Result;

@@ -1,9 +1,9 @@
 //! `rackmem leases`.
 
 use clap::Args;
-use rackmem_borrow::Address;
 use rackmem_borrow::lease::ledger;
 use rackmem_borrow::lease::messages::{Ledger, Listing, Network};
+use rackmem_fabric::Address;
 
 use super::access::SecretArgs;
 use super::lend::party;

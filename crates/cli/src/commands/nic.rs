@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rackmem_borrow::net::access::DEFAULT_MODE;
 use rackmem_borrow::nic::{
     AttachOptions, Borrower, Carrier, DEFAULT_PORT, DEFAULT_SPIN_US, Event, LendOptions, Lender,
     Mode,
 };
+use rackmem_fabric::net::access::DEFAULT_MODE;
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, SecretArgs, log};
@@ -241,7 +241,7 @@ fn attach(args: &AttachArgs) -> Result<()> {
         spin: Duration::from_micros(args.spin),
     };
     let mut borrower = match Borrower::attach(&options, interrupt.as_fd()) {
-        Err(rackmem_borrow::Error::Stopped) => return Ok(()),
+        Err(rackmem_fabric::error::Error::Stopped) => return Ok(()),
         attached => attached?,
     };
     let mut reporter = Reporter::new(args.json);

@@ -5,7 +5,8 @@ use std::io;
 use clap::{Args, Subcommand, value_parser};
 use rackmem_borrow::qpair::Access;
 use rackmem_borrow::qpair::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOCKETS, Summary};
-use rackmem_borrow::{Address, Error};
+use rackmem_fabric::Address;
+use rackmem_fabric::error::Error;
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, SecretArgs, log};

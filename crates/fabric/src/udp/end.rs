@@ -7,7 +7,7 @@ use rackmem_rmc::link::{Ack, Header, Kind, wire};
 
 use super::channel::Channel;
 use super::wire::Wire;
-use super::{LinkError, Result};
+use crate::error::{Error, Result};
 
 /// Virtual channels of a link. Lower numbers go first.
 pub const CHANNELS: usize = 2;
@@ -138,7 +138,7 @@ impl<F: Wire> LinkEnd<F> {
     /// Hands over a message for a channel; `false` if its window is full.
     ///
     /// # Errors
-    /// [`LinkError::Lost`].
+    /// [`Error::PeerLost`].
     ///
     /// # Panics
     /// The message is longer than [`LinkEnd::max_message_bytes`].
@@ -174,7 +174,7 @@ impl<F: Wire> LinkEnd<F> {
     /// Takes arrived datagrams, and sends what may be sent. Returns whether anything arrived.
     ///
     /// # Errors
-    /// [`LinkError::Lost`]: the peer is silent, gone, or has closed the link. Messages that had arrived
+    /// [`Error::PeerLost`]: the peer is silent, gone, or has closed the link. Messages that had arrived
     /// can still be consumed.
     pub fn poll(&mut self, now: Duration) -> Result<bool> {
         self.check()?;
@@ -319,6 +319,6 @@ impl<F: Wire> LinkEnd<F> {
             None if self.is_closed => "the link was closed".to_owned(),
             None => return Ok(()),
         };
-        Err(LinkError::Lost { peer: self.peer.clone(), reason })
+        Err(Error::PeerLost { peer: self.peer.clone(), reason })
     }
 }

@@ -16,8 +16,8 @@ use super::faulty::Faults;
 use super::handshake::{self, Terms, Token};
 use super::seal::Sealed;
 use super::stream::{self, LinkStream};
-use super::{LinkError, Result};
 use crate::credentials::Credentials;
+use crate::error::{Error, Result};
 use crate::greeting::{self, Asked, Callee, Verdict};
 use crate::random::{self, Nonce};
 use crate::stranger::PROOF;
@@ -55,7 +55,7 @@ impl LinkListener {
         settings: Settings,
         faults: Option<Faults>,
     ) -> Result<LinkListener> {
-        let cannot = |error| LinkError::io(format!("cannot listen at {address} over UDP"), error);
+        let cannot = |error| Error::io(format!("cannot listen at {address} over UDP"), error);
         let socket = UdpSocket::bind(address).map_err(cannot)?;
         socket.set_nonblocking(true).map_err(cannot)?;
         let cookies = random::nonce().map_err(cannot)?;
@@ -77,7 +77,7 @@ impl LinkListener {
     /// # Errors
     /// The error of the kernel.
     pub fn try_accept(&mut self) -> Result<Option<LinkStream>> {
-        let cannot = |error| LinkError::io("cannot take a link over UDP", error);
+        let cannot = |error| Error::io("cannot take a link over UDP", error);
         let mut bytes = [0; handshake::MAX_BYTES];
         for _ in 0..MAX_DATAGRAMS_A_CALL {
             let (length, from) = match self.socket.recv_from(&mut bytes) {
@@ -137,7 +137,7 @@ impl LinkListener {
     }
 
     fn begin(&self, from: SocketAddr, token: Token, asked: Asked<Terms>) -> Result<LinkStream> {
-        let cannot = |error| LinkError::io(format!("cannot link to {from} over UDP"), error);
+        let cannot = |error| Error::io(format!("cannot link to {from} over UDP"), error);
         let mut here = self.socket.local_addr().map_err(cannot)?;
         here.set_port(0);
         let socket = UdpSocket::bind(here).map_err(cannot)?;
@@ -161,7 +161,7 @@ impl LinkListener {
             }
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(LinkError::io("cannot wait for links", error)),
+                Err(error) => return Err(Error::io("cannot wait for links", error)),
             }
         }
     }

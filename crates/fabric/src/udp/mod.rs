@@ -21,16 +21,12 @@
 //! that end with the link.
 //!
 //! *A peer that is silent* for [`Settings::dead_after`] is lost, and so is one whose host says that nobody listens;
-//! every call then fails with [`LinkError::Lost`]. Ends that have nothing to say send an acknowledgement now and then,
+//! every call then fails with [`Error::PeerLost`](crate::error::Error::PeerLost). Ends that have nothing to say send an acknowledgement now and then,
 //! so silence means something.
 //!
 //! # Decisions
 //!
 //! - *No cleartext.* Noise has no messages that are authentic and readable: these would need a second cipher.
-
-use std::io;
-
-use crate::greeting::GreetingError;
 
 mod channel;
 mod end;
@@ -48,41 +44,3 @@ pub use listener::LinkListener;
 pub use socket::UdpWire;
 pub use stream::LinkStream;
 pub use wire::{MemoryWire, Wire};
-
-/// A link that was not made, or that has ended.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// The peer died, has closed the link, or the way to it broke; or nobody answers.
-    #[error("{peer} is lost: {reason}")]
-    Lost {
-        /// Its name or address.
-        peer: String,
-        /// Symptom by which that was noticed.
-        reason: String,
-    },
-    /// One of both ends cannot prove itself to the other.
-    #[error("{peer}: {error}")]
-    Refused {
-        /// Address of the listener.
-        peer: String,
-        /// The reason.
-        error: GreetingError,
-    },
-    /// A system call failed.
-    #[error("{what}: {source}")]
-    Io {
-        /// The attempted operation.
-        what: String,
-        /// The error of the kernel.
-        source: io::Error,
-    },
-}
-
-impl LinkError {
-    fn io(what: impl Into<String>, source: impl Into<io::Error>) -> LinkError {
-        LinkError::Io { what: what.into(), source: source.into() }
-    }
-}
-
-/// Result of an operation on a link.
-pub type Result<T> = std::result::Result<T, LinkError>;

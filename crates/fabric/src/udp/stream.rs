@@ -13,8 +13,8 @@ use super::handshake::{self, Terms, Token};
 use super::seal::Sealed;
 use super::socket::{self, UdpWire};
 use super::wire::Wire;
-use super::{LinkError, Result};
 use crate::credentials::Credentials;
+use crate::error::{Error, Result};
 use crate::greeting::{self, Caller, GreetingError, Met, Verdict};
 
 /// Channel of the bytes that are read and written as a stream.
@@ -50,7 +50,7 @@ impl LinkStream {
     /// Asks `address` for a link, for up to `patience`. Both ends prove themselves.
     ///
     /// # Errors
-    /// [`LinkError::Lost`] if nobody answers; [`LinkError::Refused`]; or the kernel refuses.
+    /// [`Error::PeerLost`] if nobody answers; [`Error::Unproved`]; or the kernel refuses.
     pub fn connect(
         address: SocketAddr,
         credentials: &Credentials,
@@ -58,7 +58,7 @@ impl LinkStream {
         faults: Option<Faults>,
         patience: Duration,
     ) -> Result<LinkStream> {
-        let cannot = |error| LinkError::io(format!("cannot link to {address} over UDP"), error);
+        let cannot = |error| Error::io(format!("cannot link to {address} over UDP"), error);
         let any: SocketAddr =
             if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).map_err(cannot)?;
@@ -99,7 +99,7 @@ impl LinkStream {
     /// Sends a message if the window has room for it now.
     ///
     /// # Errors
-    /// [`LinkError::Lost`].
+    /// [`Error::PeerLost`].
     pub fn try_send(&mut self, channel: usize, message: &[u8]) -> Result<bool> {
         Ok(self.end.push(channel, message)? && self.drive().map(|_| true)?)
     }
@@ -107,7 +107,7 @@ impl LinkStream {
     /// Hands over a message without sending it yet: [`LinkStream::drive`] does.
     ///
     /// # Errors
-    /// [`LinkError::Lost`].
+    /// [`Error::PeerLost`].
     pub fn push(&mut self, channel: usize, message: &[u8]) -> Result<bool> {
         self.end.push(channel, message)
     }
@@ -115,7 +115,7 @@ impl LinkStream {
     /// Sends a message, waiting for room.
     ///
     /// # Errors
-    /// [`LinkError::Lost`].
+    /// [`Error::PeerLost`].
     pub fn send(&mut self, channel: usize, message: &[u8]) -> Result<()> {
         while !self.end.push(channel, message)? {
             // Room comes with acknowledgements, which have to be taken.
@@ -142,7 +142,7 @@ impl LinkStream {
     /// Waits for a message of a channel.
     ///
     /// # Errors
-    /// [`LinkError::Lost`], after everything that had arrived was received.
+    /// [`Error::PeerLost`], after everything that had arrived was received.
     pub fn receive(&mut self, channel: usize) -> Result<Vec<u8>> {
         loop {
             if let Some(message) = self.end.front(channel) {
@@ -172,7 +172,7 @@ impl LinkStream {
     /// Waits until the peer has everything that was sent.
     ///
     /// # Errors
-    /// [`LinkError::Lost`].
+    /// [`Error::PeerLost`].
     pub fn drain(&mut self) -> Result<()> {
         while !self.end.is_drained() {
             if !self.drive()? {
@@ -194,7 +194,7 @@ impl LinkStream {
         let timeout = Timespec { tv_sec: until.as_secs() as _, tv_nsec: until.subsec_nanos() as _ };
         match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(LinkError::io("cannot wait for a link", error)),
+            Err(error) => Err(Error::io("cannot wait for a link", error)),
         }
     }
 
@@ -242,7 +242,7 @@ impl AsFd for LinkStream {
     }
 }
 
-fn as_io(error: LinkError) -> io::Error {
+fn as_io(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }
 
@@ -300,7 +300,7 @@ impl Calling<'_> {
         credentials: &Credentials,
         terms: Terms,
     ) -> Result<(SocketAddr, Token, Met<Terms>)> {
-        let refused = |error| LinkError::Refused { peer: self.address.to_string(), error };
+        let refused = |error| Error::Unproved { peer: self.address.to_string(), error };
         let mut cookie = Token::default();
         loop {
             let (caller, hello) = Caller::bound(credentials, 0, &terms, &cookie);
@@ -321,7 +321,7 @@ impl Calling<'_> {
     /// Sends a datagram again and again until an answer with its token comes.
     fn ask(&self, datagram: &[u8], token: &Token) -> Result<(SocketAddr, Vec<u8>)> {
         let address = self.address;
-        let failed = |error| LinkError::io(format!("cannot link to {address} over UDP"), error);
+        let failed = |error| Error::io(format!("cannot link to {address} over UDP"), error);
         let begun = Instant::now();
         while Instant::now() < self.deadline {
             self.socket.send_to(datagram, address).map_err(failed)?;
@@ -346,6 +346,6 @@ impl Calling<'_> {
         }
         let waited = self.deadline.saturating_duration_since(begun);
         let reason = format!("nobody answered within {:.1} s", waited.as_secs_f64());
-        Err(LinkError::Lost { peer: address.to_string(), reason })
+        Err(Error::PeerLost { peer: address.to_string(), reason })
     }
 }

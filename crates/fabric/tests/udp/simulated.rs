@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rackmem_fabric::udp::{
-    CHANNELS, Faults, FaultyWire, LinkEnd, LinkError, MemoryWire, Settings, Stats,
-};
+use rackmem_fabric::error::Error;
+use rackmem_fabric::udp::{CHANNELS, Faults, FaultyWire, LinkEnd, MemoryWire, Settings, Stats};
 
 use crate::seeds::seeds;
 
@@ -30,7 +29,7 @@ fn pair(settings: Settings, faults: [Faults; 2]) -> Pair {
 
 impl Pair {
     /// Polls both ends; if neither has anything to do, moves time on until one has.
-    fn step(&mut self) -> Result<(), LinkError> {
+    fn step(&mut self) -> Result<(), Error> {
         let mut any = false;
         for end in &mut self.ends {
             any |= end.poll(self.now)?;
@@ -188,7 +187,7 @@ fn a_peer_that_falls_silent_is_lost_in_time() {
         }
         assert!(pair.now < last_change + 3 * patience, "nobody noticed");
     };
-    assert!(matches!(error, LinkError::Lost { .. }), "{error}");
+    assert!(matches!(error, Error::PeerLost { .. }), "{error}");
     assert!(error.to_string().contains("nothing was heard"), "{error}");
     assert!(pair.ends[0].push(1, &[0]).is_err(), "and so it stays");
 }

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use rackmem_fabric::credentials::Credentials;
+use rackmem_fabric::error::Error;
 use rackmem_fabric::greeting::GreetingError;
 use rackmem_fabric::keys::PrivateKey;
-use rackmem_fabric::udp::{Faults, LinkError, LinkListener, LinkStream, Settings};
+use rackmem_fabric::udp::{Faults, LinkListener, LinkStream, Settings};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -72,7 +73,7 @@ fn a_stream_of_bytes_arrives_over_a_bad_wire() {
     assert!(sender.stats().resent > 0, "the wire was bad: {:?}", sender.stats());
     sender.close();
     let error = reading.join().unwrap();
-    assert!(matches!(error, LinkError::Lost { .. }), "{error}");
+    assert!(matches!(error, Error::PeerLost { .. }), "{error}");
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn another_secret_gets_no_link() {
     let other = Credentials::Secret([8; 32]);
     let refused = LinkStream::connect(address, &other, settings(), None, PATIENCE);
     let error = refused.unwrap_err();
-    assert!(matches!(error, LinkError::Refused { error: GreetingError::Secret, .. }), "{error}");
+    assert!(matches!(error, Error::Unproved { error: GreetingError::Secret, .. }), "{error}");
     assert!(!accepting.is_finished());
     let ask = move || LinkStream::connect(address, &secret(), settings(), None, PATIENCE);
     let asking = thread::spawn(ask);
@@ -178,7 +179,7 @@ fn ends_with_keys_meet_and_strangers_do_not() {
     let (address, accepting) = accepting(listener);
     let refused = LinkStream::connect(address, &keys(9), settings(), None, PATIENCE);
     let error = refused.unwrap_err();
-    assert!(matches!(error, LinkError::Refused { error: GreetingError::NotListed, .. }), "{error}");
+    assert!(matches!(error, Error::Unproved { error: GreetingError::NotListed, .. }), "{error}");
     let caller = keys(1);
     let ask = move || LinkStream::connect(address, &caller, settings(), None, PATIENCE).unwrap();
     let asking = thread::spawn(ask);

@@ -44,12 +44,13 @@ use std::path::{Path, PathBuf};
 use rackmem_fabric::credentials::Credentials;
 use rackmem_fabric::keys::PublicKey;
 pub use rackmem_fabric::rights::{Right, Rights};
+use rackmem_fabric::secret_file;
 use sha2::{Digest, Sha256};
 use toml::de::DeTable;
 
 use self::text::{Keys, Text, one_line, read_text};
 use crate::error::{Error, Result};
-use crate::{key_file, rack, secret_file};
+use crate::{key_file, rack};
 
 /// Keys of the file.
 const KEYS: [&str; 6] = ["name", "secret_file", "key_file", "cleartext", "link", "node"];

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use super::places::lock;
 use super::{RETRY, Work};
 use crate::error::Error;
-use crate::lease::SILENCE;
 use crate::lease::claim::give_back;
 use crate::lease::driver::Driver;
 use crate::lease::messages::Reply;
-use crate::net::link::Link;
+use rackmem_fabric::net::SILENCE;
+use rackmem_fabric::net::link::Link;
 
 /// A connection to the lender of a block.
 pub(super) struct Line {

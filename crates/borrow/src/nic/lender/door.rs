@@ -10,13 +10,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rackmem_fabric::udp::{LinkListener, Settings};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::error::{Error, Result};
-use crate::net::access::Access;
-use crate::net::greet;
-use crate::net::link::Link;
-use crate::net::secret::Secret;
-use crate::net::stranger::{MAX_STRANGERS, Stranger, Strangers};
 use crate::nic::transport::{DEAD_AFTER, Transport};
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::access::Access;
+use rackmem_fabric::net::greet;
+use rackmem_fabric::net::link::Link;
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::stranger::{MAX_STRANGERS, Stranger, Strangers};
 
 /// A peer that connected: the way to it if it has proved that it knows the secret, else the reason why not.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ fn meet(
 ) -> Result<Transport> {
     let failed = |error| Error::io("cannot use a connection", error);
     stream.set_nonblocking(true).map_err(failed)?;
-    let link = Link::welcome(stream.into(), peer, secret, stranger).map_err(Error::of_peer)?;
+    let link = Link::welcome(stream.into(), peer, secret, stranger)?;
     Transport::over_tcp(link)
 }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::error::Result;
 use crate::nic::handshake::tunnel_overhead_bytes;
 use crate::nic::session::Device;
 use crate::nic::sys::bpf::{self, Attached, Door};
@@ -13,6 +12,7 @@ use crate::nic::sys::netlink::{self, Tunnel};
 use crate::nic::sys::packet::PacketSocket;
 use crate::nic::sys::permission;
 use crate::nic::transport::Transport;
+use rackmem_fabric::error::Result;
 
 /// Mark of the borrower's packets while they pass this host's kernel: nothing else leaves the NIC.
 const MARK: u32 = 0x7261_636b;

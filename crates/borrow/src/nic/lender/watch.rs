@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
 use crate::nic::interrupt::{ERROR, LINK, SETTINGS};
 use crate::nic::message::Message;
 use crate::nic::register;
 use crate::nic::session::Session;
 use crate::nic::sys::interface::{Interface, Mac};
 use crate::nic::sys::netlink::Watch;
+use rackmem_fabric::error::{Error, Result};
 
 /// Interval at which the NIC's error counters are read.
 const ERROR_INTERVAL: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::tap;
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 /// A right that the kernel gives to processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

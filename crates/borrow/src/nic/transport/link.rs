@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use rackmem_fabric::udp::LinkStream;
 
-use crate::error::Result;
 use crate::nic::message::Message;
+use rackmem_fabric::error::Result;
 
 const MESSAGES: usize = 0;
 const PACKETS: usize = 1;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use rackmem_fabric::stream::Stream;
 
 use super::{ALIVE_INTERVAL, DEAD_AFTER, lost};
-use crate::error::{Error, Result};
 use crate::nic::message::{MAX_MESSAGE_BYTES, Message};
+use rackmem_fabric::error::{Error, Result};
 
 /// Messages, and from some time on packets, over TCP.
 #[derive(Debug)]

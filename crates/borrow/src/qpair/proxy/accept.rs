@@ -7,12 +7,12 @@ use super::crew::{Crew, Seat, Summary};
 use super::pump::STALL;
 use super::socket::Socket;
 use super::{GRACE, MAX_LINKS, PATIENCE, RETRY, check, wait};
-use crate::address::Address;
-use crate::error::{Error, Result};
-use crate::net::access::Access;
 use crate::qpair::link::Link;
 use crate::qpair::listener::{Caller, Listener};
 use crate::qpair::pair::QPair;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::access::Access;
 
 /// Takes queue pairs, and carries each to a connection of its own to a server.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use super::crew::{Crew, Summary};
 use super::pump::STALL;
 use super::socket::Socket;
 use super::{GRACE, PATIENCE, RETRY, check, terms, wait};
-use crate::address::Address;
-use crate::error::{Error, Result};
-use crate::net::access::{Access, check_exposure};
-use crate::net::listener::Listener;
-use crate::net::secret::Secret;
 use crate::qpair::link::Link;
 use crate::qpair::pair::QPair;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::access::{Access, check_exposure};
+use rackmem_fabric::net::listener::Listener;
+use rackmem_fabric::net::secret::Secret;
 
 /// Listens like any server, and carries its connections over queue pairs.
 #[derive(Debug)]

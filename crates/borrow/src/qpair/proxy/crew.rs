@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::pump::Pump;
 use super::socket::Socket;
-use crate::error::{Error, Result};
 use crate::qpair::pair::QPair;
+use rackmem_fabric::error::{Error, Result};
 
 /// Stack of a thread that carries bytes; its buffers are not there.
 const STACK_BYTES: usize = 128 << 10;

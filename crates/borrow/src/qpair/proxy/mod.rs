@@ -9,7 +9,7 @@
 //! | it sends | the same bytes; a receiver that does not read them stops the sender, through all buffers between |
 //! | it is shut down in one direction | that direction ends after all bytes, the other one goes on |
 //! | it is reset, or its program or proxy dies | a reset within [`STALL`] (TCP), the end (Unix, which has no other) |
-//! | its proxy is stopped, or the network torn | the same, within [`crate::lease::SILENCE`] and [`STALL`] |
+//! | its proxy is stopped, or the network torn | the same, within [`rackmem_fabric::net::SILENCE`] and [`STALL`] |
 //!
 //! Urgent bytes (TCP) and descriptors (Unix) are not carried.
 
@@ -31,7 +31,7 @@ pub use pump::STALL;
 
 use super::board::DEPTH;
 use super::window::Terms;
-use crate::error::{Error, Result};
+use rackmem_fabric::error::{Error, Result};
 
 /// Most sockets that a proxy carries at a time: each takes two threads.
 pub const MAX_SOCKETS: u32 = 4096;

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::socket::Socket;
-use crate::error::Result;
 use crate::qpair::pair::{Doorbell, QPair, SPIN};
 use crate::qpair::stream::{Arrived, QStream};
+use rackmem_fabric::error::Result;
 
 /// Longest time from the end of a connection's peer to the reset of a socket that nobody reads.
 pub const STALL: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::net::{SendFlags, Shutdown, sockopt};
 
-use crate::address::Address;
-use crate::net::{listener, socket};
+use rackmem_fabric::address::Address;
+use rackmem_fabric::net::{listener, socket};
 
 /// A connected socket that blocks, but no write for longer than it was told. However it is dropped, even by the
 /// death of this process, its program sees a reset (as far as the socket knows such a thing), unless it was

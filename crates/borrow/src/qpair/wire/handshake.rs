@@ -5,14 +5,14 @@ use std::os::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 
 use super::Wire;
-use crate::address::Address;
-use crate::error::{Error, Result};
-use crate::lease::SILENCE;
-use crate::net::link::Link as Way;
-use crate::net::names;
-use crate::net::secret::Secret;
-use crate::net::stranger::Stranger;
 use crate::qpair::window::Terms;
+use rackmem_fabric::address::Address;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::SILENCE;
+use rackmem_fabric::net::link::Link as Way;
+use rackmem_fabric::net::names;
+use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::stranger::Stranger;
 
 /// Tells versions of the frames apart.
 const VERSION: u32 = 1;
@@ -65,14 +65,14 @@ pub(in crate::qpair) fn accept(
     secret: Option<&Secret>,
     stranger: &Stranger,
 ) -> Result<(Wire, Terms)> {
-    let mut way = Way::welcome(fd, who, secret, stranger).map_err(Error::of_peer)?;
+    let mut way = Way::welcome(fd, who, secret, stranger)?;
     let request = way.receive_by(stranger.deadline()).inspect_err(|error| {
         if matches!(error, Error::Protocol(_)) {
             let _ =
                 way.send(&Reply::Refused("there are queue pairs here, and nothing else".into()));
         }
     });
-    let Request::QueuePairs { version, terms } = request.map_err(Error::of_peer)?;
+    let Request::QueuePairs { version, terms } = request?;
     let judgement = match version {
         VERSION => terms.check(),
         _ => Err(Error::Protocol(format!(
@@ -84,7 +84,7 @@ pub(in crate::qpair) fn accept(
         Ok(()) => Reply::Agreed,
         Err(error) => Reply::Refused(error.to_string()),
     };
-    way.send(&reply).map_err(Error::of_peer)?;
+    way.send(&reply)?;
     judgement?;
     Ok((start(way)?, terms))
 }
@@ -96,7 +96,7 @@ fn start(way: Way) -> Result<Wire> {
 
 /// Says what to do about one that is not there, or is somebody else.
 fn explain(address: &Address, error: Error) -> Error {
-    match error.of_peer() {
+    match error {
         Error::PeerLost { peer, reason } => Error::Protocol(format!(
             "{peer} gives no queue pairs: {reason}; name the address at which \
              `rackmem sockets listen`, or another listener for queue pairs, waits"
@@ -114,8 +114,8 @@ mod tests {
     use rackmem_fabric::Buffer;
 
     use super::*;
-    use crate::net::greet::Greeter;
     use crate::qpair::{Access, Link, Listener};
+    use rackmem_fabric::net::greet::Greeter;
 
     const TERMS: Terms = Terms { connections: 1, registered_bytes: 4096 };
 

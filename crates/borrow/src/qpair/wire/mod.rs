@@ -35,8 +35,8 @@ use self::outbox::Outbox;
 use self::reader::Reader;
 use super::board::Head;
 use super::core::Core;
-use crate::error::{Error, Result};
-use crate::net::greet::Keys;
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::greet::Keys;
 
 /// A connection to a process, for any number of queue pairs.
 #[derive(Debug)]

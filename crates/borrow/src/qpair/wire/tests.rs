@@ -15,10 +15,10 @@ use super::frame::{Frame, HEADER_BYTES, Kind, PART_BYTES};
 use super::outbox::Outbox;
 use super::reader::{Over, Reader, Sink};
 use super::{Wire, connect};
-use crate::address::Address;
 use crate::qpair::board::DEPTH;
 use crate::qpair::carrier::Carrier;
 use crate::qpair::{Access, Descriptor, Link, Listener, QPair, Status, Terms};
+use rackmem_fabric::address::Address;
 
 const KINDS: [Kind; 9] = [
     Kind::Alive,

@@ -13,8 +13,8 @@ use super::apply::Apply;
 use super::frame::{Frame, Kind};
 use super::reader::{Over, Reader};
 use super::{Wire, lock};
-use crate::error::{Error, Result};
-use crate::lease::{HEARTBEAT, SILENCE};
+use rackmem_fabric::error::{Error, Result};
+use rackmem_fabric::net::{HEARTBEAT, SILENCE};
 
 use crate::qpair::core::Core;
 

@@ -1,5 +1,6 @@
 //! Copies the pages that a member misses, from one that misses nothing.
 
+use rackmem_fabric::error::Error as Plain;
 use std::time::Duration;
 
 use rackmem::shm::mapping::PAGE_BYTES;
@@ -7,7 +8,7 @@ use rackmem::shm::mapping::PAGE_BYTES;
 use super::super::replicas::{MAX_MEMBERS, State};
 use super::super::{Lane, Store};
 use super::MirrorStore;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Pages that are copied together.
 const RUN_PAGES: u64 = 64;
@@ -63,7 +64,7 @@ impl Synchroniser {
         let shared = self.store.0.clone();
         if self.store.life(self.member) != self.life {
             // Its lane is one to the lender before, whose memory may be there still.
-            return Err(Error::Stopped);
+            return Err(Plain::Stopped.into());
         }
         let missed = &shared.missed[self.member];
         let run = missed.next_run(self.next, RUN_PAGES).or_else(|| missed.next_run(0, RUN_PAGES));

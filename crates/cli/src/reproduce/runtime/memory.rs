@@ -7,8 +7,8 @@ use rackmem::rack::Rack;
 use rackmem_borrow::agent::{Agent, Config, Lend};
 use rackmem_borrow::lease::placement::LEASE_BYTES;
 use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
-use rackmem_borrow::net::access::Access;
 use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Pager, PagerOptions};
+use rackmem_fabric::net::access::Access;
 
 use crate::reproduce::results::Known;
 

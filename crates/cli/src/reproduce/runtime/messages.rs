@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use rackmem_borrow::Address;
 use rackmem_borrow::qpair::{Access, Link, Listener, QStream, Terms};
+use rackmem_fabric::Address;
 
 use super::{Figures, Samples, rounds, timed_ns};
 use crate::reproduce::results::{Effort, Known};
@@ -81,10 +81,10 @@ fn by_queue_pair() -> Known<Way> {
         Listener::bind(&address, Access::insecure()).map_err(|error| error.to_string())?;
     let peer = std::thread::spawn(move || {
         let accept = || QStream::new(listener.accept()?.accept()?);
-        serve(&mut accept().map_err(|error: rackmem_borrow::Error| error.to_string())?)
+        serve(&mut accept().map_err(|error: rackmem_fabric::error::Error| error.to_string())?)
     });
     let connect = || QStream::new(Link::connect(&address, None, TERMS)?.open()?);
-    let stream = connect().map_err(|error: rackmem_borrow::Error| error.to_string())?;
+    let stream = connect().map_err(|error: rackmem_fabric::error::Error| error.to_string())?;
     Ok((Box::new(stream), peer))
 }
 

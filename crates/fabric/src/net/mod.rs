@@ -6,6 +6,8 @@
 //! (`greet`). `listener` serves the clients of other protocols. `access` decides which peers may connect, and
 //! `stranger` limits those that have not proved anything yet.
 
+use std::time::Duration;
+
 pub mod access;
 pub mod greet;
 pub mod hub;
@@ -14,4 +16,10 @@ pub mod listener;
 pub mod secret;
 pub mod socket;
 
-pub use rackmem_fabric::{frame, names, path, stranger};
+pub use crate::{frame, names, path, stranger};
+
+/// Interval of keep-alives.
+pub const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// A partner that must speak, or a network, is given up after so much silence.
+pub const SILENCE: Duration = Duration::from_secs(3);

@@ -94,8 +94,7 @@ fn a_stranger_has_one_frame() {
 fn no_more_of_a_stranger_is_kept_than_a_frame() {
     let (mut hub, mut peer) = stranger();
     let (_, first) = Calling::new(Some(&secret()));
-    let head =
-        [&first[..8], &u16::to_le_bytes(rackmem_fabric::greeting::MAX_FRAME_BYTES as u16)].concat();
+    let head = [&first[..8], &u16::to_le_bytes(crate::greeting::MAX_FRAME_BYTES as u16)].concat();
     let flood = [&head[..], &vec![b' '; 1 << 20]].concat();
     assert!(peer.write(&flood).unwrap() > 2 * MAX_STRANGER_BYTES);
     let stranger = hub.peers.get_mut(&1).unwrap();

@@ -5,14 +5,14 @@ use std::fmt;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use rackmem::secret_file::{self, SecretError};
-use rackmem_fabric::credentials::Psk;
-use rackmem_fabric::random;
+use crate::credentials::Psk;
+use crate::random;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::secret_file::{self, SecretError};
 
-pub use rackmem_fabric::random::Nonce;
+pub use crate::random::Nonce;
 
 /// A shared secret, and whether connections that prove it are encrypted.
 #[derive(Clone)]

@@ -5,15 +5,17 @@
 
 use std::sync::Arc;
 
-use rackmem_fabric::credentials::{Credentials, Kind, Psk};
-use rackmem_fabric::greeting::{self, Callee, Caller, GreetingError, Unproved};
-use rackmem_fabric::{Buffer, Records, Seal};
+use crate::credentials::{Credentials, Kind, Psk};
+use crate::greeting::{self, Callee, Caller, GreetingError, Unproved};
+use crate::{Buffer, Records, Seal};
 use serde::{Deserialize, Serialize};
 
 use super::names;
 use super::secret::Secret;
 use crate::error::Error;
-use crate::lease::messages::PROTOCOL_VERSION;
+
+/// Version of the messages of borrowed memory and lent devices behind the handshake; another one is refused with a sentence.
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Bytes that a peer may send before it is trusted: a frame of the handshake and its head.
 pub const MAX_STRANGER_BYTES: usize = greeting::MAX_FRAME_BYTES + 16;

@@ -5,8 +5,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::error::Error;
-
 /// Shortest secret in bytes, without white space around it.
 pub const MIN_SECRET_BYTES: usize = 16;
 
@@ -30,15 +28,6 @@ pub enum SecretError {
     /// The secret is too short or too long, or not secret. The text says what to do.
     #[error("{0}")]
     Refused(String),
-}
-
-impl From<SecretError> for Error {
-    fn from(error: SecretError) -> Error {
-        match error {
-            SecretError::Io { what, source } => Error::io(what, source),
-            SecretError::Refused(text) => Error::new(libc::EACCES, text),
-        }
-    }
 }
 
 /// Reads a secret; white space around it does not count.

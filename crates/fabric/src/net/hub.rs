@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::Buffer;
-use rackmem_fabric::socket::{delay, timespec};
+use crate::Buffer;
+use crate::socket::{delay, timespec};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::Serialize;
@@ -244,7 +244,7 @@ impl Hub {
     /// Does without more peers for a while; says so once.
     fn endure(&mut self, error: &io::Error) {
         if self.shortage.replace(Instant::now() + SHORTAGE_PAUSE).is_none() {
-            let hint = rackmem::error::limit_hint(error);
+            let hint = crate::error::limit_hint(error);
             tracing::warn!("no more peers can be accepted for now: {error}{hint}");
         }
     }

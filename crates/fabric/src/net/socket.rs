@@ -5,12 +5,12 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::socket::watch;
+use crate::socket::watch;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
+use super::SILENCE;
 use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::lease::SILENCE;
 
 /// Interval of the kernel's keep-alive probes while a network is silent.
 const PROBE: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
-            rackmem::trust::check_answerer(fd.as_fd(), path)?;
+            crate::path::check_answerer(fd.as_fd(), path)?;
             Ok(fd)
         }
         Address::Tcp(name) => {

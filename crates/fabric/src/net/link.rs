@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::Buffer;
-use rackmem_fabric::socket::wait;
+use crate::Buffer;
+use crate::socket::wait;
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use serde::{Serialize, de::DeserializeOwned};
@@ -42,7 +42,7 @@ pub struct Link {
 
 /// The error of a connection that has ended.
 fn lost(name: &str, reason: &str) -> Error {
-    Error::Lost { lender: name.to_owned(), reason: reason.to_owned() }
+    Error::PeerLost { peer: name.to_owned(), reason: reason.to_owned() }
 }
 
 impl Link {
@@ -158,7 +158,7 @@ impl Link {
                 Ok(n) => sent += n,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    let ready = wait(self.fd.as_fd(), PollFlags::OUT, crate::lease::SILENCE);
+                    let ready = wait(self.fd.as_fd(), PollFlags::OUT, super::SILENCE);
                     if !matches!(ready, Ok(flags) if !flags.is_empty()) {
                         return Err(lost(&self.name, "it does not read"));
                     }
@@ -172,7 +172,7 @@ impl Link {
     /// Waits for a message.
     ///
     /// # Errors
-    /// [`Error::Lost`]: the other end is gone or says nothing for so long; or it is no message.
+    /// [`Error::PeerLost`]: the other end is gone or says nothing for so long; or it is no message.
     pub fn receive<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
         self.receive_by(Instant::now() + patience)
     }

@@ -1,0 +1,120 @@
+//! Errors of connections: each says what failed, where, and what to do about it.
+
+use std::io;
+
+use crate::frame::FrameError;
+use crate::greeting::GreetingError;
+
+/// Result of an operation on a connection.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The other end died, or the way to it broke.
+    #[error("{peer} is lost: {reason}")]
+    PeerLost {
+        /// The peer's name or address.
+        peer: String,
+        /// Symptom by which the loss was noticed.
+        reason: String,
+    },
+    /// The other side understood and declined. The text gives the reason and the remedy.
+    #[error("{0}")]
+    Refused(String),
+    /// One of both ends cannot prove itself to the other.
+    #[error("{peer}: {error}")]
+    Unproved {
+        /// The peer's address.
+        peer: String,
+        /// The reason.
+        error: GreetingError,
+    },
+    /// The owner of the operation asked it to stop.
+    #[error("stopped")]
+    Stopped,
+    /// The other side does not keep to the protocol.
+    #[error("{0}")]
+    Protocol(String),
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// The attempted operation, as text that precedes the kernel's error.
+        what: String,
+        /// The error of the kernel.
+        source: io::Error,
+    },
+}
+
+impl From<FrameError> for Error {
+    fn from(error: FrameError) -> Error {
+        Error::Protocol(error.to_string())
+    }
+}
+
+impl Error {
+    /// A failed system call.
+    pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Error {
+        Error::Io { what: what.into(), source: source.into() }
+    }
+
+    /// The reason of a loss; of other errors, the whole text.
+    pub fn reason(self) -> String {
+        match self {
+            Error::PeerLost { reason, .. } => reason,
+            other => other.to_string(),
+        }
+    }
+
+    /// A copy of the error, for a second reader.
+    pub fn again(&self) -> Error {
+        match self {
+            Error::PeerLost { peer, reason } => {
+                Error::PeerLost { peer: peer.clone(), reason: reason.clone() }
+            }
+            Error::Unproved { peer, error } => {
+                Error::Unproved { peer: peer.clone(), error: error.clone() }
+            }
+            Error::Refused(text) => Error::Refused(text.clone()),
+            Error::Stopped => Error::Stopped,
+            Error::Protocol(text) => Error::Protocol(text.clone()),
+            Error::Io { what, source } => {
+                let source = match source.raw_os_error() {
+                    Some(errno) => io::Error::from_raw_os_error(errno),
+                    None => io::Error::new(source.kind(), source.to_string()),
+                };
+                Error::Io { what: what.clone(), source }
+            }
+        }
+    }
+
+    /// The positive `errno` that stands for the error in C.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::PeerLost { .. } => libc::EHOSTDOWN,
+            Error::Unproved { .. } => libc::EACCES,
+            Error::Refused(_) => libc::ENOMEM,
+            Error::Stopped => libc::EINTR,
+            Error::Protocol(_) => libc::EPROTO,
+            Error::Io { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}
+
+/// A hint that names the limit on open files and how to raise it, if that limit is the cause. Else empty.
+pub fn limit_hint(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            let limit = limits.current.map_or("no".to_owned(), |limit| limit.to_string());
+            format!(
+                "; this process may have {limit} files open: raise that with `ulimit -n`, or LimitNOFILE= of \
+                 its service"
+            )
+        }
+        Some(libc::ENFILE) => "; this host may not have more files open: raise fs.file-max with \
+                               sysctl"
+            .to_owned(),
+        _ => String::new(),
+    }
+}
