@@ -98,7 +98,8 @@ pub enum Command {
         long_about = "Starts a rack on this machine: one daemon per node, in the background. It \
             returns when every daemon answers and is linked to all others. If one does not come \
             up, the end of its log is shown and nothing stays behind. With a rack file it starts those nodes \
-            whose addresses belong to this host, says for which others they wait, and does not wait itself.",
+            whose addresses belong to this host, says for which others they wait, and does not wait itself. With \
+            --hosts it starts the nodes of all hosts, and waits up to five seconds for their links.",
         after_long_help = "Examples:\n  \
             rackmem up --nodes 4\n  \
             rackmem up --nodes 2 --pin --spin 1000   for low latency of daemon progress\n  \

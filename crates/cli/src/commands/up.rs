@@ -27,7 +27,8 @@ pub fn run(choice: &Choice, args: &UpArgs) -> Result<()> {
         (Some(file), None) if args.hosts.hosts => {
             let settings = settings(args)?;
             let words = |nid| [part("up", &file.path, nid), settings.clone()].concat();
-            job::on_hosts(file, &args.hosts.launcher, words, &interrupt)
+            job::on_hosts(file, &args.hosts.launcher, words, &interrupt)?;
+            say_whether_linked(choice, file, &interrupt)
         }
         (Some(file), None) => up_here(choice, file, args, &interrupt),
         (None, _) if args.key_file.is_some() => Err(Failure::usage(
@@ -40,6 +41,19 @@ pub fn run(choice: &Choice, args: &UpArgs) -> Result<()> {
         (None, None) => Err(Failure::usage("how many nodes? Say --nodes N, or --rack-file FILE")),
         (None, Some(nodes)) => up(choice, nodes, args, &interrupt),
     }
+}
+
+/// Waits until the nodes are linked, if one of them is here to be asked.
+fn say_whether_linked(choice: &Choice, file: &RackFile, interrupt: &Interrupt) -> Result<()> {
+    let alone = hosts::wait_linked(&choice.rack()?, file, interrupt)?;
+    if alone.is_empty() {
+        return Ok(());
+    }
+    let (nodes, path) = (console::nodes(&alone), file.path.display());
+    console::remark(&format!(
+        "links are missing at {nodes}: `rackmem status --rack-file {path}` says why"
+    ));
+    Ok(())
 }
 
 /// Options of the daemons, for `rackmem up` on another host.

@@ -1,15 +1,21 @@
 //! This host's part of a rack over several hosts: some of its nodes, in one directory.
 
 use std::net::{IpAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 use rackmem::control;
 use rackmem::rack::{Description, Rack};
 use rackmem::rack_file::RackFile;
+use rackmem::status::NodeStatus;
 
 use super::{Plan, State, Stopped, all_locks, start, state, stop_nodes, wait_for_turn};
 use crate::console::{nodes as nodes_text, remark};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+
+/// Time that nodes of different hosts have to find each other, and that between two looks.
+const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+const LINK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Result of [`up`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +170,29 @@ fn awaited(rack: &Rack, file: &RackFile, started: &[u16]) -> Vec<u16> {
         .chain(started.iter().copied())
         .collect();
     (0..file.node_count()).filter(|nid| !linked.contains(nid)).collect()
+}
+
+/// Waits a while until all nodes of a rack have links to each other, as far as those of this host can tell. Returns
+/// those that have not.
+///
+/// # Errors
+/// The rack's directory cannot be read, or the command was interrupted.
+pub fn wait_linked(rack: &Rack, file: &RackFile, interrupt: &Interrupt) -> Result<Vec<u16>> {
+    let State::Up(here) = state(rack)? else { return Ok(Vec::new()) };
+    let all: Vec<u16> = (0..file.node_count()).collect();
+    let deadline = Instant::now() + LINK_TIMEOUT;
+    loop {
+        let answers = control::status_of(rack, &here, &all);
+        let is_linked = |status: &rackmem::Result<NodeStatus>| {
+            status.as_ref().is_ok_and(|status| status.peers_up.len() + 1 == all.len())
+        };
+        let alone = all.iter().zip(&answers).filter(|(_, status)| !is_linked(status));
+        let alone: Vec<u16> = alone.map(|(nid, _)| *nid).collect();
+        if alone.is_empty() || Instant::now() > deadline {
+            return Ok(alone);
+        }
+        interrupt.sleep(LINK_PAUSE)?;
+    }
 }
 
 /// Stops nodes of this host: those in `wanted`. The directory goes with the last one.

@@ -148,3 +148,16 @@ fn the_demonstration_has_the_answers_of_one_host() {
     rig.down();
     rig.assert_nothing_left();
 }
+
+#[test]
+fn a_rack_that_was_started_on_all_hosts_is_linked() {
+    let rig = Rig::new(3);
+    let done = rig.on(1, &["up", "--hosts", "--launcher", &rig.launcher()]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    for nid in 0..3 {
+        assert_eq!(links(&rig, nid).iter().filter(|link| link["state"] == "up").count(), 2);
+        rig.ok_on(nid, &["status"]);
+    }
+    rig.down();
+    rig.assert_nothing_left();
+}
