@@ -1,5 +1,5 @@
 /*
- * rackmem: remote memory at rack scale, one-sided.
+ * rackmem: remote memory at rack scale.
  *
  * A program joins a context, which gives every node one segment of memory that all members may
  * read, write and update atomically, and posts operations to queue pairs:
@@ -14,7 +14,8 @@
  *   rackmem/abi.h        layouts of queue entries, codes
  *   rackmem/runtime.h    contexts, segments, queue pairs, local buffers (set-up: calls librackmem)
  *   rackmem/access.h     remote read, write, atomics, notify (data path: inline, no libc)
- *   rackmem/messaging.h  send and receive (inline, on the operations of access.h)
+ *   rackmem/two_sided.h  send and receive of a queue pair that is connected (calls librackmem)
+ *   rackmem/messaging.h  messages between all nodes (inline, on the operations of access.h)
  *   rackmem/barrier.h    barrier over any nodes of a context (inline, likewise)
  *   rackmem/counter.h    counters that notify at zero: completion of any set of arrivals (likewise)
  *   rackmem/copy.h       copies between any two nodes, acknowledged to counters (likewise)
@@ -30,6 +31,7 @@
 #include "rackmem/abi.h"
 #include "rackmem/runtime.h"
 #include "rackmem/access.h"
+#include "rackmem/two_sided.h"
 #include "rackmem/messaging.h"
 #include "rackmem/barrier.h"
 #include "rackmem/counter.h"

@@ -26,6 +26,13 @@ enum { WINDOW = 64, WINDOWS = 16, SAMPLES = 21, SAMPLES_QUICK = 7, MOST_SAMPLES 
 /* Highest number of a node, and the time that the other node has to join. */
 enum { MOST_NODES = 4095, JOIN_TIMEOUT_MS = 60000 };
 
+/* What connected queue pairs take of a segment. */
+#if RACKMEM_HAS_TWO_SIDED
+#define CONNECTION_BYTES rackmem_connection_bytes()
+#else
+#define CONNECTION_BYTES 0
+#endif
+
 /* Duration of a batch of one-sided operations. */
 #define BATCH_SECONDS 2e-3
 
@@ -56,6 +63,7 @@ typedef struct bench {
     unsigned char *local;  /* local buffer */
     unsigned char *mine;   /* what the peer reads and writes */
     uint64_t remote;       /* offset of that at the peer */
+    uint64_t connection;   /* offset of the connection of the queue pairs, at both */
     uint64_t *turn;        /* of the ping-pong, local buffer */
     int error;             /* the first one; it ends the program */
 } bench;
@@ -216,6 +224,51 @@ INLINED int message_round(bench *b, size_t bytes)
     }
     return 0;
 }
+
+#if RACKMEM_HAS_TWO_SIDED
+
+/* Receives of the queue pair that are posted at any time, each of a page. */
+enum { RECEIVES = 16 };
+
+static int post_receive(bench *b, uint64_t id)
+{
+    return rmc_post_recv(b->qp, b->remote + id * 4 * KB, 4 * KB, id);
+}
+
+/* The same by the queue pair, into buffers that the receiver posted. */
+INLINED int queue_pair_round(bench *b, size_t bytes)
+{
+    rmc_completion done = {0};
+    for (int half = 0; half < 2; half++) {
+        int error = half == b->nid ? rmc_send(b->qp, b->local, bytes, -1)
+                                   : rmc_wait_completion(b->qp, &done, -1);
+        if (error != 0 || done.status != 0)
+            return error != 0 ? error : done.status;
+    }
+    return post_receive(b, done.id);
+}
+
+static int connect_pair(bench *b)
+{
+    uint64_t offset = b->connection;
+    int error = rackmem_qp_connect(b->ctx, b->qp, offset, rackmem_at(b->peer, offset), 10000);
+    for (uint64_t id = 0; id < RECEIVES && error == 0; id++)
+        error = post_receive(b, id);
+    return error;
+}
+
+static void queue_pair_messages(bench *b)
+{
+    static const size_t sizes[] = {8, 64, 4 * KB};
+    b->error = connect_pair(b);
+    for (int i = 0; i < 3 && b->error == 0; i++) {
+        double seconds = measure_counted(b, queue_pair_round, sizes[i], count_for(sizes[i]));
+        row_us(b, "queue_pair_half_rtt", sizes[i], seconds / 2);
+    }
+    rackmem_qp_disconnect(b->qp);
+}
+
+#endif
 
 /* A stream to node 1, likewise, and an empty message back. */
 static inline int message_stream(bench *b, size_t bytes)
@@ -418,6 +471,10 @@ static void two_sided(bench *b)
         double seconds = measure_counted(b, message_round, bytes, count_for(bytes));
         row_us(b, "message_half_rtt", bytes, seconds / 2);
     }
+#if RACKMEM_HAS_TWO_SIDED
+    if (b->error == 0)
+        queue_pair_messages(b);
+#endif
     for (int i = 0; i < 3 && b->error == 0; i++)
         row_gb_per_s(b, "message_bandwidth", stream_sizes[i], messages_seconds(b, stream_sizes[i]));
     synchronisation(b);
@@ -498,7 +555,8 @@ static int open_bench(bench *b, bool is_pair)
 {
     size_t messaging = rackmem_messaging_bytes(2);
     size_t barrier_end = (messaging + rackmem_barrier_bytes(2) + 63) / 64 * 64;
-    b->remote = (barrier_end + SYNC_BYTES + 4 * KB - 1) / (4 * KB) * (4 * KB);
+    b->connection = barrier_end + SYNC_BYTES;
+    b->remote = (b->connection + CONNECTION_BYTES + 4 * KB - 1) / (4 * KB) * (4 * KB);
     const char *progress = getenv("RACKMEM_PROGRESS");
     b->path = progress && *progress ? progress : "inline";
     if (!is_pair && program_nodes() != 2)

@@ -215,6 +215,7 @@ struct rackmem_qp {
     void (*rouse)(rackmem_qp *qp, uint32_t nid);
     uint32_t window_count;        /* 0: all operations go through the engine or the WQ */
     uint32_t owner;               /* of the line locks that this process holds */
+    void *connection;             /* for send and receive; NULL without one */
 #endif
 };
 

@@ -2,6 +2,26 @@
  * of messaging and barrier serves both languages and, later, every engine. */
 #include "rackmem.h"
 
+int rackmem_inline_write(QP *qp, int nid, uint64_t offset, const void *buffer, size_t length)
+{
+    /* Lengths that the compiler knows are written without a call. */
+    if (length == 16)
+        return rmc_write(qp, nid, offset, buffer, 16);
+    if (length == 2 * RACKMEM_LINE_BYTES && qp->window_count != 0) {
+        int error = rmc_write(qp, nid, offset, buffer, RACKMEM_LINE_BYTES);
+        buffer = (const char *)buffer + RACKMEM_LINE_BYTES;
+        offset += RACKMEM_LINE_BYTES;
+        return error ? error : rmc_write(qp, nid, offset, buffer, RACKMEM_LINE_BYTES);
+    }
+    return rmc_write(qp, nid, offset, buffer, length);
+}
+
+int rackmem_inline_compare_swap(QP *qp, int nid, uint64_t offset, uint64_t expected,
+                                uint64_t desired)
+{
+    return rmc_compare_and_swap(qp, nid, offset, expected, desired, NULL);
+}
+
 size_t rackmem_inline_messaging_size(void)
 {
     return sizeof(rackmem_messaging);

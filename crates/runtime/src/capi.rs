@@ -59,6 +59,10 @@ impl CContext {
     pub(crate) fn new(context: Context) -> CContext {
         CContext { context, arena: Mutex::default() }
     }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
 }
 
 /// `rackmem_open_args`.
@@ -95,13 +99,13 @@ fn with_queue_pairs<T>(f: impl FnOnce(&mut HashMap<usize, (usize, RawQueuePair)>
     f(guard.get_or_insert_with(HashMap::new))
 }
 
-fn report(error: &Error) -> c_int {
+pub(crate) fn report(error: &Error) -> c_int {
     let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with(|last| *last.borrow_mut() = text);
     -error.errno()
 }
 
-fn code(result: Result<()>) -> c_int {
+pub(crate) fn code(result: Result<()>) -> c_int {
     result.map_or_else(|error| report(&error), |()| 0)
 }
 
@@ -116,7 +120,7 @@ fn deadline(timeout_ms: c_int) -> Option<Instant> {
 
 /// # Safety
 /// `ctx` is NULL or comes from `rackmem_open_version` and was not closed.
-unsafe fn context<'a>(ctx: *const CContext) -> Result<&'a CContext> {
+pub(crate) unsafe fn context<'a>(ctx: *const CContext) -> Result<&'a CContext> {
     // SAFETY: the caller's contract.
     unsafe { ctx.as_ref() }.ok_or_else(|| invalid("the context is NULL"))
 }

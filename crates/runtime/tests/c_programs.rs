@@ -75,6 +75,11 @@ fn messages_and_barriers_of_three() {
 }
 
 #[test]
+fn send_and_receive_of_queue_pairs() {
+    each_way("two-sided", 2, "two_sided_processes.c", SEGMENT_BYTES, &[]);
+}
+
+#[test]
 fn a_lost_member_is_no_dead_end() {
     each_way("messages-lost", 3, "messaging_processes.c", SEGMENT_BYTES, &["lost"]);
 }

@@ -310,6 +310,11 @@ impl Context {
         &self.membership
     }
 
+    /// Whether a node, or this process's daemon, is there no more.
+    pub(super) fn is_gone(&self, nid: u16) -> bool {
+        self.membership.is_daemon_gone() || self.membership.is_peer_gone(nid)
+    }
+
     /// Notifications that this node has received in this context.
     pub fn notifications(&self) -> u64 {
         self.membership.segment.notifications()

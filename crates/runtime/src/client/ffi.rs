@@ -97,10 +97,12 @@ pub struct Qp {
     pub window_count: u32,
     /// Owner of the line locks that this process holds.
     pub owner: u32,
+    /// The connection by which it sends and receives, or null.
+    pub connection: *mut c_void,
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(Qp, slot_state) == 80);
-    assert!(size_of::<Qp>() == 80 + 2 * MAX_WQ_SIZE + 40);
+    assert!(size_of::<Qp>() == 80 + 2 * MAX_WQ_SIZE + 48);
     assert!(size_of::<Engine>() == 6 * size_of::<usize>());
 };

@@ -32,6 +32,14 @@ impl Address {
     pub fn new(nid: u16, offset: u64) -> Address {
         Address { nid: nid.into(), offset }
     }
+
+    pub(super) fn nid(self) -> c_int {
+        self.nid
+    }
+
+    pub(super) fn offset(self) -> u64 {
+        self.offset
+    }
 }
 
 /// A context lent to C for the length of a call.

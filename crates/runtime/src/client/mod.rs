@@ -46,6 +46,7 @@ mod options;
 mod queue;
 mod queue_pair;
 mod rings;
+mod two_sided;
 
 pub use barrier::Barrier;
 pub use buffer::LocalBuffer;
@@ -60,3 +61,4 @@ pub use options::OpenOptions;
 pub use queue::{MrQueue, Queue};
 pub(crate) use queue_pair::RawQueuePair;
 pub use queue_pair::{QueuePair, Scope};
+pub use two_sided::{Completion, Descriptor, Kind, MessageStatus};

@@ -9,6 +9,7 @@ use super::engine::{self, DAEMON, EngineState, INLINE, rouse};
 use super::ffi::{self, POSTED};
 use super::membership::Membership;
 use super::mixed::{MIXED, Mixed};
+use super::two_sided;
 use crate::control::unexpected;
 use crate::error::{Error, Result};
 use crate::protocol::{Progress, Request, Response};
@@ -79,6 +80,7 @@ impl RawQueuePair {
             rouse,
             window_count: parts.windows.1,
             owner: membership.owner.token(),
+            connection: std::ptr::null_mut(),
         });
         Ok(RawQueuePair { qp, state: parts.state, membership: membership.clone(), number })
     }
@@ -122,6 +124,8 @@ impl Parts {
 
 impl Drop for RawQueuePair {
     fn drop(&mut self) {
+        // SAFETY: the queue pair is this one; it closes the connection by its own operations.
+        unsafe { two_sided::detach(&raw mut *self.qp) };
         // The daemon forgets the queues before their memory goes.
         let _ = self.membership.call(&Request::DestroyQp { qp: self.number });
         // SAFETY: the pointer comes from `Box::into_raw` in `create`, and nobody else frees it.
@@ -129,7 +133,8 @@ impl Drop for RawQueuePair {
     }
 }
 
-/// A queue pair: remote reads, writes and atomics, one at a time or many in flight.
+/// A queue pair: remote reads, writes and atomics, one at a time or many in flight; and send and receive, once it is
+/// connected to another one.
 pub struct QueuePair(RawQueuePair);
 
 impl QueuePair {
