@@ -96,10 +96,16 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
 }
 
+fn hello(secret: &Secret) -> Vec<u8> {
+    let mut hello = Vec::new();
+    Calling::new(Some(secret), &mut hello);
+    hello
+}
+
 /// The longest hello that a listener waits for.
 fn long_hello() -> Vec<u8> {
     let length = (MAX_FIRST_FRAME_BYTES as u16).to_le_bytes();
-    let head = &Calling::new(Some(&secret())).1[..8];
+    let head = &hello(&secret())[..8];
     [head, &length, &[b' '; MAX_FIRST_FRAME_BYTES]].concat()
 }
 
@@ -140,12 +146,12 @@ fn the_wrong_secret_and_none_are_refused_and_the_right_one_is_not() {
 #[test]
 fn the_first_wrong_frame_is_the_last() {
     let json = |text: &str| framed(text.as_bytes());
-    let hello = Calling::new(Some(&secret())).1;
+    let wrong = hello(&Secret::new(b"a secret of some hosts"));
+    let hello = hello(&secret());
     let with_length = |bytes: usize| {
         let length = (bytes as u16).to_le_bytes();
         [&hello[..8], &length, &vec![b' '; bytes]].concat()
     };
-    let wrong = Calling::new(Some(&Secret::new(b"a secret of some hosts"))).1;
     for guarded in Guarded::all() {
         for attack in [
             vec![0; 1 << 20],

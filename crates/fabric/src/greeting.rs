@@ -352,6 +352,11 @@ impl Callee {
         Callee(credentials.clone())
     }
 
+    /// Kind of the proofs that it asks for.
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind()
+    }
+
     /// The hello; `Err(self)`: it has not come wholly.
     ///
     /// # Errors

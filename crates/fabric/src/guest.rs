@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::{Credentials, Psk};
-use crate::greeting::{Caller, Hello, Met, Welcome};
+use crate::greeter::Calling;
+use crate::greeting::{Hello, Welcome};
 use crate::socket;
 use crate::stream::Stream;
 use crate::tcp::TcpLink;
@@ -54,11 +55,16 @@ pub fn connect(invitation: &Invitation) -> io::Result<TcpLink> {
     wait(&stream, PollFlags::OUT, deadline)?;
     socket::connected(stream.as_fd())?;
     let credentials = Credentials::Guest { admission: *number, key: *key };
-    let (caller, first) = Caller::new(&credentials, hello.to, hello);
-    stream.out().extend_from_slice(&first);
-    let Met { seal, confirm, taken, .. } = answer(caller, &mut stream, deadline)?;
-    stream.take(taken);
-    stream.out().extend_from_slice(&confirm);
+    let mut calling = Calling::new(&credentials, hello.to, hello, stream.out());
+    let seal = loop {
+        flush(&mut stream, deadline)?;
+        receive(&mut stream, deadline)?;
+        let (input, out) = stream.both();
+        let step = calling.step::<Welcome>(input, out).map_err(io::Error::other)?;
+        if let Some((_, seal)) = step {
+            break seal;
+        }
+    };
     flush(&mut stream, deadline)?;
     stream.read_more();
     if hello.sealed {
@@ -69,17 +75,6 @@ pub fn connect(invitation: &Invitation) -> io::Result<TcpLink> {
     }
     stream.take(1);
     Ok(TcpLink::new(stream))
-}
-
-fn answer(mut caller: Caller, stream: &mut Stream, deadline: Instant) -> io::Result<Met> {
-    flush(stream, deadline)?;
-    loop {
-        receive(stream, deadline)?;
-        match caller.answered::<Welcome>(stream.input()).map_err(io::Error::other)? {
-            Ok(met) => return Ok(met),
-            Err(same) => caller = same,
-        }
-    }
 }
 
 fn receive(stream: &mut Stream, deadline: Instant) -> io::Result<()> {

@@ -9,7 +9,7 @@
 //! | [`stream`] | bytes on a connection, sealed or not, staged and written in turns |
 //! | [`keys`], [`credentials`] | keys of nodes and their text; what a node proves itself by |
 //! | [`rights`] | what a node may do on the others |
-//! | [`greeting`] | the handshake: who is there, and the keys of the connection |
+//! | [`greeting`], [`greeter`] | the handshake: who is there, and the keys of the connection; its driver |
 //! | [`guest`] | the way of a process to a link of its own |
 //! | [`Seal`] | the keys of a connection, and [`Records`] by which owners of a socket seal what they send |
 //! | [`Buffer`] | bytes that have come and were not taken |
@@ -39,6 +39,7 @@ pub mod credentials;
 pub mod error;
 mod faulty;
 pub mod frame;
+pub mod greeter;
 pub mod greeting;
 pub mod guest;
 pub mod keys;

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::credentials::{Credentials, Kind, Psk};
-use crate::greeting::{self, Callee, Caller, GreetingError, Unproved};
+use crate::credentials::{Credentials, Psk};
+use crate::greeter::{self, Called};
+use crate::greeting::{self, GreetingError};
 use crate::{Buffer, Records, Seal};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ const NO_SECRET: Psk = [0; 32];
 const BANNER: &[u8] = b"\x1a\0\0\0{\"version\":3,\"nonce\":null}";
 
 /// First message of the end that connects.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Hello {
     /// Version of the messages behind the handshake.
     protocol: u32,
@@ -59,40 +60,38 @@ fn keys(seal: Seal, is_sealed: bool, input: &mut Buffer) -> Result<Keys, Greetin
 /// The end that has connected, until it has the answer.
 #[derive(Debug)]
 pub struct Calling {
-    caller: Caller,
+    calling: greeter::Calling,
     is_sealed: bool,
 }
 
 impl Calling {
-    /// A handshake, and its first bytes.
-    pub fn new(secret: Option<&Secret>) -> (Calling, Vec<u8>) {
+    /// A handshake, whose first bytes are appended.
+    pub fn new(secret: Option<&Secret>, out: &mut Vec<u8>) -> Calling {
         let is_sealed = is_sealed(secret);
         let hello = Hello { protocol: PROTOCOL_VERSION, sealed: is_sealed };
-        let (caller, first) = Caller::new(&credentials(secret), 0, &hello);
-        (Calling { caller, is_sealed }, first)
+        let calling = greeter::Calling::new(&credentials(secret), 0, &hello, out);
+        Calling { calling, is_sealed }
     }
 
-    /// The last bytes to send, and the keys; `Err(self)`: the answer has not come wholly.
+    /// Goes as far as the input allows, and appends the bytes to send. Returns the keys of a peer that has answered.
     ///
     /// # Errors
     /// The handshake has failed.
-    pub fn answered(
-        self,
+    pub fn step(
+        &mut self,
         input: &mut Buffer,
-    ) -> Result<Result<(Vec<u8>, Keys), Calling>, GreetingError> {
-        let is_sealed = self.is_sealed;
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Keys>, GreetingError> {
         if input.len() < BANNER.len() && BANNER.starts_with(input.bytes()) {
-            return Ok(Err(self));
+            return Ok(None);
         }
         if input.bytes().starts_with(BANNER) {
             input.take(BANNER.len());
         }
-        let met = match self.caller.answered::<()>(input.bytes())? {
-            Ok(met) => met,
-            Err(caller) => return Ok(Err(Calling { caller, is_sealed })),
-        };
-        input.take(met.taken);
-        Ok(Ok((met.confirm, keys(met.seal, is_sealed, input)?)))
+        match self.calling.step::<()>(input, out)? {
+            Some(((), seal)) => keys(seal, self.is_sealed, input).map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -119,23 +118,16 @@ pub fn explain(name: &str, secret: Option<&Secret>, error: GreetingError) -> Err
 /// The end that was called, until its peer has proved that it knows the secret.
 #[derive(Debug)]
 pub struct Greeter {
-    stage: Option<Stage>,
+    called: Called<Hello>,
     is_sealed: bool,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Nothing was said.
-    New(Callee),
-    Called(Callee),
-    Proving(Unproved),
+    has_spoken: bool,
 }
 
 impl Greeter {
     /// A handshake that waits for its first bytes.
     pub fn new(secret: Option<&Secret>) -> Greeter {
-        let stage = Some(Stage::New(Callee::new(&Arc::new(credentials(secret)))));
-        Greeter { stage, is_sealed: is_sealed(secret) }
+        let called = Called::new(&Arc::new(credentials(secret)));
+        Greeter { called, is_sealed: is_sealed(secret), has_spoken: false }
     }
 
     /// Goes as far as the input allows, and appends the bytes to send, also with an error. Returns the keys of a peer
@@ -148,78 +140,32 @@ impl Greeter {
         input: &mut Buffer,
         out: &mut Vec<u8>,
     ) -> Result<Option<Keys>, GreetingError> {
-        loop {
-            match self.stage.take() {
-                Some(Stage::New(callee)) => {
-                    out.extend_from_slice(BANNER);
-                    self.stage = Some(Stage::Called(callee));
-                }
-                Some(Stage::Called(callee)) => match self.hear(callee, input, out)? {
-                    Ok(stage) => self.stage = Some(stage),
-                    Err(callee) => {
-                        self.stage = Some(Stage::Called(callee));
-                        return Ok(None);
-                    }
-                },
-                Some(Stage::Proving(unproved)) => match unproved.prove(input.bytes())? {
-                    Ok((seal, taken)) => {
-                        input.take(taken);
-                        return keys(seal, self.is_sealed, input).map(Some);
-                    }
-                    Err(unproved) => {
-                        self.stage = Some(Stage::Proving(unproved));
-                        return Ok(None);
-                    }
-                },
-                // It has failed before.
-                None => return Err(GreetingError::NoDaemon),
-            }
+        if !std::mem::replace(&mut self.has_spoken, true) {
+            out.extend_from_slice(BANNER);
+        }
+        let is_sealed = self.is_sealed;
+        match self.called.step(input, out, |hello, _| judge(hello, is_sealed))? {
+            Some((_, seal)) => keys(seal, is_sealed, input).map(Some),
+            None => Ok(None),
         }
     }
+}
 
-    fn hear(
-        &self,
-        callee: Callee,
-        input: &mut Buffer,
-        out: &mut Vec<u8>,
-    ) -> Result<Result<Stage, Callee>, GreetingError> {
-        let asked = callee.hear::<Hello>(input.bytes()).inspect_err(|error| {
-            out.extend(greeting::refusal(error, Kind::Secret).unwrap_or_default());
-        })?;
-        let asked = match asked {
-            Ok(asked) => asked,
-            Err(callee) => return Ok(Err(callee)),
-        };
-        input.take(asked.taken);
-        let judgement = self.judge(&asked.hello);
-        let (bytes, unproved) = asked.answer(judgement.clone());
-        out.extend(bytes);
-        judgement.map_err(GreetingError::Refused)?;
-        Ok(Ok(Stage::Proving(unproved)))
+fn judge(hello: &Hello, is_sealed: bool) -> Result<(), String> {
+    if hello.protocol != PROTOCOL_VERSION {
+        return Err(format!(
+            "version {} of the protocol meets version {PROTOCOL_VERSION}: use the same version of rackmem on all hosts",
+            hello.protocol
+        ));
     }
-
-    fn judge(&self, hello: &Hello) -> Result<(), String> {
-        if hello.protocol != PROTOCOL_VERSION {
-            return Err(format!(
-                "version {} of the protocol meets version {PROTOCOL_VERSION}: use the same version of rackmem on all \
-                 hosts",
-                hello.protocol
-            ));
-        }
-        match (hello.sealed, self.is_sealed) {
-            (true, false) => {
-                Err("--cleartext was said there and not here: say it at both ends, or at \
-                                  neither"
-                    .to_owned())
-            }
-            (false, true) => {
-                Err("--cleartext was said here and not there: say it at both ends, or at \
-                                  neither"
-                    .to_owned())
-            }
-            _ => Ok(()),
-        }
-    }
+    let (says, does_not) = match (hello.sealed, is_sealed) {
+        (true, false) => ("there", "here"),
+        (false, true) => ("here", "there"),
+        _ => return Ok(()),
+    };
+    Err(format!(
+        "--cleartext was said {says} and not {does_not}: say it at both ends, or at neither"
+    ))
 }
 
 #[cfg(test)]

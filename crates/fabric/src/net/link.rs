@@ -112,19 +112,16 @@ impl Link {
     }
 
     fn introduce(&mut self, secret: Option<&Secret>, deadline: Instant) -> Result<()> {
-        let (mut calling, first) = Calling::new(secret);
-        self.write(&first)?;
+        let mut out = Vec::new();
+        let mut calling = Calling::new(secret, &mut out);
         loop {
-            let answered = calling.answered(&mut self.input);
-            match answered.map_err(|error| greet::explain(&self.name, secret, error))? {
-                Ok((last, keys)) => {
-                    self.write(&last)?;
-                    self.keys = keys;
-                    return Ok(());
-                }
-                Err(same) => calling = same,
-            }
+            self.write(&std::mem::take(&mut out))?;
             self.fill_by(deadline, CHUNK_BYTES)?;
+            let step = calling.step(&mut self.input, &mut out);
+            if let Some(keys) = step.map_err(|error| greet::explain(&self.name, secret, error))? {
+                self.keys = keys;
+                return self.write(&out);
+            }
         }
     }
 

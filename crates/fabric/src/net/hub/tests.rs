@@ -52,9 +52,15 @@ fn seen_of(hub: &mut Hub, mut peer: &UnixStream, said: &[u8]) -> Vec<String> {
     seen.iter().map(names).collect()
 }
 
+/// A handshake, and its first bytes.
+fn call(secret: &Secret) -> (Calling, Vec<u8>) {
+    let mut first = Vec::new();
+    (Calling::new(Some(secret), &mut first), first)
+}
+
 /// The rest of a handshake, and the keys.
 fn prove(hub: &mut Hub, mut peer: &UnixStream, mut calling: Calling) -> (Vec<u8>, Keys) {
-    let (mut input, mut bytes) = (Buffer::default(), [0; 256]);
+    let (mut input, mut out, mut bytes) = (Buffer::default(), Vec::new(), [0; 256]);
     let deadline = Instant::now() + BOUND;
     loop {
         assert!(Instant::now() < deadline, "the hub does not answer");
@@ -62,9 +68,8 @@ fn prove(hub: &mut Hub, mut peer: &UnixStream, mut calling: Calling) -> (Vec<u8>
         if let Ok(n) = peer.read(&mut bytes) {
             input.extend(&bytes[..n]);
         }
-        match calling.answered(&mut input).unwrap() {
-            Ok(met) => return met,
-            Err(same) => calling = same,
+        if let Some(keys) = calling.step(&mut input, &mut out).unwrap() {
+            return (out, keys);
         }
     }
 }
@@ -73,13 +78,13 @@ fn prove(hub: &mut Hub, mut peer: &UnixStream, mut calling: Calling) -> (Vec<u8>
 fn a_stranger_has_one_frame() {
     let show = frame::encode(&"Show", 100).unwrap();
     let (mut hub, peer) = stranger();
-    let (calling, first) = Calling::new(Some(&secret()));
+    let (calling, first) = call(&secret());
     assert_eq!((&peer).write(&first).unwrap(), first.len());
     let (mut said, keys) = prove(&mut hub, &peer, calling);
     keys.unwrap().sealer.seal(&[&show[..], &[1, 0, 0]].concat(), &mut said).unwrap();
     assert_eq!(seen_of(&mut hub, &peer, &said), ["\"Show\""], "the right proof");
     let (mut hub, peer) = stranger();
-    let (_, wrong) = Calling::new(Some(&Secret::new(b"somebody guesses")));
+    let (_, wrong) = call(&Secret::new(b"somebody guesses"));
     let said = [&wrong[..], &first, &show].concat();
     assert_eq!(seen_of(&mut hub, &peer, &said), ["gone"], "the right one behind a wrong one");
     let (mut hub, peer) = stranger();
@@ -93,7 +98,7 @@ fn a_stranger_has_one_frame() {
 #[test]
 fn no_more_of_a_stranger_is_kept_than_a_frame() {
     let (mut hub, mut peer) = stranger();
-    let (_, first) = Calling::new(Some(&secret()));
+    let (_, first) = call(&secret());
     let head = [&first[..8], &u16::to_le_bytes(crate::greeting::MAX_FRAME_BYTES as u16)].concat();
     let flood = [&head[..], &vec![b' '; 1 << 20]].concat();
     assert!(peer.write(&flood).unwrap() > 2 * MAX_STRANGER_BYTES);

@@ -5,10 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::credentials::{Credentials, Kind};
-use rackmem_fabric::greeting::{
-    self, Callee, Caller, GreetingError, Hello, MAX_FRAME_BYTES, Purpose, Unproved, Welcome,
-};
+use rackmem_fabric::credentials::Credentials;
+use rackmem_fabric::greeter::{Called, Calling};
+use rackmem_fabric::greeting::{self, GreetingError, Hello, MAX_FRAME_BYTES, Purpose, Welcome};
 use rackmem_fabric::stream::Stream;
 use rackmem_fabric::ucx::Address;
 use rackmem_fabric::{Seal, socket};
@@ -39,12 +38,9 @@ pub(super) struct Greeter {
 #[derive(Debug)]
 enum Stage {
     Connecting(Purpose),
-    Calling(Caller, Purpose),
-    Called(Callee),
+    Calling(Calling, Purpose),
     /// With the number of the admission, if it is that of a guest.
-    Proving(Unproved, Hello, Option<u64>),
-    /// Between two stages.
-    Nothing,
+    Called(Called<Hello>, Option<u64>),
 }
 
 /// The end of a handshake.
@@ -75,23 +71,21 @@ impl Greeter {
     pub(super) fn called(stream: Stream, credentials: &Arc<Credentials>) -> Greeter {
         let peer = rustix::net::getpeername(&stream).ok().flatten();
         let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
-        let stage = Stage::Called(Callee::new(credentials));
+        let stage = Stage::Called(Called::new(credentials), None);
         Greeter { from: peer.map(|peer| peer.ip()), ..Greeter::new(stream, stage, None) }
     }
 
     /// Takes the handshake as far as what has come allows.
     fn advance(&mut self, far: &Far) -> Step {
         loop {
-            let before = std::mem::discriminant(&self.stage);
-            let came = !self.is_connecting() && self.stream.receive();
+            let has_more = self.is_connecting() || self.stream.receive();
             if self.stream.input().len() > 2 * MAX_FRAME_BYTES {
                 return Err(GreetingError::NoDaemon);
             }
-            let greeted = self.step(far)?;
+            let greeted = self.step(far);
             self.stream.transmit();
-            let is_same = std::mem::discriminant(&self.stage) == before;
-            if greeted.is_some() || (is_same && !came) {
-                return Ok(greeted);
+            if !matches!(greeted, Ok(None)) || !has_more {
+                return greeted;
             }
         }
     }
@@ -100,105 +94,65 @@ impl Greeter {
         matches!(self.stage, Stage::Connecting(_))
     }
 
+    /// Whether it was called, and has heard no hello.
+    fn is_waiting(&self) -> bool {
+        matches!(&self.stage, Stage::Called(called, _) if called.is_waiting())
+    }
+
     fn step(&mut self, far: &Far) -> Step {
-        match std::mem::replace(&mut self.stage, Stage::Nothing) {
-            Stage::Connecting(purpose) => self.connected(far, purpose),
-            Stage::Calling(caller, purpose) => return self.calls(caller, purpose),
-            Stage::Called(callee) => self.hears(far, callee)?,
-            Stage::Proving(unproved, hello, admission) => {
-                return self.proves(unproved, hello, admission);
-            }
-            Stage::Nothing => {}
-        }
-        Ok(None)
-    }
-
-    /// The socket is connected: the hello leaves.
-    fn connected(&mut self, far: &Far, purpose: Purpose) {
-        let Some(nid) = self.called else { return };
-        let (caller, bytes) = Caller::new(&far.credentials, nid, &far.hello(nid, purpose));
-        self.stream.out().extend_from_slice(&bytes);
-        self.stage = Stage::Calling(caller, purpose);
-    }
-
-    fn calls(&mut self, caller: Caller, purpose: Purpose) -> Step {
-        let met = match caller.answered::<Welcome>(self.stream.input())? {
-            Ok(met) => met,
-            Err(caller) => {
-                self.stage = Stage::Calling(caller, purpose);
+        let (input, out) = self.stream.both();
+        let (nid, purpose, seal, incarnation, version, worker, admission) = match &mut self.stage {
+            // The socket is connected: the hello leaves.
+            Stage::Connecting(purpose) => {
+                let (nid, purpose) = (self.called.unwrap_or_default(), *purpose);
+                let hello = far.hello(nid, purpose);
+                let calling = Calling::new(&far.credentials, nid, &hello, out);
+                self.stage = Stage::Calling(calling, purpose);
                 return Ok(None);
             }
-        };
-        self.stream.take(met.taken);
-        self.stream.out().extend_from_slice(&met.confirm);
-        let (incarnation, version) = (met.welcome.incarnation, printable(&met.welcome.version));
-        let nid = self.called.unwrap_or_default();
-        let (seal, worker) = (met.seal, met.welcome.worker);
-        Ok(Some(Greeted { nid, purpose, seal, incarnation, version, worker, admission: None }))
-    }
-
-    fn hears(&mut self, far: &Far, callee: Callee) -> Result<(), GreetingError> {
-        let admission = greeting::admission_of(self.stream.input());
-        let callee = match admission.map(|number| far.admitted_by(number)) {
-            None => callee,
-            Some(Some(credentials)) => Callee::new(&Arc::new(credentials)),
-            Some(None) => {
-                self.stage = Stage::Called(callee);
-                return Ok(());
-            }
-        };
-        let kind = if admission.is_some() { Kind::Guest } else { far.credentials.kind() };
-        match callee.hear::<Hello>(self.stream.input()) {
-            Ok(Ok(asked)) => {
-                let (hello, taken) = (asked.hello.clone(), asked.taken);
-                let answer = match admission {
-                    None => far.answer(&hello, asked.node),
-                    Some(number) => far.check_guest(number, &hello).map(|()| far.welcome()),
+            Stage::Calling(calling, purpose) => {
+                let Some((welcome, seal)) = calling.step::<Welcome>(input, out)? else {
+                    return Ok(None);
                 };
-                let refused = answer.as_ref().err().cloned();
-                let (bytes, unproved) = asked.answer(answer);
-                self.stream.take(taken);
-                self.stream.out().extend_from_slice(&bytes);
-                if let Some(why) = refused {
-                    self.stream.transmit();
-                    return Err(GreetingError::Refused(format!("node {}: {why}", hello.from)));
+                let Welcome { incarnation, version, worker } = welcome;
+                let nid = self.called.unwrap_or_default();
+                (nid, *purpose, seal, incarnation, version, worker, None)
+            }
+            Stage::Called(called, admission) => {
+                if called.is_waiting()
+                    && let Some(number) = greeting::admission_of(input.bytes())
+                {
+                    let Some(credentials) = far.admitted_by(number) else { return Ok(None) };
+                    (*called, *admission) = (Called::new(&Arc::new(credentials)), Some(number));
                 }
-                self.stage = Stage::Proving(unproved, hello, admission);
+                let mut from = 0;
+                let judge = |hello: &Hello, node| {
+                    from = hello.from;
+                    match *admission {
+                        None => far.answer(hello, node),
+                        Some(number) => far.check_guest(number, hello).map(|()| far.welcome()),
+                    }
+                };
+                let heard = called.step(input, out, judge).map_err(|error| match error {
+                    GreetingError::Refused(why) => {
+                        GreetingError::Refused(format!("node {from}: {why}"))
+                    }
+                    error => error,
+                });
+                let Some((hello, seal)) = heard? else { return Ok(None) };
+                let Hello { from, purpose, incarnation, version, worker, .. } = hello;
+                (from, purpose, seal, incarnation, version, worker, *admission)
             }
-            Ok(Err(callee)) => self.stage = Stage::Called(callee),
-            Err(error) => {
-                if let Some(bytes) = greeting::refusal(&error, kind) {
-                    self.stream.out().extend_from_slice(&bytes);
-                    self.stream.transmit();
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn proves(&mut self, unproved: Unproved, hello: Hello, admission: Option<u64>) -> Step {
-        match unproved.prove(self.stream.input())? {
-            Ok((seal, taken)) => {
-                self.stream.take(taken);
-                let Hello { from: nid, purpose, incarnation, version, worker, .. } = hello;
-                let version = printable(&version);
-                Ok(Some(Greeted { nid, purpose, seal, incarnation, version, worker, admission }))
-            }
-            Err(unproved) => {
-                self.stage = Stage::Proving(unproved, hello, admission);
-                Ok(None)
-            }
-        }
+        };
+        let version = printable(&version);
+        Ok(Some(Greeted { nid, purpose, seal, incarnation, version, worker, admission }))
     }
 }
 
 impl Far {
     /// Connections that wait for the announcement of a guest, among others.
     pub(super) fn waiting_guests(&self) -> Vec<u64> {
-        let waits = |greeter: &Greeter| {
-            matches!(greeter.stage, Stage::Called(_)) && !greeter.stream.input().is_empty()
-        };
+        let waits = |greeter: &Greeter| greeter.is_waiting() && !greeter.stream.input().is_empty();
         self.greeters.iter().filter(|(_, greeter)| waits(greeter)).map(|(id, _)| *id).collect()
     }
 }
@@ -257,8 +211,7 @@ impl Control {
     pub(super) fn give_up_oldest_stranger(&mut self) {
         let Some(far) = &self.far else { return };
         let mut strangers = far.greeters.iter().filter(|(_, greeter)| greeter.called.is_none());
-        let is_silent = |greeter: &Greeter| matches!(greeter.stage, Stage::Called(_));
-        let silent = strangers.clone().find(|(_, greeter)| is_silent(greeter));
+        let silent = strangers.clone().find(|(_, greeter)| greeter.is_waiting());
         if let Some((id, _)) = silent.or_else(|| strangers.next()) {
             self.give_up_greeter(*id, "too many connections at a time");
         }
