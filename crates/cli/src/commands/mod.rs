@@ -1,4 +1,4 @@
-//! One file per command.
+//! One file per command, and `spread`: what those share whose processes run on several hosts.
 
 pub mod access;
 pub mod bench;
