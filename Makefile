@@ -46,7 +46,7 @@ build:
 
 # What Cargo makes has all of Rust's library in it, under names that another Rust library in a program has, too. Here is
 # what the interface needs, and only its names are seen.
-$(STAGE)/librackmem.a: $(RELEASE)/librackmem_borrow.a
+$(STAGE)/librackmem.a: $(RELEASE)/librackmem_paging.a
 	@mkdir -p $(@D)
 	@objcopy --remove-section .llvmbc --remove-section .llvmcmd $< $(STAGE)/all.a
 	@ld -r --gc-sections -o $(STAGE)/rackmem.o $(STAGE)/all.a \
@@ -66,7 +66,7 @@ ROOT = $(DESTDIR)$(PREFIX)
 install:
 	@[ -x $(RELEASE)/rackmem ] && [ -f $(STAGE)/librackmem.so ] || \
 	    { echo "make install: nothing is built yet: run make first" >&2; exit 1; }
-	@[ ! $(RELEASE)/librackmem_borrow.a -nt $(STAGE)/librackmem.so ] || \
+	@[ ! $(RELEASE)/librackmem_paging.a -nt $(STAGE)/librackmem.so ] || \
 	    { echo "make install: the library in $(STAGE) is older than what Cargo has built: run make first" >&2; exit 1; }
 	@mkdir -p $(ROOT) 2>/dev/null && [ -w $(ROOT) ] || \
 	    { echo "make install: cannot write to $(ROOT): say PREFIX=$$HOME/.local, or run it as root" >&2; exit 1; }

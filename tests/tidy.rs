@@ -25,9 +25,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["abi", "rmc", "riscv"]),
     ("fabric", &["abi", "rmc"]),
     ("runtime", &["abi", "rmc", "fabric"]),
-    ("borrow", &["fabric", "runtime", "rmc"]),
-    ("preload", &["borrow"]),
-    ("cli", &["abi", "borrow", "fabric", "preload", "riscv", "runtime", "sim"]),
+    ("nic", &["fabric", "rmc"]),
+    ("sockets", &["fabric", "rmc", "runtime"]),
+    ("lease", &["fabric", "rmc", "runtime"]),
+    ("paging", &["lease", "runtime"]),
+    ("blk", &["fabric", "lease"]),
+    ("preload", &["lease", "paging"]),
+    (
+        "cli",
+        &[
+            "abi", "blk", "fabric", "lease", "nic", "paging", "preload", "riscv", "runtime", "sim",
+            "sockets",
+        ],
+    ),
 ];
 
 /// Most lines of code of a file: neither blank nor comment.
@@ -280,7 +290,7 @@ fn dependencies_are_found_in_all_forms() {
                     [target.'cfg(loom)'.dependencies]\nrackmem-abi = { path = \"../abi\" }\n\
                     [dependencies.rackmem-rmc]\nworkspace = true\n[build-dependencies]\n\
                     other = { package = \"rackmem-sim\" }\n[dev-dependencies]\nrackmem-cli.workspace = true\n\
-                    [dev-dependencies.rackmem-borrow]\npath = \"../borrow\"\n";
+                    [dev-dependencies.rackmem-lease]\npath = \"../lease\"\n";
     let names: Vec<String> = dependencies(manifest).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["runtime", "abi", "rmc", "sim"]);
 }

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::fuzz::lane::Lease;
-use rackmem_borrow::store::MAX_REQUEST_BYTES;
+use rackmem_lease::fuzz::lane::Lease;
+use rackmem_lease::store::MAX_REQUEST_BYTES;
 
 const BASE: u64 = 1 << 20;
 const LEASE_BYTES: usize = 8192;

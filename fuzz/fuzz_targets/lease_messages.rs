@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::lease::borrowing::{self, Borrowing};
-use rackmem_borrow::lease::messages::{Reply, Request, Ticket};
-use rackmem_borrow::lease::{monitor, pool};
+use rackmem_lease::borrowing::{self, Borrowing};
+use rackmem_lease::messages::{Reply, Request, Ticket};
+use rackmem_lease::{monitor, pool};
 use rackmem_fabric::net::frame::{decode, encode};
 
 const POOL_BYTES: u64 = 1 << 20;

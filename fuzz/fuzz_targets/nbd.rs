@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::blk::negotiate::{MAX_OPTION_BYTES, Negotiation, Step};
-use rackmem_borrow::blk::request::Request;
-use rackmem_borrow::blk::wire::REQUEST_BYTES;
-use rackmem_borrow::blk::{Agreed, Export, TlsMode};
-use rackmem_borrow::fuzz::blk::serve;
-use rackmem_borrow::store::{HeapStore, Lane, Store};
+use rackmem_blk::negotiate::{MAX_OPTION_BYTES, Negotiation, Step};
+use rackmem_blk::request::Request;
+use rackmem_blk::wire::REQUEST_BYTES;
+use rackmem_blk::{Agreed, Export, TlsMode};
+use rackmem_blk::fuzz::serve;
+use rackmem_lease::store::{HeapStore, Lane, Store};
 
 const EXPORT_BYTES: u64 = 64 << 10;
 
@@ -22,11 +22,11 @@ impl Store for Remote {
         self.0.size_bytes()
     }
 
-    fn lane(&self) -> rackmem_borrow::Result<Box<dyn Lane>> {
+    fn lane(&self) -> rackmem_lease::Result<Box<dyn Lane>> {
         self.0.lane()
     }
 
-    fn check(&self) -> rackmem_borrow::Result<()> {
+    fn check(&self) -> rackmem_lease::Result<()> {
         self.0.check()
     }
 }

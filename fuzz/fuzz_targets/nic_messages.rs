@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::fuzz::{Inbox, MAX_PACKET_BYTES, MIN_PACKET_BYTES};
-use rackmem_borrow::nic::message::Message;
+use rackmem_nic::fuzz::{Inbox, MAX_PACKET_BYTES, MIN_PACKET_BYTES};
+use rackmem_nic::message::Message;
 use rackmem_rmc::imt::{Imt, LINES};
 
 /// The packets of a stream that arrives in parts, and whether it is out of step.

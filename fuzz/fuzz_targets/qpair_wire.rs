@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use rackmem_borrow::fuzz::wire::Victim;
+use rackmem_sockets::fuzz::Victim;
 
 const HEADER_BYTES: usize = 32;
 const MARK: u8 = 0xEE;

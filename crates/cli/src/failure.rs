@@ -60,8 +60,8 @@ impl From<rackmem_fabric::error::Error> for Failure {
     }
 }
 
-impl From<rackmem_borrow::Error> for Failure {
-    fn from(error: rackmem_borrow::Error) -> Failure {
+impl From<rackmem_lease::Error> for Failure {
+    fn from(error: rackmem_lease::Error) -> Failure {
         Failure::new(error.to_string())
     }
 }

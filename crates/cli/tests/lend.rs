@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use common::{Host, until};
-use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
 use rackmem_fabric::Address;
+use rackmem_lease::{Borrowed, Wanted, borrow};
 
 /// Longest wait for a line.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rackmem_borrow::paging::PAGE_BYTES;
+use rackmem_paging::PAGE_BYTES;
 
 use crate::kernel::MAP_FAILED;
 use crate::lock::Lock;

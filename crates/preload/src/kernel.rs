@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-use rackmem_borrow::paging::PAGE_BYTES;
+use rackmem_paging::PAGE_BYTES;
 
 use crate::thread;
 

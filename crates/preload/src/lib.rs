@@ -1,7 +1,7 @@
 //! Borrowed memory for unmodified programs: `rackmem borrow` loads this library into them.
 //!
 //! It puts itself in front of the C library's functions. Memory that a program maps, by itself or by
-//! malloc, comes from a [`Pager`](rackmem_borrow::paging::Pager) once the process has more than a
+//! malloc, comes from a [`Pager`](rackmem_paging::Pager) once the process has more than a
 //! threshold: pages that it does not need leave for a lender, and come back when they are touched.
 //!
 //! | module | what it puts itself in front of |

@@ -9,7 +9,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rackmem_borrow::paging::{PAGE_BYTES, Pager};
+use rackmem_paging::{PAGE_BYTES, Pager};
 
 use crate::{kernel, process, thread};
 

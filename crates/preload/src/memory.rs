@@ -7,8 +7,8 @@
 use std::ffi::{c_int, c_void};
 
 use libc::{off64_t, size_t};
-use rackmem_borrow::Error;
-use rackmem_borrow::paging::{PAGE_BYTES, Pager};
+use rackmem_lease::Error;
+use rackmem_paging::{PAGE_BYTES, Pager};
 
 use crate::kernel::{self, MAP_FAILED};
 use crate::process::{self, Stays};

@@ -3,10 +3,10 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use rackmem_borrow::Result;
-use rackmem_borrow::lease::{self, Borrowed};
-use rackmem_borrow::paging::Pager;
-use rackmem_borrow::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
+use rackmem_lease::Result;
+use rackmem_lease::{self as lease, Borrowed};
+use rackmem_paging::Pager;
+use rackmem_paging::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 
 use crate::lock::Lock;
 use crate::{fork, kernel, libraries, report, thread};

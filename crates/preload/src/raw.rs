@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rackmem_borrow::paging::PAGE_BYTES;
+use rackmem_paging::PAGE_BYTES;
 
 use crate::local::{Pointer, helping};
 use crate::{fork, kernel, memory, messages, process, thread, transfer, waits};

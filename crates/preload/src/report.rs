@@ -1,8 +1,8 @@
 //! Report of a process on its borrowed memory, made when it exits.
 
-use rackmem_borrow::lease::LeaseState;
-use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Statistics};
-use rackmem_borrow::program::{Report, Settings};
+use rackmem_lease::LeaseState;
+use rackmem_paging::program::{Report, Settings};
+use rackmem_paging::{Delivery, PAGE_BYTES, Statistics};
 use serde::Serialize;
 
 use crate::process::{self, Borrowing, REASONS, Stays};

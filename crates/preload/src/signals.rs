@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use libc::{sigaction as Action, sighandler_t, sigset_t};
-use rackmem_borrow::program::Mode;
+use rackmem_paging::program::Mode;
 
 use crate::local::{Locals, Pointer};
 use crate::next::next;

@@ -1,7 +1,7 @@
 //! Lists of buffers with local memory in the place of borrowed memory.
 
 use libc::iovec;
-use rackmem_borrow::paging::Pager;
+use rackmem_paging::Pager;
 
 use crate::local::{Room, copy_in, copy_out};
 

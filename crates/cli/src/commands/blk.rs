@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use rackmem_borrow::blk::{Config, Server, Summary, TlsMode, tls};
-use rackmem_borrow::lease::{Borrowed, Status, Wanted, borrow};
-use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
+use rackmem_blk::{Config, Server, Summary, TlsMode, tls};
 use rackmem_fabric::Address;
 use rackmem_fabric::net::names;
+use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
+use rackmem_lease::{Borrowed, Status, Wanted, borrow};
 use tracing::level_filters::LevelFilter;
 
 use super::access::{SecretArgs, log};

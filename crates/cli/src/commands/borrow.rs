@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
-use rackmem_borrow::lease::ledger;
-use rackmem_borrow::paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
-use rackmem_borrow::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
-use rackmem_borrow::store::mirror::DEFAULT_PATIENCE;
 use rackmem_fabric::Address;
+use rackmem_lease::ledger;
+use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
+use rackmem_paging::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
+use rackmem_paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
 
 use super::access::SecretArgs;
 use super::leases::free;

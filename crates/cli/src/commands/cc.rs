@@ -54,7 +54,7 @@ pub struct CcArgs {
 const LIBRARY: &str = "librackmem.a";
 
 /// The static library, of the crate that has all functions of the interface.
-const BUILT: &str = "librackmem_borrow.a";
+const BUILT: &str = "librackmem_paging.a";
 
 /// Libraries of the system that it needs.
 const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];

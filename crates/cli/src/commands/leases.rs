@@ -1,9 +1,9 @@
 //! `rackmem leases`.
 
 use clap::Args;
-use rackmem_borrow::lease::ledger;
-use rackmem_borrow::lease::messages::{Ledger, Listing, Network};
 use rackmem_fabric::Address;
+use rackmem_lease::ledger;
+use rackmem_lease::messages::{Ledger, Listing, Network};
 
 use super::access::SecretArgs;
 use super::lend::party;

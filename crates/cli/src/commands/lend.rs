@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use rackmem::rack::Rack;
-use rackmem_borrow::agent::{Agent, Config, Event, Lend, MonitorAt};
-use rackmem_borrow::lease::messages::Party;
 use rackmem_fabric::Address;
+use rackmem_lease::agent::{Agent, Config, Event, Lend, MonitorAt};
+use rackmem_lease::messages::Party;
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, log, parse_name};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use rackmem::rack::Rack;
-use rackmem_borrow::agent::Config;
+use rackmem_lease::agent::Config;
 
 use super::lend::{NetworkArgs, serve};
 use crate::args::RackArg;

@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rackmem_borrow::nic::{
+use rackmem_fabric::net::access::DEFAULT_MODE;
+use rackmem_nic::{
     AttachOptions, Borrower, Carrier, DEFAULT_PORT, DEFAULT_SPIN_US, Event, LendOptions, Lender,
     Mode,
 };
-use rackmem_fabric::net::access::DEFAULT_MODE;
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, SecretArgs, log};

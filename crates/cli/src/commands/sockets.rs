@@ -3,10 +3,10 @@
 use std::io;
 
 use clap::{Args, Subcommand, value_parser};
-use rackmem_borrow::qpair::Access;
-use rackmem_borrow::qpair::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOCKETS, Summary};
 use rackmem_fabric::Address;
 use rackmem_fabric::error::Error;
+use rackmem_sockets::Access;
+use rackmem_sockets::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOCKETS, Summary};
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, SecretArgs, log};

@@ -5,11 +5,11 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rackmem_borrow::nic::message::{Message, Mode, Setup, VERSION};
 use rackmem_fabric::Address;
 use rackmem_fabric::net::link::Link;
 use rackmem_fabric::net::secret::Secret;
 use rackmem_fabric::net::stranger::{MAX_STRANGERS, Strangers};
+use rackmem_nic::message::{Message, Mode, Setup, VERSION};
 
 use crate::rack::{LENDER, Nic, PATIENCE, Rack, SECRET};
 

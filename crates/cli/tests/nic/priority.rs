@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rackmem_borrow::nic::interrupt::{Interrupt, LINK, RECEPTION};
-use rackmem_borrow::nic::message::Message;
+use rackmem_nic::interrupt::{Interrupt, LINK, RECEPTION};
+use rackmem_nic::message::Message;
 
 use crate::hostile::{become_borrower, framed, lend, read_message};
 use crate::rack::{PEER, Rack};

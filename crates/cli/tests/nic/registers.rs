@@ -5,9 +5,9 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rackmem_borrow::nic::interrupt::{Interrupt, LINK};
-use rackmem_borrow::nic::message::Message;
-use rackmem_borrow::nic::register::{self, Fault};
+use rackmem_nic::interrupt::{Interrupt, LINK};
+use rackmem_nic::message::Message;
+use rackmem_nic::register::{self, Fault};
 
 use crate::hostile::{become_borrower, framed, lend, read_message};
 use crate::rack::{Nic, PATIENCE, PEER, Rack};

@@ -15,7 +15,7 @@ use super::names;
 use super::secret::Secret;
 use crate::error::Error;
 
-/// Version of the messages of borrowed memory and lent devices behind the handshake; another one is refused with a sentence.
+/// Version of the messages behind the handshake; another one is refused with a sentence.
 pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Bytes that a peer may send before it is trusted: a frame of the handshake and its head.

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use rackmem_borrow::paging::PagerOptions;
+use rackmem_paging::PagerOptions;
 use rackmem_sim::engine::Random;
 
 use super::memory::{Loan, Memory, PAGE, PAGE_WORDS};

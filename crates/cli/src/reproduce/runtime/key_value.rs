@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use rackmem_borrow::paging::MIN_CACHE_PAGES;
+use rackmem_paging::MIN_CACHE_PAGES;
 use rackmem_sim::engine::Random;
 
 use super::cache::{Arena, Cache};

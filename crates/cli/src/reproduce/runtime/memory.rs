@@ -4,11 +4,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rackmem::rack::Rack;
-use rackmem_borrow::agent::{Agent, Config, Lend};
-use rackmem_borrow::lease::placement::LEASE_BYTES;
-use rackmem_borrow::lease::{Borrowed, Wanted, borrow};
-use rackmem_borrow::paging::{Delivery, PAGE_BYTES, Pager, PagerOptions};
 use rackmem_fabric::net::access::Access;
+use rackmem_lease::agent::{Agent, Config, Lend};
+use rackmem_lease::placement::LEASE_BYTES;
+use rackmem_lease::{Borrowed, Wanted, borrow};
+use rackmem_paging::{Delivery, PAGE_BYTES, Pager, PagerOptions};
 
 use crate::reproduce::results::Known;
 
@@ -100,7 +100,7 @@ impl Memory {
         let start = || {
             let pager = Pager::start(lease.store(), options)?;
             let base = pager.map(pages * PAGE)?.cast();
-            Ok::<_, rackmem_borrow::Error>((pager, base))
+            Ok::<_, rackmem_lease::Error>((pager, base))
         };
         let (pager, base) = start().map_err(|error| error.to_string())?;
         Ok(Memory { pager, base, words: pages * PAGE_WORDS, _lease: lease })

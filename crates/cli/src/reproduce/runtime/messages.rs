@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use rackmem_borrow::qpair::{Access, Link, Listener, QStream, Terms};
 use rackmem_fabric::Address;
+use rackmem_sockets::{Access, Link, Listener, QStream, Terms};
 
 use super::{Figures, Samples, rounds, timed_ns};
 use crate::reproduce::results::{Effort, Known};

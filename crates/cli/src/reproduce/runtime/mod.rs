@@ -16,7 +16,7 @@ pub mod window;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use rackmem_borrow::paging::PagerOptions;
+use rackmem_paging::PagerOptions;
 
 use self::memory::{Loan, Memory, PAGE_WORDS};
 use super::results::{Effort, Known};

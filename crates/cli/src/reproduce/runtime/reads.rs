@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use rackmem_borrow::paging::MIN_CACHE_PAGES;
-use rackmem_borrow::store::Lane;
+use rackmem_lease::store::Lane;
+use rackmem_paging::MIN_CACHE_PAGES;
 use rackmem_sim::engine::Random;
 
 use super::memory::{Loan, Memory, PAGE, PAGE_WORDS, far};

@@ -1,6 +1,6 @@
 //! Blocks that move between this host's memory and the lender's, in three ways (TSM §2.1, Table 2).
 
-use rackmem_borrow::store::{Lane, MAX_OUTSTANDING};
+use rackmem_lease::store::{Lane, MAX_OUTSTANDING};
 
 use super::memory::{Loan, PAGE};
 use super::{Figures, Samples, rounds, timed_ns};
@@ -96,7 +96,7 @@ fn load(lane: &mut dyn Lane, block: &[u8], total: usize) -> Known<()> {
 }
 
 fn store(lane: &mut dyn Lane, block: &[u8], total: usize) -> Known<()> {
-    let step = || -> rackmem_borrow::Result<()> {
+    let step = || -> rackmem_lease::Result<()> {
         for _ in 0..total / block.len() {
             for (line, at) in block.chunks(LINE).zip((0..).step_by(LINE)) {
                 if lane.outstanding() == MAX_OUTSTANDING {
@@ -116,7 +116,7 @@ fn store(lane: &mut dyn Lane, block: &[u8], total: usize) -> Known<()> {
 fn copy(lane: &mut dyn Lane, block: &[u8], total: usize) -> Known<()> {
     let mut into = vec![0; block.len()];
     let most = (COPIED / block.len()).clamp(2, COPIES);
-    let step = || -> rackmem_borrow::Result<()> {
+    let step = || -> rackmem_lease::Result<()> {
         for _ in 0..total / block.len() {
             if lane.outstanding() == most {
                 lane.take(&mut into)?;
@@ -133,7 +133,7 @@ fn copy(lane: &mut dyn Lane, block: &[u8], total: usize) -> Known<()> {
     is_same(&into, block)
 }
 
-fn with(step: impl FnOnce() -> rackmem_borrow::Result<()>) -> Known<()> {
+fn with(step: impl FnOnce() -> rackmem_lease::Result<()>) -> Known<()> {
     step().map_err(|error| error.to_string())
 }
 

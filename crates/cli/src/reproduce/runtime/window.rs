@@ -1,6 +1,6 @@
 //! Reads of the lender that are under way at the same time (TSM §2.2, outstanding request queue).
 
-use rackmem_borrow::store::{Lane, MAX_OUTSTANDING};
+use rackmem_lease::store::{Lane, MAX_OUTSTANDING};
 use rackmem_sim::engine::Random;
 
 use super::memory::{Loan, PAGE};
