@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-const HEADERS: [(&str, &str); 21] = [
+const HEADERS: [(&str, &str); 22] = [
     ("rackmem.h", include_str!("../../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../../include/rackmem/access.h")),
@@ -22,6 +22,7 @@ const HEADERS: [(&str, &str); 21] = [
     ("rackmem/queue.h", include_str!("../../../../../include/rackmem/queue.h")),
     ("rackmem/ring.h", include_str!("../../../../../include/rackmem/ring.h")),
     ("rackmem/runtime.h", include_str!("../../../../../include/rackmem/runtime.h")),
+    ("rackmem/two_sided.h", include_str!("../../../../../include/rackmem/two_sided.h")),
     ("rackmem/wait.h", include_str!("../../../../../include/rackmem/wait.h")),
     ("scratchpad.h", include_str!("../../../../../include/scratchpad.h")),
     ("scratchpad/nilib.h", include_str!("../../../../../include/scratchpad/nilib.h")),
