@@ -1,4 +1,4 @@
-"""Two hosts for bench/compare: network namespaces that are joined by a pair of virtual Ethernets."""
+"""Two hosts for bench/compare and bench/outages: network namespaces that are joined by a pair of virtual Ethernets."""
 
 import os
 import shutil
@@ -67,13 +67,14 @@ class Hosts:
     def directory(self, host):
         return self.scratch / f"host{host}"
 
-    def rack_file(self, is_sealed):
+    def rack_file(self, is_sealed, link="tcp"):
         secret = self.scratch / "secret"
         secret.touch(mode=0o600)
         secret.write_text("only these two hosts, and only for this run")
         nodes = "".join(f'[[node]]\naddress = "{address}:{PORT}"\n' for address in self.addresses)
         file = self.scratch / "rack.toml"
-        file.write_text(f'name = "{RACK}"\nsecret_file = "secret"\ncleartext = {str(not is_sealed).lower()}\n{nodes}')
+        by = "" if link == "tcp" else f'link = "{link}"\n'
+        file.write_text(f'name = "{RACK}"\nsecret_file = "secret"\ncleartext = {str(not is_sealed).lower()}\n{by}{nodes}')
         return str(file)
 
     def _call(self, host, command, env, seconds=60):
