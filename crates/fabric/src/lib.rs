@@ -12,7 +12,7 @@
 //! | [`greeting`], [`greeter`] | the handshake: who is there, and the keys of the connection; its driver |
 //! | [`guest`] | the way of a process to a link of its own |
 //! | [`Seal`] | the keys of a connection, and [`Records`] by which owners of a socket seal what they send |
-//! | [`Buffer`] | bytes that have come and were not taken |
+//! | [`Buffer`], [`Inlet`] | bytes that have come and were not taken; those of a socket |
 //! | [`frame`] | messages of JSON, each after its length |
 //! | [`names`] | text of peers that people read |
 //! | [`random`] | numbers that nobody can guess |
@@ -42,6 +42,7 @@ pub mod frame;
 pub mod greeter;
 pub mod greeting;
 pub mod guest;
+mod inlet;
 pub mod keys;
 mod link;
 pub mod names;
@@ -61,5 +62,6 @@ pub mod udp;
 pub use address::Address;
 pub use buffer::Buffer;
 pub use faulty::{Faults, Faulty};
+pub use inlet::{Inlet, Received};
 pub use link::{Lane, Link, payload_bytes};
 pub use seal::{Incoming, MAX_PLAIN_BYTES, Records, Seal, Sealer};

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::{Buffer, Records, Seal};
+use crate::{Buffer, Inlet, Received, Records, Seal, Sealer};
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -22,7 +22,7 @@ const SENT_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
-    keys: Option<Box<Records>>,
+    sealer: Option<Sealer>,
     /// Bytes that the owner has staged.
     out: Vec<u8>,
     /// The same in sealed records, for the socket.
@@ -30,7 +30,7 @@ pub struct Stream {
     /// Bytes of `records`, or of `out` in cleartext, that have left.
     sent: usize,
     /// Bytes that have come, and that the owner has not taken.
-    input: Buffer,
+    input: Inlet,
     read_bytes: usize,
     may_have_more: bool,
     lost: Option<String>,
@@ -41,11 +41,11 @@ impl Stream {
     pub fn new(socket: OwnedFd) -> Stream {
         Stream {
             socket,
-            keys: None,
+            sealer: None,
             out: Vec::new(),
             records: Vec::new(),
             sent: 0,
-            input: Buffer::default(),
+            input: Inlet::default(),
             read_bytes: FIRST_READ_BYTES,
             may_have_more: true,
             lost: None,
@@ -54,14 +54,20 @@ impl Stream {
 
     /// A stream whose handshake others have done: its keys, unless it is in cleartext, and what has come behind it.
     pub fn greeted(socket: OwnedFd, keys: Option<Box<Records>>, input: Buffer) -> Stream {
-        Stream { keys, input, read_bytes: READ_BYTES, ..Stream::new(socket) }
+        let (sealer, incoming) = keys.map(|keys| (keys.sealer, keys.incoming)).unzip();
+        let input = Inlet::new(input, incoming);
+        Stream { sealer, input, read_bytes: READ_BYTES, ..Stream::new(socket) }
     }
 
     /// Seals everything from here on. Input that was not taken yet is sealed already.
     pub fn seal(&mut self, seal: Seal) {
         debug_assert!(self.out.is_empty(), "what was staged in cleartext has left");
-        match Records::new(seal, &mut self.input) {
-            Ok(keys) => self.keys = Some(Box::new(keys)),
+        let mut input = std::mem::take(&mut *self.input);
+        match Records::new(seal, &mut input) {
+            Ok(Records { sealer, incoming }) => {
+                self.sealer = Some(sealer);
+                self.input = Inlet::new(input, Some(incoming));
+            }
             Err(error) => self.lose(error.to_string()),
         }
     }
@@ -107,10 +113,10 @@ impl Stream {
             (self.out, self.records, self.sent) = (Vec::new(), Vec::new(), 0);
             return false;
         }
-        if let Some(keys) = &mut self.keys
+        if let Some(sealer) = &mut self.sealer
             && !self.out.is_empty()
         {
-            let sealed = keys.sealer.seal(&self.out, &mut self.records);
+            let sealed = sealer.seal(&self.out, &mut self.records);
             self.out.clear();
             if let Err(error) = sealed {
                 self.lose(error.to_string());
@@ -118,7 +124,7 @@ impl Stream {
             }
         }
         let before = self.sent;
-        let wire = if self.keys.is_some() { &mut self.records } else { &mut self.out };
+        let wire = if self.sealer.is_some() { &mut self.records } else { &mut self.out };
         let ended = send(&self.socket, wire, &mut self.sent);
         let has_moved = self.sent != before;
         if self.sent == wire.len() {
@@ -141,31 +147,18 @@ impl Stream {
         if self.lost.is_some() {
             return false;
         }
-        let room = match &mut self.keys {
-            None => self.input.room(self.read_bytes),
-            Some(keys) => keys.incoming.room(self.read_bytes),
-        };
-        let room = &mut room[..self.read_bytes];
-        match rustix::net::recv(&self.socket, room, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => self.lose("the peer has closed the connection"),
-            Ok((bytes, _)) => {
+        let socket = self.socket.as_fd();
+        match self.input.receive(socket, Default::default(), self.read_bytes, RecvFlags::DONTWAIT) {
+            Ok(Received { bytes: 0, .. }) => self.lose("the peer has closed the connection"),
+            Ok(_) => {
                 self.may_have_more = true;
-                self.filled(bytes);
                 return true;
             }
-            Err(Errno::AGAIN) => self.may_have_more = false,
-            Err(Errno::INTR) => {}
-            Err(error) => self.lose(io::Error::from(error).to_string()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_have_more = false,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => self.lose(error.to_string()),
         }
         false
-    }
-
-    /// So many bytes have come into the room.
-    fn filled(&mut self, bytes: usize) {
-        let Some(keys) = &mut self.keys else { return self.input.filled(bytes) };
-        if let Err(error) = keys.incoming.filled(bytes, &mut self.input) {
-            self.lose(error.to_string());
-        }
     }
 
     /// Bytes that have come and were not taken.

@@ -3,13 +3,14 @@
 #[cfg(fuzzing)]
 pub mod fuzz;
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rackmem::shm::copy::copy_out;
-use rackmem_fabric::{Buffer, MAX_PLAIN_BYTES};
+use rackmem_fabric::{Buffer, Inlet, MAX_PLAIN_BYTES, Received, Sealer};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::memory::Memory;
@@ -136,11 +137,11 @@ impl From<rustix::io::Errno> for Over {
 
 struct Server {
     fd: Arc<OwnedFd>,
-    keys: Keys,
+    sealer: Option<Sealer>,
     memory: Arc<Memory>,
     base: u64,
     spin: Duration,
-    input: Buffer,
+    input: Inlet,
     out: Vec<u8>,
     /// A sealed record on its way out.
     record: Vec<u8>,
@@ -154,8 +155,9 @@ impl Server {
         spin: Duration,
     ) -> Server {
         let out = Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES);
-        let (input, record) = (Buffer::with_room(IN_BYTES), Vec::new());
-        Server { fd, keys, memory, base, spin, input, out, record }
+        let (sealer, incoming) = keys.map(|keys| (keys.sealer, keys.incoming)).unzip();
+        let input = Inlet::new(Buffer::with_room(IN_BYTES), incoming);
+        Server { fd, sealer, memory, base, spin, input, out, record: Vec::new() }
     }
 
     fn run(mut self) {
@@ -184,27 +186,18 @@ impl Server {
         let mut spins = !self.spin.is_zero();
         loop {
             let flags = if spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-            let room = match &mut self.keys {
-                None => self.input.room(IN_BYTES - HEADER_BYTES),
-                Some(keys) => keys.incoming.room(IN_BYTES),
-            };
-            match rustix::net::recv(&*self.fd, room, flags) {
-                Ok((0, _)) => return Err(Over),
-                Ok((n, _)) => {
-                    match &mut self.keys {
-                        None => self.input.filled(n),
-                        Some(keys) => {
-                            keys.incoming.filled(n, &mut self.input).map_err(|_| Over)?;
-                        }
+            let room = IN_BYTES - HEADER_BYTES;
+            match self.input.receive(self.fd.as_fd(), Default::default(), room, flags) {
+                Ok(Received { bytes: 0, .. }) => return Err(Over),
+                Ok(_) => return Ok(()),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock => {
+                        std::hint::spin_loop();
+                        spins = begun.elapsed() < self.spin;
                     }
-                    return Ok(());
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => {
-                    std::hint::spin_loop();
-                    spins = begun.elapsed() < self.spin;
-                }
-                Err(_) => return Err(Over),
+                    _ => return Err(Over),
+                },
             }
         }
     }
@@ -240,7 +233,7 @@ impl Server {
     /// The bytes may be changed by another lane meanwhile: no reference to them is made.
     fn read(&mut self, request: &Request, from: *const u8, length: usize) -> Done {
         self.answer(request, Status::Done, request.length);
-        if self.keys.is_some() || (length <= SMALL_BYTES && self.has_more()) {
+        if self.input.is_sealed() || (length <= SMALL_BYTES && self.has_more()) {
             let end = self.out.len();
             self.out.resize(end + length, 0);
             // SAFETY: the range lies inside of the lease's memory, and `out` has room for it.
@@ -264,7 +257,7 @@ impl Server {
             self.flush()?;
         }
         while done < length {
-            if self.keys.is_some() {
+            if self.input.is_sealed() {
                 self.receive()?;
                 done += self.take(to.wrapping_add(done), length - done);
                 continue;
@@ -287,11 +280,11 @@ impl Server {
     }
 
     fn flush(&mut self) -> Done {
-        let sent = match &mut self.keys {
+        let sent = match &mut self.sealer {
             None => send(&self.fd, &self.out),
-            Some(keys) => self.out.chunks(MAX_PLAIN_BYTES).try_for_each(|part| {
+            Some(sealer) => self.out.chunks(MAX_PLAIN_BYTES).try_for_each(|part| {
                 self.record.clear();
-                keys.sealer.seal(part, &mut self.record).map_err(|_| Over)?;
+                sealer.seal(part, &mut self.record).map_err(|_| Over)?;
                 send(&self.fd, &self.record)
             }),
         };

@@ -1,15 +1,15 @@
 //! A lease of a lender that is reached over the network: each lane is a connection.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rackmem_fabric::socket::wait;
-use rackmem_fabric::{Buffer, MAX_PLAIN_BYTES};
+use rackmem_fabric::{Buffer, Inlet, MAX_PLAIN_BYTES, Received, Sealer};
 use rustix::event::PollFlags;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, sockopt};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 
 use super::health::Health;
 use super::packet::{Answer, HEADER_BYTES, Op, Request, Status};
@@ -19,7 +19,6 @@ use crate::ANSWER;
 use crate::error::{Error, Result};
 use crate::messages::{Reply, Request as Message};
 use rackmem_fabric::address::Address;
-use rackmem_fabric::net::greet::Keys;
 use rackmem_fabric::net::link::Link;
 use rackmem_fabric::net::secret::Secret;
 use rackmem_fabric::net::socket::is_refused;
@@ -93,7 +92,7 @@ impl TcpStore {
     }
 
     /// Opens the lane of this number; one that was open before takes no effect any more.
-    fn connect(&self, number: u64) -> Result<(OwnedFd, Keys)> {
+    fn connect(&self, number: u64) -> Result<(OwnedFd, Option<Sealer>, Inlet)> {
         let Way { base, token, .. } = &*self.way;
         let owner = std::process::id();
         let message = Message::Lane { base: *base, token: token.clone(), owner, number };
@@ -101,7 +100,8 @@ impl TcpStore {
         link.allow_silence(self.way.patience);
         let (fd, keys, _) = link.into_parts();
         prepare(&fd).map_err(|error| Error::io("cannot prepare a lane", error))?;
-        Ok((fd, keys))
+        let (sealer, incoming) = keys.map(|keys| (keys.sealer, keys.incoming)).unzip();
+        Ok((fd, sealer, Inlet::new(Buffer::with_room(AHEAD_BYTES), incoming)))
     }
 }
 
@@ -112,16 +112,16 @@ impl Store for TcpStore {
 
     fn lane(&self) -> Result<Box<dyn Lane>> {
         let number = self.lanes.fetch_add(1, Ordering::Relaxed);
-        let (fd, keys) = self.connect(number)?;
+        let (fd, sealer, ahead) = self.connect(number)?;
         Ok(Box::new(TcpLane {
             fd,
-            keys,
+            sealer,
             number,
             store: self.clone(),
             queue: Queue::new(),
             out: Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES),
             record: Vec::new(),
-            ahead: Buffer::with_room(AHEAD_BYTES),
+            ahead,
             next_tag: 0,
             is_broken: false,
         }))
@@ -148,7 +148,7 @@ fn prepare(fd: &OwnedFd) -> io::Result<()> {
 
 struct TcpLane {
     fd: OwnedFd,
-    keys: Keys,
+    sealer: Option<Sealer>,
     number: u64,
     store: TcpStore,
     queue: Queue<u32>,
@@ -156,7 +156,7 @@ struct TcpLane {
     /// A sealed record on its way out.
     record: Vec<u8>,
     /// Bytes that came before they were wanted.
-    ahead: Buffer,
+    ahead: Inlet,
     next_tag: u32,
     is_broken: bool,
 }
@@ -199,14 +199,14 @@ impl TcpLane {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.keys.is_none() {
+        if self.sealer.is_none() {
             return self.write(bytes);
         }
         bytes.chunks(MAX_PLAIN_BYTES).try_for_each(|part| {
-            let Some(keys) = &mut self.keys else { return Ok(()) };
+            let Some(sealer) = &mut self.sealer else { return Ok(()) };
             let mut record = std::mem::take(&mut self.record);
             record.clear();
-            let sealed = keys.sealer.seal(part, &mut record);
+            let sealed = sealer.seal(part, &mut record);
             let sent = match sealed {
                 Ok(()) => self.write(&record),
                 Err(error) => Err(self.fail(error.to_string())),
@@ -241,29 +241,17 @@ impl TcpLane {
         if ready.contains(PollFlags::IN) { self.absorb(AHEAD_BYTES).map(drop) } else { Ok(()) }
     }
 
-    /// Receives bytes that are there, without waiting; returns their number on the wire.
+    /// Receives bytes that are there, this many at least if they are, without waiting; returns their number.
     fn absorb(&mut self, room: usize) -> Result<usize> {
-        let room = match &mut self.keys {
-            None => self.ahead.room(room),
-            Some(keys) => keys.incoming.room(AHEAD_BYTES),
-        };
-        match rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Err(self.fail("the connection has ended")),
-            Ok((n, _)) => self.open(n).map(|()| n),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
-            Err(error) => Err(self.fail(io::Error::from(error).to_string())),
+        let (room, flags) = (room.max(AHEAD_BYTES), RecvFlags::DONTWAIT);
+        match self.ahead.receive(self.fd.as_fd(), Default::default(), room, flags) {
+            Ok(Received { bytes: 0, .. }) => Err(self.fail("the connection has ended")),
+            Ok(Received { bytes, .. }) => Ok(bytes),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(0),
+                _ => Err(self.fail(error.to_string())),
+            },
         }
-    }
-
-    /// So many bytes have come into the room for them; opens those that are sealed.
-    #[inline]
-    fn open(&mut self, bytes: usize) -> Result<()> {
-        let Some(keys) = &mut self.keys else {
-            self.ahead.filled(bytes);
-            return Ok(());
-        };
-        let opened = keys.incoming.filled(bytes, &mut self.ahead);
-        opened.map_err(|error| self.fail(error.to_string()))
     }
 
     /// Gets a header and the bytes that have to follow it.
@@ -274,24 +262,23 @@ impl TcpLane {
         let mut spins = give_up.is_some();
         while got < HEADER_BYTES + into.len() {
             let flags = if spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-            match self.read(got, header, into, flags) {
-                Ok(0) => return Err(self.fail("the connection has ended")),
-                Ok(n) if self.keys.is_none() => {
-                    let missing = HEADER_BYTES + into.len() - got;
-                    self.ahead.filled(n.saturating_sub(missing));
-                    got += n.min(missing);
-                }
-                Ok(n) => {
-                    self.open(n)?;
+            let head = &mut header[got.min(HEADER_BYTES)..];
+            let body = &mut into[got.saturating_sub(HEADER_BYTES)..];
+            match self.ahead.receive(self.fd.as_fd(), [head, body], AHEAD_BYTES, flags) {
+                Ok(Received { bytes: 0, .. }) => return Err(self.fail("the connection has ended")),
+                Ok(Received { direct, .. }) => {
+                    got += direct;
                     got += self.give(got, header, into);
                 }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) if spins => {
-                    std::hint::spin_loop();
-                    spins = give_up.is_some_and(|give_up| Instant::now() < give_up);
-                }
-                Err(rustix::io::Errno::AGAIN) => return Err(self.fail("it does not answer")),
-                Err(error) => return Err(self.fail(io::Error::from(error).to_string())),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock if spins => {
+                        std::hint::spin_loop();
+                        spins = give_up.is_some_and(|give_up| Instant::now() < give_up);
+                    }
+                    ErrorKind::WouldBlock => return Err(self.fail("it does not answer")),
+                    _ => return Err(self.fail(error.to_string())),
+                },
             }
         }
         Ok(())
@@ -305,27 +292,6 @@ impl TcpLane {
             Some(at) => head + self.ahead.give(&mut into[at..]),
             None => head,
         }
-    }
-
-    /// Receives once. Sealed bytes come into the room for them, others to where they are wanted, and ahead.
-    #[inline]
-    fn read(
-        &mut self,
-        got: usize,
-        header: &mut [u8; HEADER_BYTES],
-        into: &mut [u8],
-        flags: RecvFlags,
-    ) -> rustix::io::Result<usize> {
-        if let Some(keys) = &mut self.keys {
-            let room = keys.incoming.room(AHEAD_BYTES);
-            return rustix::net::recv(&self.fd, room, flags).map(|(n, _)| n);
-        }
-        let head = &mut header[got.min(HEADER_BYTES)..];
-        let body = &mut into[got.saturating_sub(HEADER_BYTES)..];
-        let ahead = self.ahead.room(AHEAD_BYTES);
-        let mut parts = [IoSliceMut::new(head), IoSliceMut::new(body), IoSliceMut::new(ahead)];
-        let mut none = RecvAncillaryBuffer::default();
-        rustix::net::recvmsg(&self.fd, &mut parts, &mut none, flags).map(|got| got.bytes)
     }
 
     fn judge(&mut self, header: &[u8; HEADER_BYTES], tag: u32, length: usize) -> Result<()> {
@@ -389,8 +355,7 @@ impl Lane for TcpLane {
     fn reopen(&mut self) -> Result<()> {
         self.queue.clear();
         self.out.clear();
-        self.ahead.clear();
-        (self.fd, self.keys) = self.store.connect(self.number)?;
+        (self.fd, self.sealer, self.ahead) = self.store.connect(self.number)?;
         self.is_broken = false;
         Ok(())
     }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use rackmem_fabric::Buffer;
+use rackmem_fabric::{Buffer, Inlet};
 use rustix::event::{EventfdFlags, eventfd};
 
 pub(super) use self::handshake::{accept, connect};
@@ -72,7 +72,7 @@ impl Wire {
             socket,
             out: Mutex::new(Outbox::new(sealer)),
             is_blocked: AtomicBool::new(false),
-            reader: Mutex::new(Reader::new(before, incoming)),
+            reader: Mutex::new(Reader::new(Inlet::new(before, incoming))),
             has_heard: AtomicBool::new(false),
             looks: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),

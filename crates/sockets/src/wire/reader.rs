@@ -1,11 +1,11 @@
 //! Bytes from a socket, cut into frames. Bytes of a message go from the kernel to their place, unless they came along
 //! with other frames.
 
-use std::io::IoSliceMut;
+use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 
-use rackmem_fabric::{Buffer, Incoming};
-use rustix::net::{RecvAncillaryBuffer, RecvFlags};
+use rackmem_fabric::{Inlet, Received};
+use rustix::net::RecvFlags;
 
 use super::frame::{Frame, HEADER_BYTES, Kind, Malformed};
 use crate::board::INLINE_BYTES;
@@ -56,9 +56,7 @@ impl Coming {
 /// Bytes received that are not taken yet.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Keys of what comes.
-    incoming: Option<Incoming>,
-    input: Buffer,
+    input: Inlet,
     /// Bytes came before the first read.
     has_early: bool,
     coming: Option<Coming>,
@@ -74,8 +72,8 @@ fn is_inline(frame: &Frame) -> bool {
 
 impl Reader {
     /// One that begins with bytes that came before.
-    pub(super) fn new(input: Buffer, incoming: Option<Incoming>) -> Reader {
-        Reader { incoming, has_early: !input.is_empty(), input, coming: None }
+    pub(super) fn new(input: Inlet) -> Reader {
+        Reader { has_early: !input.is_empty(), input, coming: None }
     }
 
     /// Takes bytes that are there, without waiting; returns whether there were any.
@@ -99,56 +97,29 @@ impl Reader {
 
     /// Reads once; returns the number of bytes, and whether the socket had no more.
     fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, bool), Over> {
-        let (read, room) = match &mut self.incoming {
-            Some(incoming) => {
-                let into = incoming.room(CHUNK_BYTES);
-                let room = into.len();
-                (rustix::net::recv(socket, into, RecvFlags::DONTWAIT).map(|(n, _)| n), room)
-            }
-            None => self.read(socket),
-        };
-        match read {
-            Ok(0) => Err(Over::Gone("it hung up".to_owned())),
-            Ok(got) => {
-                self.came(got)?;
-                Ok((got, got < room))
-            }
-            Err(rustix::io::Errno::AGAIN) => Ok((0, true)),
-            Err(rustix::io::Errno::INTR) => Ok((0, false)),
-            Err(error) => Err(Over::Gone(std::io::Error::from(error).to_string())),
-        }
-    }
-
-    /// Reads bytes that are not sealed: to the place of the frame that is coming, and behind what has come. Returns
-    /// also the number of bytes that there was room for.
-    fn read(&mut self, socket: BorrowedFd<'_>) -> (rustix::io::Result<usize>, usize) {
-        let missing = self.coming.as_ref().map_or(0, Coming::missing);
         let direct: &mut [u8] = match &self.coming {
             // SAFETY: the sink gave this place for all bytes of the frame.
             Some(coming) => unsafe {
-                std::slice::from_raw_parts_mut(coming.to.add(coming.done), missing)
+                std::slice::from_raw_parts_mut(coming.to.add(coming.done), coming.missing())
             },
             None => &mut [],
         };
-        let behind = self.input.room(CHUNK_BYTES);
-        let room = direct.len() + behind.len();
-        let mut parts = [IoSliceMut::new(direct), IoSliceMut::new(behind)];
-        let mut none = RecvAncillaryBuffer::default();
-        let read = rustix::net::recvmsg(socket, &mut parts, &mut none, RecvFlags::DONTWAIT);
-        (read.map(|message| message.bytes), room)
-    }
-
-    /// So many bytes were read.
-    fn came(&mut self, got: usize) -> Result<(), Over> {
-        if let Some(incoming) = &mut self.incoming {
-            return incoming.filled(got, &mut self.input).map_err(|_| Over::Nonsense);
+        let direct = [direct, &mut []];
+        match self.input.receive(socket, direct, CHUNK_BYTES, RecvFlags::DONTWAIT) {
+            Ok(Received { bytes: 0, .. }) => Err(Over::Gone("it hung up".to_owned())),
+            Ok(Received { bytes, direct, is_full }) => {
+                if let Some(coming) = &mut self.coming {
+                    coming.done += direct;
+                }
+                Ok((bytes, !is_full))
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => Ok((0, true)),
+                ErrorKind::Interrupted => Ok((0, false)),
+                ErrorKind::InvalidData => Err(Over::Nonsense),
+                _ => Err(Over::Gone(error.to_string())),
+            },
         }
-        let direct = self.coming.as_ref().map_or(0, Coming::missing).min(got);
-        if let Some(coming) = &mut self.coming {
-            coming.done += direct;
-        }
-        self.input.filled(got - direct);
-        Ok(())
     }
 
     /// Takes all frames that are whole.

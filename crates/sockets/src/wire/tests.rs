@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rackmem_fabric::Buffer;
+use rackmem_fabric::Inlet;
 use rackmem_fabric::socket::wait;
 use rustix::event::PollFlags;
 
@@ -135,9 +135,9 @@ proptest! {
 
 /// A reader that begins with these bytes.
 fn reader_of(bytes: &[u8]) -> Reader {
-    let mut input = Buffer::default();
+    let mut input = Inlet::default();
     input.extend(bytes);
-    Reader::new(input, None)
+    Reader::new(input)
 }
 
 const REGISTERED_BYTES: usize = 8192;
