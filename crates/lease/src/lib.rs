@@ -41,8 +41,8 @@
 //!   nothing until lenders had [`SETTLE`] to report. For several hosts the monitor is a process of its own.
 //! - *Detection of a loss.* By the end of a connection, at once. For a torn network or a dead host by the probes of
 //!   TCP, after [`SILENCE`](rackmem_fabric::net::SILENCE); a process that was merely stopped survives these. A lender
-//!   that does not answer a lane for [`ANSWER`] is reported, and counts as lost only when the borrower's patience is over.
-//!   Lenders and monitor exchange a heartbeat each second.
+//!   that does not answer a lane for [`ANSWER`] is reported, and counts as lost only when the borrower's patience is
+//!   over. Lenders and monitor exchange a heartbeat each second.
 //! - *The connections of a lease*, its lanes among them, bear silence as long as the borrower's patience, at both
 //!   ends. So they go on after an outage, and of a process that has ended meanwhile the lender is told by its host.
 //! - *Memory that is still mapped is never taken away.* The end of a lease is a word in the last page of its memory,
