@@ -87,7 +87,7 @@ impl Settings {
     /// Parses the value of [`SETTINGS_VARIABLE`].
     ///
     /// # Errors
-    /// [`Error::Refused`]: it was not written by this version of rackmem.
+    /// [`Error::Plain`]: it was not written by this version of rackmem.
     pub fn from_variable(text: &str) -> Result<Settings> {
         serde_json::from_str(text).map_err(|error| {
             Error::refused(format!("{SETTINGS_VARIABLE} is not what this version writes: {error}"))
