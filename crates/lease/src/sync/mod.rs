@@ -66,6 +66,7 @@ pub fn load_in_order(word: &AtomicU32) -> u32 {
 /// The kernel's part, for loom: it looks at the word and puts the thread to sleep in one step. Nobody wakes by
 /// time: if there is no one left to wake a sleeper, loom reports it.
 #[cfg(loom)]
+#[allow(missing_docs, reason = "they are those of the others")]
 mod model {
     use std::io;
     use std::ops::Deref;
