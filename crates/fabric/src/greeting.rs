@@ -46,7 +46,7 @@ use crate::credentials::{Credentials, Kind};
 use crate::ucx::Address;
 
 /// Changes with the handshake and with the messages behind it.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Longest frame of a handshake.
 pub const MAX_FRAME_BYTES: usize = 4096;
