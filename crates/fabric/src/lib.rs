@@ -56,6 +56,8 @@ pub mod socket;
 pub mod stranger;
 pub mod stream;
 pub mod tcp;
+#[cfg(test)]
+mod test_packets;
 pub mod ucx;
 pub mod udp;
 

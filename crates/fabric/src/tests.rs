@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rackmem_abi::{Header, Op, Status};
-use rackmem_rmc::Sink;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::{MAX_REQUESTS, TcpLink, UNIT_BYTES};
@@ -12,6 +11,7 @@ use crate::Seal;
 use crate::credentials::Credentials;
 use crate::greeting::{Callee, Caller, Hello, Purpose, Welcome};
 use crate::stream::Stream;
+use crate::test_packets::{fill, header, payload, pump};
 use crate::{Faults, Faulty, Lane, Link};
 
 fn streams() -> (Stream, Stream) {
@@ -59,30 +59,6 @@ fn sealed_pair() -> (TcpLink, TcpLink) {
     one.seal(seal);
     other.seal(its);
     (TcpLink::new(one), TcpLink::new(other))
-}
-
-fn pump(link: &mut TcpLink) {
-    link.transmit();
-    link.receive();
-}
-
-fn header(op: Op, length: u16, tid: u32) -> Header {
-    Header { dst_nid: 1, src_nid: 0, op, ctx_id: 0, length, offset: 0, tid }
-}
-
-fn fill(byte: u8) -> impl FnOnce(Sink<'_>) -> Result<(), Status> {
-    move |out: Sink<'_>| {
-        let bytes = vec![byte; out.len()];
-        out.put(&bytes);
-        Ok(())
-    }
-}
-
-fn payload(link: &TcpLink, lane: Lane) -> Vec<u8> {
-    let source = link.payload(lane);
-    let mut bytes = vec![0; source.len()];
-    source.copy_to(&mut bytes);
-    bytes
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rackmem_abi::{Header, Op, Status};
-use rackmem_rmc::Sink;
+use rackmem_abi::{Op, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -11,6 +10,7 @@ use super::inbox::Inbox;
 use super::sys::Ucp;
 use super::{Address, Engine, MAX_MESSAGE_BYTES, UcxLink, UcxStream, Worker};
 use crate::tcp::{PacketLink, UNIT_BYTES};
+use crate::test_packets::{fill, header, payload, pump};
 use crate::{Lane, Link};
 
 /// Bound on everything that must not hang.
@@ -34,30 +34,6 @@ fn pair() -> Option<(UcxLink, UcxLink)> {
         PacketLink::new(UcxStream::new(worker, address, socket).unwrap())
     };
     Some((link(one, &addresses[1], sockets.0), link(other, &addresses[0], sockets.1)))
-}
-
-fn pump(link: &mut UcxLink) {
-    link.transmit();
-    link.receive();
-}
-
-fn header(op: Op, length: u16, tid: u32) -> Header {
-    Header { dst_nid: 1, src_nid: 0, op, ctx_id: 0, length, offset: 0, tid }
-}
-
-fn fill(byte: u8) -> impl FnOnce(Sink<'_>) -> Result<(), Status> {
-    move |out: Sink<'_>| {
-        let bytes = vec![byte; out.len()];
-        out.put(&bytes);
-        Ok(())
-    }
-}
-
-fn payload(link: &UcxLink, lane: Lane) -> Vec<u8> {
-    let source = link.payload(lane);
-    let mut bytes = vec![0; source.len()];
-    source.copy_to(&mut bytes);
-    bytes
 }
 
 /// Waits as a daemon does; the turn of the other end is in between.
