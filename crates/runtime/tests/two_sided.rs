@@ -260,8 +260,14 @@ fn what_came_before_a_close_arrives_and_the_rest_completes_as_closed() {
                 threads.spawn(|| connect(contexts, &mut a, 0));
                 connect(contexts, &mut b, 1);
             });
-            assert_eq!(a.poll().unwrap(), None);
+            let error = a.send(b"too early", Duration::from_millis(1)).unwrap_err();
+            assert_eq!(
+                error.errno(),
+                libc::ETIMEDOUT,
+                "a receive of the former connection is used: {error}"
+            );
             assert!(b.post_receive(piece(0, 8, round)).unwrap());
+            assert_eq!(b.poll().unwrap(), None);
             a.send(b"again", BOUND).unwrap();
             assert_end(next(&mut b), Kind::Receive, round, 5, MessageStatus::Done);
         }
