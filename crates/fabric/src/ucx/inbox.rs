@@ -98,14 +98,17 @@ impl Inbox {
         // SAFETY: the room stays where it is until the callback, or the next lines, free it.
         let room = unsafe { (*message).bytes.as_mut_ptr() };
         let fetch = self.ucp.ucp_am_recv_data_nbx;
+        // Before the call, in which the callback may run.
+        self.early_bytes += length;
+        self.pending += 1;
         // SAFETY: the descriptor is that of the message whose callback runs; there is so much room.
         let posted =
             Posted::of(unsafe { fetch(self.worker, descriptor, room.cast(), length, &param) });
         if let Posted::Pending = posted {
-            self.early_bytes += length;
-            self.pending += 1;
             return;
         }
+        self.early_bytes -= length;
+        self.pending -= 1;
         // SAFETY: UCX does not have it.
         let mut message = unsafe { Box::from_raw(message) };
         match posted {

@@ -17,6 +17,9 @@ const MAX_CALLS: u32 = 16;
 /// Time for which the end of a link waits for UCX to give up what was under way.
 const CLOSING: Duration = Duration::from_millis(200);
 
+/// Time between two looks whether it has left.
+const CLOSING_PAUSE: Duration = Duration::from_micros(50);
+
 /// One end of a link.
 pub struct UcxStream {
     worker: Worker,
@@ -149,7 +152,9 @@ impl Drop for UcxStream {
         let is_under_way =
             |inbox: &Inbox| inbox.pending > 0 || (is_closing && status() == sys::IN_PROGRESS);
         while is_under_way(self.worker.inbox()) && Instant::now() < deadline {
-            self.worker.progress();
+            if !self.worker.progress() {
+                std::thread::sleep(CLOSING_PAUSE);
+            }
         }
         if is_closing {
             // SAFETY: nobody looks at it any more.

@@ -21,8 +21,8 @@
 //! that end with the link.
 //!
 //! *A peer that is silent* for [`Settings::dead_after`] is lost, and so is one whose host says that nobody listens;
-//! every call then fails with [`Error::PeerLost`](crate::error::Error::PeerLost). Ends that have nothing to say send an acknowledgement now and then,
-//! so silence means something.
+//! every call then fails with [`Error::PeerLost`](crate::error::Error::PeerLost). Ends that have nothing to say send an
+//! acknowledgement now and then, so silence means something.
 //!
 //! # Decisions
 //!

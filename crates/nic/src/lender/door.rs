@@ -88,11 +88,17 @@ impl Door {
         if let Ok(caller) = self.callers.try_recv() {
             return Ok(Some(caller));
         }
-        let link = self.udp.try_accept()?;
-        Ok(link.map(|link| {
-            let peer = link.peer();
-            Caller { peer: peer.to_string(), way: Ok(Transport::over_link(link, peer)) }
-        }))
+        match self.udp.try_accept() {
+            Ok(link) => Ok(link.map(|link| {
+                let peer = link.peer();
+                Caller { peer: peer.to_string(), way: Ok(Transport::over_link(link, peer)) }
+            })),
+            Err(Error::Io { what, source }) if is_out_of_descriptors(&source) => {
+                Err(Error::Io { what, source })
+            }
+            // One that cannot be answered is no reason to turn away others.
+            Err(error) => Ok(Some(Caller { peer: "a peer over UDP".to_owned(), way: Err(error) })),
+        }
     }
 
     /// Starts the proof of each connected peer, in a thread of its own.

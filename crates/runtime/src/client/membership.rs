@@ -138,6 +138,10 @@ impl Membership {
         if let Some(peer) = self.remote_peer(nid).filter(RemotePeer::is_recent) {
             return peer.is_gone();
         }
+        // A call that is given up would end the membership.
+        if self.is_own_daemon_stopped() {
+            return false;
+        }
         let missing = self.find_peer(nid).err();
         match missing.filter(|missing| missing.is_remote).and_then(|_| self.remote_peer(nid)) {
             Some(peer) => peer.is_gone(),

@@ -1,7 +1,8 @@
 //! A connection that control talks on: to a process of this host, or to a daemon of another one.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rackmem_fabric::frame;
 use rackmem_fabric::stream::Stream;
@@ -18,7 +19,56 @@ pub enum Line {
     /// To a process of this host; descriptors travel with messages.
     Near(Channel),
     /// To a daemon of another host.
-    Far(Box<Stream>),
+    Far(FarLine),
+}
+
+/// A connection to a daemon of another host, on which a second thread may say something.
+#[derive(Debug)]
+pub struct FarLine {
+    stream: Arc<Mutex<Stream>>,
+    /// The stream's socket.
+    socket: OwnedFd,
+}
+
+impl FarLine {
+    /// A line over a stream.
+    ///
+    /// # Errors
+    /// The process has no more descriptors.
+    pub fn new(stream: Stream) -> io::Result<FarLine> {
+        let socket = stream.as_fd().try_clone_to_owned()?;
+        Ok(FarLine { stream: Arc::new(Mutex::new(stream)), socket })
+    }
+
+    /// The way of another thread to this line, as long as there is the line.
+    pub fn second(&self) -> SecondLine {
+        SecondLine(Arc::downgrade(&self.stream))
+    }
+
+    /// Reason for the end of the connection, if it has ended.
+    pub fn lost(&self) -> Option<String> {
+        self.stream().lost().map(str::to_owned)
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.stream.lock().expect("no holder panics")
+    }
+}
+
+/// The way of another thread to a line.
+#[derive(Debug)]
+pub struct SecondLine(Weak<Mutex<Stream>>);
+
+impl SecondLine {
+    /// Sends a message. A peer that does not read loses the connection. Returns false if there is no line any more.
+    pub fn send(&self, message: &impl Serialize) -> bool {
+        let Some(stream) = self.0.upgrade() else { return false };
+        let mut stream = stream.lock().expect("no holder panics");
+        if send_far(&mut stream, message).is_err() {
+            stream.lose("it does not listen");
+        }
+        stream.lost().is_none()
+    }
 }
 
 impl Line {
@@ -29,7 +79,7 @@ impl Line {
     pub fn send(&mut self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         match self {
             Line::Near(channel) => channel.send(message, fds),
-            Line::Far(stream) if fds.is_empty() => send_far(stream, message),
+            Line::Far(line) if fds.is_empty() => send_far(&mut line.stream(), message),
             Line::Far(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -41,8 +91,8 @@ impl Line {
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Received<T>> {
         match self {
             Line::Near(channel) => channel.receive(),
-            Line::Far(stream) => {
-                receive_far(stream).map(|message| Received { message, fds: Vec::new() })
+            Line::Far(line) => {
+                receive_far(&mut line.stream()).map(|message| Received { message, fds: Vec::new() })
             }
         }
     }
@@ -51,7 +101,7 @@ impl Line {
     pub fn hang_up(&mut self, why: &str) {
         match self {
             Line::Near(channel) => channel.hang_up(),
-            Line::Far(stream) => stream.lose(why),
+            Line::Far(line) => line.stream().lose(why),
         }
     }
 
@@ -59,7 +109,7 @@ impl Line {
     pub fn is_hung_up(&self) -> bool {
         match self {
             Line::Near(channel) => channel.is_hung_up(),
-            Line::Far(stream) => stream.lost().is_some(),
+            Line::Far(line) => line.stream().lost().is_some(),
         }
     }
 
@@ -67,7 +117,8 @@ impl Line {
     pub fn flush(&mut self) -> bool {
         match self {
             Line::Near(_) => false,
-            Line::Far(stream) => {
+            Line::Far(line) => {
+                let mut stream = line.stream();
                 stream.transmit();
                 stream.staged_bytes() > 0
             }
@@ -103,7 +154,7 @@ impl AsFd for Line {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Line::Near(channel) => channel.as_fd(),
-            Line::Far(stream) => stream.as_fd(),
+            Line::Far(line) => line.socket.as_fd(),
         }
     }
 }

@@ -136,19 +136,24 @@ impl Area {
         Some(Arrival { length_bytes, is_too_long })
     }
 
-    /// Copies the n-th message, which came in the queue.
+    /// Takes the n-th message, which came in the queue. Its lines behind the first are forgotten: the stamps begin
+    /// again after 256 rounds, in which shorter messages leave those lines as they are.
     ///
     /// # Safety
     /// `out` is valid for so many bytes of writes.
     #[inline]
-    pub unsafe fn copy_message(&self, number: u64, length_bytes: usize, mut out: *mut u8) {
+    pub unsafe fn take_message(&self, number: u64, length_bytes: usize, mut out: *mut u8) {
         let mut left = length_bytes.min(INLINE_BYTES);
-        for line in &self.arrivals[number as usize % DEPTH][..lines_of(left)] {
+        let lines = &self.arrivals[number as usize % DEPTH][..lines_of(left)];
+        for (index, line) in lines.iter().enumerate() {
             let bytes = left.min(PAYLOAD_BYTES);
             // SAFETY: the payload lies in the line, and the caller vouches for `out`.
             unsafe {
                 copy_out(out, line.0[1..].as_ptr().cast(), bytes);
                 out = out.add(bytes);
+            }
+            if index > 0 {
+                line.0[0].store(0, Ordering::Relaxed);
             }
             left -= bytes;
         }
@@ -200,3 +205,53 @@ const _: () = {
     assert!(rackmem_abi::MAX_OFFSET <= VALUE_MASK, "every offset of a segment has room");
     assert!(std::mem::offset_of!(Area, arrivals) % LINE_BYTES == 0);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: Life = Life(0x100);
+
+    fn area() -> Box<Area> {
+        // SAFETY: all of it is atomic words, for which zero is a value.
+        unsafe { Box::<Area>::new_zeroed().assume_init() }
+    }
+
+    /// Stores the first lines of the n-th message, of `length` bytes, as a remote write that is under way.
+    fn write(to: &Area, number: u64, length: usize, lines: usize) {
+        let (message, from) = ([0; INLINE_BYTES], area());
+        let arrival = Arrival { length_bytes: length as u64, is_too_long: false };
+        // SAFETY: the message is longer.
+        unsafe { from.draft(LIFE, number, arrival, message.as_ptr()) };
+        let place = &to.arrivals[number as usize % DEPTH];
+        for (to, from) in place.iter().zip(&from.draft[..lines]) {
+            for (to, from) in to.0.iter().zip(&from.0) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn take(area: &Area, number: u64, length: usize) {
+        assert!(area.arrived(LIFE, number).is_some());
+        let mut out = [0; INLINE_BYTES];
+        // SAFETY: there is room.
+        unsafe { area.take_message(number, length, out.as_mut_ptr()) };
+    }
+
+    /// The stamps of a place begin again after 256 rounds.
+    #[test]
+    fn lines_of_an_old_message_are_not_taken_for_those_of_a_new_one() {
+        let area = area();
+        write(&area, 0, 100, 2);
+        take(&area, 0, 100);
+        for round in 1..256 {
+            write(&area, round * DEPTH as u64, 8, 1);
+            take(&area, round * DEPTH as u64, 8);
+        }
+        let again = 256 * DEPTH as u64;
+        write(&area, again, 100, 1);
+        assert_eq!(area.arrived(LIFE, again), None, "its second line has not come");
+        write(&area, again, 100, 2);
+        take(&area, again, 100);
+    }
+}

@@ -71,6 +71,18 @@ fn new_number() -> Result<u32> {
     Ok(u32::from_ne_bytes(bytes) | 1)
 }
 
+/// The peer's area may lie where it says. How large its segment is shows with the first write.
+fn check_place(peer: Address) -> Result<()> {
+    if peer.offset() % align_of::<Area>() as u64 != 0 {
+        return Err(Error::invalid("the peer's area begins at a multiple of 64, too"));
+    }
+    if peer.offset() > rackmem_abi::MAX_OFFSET - AREA_BYTES {
+        let message = format!("no segment has bytes at offset {}", peer.offset());
+        return Err(Error::new(libc::ERANGE, message));
+    }
+    Ok(())
+}
+
 /// The area at `offset` of the own segment.
 fn area(context: &Context, offset: u64) -> Result<NonNull<Area>> {
     if offset % align_of::<Area>() as u64 != 0 {
@@ -106,6 +118,7 @@ impl Ends {
         if peer.nid() == c_int::from(context.nid()) && peer.offset().abs_diff(offset) < AREA_BYTES {
             return Err(Error::invalid("a queue pair cannot be connected to its own area"));
         }
+        check_place(peer)?;
         let nid = u16::try_from(peer.nid()).unwrap_or(u16::MAX);
         context.wait_joined(nid, deadline)?;
         let number = new_number()?;
@@ -272,7 +285,7 @@ impl Shared for Ends {
         if arrival.length_bytes <= INLINE_BYTES as u64 {
             let out = self.memory(buffer.offset);
             // SAFETY: buffers are checked when they are posted, and the length was checked against this one.
-            unsafe { self.area().copy_message(number, arrival.length_bytes as usize, out) };
+            unsafe { self.area().take_message(number, arrival.length_bytes as usize, out) };
         }
     }
 }
@@ -280,8 +293,9 @@ impl Shared for Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         let (nid, at) = (self.peer.nid(), self.peer.offset() + Area::HELLO_AT);
-        if self.hellos.own != 0 && !self.has_failed {
-            // Unless this node has begun another connection there. A peer that is gone needs no word.
+        if self.hellos.own != 0 {
+            // Unless this node has begun another connection there. An operation that failed may have been lost with a
+            // link that is up again, so a peer that counts as gone is told, too.
             // SAFETY: the queue pair owns this end.
             unsafe { rackmem_inline_compare_swap(self.qp, nid, at, self.hellos.own, 0) };
         }

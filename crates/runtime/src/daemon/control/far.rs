@@ -29,12 +29,13 @@ use rackmem_fabric::ucx::{Address, Engine, UcxStream, Worker};
 use rackmem_fabric::{Faults, Faulty};
 use rustix::event::epoll;
 
+use super::beats::Beater;
 use super::greet::{GREETING_TIMEOUT, Greeter, MAX_GREETERS};
 use super::guests::{Expected, Present};
 use super::peers::{FIRST_RETRY, LAST_RETRY};
 use super::questions::Question;
 use super::{Control, NO_DESCRIPTOR_PAUSE};
-use crate::daemon::line::Line;
+use crate::daemon::line::{FarLine, Line};
 use crate::daemon::session::Role;
 use crate::daemon::{Config, Error, Result};
 use crate::error::limit_hint;
@@ -112,7 +113,8 @@ pub(super) struct Far {
     pub(super) expected: BTreeMap<u64, Expected>,
     /// By the number under which their end is reported.
     pub(super) guests: BTreeMap<u64, Present>,
-    pub(super) next_beat: Instant,
+    pub(super) beater: Beater,
+    pub(super) next_look: Instant,
 }
 
 impl Far {
@@ -178,7 +180,8 @@ impl Far {
             watched: BTreeMap::new(),
             expected: BTreeMap::new(),
             guests: BTreeMap::new(),
-            next_beat: now,
+            beater: Beater::start()?,
+            next_look: now,
         }))
     }
 
@@ -314,7 +317,7 @@ impl Far {
         let calls = self.peers.iter().filter(|(nid, peer)| self.is_to_be_called(**nid, peer));
         let deadlines = self.greeters.values().map(|greeter| greeter.deadline);
         let meetings = self.peers.values().filter_map(|peer| peer.meeting_ends);
-        let beat = self.peers.values().any(FarPeer::is_linked).then_some(self.next_beat);
+        let beat = self.peers.values().any(FarPeer::is_linked).then_some(self.next_look);
         let questions = self.peers.values().filter_map(|peer| Some(peer.question.as_ref()?.ends));
         let peers = calls.map(|(_, peer)| peer.retry_at).chain(meetings).chain(questions);
         peers.chain(deadlines).chain(beat).min()
@@ -374,7 +377,7 @@ impl Control {
         for nid in calls {
             self.call(nid, Purpose::Control);
         }
-        self.beat(now);
+        self.end_silent(now);
         self.give_up_questions(now);
         let lines = self.sessions.values_mut().map(|session| &mut session.line);
         let is_waiting = lines.fold(false, |waits, line| line.flush() | waits);
@@ -454,9 +457,11 @@ impl Control {
             Ok(worker) => worker,
             Err(error) => return self.note_failure(nid, &error.to_string()),
         };
-        let Some(id) = self.add_session(Line::Far(Box::new(met.stream)), Role::Meeting(nid)) else {
-            return;
+        let line = match FarLine::new(met.stream) {
+            Ok(line) => Line::Far(line),
+            Err(error) => return self.note_failure(nid, &error.to_string()),
         };
+        let Some(id) = self.add_session(line, Role::Meeting(nid)) else { return };
         let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
         (peer.control, peer.incarnation, peer.version) = (Some(id), met.incarnation, met.version);
         peer.meeting_ends = Some(Instant::now() + GREETING_TIMEOUT);
@@ -517,6 +522,7 @@ impl Control {
         peer.calls = 0;
         (peer.meeting_ends, peer.unheard) = (None, 0);
         self.add_peer(id, nid, path);
+        self.begin_to_beat(id);
         true
     }
 

@@ -321,8 +321,8 @@ impl Control {
         if self.peers.get(&nid) == Some(&id) {
             self.lose_peer(nid);
         }
-        if let Line::Far(stream) = &session.line {
-            self.part(nid, stream.lost().unwrap_or("the link has ended"));
+        if let Line::Far(line) = &session.line {
+            self.part(nid, line.lost().as_deref().unwrap_or("the link has ended"));
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A peer has at most one question to answer. Processes that ask meanwhile get the same answer.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::clients::refused;
@@ -20,6 +21,15 @@ pub(super) struct Question {
     /// Connections of the processes that ask.
     by: Vec<u64>,
     pub(super) ends: Instant,
+}
+
+/// Shortens the lists of a status that no message takes. Returns false if they are empty.
+fn shorten(status: &mut NodeStatus) -> bool {
+    let longest = status.qps.len().max(status.links.len()).max(status.contexts.len());
+    status.qps.truncate(status.qps.len() / 2);
+    status.links.truncate(status.links.len() / 2);
+    status.contexts.truncate(status.contexts.len() / 2);
+    longest > 0
 }
 
 impl Control {
@@ -59,9 +69,15 @@ impl Control {
 
     /// A daemon of another host asks for the state of this node.
     pub(super) fn tell_status(&mut self, id: u64) -> bool {
-        let status = self.status();
-        if let (Ok(status), Some(session)) = (status, self.sessions.get_mut(&id)) {
-            peers::tell(session, &Request::Told(Box::new(status)), &[]);
+        let (Ok(mut status), Some(session)) = (self.status(), self.sessions.get_mut(&id)) else {
+            return true;
+        };
+        while let Err(error) = session.line.send(&Request::Told(Box::new(status.clone())), &[]) {
+            let is_too_long = error.kind() == io::ErrorKind::InvalidInput;
+            if !is_too_long || !shorten(&mut status) {
+                // The peer notices that no answer comes.
+                break;
+            }
         }
         true
     }
