@@ -203,12 +203,16 @@ impl RackFile {
     /// What a node of this host proves itself by to those of others.
     ///
     /// # Errors
-    /// Its private key cannot be read, or is not the one that belongs to its key in the file.
+    /// There is no such node; or its private key cannot be read, or is not the one that belongs to its key in the file.
     pub fn credentials(&self, nid: u16) -> Result<Credentials> {
         let secret = self.secret.as_ref().map(|secret| secret.0);
         let peers: Vec<PublicKey> = self.nodes.iter().filter_map(|node| node.key).collect();
+        if let (true, Some(secret)) = (peers.is_empty(), secret) {
+            return Ok(Credentials::Secret(secret));
+        }
         let Some(expected) = peers.get(usize::from(nid)) else {
-            return Ok(Credentials::Secret(secret.expect("a file without keys has a secret")));
+            let (path, nodes) = (self.path.display(), self.nodes.len());
+            return Err(Error::invalid(format!("{path} has {nodes} nodes, and no node {nid}")));
         };
         let name = self.key_file.to_string_lossy().replace(NODE, &nid.to_string());
         let own = key_file::read(Path::new(&name))?;

@@ -189,6 +189,7 @@ fn nodes_have_keys_and_rights() {
     assert_eq!((own.public(), &peers[..]), (keys[1], &keys[..2]));
     let both = folder.read(&format!("name = \"lab\"\nsecret_file = \"s\"\n{nodes}")).unwrap();
     assert!(matches!(both.credentials(0), Ok(Credentials::Keys { secret: Some(_), .. })));
+    assert!(both.credentials(2).is_err(), "no key, so not the secret alone");
     let none = folder.read(&format!("name = \"lab\"\nsecret_file = \"s\"\n{NODES}")).unwrap();
     assert!(matches!(none.credentials(0), Ok(Credentials::Secret(_))));
 }
