@@ -1,4 +1,4 @@
-//! What carries the bytes of a link.
+//! Carriers of a link's bytes.
 
 use crate::stream::Stream;
 

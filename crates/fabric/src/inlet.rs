@@ -18,7 +18,7 @@ pub struct Inlet {
 pub struct Received {
     /// Bytes of the socket; 0: the peer has closed the connection.
     pub bytes: usize,
-    /// Those of them that went to a place of the caller.
+    /// Bytes that went straight to the caller's buffer.
     pub direct: usize,
     /// Whether they fill the room, so that there may be more.
     pub is_full: bool,

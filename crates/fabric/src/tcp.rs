@@ -74,7 +74,7 @@ impl<C: Carrier> PacketLink<C> {
         link
     }
 
-    /// What carries its bytes.
+    /// The link's carrier.
     pub fn carrier(&self) -> &C {
         &self.stream
     }

@@ -39,7 +39,7 @@ struct Hello {
 /// Keys of a connection; `None` in cleartext.
 pub type Keys = Option<Box<Records>>;
 
-/// What an end proves itself by.
+/// The credentials of an end with this secret.
 pub fn credentials(secret: Option<&Secret>) -> Credentials {
     Credentials::Secret(*secret.map_or(&NO_SECRET, Secret::psk))
 }

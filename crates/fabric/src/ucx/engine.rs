@@ -80,7 +80,7 @@ fn check(ucp: &Ucp, status: Status, what: &'static str) -> Result<(), UcxError> 
 pub struct Worker {
     pub(super) engine: Arc<Engine>,
     pub(super) worker: *mut c_void,
-    /// What callbacks change, which run within calls of UCX only.
+    /// State of the callbacks, which run within calls of UCX only.
     pub(super) inbox: *mut Inbox,
     efd: i32,
     address: Address,

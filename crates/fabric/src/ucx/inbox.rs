@@ -1,4 +1,4 @@
-//! What UCX calls back for: messages that come, messages that have left, the end of the peer.
+//! Callbacks of UCX: messages that come, messages that have left, the end of the peer.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

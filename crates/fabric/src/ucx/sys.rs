@@ -209,7 +209,7 @@ impl Ucp {
     }
 }
 
-/// What a function has returned in place of a request (`ucs_status_ptr_t`).
+/// State of an operation that was posted (`ucs_status_ptr_t`).
 pub enum Posted {
     Done,
     Pending,

@@ -22,7 +22,7 @@ pub(super) type Token = [u8; 16];
 /// Longest datagram of a handshake.
 pub(super) const MAX_BYTES: usize = 512;
 
-/// What the ends tell each other.
+/// Limits that the ends tell each other.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Terms {
     /// Most bytes of a datagram that the sender's network carries.

@@ -188,7 +188,7 @@ mod tests {
         Some(bytes[..length].to_vec())
     }
 
-    /// What this end sends for these bytes, taken off the wire.
+    /// The datagram that `from` sends for these bytes, taken off the wire.
     fn sealed(from: &mut Sealed, to: &mut Sealed, bytes: &[u8]) -> Vec<u8> {
         from.send(bytes, Duration::ZERO).unwrap();
         let mut datagram = vec![0; 256];

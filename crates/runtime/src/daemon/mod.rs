@@ -74,7 +74,7 @@ pub struct Config {
     pub share_core: bool,
     /// The nodes of a rack over several hosts; `None`: all nodes run on this host.
     pub rack_file: Option<RackFile>,
-    /// What goes wrong on links over TCP to other hosts, to try programs; `None`: nothing.
+    /// Faults of links over TCP to other hosts, for tests of programs.
     pub faults: Option<Faults>,
 }
 

@@ -81,9 +81,9 @@ pub struct Links {
     guests: Vec<Option<Guest>>,
     /// Links that there are.
     live: Vec<usize>,
-    /// Those of them to other hosts.
+    /// Links to other hosts.
     far: Vec<usize>,
-    /// Those of these that are read in each turn.
+    /// Links to other hosts that are read in each turn.
     blind: Vec<usize>,
     /// Whether TCP is so much used that it is asked.
     asks_kernel: bool,

@@ -60,7 +60,7 @@ const KEYS: [&str; 6] = ["name", "secret_file", "key_file", "cleartext", "link",
 /// Stands for the number of a node in the name of its private key's file.
 const NODE: &str = "{node}";
 
-/// What packets between hosts travel by.
+/// The carrier of packets between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkKind {
     /// A connection between two daemons.
@@ -88,7 +88,7 @@ pub struct RackFile {
     key_file: PathBuf,
     /// Whether packets between hosts travel unencrypted. Secret and keys are asked for all the same.
     pub cleartext: bool,
-    /// What packets between hosts travel by.
+    /// Carrier of packets between hosts.
     pub link: LinkKind,
     /// The nodes, in the order of their numbers: 1 to [`MAX_NODES`](rackmem_abi::MAX_NODES).
     pub nodes: Vec<NodeEntry>,

@@ -144,7 +144,7 @@ impl Connection {
     }
 
     fn lose(&mut self) {
-        // What it wrote before it went still counts.
+        // Messages that the peer sent before its end still arrive.
         self.advance();
         self.finish(false);
     }

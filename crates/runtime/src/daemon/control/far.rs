@@ -102,7 +102,7 @@ pub(super) struct Far {
     pub(super) incarnation: u64,
     /// UCX, if packets travel by it.
     ucx: Option<Arc<Engine>>,
-    /// What is to go wrong on links over TCP.
+    /// Faults of links over TCP.
     faults: Option<Faults>,
     pub(super) listener: OwnedFd,
     pub(super) peers: BTreeMap<u16, FarPeer>,
