@@ -100,8 +100,8 @@ pub(super) struct Far {
     pub(super) credentials: Arc<Credentials>,
     pub(super) nid: u16,
     pub(super) incarnation: u64,
-    /// UCX, if packets travel by it.
-    ucx: Option<Arc<Engine>>,
+    /// Version of UCX, if packets travel by it.
+    ucx: Option<String>,
     /// Faults of links over TCP.
     faults: Option<Faults>,
     pub(super) listener: OwnedFd,
@@ -152,7 +152,7 @@ impl Far {
         let credentials = Arc::new(file.credentials(nid)?);
         let ucx = match file.link {
             LinkKind::Tcp => None,
-            LinkKind::Ucx => Some(Engine::load().map_err(|error| {
+            LinkKind::Ucx => Some(Engine::load().map(|ucx| ucx.version()).map_err(|error| {
                 Error::invalid(format!("{} has link = \"ucx\": {error}", file.path.display()))
             })?),
         };
@@ -193,9 +193,10 @@ impl Far {
         Some(LinkStatus {
             nid,
             path: if self.ucx.is_some() { LinkPath::Ucx } else { LinkPath::Tcp },
-            path_why: self.ucx.as_ref().map_or_else(String::new, |ucx| {
-                format!("UCX {}, as the rack file says", ucx.version())
-            }),
+            path_why: self
+                .ucx
+                .as_ref()
+                .map_or_else(String::new, |ucx| format!("UCX {ucx}, as the rack file says")),
             address: peer.address.to_string(),
             state: if socket.is_some() { LinkState::Up } else { LinkState::Down },
             why: self.why(nid, peer),
@@ -452,8 +453,10 @@ impl Control {
             Some(old) => self.end(old),
             None => {}
         }
-        let ucx = self.far.as_ref().and_then(|far| far.ucx.as_ref());
-        let worker = match ucx.map(Worker::new).transpose() {
+        // UCX looks for the host's adapters when it is started, and would never find one that came up later.
+        let is_ucx = self.far.as_ref().is_some_and(|far| far.ucx.is_some());
+        let new_worker = || Engine::load().and_then(|ucx| Worker::new(&ucx));
+        let worker = match is_ucx.then(new_worker).transpose() {
             Ok(worker) => worker,
             Err(error) => return self.note_failure(nid, &error.to_string()),
         };
