@@ -63,7 +63,7 @@ fn answer(caller: &Credentials, bytes: &[u8]) {
 fn replay([callee, caller]: &[Arc<Credentials>; 2], bytes: &[u8]) {
     let (_, first) = Caller::new(caller, 0, &hello());
     let Ok(Ok(asked)) = Callee::new(callee).hear::<Hello>(&first) else { panic!("a good hello") };
-    let (_, unproved) = asked.answer(Ok(Welcome { incarnation: 2, version: String::new() }));
+    let (_, unproved) = asked.answer(Ok(Welcome { incarnation: 2, version: String::new(), worker: None }));
     assert!(!matches!(unproved.prove(bytes), Ok(Ok(_))), "keys without a proof");
 }
 
