@@ -148,7 +148,7 @@ impl Worker {
         &self.address
     }
 
-    /// Becomes readable when there is something to do, once [`Worker::arm`] has said so. It has to be watched by level.
+    /// Becomes readable when there is something to do, once `Worker::arm` has said so. It has to be watched by level.
     pub fn efd(&self) -> BorrowedFd<'_> {
         // SAFETY: UCX keeps it open as long as the worker lives.
         unsafe { BorrowedFd::borrow_raw(self.efd) }
