@@ -67,8 +67,14 @@ pub(super) struct Mixed {
     stall: Stall,
 }
 
-/// Most turns of the own links in vain, each a system call, before a waiting thread sleeps.
-const MAX_IDLE_TURNS: u32 = 256;
+/// Most turns of the own links in vain, each a system call, before a waiting thread sleeps: about half a millisecond. A
+/// daemon that sleeps takes 0.1 ms to wake on a virtual machine. If the thread slept before it answers, it would take as
+/// long itself, the daemon would sleep again meanwhile, and so each operation would wake both.
+const MAX_IDLE_TURNS: u32 = 1024;
+
+/// Turns of the own links in vain after which a waiting thread lets others of its core run. The daemon that wakes for our
+/// request may be one of them: on a rack of one host the kernel likes to wake it where the request came from.
+const TURNS_PER_YIELD: u32 = 16;
 
 /// Longest sleep while completions may come both from the daemon and by an own link.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
@@ -165,6 +171,8 @@ impl Mixed {
             if polls > if is_far { spin_limit.min(MAX_IDLE_TURNS) } else { spin_limit } {
                 self.sleep();
                 polls = 0;
+            } else if is_far && polls.is_multiple_of(TURNS_PER_YIELD) {
+                std::thread::yield_now();
             } else {
                 std::hint::spin_loop();
             }
