@@ -67,13 +67,13 @@ pub(super) struct Mixed {
     stall: Stall,
 }
 
-/// Most turns of the own links in vain, each a system call, before a waiting thread sleeps: about half a millisecond. A
-/// daemon that sleeps takes 0.1 ms to wake on a virtual machine. If the thread slept before it answers, it would take as
-/// long itself, the daemon would sleep again meanwhile, and so each operation would wake both.
+/// Most turns of the own links in vain, each a system call, before a waiting thread sleeps: about 0.5 ms. A daemon
+/// that sleeps takes 0.1 ms to wake on a virtual machine. If the thread slept before it answers, it would take as long
+/// itself, the daemon would sleep again meanwhile, and so each operation would wake both.
 const MAX_IDLE_TURNS: u32 = 1024;
 
-/// Turns of the own links in vain after which a waiting thread lets others of its core run. The daemon that wakes for our
-/// request may be one of them: on a rack of one host the kernel likes to wake it where the request came from.
+/// Turns of the own links in vain after which a waiting thread lets others of its core run. The daemon that wakes
+/// for our request may be one of them: the kernel likes to wake a process where its packet came from.
 const TURNS_PER_YIELD: u32 = 16;
 
 /// Longest sleep while completions may come both from the daemon and by an own link.
