@@ -6,7 +6,7 @@ use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use rackmem_fabric::net::frame::{PREFIX_BYTES, first};
 use rackmem_fabric::net::greet::Greeter;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::Buffer;
 
 /// Longest frame of a stranger.
@@ -32,12 +32,12 @@ fn cut<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
 
 /// Whether a handshake of these bytes goes on.
 fn greet<'a>(parts: impl Iterator<Item = &'a [u8]>) -> bool {
-    let secret = Secret::new(b"0123456789abcdef");
-    let (mut greeter, mut input) = (Greeter::new(Some(&secret)), Buffer::default());
+    let proof = Proof::secret(b"0123456789abcdef");
+    let (mut greeter, mut input) = (Greeter::new(Some(&proof), &[]), Buffer::default());
     for part in parts {
         input.extend(part);
         match greeter.step(&mut input, &mut Vec::new()) {
-            Ok(keys) => assert!(keys.is_none(), "nobody guesses the secret"),
+            Ok(met) => assert!(met.is_none(), "nobody guesses the secret"),
             Err(_) => return false,
         }
     }

@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use rackmem_lease::borrowing::{self, Borrowing};
-use rackmem_lease::messages::{Reply, Request, Ticket};
+use rackmem_lease::messages::{Reply, Request, Ticket, Want};
+use rackmem_lease::quota::Account;
 use rackmem_lease::{monitor, pool};
 use rackmem_fabric::net::frame::{decode, encode};
 
 const POOL_BYTES: u64 = 1 << 20;
+
+/// The node of borrowers that have a quota.
+const ACCOUNT: Account = Account { node: 3, max_bytes: Some(POOL_BYTES / 4) };
 
 /// Longest frame.
 const LIMIT: usize = 1 << 24;
@@ -82,6 +86,9 @@ impl World {
             }
         }
         assert!(pool.leased_bytes() <= POOL_BYTES, "no more is leased than is lent");
+        let of_node = pool.records().filter(|record| record.node == Some(ACCOUNT.node));
+        let held: u64 = of_node.map(|record| record.size_bytes).sum();
+        assert!(Some(held) <= ACCOUNT.max_bytes, "a node stays within its quota");
     }
 }
 
@@ -106,10 +113,12 @@ fuzz_target!(|data: &[u8]| {
                     Request::Ended(base) => world.monitor(monitor::Event::Ended(who, base)),
                     // A lender of a test has at most four copies.
                     Request::Want(want) if want.copies <= 4 => {
+                        let account = (who % 2 == 0).then_some(ACCOUNT);
+                        let want = Want { account, ..want };
                         world.monitor(monitor::Event::Want(who, want))
                     }
                     Request::Lease { ticket, size_bytes, borrower, .. } => {
-                        world.pool(pool::Event::Ask(who, ticket, size_bytes, borrower))
+                        world.pool(pool::Event::Ask(who, None, ticket, size_bytes, borrower))
                     }
                     Request::Return => world.pool(pool::Event::Return(who)),
                     _ => {}
@@ -138,7 +147,7 @@ fuzz_target!(|data: &[u8]| {
             }
             7 => {
                 let ticket = Ticket { epoch: 7, number: who };
-                world.pool(pool::Event::Ask(who, ticket, size_bytes, Default::default()));
+                world.pool(pool::Event::Ask(who, Some(ACCOUNT), ticket, size_bytes, Default::default()));
             }
             8 => {
                 drop(world.borrowing.step(borrowing::Event::Answered(who as usize, 0, size_bytes)))

@@ -10,7 +10,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::socket::{Piece, Socket, Stream, piece};
-use rackmem_fabric::net::secret;
+use rackmem_fabric::error::Error as Plain;
+use rackmem_fabric::secret_file;
 use rackmem_lease::error::{Error, Result};
 
 /// The server's certificate and the chain from it to the authority.
@@ -44,7 +45,8 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
             .map_err(|error| refused(file, &error))
     };
     let path = directory.join(KEY_FILE);
-    secret::check_file(&path, &path.metadata().map_err(|error| refused(KEY_FILE, &error))?)?;
+    let metadata = path.metadata().map_err(|error| refused(KEY_FILE, &error))?;
+    secret_file::check(&path, &metadata).map_err(Plain::from)?;
     let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| refused(KEY_FILE, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())

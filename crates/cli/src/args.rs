@@ -40,14 +40,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// `--rack`, for commands that work on one.
-#[derive(Debug, Args)]
-pub struct RackArg {
-    /// Rack to work on [default: $RACKMEM_RACK, else "default"]
-    #[arg(long, global = true, value_name = "NAME", display_order = 100)]
-    pub rack: Option<String>,
-}
-
 /// `--rack` and `--rack-file`, for commands that work on racks of one host and of several.
 #[derive(Debug, Args)]
 pub struct RackOrFileArg {
@@ -55,6 +47,14 @@ pub struct RackOrFileArg {
     #[arg(long, global = true, value_name = "NAME", display_order = 100)]
     pub rack: Option<String>,
     /// File that describes a rack over several hosts, instead of --rack [default: $RACKMEM_RACK_FILE]
+    #[arg(long, global = true, value_name = "FILE", display_order = 101)]
+    pub rack_file: Option<PathBuf>,
+}
+
+/// `--rack-file`, for commands that need no rack, and prove themselves as one of its nodes.
+#[derive(Debug, Args)]
+pub struct RackFileArg {
+    /// File that describes a rack over several hosts, whose nodes prove themselves [default: $RACKMEM_RACK_FILE]
     #[arg(long, global = true, value_name = "FILE", display_order = 101)]
     pub rack_file: Option<PathBuf>,
 }
@@ -290,20 +290,25 @@ pub enum Command {
 impl Command {
     /// `--rack` of a command that works on a rack.
     pub fn rack(&self) -> Option<&Option<String>> {
-        let of_one_host = match self {
-            Command::Borrow(args) => &args.rack,
-            Command::Lend(args) => &args.rack,
-            Command::Leases(args) => &args.rack,
-            Command::Monitor(args) => &args.rack,
-            Command::Blk(args) => &args.rack,
-            _ => return self.rack_file().map(|args| &args.rack),
-        };
-        Some(&of_one_host.rack)
+        self.rack_or_file().map(|args| &args.rack)
     }
 
-    /// The rack of a command that works on one of several hosts, too.
-    pub fn rack_file(&self) -> Option<&RackOrFileArg> {
+    /// `--rack-file` of a command that knows racks over several hosts.
+    pub fn rack_file(&self) -> Option<&Option<PathBuf>> {
         match self {
+            Command::Nic(args) => Some(&args.file.rack_file),
+            Command::Sockets(args) => Some(&args.file.rack_file),
+            _ => self.rack_or_file().map(|args| &args.rack_file),
+        }
+    }
+
+    fn rack_or_file(&self) -> Option<&RackOrFileArg> {
+        match self {
+            Command::Borrow(args) => Some(&args.rack),
+            Command::Lend(args) => Some(&args.rack),
+            Command::Leases(args) => Some(&args.rack),
+            Command::Monitor(args) => Some(&args.rack),
+            Command::Blk(args) => Some(&args.rack),
             Command::Up(args) => Some(&args.rack),
             Command::Down(args) => Some(&args.rack),
             Command::Status(args) => Some(&args.rack),

@@ -45,6 +45,14 @@ impl Choice {
         }
     }
 
+    /// The name of the rack, if it was given or its file was.
+    pub fn rack_name(&self) -> Option<&str> {
+        match self {
+            Choice::Name(name) => name.as_deref(),
+            Choice::File(file) => Some(&file.name),
+        }
+    }
+
     /// The rack file that was given.
     pub fn file(&self) -> Option<&RackFile> {
         match self {
@@ -58,11 +66,7 @@ impl Choice {
     /// # Errors
     /// As [`Rack::named`].
     pub fn rack(&self) -> Result<Rack> {
-        let name = match self {
-            Choice::Name(name) => name.as_deref(),
-            Choice::File(file) => Some(file.name.as_str()),
-        };
-        Ok(Rack::named(name)?)
+        Ok(Rack::named(self.rack_name())?)
     }
 
     /// The rack, which exists on this host.

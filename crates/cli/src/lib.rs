@@ -59,7 +59,7 @@ fn the_file(before: Option<PathBuf>, command: &Command) -> Result<Option<PathBuf
         (Some(_), None) => Err(Failure::usage(
             "this command works on no rack over several hosts: leave --rack-file out",
         )),
-        (before, after) => Ok(after.and_then(|after| after.rack_file.clone()).or(before)),
+        (before, after) => Ok(after.cloned().flatten().or(before)),
     }
 }
 
@@ -72,7 +72,6 @@ fn the_rack(before: Option<String>, command: &Command) -> Result<Option<String>>
 }
 
 fn dispatch(choice: &Choice, command: Command) -> Result<()> {
-    let rack = choice.name();
     match command {
         Command::Up(args) => commands::up::run(choice, &args),
         Command::Down(args) => commands::down::run(choice, &args),
@@ -81,11 +80,11 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Context(args) => commands::context::run(choice, &args),
         Command::Key(args) => commands::key::run(&args),
         Command::Run(args) => commands::run::run(choice, &args),
-        Command::Blk(args) => commands::blk::run(rack, &args),
-        Command::Borrow(args) => commands::borrow::run(rack, &args),
-        Command::Lend(args) => commands::lend::run(rack, &args),
-        Command::Leases(args) => commands::leases::run(rack, &args),
-        Command::Monitor(args) => commands::monitor::run(rack, &args),
+        Command::Blk(args) => commands::blk::run(choice, &args),
+        Command::Borrow(args) => commands::borrow::run(choice, &args),
+        Command::Lend(args) => commands::lend::run(choice, &args),
+        Command::Leases(args) => commands::leases::run(choice, &args),
+        Command::Monitor(args) => commands::monitor::run(choice, &args),
         Command::Top(args) => commands::top::run(choice, &args),
         Command::Bench(args) => commands::bench::run(choice, &args),
         Command::Demo(args) => commands::demo::run(choice, &args),
@@ -93,8 +92,8 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Sim(args) => commands::sim::run(&args),
         Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
-        Command::Nic(args) => commands::nic::run(&args),
-        Command::Sockets(args) => commands::sockets::run(&args),
+        Command::Nic(args) => commands::nic::run(choice, &args),
+        Command::Sockets(args) => commands::sockets::run(choice, &args),
         Command::Completion(args) => commands::manual::completion(&args),
         Command::Man(args) => commands::manual::man(&args),
         Command::Program(args) => commands::program::run(&args),

@@ -77,6 +77,17 @@ impl Credentials {
         }
     }
 
+    /// The node whose key these credentials have; `None`: they do not tell nodes apart.
+    pub fn own_node(&self) -> Option<u16> {
+        let Credentials::Keys { own, .. } = self else { return None };
+        self.node_of(Some(own.public().bytes()))
+    }
+
+    /// Whether there is a key of this node, where there are keys.
+    pub(crate) fn knows(&self, node: u16) -> bool {
+        !matches!(self, Credentials::Keys { peers, .. } if usize::from(node) >= peers.len())
+    }
+
     /// The node that has shown this key in a handshake.
     pub(crate) fn node_of(&self, key: Option<&[u8]>) -> Option<u16> {
         let Credentials::Keys { peers, .. } = self else { return None };

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::frame::FrameError;
 use crate::greeting::GreetingError;
+use crate::secret_file::SecretError;
 
 /// Result of an operation on a connection.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -49,6 +50,15 @@ pub enum Error {
 impl From<FrameError> for Error {
     fn from(error: FrameError) -> Error {
         Error::Protocol(error.to_string())
+    }
+}
+
+impl From<SecretError> for Error {
+    fn from(error: SecretError) -> Error {
+        match error {
+            SecretError::Io { what, source } => Error::io(what, source),
+            SecretError::Refused(text) => Error::Refused(text),
+        }
     }
 }
 

@@ -149,6 +149,9 @@ pub enum GreetingError {
     /// The caller expects another key of this callee.
     #[error("it expects another key of this node: give all hosts the same rack file")]
     Misled,
+    /// The callee says that it is a node which the rack file here does not have.
+    #[error("it is node {0}, which the rack file here does not have: give all hosts the same one")]
+    NoSuchNode(u16),
     /// The callee refuses, for this reason.
     #[error("it refuses: {0}")]
     Refused(String),
@@ -441,6 +444,7 @@ pub fn refusal(error: &GreetingError, kind: Kind) -> Option<Vec<u8>> {
         GreetingError::NoDaemon
         | GreetingError::Refused(_)
         | GreetingError::NotListed
+        | GreetingError::NoSuchNode(_)
         | GreetingError::OtherKey
         | GreetingError::Recorded => return None,
     };

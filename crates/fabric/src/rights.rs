@@ -1,7 +1,10 @@
 //! What a node may do on the others.
 
+use serde::{Deserialize, Serialize};
+
 /// A use of other nodes that a rack file grants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Right {
     /// Join contexts, and so read and write memory of other nodes and let them do the same.
     Context,

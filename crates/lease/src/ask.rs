@@ -9,7 +9,8 @@ use super::{SETTLE, TAKEOVER};
 use crate::error::{Error as LeaseError, Result};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
+use rackmem_fabric::rights::Right;
 
 /// Steps over which the wait for a monitor that is being replaced is divided.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -17,14 +18,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The monitor's answer to one request. A monitor that is being replaced gets time.
 pub(super) fn ask_monitor(
     address: &Address,
-    secret: Option<&Secret>,
+    proof: Option<&Proof>,
     request: &Request,
 ) -> Result<(Link, Reply)> {
     let deadline = Instant::now() + TAKEOVER;
     let mut address = address.clone();
     loop {
         let asked = Instant::now();
-        let answer = Link::connect(&address, secret, SILENCE).and_then(|mut link| {
+        let answer = Link::connect(&address, proof, SILENCE).and_then(|mut link| {
+            link.require(proof, Right::Monitor)?;
             link.send(request)?;
             let reply: Reply = link.receive(SILENCE + SETTLE)?;
             Ok((link, reply))

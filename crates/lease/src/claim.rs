@@ -8,13 +8,13 @@ use super::messages::{Reply, Request};
 use crate::error::{Error, Result};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::socket::is_refused;
 
 /// Proof to a lender that a lease is ours.
 pub(super) struct Claim {
     pub address: Address,
-    pub secret: Option<Secret>,
+    pub proof: Option<Proof>,
     pub base: u64,
     pub token: String,
     /// Name of the lender, for error messages.
@@ -32,7 +32,7 @@ impl Claim {
         let lost = |reason: &str| {
             Err(Error::Lost { lender: self.lender.clone(), reason: reason.to_owned() })
         };
-        let mut link = match Link::connect(&self.address, self.secret.as_ref(), ANSWER) {
+        let mut link = match Link::connect(&self.address, self.proof.as_ref(), ANSWER) {
             Err(error) if is_refused(&error) => return lost("its process has ended"),
             link => link.map_err(not_for_good)?,
         };
@@ -91,7 +91,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let claim = Claim {
             address: Address::Tcp(listener.local_addr().unwrap().to_string()),
-            secret: None,
+            proof: None,
             base: 1,
             token: String::new(),
             lender: "late".to_owned(),
@@ -99,7 +99,7 @@ mod tests {
         };
         let borrower = std::thread::spawn(move || claim.resume().map(drop));
         let (mut connection, _) = listener.accept().unwrap();
-        let (mut greeter, mut input) = (Greeter::new(None), Buffer::default());
+        let (mut greeter, mut input) = (Greeter::new(None, &[]), Buffer::default());
         let (mut bytes, mut out) = ([0; 256], Vec::new());
         while greeter.step(&mut input, &mut out).unwrap().is_none() {
             connection.write_all(&std::mem::take(&mut out)).unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem::rack::Rack;
+use rackmem::rack_file::Membership;
 use serde::Serialize;
 
 use super::ask::ask_monitor;
@@ -20,7 +21,8 @@ use crate::store::replicas::{MAX_MEMBERS, State};
 use crate::store::{MirrorStore, Store};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::names;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
+use rackmem_fabric::rights::Right;
 
 /// A request for memory, and the lenders that it goes to.
 #[derive(Clone)]
@@ -33,8 +35,10 @@ pub struct Wanted {
     pub rack: Option<String>,
     /// Address of the monitor; `None`: `$RACKMEM_MONITOR`, else on this host.
     pub monitor: Option<Address>,
-    /// The secret of the network; `None`: that which the environment names ([`Secret::named`]), else none.
-    pub secret: Option<Secret>,
+    /// What this process proves over the network; `None`: what the environment names, else nothing.
+    pub proof: Option<Proof>,
+    /// Right by which it borrows: plain memory, or the bytes of a block device.
+    pub purpose: Right,
     /// Name by which people find the borrower; `None`: that of the program.
     pub name: Option<String>,
     /// Time that lanes poll for an answer before they sleep (only over the network).
@@ -64,7 +68,8 @@ impl Wanted {
             copies: 1,
             rack: None,
             monitor: None,
-            secret: None,
+            proof: None,
+            purpose: Right::Borrow,
             name: None,
             spin: Duration::ZERO,
             only_network: false,
@@ -85,43 +90,58 @@ impl Wanted {
                 self.copies
             )));
         }
-        let (monitor, secret) =
-            monitor_of(self.rack.as_deref(), self.monitor.as_ref(), self.secret.clone())?;
+        let (monitor, proof) =
+            monitor_of(self.rack.as_deref(), self.monitor.as_ref(), self.proof.clone())?;
         if let Some(name) = &self.name {
             names::check(name).map_err(Error::refused)?;
         }
         let borrower = this_party(self.name.as_deref());
-        let want = Want { borrower, size_bytes, copies: self.copies, avoid: Vec::new() };
+        let want = Want {
+            borrower,
+            size_bytes,
+            copies: self.copies,
+            avoid: Vec::new(),
+            purpose: self.purpose,
+            account: None,
+        };
         let only_network = self.only_network;
         let (spin, patience) = (self.spin, self.patience);
         let only_mapped = false;
-        Ok(Terms { want, monitor, secret, spin, only_network, only_mapped, patience })
+        Ok(Terms { want, monitor, proof, spin, only_network, only_mapped, patience })
     }
 }
 
 /// Most copies of a borrowing.
 pub const MAX_COPIES: u32 = 4;
 
-/// The address of the monitor and the secret. Arguments go before the environment; without either it is the monitor of
+/// The address of the monitor and the proof. Arguments go before the environment; without either it is the monitor of
 /// the rack on this host.
 fn monitor_of(
     rack: Option<&str>,
     monitor: Option<&Address>,
-    secret: Option<Secret>,
-) -> Result<(Address, Option<Secret>)> {
+    proof: Option<Proof>,
+) -> Result<(Address, Option<Proof>)> {
     let from = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let secret = match secret {
-        None => Secret::named(None, false)?,
-        some => some,
+    let named = match (&proof, rack) {
+        (None, None) => {
+            Membership::from_environment().map_err(|error| Error::refused(error.to_string()))?
+        }
+        _ => None,
+    };
+    let (file_rack, proof) = match (proof, named) {
+        (None, Some(named)) => (Some(named.rack), Some(named.proof)),
+        (None, None) => (None, Proof::from_environment()?),
+        (proof, _) => (None, proof),
     };
     if let Some(monitor) = monitor {
-        return Ok((monitor.clone(), secret));
+        return Ok((monitor.clone(), proof));
     }
     if let Some(text) = from("RACKMEM_MONITOR").filter(|_| rack.is_none()) {
-        return Ok((text.parse().map_err(Error::refused)?, secret));
+        return Ok((text.parse().map_err(Error::refused)?, proof));
     }
-    let rack = Rack::named(rack).map_err(|error| Error::refused(error.to_string()))?;
-    Ok((Address::Unix(Directory::of(&rack).monitor_socket()), secret))
+    let rack = Rack::named(rack.or(file_rack.as_deref()))
+        .map_err(|error| Error::refused(error.to_string()))?;
+    Ok((Address::Unix(Directory::of(&rack).monitor_socket()), proof))
 }
 
 /// Borrows memory.
@@ -132,7 +152,7 @@ fn monitor_of(
 /// gives them back, those of lenders of this host end, too. A child gives back nothing.
 ///
 /// # Errors
-/// [`Error::Plain`]: nobody lends, there is not enough, or a secret is wrong; the text says what to do.
+/// [`Error::Plain`]: nobody lends, there is not enough, or the proof is wrong; the text says what to do.
 pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
     let terms = wanted.terms()?;
     let driver = Driver::borrow(terms.clone())?;
@@ -150,16 +170,16 @@ pub fn borrow(wanted: &Wanted) -> Result<Borrowed> {
 pub fn ledger(
     rack: Option<&str>,
     monitor: Option<&Address>,
-    secret: Option<Secret>,
+    proof: Option<Proof>,
 ) -> Result<Ledger> {
-    let (monitor, secret) = monitor_of(rack, monitor, secret)?;
+    let (monitor, proof) = monitor_of(rack, monitor, proof)?;
     if let Address::Unix(_) = &monitor
         && let Ok(rack) = Rack::named(rack)
     {
         // A lender that was killed has left its socket.
         Directory::of(&rack).sweep();
     }
-    match ask_monitor(&monitor, secret.as_ref(), &Request::Show)? {
+    match ask_monitor(&monitor, proof.as_ref(), &Request::Show)? {
         (_, Reply::Ledger(ledger)) => Ok(ledger),
         (_, other) => Err(Error::protocol(format!("the monitor answers {other:?}"))),
     }

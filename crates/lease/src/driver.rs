@@ -22,14 +22,15 @@ use crate::store::tcp::{TcpStore, Way};
 use crate::store::window::Window;
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
+use rackmem_fabric::rights::Right;
 
 /// The request to the monitor, the way to make it, and limits on the lenders.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub want: Want,
     pub monitor: Address,
-    pub secret: Option<Secret>,
+    pub proof: Option<Proof>,
     pub spin: Duration,
     pub only_network: bool,
     /// Lenders of this host only: their memory is to take the place of memory that is mapped.
@@ -146,7 +147,7 @@ impl Driver {
 
     fn ask_monitor(&mut self) -> (Option<Link>, Event) {
         let request = Request::Want(self.terms.want.clone());
-        let asked = ask_monitor(&self.terms.monitor, self.terms.secret.as_ref(), &request);
+        let asked = ask_monitor(&self.terms.monitor, self.terms.proof.as_ref(), &request);
         let (link, copies) = match asked {
             Ok((link, Reply::Granted(copies))) => (link, copies),
             Ok((_, other)) => {
@@ -179,6 +180,7 @@ impl Driver {
             size_bytes: piece.size_bytes,
             borrower,
             patience_ms: self.terms.patience.as_millis() as u64,
+            purpose: self.terms.want.purpose,
         })?;
         let (base, size_bytes, token) = match link.receive(MAKING)? {
             Reply::Leased { base, size_bytes, token } => (base, size_bytes, token),
@@ -245,7 +247,7 @@ impl Driver {
             base,
             size_bytes: block.size_bytes,
             token,
-            secret: self.terms.secret.clone(),
+            proof: self.terms.proof.clone(),
             spin: self.terms.spin,
             patience: self.terms.patience,
         };
@@ -287,7 +289,10 @@ impl Driver {
             if !is_possible {
                 continue;
             }
-            match Link::connect(address, self.terms.secret.as_ref(), SILENCE) {
+            let proof = self.terms.proof.as_ref();
+            let link = Link::connect(address, proof, SILENCE)
+                .and_then(|link| link.require(proof, Right::Lend).map(|()| link));
+            match link {
                 Ok(link) => return Ok(link),
                 Err(error) => last = Some(error.into()),
             }
@@ -335,7 +340,7 @@ impl Driver {
         let lease = self.books.leases.get(number)?.as_ref()?;
         Some(Claim {
             address: lease.address.clone()?,
-            secret: self.terms.secret.clone(),
+            proof: self.terms.proof.clone(),
             base: lease.base,
             token: lease.token.clone(),
             lender: lease.lender.name.clone(),

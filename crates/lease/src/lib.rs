@@ -65,10 +65,11 @@
 //!
 //! On a host a process of the lender's user or of root may borrow, and others if `--mode` says so. The borrower's
 //! address map and the lender's check of each request keep a borrower to its own leases. Over a network both ends prove
-//! that they know the secret ([`rackmem_fabric::net`]), and a lane shows the random number that came with its lease. A
+//! themselves, by a secret or by the keys of their nodes ([`rackmem_fabric::net`]), and a lane shows the random number
+//! that came with its lease. With keys a node does what its rights say, and holds no more than its quota ([`quota`]). A
 //! lender sees the bytes that are stored with it: borrowers trust lenders with their data, and lenders trust borrowers
 //! with nothing but the leased memory. The monitor chooses the lenders to ask and can make nobody lend; lenders and
-//! borrowers that know the secret believe the names that it gives.
+//! borrowers believe the names that it gives.
 
 pub mod agent;
 mod ask;
@@ -86,6 +87,7 @@ pub mod messages;
 pub mod monitor;
 pub mod placement;
 pub mod pool;
+pub mod quota;
 pub mod store;
 pub mod sync;
 

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::names;
+use rackmem_fabric::rights::Right;
+
+use super::quota::Account;
 
 /// A process, as people look for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,6 +44,9 @@ pub struct Record {
     pub ticket: Ticket,
     /// The process that has the lease.
     pub borrower: Party,
+    /// The borrower's node, if it has proved itself by a key over the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
 }
 
 /// An offer of a lender to the monitor.
@@ -56,6 +62,9 @@ pub struct Offer {
     pub is_leaving: bool,
     /// What travels to borrowers of other hosts.
     pub network: Network,
+    /// The lender's node, as the monitor knows it by its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
 }
 
 /// The protection of what travels between hosts.
@@ -64,9 +73,9 @@ pub struct Offer {
 pub enum Network {
     /// Nothing travels: it listens on its host only.
     None,
-    /// Peers prove a secret, and everything is encrypted.
+    /// Peers prove a secret or a key, and everything is encrypted.
     Encrypted,
-    /// Peers prove a secret; what travels can be read and changed on its way.
+    /// Peers prove a secret or a key; what travels can be read and changed on its way.
     Cleartext,
     /// Peers prove nothing, and nothing is encrypted.
     Insecure,
@@ -83,6 +92,17 @@ pub struct Want {
     pub copies: u32,
     /// Lenders that did not answer the borrower.
     pub avoid: Vec<String>,
+    /// Right by which it is borrowed.
+    #[serde(default = "plain_memory")]
+    pub purpose: Right,
+    /// The borrower's node, as the monitor knows it.
+    #[serde(skip)]
+    pub account: Option<Account>,
+}
+
+/// Purpose of borrowers that say nothing of it.
+fn plain_memory() -> Right {
+    Right::Borrow
 }
 
 /// A piece of a borrowing: a lender, and the bytes to lease of it.
@@ -143,6 +163,9 @@ pub enum Request {
         borrower: Party,
         /// Time in milliseconds that the lease is kept while the network between both is interrupted.
         patience_ms: u64,
+        /// Right by which it is borrowed.
+        #[serde(default = "plain_memory")]
+        purpose: Right,
     },
     /// To a lender, over the network: this connection takes the place of the one by which the lease was made.
     Resume {
@@ -174,6 +197,27 @@ pub enum Request {
         owner: u32,
     },
 }
+
+impl Request {
+    /// Rights of which a node has to have one, to make this request.
+    pub fn rights(&self) -> &'static [Right] {
+        match self {
+            Request::Offer(..) | Request::Leased(_) | Request::Ended(_) => &[Right::Lend],
+            Request::Want(Want { purpose, .. }) | Request::Lease { purpose, .. } => match purpose {
+                Right::Blk => &[Right::Blk],
+                _ => &[Right::Borrow],
+            },
+            Request::Resume { .. } | Request::Lane { .. } | Request::Fence { .. } => BORROWERS,
+            Request::Show | Request::Ping | Request::Return => &[],
+        }
+    }
+}
+
+/// Rights of which nodes that borrow have one.
+const BORROWERS: &[Right] = &[Right::Borrow, Right::Blk];
+
+/// Rights of which nodes that lend, borrow, or look at the ledger have one.
+pub const PARTIES: &[Right] = &[Right::Lend, Right::Borrow, Right::Blk, Right::Monitor];
 
 /// An answer of a monitor or a lender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -51,6 +51,8 @@ struct Promise {
     lender: Caller,
     ticket: Ticket,
     size_bytes: u64,
+    /// The borrower's node.
+    node: Option<u16>,
 }
 
 /// The monitor's books: lenders, their leases, and promises. A pure state machine.
@@ -112,6 +114,11 @@ impl Monitor {
     }
 
     fn decide(&mut self, caller: Caller, want: &Want) -> Result<Vec<Vec<Piece>>, String> {
+        if let Some(account) = want.account {
+            let wanted = want.size_bytes.saturating_mul(want.copies.into());
+            account.check(self.held_bytes(account.node), wanted)?;
+        }
+        let node = want.account.map(|account| account.node);
         let staying = self.lenders.iter().filter(|(_, lender)| !lender.offer.is_leaving);
         let free: Vec<Free<'_>> = staying
             .map(|(&number, lender)| Free {
@@ -123,16 +130,33 @@ impl Monitor {
         let shares = placement::place(want, &free)?;
         let mut pieces = Vec::new();
         for copy in shares {
-            let copy = copy.into_iter().map(|(lender, bytes)| self.promise(caller, lender, bytes));
+            let copy =
+                copy.into_iter().map(|(lender, bytes)| self.promise((caller, node), lender, bytes));
             pieces.push(copy.collect());
         }
         Ok(pieces)
     }
 
-    fn promise(&mut self, to: Caller, lender: Caller, size_bytes: u64) -> Piece {
+    /// Bytes that a node has or was promised. What it has of a lender that leaves, it is about to move.
+    fn held_bytes(&self, node: u16) -> u64 {
+        let staying = self.lenders.values().filter(|lender| !lender.offer.is_leaving);
+        let leases = staying.flat_map(|lender| &lender.leases);
+        let leased =
+            leases.filter(|record| record.node == Some(node)).map(|record| record.size_bytes);
+        let promises = self.promises.iter().filter(|promise| promise.node == Some(node));
+        let promised = promises.map(|promise| promise.size_bytes);
+        leased.chain(promised).fold(0, u64::saturating_add)
+    }
+
+    fn promise(
+        &mut self,
+        (to, node): (Caller, Option<u16>),
+        lender: Caller,
+        size_bytes: u64,
+    ) -> Piece {
         let ticket = Ticket { epoch: self.epoch, number: self.tickets };
         self.tickets += 1;
-        self.promises.push(Promise { to, lender, ticket, size_bytes });
+        self.promises.push(Promise { to, lender, ticket, size_bytes, node });
         let offer = &self.lenders[&lender].offer;
         let (lender, addresses) = (offer.lender.clone(), offer.addresses.clone());
         Piece { lender, addresses, size_bytes, ticket }

@@ -6,6 +6,7 @@
 //! that was closed.
 
 use super::messages::{Party, Record, Ticket};
+use super::quota::Account;
 
 /// Leases that one lender has at a time.
 pub const MAX_LEASES: usize = 256;
@@ -16,8 +17,8 @@ pub type User = u64;
 /// Input of the lender's state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A borrower asks for a lease.
-    Ask(User, Ticket, u64, Party),
+    /// A borrower, of this node if it is known, asks for a lease.
+    Ask(User, Option<Account>, Ticket, u64, Party),
     /// The memory that was to be made for the lease with this base is there.
     Made(u64),
     /// The memory could not be made; with the reason.
@@ -118,8 +119,10 @@ impl Pool {
     /// Handles an event. Returns the actions, to be carried out in order.
     pub fn step(&mut self, event: Event) -> Vec<Action> {
         match event {
-            Event::Ask(user, ticket, size_bytes, borrower) => {
-                self.ask(user, Record { base: self.next_base, size_bytes, ticket, borrower })
+            Event::Ask(user, account, ticket, size_bytes, borrower) => {
+                let (base, node) = (self.next_base, account.map(|account| account.node));
+                let record = Record { base, size_bytes, ticket, borrower, node };
+                self.ask(user, account, record)
             }
             Event::Made(base) => self.made(base),
             Event::NotMade(base, reason) => self.not_made(base, reason),
@@ -137,9 +140,11 @@ impl Pool {
         }
     }
 
-    fn ask(&mut self, user: User, record: Record) -> Vec<Action> {
+    fn ask(&mut self, user: User, account: Option<Account>, record: Record) -> Vec<Action> {
         let size_bytes = record.size_bytes;
-        if let Err(why) = self.may_lease(user, size_bytes) {
+        let held = account
+            .map_or(Ok(()), |account| account.check(self.held_bytes(account.node), size_bytes));
+        if let Err(why) = self.may_lease(user, size_bytes).and(held) {
             return vec![Action::Refuse(user, why)];
         }
         let base = record.base;
@@ -166,6 +171,12 @@ impl Pool {
             return Err(format!("the lender has {MAX_LEASES} leases, the most that it can have"));
         }
         Ok(())
+    }
+
+    /// Bytes that a node has.
+    fn held_bytes(&self, node: u16) -> u64 {
+        let records = self.leases.iter().map(|lease| &lease.record);
+        records.filter(|record| record.node == Some(node)).map(|record| record.size_bytes).sum()
     }
 
     fn position(&self, user: User) -> Option<usize> {

@@ -17,8 +17,9 @@ use rackmem_fabric::Address;
 use rackmem_fabric::net::SILENCE;
 use rackmem_fabric::net::access::Access;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::stranger::Strangers;
+use rackmem_fabric::rights::Right;
 use rackmem_lease::Error;
 use rackmem_lease::agent::{Agent, Config, Event, MonitorAt};
 use rackmem_lease::messages::{Party, Piece, Reply, Request, Ticket};
@@ -207,20 +208,20 @@ fn the_secret_is_needed() {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        Secret::read(&path).unwrap()
+        Proof::read(&path).unwrap()
     };
     let right = file("right", "a secret of all hosts\n");
     let wrong = file("wrong", "a secret of some hosts");
     let here = rack();
     let (_lender, at) =
-        lender(Config { access: Access::with_secret(secret()), ..networked(&here, 8) });
+        lender(Config { access: Access::with_proof(secret()), ..networked(&here, 8) });
     let ask = |secret| ledger(None, Some(&at), secret).map_err(|error| error.to_string());
     assert!(ask(None).unwrap_err().contains("--secret FILE"));
     assert!(ask(Some(wrong)).unwrap_err().contains("another secret"));
     assert_eq!(ask(Some(right.clone())).unwrap().lenders.len(), 1);
     let remote = Wanted {
         monitor: Some(at.clone()),
-        secret: Some(right.clone()),
+        proof: Some(right.clone()),
         only_network: true,
         ..Wanted::new(8 * PAGE)
     };
@@ -262,14 +263,14 @@ fn relay(to: &Address) -> (Address, Arc<Mutex<Vec<u8>>>) {
 }
 
 /// A monitor for one borrower, which it sends to this lender.
-fn monitor_for(lender: Address, secret: Secret) -> Address {
+fn monitor_for(lender: Address, secret: Proof) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
     std::thread::spawn(move || {
         let stream = listener.accept().unwrap().0;
         stream.set_nonblocking(true).unwrap();
         let stranger = Strangers::default().admit(stream.as_fd()).unwrap();
-        let mut link = Link::welcome(stream.into(), "it", Some(&secret), &stranger).unwrap();
+        let mut link = Link::welcome(stream.into(), "it", (Some(&secret), &[]), &stranger).unwrap();
         let Request::Want(want) = link.receive(PATIENCE).unwrap() else { panic!("no want") };
         let (size_bytes, ticket) = (want.size_bytes, Ticket { epoch: 0, number: 0 });
         let (lender, addresses) = (Party::default(), vec![lender]);
@@ -284,13 +285,13 @@ fn monitor_for(lender: Address, secret: Secret) -> Address {
 #[test]
 fn an_eavesdropper_reads_nothing() {
     let text = b"the contents of a page, which are nobody's business";
-    for (secret, is_read) in [(secret(), false), (secret().in_cleartext(), true)] {
+    for (secret, is_read) in [(secret(), false), (secret().with_cleartext(true), true)] {
         let here = rack();
-        let access = Access::with_secret(secret.clone());
+        let access = Access::with_proof(secret.clone());
         let (_lender, at) = lender(Config { access, ..networked(&here, 8) });
         let (relayed, seen) = relay(&at);
         let monitor = Some(monitor_for(relayed, secret.clone()));
-        let wanted = Wanted { monitor, secret: Some(secret), ..Wanted::new(8 * PAGE) };
+        let wanted = Wanted { monitor, proof: Some(secret), ..Wanted::new(8 * PAGE) };
         let borrowed = borrow(&Wanted { only_network: true, ..wanted }).unwrap();
         let mut lane = borrowed.store().lane().unwrap();
         for page in 0..8 {
@@ -353,7 +354,8 @@ fn lease(at: &Address, bytes: u64) -> (Link, u64, String) {
     let mut link = Link::connect(at, None, SILENCE).unwrap();
     let ticket = Ticket { epoch: 0, number: 0 };
     let borrower = Party::default();
-    let lease = Request::Lease { ticket, size_bytes: bytes, borrower, patience_ms: 0 };
+    let purpose = Right::Borrow;
+    let lease = Request::Lease { ticket, size_bytes: bytes, borrower, patience_ms: 0, purpose };
     link.send(&lease).unwrap();
     match link.receive(PATIENCE).unwrap() {
         Reply::Leased { base, token, .. } => (link, base, token),
@@ -457,7 +459,9 @@ fn a_lease_has_whole_pages() {
     let (_lender, at) = lender(networked(&rack, 8));
     let mut link = Link::connect(&at, None, SILENCE).unwrap();
     let (ticket, borrower) = (Ticket { epoch: 0, number: 0 }, Party::default());
-    link.send(&Request::Lease { ticket, size_bytes: PAGE + 14, borrower, patience_ms: 0 }).unwrap();
+    let (size_bytes, purpose) = (PAGE + 14, Right::Borrow);
+    let lease = Request::Lease { ticket, size_bytes, borrower, patience_ms: 0, purpose };
+    link.send(&lease).unwrap();
     let reply = link.receive(PATIENCE).unwrap();
     assert!(matches!(&reply, Reply::Refused(why) if why.contains("whole pages")), "{reply:?}");
 }

@@ -13,7 +13,7 @@ use rackmem_fabric::error::Error;
 use rackmem_fabric::net::access::Access;
 use rackmem_fabric::net::greet::Calling;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::stranger::{MAX_FIRST_FRAME_BYTES, MAX_STRANGERS};
 use rackmem_lease::agent::{Agent, Config, Event};
 use rackmem_lease::messages::{Reply, Request};
@@ -30,9 +30,9 @@ enum Guarded {
 }
 
 impl Guarded {
-    fn lender(secret: Secret) -> Guarded {
+    fn lender(secret: Proof) -> Guarded {
         let listen = Some("127.0.0.1:0".to_owned());
-        let access = Access::with_secret(secret);
+        let access = Access::with_proof(secret);
         let config = Config { listen, access, ..Config::lender(rack(), 8 * PAGE) };
         let (agent, events) = listening(config);
         let address = events.lock().unwrap().iter().find_map(|event| match event {
@@ -45,7 +45,7 @@ impl Guarded {
     /// Each caller has a thread, as in `rackmem sockets listen`.
     fn queue_pairs() -> Guarded {
         let anywhere = Address::Tcp("127.0.0.1:0".to_owned());
-        let listener = qpair::Listener::bind(&anywhere, Access::with_secret(secret())).unwrap();
+        let listener = qpair::Listener::bind(&anywhere, Access::with_proof(secret())).unwrap();
         let address = listener.address().clone();
         std::thread::spawn(move || {
             while let Ok(caller) = listener.next() {
@@ -77,7 +77,7 @@ impl Guarded {
     }
 
     /// Uses the listener as a peer that knows the secret.
-    fn is_used(&self, secret: Option<&Secret>) -> Result<(), Error> {
+    fn is_used(&self, secret: Option<&Proof>) -> Result<(), Error> {
         match self {
             Guarded::Lender(_, address) => {
                 let mut link = Link::connect(address, secret, PATIENCE)?;
@@ -96,7 +96,7 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
 }
 
-fn hello(secret: &Secret) -> Vec<u8> {
+fn hello(secret: &Proof) -> Vec<u8> {
     let mut hello = Vec::new();
     Calling::new(Some(secret), &mut hello);
     hello
@@ -135,7 +135,7 @@ fn is_open(mut stream: &TcpStream) -> bool {
 #[test]
 fn the_wrong_secret_and_none_are_refused_and_the_right_one_is_not() {
     for guarded in Guarded::all() {
-        let wrong = Secret::new(b"a secret of some hosts");
+        let wrong = Proof::secret(b"a secret of some hosts");
         let refused = |secret| guarded.is_used(secret).unwrap_err().to_string();
         assert!(refused(None).contains("wants a secret"));
         assert!(refused(Some(&wrong)).contains("another secret"));
@@ -146,7 +146,7 @@ fn the_wrong_secret_and_none_are_refused_and_the_right_one_is_not() {
 #[test]
 fn the_first_wrong_frame_is_the_last() {
     let json = |text: &str| framed(text.as_bytes());
-    let wrong = hello(&Secret::new(b"a secret of some hosts"));
+    let wrong = hello(&Proof::secret(b"a secret of some hosts"));
     let hello = hello(&secret());
     let with_length = |bytes: usize| {
         let length = (bytes as u16).to_le_bytes();
@@ -222,7 +222,7 @@ fn silent_strangers_keep_nobody_out() {
 /// After its first wrong frame a trusted peer gets no answer, and no lease is left of it.
 #[test]
 fn a_trusted_peer_ends_with_its_first_wrong_frame() {
-    let secret = secret().in_cleartext();
+    let secret = secret().with_cleartext(true);
     let Guarded::Lender(_agent, address) = Guarded::lender(secret.clone()) else { unreachable!() };
     let link = Link::connect(&address, Some(&secret), PATIENCE).unwrap();
     let mut stream = TcpStream::from(link.into_parts().0);

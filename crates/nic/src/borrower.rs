@@ -21,7 +21,7 @@ use super::{Event, mac_text};
 use rackmem_fabric::error::{Error, Result};
 use rackmem_fabric::net::greet;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 
 /// Longest time for attempts to reach the lender.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -44,8 +44,8 @@ pub struct AttachOptions {
     pub name: String,
     /// Address of the lender.
     pub from: SocketAddr,
-    /// Secret of lender and borrower; `None`: none is proved.
-    pub secret: Option<Secret>,
+    /// Proof of lender and borrower; `None`: none is proved.
+    pub proof: Option<Proof>,
     /// Number of this node in the lender's IMT.
     pub node: u16,
     /// Way of packets; `None`: over TCP the kernel's if both ends can, else through processes.
@@ -323,7 +323,7 @@ fn check(options: &AttachOptions) -> Result<()> {
 }
 
 fn connect(options: &AttachOptions) -> Result<Transport> {
-    let (from, secret) = (options.from, options.secret.as_ref());
+    let (from, proof) = (options.from, options.proof.as_ref());
     match options.carrier {
         Carrier::Tcp => {
             let cannot = |error| {
@@ -331,15 +331,15 @@ fn connect(options: &AttachOptions) -> Result<Transport> {
             };
             let stream = TcpStream::connect_timeout(&from, CONNECT_PATIENCE).map_err(cannot)?;
             stream.set_nonblocking(true).map_err(cannot)?;
-            let link = Link::meet(stream.into(), &from.to_string(), secret, CONNECT_PATIENCE);
+            let link = Link::meet(stream.into(), &from.to_string(), proof, CONNECT_PATIENCE);
             Transport::over_tcp(link?)
         }
         Carrier::Udp => {
             let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
-            let credentials = greet::credentials(secret);
-            let stream = LinkStream::connect(from, &credentials, settings, None, CONNECT_PATIENCE);
+            let credentials = greet::credentials(proof);
+            let stream = LinkStream::connect(from, credentials, settings, None, CONNECT_PATIENCE);
             let stream = stream.map_err(|error| match error {
-                Error::Unproved { peer, error } => greet::explain(&peer, secret, error),
+                Error::Unproved { peer, error } => greet::explain(&peer, proof, error),
                 error => error,
             });
             Ok(Transport::over_link(stream?, from))

@@ -7,7 +7,7 @@ use super::message::{Message, Setup};
 use super::transport::Transport;
 use super::waiter::Waiter;
 use rackmem_fabric::error::{Error, Result};
-use rackmem_fabric::net::secret;
+use rackmem_fabric::random;
 
 /// Time that a lender waits for the first message of a peer. Meanwhile no other peer can ask.
 pub const HELLO_PATIENCE: Duration = Duration::from_secs(2);
@@ -90,5 +90,6 @@ pub fn tunnel_overhead_bytes(local: std::net::IpAddr) -> u32 {
 /// # Errors
 /// The kernel has none.
 pub fn random() -> Result<u64> {
-    Ok(u64::from_le_bytes(*secret::nonce()?.first_chunk().expect("a nonce has more bytes")))
+    let nonce = random::nonce().map_err(|error| Error::io("no random numbers", error))?;
+    Ok(u64::from_le_bytes(*nonce.first_chunk().expect("a nonce has more bytes")))
 }

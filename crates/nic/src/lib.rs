@@ -16,10 +16,10 @@
 //! packets, up to 64 KB at a time and with checksums left to do (`virtio_net_hdr`), between a TAP interface
 //! and a packet socket on the NIC.
 //!
-//! A borrower proves first that it knows the lender's secret ([`rackmem_fabric::net::access`]). What travels is
-//! encrypted: over TCP unless both ends say otherwise, over UDP ([`rackmem_fabric::udp`]) always. A VXLAN tunnel takes
-//! packets from every host that knows its number, which is random and travels unencrypted: it is for networks that one
-//! trusts.
+//! A borrower proves itself first, and with keys its node needs the right `nic` ([`rackmem_fabric::net::access`]). What
+//! travels is encrypted: over TCP unless both ends say otherwise, over UDP ([`rackmem_fabric::udp`]) always. A VXLAN
+//! tunnel takes packets from every host that knows its number, which is random and travels unencrypted: it is for
+//! networks that one trusts.
 //!
 //! A lent NIC has one user: the lender's own stack neither sees its packets nor sends any, and a second
 //! borrower is refused. All of this ends with the processes, however they end: sockets, TAPs and programs

@@ -67,7 +67,7 @@ fn check(region: &[u8], what: &str) {
 fn a_small_signal_stack_suffices() {
     let rack = rack();
     let lend = |name: &str| -> Agent {
-        let access = Access::with_secret(secret());
+        let access = Access::with_proof(secret());
         let (name, listen) = (Some(name.to_owned()), Some("127.0.0.1:0".to_owned()));
         start(Config { name, listen, access, ..Config::lender(rack.clone(), 16 << 20) })
     };
@@ -80,7 +80,7 @@ fn a_small_signal_stack_suffices() {
     for (only_network, copies) in [(false, 1), (true, 1), (true, 2)] {
         let what = format!("only network: {only_network}, copies: {copies}");
         let wanted =
-            Wanted { only_network, copies, secret: Some(secret()), ..wanted(&rack, PAGES as u64) };
+            Wanted { only_network, copies, proof: Some(secret()), ..wanted(&rack, PAGES as u64) };
         let mut region = match Region::borrow(&wanted, &options) {
             Err(error) if [libc::EPERM, libc::ENOSYS].contains(&error.errno()) => {
                 return println!("skipped: {error}");

@@ -31,6 +31,7 @@ pub mod protocol;
 pub mod rack;
 pub mod rack_file;
 pub mod shm;
+pub mod size;
 pub mod status;
 pub mod transport;
 pub mod trust;

@@ -45,8 +45,9 @@
 //!   wait in their SQs.
 //! - *The reader of the connection.* A thread of the link. While threads of the program wait and poll, they read, and
 //!   it naps: then nobody has to be woken for a message.
-//! - *Rights to connect over a network.* Processes that know the secret ([`rackmem_fabric::net`]), over loopback too.
-//!   Without a secret no port is opened, unless `--insecure` is given.
+//! - *Rights to connect over a network.* Processes that prove themselves ([`rackmem_fabric::net`]), by a secret or by
+//!   the key of a node with the right `context`, over loopback too. Without a proof no port is opened, unless
+//!   `--insecure` is given.
 //! - *The peer's end.* A thread watches the socket, over which both sides send a keep-alive each second. The end of the
 //!   socket, or [`SILENCE`](rackmem_fabric::net::SILENCE) without a sign of life, is the peer's end, on one host as
 //!   between hosts.

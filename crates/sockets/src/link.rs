@@ -9,7 +9,7 @@ use super::window::{Terms, Window};
 use super::{memory, wire};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::error::Result;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 
 /// Two processes that can have connections. It lives as long as one of them does: over a network, dropping the last
 /// one waits until the peer has all that was sent, or is silent for [`rackmem_fabric::net::SILENCE`].
@@ -19,12 +19,12 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects to the process that listens there: a path is one of this host. Over a network both prove that they
-    /// know the secret, if there is one.
+    /// Connects to the process that listens there: a path is one of this host. Over a network both prove
+    /// themselves, if there is a proof.
     ///
     /// # Errors
-    /// Nobody listens, it refuses these terms, wants another secret, or it is no such peer.
-    pub fn connect(address: &Address, secret: Option<&Secret>, terms: Terms) -> Result<Arc<Link>> {
+    /// Nobody listens, it refuses these terms, wants another proof, or it is no such peer.
+    pub fn connect(address: &Address, proof: Option<&Proof>, terms: Terms) -> Result<Arc<Link>> {
         terms.check()?;
         match address {
             Address::Unix(path) => {
@@ -33,7 +33,7 @@ impl Link {
                 Link::start(Carrier::Memory(channel), name, [own, peer], terms, true)
             }
             Address::Tcp(name) => {
-                let wire = wire::connect(address, secret, terms)?;
+                let wire = wire::connect(address, proof, terms)?;
                 Link::over(wire, name.clone(), terms, true)
             }
         }

@@ -14,7 +14,7 @@ use rackmem_fabric::address::Address;
 use rackmem_fabric::error::{Error, Result};
 use rackmem_fabric::net::access::{Access, check_peer};
 use rackmem_fabric::net::path::{self, Name, Replace};
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::socket;
 use rackmem_fabric::net::stranger::{Stranger, Strangers};
 
@@ -39,7 +39,7 @@ pub struct Caller {
 #[derive(Debug)]
 enum Way {
     Memory(Channel),
-    Network { fd: OwnedFd, who: String, secret: Option<Secret> },
+    Network { fd: OwnedFd, who: String, proof: Option<Proof> },
 }
 
 impl Listener {
@@ -76,7 +76,7 @@ impl Listener {
     /// Waits for the next link.
     ///
     /// # Errors
-    /// The peer goes away, wants too much, does not know the secret, or is no such peer.
+    /// The peer goes away, wants too much, proves nothing, or is no such peer.
     pub fn accept(&self) -> Result<Arc<Link>> {
         self.next()?.link()
     }
@@ -114,8 +114,8 @@ impl Listener {
             .and_then(|at| std::net::SocketAddr::try_from(at).ok())
             .map_or_else(|| "somebody".to_owned(), |at| at.to_string());
         let stranger = self.strangers.admit(fd.as_fd())?;
-        let secret = self.access.secret.clone();
-        Ok(Caller { way: Way::Network { fd, who, secret }, stranger })
+        let proof = self.access.proof.clone();
+        Ok(Caller { way: Way::Network { fd, who, proof }, stranger })
     }
 }
 
@@ -137,7 +137,7 @@ impl Caller {
     /// Agrees with it on a link.
     ///
     /// # Errors
-    /// The peer goes away, wants too much, does not know the secret, or is no such peer.
+    /// The peer goes away, wants too much, proves nothing, or is no such peer.
     pub fn link(self) -> Result<Arc<Link>> {
         match self.way {
             Way::Memory(channel) => {
@@ -145,8 +145,8 @@ impl Caller {
                 let name = "the other process".to_owned();
                 Link::start(Carrier::Memory(channel), name, [own, peer], terms, false)
             }
-            Way::Network { fd, who, secret } => {
-                let (wire, terms) = wire::accept(fd, &who, secret.as_ref(), &self.stranger)?;
+            Way::Network { fd, who, proof } => {
+                let (wire, terms) = wire::accept(fd, &who, proof.as_ref(), &self.stranger)?;
                 Link::over(wire, who, terms, false)
             }
         }

@@ -6,47 +6,83 @@ use std::path::PathBuf;
 use clap::Args;
 use rackmem_fabric::net::access::Access;
 use rackmem_fabric::net::names;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use tracing::level_filters::LevelFilter;
 
+use super::key::with_own_keys;
+use crate::choice::Choice;
 use crate::failure::Result;
 
-/// The secret of a network, and what it is good for.
+/// The proof of this process over a network: a secret, or the rack file and the key of its node.
 #[derive(Clone, Debug, Args)]
-pub struct SecretArgs {
-    /// File with the secret that all hosts have: what travels is encrypted with keys that come of it [default:
-    /// $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE")]
+pub struct ProofArgs {
+    /// File with the secret that all hosts have: what travels is encrypted with keys that come of it [default: what the
+    /// rack file says, else $RACKMEM_SECRET, else none]
+    #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
     pub secret: Option<PathBuf>,
-    /// The secret is proved, and nothing is encrypted; both ends have to say so [default: $RACKMEM_CLEARTEXT, 1 means
-    /// yes]
+    /// File of this node's private key, if the rack file has keys; {node} in it is the node's number [default:
+    /// $RACKMEM_KEY_FILE, else what the rack file says]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Both ends prove themselves, and nothing is encrypted; both have to say so [default: what the rack file says, or
+    /// $RACKMEM_CLEARTEXT, 1 means yes]
     #[arg(long)]
     pub cleartext: bool,
 }
 
-impl SecretArgs {
-    /// The secret of the file, or of the one that the environment names.
-    pub(super) fn read(&self) -> Result<Option<Secret>> {
-        Ok(Secret::named(self.secret.clone(), self.cleartext)?)
+impl ProofArgs {
+    /// The proof of a process of `node`, if it has to be said.
+    pub(super) fn read(&self, choice: &Choice, node: Option<u16>) -> Result<Option<Proof>> {
+        let from_environment =
+            || std::env::var_os("RACKMEM_CLEARTEXT").is_some_and(|set| set == "1");
+        let is_cleartext = self.cleartext || from_environment();
+        let proof = match (&self.secret, with_own_keys(choice, self.key_file.as_deref())?) {
+            (Some(path), _) => Some(Proof::read(path)?),
+            (None, Some(file)) => {
+                let proof = file.proof(node)?;
+                let is_cleartext = is_cleartext || proof.is_cleartext();
+                return Ok(Some(proof.with_cleartext(is_cleartext)));
+            }
+            (None, None) => Proof::from_environment()?,
+        };
+        Ok(proof.map(|proof| proof.with_cleartext(is_cleartext)))
+    }
+}
+
+/// The proof of this process, and its node.
+#[derive(Clone, Debug, Args)]
+pub struct NodeProofArgs {
+    /// What it proves.
+    #[command(flatten)]
+    pub proof: ProofArgs,
+    /// Node of the rack file that this is [default: $RACKMEM_NODE, else the one whose private key is here]
+    #[arg(long, value_name = "N")]
+    pub node: Option<u16>,
+}
+
+impl NodeProofArgs {
+    /// The proof of this process.
+    pub(super) fn read(&self, choice: &Choice) -> Result<Option<Proof>> {
+        self.proof.read(choice, self.node)
     }
 }
 
 /// Access over a network.
 #[derive(Clone, Debug, Args)]
 pub struct AccessArgs {
-    /// The secret that all hosts have.
+    /// What both ends prove.
     #[command(flatten)]
-    pub secret: SecretArgs,
-    /// Listen without a secret: anybody who reaches the port has access, other users of this host, too
+    pub proof: NodeProofArgs,
+    /// Listen although peers prove nothing: anybody who reaches the port has access, other users of this host, too
     #[arg(long)]
     pub insecure: bool,
 }
 
 impl AccessArgs {
     /// The policy of a listener whose socket's file has these permissions.
-    pub(super) fn access(&self, mode: u32) -> Result<Access> {
-        let secret = self.secret.read()?;
-        Ok(Access { secret, is_insecure: self.insecure, mode })
+    pub(super) fn access(&self, choice: &Choice, mode: u32) -> Result<Access> {
+        let proof = self.proof.read(choice)?;
+        Ok(Access { proof, is_insecure: self.insecure, mode })
     }
 }
 

@@ -7,12 +7,14 @@ use clap::{Args, ValueEnum};
 use rackmem_blk::{Config, Server, Summary, TlsMode, tls};
 use rackmem_fabric::Address;
 use rackmem_fabric::net::names;
+use rackmem_fabric::rights::Right;
 use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
 use rackmem_lease::{Borrowed, Status, Wanted, borrow};
 use tracing::level_filters::LevelFilter;
 
-use super::access::{SecretArgs, log};
-use crate::args::{RackArg, parse_mode};
+use super::access::{NodeProofArgs, log};
+use crate::args::{RackOrFileArg, parse_mode};
+use crate::choice::Choice;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -64,7 +66,7 @@ pub enum TlsArg {
 pub struct BlkArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// Size of the device
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
@@ -110,9 +112,9 @@ pub struct BlkArgs {
     /// Address of the monitor [default: $RACKMEM_MONITOR, else on this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// The secret of the network.
+    /// What this process proves.
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub proof: NodeProofArgs,
     /// Reach lenders of this host over the network, too: for measurements
     #[arg(long, hide = true)]
     pub only_network: bool,
@@ -122,15 +124,16 @@ pub struct BlkArgs {
 ///
 /// # Errors
 /// The memory cannot be borrowed, the address is taken, or certificates are missing.
-pub fn run(rack: Option<&str>, args: &BlkArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &BlkArgs) -> Result<()> {
     log(LevelFilter::INFO);
     let interrupt = Interrupt::catch()?;
     let config = config(args)?;
     let borrowed = borrow(&Wanted {
         copies: args.mirror,
-        rack: rack.map(str::to_owned),
+        rack: choice.rack_name().map(str::to_owned),
         monitor: args.monitor.clone(),
-        secret: args.secret.read()?,
+        proof: args.proof.read(choice)?,
+        purpose: Right::Blk,
         name: Some(names::own(&format!("blk {}", args.export))),
         only_network: args.only_network,
         patience: Duration::from_secs(args.patience),

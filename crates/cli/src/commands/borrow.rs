@@ -12,9 +12,10 @@ use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
 use rackmem_paging::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
 use rackmem_paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
 
-use super::access::SecretArgs;
+use super::access::NodeProofArgs;
 use super::leases::free;
-use crate::args::RackArg;
+use crate::args::RackOrFileArg;
+use crate::choice::Choice;
 use crate::failure::{Failure, Result};
 use crate::{installed, loadable, size};
 
@@ -79,7 +80,7 @@ cannot be given memory; 127 if there is no such program.";
 pub struct BorrowArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// Memory that each process borrows at most, and leases when it begins to borrow
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
@@ -111,9 +112,9 @@ pub struct BorrowArgs {
     /// Address of the monitor
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// The secret of the network.
+    /// What this process proves.
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub proof: NodeProofArgs,
     /// Reach lenders of this host over the network, too: for measurements
     #[arg(long)]
     pub network: bool,
@@ -144,31 +145,50 @@ pub enum ModeArg {
 ///
 /// # Errors
 /// Nobody lends, the library is not there, or it cannot be loaded into the program.
-pub fn run(rack: Option<&str>, args: &BorrowArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &BorrowArgs) -> Result<()> {
     let program = loadable::find(&args.command[0])?;
     loadable::check(&program)?;
     let settings = settings(args)?;
     let library = library()?;
-    check_lenders(rack, args, &settings)?;
+    check_lenders(choice, args, &settings)?;
     let mut command = Command::new(&program);
     command.arg0(&args.command[0]).args(&args.command[1..]);
     command.env(SETTINGS_VARIABLE, settings.to_variable());
     command.env("LD_PRELOAD", preloaded(&library, std::env::var_os("LD_PRELOAD").as_deref()));
-    if let Some(rack) = rack {
-        command.env("RACKMEM_RACK", rack);
-    }
-    if args.secret.cleartext {
-        command.env("RACKMEM_CLEARTEXT", "1");
-    }
-    if let Some(secret) = &args.secret.secret {
-        // The program may change its directory before it borrows.
-        let secret = secret.canonicalize().map_err(|error| {
-            Failure::io(format!("cannot find the secret {}", secret.display()), error)
-        })?;
-        command.env("RACKMEM_SECRET", secret);
-    }
+    hand_down(choice, &args.proof, &mut command)?;
     let error = command.exec();
     Err(Failure::io(format!("cannot run '{}'", program.display()), error))
+}
+
+/// Tells the program by what it proves itself, and in which rack.
+fn hand_down(choice: &Choice, args: &NodeProofArgs, command: &mut Command) -> Result<()> {
+    let NodeProofArgs { proof, node } = args;
+    // The program may change its directory before it borrows.
+    let found = |path: &PathBuf, what: &str| {
+        let cannot = |error| Failure::io(format!("cannot find {what} {}", path.display()), error);
+        path.canonicalize().map_err(cannot)
+    };
+    if let Some(rack) = choice.name() {
+        command.env("RACKMEM_RACK", rack);
+    }
+    if proof.cleartext {
+        command.env("RACKMEM_CLEARTEXT", "1");
+    }
+    if let Some(secret) = &proof.secret {
+        command.env("RACKMEM_SECRET", found(secret, "the secret")?);
+    } else if let Some(file) = choice.file() {
+        command.env("RACKMEM_RACK_FILE", &file.path).env_remove("RACKMEM_SECRET");
+        command.env_remove("RACKMEM_RACK");
+        if let Some(key_file) = &proof.key_file {
+            let key_file = std::path::absolute(key_file)
+                .map_err(|error| Failure::io("cannot tell the working directory", error))?;
+            command.env("RACKMEM_KEY_FILE", key_file);
+        }
+        if let Some(node) = node {
+            command.env("RACKMEM_NODE", node.to_string());
+        }
+    }
+    Ok(())
 }
 
 fn settings(args: &BorrowArgs) -> Result<Settings> {
@@ -203,8 +223,8 @@ fn settings(args: &BorrowArgs) -> Result<Settings> {
 
 /// Checks that there is so much to borrow. The lease is made by the program when it needs it, so that may
 /// have changed then: it says so, and goes on with local memory.
-fn check_lenders(rack: Option<&str>, args: &BorrowArgs, settings: &Settings) -> Result<()> {
-    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.read()?)?;
+fn check_lenders(choice: &Choice, args: &BorrowArgs, settings: &Settings) -> Result<()> {
+    let ledger = ledger(choice.rack_name(), args.monitor.as_ref(), args.proof.read(choice)?)?;
     let lenders = ledger.lenders.iter().filter(|lender| !lender.offer.is_leaving);
     let free: u64 = lenders.clone().map(free).sum();
     let wanted = settings.size_bytes.saturating_mul(settings.copies.into());

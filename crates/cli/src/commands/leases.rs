@@ -3,11 +3,12 @@
 use clap::Args;
 use rackmem_fabric::Address;
 use rackmem_lease::ledger;
-use rackmem_lease::messages::{Ledger, Listing, Network};
+use rackmem_lease::messages::{Ledger, Listing, Network, Party};
 
-use super::access::SecretArgs;
+use super::access::NodeProofArgs;
 use super::lend::party;
-use crate::args::RackArg;
+use crate::args::RackOrFileArg;
+use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::Result;
 use crate::size;
@@ -17,13 +18,13 @@ use crate::size;
 pub struct LeasesArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// Address of the monitor [default: $RACKMEM_MONITOR, else in a lender of this host]
     #[arg(long, value_name = "ADDRESS")]
     pub monitor: Option<Address>,
-    /// The secret of the network.
+    /// What this process proves.
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub proof: NodeProofArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -33,8 +34,8 @@ pub struct LeasesArgs {
 ///
 /// # Errors
 /// There is no monitor, or it does not answer.
-pub fn run(rack: Option<&str>, args: &LeasesArgs) -> Result<()> {
-    let ledger = ledger(rack, args.monitor.as_ref(), args.secret.read()?)?;
+pub fn run(choice: &Choice, args: &LeasesArgs) -> Result<()> {
+    let ledger = ledger(choice.rack_name(), args.monitor.as_ref(), args.proof.read(choice)?)?;
     match args.json {
         true => console::print_json(&ledger),
         false => console::print(&table(&ledger)),
@@ -53,13 +54,13 @@ fn table(ledger: &Ledger) -> String {
     ]);
     for lender in &ledger.lenders {
         let mut first = [
-            party(&lender.offer.lender),
+            at_node(&lender.offer.lender, lender.offer.node),
             size::exact(lender.offer.size_bytes),
             if lender.offer.is_leaving { "leaves".to_owned() } else { size::exact(free(lender)) },
             network(lender.offer.network).to_owned(),
         ];
         for lease in &lender.leases {
-            let lease = [size::exact(lease.size_bytes), party(&lease.borrower)];
+            let lease = [size::exact(lease.size_bytes), at_node(&lease.borrower, lease.node)];
             table.row(std::mem::take(&mut first).into_iter().chain(lease));
         }
         if lender.leases.is_empty() {
@@ -70,6 +71,14 @@ fn table(ledger: &Ledger) -> String {
     let leases = ledger.lenders.iter().map(|lender| lender.leases.len()).sum();
     let leases = count(leases, "lease");
     format!("{lenders}, {leases}; monitor: {}\n\n{}", party(&ledger.monitor), table.render())
+}
+
+/// A process, and its node where keys tell.
+fn at_node(process: &Party, node: Option<u16>) -> String {
+    match node {
+        Some(node) => format!("{}, node {node}", party(process)),
+        None => party(process),
+    }
 }
 
 /// What a borrower of another host has to know of a lender.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use rackmem::rack::Rack;
 use rackmem_fabric::Address;
 use rackmem_lease::agent::{Agent, Config, Event, Lend, MonitorAt};
 use rackmem_lease::messages::Party;
 use tracing::level_filters::LevelFilter;
 
 use super::access::{AccessArgs, log, parse_name};
-use crate::args::{RackArg, parse_mode};
+use crate::args::{RackOrFileArg, parse_mode};
+use crate::choice::Choice;
 use crate::console;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
@@ -66,7 +66,7 @@ pub struct NetworkArgs {
 pub struct LendArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// How much to lend, all leases together
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
@@ -96,11 +96,11 @@ pub struct LendArgs {
 
 impl NetworkArgs {
     /// Applies these arguments to the settings of an agent.
-    pub(super) fn apply(&self, config: Config) -> Result<Config> {
+    pub(super) fn apply(&self, choice: &Choice, config: Config) -> Result<Config> {
         Ok(Config {
             name: self.name.clone(),
             listen: self.listen.clone(),
-            access: self.access.access(self.mode)?,
+            access: self.access.access(choice, self.mode)?,
             ..config
         })
     }
@@ -110,8 +110,8 @@ impl NetworkArgs {
 ///
 /// # Errors
 /// There is not so much memory, an address is taken, or the monitor cannot be reached.
-pub fn run(rack: Option<&str>, args: &LendArgs) -> Result<()> {
-    let config = args.network.apply(Config::lender(Rack::named(rack)?, args.size))?;
+pub fn run(choice: &Choice, args: &LendArgs) -> Result<()> {
+    let config = args.network.apply(choice, Config::lender(choice.rack()?, args.size))?;
     let config = Config {
         lend: Some(Lend {
             size_bytes: args.size,

@@ -1,11 +1,11 @@
 //! `rackmem monitor`.
 
 use clap::Args;
-use rackmem::rack::Rack;
 use rackmem_lease::agent::Config;
 
 use super::lend::{NetworkArgs, serve};
-use crate::args::RackArg;
+use crate::args::RackOrFileArg;
+use crate::choice::Choice;
 use crate::failure::Result;
 
 /// First text of `rackmem help monitor`.
@@ -28,7 +28,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
 pub struct MonitorArgs {
     /// Rack that the command works on.
     #[command(flatten)]
-    pub rack: RackArg,
+    pub rack: RackOrFileArg,
     /// Options of listening over the network, as of `rackmem lend`.
     #[command(flatten)]
     pub network: NetworkArgs,
@@ -38,8 +38,8 @@ pub struct MonitorArgs {
 ///
 /// # Errors
 /// Another process is, or an address is taken.
-pub fn run(rack: Option<&str>, args: &MonitorArgs) -> Result<()> {
-    let config = args.network.apply(Config::monitor(Rack::named(rack)?))?;
+pub fn run(choice: &Choice, args: &MonitorArgs) -> Result<()> {
+    let config = args.network.apply(choice, Config::monitor(choice.rack()?))?;
     let what = format!("is the monitor of rack '{}'", config.rack.name());
     serve(config, &what)
 }

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rackmem_fabric::net::access::DEFAULT_MODE;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_nic::{
     AttachOptions, Borrower, Carrier, DEFAULT_PORT, DEFAULT_SPIN_US, Event, LendOptions, Lender,
     Mode,
 };
 use tracing::level_filters::LevelFilter;
 
-use super::access::{AccessArgs, SecretArgs, log};
+use super::access::{AccessArgs, ProofArgs, log};
+use crate::args::RackFileArg;
+use crate::choice::Choice;
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -84,6 +87,9 @@ rights are missing, or the lender is lost or takes it back. NAME has no link the
 /// Arguments of `rackmem nic`.
 #[derive(Debug, Args)]
 pub struct NicArgs {
+    /// Rack whose nodes both ends are.
+    #[command(flatten)]
+    pub file: RackFileArg,
     /// The command of `rackmem nic`.
     #[command(subcommand)]
     pub command: NicCommand,
@@ -145,9 +151,9 @@ pub struct AttachArgs {
     /// The lender: a host or an address, with or without a port
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub from: SocketAddr,
-    /// The secret of the network.
+    /// What this process proves.
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub proof: ProofArgs,
     /// Address of the interface, with the length of its network's prefix; may be repeated
     #[arg(long, value_name = "IP/LENGTH", value_parser = parse_network)]
     pub ip: Vec<(IpAddr, u8)>,
@@ -157,9 +163,10 @@ pub struct AttachArgs {
     /// Transport of messages and, with --mode tap, of packets
     #[arg(long, value_name = "WHAT", default_value = "tcp")]
     pub link: LinkArg,
-    /// Number of this node in the NIC's interrupt mapping table
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub node: u16,
+    /// Number of this node in the NIC's interrupt mapping table, and in the rack file if there is one [default: in a
+    /// rack file $RACKMEM_NODE, else the node whose private key is here; else 0]
+    #[arg(long, value_name = "N")]
+    pub node: Option<u16>,
     /// How long to poll for packets after one came, before sleeping
     #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
     pub spin: u64,
@@ -200,20 +207,20 @@ fn parse_network(text: &str) -> std::result::Result<(IpAddr, u8), String> {
 ///
 /// # Errors
 /// Rights are missing, the other side refuses or is lost.
-pub fn run(args: &NicArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &NicArgs) -> Result<()> {
     match &args.command {
-        NicCommand::Lend(args) => lend(args),
-        NicCommand::Attach(args) => attach(args),
+        NicCommand::Lend(args) => lend(choice, args),
+        NicCommand::Attach(args) => attach(choice, args),
     }
 }
 
-fn lend(args: &LendArgs) -> Result<()> {
+fn lend(choice: &Choice, args: &LendArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
     log(LevelFilter::WARN);
     let mut lender = Lender::open(LendOptions {
         interface: args.interface.clone(),
         listen: args.listen,
-        access: args.access.access(DEFAULT_MODE)?,
+        access: args.access.access(choice, DEFAULT_MODE)?,
         spin: Duration::from_micros(args.spin),
     })?;
     let mut reporter = Reporter::new(args.json);
@@ -222,13 +229,15 @@ fn lend(args: &LendArgs) -> Result<()> {
     reporter.end()
 }
 
-fn attach(args: &AttachArgs) -> Result<()> {
+fn attach(choice: &Choice, args: &AttachArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
+    let proof = args.proof.read(choice, args.node)?;
+    let own_node = proof.as_ref().and_then(Proof::own_node);
     let options = AttachOptions {
         name: args.name.clone(),
         from: args.from,
-        secret: args.secret.read()?,
-        node: args.node,
+        proof,
+        node: args.node.or(own_node).unwrap_or(0),
         mode: args.mode.map(|mode| match mode {
             ModeArg::Kernel => Mode::Kernel,
             ModeArg::Tap => Mode::Tap,

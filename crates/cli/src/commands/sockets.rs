@@ -9,8 +9,9 @@ use rackmem_sockets::Access;
 use rackmem_sockets::proxy::{Acceptor, Connector, DEFAULT_SOCKETS, MAX_SOCKETS, Summary};
 use tracing::level_filters::LevelFilter;
 
-use super::access::{AccessArgs, SecretArgs, log};
-use crate::args::parse_mode;
+use super::access::{AccessArgs, NodeProofArgs, log};
+use crate::args::{RackFileArg, parse_mode};
+use crate::choice::Choice;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -82,6 +83,9 @@ address is taken.";
 /// Arguments of `rackmem sockets`.
 #[derive(Debug, Args)]
 pub struct SocketsArgs {
+    /// Rack whose nodes both ends are.
+    #[command(flatten)]
+    pub file: RackFileArg,
     /// Side of this process
     #[command(subcommand)]
     pub command: SocketsCommand,
@@ -132,9 +136,9 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SOCKETS,
         value_parser = value_parser!(u32).range(1..=i64::from(MAX_SOCKETS)))]
     pub sockets: u32,
-    /// The secret of the network.
+    /// What this process proves.
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub proof: NodeProofArgs,
     /// Listen at a port: every process that reaches it may connect, other users of this host, too
     #[arg(long)]
     pub insecure: bool,
@@ -147,26 +151,26 @@ pub struct ConnectArgs {
 ///
 /// # Errors
 /// Nobody listens, an address is taken, or limits do not permit as many connections.
-pub fn run(args: &SocketsArgs) -> Result<()> {
+pub fn run(choice: &Choice, args: &SocketsArgs) -> Result<()> {
     log(LevelFilter::INFO);
     let interrupt = Interrupt::catch()?;
     let summary = match &args.command {
-        SocketsCommand::Listen(args) => listen(args, &interrupt)?,
-        SocketsCommand::Connect(args) => connect(args, &interrupt)?,
+        SocketsCommand::Listen(args) => listen(choice, args, &interrupt)?,
+        SocketsCommand::Connect(args) => connect(choice, args, &interrupt)?,
     };
     conclude(&summary)
 }
 
-fn listen(args: &ListenArgs, interrupt: &Interrupt) -> Result<Summary> {
-    let access = args.access.access(args.mode)?;
+fn listen(choice: &Choice, args: &ListenArgs, interrupt: &Interrupt) -> Result<Summary> {
+    let access = args.access.access(choice, args.mode)?;
     let acceptor = Acceptor::open(&args.meet, access, args.to.clone(), args.sockets)?;
     console::print(&format!("queue pairs at {} reach {}\n", acceptor.address(), args.to))?;
     Ok(acceptor.run(interrupt.as_fd())?)
 }
 
-fn connect(args: &ConnectArgs, interrupt: &Interrupt) -> Result<Summary> {
-    let secret = args.secret.read()?;
-    let access = Access { secret, is_insecure: args.insecure, mode: args.mode };
+fn connect(choice: &Choice, args: &ConnectArgs, interrupt: &Interrupt) -> Result<Summary> {
+    let proof = args.proof.read(choice)?;
+    let access = Access { proof, is_insecure: args.insecure, mode: args.mode };
     let connector = Connector::open(&args.meet, access, &args.listen, args.sockets)
         .map_err(|error| explain(error, &args.meet))?;
     let address = connector.address();

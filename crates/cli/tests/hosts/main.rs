@@ -6,5 +6,6 @@ mod files;
 mod here;
 mod keys;
 mod launched;
+mod lent;
 mod linked;
 mod rig;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rackmem_fabric::Address;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::stranger::{MAX_STRANGERS, Strangers};
 use rackmem_nic::message::{Message, Mode, Setup, VERSION};
 
@@ -37,7 +37,7 @@ pub fn lend(rack: &Rack) -> Nic {
 
 /// A connection that has proved to such a lender that it knows the secret. Runs in R.
 fn proven() -> TcpStream {
-    let secret = Secret::new(SECRET.as_bytes()).in_cleartext();
+    let secret = Proof::secret(SECRET.as_bytes()).with_cleartext(true);
     let lender = Address::Tcp(format!("{LENDER}:7471"));
     let link = Link::connect(&lender, Some(&secret), PATIENCE).unwrap();
     let stream = TcpStream::from(link.into_parts().0);
@@ -193,8 +193,9 @@ fn borrowers_survive_whoever_answers() {
             if proves {
                 let stranger = Strangers::default().admit(stream.as_fd()).unwrap();
                 stream.set_nonblocking(true).unwrap();
-                let secret = Secret::new(SECRET.as_bytes()).in_cleartext();
-                let link = Link::welcome(stream.into(), "R", Some(&secret), &stranger).unwrap();
+                let secret = Proof::secret(SECRET.as_bytes()).with_cleartext(true);
+                let link =
+                    Link::welcome(stream.into(), "R", (Some(&secret), &[]), &stranger).unwrap();
                 stream = link.into_parts().0.into();
                 stream.set_nonblocking(false).unwrap();
             }

@@ -23,7 +23,7 @@ pub const LENDER: &str = "10.77.0.2";
 pub const BORROWED: &str = "10.88.0.1";
 pub const PEER: &str = "10.88.0.9";
 
-/// Secret of all hosts.
+/// Proof of all hosts.
 pub const SECRET: &str = "nobody guesses this";
 
 /// R (10.77.0.1) - fabric - (10.77.0.2) D, whose nic0 leads to E (10.88.0.9).

@@ -2,7 +2,7 @@
 //!
 //! | a listener at | takes |
 //! |---|---|
-//! | `HOST:PORT`, loopback included | peers that prove something: a secret, or a certificate |
+//! | `HOST:PORT`, loopback included | peers that prove something: a secret, the key of a node with the right, or a certificate |
 //! | the same, `--insecure` | every peer that reaches it; the log says so |
 //! | a path | processes of its user and of root, and others if the mode of its file lets them write |
 //!
@@ -13,8 +13,9 @@ use std::os::fd::BorrowedFd;
 
 use rustix::net::sockopt;
 
-use super::secret::Secret;
+use super::proof::Proof;
 use crate::error::{Error, Result};
+use crate::rights::Right;
 
 /// Permissions of a socket's file that let others than its owner connect.
 const OTHERS_WRITE: u32 = 0o022;
@@ -25,8 +26,8 @@ pub const DEFAULT_MODE: u32 = 0o600;
 /// Rights to connect to a listener.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Secret that peers over a network have to prove; `None`: see `is_insecure`.
-    pub secret: Option<Secret>,
+    /// What peers over a network have to prove; `None`: see `is_insecure`.
+    pub proof: Option<Proof>,
     /// Peers over a network need not prove anything.
     pub is_insecure: bool,
     /// Permissions of a socket's file.
@@ -35,7 +36,7 @@ pub struct Access {
 
 impl Default for Access {
     fn default() -> Access {
-        Access { secret: None, is_insecure: false, mode: DEFAULT_MODE }
+        Access { proof: None, is_insecure: false, mode: DEFAULT_MODE }
     }
 }
 
@@ -45,18 +46,31 @@ impl Access {
         Access { is_insecure: true, ..Access::default() }
     }
 
-    /// Admits peers that know the secret.
-    pub fn with_secret(secret: Secret) -> Access {
-        Access { secret: Some(secret), ..Access::default() }
+    /// Admits peers that prove this.
+    pub fn with_proof(proof: Proof) -> Access {
+        Access { proof: Some(proof), ..Access::default() }
     }
 
-    /// As [`check_exposure`], for a listener that wants a secret.
+    /// Checks that a peer that has come in, of this node if it is known, has one of these rights.
+    ///
+    /// # Errors
+    /// As [`Proof::check`].
+    pub fn check_right(
+        &self,
+        node: Option<u16>,
+        rights: &[Right],
+    ) -> std::result::Result<(), String> {
+        self.proof.as_ref().map_or(Ok(()), |proof| proof.check(node, rights))
+    }
+
+    /// As [`check_exposure`], for a listener that wants a proof.
     ///
     /// # Errors
     /// As [`check_exposure`].
     pub fn check(&self, listen: &str, could: &str) -> Result<()> {
-        let remedy = "name a file that all hosts have by --secret FILE";
-        check_exposure(listen, self.secret.is_some(), self.is_insecure, could, remedy)
+        let remedy =
+            "name a secret that all hosts have by --secret FILE, or their keys by --rack-file FILE";
+        check_exposure(listen, self.proof.is_some(), self.is_insecure, could, remedy)
     }
 }
 

@@ -14,11 +14,12 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 use serde::Serialize;
 
 use super::frame;
-use super::greet::{Greeter, Keys, MAX_STRANGER_BYTES};
-use super::secret::Secret;
+use super::greet::{Greeter, Keys, MAX_STRANGER_BYTES, Met};
+use super::proof::Proof;
 use super::stranger::{MAX_STRANGERS, Stranger, Strangers};
 use super::{access, socket};
 use crate::error::{Error, Result};
+use crate::rights::Right;
 
 /// Peers at a time, strangers not counted; more have to wait to be accepted.
 pub const MAX_PEERS: usize = 1024;
@@ -104,6 +105,8 @@ struct Peer {
     /// Its place until it is trusted and has said something.
     stranger: Option<Stranger>,
     keys: Keys,
+    /// Its node, if it has proved itself by a key.
+    node: Option<u16>,
     input: Buffer,
     /// Parts of messages that wait to be sent, each with the descriptor that goes along with its first byte.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
@@ -121,7 +124,9 @@ pub struct Hub {
     peers: BTreeMap<PeerId, Peer>,
     strangers: Strangers,
     next_peer: PeerId,
-    secret: Option<Secret>,
+    proof: Option<Proof>,
+    /// Rights of which a peer over the network has to have one.
+    rights: &'static [Right],
     waker: Waker,
     /// Since an attempt to accept failed for want of descriptors or memory: when to try again.
     shortage: Option<Instant>,
@@ -130,18 +135,18 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub that listens nowhere yet.
+    /// A hub that listens nowhere yet. Peers over the network have to prove themselves, and to have one of the rights.
     ///
     /// # Errors
     /// The error of the kernel.
-    pub fn new(secret: Option<Secret>) -> Result<Hub> {
+    pub fn new(proof: Option<Proof>, rights: &'static [Right]) -> Result<Hub> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::io("cannot make an eventfd", error))?;
         let waker = Waker(Arc::new(wake));
         let (listeners, peers, strangers) = (Vec::new(), BTreeMap::new(), Strangers::default());
         let looked = Instant::now();
-        let shortage = None;
-        Ok(Hub { listeners, peers, strangers, next_peer: 1, secret, waker, shortage, looked })
+        let (next_peer, shortage) = (1, None);
+        Ok(Hub { listeners, peers, strangers, next_peer, proof, rights, waker, shortage, looked })
     }
 
     /// Listens at a port, too.
@@ -183,6 +188,7 @@ impl Hub {
             trust,
             stranger,
             keys: None,
+            node: None,
             input: Buffer::default(),
             waiting: VecDeque::new(),
             sent: 0,
@@ -278,7 +284,7 @@ impl Hub {
             self.add(fd, true, Trust::Yes, Some(stranger));
             return Ok(());
         }
-        let trust = Trust::Not(Greeter::new(self.secret.as_ref()));
+        let trust = Trust::Not(Greeter::new(self.proof.as_ref(), self.rights));
         let id = self.add(fd, false, trust, Some(stranger));
         self.peers.get_mut(&id).map(Peer::greet);
         Ok(())
@@ -355,6 +361,11 @@ impl Hub {
         self.peers.get(&id).is_some_and(|peer| peer.is_local)
     }
 
+    /// The peer's node, if it has proved itself by a key.
+    pub fn node(&self, id: PeerId) -> Option<u16> {
+        self.peers.get(&id)?.node
+    }
+
     /// Since when nothing came from the peer.
     pub fn silence(&self, id: PeerId) -> Duration {
         self.peers.get(&id).map_or(Duration::MAX, |peer| peer.last_heard.elapsed())
@@ -388,8 +399,8 @@ impl Peer {
             self.push(out, None);
         }
         match step {
-            Ok(Some(keys)) => {
-                (self.keys, self.trust) = (keys, Trust::Yes);
+            Ok(Some(Met { keys, node })) => {
+                (self.keys, self.node, self.trust) = (keys, node, Trust::Yes);
                 return true;
             }
             Ok(None) => self.hurry(),

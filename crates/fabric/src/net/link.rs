@@ -12,13 +12,14 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::frame;
-use super::greet::{self, Calling, Greeter, Keys, MAX_STRANGER_BYTES};
+use super::greet::{self, Calling, Greeter, Keys, MAX_STRANGER_BYTES, Met};
 use super::hub::MAX_FRAME_BYTES;
-use super::secret::Secret;
+use super::proof::Proof;
 use super::socket;
 use super::stranger::{MAX_FIRST_FRAME_BYTES, Stranger};
 use crate::address::Address;
 use crate::error::{Error, Result};
+use crate::rights::Right;
 
 /// Descriptors that may come with one message.
 const MAX_FDS: usize = 1;
@@ -32,6 +33,8 @@ pub struct Link {
     fd: OwnedFd,
     name: String,
     keys: Keys,
+    /// The other end's node, if it has proved itself by a key.
+    node: Option<u16>,
     input: Buffer,
     /// Longest frame that is taken.
     limit: usize,
@@ -49,29 +52,29 @@ impl Link {
     fn new(fd: OwnedFd, name: String, limit: usize) -> Link {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
         let input = Buffer::default();
-        Link { fd, name, keys: None, input, limit, fds: Vec::new(), chunk }
+        Link { fd, name, keys: None, node: None, input, limit, fds: Vec::new(), chunk }
     }
 
-    /// Takes a peer that has connected over TCP to a listener of this process, if it proves in time that it knows the
-    /// secret. Frames may be [`MAX_FIRST_FRAME_BYTES`] long.
+    /// Takes a peer that has connected over TCP to a listener of this process, if it proves itself in time and has one
+    /// of these rights. Frames may be [`MAX_FIRST_FRAME_BYTES`] long.
     ///
     /// # Errors
-    /// It says nothing, is no rackmem, or knows another secret.
+    /// It says nothing, is no rackmem, proves nothing, or has none of the rights.
     pub fn welcome(
         fd: OwnedFd,
         name: &str,
-        secret: Option<&Secret>,
+        (proof, rights): (Option<&Proof>, &'static [Right]),
         stranger: &Stranger,
     ) -> Result<Link> {
         let mut link = Link::new(fd, name.to_owned(), MAX_FIRST_FRAME_BYTES);
-        let mut greeter = Greeter::new(secret);
+        let mut greeter = Greeter::new(proof, rights);
         loop {
             let mut out = Vec::new();
             let step = greeter.step(&mut link.input, &mut out);
             let sent = link.write(&out);
             match step.map_err(|error| Error::Refused(format!("{name}: {error}")))? {
-                Some(keys) => {
-                    link.keys = keys;
+                Some(Met { keys, node }) => {
+                    (link.keys, link.node) = (keys, node);
                     return Ok(link);
                 }
                 None => sent?,
@@ -81,48 +84,59 @@ impl Link {
         }
     }
 
-    /// Connects, within the time, and proves over TCP that it knows the secret.
+    /// Connects, within the time; over TCP, both ends prove themselves.
     ///
     /// # Errors
-    /// Nobody listens, the other end does not answer in time, or wants another secret.
-    pub fn connect(address: &Address, secret: Option<&Secret>, patience: Duration) -> Result<Link> {
+    /// Nobody listens, the other end does not answer in time, or wants another proof.
+    pub fn connect(address: &Address, proof: Option<&Proof>, patience: Duration) -> Result<Link> {
         let deadline = Instant::now() + patience;
         let fd = socket::connect(address, patience)
             .map_err(|error| Error::io(format!("cannot connect to {address}"), error))?;
         let mut link = Link::new(fd, address.to_string(), MAX_FRAME_BYTES);
         if !address.is_local() {
-            link.introduce(secret, deadline)?;
+            link.introduce(proof, deadline)?;
         }
         Ok(link)
     }
 
-    /// Makes a TCP connection that does not block a link: proves, within the time, that it knows the secret.
+    /// Makes a TCP connection that does not block a link: both ends prove themselves within the time.
     ///
     /// # Errors
     /// As [`Link::connect`].
     pub fn meet(
         fd: OwnedFd,
         name: &str,
-        secret: Option<&Secret>,
+        proof: Option<&Proof>,
         patience: Duration,
     ) -> Result<Link> {
         let mut link = Link::new(fd, name.to_owned(), MAX_FRAME_BYTES);
-        link.introduce(secret, Instant::now() + patience)?;
+        link.introduce(proof, Instant::now() + patience)?;
         Ok(link)
     }
 
-    fn introduce(&mut self, secret: Option<&Secret>, deadline: Instant) -> Result<()> {
+    fn introduce(&mut self, proof: Option<&Proof>, deadline: Instant) -> Result<()> {
         let mut out = Vec::new();
-        let mut calling = Calling::new(secret, &mut out);
+        let mut calling = Calling::new(proof, &mut out);
         loop {
             self.write(&std::mem::take(&mut out))?;
             self.fill_by(deadline, CHUNK_BYTES)?;
             let step = calling.step(&mut self.input, &mut out);
-            if let Some(keys) = step.map_err(|error| greet::explain(&self.name, secret, error))? {
-                self.keys = keys;
+            let met = step.map_err(|error| greet::explain(&self.name, proof, error))?;
+            if let Some(Met { keys, node }) = met {
+                (self.keys, self.node) = (keys, node);
                 return self.write(&out);
             }
         }
+    }
+
+    /// Checks that the other end's node has this right, if it has proved itself by a key.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] names the peer, the right and the remedy.
+    pub fn require(&self, proof: Option<&Proof>, right: Right) -> Result<()> {
+        let Some(proof) = proof else { return Ok(()) };
+        let refused = |why| Error::Refused(format!("{} is not used: {why}", self.name));
+        proof.check(self.node, &[right]).map_err(refused)
     }
 
     /// Has the connection reset when it is closed: to the other end it is broken, not ended.

@@ -2,9 +2,9 @@
 //!
 //! All of them carry frames (`frame`) of JSON, over a Unix socket or TCP. The end that connects is a [`link::Link`];
 //! the other end is a peer of a [`hub::Hub`], or another `Link` where each peer has a thread of its own. Over TCP both
-//! ends prove first that they know the same secret, and agree on keys by which everything behind is encrypted
-//! (`greet`). `listener` serves the clients of other protocols. `access` decides which peers may connect, and
-//! `stranger` limits those that have not proved anything yet.
+//! ends prove themselves first (`proof`), and agree on keys by which everything behind is encrypted (`greet`).
+//! `listener` serves the clients of other protocols. `access` decides which peers may connect, and `stranger` limits
+//! those that have not proved anything yet.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub mod greet;
 pub mod hub;
 pub mod link;
 pub mod listener;
-pub mod secret;
+pub mod proof;
 pub mod socket;
 
 pub use crate::{frame, names, path, stranger};

@@ -3,7 +3,7 @@
 //! | from | token | frame |
 //! |---|---|---|
 //! | connector | none | a hello: a link is wanted |
-//! | listener | of that hello | *again*, with a cookie that it need not remember: it can be computed again |
+//! | listener | of that hello | *again*, with a cookie that it need not remember, and with its node where keys prove |
 //! | connector | the cookie | a hello that is bound to it |
 //! | listener | of that hello | the welcome, from the address that the link will use, or a refusal |
 //!
@@ -46,6 +46,11 @@ pub(super) fn open(datagram: &[u8]) -> Option<(&Token, &[u8])> {
 /// The token of the answers to a hello.
 pub(super) fn token_of(hello: &[u8]) -> Option<Token> {
     hello.get(HEAD_BYTES..)?.first_chunk().copied()
+}
+
+/// The callee's node, behind the cookie; 0 where no keys tell nodes apart.
+pub(super) fn node_of(behind: &[u8]) -> u16 {
+    behind.first_chunk().map_or(0, |node| u16::from_le_bytes(*node))
 }
 
 /// The number of a session: datagrams of an older link with the same peer are told apart.

@@ -19,7 +19,9 @@ use super::stream::{self, LinkStream};
 use crate::credentials::Credentials;
 use crate::error::{Error, Result};
 use crate::greeting::{self, Asked, Callee, Verdict};
+use crate::net::proof::Proof;
 use crate::random::{self, Nonce};
+use crate::rights::Right;
 use crate::stranger::PROOF;
 
 /// Links that a listener remembers, so that one that is asked for twice begins once.
@@ -27,6 +29,9 @@ const REMEMBERED: usize = 64;
 
 /// Period of cookies: one is good for the rest of its period, and all of the next.
 const COOKIE: Duration = PROOF;
+
+/// Longest reason of a refusal: a datagram of the handshake has to hold it.
+const MAX_REFUSAL_CHARACTERS: usize = 240;
 
 /// Datagrams of strangers that one call looks at.
 const MAX_DATAGRAMS_A_CALL: usize = 256;
@@ -38,6 +43,10 @@ pub struct LinkListener {
     settings: Settings,
     faults: Option<Faults>,
     credentials: Arc<Credentials>,
+    /// Its own node, if keys tell.
+    node: Option<u16>,
+    /// Connectors that may have a link, of those that have proved themselves; all of them if nothing is said.
+    admission: Option<(Proof, &'static [Right])>,
     /// Key of the cookies, which need not be remembered.
     cookies: Nonce,
     since: Instant,
@@ -60,7 +69,24 @@ impl LinkListener {
         socket.set_nonblocking(true).map_err(cannot)?;
         let cookies = random::nonce().map_err(cannot)?;
         let (since, begun) = (Instant::now(), VecDeque::with_capacity(REMEMBERED));
-        Ok(LinkListener { socket, settings, faults, credentials, cookies, since, begun })
+        let (node, admission) = (credentials.own_node(), None);
+        let listener = LinkListener {
+            socket,
+            settings,
+            faults,
+            credentials,
+            node,
+            admission,
+            cookies,
+            since,
+            begun,
+        };
+        Ok(listener)
+    }
+
+    /// The same, and only nodes that have one of these rights get a link.
+    pub fn admitting(self, proof: Proof, rights: &'static [Right]) -> LinkListener {
+        LinkListener { admission: Some((proof, rights)), ..self }
     }
 
     /// The address it listens at.
@@ -100,7 +126,9 @@ impl LinkListener {
         let token = handshake::token_of(hello)?;
         let kind = self.credentials.kind();
         if ![0, 1].map(|age| self.cookie(from, age)).contains(cookie) {
-            self.say(&token, &greeting::frame(Verdict::Again, kind, &self.cookie(from, 0)), from);
+            let mut again = self.cookie(from, 0).to_vec();
+            again.extend(self.node.into_iter().flat_map(u16::to_le_bytes));
+            self.say(&token, &greeting::frame(Verdict::Again, kind, &again), from);
             return None;
         }
         // One that has begun repeats the answer itself.
@@ -110,6 +138,11 @@ impl LinkListener {
         match Callee::new(&self.credentials).hear_bound(hello, cookie) {
             Ok(asked) => {
                 let asked = asked.ok()?;
+                if let Err(why) = self.admits(&asked) {
+                    let (refusal, _) = asked.answer(Err::<Terms, _>(why));
+                    self.say(&token, &refusal, from);
+                    return None;
+                }
                 if self.begun.len() == REMEMBERED {
                     self.begun.pop_front();
                 }
@@ -121,6 +154,13 @@ impl LinkListener {
                 None
             }
         }
+    }
+
+    /// Whether this connector may have a link; if not, a sentence that fits into a datagram.
+    fn admits(&self, asked: &Asked<Terms>) -> std::result::Result<(), String> {
+        let Some((proof, rights)) = &self.admission else { return Ok(()) };
+        let shortened = |why: String| why.chars().take(MAX_REFUSAL_CHARACTERS).collect();
+        proof.check(asked.node, rights).map_err(shortened)
     }
 
     /// The cookie for this address, `age` times of [`COOKIE`] ago.

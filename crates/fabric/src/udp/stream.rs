@@ -301,16 +301,19 @@ impl Calling<'_> {
         terms: Terms,
     ) -> Result<(SocketAddr, Token, Met<Terms>)> {
         let refused = |error| Error::Unproved { peer: self.address.to_string(), error };
-        let mut cookie = Token::default();
+        let (mut cookie, mut node) = (Token::default(), 0);
         loop {
-            let (caller, hello) = Caller::bound(credentials, 0, &terms, &cookie);
+            let (caller, hello) = Caller::bound(credentials, node, &terms, &cookie);
             let token = handshake::token_of(&hello).expect("a hello is longer");
             let (from, answer) = self.ask(&handshake::datagram(&cookie, &hello), &token)?;
             let frame = greeting::parse(&answer).map_err(refused)?;
             if let Some(frame) = frame.filter(|frame| frame.verdict == Verdict::Again as u8)
-                && let Ok(again) = frame.message.try_into()
+                && let Some((again, callee)) = frame.message.split_first_chunk()
             {
-                cookie = again;
+                (cookie, node) = (*again, handshake::node_of(callee));
+                if !credentials.knows(node) {
+                    return Err(refused(GreetingError::NoSuchNode(node)));
+                }
                 continue;
             }
             let met = caller.answered(&answer).map_err(refused)?;

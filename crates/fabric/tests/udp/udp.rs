@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use rackmem_fabric::credentials::Credentials;
 use rackmem_fabric::error::Error;
 use rackmem_fabric::greeting::GreetingError;
 use rackmem_fabric::keys::PrivateKey;
+use rackmem_fabric::net::proof::{Member, Proof};
+use rackmem_fabric::rights::Right;
 use rackmem_fabric::udp::{Faults, LinkListener, LinkStream, Settings};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -187,6 +190,26 @@ fn ends_with_keys_meet_and_strangers_do_not() {
     let mut connected = asking.join().unwrap();
     stream.send(0, b"hello").unwrap();
     assert_eq!(connected.receive(0).unwrap(), b"hello");
+}
+
+#[test]
+fn a_link_is_given_to_nodes_with_the_right() {
+    let key = |number| PrivateKey::from_random([number; 32]);
+    let peers: Vec<_> = (0..3).map(|number| key(number).public()).collect();
+    let keys = |own| Credentials::Keys { own: key(own), peers: peers.clone(), secret: None };
+    let without = Member { rights: [Right::Borrow].into_iter().collect(), ..Member::default() };
+    let members = vec![without, Member::default(), Member::default()];
+    let proof = Proof::of(keys(2), members, Path::new("rack.toml"));
+    let listener = LinkListener::bind(here(), proof.credentials().clone(), settings(), None);
+    let (address, accepting) = accepting(listener.unwrap().admitting(proof, &[Right::Nic]));
+    let refused = LinkStream::connect(address, &keys(0), settings(), None, PATIENCE).unwrap_err();
+    assert!(refused.to_string().contains("node 0 does not have the right 'nic'"), "{refused}");
+    let caller = keys(1);
+    let ask = move || LinkStream::connect(address, &caller, settings(), None, PATIENCE).unwrap();
+    let asking = thread::spawn(ask);
+    let mut stream = accepting.join().unwrap();
+    stream.send(0, b"hello").unwrap();
+    assert_eq!(asking.join().unwrap().receive(0).unwrap(), b"hello");
 }
 
 /// Datagrams that arrive from the peer's own address, as spoofed ones do.

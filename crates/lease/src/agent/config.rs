@@ -9,6 +9,7 @@ use super::memory;
 use crate::error::{Error, Result};
 use crate::messages::{Network, Party};
 use crate::placement::{LEASE_BYTES, size};
+use crate::quota::Account;
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::access::Access;
 use rackmem_fabric::net::names;
@@ -107,12 +108,24 @@ impl Config {
         Address::Tcp(format!("{host}:{}", at.port()))
     }
 
+    /// The account of a node that borrows.
+    pub(super) fn account(&self, node: u16) -> Account {
+        let proof = self.access.proof.as_ref();
+        let max_bytes = proof.and_then(|proof| proof.max_borrowed_bytes(node));
+        Account { node, max_bytes }
+    }
+
+    /// The account of this node, where nodes have keys.
+    pub(super) fn own_account(&self) -> Option<Account> {
+        self.access.proof.as_ref()?.own_node().map(|node| self.account(node))
+    }
+
     /// The protection of what travels.
     pub(super) fn network(&self) -> Network {
-        match (&self.listen, &self.access.secret) {
+        match (&self.listen, &self.access.proof) {
             (None, _) => Network::None,
             (_, None) => Network::Insecure,
-            (_, Some(secret)) if secret.is_cleartext() => Network::Cleartext,
+            (_, Some(proof)) if proof.is_cleartext() => Network::Cleartext,
             (_, Some(_)) => Network::Encrypted,
         }
     }

@@ -16,10 +16,10 @@ use crate::error::Result;
 use crate::messages::{Network, Offer, Party, Record, Reply, Request};
 use crate::placement::LEASE_BYTES;
 use crate::pool::{Action, Event, Pool, User};
+use crate::quota::Account;
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::SILENCE;
 use rackmem_fabric::net::hub::{How, Hub, PeerId};
-use rackmem_fabric::net::secret;
 
 /// Addresses of leases begin here, so that 0 is none.
 const FIRST_BASE: u64 = 1 << 32;
@@ -109,6 +109,7 @@ impl Lender {
             size_bytes: self.lend.size_bytes,
             is_leaving: self.pool.is_leaving(),
             network: self.network,
+            node: None,
         }
     }
 
@@ -130,7 +131,13 @@ impl Lender {
         }
     }
 
-    pub fn message(&mut self, peer: PeerId, request: Request, hub: &mut Hub, tell: &mut Tell) {
+    pub fn message(
+        &mut self,
+        (peer, account): (PeerId, Option<Account>),
+        request: Request,
+        hub: &mut Hub,
+        tell: &mut Tell,
+    ) {
         match request {
             Request::Lease { size_bytes, .. } if size_bytes % LEASE_BYTES != 0 => {
                 let name = &self.party.name;
@@ -139,10 +146,10 @@ impl Lender {
                 );
                 hub.send(peer, &Reply::Refused(why), None);
             }
-            Request::Lease { ticket, size_bytes, borrower, patience_ms } => {
+            Request::Lease { ticket, size_bytes, borrower, patience_ms, .. } => {
                 let patience = Duration::from_millis(patience_ms).min(MAX_PATIENCE);
                 self.patience.insert(peer, patience);
-                self.step(Event::Ask(peer, ticket, size_bytes, borrower), hub, tell);
+                self.step(Event::Ask(peer, account, ticket, size_bytes, borrower), hub, tell);
             }
             Request::Return if self.leave_to_children(peer) => {
                 hub.allow_silence(peer, SILENCE);
@@ -316,7 +323,7 @@ impl Lender {
     }
 
     fn grant(&mut self, user: User, record: Record, hub: &mut Hub, tell: &mut Tell) {
-        let (Some(memory), Ok(token)) = (self.made.remove(&record.base), secret::token()) else {
+        let (Some(memory), Ok(token)) = (self.made.remove(&record.base), random::token()) else {
             return hub.hang_up(user);
         };
         let fd = match hub.is_local(user) {

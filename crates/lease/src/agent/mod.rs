@@ -17,7 +17,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::messages::Party;
+use crate::messages::{PARTIES, Party};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::hub::{Hub, PeerId, Waker};
 use rackmem_fabric::net::link::Link;
@@ -88,7 +88,7 @@ impl Agent {
     /// There is not enough memory, an address is taken, the monitor refuses or cannot be reached.
     pub fn start(config: Config, tell: impl FnMut(Event) + Send + 'static) -> Result<Agent> {
         config.check()?;
-        let hub = Hub::new(config.access.secret.clone())?;
+        let hub = Hub::new(config.access.proof.clone(), PARTIES)?;
         let (sender, mails) = channel();
         let mailbox = Mailbox { sender, waker: hub.waker() };
         let mut running = Running::new(config, hub, mailbox.clone(), mails, Box::new(tell))?;

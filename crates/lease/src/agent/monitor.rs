@@ -6,10 +6,14 @@ use std::time::Instant;
 use crate::SETTLE;
 use crate::directory::Lock;
 use crate::error::{Error, Result};
-use crate::messages::{Ledger, Party, Reply, Request};
+use crate::messages::{Ledger, Party, Reply, Request, Want};
 use crate::monitor::{Action, Event, Monitor};
+use crate::quota::Account;
 use rackmem_fabric::net::hub::{Hub, PeerId};
-use rackmem_fabric::net::secret;
+use rackmem_fabric::random;
+
+/// A connection to the monitor, and the node at its other end if keys tell.
+type Caller = (PeerId, Option<Account>);
 
 /// The monitor of a rack.
 pub(super) struct MonitorPart {
@@ -18,12 +22,12 @@ pub(super) struct MonitorPart {
     lock: Lock,
     /// Until then lenders have time to report, and borrowers wait.
     settles_until: Option<Instant>,
-    waiting: Vec<(PeerId, Request)>,
+    waiting: Vec<(Caller, Request)>,
 }
 
 impl MonitorPart {
     pub fn new(party: Party, lock: Lock, settles: bool) -> Result<MonitorPart> {
-        let epoch = secret::nonce().map(|nonce| {
+        let epoch = random::nonce().map(|nonce| {
             u64::from_le_bytes(*nonce.first_chunk().expect("a nonce has sixteen bytes"))
         });
         let epoch = epoch.map_err(|_| Error::protocol("no random numbers".to_owned()))?;
@@ -32,9 +36,11 @@ impl MonitorPart {
         Ok(MonitorPart { party, monitor, lock, settles_until, waiting: Vec::new() })
     }
 
-    pub fn message(&mut self, peer: PeerId, request: Request, hub: &mut Hub) {
+    pub fn message(&mut self, caller: Caller, request: Request, hub: &mut Hub) {
+        let (peer, account) = caller;
         let event = match request {
-            Request::Offer(offer, leases) => {
+            Request::Offer(mut offer, leases) => {
+                offer.node = account.map(|account| account.node);
                 // Confirms to the lender that it is known.
                 hub.send(peer, &Reply::Pong, None);
                 Event::Offer(peer, offer, leases)
@@ -42,10 +48,10 @@ impl MonitorPart {
             Request::Leased(record) => Event::Leased(peer, record),
             Request::Ended(base) => Event::Ended(peer, base),
             Request::Want(_) | Request::Show if self.settles_until.is_some() => {
-                self.waiting.push((peer, request));
+                self.waiting.push((caller, request));
                 return;
             }
-            Request::Want(want) => Event::Want(peer, want),
+            Request::Want(want) => Event::Want(peer, Want { account, ..want }),
             Request::Show => {
                 let lenders = self.monitor.listings();
                 let ledger = Ledger { monitor: self.party.clone(), lenders };
@@ -67,7 +73,7 @@ impl MonitorPart {
     }
 
     pub fn gone(&mut self, peer: PeerId) {
-        self.waiting.retain(|&(waiting, _)| waiting != peer);
+        self.waiting.retain(|&((waiting, _), _)| waiting != peer);
         self.monitor.step(Event::Gone(peer));
     }
 
@@ -75,8 +81,8 @@ impl MonitorPart {
     pub fn decide(&mut self, hub: &mut Hub) {
         if self.settles_until.is_some_and(|until| Instant::now() >= until) {
             self.settles_until = None;
-            for (peer, request) in std::mem::take(&mut self.waiting) {
-                self.message(peer, request, hub);
+            for (caller, request) in std::mem::take(&mut self.waiting) {
+                self.message(caller, request, hub);
             }
         }
     }

@@ -159,6 +159,11 @@ impl Running {
             return;
         }
         let Ok(request) = frame::decode::<Request>(frame) else { return self.drop_peer(peer) };
+        let node = self.hub.node(peer);
+        if let Err(why) = self.config.access.check_right(node, request.rights()) {
+            return self.refuse(peer, &why);
+        }
+        let account = node.map(|node| self.config.account(node));
         match request {
             Request::Ping => self.hub.send(peer, &Reply::Pong, None),
             Request::Lease { .. }
@@ -167,7 +172,7 @@ impl Running {
             | Request::Lane { .. }
             | Request::Fence { .. } => match &mut self.lender {
                 Some(lender) => {
-                    lender.message(peer, request, &mut self.hub, &mut self.tell);
+                    lender.message((peer, account), request, &mut self.hub, &mut self.tell);
                     if !self.hub.knows(peer) {
                         // It is a lane now, or was hung up: what else it had ends.
                         return self.gone(peer, How::Ended);
@@ -180,7 +185,11 @@ impl Running {
             | Request::Ended(_)
             | Request::Want(_)
             | Request::Show => match &mut self.monitor {
-                Some(monitor) => monitor.message(peer, request, &mut self.hub),
+                Some(monitor) => {
+                    // A process of this host is of this node.
+                    let account = account.or_else(|| self.config.own_account());
+                    monitor.message((peer, account), request, &mut self.hub);
+                }
                 None => self.redirect(peer),
             },
         }
@@ -293,7 +302,7 @@ impl Running {
         }
         match self.config.monitor.clone() {
             MonitorAt::Address(address) => {
-                self.uplink.connect(address, self.config.access.secret.clone());
+                self.uplink.connect(address, self.config.access.proof.clone());
                 self.uplink.failure()
             }
             MonitorAt::Embedded => {

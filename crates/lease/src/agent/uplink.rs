@@ -11,7 +11,8 @@ use crate::messages::{Reply, Request};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::hub::{Hub, PeerId};
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
+use rackmem_fabric::rights::Right;
 
 enum State {
     /// None; the next attempt is then.
@@ -68,11 +69,12 @@ impl Uplink {
     }
 
     /// Connects in a thread of its own: a monitor across the network may take its time.
-    pub fn connect(&mut self, address: Address, secret: Option<Secret>) {
+    pub fn connect(&mut self, address: Address, proof: Option<Proof>) {
         self.state = State::Connecting;
         let mailbox = self.mailbox.clone();
         let connect = move || {
-            let link = Link::connect(&address, secret.as_ref(), SILENCE);
+            let link = Link::connect(&address, proof.as_ref(), SILENCE)
+                .and_then(|link| link.require(proof.as_ref(), Right::Monitor).map(|()| link));
             mailbox.send(Mail::Uplink(link.map_err(Error::from)));
         };
         let thread = std::thread::Builder::new().name("rackmem-uplink".to_owned());

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::messages::{Reply, Request as Message};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::socket::is_refused;
 
 /// Requests up to this size are put together before they leave; the bytes of larger ones are not copied.
@@ -43,8 +43,8 @@ pub(crate) struct Way {
     pub size_bytes: u64,
     /// Token of the lease, which the lender asks for.
     pub token: String,
-    /// Secret that the lender wants to have proved.
-    pub secret: Option<Secret>,
+    /// Proof that the lender wants to have proved.
+    pub proof: Option<Proof>,
     /// Time to poll for an answer before sleeping.
     pub spin: Duration,
     /// Longest silence on a lane that waits for nothing.
@@ -68,7 +68,7 @@ impl TcpStore {
     /// Asks the lender on a connection of its own, and returns that. One attempt.
     fn ask(&self, message: &Message, is_expected: impl Fn(&Reply) -> bool) -> Result<Link> {
         self.check()?;
-        let asked = Link::connect(&self.way.address, self.way.secret.as_ref(), ANSWER).and_then(
+        let asked = Link::connect(&self.way.address, self.way.proof.as_ref(), ANSWER).and_then(
             |mut link| {
                 link.send(message)?;
                 link.receive::<Reply>(ANSWER).map(|reply| (link, reply))

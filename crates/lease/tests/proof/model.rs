@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use rackmem_lease::borrowing::{Action as Outcome, State as Block};
 use rackmem_lease::messages::Request;
 use rackmem_lease::placement::LEASE_BYTES;
+use rackmem_lease::quota::Account;
 use rackmem_rmc::amt::State as Mapped;
 use stateright::{Checker, Model, Property};
 
@@ -30,6 +31,8 @@ struct Case {
     leaves: bool,
     memory_may_fail: bool,
     resumes: bool,
+    /// Most bytes that the borrowers may have, which are of one node.
+    quota: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +63,10 @@ enum Action {
 }
 
 impl Case {
+    fn account(&self) -> Option<Account> {
+        self.quota.map(|max| Account { node: 0, max_bytes: Some(max) })
+    }
+
     /// Actions that happen by themselves sooner or later.
     fn progress(&self, state: &State) -> Vec<Action> {
         let world = &state.world;
@@ -188,6 +195,17 @@ fn is_there(_: &Case, state: &State) -> bool {
     })
 }
 
+/// The node of all borrowers has no more than its quota of any lender; and in all, unless the monitor, which counts
+/// that, may die.
+fn keeps_quota(case: &Case, state: &State) -> bool {
+    let Some(most) = case.quota else { return true };
+    let leased = state.world.lenders.iter().map(|lender| lender.pool.leased_bytes());
+    match case.mortals.contains(&End::Monitor) {
+        true => leased.max().is_none_or(|bytes| bytes <= most),
+        false => leased.sum::<u64>() <= most,
+    }
+}
+
 /// When nothing more happens by itself, everybody has ended and nobody has kept anything.
 fn ends_empty(case: &Case, state: &State) -> bool {
     if !case.progress(state).is_empty() {
@@ -233,7 +251,7 @@ impl Model for Case {
 
     fn init_states(&self) -> Vec<State> {
         vec![State {
-            world: World::new(self.borrowers, &self.sizes, self.resumes),
+            world: World::new(self.borrowers, &self.sizes, self.resumes, self.account()),
             deaths: self.deaths,
             breaks: self.breaks,
             time_outs: self.time_outs,
@@ -289,6 +307,7 @@ impl Model for Case {
         vec![
             Property::always("a lease has one user", has_one_user),
             Property::always("what can be reached is there", is_there),
+            Property::always("a node has no more than it may", keeps_quota),
             Property::always("everybody ends and nothing is kept", ends_empty),
             Property::sometimes("somebody borrows", is_borrowed),
             Property::sometimes("somebody is refused", is_refused),
@@ -312,6 +331,7 @@ fn case(borrowers: usize, sizes: &[u64], wants: u64) -> Case {
         leaves: false,
         memory_may_fail: false,
         resumes: false,
+        quota: None,
     }
 }
 
@@ -366,6 +386,18 @@ fn copies_outlive_each_other() {
 #[test]
 fn lenders_that_do_not_answer_are_left() {
     walk(Case { time_outs: 2, breaks: 1, ..case(1, &[PAGE, PAGE], 2 * PAGE) }, 77_111);
+}
+
+#[test]
+fn a_node_stays_within_its_quota() {
+    walk(Case { quota: Some(PAGE), ..case(2, &[PAGE, PAGE], PAGE) }, 2_549);
+}
+
+#[test]
+fn a_lender_keeps_the_quota_when_the_monitor_dies() {
+    let mortals = vec![End::Monitor];
+    let quota = Case { quota: Some(PAGE), ..case(2, &[2 * PAGE], PAGE) };
+    walk(Case { mortals, deaths: 1, ..quota }, 27_787);
 }
 
 #[test]

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rackmem_fabric::rights::Right;
 use rackmem_lease::borrowing::{self, Borrowing};
 use rackmem_lease::messages::{Network, Offer, Party, Piece, Record, Reply, Request, Want};
 use rackmem_lease::monitor::{self, Monitor};
 use rackmem_lease::pool::{self, Pool};
+use rackmem_lease::quota::Account;
 use rackmem_rmc::amt::{Amt, SlotId, Target};
 
 /// A connection; never used again.
@@ -81,6 +83,8 @@ pub struct World {
     pub next_conn: Conn,
     /// Leases outlive broken connections, as over a network.
     pub resumes: bool,
+    /// The node of all borrowers, if it is known, and its bound.
+    pub account: Option<Account>,
     /// Memory that was thrown away twice, or a message that made no sense.
     pub broken: Option<&'static str>,
 }
@@ -91,7 +95,7 @@ fn party(name: usize) -> Party {
 }
 
 impl World {
-    pub fn new(borrowers: usize, sizes: &[u64], resumes: bool) -> World {
+    pub fn new(borrowers: usize, sizes: &[u64], resumes: bool, account: Option<Account>) -> World {
         let borrower = Borrower {
             lives: true,
             machine: Borrowing::new(),
@@ -121,6 +125,7 @@ impl World {
             conns: BTreeMap::new(),
             next_conn: 1,
             resumes,
+            account,
             broken: None,
         };
         // All lenders are known at first.
@@ -222,6 +227,7 @@ impl World {
             size_bytes: lender.size,
             is_leaving: lender.pool.is_leaving(),
             network: Network::None,
+            node: None,
         };
         let records: Vec<Record> = lender.pool.records().cloned().collect();
         if let Some(conn) = lender.uplink {
@@ -279,7 +285,7 @@ impl World {
     fn lender_hears(&mut self, number: usize, conn: Conn, request: Request) {
         let event = match request {
             Request::Lease { ticket, size_bytes, borrower, .. } => {
-                pool::Event::Ask(conn, ticket, size_bytes, borrower)
+                pool::Event::Ask(conn, self.account, ticket, size_bytes, borrower)
             }
             Request::Return => pool::Event::Return(conn),
             Request::Resume { base, .. } => pool::Event::Resume(conn, base),
@@ -427,7 +433,9 @@ impl World {
             }
             let (ticket, size_bytes) = (piece.ticket, piece.size_bytes);
             let borrower = party(number);
-            self.request(conn, &Request::Lease { ticket, size_bytes, borrower, patience_ms: 0 });
+            let purpose = Right::Borrow;
+            let lease = Request::Lease { ticket, size_bytes, borrower, patience_ms: 0, purpose };
+            self.request(conn, &lease);
         }
     }
 
@@ -525,6 +533,8 @@ impl World {
             size_bytes: blocks[0].size_bytes,
             copies: blocks.len() as u32,
             avoid: Vec::new(),
+            purpose: Right::Borrow,
+            account: self.account,
         };
         self.request(conn, &Request::Want(want));
     }

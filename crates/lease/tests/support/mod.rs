@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rackmem::rack::Rack;
 use rackmem_fabric::Buffer;
 use rackmem_fabric::net::greet::Greeter;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_lease::agent::{Agent, Config, Event};
 use rackmem_lease::messages::Ledger;
 use rackmem_lease::store::Store;
@@ -88,13 +88,13 @@ pub fn leased(rack: &Rack) -> Vec<(String, u64)> {
     leased
 }
 
-pub fn secret() -> Secret {
-    Secret::new(b"a secret of all hosts")
+pub fn secret() -> Proof {
+    Proof::secret(b"a secret of all hosts")
 }
 
 /// The called end of a handshake, by hand, of a connection that blocks; also what has come behind it.
-pub fn greet(stream: &mut TcpStream, secret: Option<&Secret>) -> std::io::Result<Buffer> {
-    let (mut greeter, mut input) = (Greeter::new(secret), Buffer::default());
+pub fn greet(stream: &mut TcpStream, proof: Option<&Proof>) -> std::io::Result<Buffer> {
+    let (mut greeter, mut input) = (Greeter::new(proof, &[]), Buffer::default());
     let (mut bytes, mut out) = ([0; 256], Vec::new());
     loop {
         let step = greeter.step(&mut input, &mut out).map_err(std::io::Error::other)?;

@@ -1,4 +1,4 @@
-//! The listeners of a lender, over TCP and UDP. The lender meets peers that have proved that they know the secret.
+//! The listeners of a lender, over TCP and UDP. The lender meets peers that have proved themselves.
 //! Other peers keep nobody waiting.
 
 use std::io;
@@ -15,10 +15,14 @@ use rackmem_fabric::error::{Error, Result};
 use rackmem_fabric::net::access::Access;
 use rackmem_fabric::net::greet;
 use rackmem_fabric::net::link::Link;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::stranger::{MAX_STRANGERS, Stranger, Strangers};
+use rackmem_fabric::rights::Right;
 
-/// A peer that connected: the way to it if it has proved that it knows the secret, else the reason why not.
+/// Right of nodes that borrow a NIC.
+const BORROWERS: &[Right] = &[Right::Nic];
+
+/// A peer that connected: the way to it if it has proved itself, else the reason why not.
 #[derive(Debug)]
 pub struct Caller {
     /// Its address.
@@ -32,7 +36,7 @@ pub struct Caller {
 pub struct Door {
     tcp: TcpListener,
     udp: LinkListener,
-    secret: Option<Secret>,
+    proof: Option<Proof>,
     strangers: Strangers,
     sender: Sender<Caller>,
     callers: Receiver<Caller>,
@@ -52,13 +56,16 @@ impl Door {
         tcp.set_nonblocking(true).map_err(cannot)?;
         let address = tcp.local_addr().map_err(cannot)?;
         let settings = Settings { dead_after: DEAD_AFTER, ..Settings::default() };
-        let secret = access.secret.clone();
-        let credentials = Arc::new(greet::credentials(secret.as_ref()));
-        let udp = LinkListener::bind(address, credentials, settings, None)?;
+        let proof = access.proof.clone();
+        let credentials = greet::credentials(proof.as_ref()).clone();
+        let mut udp = LinkListener::bind(address, credentials, settings, None)?;
+        if let Some(proof) = proof.clone() {
+            udp = udp.admitting(proof, BORROWERS);
+        }
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = Arc::new(bell.map_err(|error| cannot(error.into()))?);
         let (sender, callers) = channel();
-        Ok(Door { tcp, udp, secret, strangers: Strangers::default(), sender, callers, bell })
+        Ok(Door { tcp, udp, proof, strangers: Strangers::default(), sender, callers, bell })
     }
 
     /// The address it listens at.
@@ -121,10 +128,10 @@ impl Door {
 
     fn start(&self, stream: TcpStream, peer: String) -> io::Result<()> {
         let stranger = self.strangers.admit(stream.as_fd())?;
-        let (secret, sender) = (self.secret.clone(), self.sender.clone());
+        let (proof, sender) = (self.proof.clone(), self.sender.clone());
         let bell = self.bell.clone();
         let meet = move || {
-            let way = meet(stream, &peer, secret.as_ref(), &stranger);
+            let way = meet(stream, &peer, proof.as_ref(), &stranger);
             drop(stranger);
             let _ = sender.send(Caller { peer, way });
             let _ = rustix::io::write(&bell, &1_u64.to_ne_bytes());
@@ -137,12 +144,12 @@ impl Door {
 fn meet(
     stream: TcpStream,
     peer: &str,
-    secret: Option<&Secret>,
+    proof: Option<&Proof>,
     stranger: &Stranger,
 ) -> Result<Transport> {
     let failed = |error| Error::io("cannot use a connection", error);
     stream.set_nonblocking(true).map_err(failed)?;
-    let link = Link::welcome(stream.into(), peer, secret, stranger)?;
+    let link = Link::welcome(stream.into(), peer, (proof, BORROWERS), stranger)?;
     Transport::over_tcp(link)
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rackmem::rack::Rack;
 use rackmem_fabric::net::access::Access;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_lease::agent::{Agent, Config};
 use rackmem_lease::{Borrowed, Wanted, borrow};
 use rackmem_paging::{Delivery, PAGE_BYTES, Waiting};
@@ -17,20 +17,20 @@ use super::{
 };
 
 /// A lender with room for so many pages, and a lease of them over the network.
-fn lease(pages: usize, secret: Option<&Secret>) -> Option<(Agent, Borrowed)> {
+fn lease(pages: usize, secret: Option<&Proof>) -> Option<(Agent, Borrowed)> {
     let rack = Rack::named(Some(&format!("bench-{}", std::process::id()))).ok()?;
     let size_bytes = (pages * PAGE_BYTES) as u64;
     let mut config = Config::lender(rack.clone(), size_bytes + (64 << 20));
     config.listen = Some("127.0.0.1:0".to_owned());
-    config.access = secret.cloned().map_or_else(Access::insecure, Access::with_secret);
+    config.access = secret.cloned().map_or_else(Access::insecure, Access::with_proof);
     if let Some(lend) = &mut config.lend {
         lend.spin = SPIN;
         lend.overcommit = true;
     }
     let agent = Agent::start(config, |_| {}).map_err(|error| println!("skipped: {error}")).ok()?;
     let rack = Some(rack.name().to_owned());
-    let secret = secret.cloned();
-    let wanted = Wanted { rack, secret, only_network: true, spin: SPIN, ..Wanted::new(size_bytes) };
+    let proof = secret.cloned();
+    let wanted = Wanted { rack, proof, only_network: true, spin: SPIN, ..Wanted::new(size_bytes) };
     let borrowed = borrow(&wanted).map_err(|error| println!("skipped: {error}")).ok()?;
     Some((agent, borrowed))
 }
@@ -77,11 +77,11 @@ pub fn random_page_in(pages: usize) {
     random("encrypted", pages, Some(&secret()));
 }
 
-fn secret() -> Secret {
-    Secret::new(b"a secret of both ends")
+fn secret() -> Proof {
+    Proof::secret(b"a secret of both ends")
 }
 
-fn random(what: &str, pages: usize, secret: Option<&Secret>) {
+fn random(what: &str, pages: usize, secret: Option<&Proof>) {
     let order = shuffled(pages);
     let Some((_agent, borrowed)) = lease(pages, secret) else { return };
     let options = options(2 * pages, Delivery::Inline, Waiting::Sleep, 0);

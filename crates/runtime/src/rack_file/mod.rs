@@ -21,6 +21,7 @@
 //! address = "10.9.0.1:7400"
 //! key = "rackmem-key:..."          # what `rackmem key new lab-0.key` has printed
 //! rights = ["context", "borrow"]   # all, unless they are listed
+//! max_borrowed = "16G"             # of other nodes' memory; any amount, unless it is said
 //! ```
 //!
 //! `link = "ucx"`, with `cleartext = true`, has packets between hosts travel by UCX ([`rackmem_fabric::ucx`]).
@@ -36,6 +37,7 @@
 //! - *Commands do not read private keys*: those that only look at the rack need none. Daemons do, and `rackmem up`
 //!   before it starts them.
 
+mod membership;
 mod nodes;
 mod text;
 
@@ -50,6 +52,7 @@ use rackmem_fabric::secret_file;
 use sha2::{Digest, Sha256};
 use toml::de::DeTable;
 
+pub use self::membership::Membership;
 use self::text::{Keys, Text, one_line, read_text};
 use crate::error::{Error, Result};
 use crate::{key_file, rack};
@@ -84,6 +87,8 @@ pub struct RackFile {
     pub name: String,
     /// Proves to a daemon of another host that this one belongs to the rack; with keys it may be missing.
     pub secret: Option<Secret>,
+    /// File of the secret, an absolute path.
+    secret_file: Option<PathBuf>,
     /// File of the private key of a node, an absolute path; `{node}` in it stands for the node's number.
     key_file: PathBuf,
     /// Whether packets between hosts travel unencrypted. Secret and keys are asked for all the same.
@@ -103,6 +108,8 @@ pub struct NodeEntry {
     pub key: Option<PublicKey>,
     /// What other nodes let it do.
     pub rights: Rights,
+    /// Most bytes of other nodes' memory that it may hold; `None`: as many as there are.
+    pub max_borrowed_bytes: Option<u64>,
 }
 
 /// SHA-256 of a shared secret.
@@ -142,9 +149,11 @@ impl RackFile {
             return Err(text.refuse_whole("it has no name: write `name = \"lab\"`"));
         };
         rack::check_name(name.get_ref()).map_err(|error| text.refuse(name.span(), error))?;
+        let (secret_file, secret) = secret(&text, &table)?.unzip();
         let file = RackFile {
             name: name.get_ref().clone(),
-            secret: secret(&text, &table)?,
+            secret,
+            secret_file,
             key_file: key_file_name(&text, &table, name.get_ref())?,
             cleartext: table.flag("cleartext")?,
             link: link(&text, &table)?,
@@ -214,11 +223,11 @@ impl RackFile {
             let (path, nodes) = (self.path.display(), self.nodes.len());
             return Err(Error::invalid(format!("{path} has {nodes} nodes, and no node {nid}")));
         };
-        let name = self.key_file.to_string_lossy().replace(NODE, &nid.to_string());
-        let own = key_file::read(Path::new(&name))?;
+        let path = self.key_file_of(nid);
+        let own = key_file::read(&path)?;
         let public = own.public();
         if public != *expected {
-            return Err(self.refuse_key(nid, &name, &public));
+            return Err(self.refuse_key(nid, &path.to_string_lossy(), &public));
         }
         Ok(Credentials::Keys { own, peers, secret })
     }
@@ -267,13 +276,14 @@ fn link(text: &Text<'_>, table: &Keys<'_>) -> Result<LinkKind> {
     }
 }
 
-fn secret(text: &Text<'_>, table: &Keys<'_>) -> Result<Option<Secret>> {
+fn secret(text: &Text<'_>, table: &Keys<'_>) -> Result<Option<(PathBuf, Secret)>> {
     let Some(name) = table.text("secret_file", "secret_file = \"lab.secret\"")? else {
         return Ok(None);
     };
-    let bytes = secret_file::read(&beside(text, name.get_ref()))
-        .map_err(|error| text.refuse(name.span(), error))?;
-    Ok(Some(Secret::of(&bytes)))
+    let path = beside(text, name.get_ref());
+    let bytes = secret_file::read(&path).map_err(|error| text.refuse(name.span(), error))?;
+    let secret = Secret::of(&bytes);
+    Ok(Some((path, secret)))
 }
 
 fn key_file_name(text: &Text<'_>, table: &Keys<'_>, name: &str) -> Result<PathBuf> {

@@ -12,9 +12,10 @@ use toml::de::DeValue;
 use super::NodeEntry;
 use super::text::{Keys, Text, hint, one_line};
 use crate::error::Result;
+use crate::size;
 
 /// Keys below each `[[node]]`. Others are refused.
-const NODE_KEYS: [&str; 3] = ["address", "key", "rights"];
+const NODE_KEYS: [&str; 4] = ["address", "key", "rights", "max_borrowed"];
 
 const EXAMPLE: &str = "`[[node]]` and below it `address = \"10.9.0.1:7400\"`";
 
@@ -61,7 +62,9 @@ pub(super) fn nodes(text: &Text<'_>, table: &Keys<'_>) -> Result<Vec<NodeEntry>>
             return Err(text.refuse(key.span(), message));
         }
         let rights = rights(text, &table, key.is_some())?;
-        nodes.push(NodeEntry { address, key: key.map(Spanned::into_inner), rights });
+        let max_borrowed_bytes = max_borrowed(text, &table, key.is_some())?;
+        let key = key.map(Spanned::into_inner);
+        nodes.push(NodeEntry { address, key, rights, max_borrowed_bytes });
     }
     check_keys(text, entries, &nodes)?;
     Ok(nodes)
@@ -92,6 +95,21 @@ fn key(text: &Text<'_>, table: &Keys<'_>) -> Result<Option<Spanned<PublicKey>>> 
         text.refuse(written.span(), format!("the key is not that of a node: {error}"))
     })?;
     Ok(Some(Spanned::new(written.span(), key)))
+}
+
+/// The bound on what a node may borrow, in bytes.
+fn max_borrowed(text: &Text<'_>, table: &Keys<'_>, has_key: bool) -> Result<Option<u64>> {
+    let example = "max_borrowed = \"16G\"";
+    let Some(written) = table.text("max_borrowed", example)? else { return Ok(None) };
+    if !has_key {
+        let message = "max_borrowed needs keys: write `key = \"rackmem-key:...\"` for each node, for whoever knows a \
+                       secret can pass for any node";
+        return Err(text.refuse(written.span(), message));
+    }
+    let wrong = |why| format!("'{}' is no size ({why}): write `{example}`", written.get_ref());
+    let bytes =
+        size::parse(written.get_ref()).map_err(|why| text.refuse(written.span(), wrong(why)));
+    bytes.map(Some)
 }
 
 /// The rights of a node: all, unless they are listed.

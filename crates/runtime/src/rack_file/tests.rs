@@ -184,6 +184,12 @@ fn nodes_have_keys_and_rights() {
     assert_eq!((file.secret.as_ref(), file.nodes[1].key), (None, Some(keys[1])));
     assert_eq!(file.nodes[0].rights, Rights::ALL);
     assert_eq!(file.nodes[1].rights.names().collect::<Vec<_>>(), ["lend", "nic"]);
+    assert_eq!(file.nodes[0].max_borrowed_bytes, None);
+    let bounded = folder.read(&format!("name = \"lab\"\n{nodes}max_borrowed = \"16G\"")).unwrap();
+    assert_eq!(bounded.nodes[1].max_borrowed_bytes, Some(16 << 30));
+    let proof = bounded.proof(Some(1)).unwrap();
+    assert_eq!((proof.own_node(), proof.max_borrowed_bytes(1)), (Some(1), Some(16 << 30)));
+    assert!(proof.check(Some(1), &[Right::Borrow]).is_err() && !proof.is_cleartext());
     let credentials = file.credentials(1).unwrap();
     let Credentials::Keys { own, peers, secret: None } = credentials else { panic!("no secret") };
     assert_eq!((own.public(), &peers[..]), (keys[1], &keys[..2]));
@@ -225,6 +231,9 @@ fn mistakes_with_keys_are_named_with_their_line() {
             two("rights = [\"context\",\n\"lnd\"]"),
             ":9: 'lnd' is none of the rights; did you mean 'lend'?",
         ),
+        (node(0, "max_borrowed = \"1G\""), ":4: max_borrowed needs keys"),
+        (two("max_borrowed = 5"), ":8: max_borrowed is a text: write `max_borrowed = \"16G\"`"),
+        (two("max_borrowed = \"5X\""), ":8: '5X' is no size (unit 'X' is none of K, M, G, T)"),
         (two("rights = [\"zzz\"]"), ":8: 'zzz' is none of the rights, which are context, lend"),
     ] {
         let text = format!("name = \"lab\"\n{nodes}");
@@ -255,6 +264,13 @@ fn private_keys_belong_to_their_nodes() {
     let strange = complaint(&read("key_file = \"lab-2.key\""), 1);
     assert!(strange.contains("of no node") && strange.contains(&keys[2].to_string()), "{strange}");
     assert!(complaint(&read("key_file = \"none\""), 0).contains("cannot read the private key /"));
+    // Without a number the node is the one whose key is here.
+    let ambiguous = read("").own_node(None).unwrap_err().to_string();
+    assert!(ambiguous.contains("the keys of nodes 0, 1 of /"), "{ambiguous}");
+    assert!(ambiguous.contains("--node or RACKMEM_NODE"), "{ambiguous}");
+    assert_eq!(read("key_file = \"lab-1.key\"").own_node(None).unwrap(), 1);
+    let nobody = read("key_file = \"none\"").own_node(None).unwrap_err().to_string();
+    assert!(nobody.contains("cannot read the private key /"), "{nobody}");
     let mut file = read("key_file = \"none\"");
     file.use_key_file(&folder.0.path().join("lab-{node}.key")).unwrap();
     assert!(file.credentials(0).is_ok() && file.credentials(1).is_ok());

@@ -15,7 +15,7 @@ use rackmem_fabric::address::Address;
 use rackmem_fabric::error::{Error, Result};
 use rackmem_fabric::net::access::{Access, check_exposure};
 use rackmem_fabric::net::listener::Listener;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 
 /// Listens like any server, and carries its connections over queue pairs.
 #[derive(Debug)]
@@ -23,19 +23,19 @@ pub struct Connector {
     listener: Listener,
     address: Address,
     acceptor: Address,
-    secret: Option<Secret>,
+    proof: Option<Proof>,
     sockets: u32,
     link: Arc<Link>,
     crew: Arc<Crew>,
 }
 
 impl Connector {
-    /// Links to the acceptor, by the secret of `access`, then listens at `address` (port 0: any that is free) for up to
-    /// `sockets` connections at a time. More wait until others have ended. Programs that connect to a port cannot prove
-    /// anything, so `access` has to admit every program that reaches it.
+    /// Links to the acceptor, with the proof of `access`, then listens at `address` (port 0: any that is free) for up
+    /// to `sockets` connections at a time. More wait until others have ended. Programs that connect to a port cannot
+    /// prove anything, so `access` has to admit every program that reaches it.
     ///
     /// # Errors
-    /// There is no acceptor, it wants another secret, every process that reaches the port could connect, something else
+    /// There is no acceptor, it wants another proof, every process that reaches the port could connect, something else
     /// listens there, or limits do not permit as many.
     pub fn open(
         acceptor: &Address,
@@ -49,11 +49,11 @@ impl Connector {
             let remedy = "listen at a path, which has permissions";
             check_exposure(name, false, access.is_insecure, &could, remedy)?;
         }
-        let Access { secret, mode, .. } = access;
-        let link = Link::connect(acceptor, secret.as_ref(), terms(sockets))?;
+        let Access { proof, mode, .. } = access;
+        let link = Link::connect(acceptor, proof.as_ref(), terms(sockets))?;
         let (listener, address) = Listener::bind(address, mode)?;
         let (acceptor, crew) = (acceptor.clone(), Crew::new(sockets));
-        Ok(Connector { listener, address, acceptor, secret, sockets, link, crew })
+        Ok(Connector { listener, address, acceptor, proof, sockets, link, crew })
     }
 
     /// The address it listens at, with the port that the kernel chose.
@@ -106,7 +106,7 @@ impl Connector {
     fn linked(&mut self) -> Result<Arc<Link>> {
         if self.link.is_lost() {
             tracing::warn!("the acceptor at {} was lost", self.acceptor);
-            self.link = Link::connect(&self.acceptor, self.secret.as_ref(), terms(self.sockets))?;
+            self.link = Link::connect(&self.acceptor, self.proof.as_ref(), terms(self.sockets))?;
         }
         Ok(self.link.clone())
     }

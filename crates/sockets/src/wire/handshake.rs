@@ -11,8 +11,9 @@ use rackmem_fabric::error::{Error, Result};
 use rackmem_fabric::net::SILENCE;
 use rackmem_fabric::net::link::Link as Way;
 use rackmem_fabric::net::names;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::stranger::Stranger;
+use rackmem_fabric::rights::Right;
 
 /// Tells versions of the frames apart.
 const VERSION: u32 = 1;
@@ -37,9 +38,10 @@ enum Reply {
 ///
 /// # Errors
 /// Nobody listens, it is another program, or it refuses; the text says what to do about it.
-pub(crate) fn connect(address: &Address, secret: Option<&Secret>, terms: Terms) -> Result<Wire> {
+pub(crate) fn connect(address: &Address, proof: Option<&Proof>, terms: Terms) -> Result<Wire> {
     let ask = || {
-        let mut way = Way::connect(address, secret, SILENCE)?;
+        let mut way = Way::connect(address, proof, SILENCE)?;
+        way.require(proof, Right::Context)?;
         way.send(&Request::QueuePairs { version: VERSION, terms })?;
         let reply = way.receive::<Reply>(SILENCE)?;
         Ok((way, reply))
@@ -54,14 +56,14 @@ pub(crate) fn connect(address: &Address, secret: Option<&Secret>, terms: Terms) 
 /// Takes a process that has connected.
 ///
 /// # Errors
-/// It does not know the secret, is no such process, or wants too much.
+/// It proves nothing, is no such process, or wants too much.
 pub(crate) fn accept(
     fd: OwnedFd,
     who: &str,
-    secret: Option<&Secret>,
+    proof: Option<&Proof>,
     stranger: &Stranger,
 ) -> Result<(Wire, Terms)> {
-    let mut way = Way::welcome(fd, who, secret, stranger)?;
+    let mut way = Way::welcome(fd, who, (proof, &[Right::Context]), stranger)?;
     let request = way.receive_by(stranger.deadline()).inspect_err(|error| {
         if matches!(error, Error::Protocol(_)) {
             let _ =
@@ -164,7 +166,7 @@ mod tests {
             let address = Address::Tcp(listener.local_addr().unwrap().to_string());
             let other = std::thread::spawn(move || {
                 let mut stream: TcpStream = listener.accept().unwrap().0;
-                let (mut greeter, mut input) = (Greeter::new(None), Buffer::default());
+                let (mut greeter, mut input) = (Greeter::new(None, &[]), Buffer::default());
                 let (mut bytes, mut out) = ([0; 256], Vec::new());
                 while greets && greeter.step(&mut input, &mut out).unwrap().is_none() {
                     stream.write_all(&std::mem::take(&mut out)).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackmem_fabric::Address;
-use rackmem_fabric::net::secret::Secret;
+use rackmem_fabric::net::proof::Proof;
 use rackmem_sockets::{Access, Link, Listener, QPair, Terms};
 
 /// Longest that anything may take: nobody hangs.
@@ -26,13 +26,13 @@ impl Carrier {
             Carrier::Memory => Address::Unix(dir.join("link")),
             Carrier::Network | Carrier::Sealed => Address::Tcp("127.0.0.1:0".to_owned()),
         };
-        let access = self.secret().map_or_else(Access::insecure, Access::with_secret);
+        let access = self.secret().map_or_else(Access::insecure, Access::with_proof);
         Listener::bind(&address, access).unwrap()
     }
 
     /// The secret of both ends.
-    pub fn secret(self) -> Option<Secret> {
-        matches!(self, Carrier::Sealed).then(|| Secret::new(b"a secret of both ends"))
+    pub fn secret(self) -> Option<Proof> {
+        matches!(self, Carrier::Sealed).then(|| Proof::secret(b"a secret of both ends"))
     }
 
     /// Two ends in this process: the first one begins connections.

@@ -13,7 +13,7 @@ const BOUND: Duration = Duration::from_secs(60);
 #[test]
 fn time_in_which_nobody_looked_is_nobodys_silence() {
     let (patience, away) = (Duration::from_millis(10), Duration::from_millis(100));
-    let mut hub = Hub::new(None).unwrap();
+    let mut hub = Hub::new(None, &[]).unwrap();
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let begun = Instant::now();
     let peer = hub.adopt(ours.into(), None, true);
@@ -25,15 +25,15 @@ fn time_in_which_nobody_looked_is_nobodys_silence() {
 
 /// A hub with one peer that has to prove that it knows the secret, and the peer's end.
 fn stranger() -> (Hub, UnixStream) {
-    let mut hub = Hub::new(Some(secret())).unwrap();
+    let mut hub = Hub::new(Some(secret()), &[]).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     hub.welcome(ours.into(), None).unwrap();
     theirs.set_nonblocking(true).unwrap();
     (hub, theirs)
 }
 
-fn secret() -> Secret {
-    Secret::new(b"nobody guesses this")
+fn secret() -> Proof {
+    Proof::secret(b"nobody guesses this")
 }
 
 /// All that a hub sees of a peer that says this and no more.
@@ -53,7 +53,7 @@ fn seen_of(hub: &mut Hub, mut peer: &UnixStream, said: &[u8]) -> Vec<String> {
 }
 
 /// A handshake, and its first bytes.
-fn call(secret: &Secret) -> (Calling, Vec<u8>) {
+fn call(secret: &Proof) -> (Calling, Vec<u8>) {
     let mut first = Vec::new();
     (Calling::new(Some(secret), &mut first), first)
 }
@@ -68,8 +68,8 @@ fn prove(hub: &mut Hub, mut peer: &UnixStream, mut calling: Calling) -> (Vec<u8>
         if let Ok(n) = peer.read(&mut bytes) {
             input.extend(&bytes[..n]);
         }
-        if let Some(keys) = calling.step(&mut input, &mut out).unwrap() {
-            return (out, keys);
+        if let Some(met) = calling.step(&mut input, &mut out).unwrap() {
+            return (out, met.keys);
         }
     }
 }
@@ -84,7 +84,7 @@ fn a_stranger_has_one_frame() {
     keys.unwrap().sealer.seal(&[&show[..], &[1, 0, 0]].concat(), &mut said).unwrap();
     assert_eq!(seen_of(&mut hub, &peer, &said), ["\"Show\""], "the right proof");
     let (mut hub, peer) = stranger();
-    let (_, wrong) = call(&Secret::new(b"somebody guesses"));
+    let (_, wrong) = call(&Proof::secret(b"somebody guesses"));
     let said = [&wrong[..], &first, &show].concat();
     assert_eq!(seen_of(&mut hub, &peer, &said), ["gone"], "the right one behind a wrong one");
     let (mut hub, peer) = stranger();
@@ -138,7 +138,7 @@ fn a_hub_without_descriptors_rests_and_serves_who_is_there() {
     let path = dir.path().join("hub.sock");
     let listener = UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
-    let mut hub = Hub::new(None).unwrap();
+    let mut hub = Hub::new(None, &[]).unwrap();
     hub.listen_local(listener.into(), 0o600);
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let old = hub.adopt(ours.into(), None, true);
