@@ -68,6 +68,9 @@ Examples:
 Environment:
   RACKMEM_MONITOR  address of the monitor, if --monitor does not say it
   RACKMEM_SECRET   file with the secret of the network, if --secret does not say it
+  RACKMEM_RACK_FILE, RACKMEM_NODE, RACKMEM_KEY_FILE
+                   file of the rack whose nodes prove themselves by keys, the node that this is, and
+                   its private key, if --rack-file, --node and --key-file do not say them
   RACKMEM_CLEARTEXT  1: nothing is encrypted, as --cleartext says
   RACKMEM_PRELOAD  the library that is loaded [default: librackmem_preload.so beside this
                    command, or in ../lib]

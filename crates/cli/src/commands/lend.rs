@@ -32,9 +32,9 @@ lenders, and ends when they have moved or when --grace is over. A second one end
 that it has lent is lost.
 
 Access: on this host, processes of the same user and of root, and those to whom the permissions of the socket \
-(--mode) give write access. Over the network, loopback included, peers that know the secret (--secret). \
-Without a secret a lender listens at no port unless --insecure is given. Peers prove the secret, and what travels \
-is encrypted, unless both ends say --cleartext. `(umask 077; head -c 32 \
+(--mode) give write access. Over the network, loopback included, peers that know the secret (--secret), or \
+nodes of the rack file with the right to (--rack-file). Without either a lender listens at no port unless --insecure \
+is given. What travels is encrypted, unless both ends say --cleartext. `(umask 077; head -c 32 \
 /dev/urandom | base64 > FILE)` makes a secret; a file that others can read is refused.";
 
 /// Examples of `rackmem help lend`.
@@ -42,6 +42,7 @@ pub const EXAMPLES: &str = "Examples:\n  \
     rackmem lend 2G\n  \
     rackmem lend 2G --populate                     the memory is there before it is leased\n  \
     rackmem lend 16G --listen node3:7000 --monitor node0:7000 --secret ~/.rackmem-secret\n  \
+    rackmem lend 16G --listen node3:7000 --monitor node0:7000 --rack-file rack.toml\n  \
     rackmem leases                                 who lends what to whom";
 
 /// Arguments of commands that listen over the network.

@@ -38,8 +38,9 @@ Examples:
 Rights: lending needs CAP_NET_ADMIN and CAP_NET_RAW, and CAP_BPF for --mode kernel. Borrowing needs
 CAP_NET_ADMIN, and /dev/net/tun for --mode tap. Root has them all.
 
-Access: a borrower has to know the lender's secret (--secret), over loopback, too, unless the lender
-says --insecure. Both ends prove it before they exchange anything else. What follows depends on the way:
+Access: a borrower has to know the lender's secret (--secret), or be a node of the lender's rack file with
+the right 'nic' (--rack-file), over loopback, too, unless the lender says --insecure. Both ends prove
+that before they exchange anything else. What follows depends on the way:
 
   --link tcp     messages and packets are encrypted, unless both ends say --cleartext
   --link udp     each datagram is encrypted, with --cleartext, too; forged and repeated ones are dropped

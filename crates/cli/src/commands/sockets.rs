@@ -44,8 +44,8 @@ Examples:
   node2$ rackmem sockets connect node1:7700 --listen ./redis.sock --secret ~/.rackmem-secret
 
 Access: at a path, processes with write access to its file: the owner and root, and others if --mode
-says so. At a port, over loopback, too, peers that know the secret; what travels is encrypted, unless
-both ends say --cleartext.";
+says so. At a port, over loopback, too, peers that know the secret, or nodes of the rack file with the
+right 'context' (--rack-file); what travels is encrypted, unless both ends say --cleartext.";
 
 /// First text of `rackmem sockets listen --help`.
 pub const LISTEN_ABOUT: &str = "\

@@ -43,11 +43,11 @@ fn options_that_do_not_fit_are_refused() {
         let complaint = rig.fails(2, args);
         assert!(complaint.contains(expected), "{args:?}: {complaint}");
     }
-    for args in [&["lend", "1G"][..], &["man"], &["leases"]] {
+    for args in [&["man"][..], &["noc"], &["cc", "x.c"]] {
         let complaint = rig.host.fails(2, &[&["--rack-file", &file], args].concat());
         assert!(complaint.contains("leave --rack-file out"), "{args:?}: {complaint}");
     }
-    rig.host.fails(2, &["lend", "--rack-file", &file, "1G"]);
+    rig.host.fails(2, &["leases", "--rack", "lab", "--rack-file", &file]);
     assert!(rig.fails(1, &["run", "-n", "3", "--", "true"]).contains("'lab' has 2 nodes, not 3"));
     rig.assert_nothing_left();
 }

@@ -16,13 +16,13 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A rack file of so many nodes, each with an IP of its own.
+    /// A rack file of up to four nodes, each with an IP of its own.
     pub fn new(nodes: u16) -> Rig {
         static RIGS: AtomicU32 = AtomicU32::new(0);
         let folder = tempfile::Builder::new().prefix("rk").tempdir().unwrap();
         let rig = Rig { host: Host::new(), folder, nodes };
         let [.., third, second] = std::process::id().to_be_bytes();
-        let first = 1 + 8 * RIGS.fetch_add(1, Ordering::Relaxed);
+        let first = 1 + 4 * RIGS.fetch_add(1, Ordering::Relaxed);
         let address = |nid: u16| format!("127.{third}.{second}.{}:7400", first + u32::from(nid));
         let addresses: Vec<String> = (0..nodes).map(address).collect();
         rig.write("lab.secret", "0123456789abcdef\n", 0o600);

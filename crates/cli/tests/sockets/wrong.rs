@@ -83,7 +83,10 @@ fn what_is_wrong_over_a_network_is_said() {
     };
     for open in ["0.0.0.0:0", "127.0.0.1:0"] {
         let refused = host.fails(1, &listen(open, &[]).lines().collect::<Vec<_>>());
-        assert!(refused.contains("--secret FILE, or say --insecure"), "{refused}");
+        assert!(
+            refused.contains("--secret FILE, or their keys by --rack-file FILE, or say --insecure"),
+            "{refused}"
+        );
     }
     let guarded = listen("127.0.0.1:0", &["--secret", &secrets[0]]);
     let guarded = Service::start(&host, &guarded.lines().collect::<Vec<_>>());
