@@ -105,8 +105,14 @@ impl Monitor {
         Vec::new()
     }
 
-    fn leased(&mut self, caller: Caller, record: Record) {
+    fn leased(&mut self, caller: Caller, mut record: Record) {
         let Some(lender) = self.lenders.get_mut(&caller) else { return };
+        let mut promises = self.promises.iter();
+        let promise =
+            promises.find(|promise| promise.lender == caller && promise.ticket == record.ticket);
+        // A lender does not know the node of a process of its own host; its own node borrows nothing of others there.
+        let node = promise.and_then(|promise| promise.node).filter(|_| record.node.is_none());
+        record.node = node.filter(|node| lender.offer.node != Some(*node)).or(record.node);
         let keeps = |promise: &Promise| promise.lender != caller || promise.ticket != record.ticket;
         self.promises.retain(keeps);
         lender.leases.retain(|other| other.base != record.base);

@@ -18,7 +18,7 @@ use crate::failure::Result;
 pub struct ProofArgs {
     /// File with the secret that all hosts have: what travels is encrypted with keys that come of it [default: what the
     /// rack file says, else $RACKMEM_SECRET, else none]
-    #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "rack_file"])]
     pub secret: Option<PathBuf>,
     /// File of this node's private key, if the rack file has keys; {node} in it is the node's number [default:
     /// $RACKMEM_KEY_FILE, else what the rack file says]

@@ -48,6 +48,16 @@ fn options_that_do_not_fit_are_refused() {
         assert!(complaint.contains("leave --rack-file out"), "{args:?}: {complaint}");
     }
     rig.host.fails(2, &["leases", "--rack", "lab", "--rack-file", &file]);
+    for command in [
+        &["leases"][..],
+        &["lend", "1G"],
+        &["nic", "lend", "eth1"],
+        &["sockets", "connect", "m", "--listen", "l"],
+    ] {
+        let both = ["--secret", &file, "--rack-file", &file];
+        let complaint = rig.host.fails(2, &[command, &both].concat());
+        assert!(complaint.contains("cannot be used with"), "{command:?}: {complaint}");
+    }
     assert!(rig.fails(1, &["run", "-n", "3", "--", "true"]).contains("'lab' has 2 nodes, not 3"));
     rig.assert_nothing_left();
 }

@@ -79,8 +79,7 @@ impl RackFile {
         let here: Vec<u16> = (0..self.node_count()).filter(|nid| self.has_key_here(*nid)).collect();
         match here[..] {
             [only] => Ok(only),
-            // The error says what is wrong with the file of a key.
-            [] => self.credentials(0).and(Err(Error::invalid("no node has its key here"))),
+            [] => Err(self.no_key_here()),
             _ => {
                 let nodes: Vec<String> = here.iter().map(u16::to_string).collect();
                 Err(Error::invalid(format!(
@@ -90,6 +89,19 @@ impl RackFile {
                 )))
             }
         }
+    }
+
+    /// The error of the file of a key that cannot be read; else there is none.
+    fn no_key_here(&self) -> Error {
+        let is_there = |nid: &u16| self.key_file_of(*nid).exists();
+        let wrong = (0..self.node_count()).find(is_there).map(|nid| self.credentials(nid));
+        wrong.and_then(Result::err).unwrap_or_else(|| {
+            Error::invalid(format!(
+                "no node of {} has its private key here, which would be {}: name it by --key-file or RACKMEM_KEY_FILE",
+                self.path.display(),
+                self.key_file.display()
+            ))
+        })
     }
 
     fn has_key_here(&self, nid: u16) -> bool {

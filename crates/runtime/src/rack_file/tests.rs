@@ -270,7 +270,13 @@ fn private_keys_belong_to_their_nodes() {
     assert!(ambiguous.contains("--node or RACKMEM_NODE"), "{ambiguous}");
     assert_eq!(read("key_file = \"lab-1.key\"").own_node(None).unwrap(), 1);
     let nobody = read("key_file = \"none\"").own_node(None).unwrap_err().to_string();
-    assert!(nobody.contains("cannot read the private key /"), "{nobody}");
+    assert!(nobody.contains("has its private key here, which would be /"), "{nobody}");
+    let open = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(folder.0.path().join("lab-1.key"), open).unwrap();
+    let shared = read("key_file = \"lab-1.key\"").own_node(None).unwrap_err().to_string();
+    assert!(shared.contains("lab-1.key") && shared.contains("chmod"), "{shared}");
+    fs::set_permissions(folder.0.path().join("lab-1.key"), fs::Permissions::from_mode(0o600))
+        .unwrap();
     let mut file = read("key_file = \"none\"");
     file.use_key_file(&folder.0.path().join("lab-{node}.key")).unwrap();
     assert!(file.credentials(0).is_ok() && file.credentials(1).is_ok());
