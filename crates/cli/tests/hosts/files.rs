@@ -52,7 +52,7 @@ fn options_that_do_not_fit_are_refused() {
         &["leases"][..],
         &["lend", "1G"],
         &["nic", "lend", "eth1"],
-        &["sockets", "connect", "m", "--listen", "l"],
+        &["sockets", "connect", "./m", "--listen", "./l"],
     ] {
         let both = ["--secret", &file, "--rack-file", &file];
         let complaint = rig.host.fails(2, &[command, &both].concat());
