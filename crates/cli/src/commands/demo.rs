@@ -15,7 +15,7 @@ use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
 use serde::{Deserialize, Serialize};
 
-use super::run::too_many;
+use super::run::too_many_for;
 use super::spread::Hosts;
 use crate::args::DemoArgs;
 use crate::choice::Choice;
@@ -167,7 +167,7 @@ fn nodes(args: &DemoArgs, hosts: Option<&Hosts>) -> Result<u16> {
     let Some(Hosts { file, here, .. }) = hosts else { return Ok(args.nodes.unwrap_or(NODES)) };
     let nodes = args.nodes.unwrap_or(file.node_count());
     if nodes > file.node_count() {
-        return Err(too_many(&file.name, file.node_count(), nodes));
+        return Err(too_many_for(file, nodes));
     }
     if nodes > MOST_NODES {
         return Err(Failure::usage(format!(

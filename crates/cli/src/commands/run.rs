@@ -77,7 +77,7 @@ fn over_hosts(file: &RackFile, args: &RunArgs, interrupt: &Interrupt) -> Result<
     let hosts = Hosts::new(file, args.launcher.as_ref())?;
     let nodes = args.nodes.unwrap_or(file.node_count());
     if nodes > file.node_count() {
-        return Err(too_many(&file.name, file.node_count(), nodes));
+        return Err(too_many_for(file, nodes));
     }
     let cores = match args.pin {
         true => cores_by_host(file, nodes),
@@ -134,8 +134,17 @@ fn nodes_on(rack: &Rack, args: &RunArgs) -> Result<u16> {
     Ok(wanted)
 }
 
+/// The failure of a command that wants more nodes than a rack file has.
+pub fn too_many_for(file: &RackFile, wanted: u16) -> Failure {
+    let (name, there, path) = (&file.name, file.node_count(), file.path.display());
+    Failure::new(format!(
+        "rack '{name}' has {there} nodes, not {wanted}: say --nodes {there} or less, or give each host several nodes \
+         in {path}, a port each"
+    ))
+}
+
 /// The failure of a command that wants more nodes than a rack has.
-pub fn too_many(name: &str, there: u16, wanted: u16) -> Failure {
+fn too_many(name: &str, there: u16, wanted: u16) -> Failure {
     Failure::new(format!(
         "rack '{name}' has {there} nodes, not {wanted}: say --nodes {there} or less"
     ))
