@@ -9,7 +9,8 @@
  *     int err = rmc_drain_cq(qp, callback);                 // 0, or the first error
  *
  * Lines (64 bytes) are atomic; there is no order between the lines of a request or between
- * requests. A callback is passed inline, may read rmc_status(qp, slot), and must not post.
+ * requests. A read of a line sees each atomic whole, but several on different words in no order.
+ * A callback is passed inline, may read rmc_status(qp, slot), and must not post.
  */
 #ifndef RACKMEM_ACCESS_H
 #define RACKMEM_ACCESS_H
@@ -278,17 +279,17 @@ RACKMEM_INLINE int rackmem_try_write_(QP *qp, uint32_t nid, uint64_t offset,
     return rackmem_changed_(qp, nid, segment, length);
 }
 
-/* An atomic; operands are {addend} or {expected, desired}, of which the old value replaces the
- * first. */
+/* An atomic, without the lock but not beside a writer that holds it; operands are {addend} or
+ * {expected, desired}, of which the old value replaces the first. */
 RACKMEM_INLINE int rackmem_try_atomic_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
                                        uint64_t operands[2])
 {
     unsigned char *segment;
-    uint64_t held;
+    uint64_t taken;
     if (RACKMEM_UNLIKELY(offset % 8 != 0) || !(segment = rackmem_window_(qp, nid, offset, 8, 1)))
         return 0;
     rackmem_line_lock *lock = rackmem_lock_of_(segment, offset);
-    if (RACKMEM_UNLIKELY(!rackmem_hold_(qp, lock, &held)))
+    if (RACKMEM_UNLIKELY(!rackmem_is_free_(lock, &taken)))
         return 0;
     uint64_t *word = rackmem_word_(segment, offset);
     if (op == RACKMEM_OP_COMPARE_SWAP)
@@ -296,7 +297,6 @@ RACKMEM_INLINE int rackmem_try_atomic_(QP *qp, uint32_t op, uint32_t nid, uint64
                                           __ATOMIC_SEQ_CST);
     else
         operands[0] = __atomic_fetch_add(word, operands[0], __ATOMIC_SEQ_CST);
-    rackmem_let_go_(lock, held);
     return rackmem_changed_(qp, nid, segment, 8);
 }
 

@@ -131,7 +131,7 @@ fn measure(
 ) -> Result<Vec<Row>> {
     let Placement { daemons, together, .. } = placement.clone();
     let spin = if progress == Progress::Inline { rackmem::daemon::DEFAULT_SPIN } else { SPIN };
-    let plan = Plan { cores: daemons, spin, together, ..Plan::new(2) };
+    let plan = Plan { cores: daemons.clone(), spin, together, ..Plan::new(2) };
     let rack = PrivateRack::start(&plan, interrupt)?;
     let flags = [(quick, "--quick"), (!placement.both_busy, "--one-sided")];
     let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag);
@@ -142,6 +142,7 @@ fn measure(
         context_bytes: 0,
         progress,
         cores: placement.processes.clone(),
+        daemon_cores: daemons,
     };
     let mut captured = Captured::default();
     let result = job.run(Some(&mut captured), interrupt);

@@ -362,6 +362,7 @@ impl PageRank<'_> {
             context_bytes: 0,
             progress: Progress::Inline,
             cores: Vec::new(),
+            daemon_cores: Vec::new(),
         };
         let output = Output::parse(&ground.captured(&job, interrupt)?)?;
         Ok(Native { output, ranks: read_ranks(&ranks)? })

@@ -167,6 +167,7 @@ fn job<'a>(rack: &'a Rack, nodes: u16, args: &RunArgs, cores: Vec<usize>) -> Job
         context_bytes: args.context_size,
         progress: args.progress.into(),
         cores,
+        daemon_cores: Vec::new(),
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Job<'a> {
     pub progress: Progress,
     /// Core of each process; none: unpinned.
     pub cores: Vec<usize>,
+    /// Cores on which daemons poll; none: not known.
+    pub daemon_cores: Vec<usize>,
 }
 
 impl Job<'_> {

@@ -1,6 +1,5 @@
 //! One process of a run.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -22,7 +21,7 @@ use crate::spawn::Spawn;
 
 /// Number of polls after which a process sleeps, and its value on a core of its own.
 const SPIN_POLLS: &str = "RACKMEM_SPIN_POLLS";
-const SPIN_POLLS_ALONE: &str = "20000";
+const SPIN_POLLS_ALONE: &str = "50000";
 
 /// Starts the processes of a run.
 pub struct Launch<'a> {
@@ -87,19 +86,19 @@ impl Launch<'_> {
         ] {
             command.env(name, value);
         }
-        if self.has_cores_to_itself() && std::env::var_os(SPIN_POLLS).is_none() {
+        if self.has_core_to_itself(nid) && std::env::var_os(SPIN_POLLS).is_none() {
             command.env(SPIN_POLLS, SPIN_POLLS_ALONE);
         }
     }
 
-    /// Whether each process has a core that nobody else polls on. A process that is pinned sees only
+    /// Whether the process of a node has a core that nobody else polls on. A process that is pinned sees only
     /// its own core, and would take itself for one of many there.
-    fn has_cores_to_itself(&self) -> bool {
-        let cores = &self.job.cores;
-        let distinct: HashSet<_> = cores.iter().collect();
-        self.job.progress == Progress::Inline
-            && distinct.len() == cores.len()
-            && cores.len() >= usize::from(self.job.nodes)
+    fn has_core_to_itself(&self, nid: u16) -> bool {
+        let Job { cores, daemon_cores, progress, .. } = self.job;
+        let Some(core) = cores.get(usize::from(nid)) else { return false };
+        let no_daemon_polls = *progress == Progress::Inline
+            || !daemon_cores.is_empty() && !daemon_cores.contains(core);
+        no_daemon_polls && cores.iter().filter(|other| *other == core).count() == 1
     }
 }
 

@@ -439,10 +439,10 @@ fn allow_daemon_to_reach_us(connection: &Connection) {
     }
 }
 
-/// Polls before sleeping: some ten microseconds where every node has a core of its own, next to
-/// none where spinning keeps others from running. `$RACKMEM_SPIN_POLLS` overrides it.
+/// Polls before sleeping: for about as long as falling asleep and waking up take where every node has a core of its
+/// own, next to none where spinning keeps others from running. `$RACKMEM_SPIN_POLLS` overrides it.
 fn spin_polls(nodes: u16) -> u32 {
-    const ALONE: u32 = 20_000;
+    const ALONE: u32 = 50_000;
     const CROWDED: u32 = 500;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let default = if usize::from(nodes) <= cores { ALONE } else { CROWDED };

@@ -3,17 +3,112 @@
 //! Such races are outside what Rust's `copy_nonoverlapping` may assume, so the copies are machine
 //! code that the compiler cannot look into (x86-64) or relaxed atomic words (elsewhere). A
 //! caller that needs a line to be whole holds a [`super::line_lock`] around them.
+//!
+//! # Decisions
+//!
+//! - *Words of a segment are moved whole*: [`copy_out_whole`] and [`copy_in`] load and store each aligned 8 bytes of it
+//!   once, as atomics do not wait for readers, nor for writers that come after them. Vector moves take no aligned word
+//!   apart; the string instruction by bytes might, so it moves words. Part of a word is changed by a compare-and-swap.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rackmem_abi::LINE_BYTES;
+
+/// Bytes that atomics change at once.
+const WORD_BYTES: usize = 8;
 
 /// From this size on, wide vector moves pay for looking whether there are any.
 #[cfg(target_arch = "x86_64")]
 const WIDE_BYTES: usize = 256;
 
-/// From this size on, the string instruction beats any loop of moves, as it need not read the
-/// lines that it overwrites.
+/// From this size on, the string instruction is used, which need not read the lines that it overwrites. Below, its
+/// start and the fence behind it cost more.
 #[cfg(target_arch = "x86_64")]
-const STRING_BYTES: usize = 8 * 1024;
+const STRING_BYTES: usize = 32 * 1024;
+
+/// Copies out of a segment: each aligned word is loaded at once. All loads are done before any later load.
+///
+/// # Safety
+/// As [`copy_out`]; all bytes of the aligned words that `src` has a part of can be loaded.
+#[inline(always)]
+pub unsafe fn copy_out_whole(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if (src.addr() | len) % WORD_BYTES == 0 {
+            copy_out(dst, src, len);
+        } else {
+            copy_out_parts(dst, src, len);
+        }
+    }
+}
+
+/// # Safety
+/// As [`copy_out_whole`].
+#[cold]
+#[inline(never)]
+unsafe fn copy_out_parts(dst: *mut u8, src: *const u8, len: usize) {
+    let (head, words) = parts(src.addr(), len);
+    // SAFETY: the parts divide the range.
+    unsafe {
+        load_part(dst, src, head);
+        copy_out(dst.add(head), src.add(head), words);
+        let tail = head + words;
+        load_part(dst.add(tail), src.add(tail), len - tail);
+    }
+}
+
+/// Bytes of the `len` at an address that come before the first aligned word, and those in whole ones. The rest lies in
+/// one word, too.
+fn parts(address: usize, len: usize) -> (usize, usize) {
+    let head = (address.wrapping_neg() % WORD_BYTES).min(len);
+    (head, (len - head) & !(WORD_BYTES - 1))
+}
+
+/// The aligned word that `bytes` lies in, and its place there.
+fn word_of(bytes: *const u8) -> (*mut u64, usize) {
+    let at = bytes.addr() % WORD_BYTES;
+    (bytes.wrapping_sub(at).cast_mut().cast(), at)
+}
+
+/// Copies part of one word, of which one load sees all.
+///
+/// # Safety
+/// As [`copy_out_whole`].
+unsafe fn load_part(dst: *mut u8, src: *const u8, len: usize) {
+    if len == 0 {
+        return;
+    }
+    let (word, at) = word_of(src);
+    let mut bytes = [0; WORD_BYTES];
+    // SAFETY: the caller's contract; the bytes are at `at` in the word.
+    unsafe {
+        imp::copy_word(bytes.as_mut_ptr(), word.cast());
+        imp::copy_small(dst, bytes.as_ptr().add(at), len);
+    }
+}
+
+/// Changes part of one word at once. It is tried anew after an atomic on the word that came first.
+///
+/// # Safety
+/// As [`copy_in`].
+unsafe fn store_part(dst: *mut u8, src: *const u8, len: usize) {
+    if len == 0 {
+        return;
+    }
+    let (word, at) = word_of(dst);
+    let mut part = [0; WORD_BYTES];
+    // SAFETY: the caller's contract; `part` has room for less than a word.
+    let word = unsafe {
+        imp::copy_small(part.as_mut_ptr(), src, len);
+        AtomicU64::from_ptr(word)
+    };
+    let merged = |old: u64| {
+        let mut bytes = old.to_ne_bytes();
+        bytes[at..at + len].copy_from_slice(&part[..len]);
+        Some(u64::from_ne_bytes(bytes))
+    };
+    let _ = word.fetch_update(Ordering::Release, Ordering::Relaxed, merged);
+}
 
 /// Copies out of shared memory. All loads are done before any later load.
 ///
@@ -40,17 +135,17 @@ unsafe fn copy_out_any(dst: *mut u8, src: *const u8, len: usize) {
     unsafe { imp::copy_out(dst, src, len) }
 }
 
-/// Copies into shared memory, line by line of `dst`; the first 8 bytes of every whole line are stored after the rest of
-/// that line, so that a poller that sees them sees the line complete.
+/// Copies into a segment, line by line; each aligned word is stored at once. The first 8 bytes of every whole line are
+/// stored after the rest of that line, so that a poller that sees them sees the line complete.
 ///
 /// # Safety
-/// As [`copy_out`].
+/// As [`copy_out`]; all bytes of the aligned words that `dst` has a part of are shared memory, too.
 #[inline(always)]
 pub unsafe fn copy_in(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's contract.
     unsafe {
         match len {
-            8 => imp::copy_word(dst, src),
+            8 if dst.addr() % WORD_BYTES == 0 => imp::copy_word(dst, src),
             LINE_BYTES if dst.addr() % LINE_BYTES == 0 => imp::copy_line_head_last(dst, src),
             _ => copy_in_any(dst, src, len),
         }
@@ -61,6 +156,20 @@ pub unsafe fn copy_in(dst: *mut u8, src: *const u8, len: usize) {
 /// As [`copy_out`].
 #[inline(never)]
 unsafe fn copy_in_any(dst: *mut u8, src: *const u8, len: usize) {
+    let (part, words) = parts(dst.addr(), len);
+    // SAFETY: the parts divide the range.
+    unsafe {
+        store_part(dst, src, part);
+        // Before the words: the last line may begin with one.
+        let tail = part + words;
+        store_part(dst.add(tail), src.add(tail), len - tail);
+        copy_words_in(dst.add(part), src.add(part), words);
+    }
+}
+
+/// # Safety
+/// As [`copy_in`], for whole aligned words.
+unsafe fn copy_words_in(dst: *mut u8, src: *const u8, len: usize) {
     let (mut dst, mut src, mut len) = (dst, src, len);
     let head = dst.align_offset(LINE_BYTES).min(len);
     // SAFETY: the caller's contract; every step stays within `len`.
@@ -90,8 +199,12 @@ mod imp {
         unsafe {
             match len {
                 0..super::WIDE_BYTES => copy_small(dst, src, len),
-                super::WIDE_BYTES..super::STRING_BYTES => copy_wide(dst, src, len),
-                _ => copy_string(dst, src, len),
+                super::STRING_BYTES..
+                    if (dst.addr() | src.addr() | len) % super::WORD_BYTES == 0 =>
+                {
+                    copy_string(dst, src, len);
+                }
+                _ => copy_wide(dst, src, len),
             }
         }
     }
@@ -269,12 +382,12 @@ mod imp {
         }
     }
 
-    /// The string instruction; its stores may be seen in any order, so it only serves copies out.
+    /// The string instruction; its stores may be seen in any order, so it only serves copies out. Of words.
     unsafe fn copy_string(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: `len` bytes are valid on both sides; the direction flag is clear by the ABI.
         unsafe {
-            asm!("rep movsb", "lfence",
-                inout("rcx") len => _, inout("rsi") src => _, inout("rdi") dst => _,
+            asm!("rep movsq", "lfence",
+                inout("rcx") len / super::WORD_BYTES => _, inout("rsi") src => _, inout("rdi") dst => _,
                 options(nostack, preserves_flags));
         }
     }
@@ -290,21 +403,40 @@ mod imp {
         fence(Ordering::Acquire);
     }
 
+    /// Words are moved whole on the side on which they are aligned.
     pub unsafe fn copy_small(dst: *mut u8, src: *const u8, len: usize) {
-        let mut at = 0;
-        // SAFETY: `at` never passes `len`; words are only used where both sides are aligned.
+        let words = len & !(super::WORD_BYTES - 1);
+        // SAFETY: neither loop passes `len`.
         unsafe {
-            while at < len {
-                let (d, s) = (dst.add(at), src.add(at));
-                if len - at >= 8 && d.align_offset(8) == 0 && s.align_offset(8) == 0 {
-                    let word = (*s.cast::<AtomicU64>()).load(Ordering::Relaxed);
-                    (*d.cast::<AtomicU64>()).store(word, Ordering::Relaxed);
-                    at += 8;
-                } else {
-                    let byte = (*s.cast::<AtomicU8>()).load(Ordering::Relaxed);
-                    (*d.cast::<AtomicU8>()).store(byte, Ordering::Relaxed);
-                    at += 1;
-                }
+            for at in (0..words).step_by(super::WORD_BYTES) {
+                store(dst.add(at), load(src.add(at)));
+            }
+            for at in words..len {
+                let byte = (*src.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed);
+                (*dst.add(at).cast::<AtomicU8>()).store(byte, Ordering::Relaxed);
+            }
+        }
+    }
+
+    unsafe fn load(src: *const u8) -> u64 {
+        // SAFETY: 8 bytes are valid.
+        unsafe {
+            if src.addr() % super::WORD_BYTES == 0 {
+                return (*src.cast::<AtomicU64>()).load(Ordering::Relaxed);
+            }
+            let byte = |at| (*src.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed);
+            u64::from_ne_bytes(std::array::from_fn(byte))
+        }
+    }
+
+    unsafe fn store(dst: *mut u8, word: u64) {
+        // SAFETY: 8 bytes are valid.
+        unsafe {
+            if dst.addr() % super::WORD_BYTES == 0 {
+                return (*dst.cast::<AtomicU64>()).store(word, Ordering::Relaxed);
+            }
+            for (at, byte) in word.to_ne_bytes().into_iter().enumerate() {
+                (*dst.add(at).cast::<AtomicU8>()).store(byte, Ordering::Relaxed);
             }
         }
     }
@@ -354,11 +486,11 @@ mod tests {
 
     #[test]
     fn every_length_and_alignment_arrives() {
-        let src: Vec<u8> = (0..17_000u32).map(|i| (i * 7 + 3) as u8).collect();
-        for len in (0..400).chain([1023, 1024, 1025, 2048, 16383, 16384, 16385]) {
+        let src: Vec<u8> = (0..34_000u32).map(|i| (i * 7 + 3) as u8).collect();
+        for len in (0..400).chain([1023, 1024, 1025, 2048, 16383, 16384, 16385, 32768, 32800]) {
             for (s, d) in [(0, 0), (1, 0), (0, 1), (3, 5), (8, 56), (63, 1)] {
-                for copy in [copy_in, copy_out] {
-                    let mut dst = vec![0xEE_u8; 17_000];
+                for copy in [copy_in, copy_out, copy_out_whole] {
+                    let mut dst = vec![0xEE_u8; 34_000];
                     // SAFETY: both vectors are longer than offset plus length.
                     unsafe { copy(dst.as_mut_ptr().add(64 + d), src.as_ptr().add(s), len) };
                     assert_eq!(dst[64 + d..64 + d + len], src[s..s + len], "{len} {s} {d}");

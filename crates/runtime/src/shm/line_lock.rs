@@ -1,18 +1,23 @@
 //! Line atomicity between processes: a sequence lock per 4 KiB block of a segment.
 //!
-//! Readers take no lock: they note the version, copy, and look whether it changed. Writers and
-//! atomics lock. The lock names its owner, so that the locks of a killed process can be
-//! released by the daemon that saw it die ([`LineLocks::release_all`]).
+//! Readers take no lock: they note the version, copy, and look whether it changed. Writers lock, and
+//! atomics look whether one holds the lock, which names its owner, so that the locks of a killed
+//! process can be released by the daemon that saw it die ([`LineLocks::release_all`]).
 //!
 //! # Decisions
 //!
 //! - *Even an 8-byte store takes the lock.* Without it the store could fall between two words of a line write, and
 //!   readers could see it both before and after that write.
-//! - *So does an atomic*, although one instruction performs it. Beside a line write, two atomics without a lock could
-//!   see its second word before its first (`without_the_lock_atomics_see_half_a_line`); between two atomics without a
-//!   new version, a reader of the line could see the second one and not the first.
+//! - *An atomic takes no lock*, but waits for a writer that is at work, and one instruction performs it. Writers store
+//!   words whole ([`super::copy`]), so it sees each word before or after. One that found the lock free may fall between
+//!   two stores of a writer that came since; it takes effect just before that writer or just after it, by what it saw,
+//!   and whatever begins after it waits for that writer. Without the look, an atomic could see a write that a later
+//!   one, in the same line, does not see (`without_the_look_atomics_see_half_a_line`).
+//! - *A read is no snapshot of atomics.* They leave the version as it is, as a second locked instruction would double
+//!   what they cost. A reader of a line sees each atomic whole, but may see the later of two, on different words, and
+//!   not the earlier (`readers_may_see_atomics_out_of_order`). An atomic and a write it sees in their order.
 //! - *A release is a store.* A lock has two words: one that those who lock compare and swap, and one that the holder
-//!   alone writes. Locked instructions are what a write or an atomic costs.
+//!   alone writes. Locked instructions are what a write costs.
 //!
 //! A process that is killed inside an inline write may leave that one line half written.
 
@@ -168,7 +173,14 @@ impl LineLock {
         outcome
     }
 
-    /// Locks: no one else reads or writes until [`LineLock::release`].
+    /// Runs `change`, which is one atomic instruction on one word: beside readers and other atomics, and after the
+    /// writer that holds the lock, if there is one.
+    #[inline(always)]
+    pub fn atomic<T>(&self, owner: Owner, change: impl FnOnce() -> T) -> T {
+        if self.taken_if_free().is_some() { change() } else { self.locked(owner, change) }
+    }
+
+    /// Locks: no one else reads or writes until [`LineLock::release`], but for atomics that began before.
     #[inline(always)]
     pub fn acquire(&self, owner: Owner) -> Held {
         match self.try_acquire(owner) {
@@ -415,63 +427,149 @@ mod loom_tests {
         word.store(value + 1, Ordering::Relaxed);
     }
 
-    /// An atomic on each word of a line, one after the other, beside a line write, which they are both before or both
-    /// after, or which falls between them.
-    fn atomics_and_a_write(atomic: fn(&LineLock, &AtomicU64) -> u64) {
+    /// Adds one as an atomic does.
+    fn atomic_add(lock: &LineLock, word: &AtomicU64) -> u64 {
+        lock.atomic(Owner::new(0, 0), || word.fetch_add(1, Ordering::SeqCst))
+    }
+
+    type Shared = (LineLock, Words);
+
+    /// Runs `other` in a thread beside `here`, in all orders with few preemptions.
+    fn beside<T: Send + 'static>(
+        other: fn(&Shared) -> T,
+        here: impl Fn(&Shared, loom::thread::JoinHandle<T>) + Send + Sync + 'static,
+    ) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
             let shared = Arc::new((LineLock::new(), Words::default()));
-            let writer = {
+            let thread = {
                 let shared = shared.clone();
-                loom::thread::spawn(move || {
-                    shared.0.locked(Owner::new(0, 1), || write_both(&shared.1, 10));
-                })
+                loom::thread::spawn(move || other(&shared))
             };
-            let (lock, words) = &*shared;
-            let old = [atomic(lock, &words[0]), atomic(lock, &words[1])];
-            writer.join().unwrap();
-            match old {
-                [0, 0] => assert_eq!(values(words), [10, 10]),
-                [0, 10] => assert_eq!(values(words), [10, 11]),
-                _ => assert_eq!((old, values(words)), ([10, 10], [11, 11])),
-            }
+            here(&shared, thread);
         });
+    }
+
+    /// A line write beside atomics. By exchanges, as loom gives a store no place in the order of a word's atomics.
+    fn write_tens((lock, words): &Shared) {
+        lock.locked(Owner::new(0, 1), || {
+            words[0].swap(10, Ordering::Relaxed);
+            words[1].swap(10, Ordering::Relaxed);
+        });
+    }
+
+    /// An atomic on each word of a line, in either order, beside a line write, which they are both before or both
+    /// after, or which falls between them.
+    fn atomics_and_a_write(atomic: fn(&LineLock, &AtomicU64) -> u64) {
+        for [first, second] in [[0, 1], [1, 0]] {
+            beside(write_tens, move |(lock, words), writer| {
+                let old = [atomic(lock, &words[first]), atomic(lock, &words[second])];
+                writer.join().unwrap();
+                let values = [first, second].map(|word| values(words)[word]);
+                match old {
+                    [0, 0] => assert_eq!(values, [10, 10]),
+                    [0, 10] => assert_eq!(values, [10, 11]),
+                    _ => assert_eq!((old, values), ([10, 10], [11, 11])),
+                }
+            });
+        }
     }
 
     #[test]
     fn atomics_see_a_whole_line() {
-        atomics_and_a_write(|lock, word| {
-            lock.locked(Owner::new(0, 0), || word.fetch_add(1, Ordering::SeqCst))
-        });
+        atomics_and_a_write(atomic_add);
     }
 
-    /// The model is fine enough to see what the lock is for.
+    /// The model is fine enough to see what the look is for.
     #[test]
-    fn without_the_lock_atomics_see_half_a_line() {
+    fn without_the_look_atomics_see_half_a_line() {
         let check = || atomics_and_a_write(|_, word| word.fetch_add(1, Ordering::SeqCst));
         assert!(std::panic::catch_unwind(check).is_err(), "loom finds no half line");
     }
 
-    /// A reader that sees the second of two atomics sees the first.
+    /// Atomics of two threads on two words, of which the second begins after the first, beside a line write: if the
+    /// first has seen it, so does the second. The first does nothing if it would have to wait: loom lets two that wait
+    /// wait for each other.
     #[test]
-    fn readers_see_atomics_in_their_order() {
+    fn atomics_of_two_threads_agree_on_a_write() {
+        const NOTHING: u64 = 9;
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let shared = Arc::new((LineLock::new(), Words::default()));
-            let adder = {
+            let shared = Arc::new(((LineLock::new(), Words::default()), AtomicU64::new(NOTHING)));
+            let spawn = |run: fn(&Shared, &AtomicU64)| {
                 let shared = shared.clone();
-                loom::thread::spawn(move || {
-                    for word in &shared.1 {
-                        shared.0.locked(Owner::new(0, 0), || word.fetch_add(1, Ordering::SeqCst));
-                    }
-                })
+                loom::thread::spawn(move || run(&shared.0, &shared.1))
             };
-            let [first, second] = read_both(&shared.0, &shared.1);
-            assert!(first >= second);
-            adder.join().unwrap();
+            let writer = spawn(|shared, _| write_tens(shared));
+            let first = spawn(|(lock, words), told| {
+                if lock.taken_if_free().is_some() {
+                    told.store(words[0].fetch_add(1, Ordering::SeqCst), Ordering::Release);
+                }
+            });
+            let ((lock, words), told) = &*shared;
+            let was_told = told.load(Ordering::Acquire);
+            let old = atomic_add(lock, &words[1]);
+            assert!(was_told != 10 || old == 10);
+            writer.join().unwrap();
+            first.join().unwrap();
+            let olds = [told.load(Ordering::Relaxed), old];
+            assert_eq!(values(words), olds.map(|old| if old == 10 { 11 } else { 10 }));
         });
+    }
+
+    /// Who has done an atomic reads a line that has it, and all of a write or nothing.
+    #[test]
+    fn a_read_after_an_atomic_agrees_with_it() {
+        for word in [0, 1] {
+            beside(write_tens, move |(lock, words), writer| {
+                let old = atomic_add(lock, &words[word]);
+                let line = read_both(lock, words);
+                let is_other_written = line[1 - word] == 10;
+                match old {
+                    0 => assert_eq!(line[word], if is_other_written { 10 } else { 1 }),
+                    _ => assert_eq!((is_other_written, line[word]), (true, 11)),
+                }
+                writer.join().unwrap();
+            });
+        }
+    }
+
+    /// A reader that sees the atomic that follows a write, or the write that follows an atomic, sees the earlier one.
+    #[test]
+    fn readers_see_writes_and_atomics_in_their_order() {
+        let write_first = |(lock, words): &Shared| {
+            lock.locked(Owner::new(0, 0), || words[0].store(1, Ordering::Relaxed));
+            atomic_add(lock, &words[1]);
+        };
+        let atomic_first = |(lock, words): &Shared| {
+            atomic_add(lock, &words[0]);
+            lock.locked(Owner::new(0, 0), || words[1].store(1, Ordering::Relaxed));
+        };
+        for changes in [write_first, atomic_first] {
+            beside(changes, |(lock, words), changer| {
+                let [first, second] = read_both(lock, words);
+                assert!(first >= second);
+                changer.join().unwrap();
+            });
+        }
+    }
+
+    /// What is not promised: with atomics alone, the same may fail.
+    #[test]
+    fn readers_may_see_atomics_out_of_order() {
+        let check = || {
+            let adds = |(lock, words): &Shared| {
+                words.iter().for_each(|word| _ = atomic_add(lock, word));
+            };
+            beside(adds, |(lock, words), adder| {
+                let [first, second] = read_both(lock, words);
+                assert!(first >= second);
+                adder.join().unwrap();
+            });
+        };
+        assert!(std::panic::catch_unwind(check).is_err(), "then it can be promised");
     }
 
     /// An owner that goes on after its lock was taken from it does not let a third one in with the

@@ -303,7 +303,7 @@ impl View {
         unsafe {
             let lock = self.locks().of(offset);
             if let Some(version) = lock.begin_read() {
-                copy::copy_out(dst, self.data.add(offset as usize), length);
+                copy::copy_out_whole(dst, self.data.add(offset as usize), length);
                 if lock.is_undisturbed(version) {
                     return;
                 }
@@ -341,7 +341,7 @@ impl View {
             *version = self.locks().of(at).begin_read();
         }
         // SAFETY: the caller's contract.
-        unsafe { copy::copy_out(dst, self.data.add(offset as usize), length) };
+        unsafe { copy::copy_out_whole(dst, self.data.add(offset as usize), length) };
         for ((at, done, n), version) in blocks(offset, length).zip(versions) {
             if !version.is_some_and(|version| self.locks().of(at).is_undisturbed(version)) {
                 // SAFETY: the blocks divide the range that the caller vouches for.
@@ -358,7 +358,7 @@ impl View {
         let reader = self.may_lock.then_some(reader);
         // SAFETY: the caller's contract.
         self.locks().of(offset).read(reader, || unsafe {
-            copy::copy_out(dst, self.data.add(offset as usize), length);
+            copy::copy_out_whole(dst, self.data.add(offset as usize), length);
         });
     }
 
@@ -411,7 +411,7 @@ impl View {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
         let change = || word.fetch_add(addend, Ordering::SeqCst);
-        let old = self.locks().of(offset).locked(writer, change);
+        let old = self.locks().of(offset).atomic(writer, change);
         self.control().bed.wake();
         old
     }
@@ -425,7 +425,7 @@ impl View {
         // SAFETY: the caller's contract.
         let word = unsafe { self.word(offset) };
         let change = || word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
-        let (Ok(old) | Err(old)) = self.locks().of(offset).locked(writer, change);
+        let (Ok(old) | Err(old)) = self.locks().of(offset).atomic(writer, change);
         self.control().bed.wake();
         old
     }
@@ -526,6 +526,80 @@ mod tests {
     fn more_than_the_machine_has_is_refused() {
         let error = Segment::create(0, 0, 1 << 50).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+    }
+
+    /// Runs `change` on a segment in a thread of its own, again and again, while `look` runs here.
+    fn beside(change: impl Fn(&View, u64) + Sync, look: impl Fn(&View)) -> View {
+        const LOOKS: usize = 10_000_000;
+        let view = Arc::new(Segment::create(0, 0, 4096).unwrap()).view();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let (theirs, change, over) = (view.clone(), &change, &is_over);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let is_going_on = |_: &u64| !over.load(Ordering::Relaxed);
+                (0..).take_while(is_going_on).for_each(|round| change(&theirs, round));
+            });
+            let looks = || (0..LOOKS).for_each(|_| look(&view));
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(looks));
+            is_over.store(true, Ordering::Relaxed);
+            outcome.unwrap();
+        });
+        view
+    }
+
+    /// Bytes of a word that all change at once, by an atomic or by a write of a part of the word.
+    fn assert_whole(bytes: &[u8]) {
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn word: {bytes:x?}");
+    }
+
+    #[test]
+    fn a_reader_of_parts_sees_no_half_of_an_atomic() {
+        beside(
+            |view, round| {
+                let step = if round % 100 == 99 { u64::wrapping_neg(99) } else { 1 };
+                // SAFETY: offset 8 lies in the segment.
+                unsafe { view.fetch_add(8, step.wrapping_mul(0x01_0101_0101_0101), owner()) };
+            },
+            |view| {
+                let mut bytes = [0; 6];
+                // SAFETY: the range lies in the segment.
+                unsafe { view.read(9, bytes.as_mut_ptr(), 6, Owner::new(0, 1)) };
+                assert_whole(&bytes);
+            },
+        );
+    }
+
+    #[test]
+    fn an_atomic_sees_no_half_of_a_write_of_parts() {
+        beside(
+            |view, round| {
+                // SAFETY: the range lies in the segment.
+                unsafe { view.write(5, [round as u8; 10].as_ptr(), 10, owner()) };
+            },
+            |view| {
+                // SAFETY: offset 8 lies in the segment.
+                let old = unsafe { view.fetch_add(8, 1 << 56, Owner::new(0, 1)) };
+                assert_whole(&old.to_ne_bytes()[..7]);
+            },
+        );
+    }
+
+    #[test]
+    fn a_write_of_parts_loses_no_atomic() {
+        let added = std::cell::Cell::new(0);
+        let view = beside(
+            |view, round| {
+                // SAFETY: the range lies in the segment.
+                unsafe { view.write(5, [round as u8; 6].as_ptr(), 6, owner()) };
+            },
+            |view| {
+                // SAFETY: offset 8 lies in the segment.
+                unsafe { view.fetch_add(8, 1 << 32, Owner::new(0, 1)) };
+                added.set(added.get() + 1);
+            },
+        );
+        // SAFETY: offset 8 lies in the segment.
+        assert_eq!(unsafe { view.fetch_add(8, 0, owner()) } >> 32, added.get());
     }
 
     /// Writers fill lines with one value; a reader must never see two values in a line.

@@ -85,6 +85,7 @@ fn measure(
         context_bytes: 0,
         progress,
         cores: Vec::new(),
+        daemon_cores: Vec::new(),
     };
     rows(&hosts.captured(&job, vec![from, to], interrupt)?)
 }

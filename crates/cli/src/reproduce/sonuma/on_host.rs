@@ -48,13 +48,12 @@ fn output(run: &Experiment, arguments: &[String], interrupt: &Interrupt) -> Resu
     let mut plan = Plan::new(run.nodes());
     // Daemons that poll have to stay away from programs; programs alone find their cores, and on a
     // busy host, too, better than if they were pinned.
-    let cores = if progress == Progress::Packet {
+    let (mut daemon_cores, mut process_cores) = (vec![], vec![]);
+    if progress == Progress::Packet {
         let Placement { processes, daemons, together, .. } = place(&cores, progress);
+        (daemon_cores, process_cores) = (daemons.clone(), processes);
         plan = Plan { cores: daemons, spin: SPIN, together, ..plan };
-        processes
-    } else {
-        vec![]
-    };
+    }
     let program = format!(":{}", run.program());
     let command = [program].into_iter().chain(arguments.iter().cloned());
     let rack = PrivateRack::start(&plan, interrupt)?;
@@ -64,7 +63,8 @@ fn output(run: &Experiment, arguments: &[String], interrupt: &Interrupt) -> Resu
         command: command.map(OsString::from).collect(),
         context_bytes: 0,
         progress,
-        cores,
+        cores: process_cores,
+        daemon_cores,
     };
     let mut captured = Captured::default();
     let result = job.run(Some(&mut captured), interrupt);
