@@ -159,12 +159,8 @@ impl<L: Link> Link for Faulty<L> {
         self.inner.has_work() || self.lasts.iter().any(|turns| *turns > 0)
     }
 
-    fn request(&mut self) -> Option<Header> {
-        if self.shows(Lane::Request) { self.inner.request() } else { None }
-    }
-
-    fn reply(&mut self) -> Option<(Header, Status)> {
-        if self.shows(Lane::Reply) { self.inner.reply() } else { None }
+    fn front(&mut self, lane: Lane) -> Option<[u64; 2]> {
+        if self.shows(lane) { self.inner.front(lane) } else { None }
     }
 
     fn payload(&self, lane: Lane) -> Source<'_> {

@@ -65,5 +65,5 @@ pub use address::Address;
 pub use buffer::Buffer;
 pub use faulty::{Faults, Faulty};
 pub use inlet::{Inlet, Received};
-pub use link::{Lane, Link, payload_bytes};
+pub use link::{Lane, Link, payload_bytes, reply, request};
 pub use seal::{Incoming, MAX_PLAIN_BYTES, Records, Seal, Sealer};

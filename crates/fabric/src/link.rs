@@ -1,4 +1,4 @@
-use rackmem_abi::{Header, Status};
+use rackmem_abi::{Header, MAX_UNIT_BYTES, Status};
 use rackmem_rmc::{Sink, Source};
 
 /// One of the two lanes of a link, each of which keeps its order. Replies wait for no request.
@@ -58,11 +58,22 @@ pub trait Link {
     /// Whether a packet waits or may have come, so that the owner must not sleep.
     fn has_work(&self) -> bool;
 
+    /// The header of the next packet of a lane, as its words, which parse. It stays where it is until it is taken.
+    ///
+    /// Words, since they travel in registers: a header that is copied waits for the stores of its fields.
+    fn front(&mut self, lane: Lane) -> Option<[u64; 2]>;
+
     /// The next request, which stays where it is until it is taken.
-    fn request(&mut self) -> Option<Header>;
+    #[inline]
+    fn request(&mut self) -> Option<Header> {
+        request(self.front(Lane::Request)?)
+    }
 
     /// The next reply, which stays where it is until it is taken.
-    fn reply(&mut self) -> Option<(Header, Status)>;
+    #[inline]
+    fn reply(&mut self) -> Option<(Header, Status)> {
+        reply(self.front(Lane::Reply)?)
+    }
 
     /// The payload of the next packet of a lane.
     fn payload(&self, lane: Lane) -> Source<'_>;
@@ -71,7 +82,20 @@ pub trait Link {
     fn take(&mut self, lane: Lane);
 }
 
+/// The request with these words.
+#[inline]
+pub fn request(words: [u64; 2]) -> Option<Header> {
+    Header::parse(words, MAX_UNIT_BYTES).ok().map(|(header, _)| header)
+}
+
+/// The reply with these words.
+#[inline]
+pub fn reply(words: [u64; 2]) -> Option<(Header, Status)> {
+    Header::parse(words, MAX_UNIT_BYTES).ok().and_then(|(header, status)| Some((header, status?)))
+}
+
 /// Bytes of payload that a packet with this header has.
+#[inline]
 pub fn payload_bytes(header: &Header, status: Option<Status>) -> usize {
     match status {
         Some(status) => header.reply_bytes(status),

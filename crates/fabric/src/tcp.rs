@@ -18,6 +18,7 @@ use rackmem_abi::{HEADER_BYTES, Header, MAX_UNIT_BYTES, Status};
 use rackmem_rmc::{Sink, Source};
 
 use crate::carrier::Carrier;
+use crate::link::request;
 use crate::stream::Stream;
 use crate::{Lane, Link, payload_bytes};
 
@@ -34,11 +35,13 @@ pub const MAX_AWAITED_BYTES: usize = 1 << 20;
 /// Bytes that are staged before a request has to wait.
 const MAX_STAGED_BYTES: usize = 256 << 10;
 
-/// A packet that has come: its header, the status of a reply, and its payload's place in the input.
+/// Bytes that leave in the midst of a turn: the peer takes them in while more are staged, in memory that is cached.
+const LEAVE_BYTES: usize = 128 << 10;
+
+/// A packet that has come: the words of its header, and its payload's place in the input.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
-    header: Header,
-    status: Option<Status>,
+    words: [u64; 2],
     at: usize,
     payload_bytes: usize,
 }
@@ -57,6 +60,8 @@ pub struct PacketLink<C> {
     /// Requests without a reply, and bytes of their results.
     outstanding: usize,
     awaited_bytes: usize,
+    /// Bytes that were staged since the last were sent.
+    fresh_bytes: usize,
 }
 
 impl<C: Carrier> PacketLink<C> {
@@ -69,6 +74,7 @@ impl<C: Carrier> PacketLink<C> {
             replies: VecDeque::new(),
             outstanding: 0,
             awaited_bytes: 0,
+            fresh_bytes: 0,
         };
         link.parse();
         link
@@ -96,7 +102,7 @@ impl<C: Carrier> PacketLink<C> {
                 return;
             }
             self.parsed = at + payload_bytes;
-            let frame = Frame { header, status, at, payload_bytes };
+            let frame = Frame { words, at, payload_bytes };
             match status {
                 None => self.requests.push_back(frame),
                 Some(_) => self.replies.push_back(frame),
@@ -158,6 +164,10 @@ impl<C: Carrier> Link for PacketLink<C> {
             self.outstanding += 1;
             self.awaited_bytes += payload_bytes + result_bytes;
         }
+        self.fresh_bytes += HEADER_BYTES + payload_bytes;
+        if self.fresh_bytes >= LEAVE_BYTES {
+            self.transmit();
+        }
         Some(Ok(()))
     }
 
@@ -167,6 +177,7 @@ impl<C: Carrier> Link for PacketLink<C> {
     }
 
     fn transmit(&mut self) -> bool {
+        self.fresh_bytes = 0;
         self.stream.transmit()
     }
 
@@ -198,13 +209,8 @@ impl<C: Carrier> Link for PacketLink<C> {
     }
 
     #[inline]
-    fn request(&mut self) -> Option<Header> {
-        self.requests.front().map(|frame| frame.header)
-    }
-
-    #[inline]
-    fn reply(&mut self) -> Option<(Header, Status)> {
-        self.replies.front().and_then(|frame| Some((frame.header, frame.status?)))
+    fn front(&mut self, lane: Lane) -> Option<[u64; 2]> {
+        self.lane(lane).front().map(|frame| frame.words)
     }
 
     #[inline]
@@ -229,9 +235,10 @@ impl<C: Carrier> Link for PacketLink<C> {
                 }
             }
             Lane::Reply => {
-                let Some(frame) = self.replies.pop_front() else { return };
+                let frame = self.replies.pop_front();
+                let Some(header) = frame.and_then(|frame| request(frame.words)) else { return };
                 self.outstanding = self.outstanding.saturating_sub(1);
-                let bytes = frame.header.request_bytes() + frame.header.reply_bytes(Status::Ok);
+                let bytes = header.request_bytes() + header.reply_bytes(Status::Ok);
                 self.awaited_bytes = self.awaited_bytes.saturating_sub(bytes);
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rackmem_abi::{Header, Op, Status};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::{MAX_REQUESTS, TcpLink, UNIT_BYTES};
+use super::{LEAVE_BYTES, MAX_REQUESTS, TcpLink, UNIT_BYTES};
 use crate::Seal;
 use crate::credentials::Credentials;
 use crate::greeting::{Callee, Caller, Hello, Purpose, Welcome};
@@ -71,7 +71,7 @@ fn all_lengths((mut here, mut there): (TcpLink, TcpLink)) {
     let length = |number: u32| (number as usize * 7919 % (UNIT_BYTES + 1)) as u16;
     let (mut sent, mut got) = (0_u32, 0_u32);
     while got < 500 {
-        while sent < 500 && here.can_send_request(0, 0) {
+        while sent < 500 && here.can_send_request(length(sent).into(), 0) {
             here.send(&header(Op::Write, length(sent), sent), None, fill(sent as u8))
                 .unwrap()
                 .unwrap();
@@ -212,6 +212,24 @@ fn requests_are_bounded_until_replies_come() {
     }
     assert_eq!(sent, MAX_REQUESTS);
     assert!(here.send(&header(Op::FetchAdd, 8, 0), None, fill(1)).is_none());
+}
+
+/// What is staged leaves before the end of the turn once it is much, of requests as of replies.
+#[test]
+fn much_leaves_in_the_midst_of_a_turn() {
+    for (status, lane) in [(None, Lane::Request), (Some(Status::Ok), Lane::Reply)] {
+        let op = if status.is_none() { Op::Write } else { Op::Read };
+        let (mut here, mut there) = pair();
+        here.send(&header(op, UNIT_BYTES as u16, 0), status, fill(1)).unwrap().unwrap();
+        assert!(!there.receive(), "little waits for the end of the turn");
+        for number in 1..LEAVE_BYTES / UNIT_BYTES {
+            let header = header(op, UNIT_BYTES as u16, number as u32);
+            here.send(&header, status, fill(1)).unwrap().unwrap();
+        }
+        while there.front(lane).is_none() {
+            assert!(there.receive(), "nothing has left");
+        }
+    }
 }
 
 #[test]

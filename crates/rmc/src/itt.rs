@@ -170,18 +170,26 @@ impl Itt {
     #[inline]
     pub fn answer(&mut self, tid: u32, lines: u32, status: Status) -> Option<Entry> {
         let index = self.index_of(tid);
-        let entry = &mut self.entries[index];
+        // A copy: one of the entry itself would wait for the parts of it that were just stored.
+        let mut entry = self.entries[index];
         if !entry.is_of(tid) {
             return None;
         }
-        entry.answer(lines, status).then(|| self.release(index))
+        if entry.answer(lines, status) {
+            self.release(index);
+            return Some(entry);
+        }
+        self.entries[index] = entry;
+        None
     }
 
     /// Takes out the next transfer, from index `from` on, that waits for a node; its index too.
     pub fn take_lost(&mut self, nid: u16, from: usize) -> Option<(usize, Entry)> {
         let waits = |entry: &Entry| entry.remaining > 0 && entry.dst_nid == nid;
         let index = from + self.entries[from..].iter().position(waits)?;
-        Some((index, Entry { status: Status::NodeLost, ..self.release(index) }))
+        let entry = Entry { status: Status::NodeLost, ..self.entries[index] };
+        self.release(index);
+        Some((index, entry))
     }
 
     /// Parts all transfers of a queue pair from it. Their replies will still be counted, which
@@ -203,19 +211,20 @@ impl Itt {
     }
 
     #[inline]
-    fn release(&mut self, index: usize) -> Entry {
-        let tid = self.entries[index].tid.wrapping_add(self.capacity()) & MAX_TID;
-        let entry = core::mem::replace(&mut self.entries[index], Entry::free(tid));
+    fn release(&mut self, index: usize) {
+        let capacity = self.capacity();
+        let entry = &mut self.entries[index];
+        let dst_nid = entry.dst_nid;
+        *entry = Entry::free(entry.tid.wrapping_add(capacity) & MAX_TID);
         match self.tail {
             NONE => self.head = index as u16,
             tail => self.next[tail as usize] = index as u16,
         }
         self.tail = index as u16;
         self.in_use -= 1;
-        if let Some(held) = self.held.get_mut(usize::from(entry.dst_nid)) {
+        if let Some(held) = self.held.get_mut(usize::from(dst_nid)) {
             *held -= 1;
         }
-        entry
     }
 }
 

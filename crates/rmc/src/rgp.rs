@@ -112,9 +112,10 @@ impl Unroll {
         assert!(unit_bytes.is_power_of_two());
         assert!(unit_bytes >= LINE_BYTES && unit_bytes <= MAX_UNIT_BYTES);
         let unit_bytes = unit_bytes as u32;
-        let in_unit = (work.offset % unit_bytes as u64) as u32;
-        let pieces =
-            if work.length == 0 { 1 } else { (in_unit + work.length).div_ceil(unit_bytes) };
+        // A shift and a mask: a division takes as long as all else here.
+        let (shift, mask) = (unit_bytes.trailing_zeros(), unit_bytes - 1);
+        let in_unit = work.offset as u32 & mask;
+        let pieces = if work.length == 0 { 1 } else { ((in_unit + work.length - 1) >> shift) + 1 };
         Self { offset: work.offset, buffer: work.buffer, length: work.length, pieces, unit_bytes }
     }
 
@@ -131,7 +132,7 @@ impl Unroll {
         if self.pieces == 0 {
             return None;
         }
-        let to_boundary = self.unit_bytes - (self.offset % self.unit_bytes as u64) as u32;
+        let to_boundary = self.unit_bytes - (self.offset as u32 & (self.unit_bytes - 1));
         let length = if self.length < to_boundary { self.length } else { to_boundary };
         Some(Piece { offset: self.offset, length: length as u16, buffer: self.buffer })
     }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rackmem_abi::{Header, Op, Status};
 use rackmem_fabric::tcp::TcpLink;
 use rackmem_fabric::ucx::UcxLink;
-use rackmem_fabric::{Faulty, Lane, Link};
+use rackmem_fabric::{Faulty, Lane, Link, reply, request};
 use rackmem_rmc::{Full, Network, Rights, Sink, Source, Unsent};
 use rustix::event::{Timespec, epoll};
 
@@ -70,6 +70,34 @@ impl Guest {
     }
 }
 
+/// Packets that a link with more of them has taken in a row, while others wait: each look at a link costs.
+const IN_A_ROW: u32 = 16;
+
+/// The link that a lane is at, so that none starves.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// Its place among those that there are.
+    at: usize,
+    /// Packets that are taken from it before the next one's turn.
+    left: u32,
+}
+
+impl Turn {
+    #[inline]
+    fn go_on(&mut self) {
+        *self = Turn { at: self.at + 1, left: IN_A_ROW };
+    }
+
+    /// A packet of this link was found.
+    #[inline]
+    fn found(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            self.go_on();
+        }
+    }
+}
+
 /// The links of a node.
 #[derive(Debug)]
 pub struct Links {
@@ -89,8 +117,8 @@ pub struct Links {
     asks_kernel: bool,
     /// Says which of many connections have something to read, once there are many.
     readable: Option<OwnedFd>,
-    /// Link that is asked first for requests and for replies, so that none starves.
-    turn: [usize; 2],
+    /// Whose turn it is for requests and for replies.
+    turns: [Turn; 2],
     /// The link whose request [`Network::peek_request`] has named.
     request: Option<usize>,
     /// The link whose reply [`Network::recv_reply`] has returned last.
@@ -111,7 +139,7 @@ impl Links {
             blind: Vec::new(),
             asks_kernel: false,
             readable: None,
-            turn: [0; 2],
+            turns: [Turn { at: 0, left: IN_A_ROW }; 2],
             request: None,
             reply: None,
         }
@@ -289,15 +317,14 @@ impl Links {
         self.request.unwrap_or(usize::from(dst_nid))
     }
 
-    /// The next link on a lane's turn.
+    /// The link whose turn it is on a lane; there is one.
     #[inline(always)]
-    fn next_in_turn(&mut self, lane: Lane) -> usize {
-        let turn = &mut self.turn[lane as usize];
-        if *turn >= self.live.len() {
-            *turn = 0;
+    fn in_turn(&mut self, lane: Lane) -> usize {
+        let turn = &mut self.turns[lane as usize];
+        if turn.at >= self.live.len() {
+            turn.at = 0;
         }
-        *turn += 1;
-        self.live[*turn - 1]
+        self.live[turn.at]
     }
 
     #[inline]
@@ -316,12 +343,13 @@ impl Links {
 
     /// The next request of a link for this node. A node speaks for itself only, and a guest within its rights: one
     /// that does not is no client of ours, and its link ends.
+    #[inline]
     fn request_of(&mut self, index: usize) -> Option<Header> {
         let nid = self.nid;
         let guest = index.checked_sub(self.nodes).and_then(|place| self.guests[place]);
         let path = self.paths[index].as_mut()?;
         loop {
-            let header = each!(path, link => link.request())?;
+            let header = request(each!(path, link => link.front(Lane::Request))?)?;
             let is_right = match &guest {
                 None => usize::from(header.src_nid) == index,
                 Some(guest) => guest.may(&header),
@@ -337,10 +365,11 @@ impl Links {
     }
 
     /// The next reply of a link; a node speaks for itself only, and nobody has asked guests.
+    #[inline]
     fn reply_of(&mut self, index: usize) -> Option<(Header, Status)> {
         let path = self.paths[index].as_mut()?;
         loop {
-            let (header, status) = each!(path, link => link.reply())?;
+            let (header, status) = reply(each!(path, link => link.front(Lane::Reply))?)?;
             if usize::from(header.src_nid) == index && index < self.nodes {
                 return Some((header, status));
             }
@@ -400,16 +429,20 @@ impl Network for Links {
         self.send(index, header, Some(status), fill).map(|_| ()).ok_or(Full)
     }
 
+    #[inline]
     fn peek_request(&mut self) -> Option<Header> {
         let mut stalled = None;
         for _ in 0..self.live.len() {
-            let index = self.next_in_turn(Lane::Request);
-            let Some(header) = self.request_of(index) else { continue };
-            self.request = Some(index);
-            if self.can_send_reply(header.src_nid, header.reply_bytes(Status::Ok)) {
-                return Some(header);
+            let index = self.in_turn(Lane::Request);
+            if let Some(header) = self.request_of(index) {
+                self.request = Some(index);
+                if self.can_send_reply(header.src_nid, header.reply_bytes(Status::Ok)) {
+                    self.turns[Lane::Request as usize].found();
+                    return Some(header);
+                }
+                stalled.get_or_insert((index, header));
             }
-            stalled.get_or_insert((index, header));
+            self.turns[Lane::Request as usize].go_on();
         }
         self.request = stalled.map(|(index, _)| index);
         stalled.map(|(_, header)| header)
@@ -419,22 +452,26 @@ impl Network for Links {
         self.payload(Lane::Request, self.request)
     }
 
+    #[inline]
     fn take_request(&mut self) {
         if let Some(index) = self.request.take() {
             self.take(Lane::Request, index);
         }
     }
 
+    #[inline]
     fn recv_reply(&mut self) -> Option<(Header, Status)> {
         if let Some(index) = self.reply.take() {
             self.take(Lane::Reply, index);
         }
         for _ in 0..self.live.len() {
-            let index = self.next_in_turn(Lane::Reply);
+            let index = self.in_turn(Lane::Reply);
             if let Some(found) = self.reply_of(index) {
+                self.turns[Lane::Reply as usize].found();
                 self.reply = Some(index);
                 return Some(found);
             }
+            self.turns[Lane::Reply as usize].go_on();
         }
         None
     }
@@ -453,14 +490,14 @@ mod tests {
     use super::*;
     use crate::links::shm::{Side, create_memory};
 
-    fn reply(tid: u32) -> Header {
+    fn answer(tid: u32) -> Header {
         Header { dst_nid: 0, src_nid: 0, op: Op::Nop, ctx_id: 0, length: 0, offset: 0, tid }
     }
 
     #[test]
     fn a_guest_does_nothing_beyond_its_rights() {
         let guest = Guest { id: 1, nid: 2, ctx_id: 7, rights: Rights::ReadOnly };
-        let request = |src_nid, ctx_id, op| Header { src_nid, ctx_id, op, ..reply(0) };
+        let request = |src_nid, ctx_id, op| Header { src_nid, ctx_id, op, ..answer(0) };
         assert!(guest.may(&request(2, 7, Op::Read)));
         assert!(!guest.may(&request(1, 7, Op::Read)), "another node");
         assert!(!guest.may(&request(2, 8, Op::Read)), "another context");
@@ -477,11 +514,11 @@ mod tests {
         let mut links = Links::new(0, 2);
         links.set(0, Some(Path::Shm(Box::new(ShmLink::new(memory, Side::Loop, None)))));
         for tid in [7, 8] {
-            links.send_reply(&reply(tid), Status::Ok, |_| ()).unwrap();
+            links.send_reply(&answer(tid), Status::Ok, |_| ()).unwrap();
         }
-        assert_eq!(links.recv_reply(), Some((reply(7), Status::Ok)));
+        assert_eq!(links.recv_reply(), Some((answer(7), Status::Ok)));
         links.set(1, None);
-        assert_eq!(links.recv_reply(), Some((reply(8), Status::Ok)));
+        assert_eq!(links.recv_reply(), Some((answer(8), Status::Ok)));
         assert_eq!(links.recv_reply(), None);
     }
 }

@@ -31,9 +31,6 @@ pub enum Side {
     Loop,
 }
 
-/// A packet that was found on its lane and not taken yet.
-type Front = (Packet, Header, Option<Status>);
-
 /// The end of a lane that this node sends on.
 #[derive(Debug)]
 struct Outgoing {
@@ -46,7 +43,8 @@ struct Outgoing {
 struct Incoming {
     ring: usize,
     consumer: Consumer,
-    front: Option<Front>,
+    /// A packet that was found there, that parses, and that was not taken yet.
+    front: Option<Packet>,
 }
 
 /// One end of a link; arrays have requests first, then replies.
@@ -113,24 +111,13 @@ impl ShmLink {
         producer.has_credit(Self::ring(&self.memory, *ring), payload_bytes)
     }
 
-    /// The next packet that parses; others cannot come from a daemon that is well and are dropped.
+    /// Whether a packet suits its lane; others cannot come from a daemon that is well.
     #[inline]
-    fn front(&mut self, lane: Lane) -> Option<Front> {
-        let Incoming { ring, consumer, front } = &mut self.receive[index(lane)];
-        let ring = Self::ring(&self.memory, *ring);
-        while front.is_none() {
-            let packet = consumer.peek(ring)?;
-            match Header::parse(packet.header, UNIT_BYTES) {
-                Ok((header, status))
-                    if status.is_some() == (lane == Lane::Reply)
-                        && packet.payload_bytes == payload_bytes(&header, status) =>
-                {
-                    *front = Some((packet, header, status));
-                }
-                _ => consumer.take(ring, &packet),
-            }
-        }
-        *front
+    fn suits(packet: &Packet, lane: Lane) -> bool {
+        Header::parse(packet.header, UNIT_BYTES).is_ok_and(|(header, status)| {
+            status.is_some() == (lane == Lane::Reply)
+                && packet.payload_bytes == payload_bytes(&header, status)
+        })
     }
 }
 
@@ -184,19 +171,24 @@ impl Link for ShmLink {
     }
 
     #[inline]
-    fn request(&mut self) -> Option<Header> {
-        self.front(Lane::Request).map(|(_, header, _)| header)
-    }
-
-    #[inline]
-    fn reply(&mut self) -> Option<(Header, Status)> {
-        self.front(Lane::Reply).and_then(|(_, header, status)| Some((header, status?)))
+    fn front(&mut self, lane: Lane) -> Option<[u64; 2]> {
+        let Incoming { ring, consumer, front } = &mut self.receive[index(lane)];
+        let ring = Self::ring(&self.memory, *ring);
+        while front.is_none() {
+            let packet = consumer.peek(ring)?;
+            if Self::suits(&packet, lane) {
+                *front = Some(packet);
+            } else {
+                consumer.take(ring, &packet);
+            }
+        }
+        front.as_ref().map(|packet| packet.header)
     }
 
     #[inline]
     fn payload(&self, lane: Lane) -> Source<'_> {
         let Incoming { ring, consumer, front } = &self.receive[index(lane)];
-        let Some((packet, ..)) = front else { return Source::new(&[]) };
+        let Some(packet) = front else { return Source::new(&[]) };
         let at = consumer.payload(Self::ring(&self.memory, *ring), packet);
         // SAFETY: the payload lies in the ring, which is mapped as long as the link lives.
         unsafe { Source::from_raw(at, packet.payload_bytes) }
@@ -205,7 +197,7 @@ impl Link for ShmLink {
     #[inline]
     fn take(&mut self, lane: Lane) {
         let Incoming { ring, consumer, front } = &mut self.receive[index(lane)];
-        if let Some((packet, ..)) = front.take() {
+        if let Some(packet) = front.take() {
             consumer.take(Self::ring(&self.memory, *ring), &packet);
         }
     }
