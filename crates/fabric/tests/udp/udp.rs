@@ -207,9 +207,10 @@ fn a_link_is_given_to_nodes_with_the_right() {
     let caller = keys(1);
     let ask = move || LinkStream::connect(address, &caller, settings(), None, PATIENCE).unwrap();
     let asking = thread::spawn(ask);
-    let mut stream = accepting.join().unwrap();
+    let (mut stream, mut connected) = (accepting.join().unwrap(), asking.join().unwrap());
+    // What comes before the other end has the link is sent again by an end that is driven; this one is not.
     stream.send(0, b"hello").unwrap();
-    assert_eq!(asking.join().unwrap().receive(0).unwrap(), b"hello");
+    assert_eq!(connected.receive(0).unwrap(), b"hello");
 }
 
 /// Datagrams that arrive from the peer's own address, as spoofed ones do.
