@@ -33,19 +33,12 @@ pub struct ProofArgs {
 impl ProofArgs {
     /// The proof of a process of `node`, if it has to be said.
     pub(super) fn read(&self, choice: &Choice, node: Option<u16>) -> Result<Option<Proof>> {
-        let from_environment =
-            || std::env::var_os("RACKMEM_CLEARTEXT").is_some_and(|set| set == "1");
-        let is_cleartext = self.cleartext || from_environment();
         let proof = match (&self.secret, with_own_keys(choice, self.key_file.as_deref())?) {
             (Some(path), _) => Some(Proof::read(path)?),
-            (None, Some(file)) => {
-                let proof = file.proof(node)?;
-                let is_cleartext = is_cleartext || proof.is_cleartext();
-                return Ok(Some(proof.with_cleartext(is_cleartext)));
-            }
+            (None, Some(file)) => Some(file.proof(node)?),
             (None, None) => Proof::from_environment()?,
         };
-        Ok(proof.map(|proof| proof.with_cleartext(is_cleartext)))
+        Ok(proof.map(|proof| proof.or_cleartext(self.cleartext)))
     }
 }
 

@@ -79,6 +79,26 @@ fn nodes_lend_and_borrow_by_their_keys() {
     assert!(shown.contains(", node 0"), "{shown}");
 }
 
+/// The program is told what the command was: both prove their keys, and nothing is encrypted.
+#[test]
+fn a_program_borrows_in_cleartext_as_its_command_says() {
+    let rig = rack();
+    let lend = ["lend", "64M", "--listen", "127.0.0.1:0", "--node", "0", "--cleartext"];
+    let lender = Lender::start(rig.on(0, &lend));
+    let borrow = ["borrow", "48M", "--node", "1", "--monitor", &lender.address, "--cleartext"];
+    let program = [
+        "--threshold",
+        "1M",
+        "--stats",
+        "--",
+        "sh",
+        "-c",
+        "head -c 24M /dev/zero | tail -c 9M | wc -c",
+    ];
+    let done = Done::from(rig.on(1, &[&borrow, &program[..]].concat()).output().unwrap());
+    assert!(done.out.contains("9437184") && !done.err.contains("refuses"), "{done:?}");
+}
+
 #[test]
 fn a_node_that_says_nothing_right_is_told_what_to_do() {
     let rig = rack();

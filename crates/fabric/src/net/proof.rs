@@ -60,7 +60,7 @@ impl Proof {
     /// As [`Proof::read`].
     pub fn from_environment() -> Result<Option<Proof>> {
         let file = std::env::var_os("RACKMEM_SECRET").filter(|value| !value.is_empty());
-        file.map(|file| Proof::read(&PathBuf::from(file))).transpose()
+        file.map(|file| Ok(Proof::read(&PathBuf::from(file))?.or_cleartext(false))).transpose()
     }
 
     /// A secret of these bytes.
@@ -80,6 +80,13 @@ impl Proof {
     /// The same, and nothing is encrypted if `is_cleartext`.
     pub fn with_cleartext(self, is_cleartext: bool) -> Proof {
         Proof { is_cleartext, ..self }
+    }
+
+    /// The same, and nothing is encrypted if `is_said`, or if `$RACKMEM_CLEARTEXT` is 1.
+    pub fn or_cleartext(self, is_said: bool) -> Proof {
+        let is_set = std::env::var_os("RACKMEM_CLEARTEXT").is_some_and(|value| value == "1");
+        let is_cleartext = self.is_cleartext || is_said || is_set;
+        self.with_cleartext(is_cleartext)
     }
 
     /// Whether connections are not encrypted.

@@ -38,7 +38,7 @@ impl Membership {
         if let Some(key_file) = variable("RACKMEM_KEY_FILE").filter(|_| file.has_keys()) {
             file.use_key_file(Path::new(&key_file))?;
         }
-        let proof = file.proof(None)?;
+        let proof = file.proof(None)?.or_cleartext(false);
         Ok(Some(Membership { rack: file.name, proof }))
     }
 }
