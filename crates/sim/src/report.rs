@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::interconnect::{ExtensionReport, KeyValueReport};
 pub use crate::rack::RackReport;
@@ -89,7 +89,7 @@ pub struct Window {
 }
 
 /// The load of one direction of a link of the network on chip.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkLoad {
     /// Router it leaves: column and row of the drawing.
     pub from: (u16, u16),

@@ -76,6 +76,10 @@ pub struct ReproduceArgs {
     /// Write results.json, plots and the machine file of each run into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Run the experiments of this file in place of a built-in one. Is it of one of the papers, its claims are that
+    /// paper's; else it gives the values itself that its claims are held against
+    #[arg(long, value_name = "FILE")]
+    pub experiment: Option<PathBuf>,
     /// Graph for PageRank: a plain list of edges [default: a generated one; sonuma only]
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
@@ -115,6 +119,18 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         None => (args.what.as_str(), None),
         Some((paper, part)) => (paper, Some(part)),
     };
+    if let Some(file) = &args.experiment {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::io(format_args!("cannot read {name}"), error))?;
+        let document = rackmem_experiments::papers::document_of(&name, &text);
+        return by_file(&document.map_err(|error| Failure::new(error.to_string()))?, part, args);
+    }
+    if std::env::var_os("OLD_FRAME").is_none() {
+        if let Some(known) = rackmem_experiments::papers::PAPERS.iter().find(|one| one.name == paper) {
+            return by_file(&known.document().map_err(|error| Failure::new(error.to_string()))?, part, args);
+        }
+    }
     let (manycore_ni, sonuma) = (&manycore_ni::PAPER, &sonuma::PAPER);
     let cache_integrated_ni = &cache_integrated_ni::PAPER;
     if paper == sonuma.name {
@@ -148,6 +164,34 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         return reproduce(&deoi::PAPER, part, args, deoi::setting());
     }
     reproduce(manycore_ni, selection(manycore_ni, part)?, args, args.cores.into())
+}
+
+fn by_file(
+    document: &rackmem_experiments::document::Document,
+    part: Option<&str>,
+    args: &ReproduceArgs,
+) -> Result<()> {
+    use crate::experiments;
+    let selection = experiments::part(document, part)?;
+    let is_executed = args.cores == CoresArg::Executed;
+    let options = experiments::Options { graph: args.graph.clone(), is_executed };
+    let effort = if args.quick {
+        rackmem_experiments::Effort::Quick
+    } else {
+        rackmem_experiments::Effort::Full
+    };
+    let mut session = experiments::session(document, effort, selection, &options);
+    experiments::make_all_runs(&mut session, pool::threads(args.jobs));
+    let outcome = experiments::outcome(&session);
+    if let Some(dir) = &args.out {
+        experiments::write::all(dir, &outcome, &session)?;
+    }
+    if args.json {
+        console::print_json(&outcome)?;
+    } else {
+        console::print(&experiments::render::outcome(&outcome, console::colour(&io::stdout())))?;
+    }
+    Ok(())
 }
 
 /// The part of the paper that is meant; `None` for all of it.

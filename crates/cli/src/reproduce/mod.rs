@@ -20,7 +20,7 @@ pub mod pool;
 mod prebuilt;
 pub mod render;
 pub mod results;
-mod runtime;
+pub mod runtime;
 pub mod sonuma;
 pub mod tolerance;
 pub mod tsm;

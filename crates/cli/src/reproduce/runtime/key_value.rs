@@ -36,6 +36,31 @@ pub struct Setup {
     pub value_bytes: u32,
 }
 
+/// Additional memory, in MB of the paper.
+const EXTRA_MB: [u32; 5] = [0, 128, 256, 384, 512];
+
+/// Sizes of values, in bytes, and latencies of the database, in microseconds, that are varied.
+const VALUES: [u32; 3] = [512, 1024, 2048];
+const LATENCIES_US: [u32; 3] = [0, 100, 200];
+
+/// Caches by their additional memory, before a database of the paper's default latency.
+///
+/// # Errors
+/// As [`measure`].
+pub fn by_capacity(effort: Effort) -> Known<Figures> {
+    measure(&EXTRA_MB.map(|remote_mb| Setup { remote_mb, value_bytes: VALUES[0] }), &[LATENCIES_US[1]], effort)
+}
+
+/// Caches with the most additional memory and without, by values and databases.
+///
+/// # Errors
+/// As [`measure`].
+pub fn by_sensitivity(effort: Effort) -> Known<Figures> {
+    let both = |value_bytes| [0, 512].map(|remote_mb| Setup { remote_mb, value_bytes });
+    let setups: Vec<Setup> = VALUES.into_iter().flat_map(both).collect();
+    measure(&setups, &LATENCIES_US, effort)
+}
+
 /// GETs of a round, and rounds: many short ones, as steps of memory are small.
 fn sizes(effort: Effort) -> (usize, usize) {
     match effort {

@@ -22,6 +22,61 @@ use self::memory::{Loan, Memory, PAGE_WORDS};
 use super::results::{Effort, Known};
 use crate::host;
 
+/// A measurement of the runtime on this host. All variants that are compared take turns in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// Random reads of local and of borrowed memory.
+    Reads,
+    /// A key-value cache, by additional memory.
+    Capacity,
+    /// The same by values and databases, with the most additional memory and without.
+    Sensitivity,
+    /// Random reads of the lender, by the number of outstanding ones.
+    Outstanding,
+    /// Sequential reads of borrowed memory, by the prefetch degree.
+    Prefetching,
+    /// The microbenchmarks in borrowed memory over those in local memory.
+    Slowdowns,
+    /// Blocks that move between this host and the lender, by their sizes.
+    Transfers,
+    /// Messages by queue pairs and by TCP, by their sizes.
+    Messages,
+}
+
+impl Trial {
+    /// The trial that an experiment file names so.
+    pub fn of_name(name: &str) -> Option<Trial> {
+        Some(match name {
+            "reads" => Trial::Reads,
+            "capacity" => Trial::Capacity,
+            "sensitivity" => Trial::Sensitivity,
+            "outstanding" => Trial::Outstanding,
+            "prefetching" => Trial::Prefetching,
+            "slowdowns" => Trial::Slowdowns,
+            "transfers" => Trial::Transfers,
+            "messages" => Trial::Messages,
+            _ => return None,
+        })
+    }
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// This host does not let it, or bytes were not what they should have been.
+    pub fn measure(self, effort: Effort) -> Known<Figures> {
+        match self {
+            Trial::Reads => reads::measure(effort),
+            Trial::Capacity => key_value::by_capacity(effort),
+            Trial::Sensitivity => key_value::by_sensitivity(effort),
+            Trial::Outstanding => window::measure(effort),
+            Trial::Prefetching => kernels::prefetching(effort),
+            Trial::Slowdowns => kernels::slowdowns(effort),
+            Trial::Transfers => transfers::measure(&transfers::BLOCKS, effort),
+            Trial::Messages => messages::measure(effort),
+        }
+    }
+}
+
 /// Results of a measurement by name; the unit is that of the measurement.
 pub type Figures = BTreeMap<String, f64>;
 

@@ -30,6 +30,10 @@ type Way = fn(&mut dyn Lane, &[u8], usize) -> Known<()>;
 /// way, as descriptors of a DMA engine.
 const WAYS: [(&str, Way); 3] = [("load", load), ("store", store), ("dma", copy)];
 
+/// Blocks of Table 2, in bytes.
+pub const BLOCKS: [usize; 9] =
+    [64, 128, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
 /// Name of a figure.
 pub fn name(way: &str, block_bytes: usize) -> String {
     format!("{way}/{block_bytes}")

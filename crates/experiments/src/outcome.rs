@@ -1,0 +1,154 @@
+//! What a reproduction gives.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::document::Part;
+use crate::tolerance::Class;
+use crate::verdict::Verdict;
+
+/// A claim with its verdict.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// Name of the claim.
+    pub id: String,
+    /// Part of the paper that it is shown with, by its place in [`Outcome::parts`].
+    #[serde(skip)]
+    pub part: Option<usize>,
+    /// Value that the paper prints; orderings and words have none.
+    pub published: Option<f64>,
+    /// Value that the model gives; of an ordering, its left side; of words, 1 if they are so.
+    pub measured: Option<f64>,
+    /// Right side of an ordering.
+    pub against: Option<f64>,
+    /// Unit of the values.
+    pub unit: String,
+    /// Relation that the measured value must have to the published one, or the left side to the right.
+    pub relation: &'static str,
+    /// Measured over published, or left over right.
+    pub ratio: Option<f64>,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// Row of the table of tolerances that it was judged by.
+    #[serde(skip)]
+    pub class: Option<Class>,
+    /// Tolerance of that row in words.
+    pub allowed: Option<&'static str>,
+    /// Whether it takes a run to measure it; else it is read off the machine.
+    pub by_run: bool,
+    /// Whether it could be read in another way, too.
+    pub read_so: bool,
+    /// The reading of the claim and the measured quantity; the reason why it is missed or cannot be tested.
+    pub why: String,
+}
+
+/// Counts of verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Claims that hold.
+    pub holds: usize,
+    /// Claims that do not.
+    pub missed: usize,
+    /// Claims that cannot be tested.
+    pub untestable: usize,
+    /// Claims that hold, without parameters, which are set and not measured.
+    pub measured_holds: usize,
+    /// Claims that do not hold, without parameters.
+    pub measured_missed: usize,
+}
+
+impl Summary {
+    /// Counts verdicts.
+    pub fn of(claims: &[Judged]) -> Summary {
+        let count = |verdict, only_by_run: bool| {
+            let is = |judged: &&Judged| judged.verdict == verdict && (judged.by_run || !only_by_run);
+            claims.iter().filter(is).count()
+        };
+        Summary {
+            holds: count(Verdict::Holds, false),
+            missed: count(Verdict::Missed, false),
+            untestable: count(Verdict::Untestable, false),
+            measured_holds: count(Verdict::Holds, true),
+            measured_missed: count(Verdict::Missed, true),
+        }
+    }
+}
+
+/// An experiment without a result, as an error ended it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedRun {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Text of the error.
+    pub problem: String,
+}
+
+/// A figure of the paper as curves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curves {
+    /// Part of the paper that they are shown with.
+    #[serde(skip)]
+    pub part: usize,
+    /// Title of the figure.
+    pub title: String,
+    /// Label of the horizontal axis.
+    pub x: String,
+    /// Label of the vertical axis.
+    pub y: String,
+    /// Whether the horizontal axis is logarithmic.
+    pub log_x: bool,
+    /// Curves.
+    pub series: Vec<Curve>,
+}
+
+/// A curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Name in the legend.
+    pub name: String,
+    /// Whether it is dashed.
+    pub dashed: bool,
+    /// Points from left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A figure without a published one to be held against.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beyond {
+    /// Part of the paper that it is shown with.
+    #[serde(skip)]
+    pub part: usize,
+    /// Name of the quantity.
+    pub name: String,
+    /// Measured value, in `unit`.
+    pub value: f64,
+    /// Unit of the value, such as cycles or GB/s.
+    pub unit: String,
+}
+
+/// All that a reproduction gives.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Name of the paper on the command line.
+    pub paper: String,
+    /// Its parts, in its order.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
+    /// Amount of work: `quick` or `full`.
+    pub effort: &'static str,
+    /// Sentences that a reader needs before all verdicts.
+    pub notes: Vec<String>,
+    /// Counts of verdicts.
+    pub summary: Summary,
+    /// All claims of the selection, in the order of the file.
+    pub claims: Vec<Judged>,
+    /// Claims that the runtime of this host shows, too; they are not in the counts.
+    pub runtime: Vec<Judged>,
+    /// Curves by name of the figure.
+    pub curves: BTreeMap<String, Curves>,
+    /// Quantities of the runs that the paper does not give.
+    pub beyond: Vec<Beyond>,
+    /// Experiments that ended with an error; their claims are missed.
+    pub failed_runs: Vec<FailedRun>,
+}

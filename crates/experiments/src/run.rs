@@ -1,0 +1,129 @@
+//! A run: a machine of the model or this host, and what it does there.
+
+use rackmem_sim::machine::{self, Machine, Override};
+use serde_json::Value as Json;
+
+use crate::Known;
+use crate::document::{Output, Program, RunTemplate};
+use crate::language::evaluate::{Scope, World};
+use crate::language::template::Template;
+use crate::language::value::{Outcome, Value, missing};
+
+/// A run with all parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Name in files and errors; two runs of one name are the same.
+    pub name: String,
+    /// Machine of the model and its settings; none: this host.
+    pub machine: Option<(String, Vec<(String, String)>)>,
+    /// What it does.
+    pub work: Work,
+    /// Estimate of the host's time, relative to other runs.
+    pub cost: f64,
+}
+
+/// What a run does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// The workload that the machine file names.
+    Workload,
+    /// A program of `programs/`.
+    Program(Execution),
+    /// A measurement of the runtime on this host.
+    Trial(String),
+}
+
+/// A program with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Execution {
+    /// Name in `programs/`.
+    pub program: String,
+    /// Arguments, without the name.
+    pub arguments: Vec<String>,
+    /// Nodes that it runs on.
+    pub nodes: u16,
+    /// Way of progress on this host.
+    pub progress: String,
+    /// What stands for its output if it fails.
+    pub if_it_fails: Option<Json>,
+    /// Form of its output.
+    pub output: Output,
+}
+
+impl Run {
+    /// The run of a template with these parameters.
+    ///
+    /// # Errors
+    /// An expression of the template has no value.
+    pub fn new<'a>(
+        template: &RunTemplate,
+        world: &World<'a>,
+        scope: &Scope<'a>,
+    ) -> Outcome<Run> {
+        let machine = match &template.machine {
+            None => None,
+            Some(name) => {
+                let mut settings = Vec::new();
+                for (path, value) in template.settings.of(world.effort) {
+                    if let Some(value) = optional(value, world, scope)? {
+                        settings.push((path.clone(), value));
+                    }
+                }
+                Some((world.text(name, scope)?, settings))
+            }
+        };
+        let work = match (&template.program, &template.trial) {
+            (Some(program), _) => Work::Program(Execution::new(program, world, scope)?),
+            (None, Some(trial)) => Work::Trial(trial.clone()),
+            (None, None) => Work::Workload,
+        };
+        let cost = template.cost.as_ref().map(|cost| world.value(cost, scope)?.number());
+        Ok(Run {
+            name: world.text(&template.name, scope)?,
+            machine,
+            work,
+            cost: cost.unwrap_or(Ok(1.0))?,
+        })
+    }
+
+    /// The machine of the model that it runs on; `None` on this host.
+    pub fn machine(&self) -> Option<Known<Machine>> {
+        let (machine, settings) = self.machine.as_ref()?;
+        let mut all = vec![Override::new("name", format!("\"{}\"", self.name))];
+        all.extend(settings.iter().map(|(path, value)| Override::new(path, value)));
+        let loaded = machine::load(machine, &all);
+        Some(loaded.map_err(|error| format!("{}: {error}", self.name)))
+    }
+}
+
+impl Execution {
+    fn new<'a>(program: &Program, world: &World<'a>, scope: &Scope<'a>) -> Outcome<Execution> {
+        let mut arguments = Vec::new();
+        for argument in &program.arguments {
+            arguments.extend(optional(argument, world, scope)?);
+        }
+        let nodes = world.value(&program.nodes, scope)?.number()?;
+        if nodes < 1.0 || nodes > f64::from(u16::MAX) || nodes.fract() != 0.0 {
+            return missing(format!("{nodes} is no number of nodes"));
+        }
+        Ok(Execution {
+            program: world.text(&program.name, scope)?,
+            arguments,
+            nodes: nodes as u16,
+            progress: world.text(&program.progress, scope)?,
+            if_it_fails: program.if_it_fails.clone(),
+            output: program.output,
+        })
+    }
+}
+
+/// A text; `None` if it is an expression whose value is `none`.
+fn optional<'a>(text: &Template, world: &World<'a>, scope: &Scope<'a>) -> Outcome<Option<String>> {
+    match text.single() {
+        Some(expr) => match world.value(expr, scope)? {
+            Value::None => Ok(None),
+            value => Ok(Some(value.shown(None))),
+        },
+        None => world.text(text, scope).map(Some),
+    }
+}

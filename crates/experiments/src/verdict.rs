@@ -1,0 +1,221 @@
+//! Whether a measurement agrees with a claim.
+
+use serde::Serialize;
+
+use crate::claims::{Claim, Relation};
+use crate::tolerance::{Class, UP_TO_LEAST};
+
+/// Result of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured {
+    /// A value to be held against the published one.
+    Number(f64),
+    /// Both sides of an ordering.
+    Sides(f64, f64),
+    /// Whether something that the paper says in words is so.
+    Fact(bool),
+}
+
+/// The result of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The model agrees with the paper.
+    Holds,
+    /// It does not, or its run failed.
+    Missed,
+    /// There is nothing to measure.
+    Untestable,
+}
+
+impl Verdict {
+    /// Name of the verdict in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Missed => "missed",
+            Verdict::Untestable => "untestable",
+        }
+    }
+}
+
+/// Compares.
+pub fn judge(claim: &Claim, class: Class, measured: Measured) -> Verdict {
+    let holds = match (measured, claim.value) {
+        (Measured::Fact(holds), _) => holds,
+        (Measured::Sides(left, right), _) => sides(claim.relation, class, left, right),
+        (Measured::Number(measured), Some(published)) => {
+            number(claim.relation, class, measured, published)
+        }
+        // A number without one to hold it against is a mistake in the table of checks.
+        (Measured::Number(_), None) => false,
+    };
+    if holds { Verdict::Holds } else { Verdict::Missed }
+}
+
+fn number(relation: Relation, class: Class, measured: f64, published: f64) -> bool {
+    match class {
+        Class::Bound | Class::Order => compare(relation, measured, published),
+        Class::Host => measured > 1.0 && published > 1.0 || measured < 1.0 && published < 1.0,
+        Class::UpTo => up_to(class, measured, published),
+        Class::Range | Class::Simulated if relation == Relation::AtMost => {
+            up_to(class, measured, published)
+        }
+        Class::Range | Class::Simulated if relation == Relation::AtLeast => {
+            measured >= published * (1.0 - class.tolerance().relative)
+        }
+        Class::Reaches => measured >= published * (1.0 - class.tolerance().relative),
+        _ => near(relation, class, measured, published),
+    }
+}
+
+fn up_to(class: Class, measured: f64, published: f64) -> bool {
+    let most = published * (1.0 + class.tolerance().relative);
+    measured <= most && measured >= published * UP_TO_LEAST
+}
+
+fn near(relation: Relation, class: Class, measured: f64, published: f64) -> bool {
+    let row = class.tolerance();
+    let relative = if relation == Relation::About { row.relative_if_about } else { row.relative };
+    let allowed = (relative * published.abs()).max(row.absolute);
+    // A limit that is met exactly must not fail by the last bit.
+    (measured - published).abs() <= allowed + 1e-9 * published.abs()
+}
+
+fn sides(relation: Relation, class: Class, left: f64, right: f64) -> bool {
+    let row = class.tolerance();
+    match (class, relation) {
+        (Class::Reaches, _) => left >= right * (1.0 - row.relative),
+        (_, Relation::About | Relation::Equal) => {
+            (left - right).abs() <= row.relative_if_about * right.abs() * (1.0 + 1e-9)
+        }
+        _ => compare(relation, left, right),
+    }
+}
+
+fn compare(relation: Relation, left: f64, right: f64) -> bool {
+    match relation {
+        Relation::Less => left < right,
+        Relation::More => left > right,
+        Relation::AtMost => left <= right,
+        Relation::AtLeast => left >= right,
+        Relation::Equal | Relation::About => left == right,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::claims::Kind;
+    use super::*;
+
+    fn claim(value: Option<f64>, relation: Relation) -> Claim {
+        Claim {
+            id: "paper/x".to_owned(),
+            place: String::new(),
+            kind: Kind::Value,
+            metric: String::new(),
+            config: String::new(),
+            value,
+            unit: String::new(),
+            relation,
+            quote: String::new(),
+            note: None,
+        }
+    }
+
+    fn holds(class: Class, relation: Relation, published: f64, measured: f64) -> bool {
+        let claim = claim(Some(published), relation);
+        judge(&claim, class, Measured::Number(measured)) == Verdict::Holds
+    }
+
+    fn ordered(class: Class, relation: Relation, left: f64, right: f64) -> bool {
+        judge(&claim(None, relation), class, Measured::Sides(left, right)) == Verdict::Holds
+    }
+
+    #[test]
+    fn values_hold_up_to_the_edge_of_their_tolerance_and_not_beyond() {
+        use Relation::{About, Equal};
+        for (class, relation, published, low, high) in [
+            (Class::Total, Equal, 700.0, 665.0, 735.0),
+            (Class::Component, Equal, 100.0, 85.0, 115.0),
+            (Class::Component, Equal, 10.0, 6.0, 14.0),
+            (Class::Overhead, Equal, 2.6, -0.4, 5.6),
+            (Class::Bandwidth, Equal, 200.0, 180.0, 220.0),
+            (Class::Bandwidth, About, 100.0, 85.0, 115.0),
+            (Class::Ratio, Equal, 1.0, 0.9, 1.1),
+            (Class::Ratio, About, 1.0, 0.85, 1.15),
+            (Class::Exact, Equal, 64.0, 64.0, 64.0),
+        ] {
+            for measured in [low, high] {
+                assert!(holds(class, relation, published, measured), "{class:?} {measured}");
+            }
+            for measured in [low - 0.01, high + 0.01] {
+                assert!(!holds(class, relation, published, measured), "{class:?} {measured}");
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_are_as_stated_and_up_to_has_two_ends() {
+        use Relation::{AtLeast, AtMost, Equal, Less};
+        assert!(holds(Class::Bound, AtMost, 3.0, 3.0));
+        assert!(!holds(Class::Bound, AtMost, 3.0, 3.001));
+        assert!(!holds(Class::Bound, Less, 0.5, 0.5));
+        assert!(holds(Class::Bound, AtLeast, 16.0, 16.0));
+        assert!(holds(Class::Bound, Equal, 0.0, 0.0));
+        for (measured, expected) in [(33.0, true), (33.1, false), (15.0, true), (14.9, false)] {
+            assert_eq!(holds(Class::UpTo, AtMost, 30.0, measured), expected, "{measured}");
+        }
+    }
+
+    #[test]
+    fn ends_of_ranges_are_held_against_what_lies_inside() {
+        use Relation::{AtLeast, AtMost};
+        for (measured, expected) in [(4.5, true), (4.4, false), (100.0, true)] {
+            assert_eq!(holds(Class::Range, AtLeast, 5.0, measured), expected, "{measured}");
+        }
+        for (measured, expected) in [(44.0, true), (44.1, false), (20.0, true), (-3.0, false)] {
+            assert_eq!(holds(Class::Range, AtMost, 40.0, measured), expected, "{measured}");
+        }
+        assert!(holds(Class::Simulated, AtLeast, 3.6, 3.2));
+        assert!(!holds(Class::Simulated, AtMost, 3.6, 4.2));
+    }
+
+    #[test]
+    fn orderings_are_strict_unless_both_sides_are_alike() {
+        use Relation::{About, AtMost, Equal, Less, More};
+        assert!(ordered(Class::Order, Less, 1.0, 1.001));
+        assert!(!ordered(Class::Order, Less, 1.0, 1.0));
+        assert!(!ordered(Class::Order, More, 1.0, 1.0));
+        assert!(ordered(Class::Order, AtMost, 1.0, 1.0));
+        for (left, expected) in [(110.0, true), (110.1, false), (90.0, true), (89.9, false)] {
+            assert_eq!(ordered(Class::Order, About, left, 100.0), expected, "{left}");
+            assert_eq!(ordered(Class::Order, Equal, left, 100.0), expected, "{left}");
+        }
+        assert!(ordered(Class::Reaches, About, 594.0, 512.0));
+        assert!(ordered(Class::Reaches, About, 460.8, 512.0));
+        assert!(!ordered(Class::Reaches, About, 460.0, 512.0));
+    }
+
+    #[test]
+    fn what_is_not_a_number_does_not_hold() {
+        assert!(!holds(Class::Total, Relation::Equal, 10.0, f64::NAN));
+        assert!(!holds(Class::UpTo, Relation::AtMost, 10.0, f64::NAN));
+        assert!(!ordered(Class::Order, Relation::About, f64::NAN, 1.0));
+        assert!(!ordered(Class::Reaches, Relation::About, 1.0, f64::NAN));
+        assert!(!holds(Class::Host, Relation::Equal, 10.0, f64::NAN));
+    }
+
+    #[test]
+    fn of_this_host_only_orderings_matter() {
+        use Relation::{About, Equal, Less, More};
+        for (published, measured, expected) in
+            [(4.0, 1.1, true), (4.0, 400.0, true), (4.0, 0.9, false), (0.5, 0.9, true)]
+        {
+            assert_eq!(holds(Class::Host, Equal, published, measured), expected, "{measured}");
+        }
+        assert!(ordered(Class::Host, Less, 1.0, 1.001) && !ordered(Class::Host, More, 1.0, 1.0));
+        assert!(ordered(Class::Host, About, 149.0, 100.0));
+        assert!(!ordered(Class::Host, About, 151.0, 100.0));
+    }
+}
