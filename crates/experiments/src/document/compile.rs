@@ -176,7 +176,7 @@ impl Compiler<'_> {
 
     fn definitions(
         &self,
-        texts: &BTreeMap<String, String>,
+        texts: &BTreeMap<String, Text>,
         values: &BTreeMap<String, Spanned<Value>>,
         runs: &BTreeMap<String, Spanned<raw::Run>>,
     ) -> Result<BTreeMap<String, Definition>> {
@@ -189,15 +189,19 @@ impl Compiler<'_> {
             }
         };
         for (key, text) in texts {
-            let expr = Expr { at: 0, node: Node::Text(text.clone()) };
-            add(key, None, Body::Value(ByEffort { quick: expr.clone(), full: expr }))?;
+            let expr = Expr { at: 0, node: Node::Filled(self.template(text)?) };
+            add(key, Some(&text.span()), Body::Value(ByEffort { quick: expr.clone(), full: expr }))?;
         }
         for (key, value) in values {
             let span = value.span();
             add(key, Some(&span), Body::Value(self.by_effort(value.get_ref(), &span)?))?;
         }
         for (key, run) in runs {
-            add(key, Some(&run.span()), Body::Run(Box::new(self.run(run.get_ref())?)))?;
+            let head = match run.get_ref().parameters.as_str() {
+                "" => key.clone(),
+                parameters => format!("{key}({parameters})"),
+            };
+            add(&head, Some(&run.span()), Body::Run(Box::new(self.run(run.get_ref())?)))?;
         }
         Ok(all)
     }

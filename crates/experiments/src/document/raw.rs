@@ -22,7 +22,7 @@ pub(super) struct File {
     pub options: Vec<String>,
     /// Texts that several claims share.
     #[serde(default)]
-    pub text: BTreeMap<String, String>,
+    pub text: BTreeMap<String, Text>,
     #[serde(default, rename = "let")]
     pub definitions: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
@@ -37,6 +37,8 @@ pub(super) struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
+    #[serde(default)]
+    pub parameters: String,
     pub name: Text,
     pub machine: Option<Text>,
     #[serde(default)]

@@ -1,5 +1,7 @@
 //! The tree of an expression.
 
+use super::template::Template;
+
 /// An expression, with the place in its text where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
@@ -16,6 +18,8 @@ pub enum Node {
     Number(f64),
     /// A text in quotes.
     Text(String),
+    /// A text with expressions in braces.
+    Filled(Template),
     /// `true` or `false`.
     Bool(bool),
     /// Nothing: a setting or an argument with this value is left out.

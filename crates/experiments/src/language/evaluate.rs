@@ -63,6 +63,7 @@ impl<'a> World<'a> {
         match &expr.node {
             Node::Number(number) => Ok(Value::Number(*number)),
             Node::Text(text) => Ok(Value::text(text)),
+            Node::Filled(template) => Ok(Value::text(&self.text(template, scope)?)),
             Node::Bool(flag) => Ok(Value::Bool(*flag)),
             Node::None => Ok(Value::None),
             Node::Name(name) => self.name(name, scope),
@@ -342,6 +343,9 @@ fn unary<'a>(operator: Unary, operand: &Value<'a>) -> Outcome<Value<'a>> {
 fn operated<'a>(operator: Binary, left: &Value<'a>, right: &Value<'a>) -> Outcome<Value<'a>> {
     if let (Binary::Add, Value::Text(left), Value::Text(right)) = (operator, left, right) {
         return Ok(Value::text(&format!("{left}{right}")));
+    }
+    if let (Binary::Add, Value::List(left), Value::List(right)) = (operator, left, right) {
+        return Ok(Value::list(left.iter().chain(right.iter()).cloned().collect()));
     }
     let numbers = || Ok::<_, Stop>((left.number()?, right.number()?));
     let number = |of: fn(f64, f64) -> f64| numbers().map(|(a, b)| Value::Number(of(a, b)));

@@ -276,6 +276,7 @@ fn children(expr: &Expr) -> Vec<&Expr> {
             });
             lists.chain([body.as_ref()]).collect()
         }
+        Node::Filled(template) => template.expressions().collect(),
         Node::Member(of, _) => vec![of],
         Node::Index(of, arguments) => {
             [of.as_ref()].into_iter().chain(arguments.iter().map(|one| &one.value)).collect()
