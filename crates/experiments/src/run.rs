@@ -60,7 +60,8 @@ impl Run {
         world: &World<'a>,
         scope: &Scope<'a>,
     ) -> Outcome<Run> {
-        let machine = match &template.machine {
+        let name = template.machine.as_ref().map(|name| optional(name, world, scope));
+        let machine = match name.transpose()?.flatten() {
             None => None,
             Some(name) => {
                 let mut settings = Vec::new();
@@ -69,7 +70,7 @@ impl Run {
                         settings.push((path.clone(), value));
                     }
                 }
-                Some((world.text(name, scope)?, settings))
+                Some((name, settings))
             }
         };
         let work = match (&template.program, &template.trial) {

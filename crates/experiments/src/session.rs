@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::document::{Check, Document, Measurement, Quantity, Row, Series, Sheet, Way};
 use crate::language::ast::Expr;
 use crate::language::evaluate::{Scope, World};
-use crate::language::value::{Outcome as Evaluated, Value};
+use crate::language::value::{Outcome as Evaluated, Stop, Value, missing};
 use crate::outcome::{Beyond, Curve, Curves, FailedRun, Outcome, Summary};
 use crate::run::Run;
 use crate::{Effort, Known};
@@ -74,6 +74,14 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Whether this host can do what something needs.
+    fn able(&self, what: Option<&str>) -> Evaluated<()> {
+        match what.and_then(|what| self.abilities.get(what)) {
+            Some(Err(why)) => Err(Stop::Untestable(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
     fn is_selected(&self, part: Option<usize>) -> bool {
         self.selection.is_none() || self.selection == part
     }
@@ -98,7 +106,8 @@ impl<'a> Session<'a> {
     }
 
     fn sheets(&self) -> impl Iterator<Item = &'a Sheet> {
-        self.document.sheets.iter().filter(|sheet| self.is_selected(Some(sheet.part)))
+        let is_able = |sheet: &&Sheet| self.able(sheet.needs.as_deref()).is_ok();
+        self.document.sheets.iter().filter(|sheet| self.is_selected(Some(sheet.part))).filter(is_able)
     }
 
     fn rows(&self) -> impl Iterator<Item = &'a Row> {
@@ -166,9 +175,7 @@ impl<'a> Session<'a> {
         world: &World<'s>,
         measurement: &Measurement,
     ) -> Evaluated<(Measure, Scope<'s>)> {
-        if let Some(Err(why)) = measurement.needs.as_ref().and_then(|what| self.abilities.get(what)) {
-            return Err(crate::language::value::Stop::Untestable(why.clone()));
-        }
+        self.able(measurement.needs.as_deref())?;
         let mut scope = Scope::default();
         for (name, expr) in &measurement.with {
             let value = world.value(expr, &scope)?;
@@ -258,7 +265,7 @@ fn curve<'s>(world: &World<'s>, series: &Series, scope: &Scope<'s>) -> Evaluated
         }
     }
     if is_unknown && !world.is_planning {
-        return crate::language::value::missing("a point is not known");
+        return missing("a point is not known");
     }
     Ok(Curve { name: world.text(&series.name, scope)?, dashed: series.dashed, points })
 }

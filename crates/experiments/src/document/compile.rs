@@ -391,6 +391,7 @@ impl Compiler<'_> {
             x: raw.x,
             y: raw.y,
             log_x: raw.log_x,
+            needs: raw.needs,
             series: all?,
         })
     }

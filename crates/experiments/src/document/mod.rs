@@ -243,6 +243,8 @@ pub struct Sheet {
     pub y: String,
     /// Whether the horizontal axis is logarithmic.
     pub log_x: bool,
+    /// Ability of this host without which it is not drawn.
+    pub needs: Option<String>,
     /// Curves.
     pub series: Vec<Series>,
 }

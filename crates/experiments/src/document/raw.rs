@@ -106,6 +106,7 @@ pub(super) struct Sheet {
     pub y: String,
     #[serde(default)]
     pub log_x: bool,
+    pub needs: Option<String>,
     pub series: Vec<Series>,
 }
 

@@ -36,10 +36,20 @@ pub const FUNCTIONS: &[Function] = &[
         }
     }),
     of("join", (2, 2), "elements of a list as one text", |v| {
-        let all: Vec<String> = v[0].elements()?.iter().map(|value| value.shown(None)).collect();
+        let all = v[0].elements()?;
+        if all.iter().any(Value::is_unknown) {
+            return Ok(Value::Unknown);
+        }
+        let all: Vec<String> = all.iter().map(|value| value.shown(None)).collect();
         Ok(Value::text(&all.join(&v[1].shown(None))))
     }),
-    of("size", (1, 1), "elements of a list", |v| number(v[0].elements()?.len() as f64)),
+    of("size", (1, 1), "number of the elements of a list", |v| {
+        let all = v[0].elements()?;
+        match all.iter().any(Value::is_unknown) {
+            true => Ok(Value::Unknown),
+            false => number(all.len() as f64),
+        }
+    }),
     of("indices", (1, 1), "0, 1, ... for the elements of a list", |v| {
         let all = 0..v[0].elements()?.len();
         Ok(Value::list(all.map(|at| Value::Number(at as f64)).collect()))
