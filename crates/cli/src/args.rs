@@ -250,7 +250,7 @@ pub enum Command {
     /// Run a paper's experiments and compare every claim with what the model gives
     #[command(
         long_about = crate::commands::reproduce::ABOUT,
-        after_long_help = crate::commands::reproduce::EXAMPLES
+        after_long_help = crate::commands::reproduce::examples()
     )]
     Reproduce(crate::commands::reproduce::ReproduceArgs),
     /// Lend a network interface to another host, or borrow one

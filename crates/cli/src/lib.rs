@@ -22,7 +22,6 @@ pub mod placement;
 pub mod plot;
 pub mod programs;
 pub mod rackctl;
-pub mod experiments;
 pub mod reproduce;
 pub mod size;
 pub mod spawn;

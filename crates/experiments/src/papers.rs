@@ -32,6 +32,12 @@ pub const PAPERS: [Paper; 5] = [
 ];
 
 impl Paper {
+    /// Names of its parts, found without reading all of the file: for help.
+    pub fn part_names(&self) -> Vec<&'static str> {
+        let parts = self.experiments.split("\n[[part]]\n").skip(1);
+        parts.filter_map(|part| part.strip_prefix("name = \"")?.split('"').next()).collect()
+    }
+
     /// Its experiment file.
     ///
     /// # Errors

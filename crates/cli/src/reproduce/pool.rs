@@ -4,14 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rackmem_experiments::Known;
 use rackmem_sim::machine::Machine;
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{self, Options};
 
-use super::results::{Experiment, Known};
 use crate::console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 
 /// A run that is asked for.
 #[derive(Clone, Debug)]
@@ -66,35 +64,6 @@ pub fn each<W: Sync, R: Send>(
     let lost = || Err("the run has ended without a result".to_owned());
     let result = |place: Mutex<Option<_>>| place.into_inner().ok().flatten().unwrap_or_else(lost);
     results.into_iter().map(result).collect()
-}
-
-/// Makes runs on this host one after the other, so that nothing of ours disturbs what they measure.
-/// After a signal that asks to end no further one begins.
-pub fn alone<E: Experiment>(
-    runs: &[E],
-    work: &dyn Fn(&E, &Interrupt) -> Known<E::Report>,
-) -> Vec<Known<E::Report>> {
-    if runs.is_empty() {
-        return vec![];
-    }
-    let said = |failure: Failure| failure.message.unwrap_or_default();
-    let interrupt = match Interrupt::catch().map_err(said) {
-        Ok(interrupt) => interrupt,
-        Err(problem) => return runs.iter().map(|_| Err(problem.clone())).collect(),
-    };
-    let bar = console::steps(runs.len() as u64);
-    let run = |run: &E| {
-        if interrupt.received().is_some() {
-            return Err("interrupted".to_owned());
-        }
-        bar.set_message(run.name());
-        let report = work(run, &interrupt);
-        bar.inc(1);
-        report
-    };
-    let reports = runs.iter().map(run).collect();
-    bar.finish_and_clear();
-    reports
 }
 
 /// The same machine on one thread: the others are taken by other runs.

@@ -1,12 +1,11 @@
 //! An outcome for people.
 
-use super::outcome::{Judged, Outcome};
-use super::paper::Part;
-use super::tolerance::Class;
-use super::verdict::Verdict;
+use rackmem_experiments::digits::three_digits;
+use rackmem_experiments::outcome::{Curves, Judged, Outcome};
+use rackmem_experiments::tolerance::Class;
+use rackmem_experiments::verdict::Verdict;
+
 use crate::console::{self, Align, Table};
-use crate::plot::lines::Plot;
-use crate::size::three_digits;
 
 /// Width at which explanations are broken.
 const WIDTH: usize = 96;
@@ -17,7 +16,7 @@ pub fn outcome(outcome: &Outcome, colour: bool) -> String {
     if !text.is_empty() {
         text += "\n";
     }
-    for &part in outcome.parts {
+    for part in 0..outcome.parts.len() {
         text += &section(outcome, part, colour);
     }
     let missed = |judged: &Judged| judged.verdict == Verdict::Missed;
@@ -82,6 +81,32 @@ pub fn summary(outcome: &Outcome, colour: bool) -> String {
     rest + &on_runtime(outcome) + &console::paint(&line, "1", colour) + "\n"
 }
 
+/// A table of the shares of claims that hold, paper by paper.
+pub fn shares(outcomes: &[Outcome]) -> String {
+    let mut table = Table::new(&[
+        ("paper", Align::Left),
+        ("measured claims", Align::Right),
+        ("hold", Align::Right),
+        ("parameters", Align::Right),
+        ("hold", Align::Right),
+        ("untestable", Align::Right),
+    ]);
+    for outcome in outcomes {
+        let sum = outcome.summary;
+        let measured = sum.measured_holds + sum.measured_missed;
+        let parameters = sum.holds + sum.missed - measured;
+        table.row([
+            outcome.paper.clone(),
+            measured.to_string(),
+            sum.measured_holds.to_string(),
+            parameters.to_string(),
+            (sum.holds - sum.measured_holds).to_string(),
+            sum.untestable.to_string(),
+        ]);
+    }
+    table.render()
+}
+
 /// The number of claims that the runtime shows, of those that it can show.
 fn on_runtime(outcome: &Outcome) -> String {
     let of = |verdict| outcome.runtime.iter().filter(|judged| judged.verdict == verdict).count();
@@ -92,7 +117,7 @@ fn on_runtime(outcome: &Outcome) -> String {
     }
 }
 
-fn section(outcome: &Outcome, part: Part, colour: bool) -> String {
+fn section(outcome: &Outcome, part: usize, colour: bool) -> String {
     let testable =
         |judged: &&Judged| judged.part == Some(part) && judged.verdict != Verdict::Untestable;
     let judged: Vec<&Judged> = outcome.claims.iter().filter(testable).collect();
@@ -101,13 +126,12 @@ fn section(outcome: &Outcome, part: Part, colour: bool) -> String {
     if judged.is_empty() && runtime.is_empty() && beyond.is_empty() {
         return String::new();
     }
-    let mut text = console::paint(part.title, "1", colour) + "\n\n";
+    let mut text = console::paint(&outcome.parts[part].title, "1", colour) + "\n\n";
     if !judged.is_empty() {
         text += &coloured(&table("claim", &judged), &judged, colour);
     }
     for curves in outcome.curves.values().filter(|curves| curves.part == part) {
-        let plot = &curves.plot;
-        text += &format!("\n{} ({})\n{}", plot.title, plot.y, points(plot).render());
+        text += &format!("\n{} ({})\n{}", curves.title, curves.y, points(curves).render());
     }
     if !runtime.is_empty() {
         let table = table("on the runtime of this host", &runtime);
@@ -191,7 +215,7 @@ fn painted(verdict: Verdict, wanted: bool) -> String {
     console::paint(verdict.name(), code, wanted)
 }
 
-fn points(plot: &Plot) -> Table {
+fn points(plot: &Curves) -> Table {
     let mut xs: Vec<f64> =
         plot.series.iter().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
     xs.sort_by(f64::total_cmp);
@@ -210,7 +234,7 @@ fn points(plot: &Plot) -> Table {
     table
 }
 
-fn beyond(outcome: &Outcome, part: Part) -> String {
+fn beyond(outcome: &Outcome, part: usize) -> String {
     let rows: Vec<_> = outcome.beyond.iter().filter(|beyond| beyond.part == part).collect();
     if rows.is_empty() {
         return String::new();
@@ -221,7 +245,7 @@ fn beyond(outcome: &Outcome, part: Part) -> String {
         ("unit", Align::Left),
     ]);
     for row in rows {
-        table.row([row.name.clone(), three_digits(row.value), row.unit.to_owned()]);
+        table.row([row.name.clone(), three_digits(row.value), row.unit.clone()]);
     }
     format!("\n{}", table.render())
 }

@@ -2,53 +2,62 @@
 
 use std::path::Path;
 
-use rackmem_sim::machine::{self, Machine};
+use rackmem_experiments::outcome::{Curves, Outcome};
+use rackmem_experiments::session::Session;
+use rackmem_sim::machine;
+use rackmem_sim::report::LinkLoad;
+use serde::Deserialize;
 
-use super::outcome::Outcome;
-use super::paper::Paper;
-use super::results::{Experiment, Known, Results};
 use crate::commands::sim::output;
 use crate::failure::{Failure, Result};
+use crate::plot::heat;
+use crate::plot::lines::{Plot, Series};
 
-/// Writes results and plots, and the other files of the paper's runs.
+/// Writes results and plots, and the machine and the report of each run.
 ///
 /// # Errors
 /// The directory cannot be written.
-pub fn all<E: Experiment>(
-    dir: &Path,
-    paper: &Paper<E>,
-    outcome: &Outcome,
-    results: &Results<E>,
-) -> Result<()> {
+pub fn all(dir: &Path, outcome: &Outcome, session: &Session<'_>) -> Result<()> {
     output::make(dir)?;
     output::json(dir, "results.json", outcome)?;
     for (name, curves) in &outcome.curves {
-        output::text(dir, &format!("{name}.svg"), &curves.plot.svg())?;
+        output::text(dir, &format!("{name}.svg"), &plot(curves).svg())?;
     }
-    (paper.files)(dir, results)
+    for (name, title, report) in session.heats() {
+        let links = Vec::<LinkLoad>::deserialize(&report["links"]);
+        let links = links.map_err(|error| Failure::new(format!("loads of links: {error}")))?;
+        output::text(dir, &format!("{name}.svg"), &heat::links(title, &links))?;
+    }
+    runs(dir, session)
 }
 
-/// Writes the report of each run, and the machine of those on the model.
-///
-/// # Errors
-/// The directory cannot be written.
-pub fn runs<E: Experiment>(
-    dir: &Path,
-    results: &Results<E>,
-    machine_of: impl Fn(&E) -> Option<Known<Machine>>,
-    report_to: impl Fn(&Path, &str, &E::Report) -> Result<()>,
-) -> Result<()> {
+fn plot(curves: &Curves) -> Plot {
+    let series = curves.series.iter().map(|curve| Series {
+        name: curve.name.clone(),
+        dashed: curve.dashed,
+        points: curve.points.clone(),
+    });
+    Plot {
+        title: curves.title.clone(),
+        x: curves.x.clone(),
+        y: curves.y.clone(),
+        log_x: curves.log_x,
+        series: series.collect(),
+    }
+}
+
+fn runs(dir: &Path, session: &Session<'_>) -> Result<()> {
     let (machines, reports) = (dir.join("machines"), dir.join("reports"));
     output::make(&machines)?;
     output::make(&reports)?;
-    for (run, report) in results.runs() {
-        let name = run.name().replace('/', "-");
-        if let Some(machine) = machine_of(run) {
+    for (run, report) in session.runs() {
+        let name = run.name.replace('/', "-");
+        if let Some(machine) = run.machine() {
             let machine = machine.map_err(Failure::new)?;
             output::text(&machines, &format!("{name}.toml"), &machine::resolved(&machine))?;
         }
         if let Ok(report) = report {
-            report_to(&reports, &format!("{name}.json"), report)?;
+            output::json(&reports, &format!("{name}.json"), report)?;
         }
     }
     Ok(())

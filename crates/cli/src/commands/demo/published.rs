@@ -1,15 +1,16 @@
 //! A table of a paper, reproduced: the latencies of a remote read for each placement of the network interface.
 
+use rackmem_experiments::Effort;
+use rackmem_experiments::papers::PAPERS;
 use serde::Serialize;
 
 use crate::console::{Align, Table};
 use crate::failure::{Failure, Result};
-use crate::reproduce::manycore_ni::PAPER;
-use crate::reproduce::manycore_ni::experiment::Cores;
-use crate::reproduce::outcome;
-use crate::reproduce::results::{Effort, Results};
-use crate::reproduce::{claims, pool};
+use crate::reproduce::{self, Options, pool};
 use crate::size;
+
+/// The paper.
+const PAPER: &str = "manycore-ni";
 
 /// Part of the paper.
 const PART: &str = "table3";
@@ -37,13 +38,15 @@ pub struct Row {
 /// # Errors
 /// A run failed.
 pub fn rows() -> Result<Vec<Row>> {
-    let claims = claims::parse(PAPER.published)?;
-    let part = PAPER.part(PART);
-    let mut results = Results::new(Effort::Quick, Cores::Synthetic);
-    outcome::make_all_runs(&PAPER, &mut results, part, pool::threads(None));
-    let judged = outcome::evaluate(&PAPER, &claims, &results, part).claims;
+    let document = PAPERS.iter().find(|paper| paper.name == PAPER).map(|paper| paper.document());
+    let document = document.ok_or_else(|| Failure::new(format!("there is no paper {PAPER}")))?;
+    let document = document.map_err(|error| Failure::new(error.to_string()))?;
+    let part = reproduce::part(&document, Some(PART))?;
+    let mut session = reproduce::session(&document, Effort::Quick, part, &Options::default());
+    reproduce::make_all_runs(&mut session, pool::threads(None));
+    let judged = reproduce::outcome(&session).claims;
     let row = |&(claim, name): &(&'static str, &'static str)| {
-        let id = format!("{}/{claim}", PAPER.name);
+        let id = format!("{PAPER}/{claim}");
         let found = judged.iter().find(|judged| judged.id == id)?;
         Some(Row {
             claim,
@@ -57,7 +60,7 @@ pub fn rows() -> Result<Vec<Row>> {
     match rows.len() == SHOWN.len() {
         true => Ok(rows),
         false => {
-            Err(Failure::new(format!("{} gives no figure for each row of {PART}", PAPER.name)))
+            Err(Failure::new(format!("{PAPER} gives no figure for each row of {PART}")))
         }
     }
 }
