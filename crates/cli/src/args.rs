@@ -365,6 +365,9 @@ pub struct UpArgs {
     /// One process for all nodes: saves cores, but the nodes can only fail together
     #[arg(long)]
     pub together: bool,
+    /// Part of `rackmem up --hosts`, which says which links are missing
+    #[arg(long, hide = true)]
+    pub part: bool,
 }
 
 /// Nodes of a rack file that `rackmem up` starts, or `rackmem down` stops.

@@ -61,7 +61,7 @@ fn settings(args: &UpArgs) -> Result<Vec<OsString>> {
     let flags = [("--pin", args.pin), ("--together", args.together)];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
     let mut words: Vec<OsString> =
-        flags.chain(["--spin".into(), args.spin.to_string().into()]).collect();
+        flags.chain(["--part".into(), "--spin".into(), args.spin.to_string().into()]).collect();
     if let Some(path) = &args.key_file {
         let path = std::path::absolute(path)
             .map_err(|error| Failure::io("cannot tell the working directory", error))?;
@@ -97,7 +97,7 @@ fn up_here(choice: &Choice, file: &RackFile, args: &UpArgs, interrupt: &Interrup
     let (name, dir) = (rack.name(), rack.dir().display());
     let (nodes, all) = (console::nodes(&started), file.node_count());
     let is = if started.len() == 1 { "is" } else { "are" };
-    let waits = match awaited.is_empty() {
+    let waits = match awaited.is_empty() || args.part {
         true => String::new(),
         false => format!("no link yet to {}\n", console::nodes(&awaited)),
     };
