@@ -177,9 +177,11 @@ fn nodes(args: &DemoArgs, hosts: Option<&Hosts>) -> Result<u16> {
     }
     if !here.contains(&0) {
         return Err(Failure::new(format!(
-            "node 0 of rack '{}' is not up on this host: run this command on its host, which is {}",
+            "node 0 of rack '{}' is not up on this host: run this command on its host, which is {}, and start it there \
+             by `rackmem up --rack-file {}`",
             file.name,
-            file.nodes[0].address.ip()
+            file.nodes[0].address.ip(),
+            file.path.display()
         )));
     }
     Ok(nodes)
