@@ -84,15 +84,18 @@ fn add_addresses(nodes: &mut [Node], path: &Path) {
 
 /// Asks the daemons of these nodes for their status, those of other hosts through those that are here.
 pub fn ask(rack: &Rack, here: &[u16], nids: &[u16]) -> Vec<Node> {
+    let mut said = None;
     let node = |(nid, answer): (&u16, rackmem::Result<NodeStatus>)| {
         let (error, status) = match answer {
             Ok(status) => (None, Some(status)),
             Err(error) => {
-                // A daemon that is there, but stopped or stuck.
-                if error.errno() == libc::ETIMEDOUT {
-                    console::remark(&error.to_string());
+                let text = error.to_string();
+                // A daemon that is there, but stopped or stuck. It may be the one that was to ask several others.
+                if error.errno() == libc::ETIMEDOUT && said.as_ref() != Some(&text) {
+                    console::remark(&text);
+                    said = Some(text.clone());
                 }
-                (Some(error.to_string()), None)
+                (Some(text), None)
             }
         };
         Node { nid: *nid, address: None, answers: status.is_some(), error, status }
