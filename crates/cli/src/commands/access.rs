@@ -62,7 +62,7 @@ impl ProofArgs {
 /// The proof of this process, and its node.
 #[derive(Clone, Debug, Args)]
 pub struct NodeProofArgs {
-    /// What it proves.
+    /// The secret or the key.
     #[command(flatten)]
     pub proof: ProofArgs,
     /// Node of the rack file that this is [default: $RACKMEM_NODE, else the one whose private key is here]
@@ -80,7 +80,7 @@ impl NodeProofArgs {
 /// Access over a network.
 #[derive(Clone, Debug, Args)]
 pub struct AccessArgs {
-    /// What both ends prove.
+    /// The proof of this process.
     #[command(flatten)]
     pub proof: NodeProofArgs,
     /// Listen although peers prove nothing: anybody who reaches the port has access, other users of this host, too

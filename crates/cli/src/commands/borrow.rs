@@ -163,7 +163,7 @@ pub fn run(choice: &Choice, args: &BorrowArgs) -> Result<()> {
     Err(Failure::io(format!("cannot run '{}'", program.display()), error))
 }
 
-/// Tells the program by what it proves itself, and in which rack.
+/// Tells the program its rack, and the proof that the command has.
 fn hand_down(choice: &Choice, args: &NodeProofArgs, command: &mut Command) -> Result<()> {
     let NodeProofArgs { proof, node } = args;
     // The program may change its directory before it borrows.
