@@ -2,6 +2,7 @@
 //!
 //! The program `pagerank` computes. Its claims are checked here against the files of ranks that it writes.
 
+pub mod args;
 mod graph;
 mod model;
 mod published;
@@ -15,9 +16,9 @@ use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
 use serde::{Deserialize, Serialize};
 
+use self::args::DemoArgs;
 use super::run::too_many_for;
 use super::spread::Hosts;
-use crate::args::DemoArgs;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};

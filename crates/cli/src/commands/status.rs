@@ -2,18 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use rackmem::control;
 use rackmem::rack::Rack;
 use rackmem::rack_file::RackFile;
 use rackmem::status::{LinkPath, LinkState, LinkStatus, NodeStatus};
 use serde::Serialize;
 
-use crate::args::StatusArgs;
+use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::rackctl::hosts;
 use crate::size;
+
+/// Arguments of `rackmem status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// State of a node.
 #[derive(Debug, Serialize)]
