@@ -1,15 +1,11 @@
 //! The command line.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use rackmem::protocol::Progress;
 
-use crate::commands::noc::{self, NocArgs};
-use crate::launcher::{DEFAULT_LAUNCHER, Launcher};
-use crate::size;
+use crate::commands::noc;
 
 /// Time for which a daemon polls without finding work before it sleeps, in microseconds.
 pub const DEFAULT_SPIN_US: u64 = rackmem::daemon::DEFAULT_SPIN.as_micros() as u64;
@@ -107,24 +103,24 @@ pub enum Command {
             rackmem up --rack-file rack.toml         this host's nodes of a rack over several hosts\n  \
             rackmem up --rack-file rack.toml --hosts all of its nodes, by ssh"
     )]
-    Up(UpArgs),
+    Up(crate::commands::up::UpArgs),
     /// Stop a rack and remove its files
     #[command(long_about = "Stops the daemons of a rack and removes its directory. Programs that \
         still run on it get \"node lost\" from their operations.")]
-    Down(DownArgs),
+    Down(crate::commands::down::DownArgs),
     /// Show the nodes of a rack
     #[command(long_about = "Shows what every node's daemon says of itself: process, uptime, \
         peers that it is linked to, contexts that it has joined, queue pairs, operations. In a rack over \
         several hosts the daemons of this host ask the others; for a node that they do not reach it says since \
         when, how often it was called, and why. The exit status is 1 if a node does not answer.")]
-    Status(StatusArgs),
+    Status(crate::commands::status::StatusArgs),
     /// Show how the nodes of a rack reach each other
     #[command(
         long_about = "Shows the links of this host's nodes to all others, one line each: by shared \
         memory or over TCP, the other node's address, whether the link is up and since when, whether it is \
         encrypted, the last round trip, and the last error. The exit status is 1 if a node does not answer."
     )]
-    Info(InfoArgs),
+    Info(crate::commands::info::InfoArgs),
     /// Create, list and remove contexts
     #[command(
         disable_help_subcommand = true,
@@ -137,7 +133,7 @@ pub enum Command {
             rackmem context create                  any free number, which is printed\n  \
             rackmem context remove 7"
     )]
-    Context(ContextArgs),
+    Context(crate::commands::context::ContextArgs),
     /// Make and show the keys by which nodes of different hosts know each other
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,
@@ -158,7 +154,7 @@ pub enum Command {
             Exit status: 0 if every process ended with 0, else that of the first that failed \
             (128 + the number of the signal if one killed it); 127 if there is no such program."
     )]
-    Run(RunArgs),
+    Run(crate::commands::run::RunArgs),
     /// Run a program whose heap grows into memory that other nodes lend
     #[command(
         long_about = crate::commands::borrow::ABOUT,
@@ -169,7 +165,7 @@ pub enum Command {
     #[command(after_long_help = "Examples:\n  \
         rackmem top                  until q or Ctrl-C\n  \
         rackmem top --once --json    one measurement, for scripts")]
-    Top(TopArgs),
+    Top(crate::commands::top::TopArgs),
     /// Measure latency and throughput on this machine
     #[command(
         long_about = "Measures two pinned processes on a rack of their own, for each way to make \
@@ -187,7 +183,7 @@ pub enum Command {
             rackmem bench --rack-file rack.toml --node 3   from this host to node 3\n  \
             rackmem bench sim"
     )]
-    Bench(BenchArgs),
+    Bench(crate::commands::bench::BenchArgs),
     /// PageRank on a rack of its own and on the model, checked and timed
     #[command(
         long_about = "Computes PageRank on a rack of its own in three variants - threads on \
@@ -207,7 +203,7 @@ pub enum Command {
             rackmem demo --no-model          without the model, which takes some ten seconds\n\n\
             Exit status: 1 if ranks disagree."
     )]
-    Demo(DemoArgs),
+    Demo(crate::commands::demo::args::DemoArgs),
     /// Lend memory of this host
     #[command(
         long_about = crate::commands::lend::ABOUT,
@@ -233,7 +229,7 @@ pub enum Command {
     Blk(crate::commands::blk::BlkArgs),
     /// Simulate a network on chip under synthetic traffic
     #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
-    Noc(NocArgs),
+    Noc(noc::NocArgs),
     /// Simulate a chip: run a machine file, vary it, execute programs on it
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,
@@ -272,19 +268,19 @@ pub enum Command {
         rackmem completion bash > ~/.local/share/bash-completion/completions/rackmem\n  \
         rackmem completion zsh > \"${fpath[1]}/_rackmem\"\n  \
         rackmem completion fish > ~/.config/fish/completions/rackmem.fish")]
-    Completion(CompletionArgs),
+    Completion(crate::commands::manual::CompletionArgs),
     /// Print a manual page
     #[command(after_long_help = "Examples:\n  \
         rackmem man | man -l -             the command and its groups\n  \
         rackmem man borrow | man -l -      one of its commands\n  \
         rackmem man --write share/man/man1")]
-    Man(ManArgs),
+    Man(crate::commands::manual::ManArgs),
     /// One process of a built-in program; `rackmem run -- :NAME` starts these.
     #[command(hide = true, disable_help_flag = true)]
-    Program(ProgramArgs),
+    Program(crate::commands::program::ProgramArgs),
     /// The daemon of one node; `rackmem up` starts these.
     #[command(hide = true)]
-    Daemon(DaemonArgs),
+    Daemon(crate::commands::daemon::DaemonArgs),
 }
 
 impl Command {
@@ -340,115 +336,6 @@ RACKMEM_CONTEXT, RACKMEM_CONTEXT_SIZE, RACKMEM_PROGRESS.
 
 A name that starts with a colon is a built-in program; `:NAME --help` explains all but `:hello`.";
 
-/// Arguments of `rackmem up`.
-#[derive(Debug, Args)]
-pub struct UpArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// How many nodes the rack has, unless a rack file says so
-    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
-    pub nodes: Option<u16>,
-    /// Nodes of this host and the way to others.
-    #[command(flatten)]
-    pub hosts: HostsArgs,
-    /// File of the private key of each node that starts; {node} in it is the node's number [default:
-    /// $RACKMEM_KEY_FILE, else what the rack file says]
-    #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
-    /// Pin each daemon to a core of its own, as far as there are enough
-    #[arg(long)]
-    pub pin: bool,
-    /// How long a daemon polls without finding work before it sleeps
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
-    pub spin: u64,
-    /// One process for all nodes: saves cores, but the nodes can only fail together
-    #[arg(long)]
-    pub together: bool,
-}
-
-/// Nodes of a rack file that `rackmem up` starts, or `rackmem down` stops.
-#[derive(Debug, Args)]
-pub struct HostsArgs {
-    /// Only this node of the rack file; may be repeated [default: those of this host]
-    #[arg(long, value_name = "N", conflicts_with = "hosts")]
-    pub node: Vec<u16>,
-    /// All nodes of the rack file, each through the launcher
-    #[arg(long)]
-    pub hosts: bool,
-    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number
-    #[arg(long, value_name = "COMMAND", default_value = DEFAULT_LAUNCHER, requires = "hosts")]
-    pub launcher: Launcher,
-}
-
-/// Arguments of `rackmem down`.
-#[derive(Debug, Args)]
-pub struct DownArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Nodes of this host and the way to others.
-    #[command(flatten)]
-    pub hosts: HostsArgs,
-}
-
-/// Arguments of `rackmem status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `rackmem info`.
-#[derive(Debug, Args)]
-pub struct InfoArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `rackmem context`.
-#[derive(Debug, Args)]
-pub struct ContextArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// The command of `rackmem context`.
-    #[command(subcommand)]
-    pub command: ContextCommand,
-}
-
-/// The commands of `rackmem context`.
-#[derive(Debug, Subcommand)]
-pub enum ContextCommand {
-    /// Create a context
-    Create {
-        /// Its number; without one, any that is free, which is printed
-        id: Option<u16>,
-        /// Permissions of its file, in octal: write means join, read means read only
-        #[arg(long, default_value = "0600", value_parser = parse_mode)]
-        mode: u32,
-    },
-    /// List the contexts of the rack
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove a context: nobody can join it any more, members stay
-    Remove {
-        /// Its number
-        id: u16,
-    },
-}
-
 pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
@@ -475,225 +362,6 @@ impl From<ProgressArg> for Progress {
             ProgressArg::Packet => Progress::Packet,
         }
     }
-}
-
-/// Arguments of `rackmem run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// How many processes; a rack that is up may have more nodes [default: all its nodes]
-    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
-    pub nodes: Option<u16>,
-    /// Size of every node's segment, unless the program asks for another
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
-    pub context_size: u64,
-    /// Executor of the operations, unless the program chooses one
-    #[arg(long, value_name = "WHO", default_value = "inline")]
-    pub progress: ProgressArg,
-    /// Pin each process to a core of its own, as far as there are enough
-    #[arg(long)]
-    pub pin: bool,
-    /// One process for the daemons of all nodes: saves cores on a rack of the run's own
-    #[arg(long)]
-    pub together: bool,
-    /// Pass output through unchanged (always so with one node)
-    #[arg(long)]
-    pub no_prefix: bool,
-    /// Command that runs a command on the host of a node, for a rack over several hosts: {host} is the node's IP,
-    /// {node} its number [default: ssh {host}]
-    #[arg(long, value_name = "COMMAND")]
-    pub launcher: Option<Launcher>,
-    /// The part of another host's run on this one.
-    #[command(flatten)]
-    pub part: PartArgs,
-    /// The program and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
-    pub command: Vec<OsString>,
-}
-
-/// Options by which `rackmem run` starts itself on another host.
-#[derive(Debug, Args)]
-pub struct PartArgs {
-    /// Node to be
-    #[arg(long, hide = true, value_name = "N", requires_all = ["context", "directory", "nodes"])]
-    pub as_node: Option<u16>,
-    /// Number and incarnation of the run's context
-    #[arg(long, hide = true, value_name = "ID:INCARNATION", requires = "as_node",
-        value_parser = parse_agreed)]
-    pub context: Option<(u16, u64)>,
-    /// Working directory of the program
-    #[arg(long, hide = true, value_name = "DIR", requires = "as_node")]
-    pub directory: Option<PathBuf>,
-}
-
-fn parse_agreed(text: &str) -> Result<(u16, u64), String> {
-    let parts = text
-        .split_once(':')
-        .and_then(|(id, incarnation)| Some((id.parse().ok()?, incarnation.parse().ok()?)));
-    parts.ok_or_else(|| "expected ID:INCARNATION".to_owned())
-}
-
-/// Arguments of `rackmem top`.
-#[derive(Debug, Args)]
-pub struct TopArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Time between two measurements
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
-    pub interval: Duration,
-    /// Measure once and end
-    #[arg(long)]
-    pub once: bool,
-    /// Print JSON
-    #[arg(long, requires = "once")]
-    pub json: bool,
-}
-
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("expected seconds from 0.05 to 3600".to_owned()),
-    }
-}
-
-/// Arguments of `rackmem bench`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-pub struct BenchArgs {
-    /// Measurement to make instead
-    #[command(subcommand)]
-    pub instead: Option<BenchCommand>,
-    /// Rack over several hosts that is measured.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Of a rack over several hosts: the node that is measured from this host [default: the first of another host]
-    #[arg(long, value_name = "N")]
-    pub node: Option<u16>,
-    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number [default: ssh {host}]
-    #[arg(long, value_name = "COMMAND")]
-    pub launcher: Option<Launcher>,
-    /// Print JSON: a list of rows
-    #[arg(long)]
-    pub json: bool,
-    /// Take fewer samples
-    #[arg(long)]
-    pub quick: bool,
-    /// Measure only this way; may be repeated
-    #[arg(long, value_name = "WHO")]
-    pub progress: Vec<ProgressArg>,
-}
-
-/// Measurements of `rackmem bench` besides those of a rack.
-#[derive(Debug, Subcommand)]
-pub enum BenchCommand {
-    /// Measure how many cycles and instructions the simulator gets through per second
-    #[command(
-        long_about = "Simulates, on one core, networks on chip under uniform traffic and the \
-            64-core chip - saturated, for each placement of its network interfaces, and unloaded - \
-            and prints the simulated cycles per second. Then it executes a program: without timing, \
-            on one node of soNUMA, on eight of them with one and with two threads, and on all cores \
-            of a 64-core chip, where only the part counts in which all of them work; and prints the \
-            instructions per second, over all cores.",
-        after_long_help = "Examples:\n  \
-            rackmem bench sim\n  \
-            rackmem bench sim --quick --json"
-    )]
-    Sim(BenchSimArgs),
-}
-
-/// Arguments of `rackmem bench sim`.
-#[derive(Debug, Args)]
-pub struct BenchSimArgs {
-    /// Print JSON: an object with lists of rows for networks, for chips and for programs
-    #[arg(long)]
-    pub json: bool,
-    /// Simulate fewer loads and cycles
-    #[arg(long)]
-    pub quick: bool,
-}
-
-/// Arguments of `rackmem demo`.
-#[derive(Debug, Args)]
-pub struct DemoArgs {
-    /// Edge list in the format of SNAP, plain or gzip [default: a generated Kronecker graph]
-    #[arg(long, value_name = "FILE", conflicts_with = "scale")]
-    pub graph: Option<PathBuf>,
-    /// Every line of FILE is an edge in both directions
-    #[arg(long, requires = "graph")]
-    pub undirected: bool,
-    /// Generate a Kronecker graph of 2^SCALE vertices and sixteen times as many edges
-    #[arg(long, default_value_t = 16, value_parser = value_parser!(u8).range(4..=26))]
-    pub scale: u8,
-    /// How many nodes the rack has, or are used of that of a rack file [default: 4, or all of the file]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=64))]
-    pub nodes: Option<u16>,
-    /// Rack over several hosts that computes.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number [default: ssh {host}]
-    #[arg(long, value_name = "COMMAND")]
-    pub launcher: Option<Launcher>,
-    /// Do not run it on the model as well
-    #[arg(long)]
-    pub no_model: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `rackmem completion`.
-#[derive(Debug, Args)]
-pub struct CompletionArgs {
-    /// Shell to print completions for
-    pub shell: clap_complete::Shell,
-}
-
-/// Arguments of `rackmem man`.
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// The command that is explained [default: rackmem itself]
-    #[arg(conflicts_with = "write")]
-    pub command: Option<String>,
-    /// Write all pages to this folder
-    #[arg(long, value_name = "DIR")]
-    pub write: Option<PathBuf>,
-}
-
-/// Arguments of `rackmem program`.
-#[derive(Debug, Args)]
-pub struct ProgramArgs {
-    /// Name of the program
-    pub name: String,
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<OsString>,
-}
-
-/// Arguments of `rackmem daemon` and of `rackmemd`.
-#[derive(Debug, Args)]
-pub struct DaemonArgs {
-    /// Rack that the command works on.
-    #[command(flatten)]
-    pub rack: RackOrFileArg,
-    /// Node to be; several of them share one process and one polling thread
-    #[arg(long, value_name = "N", required = true)]
-    pub node: Vec<u16>,
-    /// File of the private key of each node; {node} in it is the node's number [default: $RACKMEM_KEY_FILE, else
-    /// what the rack file says]
-    #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
-    /// Core to pin the polling thread to
-    #[arg(long, value_name = "CORE")]
-    pub pin: Option<usize>,
-    /// How long to poll without finding work before sleeping
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
-    pub spin: u64,
-    /// Yield the core between polls, for daemons that share one
-    #[arg(long)]
-    pub share_core: bool,
 }
 
 #[cfg(test)]

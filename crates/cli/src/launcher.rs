@@ -32,9 +32,14 @@ impl FromStr for Launcher {
 
     fn from_str(text: &str) -> Result<Launcher, String> {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        match words.is_empty() {
-            true => Err(format!("expected a command, such as '{DEFAULT_LAUNCHER}'")),
-            false => Ok(Launcher { words }),
+        if words.is_empty() {
+            return Err(format!("expected a command, such as '{DEFAULT_LAUNCHER}'"));
+        }
+        match words.iter().find_map(|word| unknown_name(word)) {
+            Some(name) => {
+                Err(format!("{name} stands for nothing: write {{host}}, {{node}} or {{command}}"))
+            }
+            None => Ok(Launcher { words }),
         }
     }
 }
@@ -68,6 +73,19 @@ impl Launcher {
         }
         all
     }
+}
+
+/// A name in braces that is none of those above. Braces with anything else in them are the launcher's own.
+fn unknown_name(word: &str) -> Option<&str> {
+    let known = ["{host}", "{node}", COMMAND];
+    let names = word.match_indices('{').filter_map(|(at, _)| {
+        let end = word[at..].find('}')?;
+        let name = &word[at..=at + end];
+        let is_name = end > 1 && name[1..end].bytes().all(|byte| byte.is_ascii_lowercase());
+        let is_shell = word[..at].ends_with('$');
+        (is_name && !is_shell).then_some(name)
+    });
+    names.into_iter().find(|name| !known.contains(name))
 }
 
 fn replace_command(word: &str, command: &OsStr) -> OsString {
@@ -124,6 +142,17 @@ mod tests {
         let all = filled("ip netns exec host{node}", &["a b", "it's"]);
         assert_eq!(all, ["ip", "netns", "exec", "host3", "a b", "it's"]);
         assert!(" ".parse::<Launcher>().is_err());
+    }
+
+    #[test]
+    fn mistyped_names_are_refused() {
+        for (launcher, name) in [("ssh {hots}", "{hots}"), ("ip netns exec h{node}{nid}", "{nid}")]
+        {
+            assert!(launcher.parse::<Launcher>().unwrap_err().starts_with(name), "{launcher}");
+        }
+        for launcher in ["env A={} ssh {host}", "sh -c ${x}{command}", "x {A-B} {", "x }{node"] {
+            assert!(launcher.parse::<Launcher>().is_ok(), "{launcher}");
+        }
     }
 
     #[test]

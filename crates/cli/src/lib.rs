@@ -31,8 +31,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command, DaemonArgs, RackOrFileArg};
+use args::{Cli, Command, RackOrFileArg};
 use choice::Choice;
+use commands::daemon::DaemonArgs;
 use failure::{Failure, Result};
 
 /// Runs the command `rackmem` on the arguments of this process.

@@ -11,6 +11,9 @@ pub const MIN_SECRET_BYTES: usize = 16;
 /// Longest file of a secret in bytes.
 pub const MAX_SECRET_BYTES: u64 = 4096;
 
+/// Makes a secret.
+const MAKE: &str = "(umask 077; head -c 32 /dev/urandom | base64 > FILE)";
+
 /// Permissions that a secret's file must not have.
 const OTHERS: u32 = 0o077;
 
@@ -37,7 +40,13 @@ pub enum SecretError {
 pub fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
     let what = || format!("cannot read the secret {}", path.display());
     let cannot = |source| SecretError::Io { what: what(), source };
-    let file = File::open(path).map_err(cannot)?;
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => SecretError::Io {
+            what: format!("{}, which all hosts have: `{MAKE}` makes one", what()),
+            source: error,
+        },
+        _ => cannot(error),
+    })?;
     check(path, &file.metadata().map_err(cannot)?)?;
     let mut bytes = Vec::new();
     file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
@@ -46,7 +55,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
     if bytes.len() < MIN_SECRET_BYTES || is_too_long {
         return Err(SecretError::Refused(format!(
             "the secret in {} has {} bytes{}, {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} are needed: \
-             `(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes one",
+             `{MAKE}` makes one",
             path.display(),
             bytes.len(),
             if is_too_long { " or more" } else { "" }
@@ -62,6 +71,9 @@ pub fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
 pub fn check(path: &Path, file: &Metadata) -> Result<(), SecretError> {
     let (uid, shown) = (rustix::process::geteuid().as_raw(), path.display());
     let refused = |message| Err(SecretError::Refused(message));
+    if file.is_dir() {
+        return refused(format!("{shown} is a directory: name a file in it"));
+    }
     if file.uid() != uid && file.uid() != 0 {
         return refused(format!(
             "the secret in {shown} belongs to user {}, who may read and change it: `chown {uid} {shown}`",
@@ -98,6 +110,12 @@ mod tests {
         for mode in [0o640, 0o604, 0o620, 0o602, 0o644] {
             let error = write(right, mode).unwrap_err();
             assert!(error.contains(&format!("`chmod 600 {}`", path.display())), "{error}");
+        }
+        for (name, hint) in
+            [(".", "is a directory: name a file"), ("none", "base64 > FILE)` makes one")]
+        {
+            let error = read(&dir.path().join(name)).unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
         }
         assert_eq!(write(right, 0o600).unwrap(), b"0123456789abcdef");
         assert_eq!(write(right, 0o400).unwrap(), b"0123456789abcdef");

@@ -54,7 +54,16 @@ fn write(mut file: File, key: &PrivateKey) -> io::Result<()> {
 pub fn read(path: &Path) -> Result<PrivateKey> {
     let shown = path.display();
     let cannot = |error| Error::io(format!("cannot read the private key {shown}"), error);
-    let file = File::open(path).map_err(cannot)?;
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::io(
+            format!(
+                "cannot read the private key {shown} (`rackmem key new {shown}` makes one, --key-file names another \
+                 file)"
+            ),
+            error,
+        ),
+        _ => cannot(error),
+    })?;
     secret_file::check(path, &file.metadata().map_err(cannot)?)?;
     let mut text = Vec::new();
     file.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(cannot)?;
@@ -97,6 +106,9 @@ mod tests {
         assert!(complaint(&"x".repeat(10_000), 0o600).contains("it is no key"));
         assert!(complaint(&public, 0o640).contains("`chmod 600 "));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(read(&path).unwrap_err().errno(), libc::ENOENT);
+        let missing = read(&path).unwrap_err();
+        assert_eq!(missing.errno(), libc::ENOENT);
+        assert!(missing.to_string().contains("`rackmem key new /"), "{missing}");
+        assert!(read(dir.path()).unwrap_err().to_string().contains("is a directory: name a file"));
     }
 }

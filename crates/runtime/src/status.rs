@@ -51,7 +51,7 @@ pub struct LinkStatus {
     pub why: String,
     /// Whether its packets are encrypted. Shared memory is not: it does not leave the host.
     pub sealed: bool,
-    /// What the other node proves itself by, if it is on another host.
+    /// What the other node has to prove, if it is on another host.
     #[serde(default)]
     pub proof: Option<Proof>,
     /// What the other node may do here, if it is on another host.
@@ -72,7 +72,7 @@ pub struct LinkStatus {
     pub guests: usize,
 }
 
-/// What a node proves itself by.
+/// What a node has to prove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// Fingerprint of its key: the first digits of it in the rack file.

@@ -46,9 +46,10 @@ fn command(rack: &TestRack, role: &str, args: &str) -> Command {
     command
 }
 
+/// Of the same host; that of another is not seen.
 #[test]
 fn a_stopped_daemon_is_named() {
-    let rack = TestRack::start("stopped", 2);
+    let rack = TestRack::start_on(Wire::Shm, "stopped", 2);
     rack.rack.create_context(0, 0o600).unwrap();
     let context = Context::open(&rack.options(0, 0).segment_bytes(BYTES)).unwrap();
     let daemon = rack.daemons[1].as_ref().unwrap();
@@ -209,9 +210,10 @@ fn the_state_of_a_node_of_another_host_is_known_or_why_not() {
     });
 }
 
+/// Of the same host; a link to another ends for any reason.
 #[test]
 fn a_dead_daemon_is_named() {
-    let mut rack = TestRack::start("dead", 2);
+    let mut rack = TestRack::start_on(Wire::Shm, "dead", 2);
     rack.rack.create_context(0, 0o600).unwrap();
     let context = Context::open(&rack.options(0, 0).segment_bytes(BYTES)).unwrap();
     rack.kill_daemon(1);
@@ -349,10 +351,11 @@ fn members_do_not_decide_which_context_it_is() {
 }
 
 /// A process that may write a segment's control page does not bring a node back from the dead for the daemons.
+/// Only members of the same host map it.
 #[test]
 fn members_do_not_decide_who_is_alive() {
     for progress in [Progress::Daemon, Progress::Packet] {
-        let rack = TestRack::start(&format!("undead-{}", progress.name()), 2);
+        let rack = TestRack::start_on(Wire::Shm, &format!("undead-{}", progress.name()), 2);
         rack.rack.create_context(0, 0o600).unwrap();
         let mut contexts = rack.open_all(0, BYTES, progress);
         let (raw, _fds) = support::raw::Raw::member(&rack.rack, 0, 0, 0);

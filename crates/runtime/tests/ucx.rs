@@ -49,7 +49,8 @@ fn links_say_that_they_are_ucx_and_why() {
     assert!(shown.path_why.starts_with("UCX 1."), "{shown:?}");
     restart_without(&mut rack, "link = \"ucx\"\n");
     eventually("both ends know that the files differ", || {
-        link(&rack, 1, 0).is_some_and(|link| link.why.contains("`link` differs"))
+        let knows = |link: LinkStatus| link.why.contains("`link` differs");
+        link(&rack, 1, 0).is_some_and(knows) && link(&rack, 0, 1).is_some_and(knows)
     });
     rack.kill_daemon(1);
     rack.start_daemon(1);

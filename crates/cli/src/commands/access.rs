@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
+use rackmem_fabric::Address;
 use rackmem_fabric::net::access::Access;
 use rackmem_fabric::net::names;
 use rackmem_fabric::net::proof::Proof;
@@ -11,7 +12,23 @@ use tracing::level_filters::LevelFilter;
 
 use super::key::with_own_keys;
 use crate::choice::Choice;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+
+/// Names the monitor if `--monitor` is missing.
+pub(super) const MONITOR: &str = "RACKMEM_MONITOR";
+
+/// The monitor that a command which borrows asks, as far as it is named. The library takes `$RACKMEM_MONITOR` only
+/// where no rack is given, for `--rack` means this host's monitor. A rack file names none: its nodes are on several
+/// hosts.
+pub(super) fn monitor(choice: &Choice, named: Option<&Address>) -> Result<Option<Address>> {
+    if named.is_some() || choice.file().is_none() {
+        return Ok(named.cloned());
+    }
+    let text = std::env::var(MONITOR).ok().filter(|text| !text.is_empty());
+    text.map(|text| text.parse()).transpose().map_err(|why| {
+        Failure::usage(format!("cannot use the monitor that {MONITOR} names: {why}"))
+    })
+}
 
 /// The proof of this process over a network: a secret, or the rack file and the key of its node.
 #[derive(Clone, Debug, Args)]
@@ -45,7 +62,7 @@ impl ProofArgs {
 /// The proof of this process, and its node.
 #[derive(Clone, Debug, Args)]
 pub struct NodeProofArgs {
-    /// What it proves.
+    /// The secret or the key.
     #[command(flatten)]
     pub proof: ProofArgs,
     /// Node of the rack file that this is [default: $RACKMEM_NODE, else the one whose private key is here]
@@ -63,7 +80,7 @@ impl NodeProofArgs {
 /// Access over a network.
 #[derive(Clone, Debug, Args)]
 pub struct AccessArgs {
-    /// What both ends prove.
+    /// The proof of this process.
     #[command(flatten)]
     pub proof: NodeProofArgs,
     /// Listen although peers prove nothing: anybody who reaches the port has access, other users of this host, too

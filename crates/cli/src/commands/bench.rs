@@ -7,18 +7,76 @@ mod sim;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::{Args, Subcommand};
 use rackmem::protocol::Progress;
 use serde::{Deserialize, Serialize};
 
 use super::spread::Hosts;
-use crate::args::{BenchArgs, BenchCommand};
+use crate::args::{ProgressArg, RackOrFileArg};
 use crate::choice::Choice;
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{Captured, Job};
+use crate::launcher::Launcher;
 use crate::rackctl::{Plan, PrivateRack};
 use crate::{host, placement, size};
+
+/// Arguments of `rackmem bench`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub struct BenchArgs {
+    /// Measurement to make instead
+    #[command(subcommand)]
+    pub instead: Option<BenchCommand>,
+    /// Rack over several hosts that is measured.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Of a rack over several hosts: the node that is measured from this host [default: the first of another host]
+    #[arg(long, value_name = "N")]
+    pub node: Option<u16>,
+    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number [default: ssh {host}]
+    #[arg(long, value_name = "COMMAND")]
+    pub launcher: Option<Launcher>,
+    /// Print JSON: a list of rows
+    #[arg(long)]
+    pub json: bool,
+    /// Take fewer samples
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure only this way; may be repeated
+    #[arg(long, value_name = "WHO")]
+    pub progress: Vec<ProgressArg>,
+}
+
+/// Measurements of `rackmem bench` besides those of a rack.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Measure how many cycles and instructions the simulator gets through per second
+    #[command(
+        long_about = "Simulates, on one core, networks on chip under uniform traffic and the \
+            64-core chip - saturated, for each placement of its network interfaces, and unloaded - \
+            and prints the simulated cycles per second. Then it executes a program: without timing, \
+            on one node of soNUMA, on eight of them with one and with two threads, and on all cores \
+            of a 64-core chip, where only the part counts in which all of them work; and prints the \
+            instructions per second, over all cores.",
+        after_long_help = "Examples:\n  \
+            rackmem bench sim\n  \
+            rackmem bench sim --quick --json"
+    )]
+    Sim(BenchSimArgs),
+}
+
+/// Arguments of `rackmem bench sim`.
+#[derive(Debug, Args)]
+pub struct BenchSimArgs {
+    /// Print JSON: an object with lists of rows for networks, for chips and for programs
+    #[arg(long)]
+    pub json: bool,
+    /// Simulate fewer loads and cycles
+    #[arg(long)]
+    pub quick: bool,
+}
 
 /// Daemons that are measured do not fall asleep between two batches.
 pub(crate) const SPIN: Duration = Duration::from_millis(10);

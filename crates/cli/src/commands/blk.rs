@@ -12,7 +12,7 @@ use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
 use rackmem_lease::{Borrowed, Status, Wanted, borrow};
 use tracing::level_filters::LevelFilter;
 
-use super::access::{NodeProofArgs, log};
+use super::access::{NodeProofArgs, log, monitor};
 use crate::args::{RackOrFileArg, parse_mode};
 use crate::choice::Choice;
 use crate::console::{self, count};
@@ -131,7 +131,7 @@ pub fn run(choice: &Choice, args: &BlkArgs) -> Result<()> {
     let borrowed = borrow(&Wanted {
         copies: args.mirror,
         rack: choice.rack_name().map(str::to_owned),
-        monitor: args.monitor.clone(),
+        monitor: monitor(choice, args.monitor.as_ref())?,
         proof: args.proof.read(choice)?,
         purpose: Right::Blk,
         name: Some(names::own(&format!("blk {}", args.export))),

@@ -12,7 +12,7 @@ use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
 use rackmem_paging::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
 use rackmem_paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
 
-use super::access::NodeProofArgs;
+use super::access::{MONITOR, NodeProofArgs, monitor};
 use super::leases::free;
 use crate::args::RackOrFileArg;
 use crate::choice::Choice;
@@ -163,7 +163,7 @@ pub fn run(choice: &Choice, args: &BorrowArgs) -> Result<()> {
     Err(Failure::io(format!("cannot run '{}'", program.display()), error))
 }
 
-/// Tells the program by what it proves itself, and in which rack.
+/// Tells the program its rack, and the proof that the command has.
 fn hand_down(choice: &Choice, args: &NodeProofArgs, command: &mut Command) -> Result<()> {
     let NodeProofArgs { proof, node } = args;
     // The program may change its directory before it borrows.
@@ -172,7 +172,7 @@ fn hand_down(choice: &Choice, args: &NodeProofArgs, command: &mut Command) -> Re
         path.canonicalize().map_err(cannot)
     };
     if let Some(rack) = choice.name() {
-        command.env("RACKMEM_RACK", rack);
+        command.env("RACKMEM_RACK", rack).env_remove(MONITOR);
     }
     if proof.cleartext {
         command.env("RACKMEM_CLEARTEXT", "1");
@@ -227,7 +227,8 @@ fn settings(args: &BorrowArgs) -> Result<Settings> {
 /// Checks that there is so much to borrow. The lease is made by the program when it needs it, so that may
 /// have changed then: it says so, and goes on with local memory.
 fn check_lenders(choice: &Choice, args: &BorrowArgs, settings: &Settings) -> Result<()> {
-    let ledger = ledger(choice.rack_name(), args.monitor.as_ref(), args.proof.read(choice)?)?;
+    let monitor = monitor(choice, args.monitor.as_ref())?;
+    let ledger = ledger(choice.rack_name(), monitor.as_ref(), args.proof.read(choice)?)?;
     let lenders = ledger.lenders.iter().filter(|lender| !lender.offer.is_leaving);
     let free: u64 = lenders.clone().map(free).sum();
     let wanted = settings.size_bytes.saturating_mul(settings.copies.into());

@@ -3,13 +3,49 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use clap::{Args, Subcommand};
 use rackmem::rack::Rack;
 use serde::Serialize;
 
-use crate::args::{ContextArgs, ContextCommand};
+use crate::args::{RackOrFileArg, parse_mode};
 use crate::choice::Choice;
 use crate::console::{self, Align, Table};
 use crate::failure::Result;
+
+/// Arguments of `rackmem context`.
+#[derive(Debug, Args)]
+pub struct ContextArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// The command of `rackmem context`.
+    #[command(subcommand)]
+    pub command: ContextCommand,
+}
+
+/// The commands of `rackmem context`.
+#[derive(Debug, Subcommand)]
+pub enum ContextCommand {
+    /// Create a context
+    Create {
+        /// Its number; without one, any that is free, which is printed
+        id: Option<u16>,
+        /// Permissions of its file, in octal: write means join, read means read only
+        #[arg(long, default_value = "0600", value_parser = parse_mode)]
+        mode: u32,
+    },
+    /// List the contexts of the rack
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a context: nobody can join it any more, members stay
+    Remove {
+        /// Its number
+        id: u16,
+    },
+}
 
 /// A context in the list.
 #[derive(Debug, Serialize)]

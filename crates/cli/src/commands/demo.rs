@@ -2,6 +2,7 @@
 //!
 //! The program `pagerank` computes. Its claims are checked here against the files of ranks that it writes.
 
+pub mod args;
 mod graph;
 mod model;
 mod published;
@@ -15,9 +16,9 @@ use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
 use serde::{Deserialize, Serialize};
 
+use self::args::DemoArgs;
 use super::run::too_many_for;
 use super::spread::Hosts;
-use crate::args::DemoArgs;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
@@ -177,9 +178,11 @@ fn nodes(args: &DemoArgs, hosts: Option<&Hosts>) -> Result<u16> {
     }
     if !here.contains(&0) {
         return Err(Failure::new(format!(
-            "node 0 of rack '{}' is not up on this host: run this command on its host, which is {}",
+            "node 0 of rack '{}' is not up on this host: run this command on its host, which is {}, and start it there \
+             by `rackmem up --rack-file {}`",
             file.name,
-            file.nodes[0].address.ip()
+            file.nodes[0].address.ip(),
+            file.path.display()
         )));
     }
     Ok(nodes)

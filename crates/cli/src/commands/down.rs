@@ -2,12 +2,40 @@
 
 use std::ffi::OsString;
 
-use crate::args::{DownArgs, HostsArgs};
+use clap::Args;
+
+use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::launcher::{DEFAULT_LAUNCHER, Launcher};
 use crate::{job, rackctl};
+
+/// Arguments of `rackmem down`.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Nodes of this host and the way to others.
+    #[command(flatten)]
+    pub hosts: HostsArgs,
+}
+
+/// Nodes of a rack file that `rackmem up` starts, or `rackmem down` stops.
+#[derive(Debug, Args)]
+pub struct HostsArgs {
+    /// Only this node of the rack file; may be repeated [default: those of this host]
+    #[arg(long, value_name = "N", conflicts_with = "hosts")]
+    pub node: Vec<u16>,
+    /// All nodes of the rack file, each through the launcher
+    #[arg(long)]
+    pub hosts: bool,
+    /// Command that runs a command on the host of a node: {host} is its IP, {node} its number
+    #[arg(long, value_name = "COMMAND", default_value = DEFAULT_LAUNCHER, requires = "hosts")]
+    pub launcher: Launcher,
+}
 
 /// Stops a rack, or of a rack over several hosts this host's nodes.
 ///

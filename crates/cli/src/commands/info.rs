@@ -1,14 +1,26 @@
 //! `rackmem info`: how the nodes of a rack reach each other.
 
+use clap::Args;
 use rackmem::status::{LinkPath, LinkState, LinkStatus, NodeStatus, Proof};
 use serde::Serialize;
 
 use super::status::{Node, ask, check_answers, duration};
-use crate::args::InfoArgs;
+use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table};
 use crate::failure::Result;
 use crate::rackctl::hosts;
+
+/// Arguments of `rackmem info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// A node and its links.
 #[derive(Debug, Serialize)]

@@ -15,22 +15,22 @@ use crate::failure::Result;
 pub const KEY_FILE: &str = "RACKMEM_KEY_FILE";
 
 /// Long description of `rackmem key`.
-pub const ABOUT: &str = "\
-Makes and shows the keys by which nodes of different hosts know each other. A private key stays in a file on the host of
-its node, which only its user can read. The public key belongs into the rack file, which is the same on all hosts:
+pub const ABOUT: &str = "Makes and shows the keys by which nodes of different hosts know each other. A private key \
+    stays in a file on the host of its node, which only its user can read. The public key belongs into the rack file, \
+    which is the same on all hosts:
 
   name = \"lab\"
   [[node]]
   address = \"10.9.0.1:7400\"
   key = \"rackmem-key:...\"
 
-Daemons of other hosts take a daemon for node 0 only if it has the private key that belongs to node 0's key. Without
-keys all nodes have one secret, and whoever knows it can be any of them; with both, both are asked for. Packets between
-hosts are encrypted in either case.
+Daemons of other hosts take a daemon for node 0 only if it has the private key that belongs to node 0's key. Without \
+    keys all nodes have one secret, and whoever knows it can be any of them; with both, both are asked for. Packets \
+    between hosts are encrypted in either case.
 
-A daemon looks for its private key in NAME-NODE.key beside the rack file, here lab-0.key. `key_file` in the rack file,
-$RACKMEM_KEY_FILE and --key-file of `rackmem up` name another file, in whose name {node} stands for the number of the
-node. A key cannot be changed: make another, and replace the old one in the rack file on all hosts.";
+A daemon looks for its private key in NAME-NODE.key beside the rack file, here lab-0.key. `key_file` in the rack file, \
+    $RACKMEM_KEY_FILE and --key-file of `rackmem up` name another file, in whose name {node} stands for the number of \
+    the node. A key cannot be changed: make another, and replace the old one in the rack file on all hosts.";
 
 /// Examples of `rackmem key`.
 pub const EXAMPLES: &str = "Examples:

@@ -5,7 +5,7 @@ use rackmem_fabric::Address;
 use rackmem_lease::ledger;
 use rackmem_lease::messages::{Ledger, Listing, Network, Party};
 
-use super::access::NodeProofArgs;
+use super::access::{NodeProofArgs, monitor};
 use super::lend::party;
 use crate::args::RackOrFileArg;
 use crate::choice::Choice;
@@ -35,7 +35,8 @@ pub struct LeasesArgs {
 /// # Errors
 /// There is no monitor, or it does not answer.
 pub fn run(choice: &Choice, args: &LeasesArgs) -> Result<()> {
-    let ledger = ledger(choice.rack_name(), args.monitor.as_ref(), args.proof.read(choice)?)?;
+    let monitor = monitor(choice, args.monitor.as_ref())?;
+    let ledger = ledger(choice.rack_name(), monitor.as_ref(), args.proof.read(choice)?)?;
     match args.json {
         true => console::print_json(&ledger),
         false => console::print(&table(&ledger)),

@@ -2,15 +2,32 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::Command;
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::args::{CompletionArgs, ManArgs};
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::help::{self, GROUPS};
+
+/// Arguments of `rackmem completion`.
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// Shell to print completions for
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `rackmem man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command that is explained [default: rackmem itself]
+    #[arg(conflicts_with = "write")]
+    pub command: Option<String>,
+    /// Write all pages to this folder
+    #[arg(long, value_name = "DIR")]
+    pub write: Option<PathBuf>,
+}
 
 /// Prints completions for a shell.
 ///

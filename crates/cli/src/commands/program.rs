@@ -1,8 +1,21 @@
 //! `rackmem program`: one process of a built-in program.
 
-use crate::args::ProgramArgs;
+use std::ffi::OsString;
+
+use clap::Args;
+
 use crate::failure::{Failure, Result};
 use crate::programs;
+
+/// Arguments of `rackmem program`.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Name of the program
+    pub name: String,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
+}
 
 /// Runs the program; its exit status becomes this command's.
 ///

@@ -1,16 +1,79 @@
 //! `rackmem run`.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
 use rackmem::rack::Rack;
 use rackmem::rack_file::RackFile;
 
 use super::spread::Hosts;
-use crate::args::{PartArgs, RunArgs};
+use crate::args::{ProgressArg, RackOrFileArg};
 use crate::choice::Choice;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{Agreed, Job, Prefixed, Sink};
+use crate::launcher::Launcher;
 use crate::rackctl::{self, Plan, PrivateRack, State};
-use crate::{loadable, placement, programs};
+use crate::{loadable, placement, programs, size};
+
+/// Arguments of `rackmem run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// How many processes; a rack that is up may have more nodes [default: all its nodes]
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
+    pub nodes: Option<u16>,
+    /// Size of every node's segment, unless the program asks for another
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
+    pub context_size: u64,
+    /// Executor of the operations, unless the program chooses one
+    #[arg(long, value_name = "WHO", default_value = "inline")]
+    pub progress: ProgressArg,
+    /// Pin each process to a core of its own, as far as there are enough
+    #[arg(long)]
+    pub pin: bool,
+    /// One process for the daemons of all nodes: saves cores on a rack of the run's own
+    #[arg(long)]
+    pub together: bool,
+    /// Pass output through unchanged (always so with one node)
+    #[arg(long)]
+    pub no_prefix: bool,
+    /// Command that runs a command on the host of a node, for a rack over several hosts: {host} is the node's IP,
+    /// {node} its number [default: ssh {host}]
+    #[arg(long, value_name = "COMMAND")]
+    pub launcher: Option<Launcher>,
+    /// The part of another host's run on this one.
+    #[command(flatten)]
+    pub part: PartArgs,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// Options by which `rackmem run` starts itself on another host.
+#[derive(Debug, Args)]
+pub struct PartArgs {
+    /// Node to be
+    #[arg(long, hide = true, value_name = "N", requires_all = ["context", "directory", "nodes"])]
+    pub as_node: Option<u16>,
+    /// Number and incarnation of the run's context
+    #[arg(long, hide = true, value_name = "ID:INCARNATION", requires = "as_node",
+        value_parser = parse_agreed)]
+    pub context: Option<(u16, u64)>,
+    /// Working directory of the program
+    #[arg(long, hide = true, value_name = "DIR", requires = "as_node")]
+    pub directory: Option<PathBuf>,
+}
+
+fn parse_agreed(text: &str) -> std::result::Result<(u16, u64), String> {
+    let parts = text
+        .split_once(':')
+        .and_then(|(id, incarnation)| Some((id.parse().ok()?, incarnation.parse().ok()?)));
+    parts.ok_or_else(|| "expected ID:INCARNATION".to_owned())
+}
 
 /// Runs a program with one process per node.
 ///

@@ -2,18 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use rackmem::control;
 use rackmem::rack::Rack;
 use rackmem::rack_file::RackFile;
 use rackmem::status::{LinkPath, LinkState, LinkStatus, NodeStatus};
 use serde::Serialize;
 
-use crate::args::StatusArgs;
+use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::rackctl::hosts;
 use crate::size;
+
+/// Arguments of `rackmem status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// State of a node.
 #[derive(Debug, Serialize)]
@@ -84,15 +96,18 @@ fn add_addresses(nodes: &mut [Node], path: &Path) {
 
 /// Asks the daemons of these nodes for their status, those of other hosts through those that are here.
 pub fn ask(rack: &Rack, here: &[u16], nids: &[u16]) -> Vec<Node> {
+    let mut said = None;
     let node = |(nid, answer): (&u16, rackmem::Result<NodeStatus>)| {
         let (error, status) = match answer {
             Ok(status) => (None, Some(status)),
             Err(error) => {
-                // A daemon that is there, but stopped or stuck.
-                if error.errno() == libc::ETIMEDOUT {
-                    console::remark(&error.to_string());
+                let text = error.to_string();
+                // A daemon that is there, but stopped or stuck. It may be the one that was to ask several others.
+                if error.errno() == libc::ETIMEDOUT && said.as_ref() != Some(&text) {
+                    console::remark(&text);
+                    said = Some(text.clone());
                 }
-                (Some(error.to_string()), None)
+                (Some(text), None)
             }
         };
         Node { nid: *nid, address: None, answers: status.is_some(), error, status }

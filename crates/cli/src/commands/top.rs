@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use rackmem::control;
 use rackmem::rack::Rack;
 use rackmem::status::{NodeStatus, QpStatus};
@@ -12,13 +13,37 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use serde::Serialize;
 
-use crate::args::TopArgs;
+use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::rackctl::hosts;
 use crate::size;
+
+/// Arguments of `rackmem top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// Time between two measurements
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// Measure once and end
+    #[arg(long)]
+    pub once: bool,
+    /// Print JSON
+    #[arg(long, requires = "once")]
+    pub json: bool,
+}
+
+fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds from 0.05 to 3600".to_owned()),
+    }
+}
 
 /// Moves to the first line.
 const HOME: &str = "\x1b[H";

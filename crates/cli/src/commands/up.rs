@@ -1,13 +1,15 @@
 //! `rackmem up`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Args, value_parser};
 use rackmem::rack_file::RackFile;
 
-use super::down::{needs_file, part};
+use super::down::{HostsArgs, needs_file, part};
 use super::key::with_own_keys;
-use crate::args::UpArgs;
+use crate::args::{DEFAULT_SPIN_US, RackOrFileArg};
 use crate::choice::Choice;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
@@ -15,6 +17,36 @@ use crate::interrupt::Interrupt;
 use crate::job;
 use crate::placement;
 use crate::rackctl::{self, Plan, hosts};
+
+/// Arguments of `rackmem up`.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// Rack that the command works on.
+    #[command(flatten)]
+    pub rack: RackOrFileArg,
+    /// How many nodes the rack has, unless a rack file says so
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
+    pub nodes: Option<u16>,
+    /// Nodes of this host and the way to others.
+    #[command(flatten)]
+    pub hosts: HostsArgs,
+    /// File of the private key of each node that starts; {node} in it is the node's number [default:
+    /// $RACKMEM_KEY_FILE, else what the rack file says]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Pin each daemon to a core of its own, as far as there are enough
+    #[arg(long)]
+    pub pin: bool,
+    /// How long a daemon polls without finding work before it sleeps
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = DEFAULT_SPIN_US)]
+    pub spin: u64,
+    /// One process for all nodes: saves cores, but the nodes can only fail together
+    #[arg(long)]
+    pub together: bool,
+    /// Part of `rackmem up --hosts`, which says which links are missing
+    #[arg(long, hide = true)]
+    pub part: bool,
+}
 
 /// Starts a rack that stays, or of a rack over several hosts this host's nodes.
 ///
@@ -61,7 +93,7 @@ fn settings(args: &UpArgs) -> Result<Vec<OsString>> {
     let flags = [("--pin", args.pin), ("--together", args.together)];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
     let mut words: Vec<OsString> =
-        flags.chain(["--spin".into(), args.spin.to_string().into()]).collect();
+        flags.chain(["--part".into(), "--spin".into(), args.spin.to_string().into()]).collect();
     if let Some(path) = &args.key_file {
         let path = std::path::absolute(path)
             .map_err(|error| Failure::io("cannot tell the working directory", error))?;
@@ -97,7 +129,7 @@ fn up_here(choice: &Choice, file: &RackFile, args: &UpArgs, interrupt: &Interrup
     let (name, dir) = (rack.name(), rack.dir().display());
     let (nodes, all) = (console::nodes(&started), file.node_count());
     let is = if started.len() == 1 { "is" } else { "are" };
-    let waits = match awaited.is_empty() {
+    let waits = match awaited.is_empty() || args.part {
         true => String::new(),
         false => format!("no link yet to {}\n", console::nodes(&awaited)),
     };

@@ -23,7 +23,7 @@ use rustix::process::{PidfdFlags, getppid, pidfd_open};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::output::{Prefixed, Sink};
-use super::process::{Launch, Process};
+use super::process::{Ended, Launch, Process};
 use super::{Job, Watch};
 use crate::console;
 use crate::failure::{Failure, Result};
@@ -227,9 +227,14 @@ pub fn on_hosts(
 }
 
 /// The failure of a command on other hosts.
-pub(super) fn failed_on(nids: &mut [u16]) -> Failure {
-    nids.sort_unstable();
-    Failure::new(format!("it failed for {}", console::nodes(nids)))
+pub(super) fn failed_on(failed: &mut [Ended]) -> Failure {
+    failed.sort_unstable_by_key(Ended::nid);
+    let nids: Vec<u16> = failed.iter().map(Ended::nid).collect();
+    let mut how: Vec<String> = failed.iter().map(|ended| ended.how().0).collect();
+    how.sort_unstable();
+    how.dedup();
+    let (nodes, how) = (console::nodes(&nids), how.join(" or "));
+    Failure::new(format!("it failed for {nodes}: the launcher {how}"))
 }
 
 /// The failure of a command that takes too long on other hosts.

@@ -100,8 +100,8 @@ struct Watch<'a> {
     killed_here: bool,
     /// Of a run for one node of a run over several hosts: the way to that. It reports how processes end.
     lifeline: Option<Lifeline>,
-    /// Nodes that have failed, if the others go on without them.
-    failed: Option<Vec<u16>>,
+    /// Those that have failed, if the others go on without them.
+    failed: Option<Vec<Ended>>,
     /// Time at which those that have not ended are ended.
     limit: Option<Instant>,
 }
@@ -140,7 +140,7 @@ impl<'a> Watch<'a> {
             // one that a signal has killed which tells why.
             let failed: Vec<Ended> = failed.collect();
             if let Some(all) = &mut self.failed {
-                all.extend(failed.iter().map(Ended::nid));
+                all.extend(failed);
             } else if let Some(first) = failed.into_iter().min_by_key(Ended::suspicion) {
                 let others = self.processes.iter().filter(|process| process.is_running()).count();
                 let failure = first.failure(others);

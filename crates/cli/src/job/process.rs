@@ -167,9 +167,9 @@ impl Ended {
         self.status.signal().is_none()
     }
 
-    /// Message and exit status for this end; `others` are to be ended.
-    pub fn failure(&self, others: usize) -> Failure {
-        let (how, status) = match (self.status.signal(), self.status.code()) {
+    /// How it ended, as text behind its name, and the exit status for that.
+    pub fn how(&self) -> (String, u8) {
+        match (self.status.signal(), self.status.code()) {
             (Some(signal), _) => {
                 let name = signal_hook::low_level::signal_name(signal);
                 let name = name.map_or_else(String::new, |name| format!(" ({name})"));
@@ -179,7 +179,12 @@ impl Ended {
                 let code = code.unwrap_or(1);
                 (format!("ended with status {code}"), code as u8)
             }
-        };
+        }
+    }
+
+    /// Message and exit status for this end; `others` are to be ended.
+    pub fn failure(&self, others: usize) -> Failure {
+        let (how, status) = self.how();
         let others = match others {
             0 => String::new(),
             1 => "; the other process was ended".to_owned(),

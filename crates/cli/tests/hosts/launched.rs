@@ -138,7 +138,12 @@ fn a_node_that_is_not_up_is_named() {
         "{complaint}"
     );
     let complaint = rig.fails(1, &["down", "--hosts", "--launcher", &rig.launcher()]);
-    assert!(complaint.ends_with("rackmem: it failed for node 1\n"), "{complaint}");
+    assert!(
+        complaint.ends_with("rackmem: it failed for node 1: the launcher ended with status 1\n"),
+        "{complaint}"
+    );
+    let complaint = rig.fails(1, &["up", "--hosts", "--launcher", "false"]);
+    assert_eq!(complaint, "rackmem: it failed for nodes 0, 1: the launcher ended with status 1\n");
     rig.assert_nothing_left();
 }
 

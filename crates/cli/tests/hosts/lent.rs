@@ -75,6 +75,9 @@ fn nodes_lend_and_borrow_by_their_keys() {
     );
     let done = borrow("2", "48M");
     assert!(done.err.contains("node 2 does not have the right 'borrow'"), "{done:?}");
+    let mut elsewhere = rig.on(2, &["leases", "--node", "2"]);
+    let shown = Done::from(elsewhere.env("RACKMEM_MONITOR", &lender.address).output().unwrap());
+    assert!(shown.out.contains(", node 0"), "{shown:?}");
     let shown = rig.ok_on(0, &["leases", "--node", "0"]);
     assert!(shown.contains(", node 0"), "{shown}");
 }

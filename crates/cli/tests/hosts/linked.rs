@@ -154,6 +154,8 @@ fn a_rack_that_was_started_on_all_hosts_is_linked() {
     let rig = Rig::new(3);
     let done = rig.on(1, &["up", "--hosts", "--launcher", &rig.launcher()]).output().unwrap();
     assert!(done.status.success(), "{done:?}");
+    // The command waits for the links, so its parts name none that is missing.
+    assert!(!String::from_utf8(done.stdout).unwrap().contains("no link yet"));
     for nid in 0..3 {
         assert_eq!(links(&rig, nid).iter().filter(|link| link["state"] == "up").count(), 2);
         rig.ok_on(nid, &["status"]);

@@ -63,7 +63,7 @@ pub struct Met {
     pub node: Option<u16>,
 }
 
-/// What an end with this proof proves itself by.
+/// The credentials of an end with this proof.
 pub fn credentials(proof: Option<&Proof>) -> &Arc<Credentials> {
     proof.map_or(&NOTHING, Proof::credentials)
 }

@@ -27,7 +27,7 @@ impl Default for Member {
     }
 }
 
-/// What this process proves itself by, what it asks peers to prove, and what those that have may do.
+/// The credentials of this process, those that it asks of peers, and what each node may do.
 #[derive(Clone)]
 pub struct Proof {
     credentials: Arc<Credentials>,
@@ -94,7 +94,7 @@ impl Proof {
         self.is_cleartext
     }
 
-    /// What it proves itself by.
+    /// The credentials of this process.
     pub fn credentials(&self) -> &Arc<Credentials> {
         &self.credentials
     }

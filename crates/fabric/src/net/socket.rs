@@ -23,9 +23,12 @@ const TCP_RTO_MAX_MS: libc::c_int = 44;
 /// # Errors
 /// There is no such host.
 pub fn resolve(name: &str) -> Result<Vec<SocketAddr>> {
-    let all = name
-        .to_socket_addrs()
-        .map_err(|error| Error::io(format!("cannot find '{name}'"), error))?;
+    let all = name.to_socket_addrs().map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::Refused(format!(
+            "'{name}' is no address: write HOST:PORT, such as 10.9.0.1:7000"
+        )),
+        _ => Error::io(format!("cannot find '{name}'"), error),
+    })?;
     Ok(all.collect())
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Way {
     pub size_bytes: u64,
     /// Token of the lease, which the lender asks for.
     pub token: String,
-    /// Proof that the lender wants to have proved.
+    /// The proof that the lender asks for.
     pub proof: Option<Proof>,
     /// Time to poll for an answer before sleeping.
     pub spin: Duration,

@@ -1,4 +1,4 @@
-//! The part of a process in a rack: what it proves itself by where it lends and borrows.
+//! The part of a process in a rack: its proof to those that it lends to and borrows from.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::key_file;
 pub struct Membership {
     /// Name of the rack.
     pub rack: String,
-    /// What this process proves itself by.
+    /// The proof of this process.
     pub proof: Proof,
 }
 
@@ -44,7 +44,7 @@ impl Membership {
 }
 
 impl RackFile {
-    /// What a process of this host proves itself by where it lends and borrows: the secret, or the key of its node.
+    /// The proof of a process of this host that lends or borrows: the secret, or the key of its node.
     ///
     /// # Errors
     /// As [`RackFile::own_node`], or the proof cannot be read.

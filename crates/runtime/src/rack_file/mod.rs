@@ -209,7 +209,7 @@ impl RackFile {
         self.has_keys().then_some(self.key_file.as_path())
     }
 
-    /// What a node of this host proves itself by to those of others.
+    /// The credentials of a node of this host.
     ///
     /// # Errors
     /// There is no such node; or its private key cannot be read, or is not the one that belongs to its key in the file.

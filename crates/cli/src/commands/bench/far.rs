@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use rackmem::protocol::Progress;
 
+use super::BenchArgs;
 use super::{Row, rows, table};
-use crate::args::BenchArgs;
 use crate::commands::spread::Hosts;
 use crate::console;
 use crate::failure::{Failure, Result};

@@ -10,7 +10,7 @@ use rackmem_sim::noc::{self, BenchRow};
 use rackmem_sim::run::{self, Options};
 use serde::Serialize;
 
-use crate::args::BenchSimArgs;
+use super::BenchSimArgs;
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 use crate::{host, size};

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::Output;
-use crate::args::DemoArgs;
+use super::args::DemoArgs;
 use crate::failure::{Failure, Result};
 
 /// Edges that all nodes together may read or generate: each does so for the whole graph, and it is

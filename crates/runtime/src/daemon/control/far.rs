@@ -74,6 +74,8 @@ pub(super) struct FarPeer {
     pub(super) version: String,
     /// Last reason for which there was no link.
     pub(super) why: Option<String>,
+    /// Whether its connection for packets was refused, for that reason. The one for messages ends then, too.
+    pub(super) was_refused: bool,
     /// End of the time in which the connection for packets has to follow that for messages.
     meeting_ends: Option<Instant>,
     /// Time of the last change between up and down.
@@ -137,6 +139,7 @@ impl Far {
             incarnation: 0,
             version: String::new(),
             why: None,
+            was_refused: false,
             meeting_ends: None,
             since: now,
             calls: 0,
@@ -468,7 +471,7 @@ impl Control {
         let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
         (peer.control, peer.incarnation, peer.version) = (Some(id), met.incarnation, met.version);
         peer.meeting_ends = Some(Instant::now() + GREETING_TIMEOUT);
-        peer.worker = worker;
+        (peer.worker, peer.was_refused) = (worker, false);
         if nid < self.nid {
             self.call(nid, Purpose::Data);
         }
@@ -559,7 +562,9 @@ impl Control {
         (peer.control, peer.pending, peer.data, peer.meeting_ends) = (None, None, None, None);
         peer.worker = None;
         (peer.since, peer.retry_at) = (Instant::now(), Instant::now() + peer.retry);
-        self.note_failure(nid, why);
+        if !std::mem::take(&mut peer.was_refused) {
+            self.note_failure(nid, why);
+        }
         self.give_up_question(nid);
     }
 }

@@ -198,10 +198,14 @@ impl Control {
         if *error == GreetingError::NoDaemon {
             return;
         }
+        // Only a daemon that has proved itself is refused: it may be the one whose connection for messages is there.
+        let is_refusal = matches!(error, GreetingError::Refused(_));
         let awaited = |(nid, peer): &(&u16, &mut FarPeer)| {
-            **nid > self.nid && peer.control.is_none() && peer.address.ip() == from
+            let waits = peer.control.is_none() || (is_refusal && peer.data.is_none());
+            **nid > self.nid && waits && peer.address.ip() == from
         };
         for (_, peer) in far.peers.iter_mut().filter(awaited) {
+            peer.was_refused = peer.control.is_some();
             peer.why =
                 Some(format!("a call from its host has failed: {}", printable(&error.to_string())));
         }
