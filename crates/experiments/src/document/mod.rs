@@ -2,6 +2,8 @@
 
 mod compile;
 mod raw;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -196,12 +196,10 @@ impl<'a> Names<'a> {
         for expr in expressions(definition) {
             self.check(expr, &mut locals).map_err(|problem| format!("{name}: {}", problem.what))?;
             let mut used = Vec::new();
-            names_in(expr, &mut used);
+            names_in(expr, &mut locals.iter().map(String::as_str).collect(), &mut used);
             for next in used {
                 if let Some((next, _)) = self.document.definitions.get_key_value(next) {
-                    if !locals.iter().any(|local| local == next) {
-                        self.visit(next, state, path)?;
-                    }
+                    self.visit(next, state, path)?;
                 }
             }
         }
@@ -288,13 +286,22 @@ fn children(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Names that an expression uses, those of its own variables among them.
-fn names_in<'e>(expr: &'e Expr, into: &mut Vec<&'e str>) {
+/// Names that an expression uses, but those of variables.
+fn names_in<'e>(expr: &'e Expr, variables: &mut Vec<&'e str>, into: &mut Vec<&'e str>) {
     match &expr.node {
+        Node::Name(name) if variables.contains(&name.as_str()) => {}
         Node::Name(name) | Node::Call(name, _) => into.push(name),
         _ => {}
     }
-    for child in children(expr) {
-        names_in(child, into);
+    let outer = variables.len();
+    if let Node::Each(_, clauses) = &expr.node {
+        variables.extend(clauses.iter().filter_map(|clause| match clause {
+            Clause::For(name, _) => Some(name.as_str()),
+            Clause::If(_) => None,
+        }));
     }
+    for child in children(expr) {
+        names_in(child, variables, into);
+    }
+    variables.truncate(outer);
 }

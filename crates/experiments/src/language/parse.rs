@@ -43,6 +43,9 @@ const LEVELS: [&[(&str, Binary)]; 5] = [
     &[("*", Binary::Multiply), ("/", Binary::Divide), ("%", Binary::Modulo)],
 ];
 
+/// Level of comparisons among [`LEVELS`].
+const COMPARISONS: usize = 2;
+
 /// Words that are not names.
 const KEYWORDS: [&str; 9] = ["if", "else", "for", "in", "and", "or", "not", "true", "false"];
 
@@ -83,23 +86,21 @@ impl Parser {
     }
 
     fn expression(&mut self) -> Result<Expr, Problem> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(Problem::new(self.at(), "nested too deeply"));
-        }
-        let yes = self.binary(0)?;
-        self.depth -= 1;
+        let yes = self.nested(|parser| parser.binary(0))?;
         if !self.takes("if") {
             return Ok(yes);
         }
         let condition = Box::new(self.binary(0)?);
         self.expect("else")?;
-        let no = Box::new(self.expression()?);
+        let no = Box::new(self.nested(Parser::expression)?);
         Ok(Expr { at: yes.at, node: Node::If { condition, yes: Box::new(yes), no } })
     }
 
     fn binary(&mut self, level: usize) -> Result<Expr, Problem> {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
+        if level == COMPARISONS && self.takes("not") {
+            return self.negated(level);
+        }
         let mut left = self.binary(level + 1)?;
         while let Some(operator) = self.operator(operators) {
             let right = Box::new(self.binary(level + 1)?);
@@ -113,20 +114,34 @@ impl Parser {
         found.map(|&(_, operator)| operator)
     }
 
+    /// What `not` was before: it takes a whole comparison.
+    fn negated(&mut self, level: usize) -> Result<Expr, Problem> {
+        let at = self.at();
+        let operand = self.nested(|parser| parser.binary(level))?;
+        Ok(Expr { at, node: Node::Unary(Unary::Not, Box::new(operand)) })
+    }
+
     fn unary(&mut self) -> Result<Expr, Problem> {
         let at = self.at();
-        let operator = match () {
-            () if self.takes("-") => Unary::Minus,
-            () if self.takes("not") => Unary::Not,
-            () => return self.postfix(),
-        };
+        if !self.takes("-") {
+            return self.postfix();
+        }
+        let operand = self.nested(Parser::unary)?;
+        Ok(Expr { at, node: Node::Unary(Unary::Minus, Box::new(operand)) })
+    }
+
+    /// Parses a level deeper, unless it is too deep.
+    fn nested(
+        &mut self,
+        parse: impl FnOnce(&mut Parser) -> Result<Expr, Problem>,
+    ) -> Result<Expr, Problem> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(Problem::new(at, "nested too deeply"));
+            return Err(Problem::new(self.at(), "nested too deeply"));
         }
-        let operand = self.unary()?;
+        let expr = parse(self)?;
         self.depth -= 1;
-        Ok(Expr { at, node: Node::Unary(operator, Box::new(operand)) })
+        Ok(expr)
     }
 
     fn postfix(&mut self) -> Result<Expr, Problem> {

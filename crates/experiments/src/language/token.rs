@@ -99,6 +99,9 @@ fn quoted(rest: &str, quote: char, at: usize) -> Result<(Kind, usize), Problem> 
 
 fn sign(rest: &str, at: usize) -> Result<(Kind, usize), Problem> {
     let found = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
-    let unknown = || Problem::new(at, format!("'{}' begins nothing", &rest[..1.max(rest.len().min(1))]));
+    let unknown = || {
+        let first: String = rest.chars().take(1).collect();
+        Problem::new(at, format!("'{first}' begins nothing"))
+    };
     found.map(|sign| (Kind::Sign(sign), sign.len())).ok_or_else(unknown)
 }

@@ -1,0 +1,142 @@
+//! The experiment files of the papers, without a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rackmem_experiments::claims::Kind;
+use rackmem_experiments::document::{Document, Way};
+use rackmem_experiments::outcome::{Judged, Outcome};
+use rackmem_experiments::papers::PAPERS;
+use rackmem_experiments::run::{Run, Work};
+use rackmem_experiments::session::Session;
+use rackmem_experiments::tolerance::Class;
+use rackmem_experiments::verdict::Verdict;
+use rackmem_experiments::{Effort, model};
+use serde_json::json;
+
+fn documents() -> Vec<Document> {
+    PAPERS.iter().map(|paper| paper.document().unwrap_or_else(|error| panic!("{error}"))).collect()
+}
+
+/// A session on a host that can do everything.
+fn session(document: &Document, effort: Effort, part: Option<usize>) -> Session<'_> {
+    let mut trees = model::trees(document);
+    trees.insert("host".to_owned(), Ok(json!({ "cores": 16 })));
+    trees.insert("option".to_owned(), Ok(json!({ "graph": null, "cores": "synthetic" })));
+    let abilities = ["two-cores", "paging"].map(|what| (what.to_owned(), Ok(())));
+    Session::new(document, effort, part, trees, BTreeMap::from(abilities))
+}
+
+fn planned(document: &Document, effort: Effort, part: Option<usize>) -> Vec<Run> {
+    session(document, effort, part).plan()
+}
+
+fn outcome(document: &Document) -> Outcome {
+    session(document, Effort::Quick, None).outcome(vec![])
+}
+
+#[test]
+fn names_of_parts_in_the_help_are_those_of_the_files() {
+    for (paper, document) in PAPERS.iter().zip(documents()) {
+        let names: Vec<&str> = document.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(paper.part_names(), names, "{}", paper.name);
+        assert_eq!(document.paper, paper.name);
+    }
+}
+
+#[test]
+fn without_runs_parameters_hold_and_nothing_else_does() {
+    for document in documents() {
+        let judged = outcome(&document).claims;
+        assert_eq!(judged.len(), document.published.len(), "{}", document.paper);
+        let parameters: Vec<&Judged> =
+            judged.iter().filter(|one| one.verdict != Verdict::Untestable && !one.by_run).collect();
+        assert!(!parameters.is_empty());
+        for one in parameters {
+            assert_eq!(one.verdict, Verdict::Holds, "{}: {}", one.id, one.why);
+        }
+        for one in judged.iter().filter(|one| one.by_run) {
+            assert_eq!(one.verdict, Verdict::Missed, "{} is judged without its run", one.id);
+            assert!(one.why.contains(" was not made"), "{}: {}", one.id, one.why);
+        }
+    }
+}
+
+#[test]
+fn a_part_takes_only_its_own_runs_and_all_parts_take_all() {
+    for document in documents() {
+        for effort in [Effort::Quick, Effort::Full] {
+            let names = |part| -> BTreeSet<String> {
+                planned(&document, effort, part).into_iter().map(|run| run.name).collect()
+            };
+            let parts = (0..document.parts.len()).map(|part| names(Some(part)));
+            let together: BTreeSet<String> = parts.flatten().collect();
+            assert_eq!(together, names(None), "{}", document.paper);
+        }
+        let parameters = document.parts.iter().position(|part| part.name == "cost");
+        assert!(parameters.is_none_or(|part| planned(&document, Effort::Full, Some(part)).is_empty()));
+    }
+}
+
+#[test]
+fn every_run_of_the_model_has_a_machine_and_every_trial_a_name() {
+    for document in documents() {
+        for effort in [Effort::Quick, Effort::Full] {
+            for run in planned(&document, effort, None) {
+                match (run.machine(), &run.work) {
+                    (Some(machine), _) => drop(machine.unwrap_or_else(|error| panic!("{error}"))),
+                    (None, Work::Workload) => panic!("{} has no machine", run.name),
+                    (None, Work::Program(_) | Work::Trial(_)) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Claims that contradict others or can be read in two ways say how they are read.
+#[test]
+fn odd_claims_say_how_they_are_read() {
+    let odd = ["CONTRADICTION", "AMBIGUOUS", "INFERRED", "DOES NOT ADD UP", "INCONSISTENT"];
+    for document in documents() {
+        for check in &document.checks {
+            let claim = document.published.iter().find(|claim| claim.short_id() == check.id);
+            let note = claim.and_then(|claim| claim.note.as_deref()).unwrap_or_default();
+            if let (true, Way::Measured(way)) = (odd.iter().any(|word| note.contains(word)), &check.way) {
+                assert!(!way.reading.0.is_empty(), "{} says not how it is read", check.id);
+            }
+        }
+    }
+}
+
+/// Claims are judged by the class that their words ask for.
+#[test]
+fn classes_fit_the_words() {
+    for document in documents() {
+        let claims: BTreeMap<&str, _> =
+            document.published.iter().map(|claim| (claim.short_id(), claim)).collect();
+        for check in &document.checks {
+            let (claim, Way::Measured(way)) = (claims[check.id.as_str()], &check.way) else { continue };
+            let up_to = claim.quote.contains("up to") && claim.relation.sign() == "<=";
+            assert_eq!(way.class == Class::UpTo, up_to, "{}", check.id);
+            let is_ordering = matches!(way.class, Class::Order | Class::Reaches);
+            assert_eq!(is_ordering, claim.kind == Kind::Ordering, "{}", check.id);
+        }
+        for check in &document.on_host {
+            let (claim, Way::Measured(way)) = (claims[check.id.as_str()], &check.way) else { continue };
+            assert_eq!(way.class, Class::Host, "{}", check.id);
+            // Of the paper's values only ratios mean something on another host.
+            let is_ratio = claim.unit == "x" && claim.value.is_some();
+            assert!(claim.kind == Kind::Ordering || is_ratio, "{}", check.id);
+        }
+    }
+}
+
+#[test]
+fn what_is_untestable_says_why() {
+    for document in documents() {
+        for check in &document.checks {
+            if let Way::Untestable(why) = &check.way {
+                assert!(why.len() > 20, "{}: {why}", check.id);
+            }
+        }
+    }
+}
