@@ -521,4 +521,42 @@ mod tests {
         assert_eq!(links.recv_reply(), Some((answer(8), Status::Ok)));
         assert_eq!(links.recv_reply(), None);
     }
+
+    /// The sources of the packets that a node takes, as runs, when others have sent it so many on a lane.
+    fn runs(lane: Lane, sent: [(u16, u32); 2]) -> Vec<(u16, u32)> {
+        let mut links = Links::new(0, 3);
+        for (nid, packets) in sent {
+            let memory = Arc::new(create_memory().unwrap());
+            let mut peer = ShmLink::new(memory.clone(), Side::Other, None);
+            links.set(nid, Some(Path::Shm(Box::new(ShmLink::new(memory, Side::Maker, None)))));
+            let status = (lane == Lane::Reply).then_some(Status::Ok);
+            for tid in 0..packets {
+                let header = Header { src_nid: nid, ..answer(tid) };
+                peer.send(&header, status, |_| Ok::<(), Infallible>(())).unwrap().unwrap();
+            }
+        }
+        let mut next = || match lane {
+            Lane::Request => links.peek_request().inspect(|_| links.take_request()),
+            Lane::Reply => links.recv_reply().map(|(header, _)| header),
+        };
+        let mut runs: Vec<(u16, u32)> = Vec::new();
+        while let Some(header) = next() {
+            match runs.last_mut() {
+                Some((nid, packets)) if *nid == header.src_nid => *packets += 1,
+                _ => runs.push((header.src_nid, 1)),
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn a_busy_link_lets_others_have_their_turn() {
+        let row = IN_A_ROW;
+        for lane in [Lane::Request, Lane::Reply] {
+            let both_busy = runs(lane, [(1, 2 * row + 3), (2, row + 1)]);
+            assert_eq!(both_busy, [(1, row), (2, row), (1, row), (2, 1), (1, 3)], "{lane:?}");
+            // One that has nothing costs the other no turn.
+            assert_eq!(runs(lane, [(1, 0), (2, 2 * row)]), [(2, 2 * row)], "{lane:?}");
+        }
+    }
 }
