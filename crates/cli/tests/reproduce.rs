@@ -3,11 +3,11 @@
 mod common;
 
 use common::Host;
-use rackmem_cli::reproduce::results::Effort;
-use rackmem_cli::reproduce::sonuma::experiment::Experiment;
-use rackmem_cli::reproduce::sonuma::results::{Report, Results};
-use rackmem_cli::reproduce::{claims, outcome, sonuma};
-use serde_json::Value;
+use rackmem_cli::reproduce;
+use rackmem_experiments::Effort;
+use rackmem_experiments::papers::PAPERS;
+use rackmem_experiments::run::{Run, Work};
+use serde_json::{Value, json};
 
 #[test]
 fn parameters_are_read_off_the_machine_without_a_run() {
@@ -33,7 +33,7 @@ fn unknown_papers_and_parts_are_wrong_usage() {
         (
             &["reproduce", "manycore"][..],
             "there is no paper 'manycore' here; there are manycore-ni, sonuma, cache-integrated-ni, \
-             tsm, deoi",
+             tsm, deoi, and 'all'",
         ),
         (&["reproduce", "manycore-ni/fig8"], "manycore-ni has no part 'fig8'; there are table1,"),
         (
@@ -49,6 +49,8 @@ fn unknown_papers_and_parts_are_wrong_usage() {
             "cache-integrated-ni has no graphs; --graph is for sonuma",
         ),
         (&["reproduce", "--graph", "x"], "manycore-ni has no graphs; --graph is for sonuma"),
+        (&["reproduce", "tsm", "--cores", "executed"], "tsm has no --cores; it is for manycore-ni"),
+        (&["reproduce", "all/table1"], "there is no paper 'all/table1'"),
         (&["reproduce", "--jobs", "0"], "0 is not in 1..=1024"),
         (&["reproduce", "--slow"], "unexpected argument '--slow'"),
     ] {
@@ -96,35 +98,86 @@ fn chips_with_cache_integrated_interfaces_are_reproduced() {
     assert_eq!((&one_way["verdict"], &one_way["published"]), (&"holds".into(), &35.0.into()));
     for claim in claims {
         let why = claim["why"].as_str().unwrap();
-        assert!(!why.contains(" reports no ") && !why.contains(" counts no "), "{claim}");
+        assert!(!why.contains("no '") && !why.contains("nothing is counted"), "{claim}");
     }
 }
 
 /// All programs of the paper with the arguments that the model gives them, on the runtime: that
-/// whatever checks look for is there.
+/// whatever expressions look for is there.
 #[test]
-fn programs_print_what_checks_read() {
+fn programs_print_what_expressions_read() {
     let host = Host::new();
-    let run = |run: Experiment| {
-        let nodes = run.nodes().to_string();
-        let program = format!(":{}", run.program());
-        let arguments = run.arguments(Effort::Quick, None);
-        let mut command = vec!["run", "-n", &nodes, "--no-prefix", "--", &program];
-        command.extend(arguments.iter().map(String::as_str));
-        let output = serde_json::from_str(&host.ok(&command)).unwrap();
-        (run, Ok(Report { output, ..Report::default() }))
-    };
-    let mut results = Results::new(Effort::Quick, sonuma::setting(None).unwrap());
+    let paper = PAPERS.iter().find(|paper| paper.name == "sonuma").unwrap();
+    let document = paper.document().unwrap();
+    let mut session =
+        reproduce::session(&document, Effort::Quick, None, &reproduce::Options::default());
     loop {
-        let planned = outcome::plan(&sonuma::PAPER, &mut results, None);
+        let planned = session.plan();
         if planned.is_empty() {
             break;
         }
-        results.extend(planned.into_iter().map(run));
+        for run in planned {
+            let report = printed(&host, &run);
+            session.add(run, Ok(report));
+        }
     }
-    let claims = claims::parse(sonuma::PAPER.published).unwrap();
-    for judged in outcome::evaluate(&sonuma::PAPER, &claims, &results, None).claims {
-        assert!(!judged.why.contains(" reports no "), "{}: {}", judged.id, judged.why);
+    for judged in session.outcome(vec![]).claims {
+        let is_there = !judged.why.contains("no '") && !judged.why.contains("no row");
+        assert!(is_there, "{}: {}", judged.id, judged.why);
     }
     host.assert_nothing_left();
+}
+
+/// The report of a program of a run, on a rack of its own.
+fn printed(host: &Host, run: &Run) -> Value {
+    let Work::Program(execution) = &run.work else { panic!("{} is no program", run.name) };
+    let nodes = execution.nodes.to_string();
+    let program = format!(":{}", execution.program);
+    let mut command = vec!["run", "-n", &nodes, "--no-prefix", "--", &program];
+    command.extend(execution.arguments.iter().map(String::as_str));
+    let output: Value = serde_json::from_str(&host.ok(&command)).unwrap();
+    json!({ "output": output, "cycles": 0, "stats": {} })
+}
+
+/// Experiments of a user: runs, quantities and values of his own.
+#[test]
+fn a_file_of_a_user_is_run() {
+    let host = Host::new();
+    let file = host.racks().join("mine.toml");
+    let text = r#"
+paper = "mine"
+title = "Links of twice the width"
+[let]
+"cycles(width)" = "read(width).latency.mean_cycles"
+[run.read]
+parameters = "width"
+name = "read/{width}"
+machine = "manycore-ni"
+set = { "noc.link_bytes" = "{width}", "workload.kind" = "sync-read", "run.reads" = 4, "workload.warmup_reads" = 4 }
+[[part]]
+name = "width"
+title = "Width of links"
+claim = [
+    { id = "wider-is-faster", class = "order", relation = "<", left = "cycles(32)", right = "cycles(16)" },
+    { id = "no-worse", class = "ratio", value = 1, relation = "<", measure = "cycles(32) / cycles(16)" },
+]
+"#;
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap();
+    let json = host.ok(&["reproduce", "--experiment", path, "--json"]);
+    let outcome: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(outcome["summary"]["holds"], 2, "{outcome}");
+    assert_eq!(outcome["claims"][0]["id"], "mine/wider-is-faster");
+    let table = host.ok(&["reproduce", "mine/width", "--experiment", path]);
+    assert!(table.contains("Width of links"), "{table}");
+    std::fs::write(&file, text.replace("cycles(32)", "cycels(32)")).unwrap();
+    let complaint = host.fails(1, &["reproduce", "--experiment", path]);
+    assert!(
+        complaint.contains(
+            "mine.toml:15: wider-is-faster: there is no function 'cycels'; did you mean cycles?"
+        ),
+        "{complaint}"
+    );
+    let complaint = host.fails(2, &["reproduce", "x/y", "--experiment", path]);
+    assert!(complaint.contains("mine.toml"), "{complaint}");
 }

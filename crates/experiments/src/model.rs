@@ -166,7 +166,8 @@ fn constants(header: &str) -> serde_json::Map<String, Json> {
     let mut all = serde_json::Map::new();
     for line in header.lines() {
         let define = line.strip_prefix("#define ").and_then(|rest| rest.split_once(' '));
-        let words = define.into_iter().chain(line.split([',', '{']).filter_map(|one| one.split_once('=')));
+        let words =
+            define.into_iter().chain(line.split([',', '{']).filter_map(|one| one.split_once('=')));
         for (name, value) in words {
             let value = value.trim().trim_end_matches([';', '}', ' ', ',']);
             if let Ok(number) = value.parse::<f64>() {

@@ -1,10 +1,7 @@
 //! The known name that an unknown one was probably meant to be.
 
 /// `; did you mean x?`, or nothing if no name is near.
-pub fn nearest<'a, N: AsRef<str> + 'a>(
-    wanted: &str,
-    known: impl IntoIterator<Item = N>,
-) -> String {
+pub fn nearest<'a, N: AsRef<str> + 'a>(wanted: &str, known: impl IntoIterator<Item = N>) -> String {
     let mut best: Option<(f64, String)> = None;
     for name in known {
         let name = name.as_ref();

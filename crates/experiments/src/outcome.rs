@@ -62,7 +62,8 @@ impl Summary {
     /// Counts verdicts.
     pub fn of(claims: &[Judged]) -> Summary {
         let count = |verdict, only_by_run: bool| {
-            let is = |judged: &&Judged| judged.verdict == verdict && (judged.by_run || !only_by_run);
+            let is =
+                |judged: &&Judged| judged.verdict == verdict && (judged.by_run || !only_by_run);
             claims.iter().filter(is).count()
         };
         Summary {
@@ -102,7 +103,7 @@ pub struct Curves {
     pub series: Vec<Curve>,
 }
 
-/// A curve.
+/// One line of a sheet, as drawn and as JSON has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
     /// Name in the legend.

@@ -43,7 +43,11 @@ impl Paper {
     /// # Errors
     /// It is damaged.
     pub fn document(&self) -> Result<Document, DocumentError> {
-        Document::parse(&format!("experiments/{}.toml", self.name), self.experiments, Some(self.published))
+        Document::parse(
+            &format!("experiments/{}.toml", self.name),
+            self.experiments,
+            Some(self.published),
+        )
     }
 }
 
@@ -52,7 +56,8 @@ impl Paper {
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn document_of(file: &str, text: &str) -> Result<Document, DocumentError> {
-    let paper = |line: &str| line.split_once('=').filter(|(key, _)| key.trim() == "paper").is_some();
+    let paper =
+        |line: &str| line.split_once('=').filter(|(key, _)| key.trim() == "paper").is_some();
     let named = text.lines().find(|line| paper(line)).unwrap_or_default();
     let known = PAPERS.iter().find(|known| named.contains(&format!("\"{}\"", known.name)));
     Document::parse(file, text, known.map(|known| known.published))

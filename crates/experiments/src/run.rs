@@ -27,7 +27,7 @@ pub struct Run {
 pub enum Work {
     /// The workload that the machine file names.
     Workload,
-    /// A program of `programs/`.
+    /// It executes a program of `programs/`.
     Program(Execution),
     /// A measurement of the runtime on this host.
     Trial(String),
@@ -55,11 +55,7 @@ impl Run {
     ///
     /// # Errors
     /// An expression of the template has no value.
-    pub fn new<'a>(
-        template: &RunTemplate,
-        world: &World<'a>,
-        scope: &Scope<'a>,
-    ) -> Outcome<Run> {
+    pub fn new<'a>(template: &RunTemplate, world: &World<'a>, scope: &Scope<'a>) -> Outcome<Run> {
         let name = template.machine.as_ref().map(|name| optional(name, world, scope));
         let machine = match name.transpose()?.flatten() {
             None => None,

@@ -107,7 +107,11 @@ impl<'a> Session<'a> {
 
     fn sheets(&self) -> impl Iterator<Item = &'a Sheet> {
         let is_able = |sheet: &&Sheet| self.able(sheet.needs.as_deref()).is_ok();
-        self.document.sheets.iter().filter(|sheet| self.is_selected(Some(sheet.part))).filter(is_able)
+        self.document
+            .sheets
+            .iter()
+            .filter(|sheet| self.is_selected(Some(sheet.part)))
+            .filter(is_able)
     }
 
     fn rows(&self) -> impl Iterator<Item = &'a Row> {
@@ -134,7 +138,9 @@ impl<'a> Session<'a> {
             // Explanations of missed claims are about the model.
             runtime.extend(claim.map(|claim| self.judged(&world, claim, check, false)));
         }
-        let curves = self.sheets().filter_map(|sheet| Some((sheet.name.clone(), curves(&world, sheet).ok()?)));
+        let curves = self
+            .sheets()
+            .filter_map(|sheet| Some((sheet.name.clone(), curves(&world, sheet).ok()?)));
         Outcome {
             paper: self.document.paper.clone(),
             parts: self.document.parts.clone(),
@@ -275,7 +281,8 @@ fn rows<'s>(world: &World<'s>, row: &Row) -> Vec<Beyond> {
     let mut all = Vec::new();
     // A list of a failed run has no rows.
     let _ = combinations(world, &row.each, &Scope::default(), &mut |scope| {
-        let is_there = row.when.as_ref().map(|when| world.value(when, scope).and_then(|is| is.bool()));
+        let is_there =
+            row.when.as_ref().map(|when| world.value(when, scope).and_then(|is| is.bool()));
         if is_there.is_some_and(|is| is != Ok(true)) {
             return;
         }

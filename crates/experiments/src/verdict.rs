@@ -105,8 +105,8 @@ fn compare(relation: Relation, left: f64, right: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::claims::Kind;
     use super::*;
+    use crate::claims::Kind;
 
     fn claim(value: Option<f64>, relation: Relation) -> Claim {
         Claim {

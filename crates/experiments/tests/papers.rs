@@ -73,7 +73,9 @@ fn a_part_takes_only_its_own_runs_and_all_parts_take_all() {
             assert_eq!(together, names(None), "{}", document.paper);
         }
         let parameters = document.parts.iter().position(|part| part.name == "cost");
-        assert!(parameters.is_none_or(|part| planned(&document, Effort::Full, Some(part)).is_empty()));
+        assert!(
+            parameters.is_none_or(|part| planned(&document, Effort::Full, Some(part)).is_empty())
+        );
     }
 }
 
@@ -100,7 +102,9 @@ fn odd_claims_say_how_they_are_read() {
         for check in &document.checks {
             let claim = document.published.iter().find(|claim| claim.short_id() == check.id);
             let note = claim.and_then(|claim| claim.note.as_deref()).unwrap_or_default();
-            if let (true, Way::Measured(way)) = (odd.iter().any(|word| note.contains(word)), &check.way) {
+            if let (true, Way::Measured(way)) =
+                (odd.iter().any(|word| note.contains(word)), &check.way)
+            {
                 assert!(!way.reading.0.is_empty(), "{} says not how it is read", check.id);
             }
         }
@@ -114,14 +118,18 @@ fn classes_fit_the_words() {
         let claims: BTreeMap<&str, _> =
             document.published.iter().map(|claim| (claim.short_id(), claim)).collect();
         for check in &document.checks {
-            let (claim, Way::Measured(way)) = (claims[check.id.as_str()], &check.way) else { continue };
+            let (claim, Way::Measured(way)) = (claims[check.id.as_str()], &check.way) else {
+                continue;
+            };
             let up_to = claim.quote.contains("up to") && claim.relation.sign() == "<=";
             assert_eq!(way.class == Class::UpTo, up_to, "{}", check.id);
             let is_ordering = matches!(way.class, Class::Order | Class::Reaches);
             assert_eq!(is_ordering, claim.kind == Kind::Ordering, "{}", check.id);
         }
         for check in &document.on_host {
-            let (claim, Way::Measured(way)) = (claims[check.id.as_str()], &check.way) else { continue };
+            let (claim, Way::Measured(way)) = (claims[check.id.as_str()], &check.way) else {
+                continue;
+            };
             assert_eq!(way.class, Class::Host, "{}", check.id);
             // Of the paper's values only ratios mean something on another host.
             let is_ratio = claim.unit == "x" && claim.value.is_some();

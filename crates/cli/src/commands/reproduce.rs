@@ -51,11 +51,14 @@ Parts:
     text + "\nExit status: 0 if all experiments ran, whatever the verdicts are; 1 if one failed."
 }
 
+/// The paper that is reproduced if none is named.
+const DEFAULT: &str = "manycore-ni";
+
 /// Arguments of `rackmem reproduce`.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     /// Paper, or part of one, or 'all'
-    #[arg(default_value = "manycore-ni")]
+    #[arg(default_value = DEFAULT)]
     pub what: String,
     /// Fewer sizes, shorter runs
     #[arg(long)]
@@ -103,6 +106,11 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
     };
     if let Some(file) = &args.experiment {
         let document = of_file(file)?;
+        let is_default = args.what == DEFAULT;
+        if !is_default && paper != document.paper {
+            let (file, known) = (file.display(), &document.paper);
+            return Err(Failure::usage(format!("{file} is about '{known}', not about '{paper}'")));
+        }
         return show(args, &[one(args, &document, part, args.out.as_deref())?]);
     }
     if args.what == "all" {
@@ -116,7 +124,8 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
     let Some(known) = PAPERS.iter().find(|known| known.name == paper) else {
         let names: Vec<&str> = PAPERS.iter().map(|known| known.name).collect();
         let names = names.join(", ");
-        let message = format!("there is no paper '{paper}' here; there are {names}, and 'all'");
+        let shown = if paper == "all" { &args.what } else { paper };
+        let message = format!("there is no paper '{shown}' here; there are {names}, and 'all'");
         return Err(Failure::usage(message));
     };
     let document = known.document().map_err(wrong)?;

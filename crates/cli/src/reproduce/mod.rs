@@ -43,7 +43,8 @@ pub fn session<'a>(
     let cores = placement::cores().len();
     let mut trees: BTreeMap<String, Known<Json>> = model::trees(document);
     trees.insert("host".to_owned(), Ok(json!({ "cores": cores })));
-    trees.insert("option".to_owned(), Ok(json!({ "graph": options.graph, "cores": options.cores })));
+    trees
+        .insert("option".to_owned(), Ok(json!({ "graph": options.graph, "cores": options.cores })));
     Session::new(document, effort, selection, trees, host::abilities(document, cores))
 }
 

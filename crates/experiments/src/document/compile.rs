@@ -107,9 +107,7 @@ impl Compiler<'_> {
     /// A value of a definition or a measure: a text is an expression, texts in a list are texts.
     fn value(&self, value: &Value, span: &Range<usize>) -> Result<Expr> {
         match value {
-            Value::String(text) => {
-                parse(text).map_err(|problem| self.wrong(span, text, &problem))
-            }
+            Value::String(text) => parse(text).map_err(|problem| self.wrong(span, text, &problem)),
             value => self.literal(value, span),
         }
     }
@@ -190,7 +188,11 @@ impl Compiler<'_> {
         };
         for (key, text) in texts {
             let expr = Expr { at: 0, node: Node::Filled(self.template(text)?) };
-            add(key, Some(&text.span()), Body::Value(ByEffort { quick: expr.clone(), full: expr }))?;
+            add(
+                key,
+                Some(&text.span()),
+                Body::Value(ByEffort { quick: expr.clone(), full: expr }),
+            )?;
         }
         for (key, value) in values {
             let span = value.span();
@@ -299,7 +301,12 @@ impl Compiler<'_> {
     }
 
     /// The checks of a claim, or of each of several that are alike.
-    fn checks(&self, raw: &raw::Claim, part: Option<usize>, document: &Document) -> Result<Vec<Check>> {
+    fn checks(
+        &self,
+        raw: &raw::Claim,
+        part: Option<usize>,
+        document: &Document,
+    ) -> Result<Vec<Check>> {
         let id = self.template(&raw.id)?;
         let mut all = Vec::new();
         for bound in self.combinations(&raw.each, document)? {
@@ -311,7 +318,9 @@ impl Compiler<'_> {
                     super::constant_text(&self.template(reason)?, &bound, document)
                         .map_err(|what| self.error(Some(&reason.span()), what))?,
                 ),
-                None => Way::Measured(Box::new(self.measurement(raw, scope.collect(), document)?)),
+                None => {
+                    Way::Measured(Box::new(self.measurement(raw, scope.collect(), document)?))
+                }
             };
             all.push(Check { id, part, way, own: (raw.value, raw.relation) });
         }
@@ -345,7 +354,8 @@ impl Compiler<'_> {
         document: &Document,
     ) -> Result<Measurement> {
         let span = raw.id.span();
-        let incomplete = |what: &str| self.error(Some(&span), format!("{}: {what}", raw.id.get_ref()));
+        let incomplete =
+            |what: &str| self.error(Some(&span), format!("{}: {what}", raw.id.get_ref()));
         for text in &raw.with {
             with.push(self.variable(text, " = ")?);
         }

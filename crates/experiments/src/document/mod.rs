@@ -20,7 +20,7 @@ use crate::tolerance::Class;
 /// What is wrong with an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentError {
-    /// The file.
+    /// Path as it was given.
     pub file: String,
     /// The line, if the problem has one.
     pub line: Option<usize>,
@@ -89,7 +89,7 @@ pub struct Definition {
 /// A parameter of a quantity or a run.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// Name in the expressions of the definition.
     pub name: String,
     /// Its value if none is given.
     pub default: Option<Expr>,
@@ -134,7 +134,7 @@ pub struct RunTemplate {
     pub settings: ByEffort<Vec<(String, Template)>>,
     /// A measurement of the runtime on this host.
     pub trial: Option<String>,
-    /// A program of `programs/`.
+    /// A program of `programs/` in place of the machine's workload.
     pub program: Option<Program>,
     /// Estimate of the host's time, relative to other runs.
     pub cost: Option<Expr>,
@@ -237,7 +237,7 @@ pub struct Sheet {
     pub name: String,
     /// Part that it is shown with.
     pub part: usize,
-    /// Title.
+    /// Title above the curves.
     pub title: String,
     /// Label of the horizontal axis.
     pub x: String,
@@ -277,11 +277,11 @@ pub struct Row {
     pub each: Vec<(String, Expr)>,
     /// Whether there are any.
     pub when: Option<Expr>,
-    /// Name.
+    /// First column of the row.
     pub name: Template,
-    /// Value.
+    /// A number; without one there is no row.
     pub value: Expr,
-    /// Unit.
+    /// As the table shows it.
     pub unit: String,
 }
 
@@ -290,9 +290,9 @@ pub struct Row {
 pub struct Heat {
     /// Name of its file.
     pub name: String,
-    /// Title.
+    /// Title above the picture.
     pub title: String,
-    /// The run.
+    /// Run whose `links` are drawn.
     pub run: Expr,
 }
 

@@ -3,7 +3,8 @@
 use super::Document;
 
 const HEAD: &str = "paper = \"mine\"\ntitle = \"Mine\"\n";
-const RUN: &str = "[run.read]\nparameters = \"bytes\"\nname = \"read/{bytes}\"\nmachine = \"manycore-ni\"\n";
+const RUN: &str =
+    "[run.read]\nparameters = \"bytes\"\nname = \"read/{bytes}\"\nmachine = \"manycore-ni\"\n";
 const PART: &str = "[[part]]\nname = \"all\"\ntitle = \"All\"\n";
 
 fn claim(rest: &str) -> String {
@@ -16,7 +17,9 @@ fn problem(text: &str) -> String {
 
 #[test]
 fn a_file_of_a_user_gives_its_own_values() {
-    let text = claim("class = \"ratio\"\nmeasure = \"read(64).app_gbps\"\nvalue = 3\nunit = \"GB/s\"\nrelation = \"~\"");
+    let text = claim(
+        "class = \"ratio\"\nmeasure = \"read(64).app_gbps\"\nvalue = 3\nunit = \"GB/s\"\nrelation = \"~\"",
+    );
     let document = Document::parse("mine.toml", &text, None).unwrap();
     let claim = &document.published[0];
     assert_eq!((claim.id.as_str(), claim.value, claim.relation.sign()), ("mine/x", Some(3.0), "~"));
@@ -24,10 +27,14 @@ fn a_file_of_a_user_gives_its_own_values() {
 
 #[test]
 fn wrong_files_are_refused_in_one_line() {
-    let measured = |expr: &str| claim(&format!("class = \"ratio\"\nvalue = 1\nmeasure = \"{expr}\""));
+    let measured =
+        |expr: &str| claim(&format!("class = \"ratio\"\nvalue = 1\nmeasure = \"{expr}\""));
     for (text, expected) in [
         (measured("read(64).x +"), "mine.toml:14: expected a value, found the end"),
-        (measured("raed(64).x"), "mine.toml:11: x: there is no function 'raed'; did you mean read?"),
+        (
+            measured("raed(64).x"),
+            "mine.toml:11: x: there is no function 'raed'; did you mean read?",
+        ),
         (measured("read(64) + sise"), "mine.toml:11: x: there is no 'sise'"),
         (measured("read()"), "x: read needs 'bytes'"),
         (measured("read(1, 2)"), "x: read takes 1 argument(s), not 2"),
@@ -35,14 +42,35 @@ fn wrong_files_are_refused_in_one_line() {
         (measured("sqrt(1, 2)"), "x: sqrt takes 1 argument(s), not 2"),
         (claim("class = \"rato\"\nmeasure = 1"), "unknown variant `rato`"),
         (claim("measure = 1"), "x: needs a 'class'"),
-        (claim("class = \"order\"\nleft = 1"), "x: needs 'measure', or 'left' and 'right', or 'untestable'"),
+        (
+            claim("class = \"order\"\nleft = 1"),
+            "x: needs 'measure', or 'left' and 'right', or 'untestable'",
+        ),
         (claim("clas = \"order\""), "unknown field `clas`"),
-        (claim("untestable = \"no\"\n[[claim]]\nid = \"x\"\nuntestable = \"no\""), "the claim 'x' has two experiments"),
-        (format!("{HEAD}[let]\na = \"b + 1\"\nb = \"f(a)\"\n\"f(x)\" = \"x\"\n{PART}"), "a -> b -> a is a circle"),
-        (format!("{HEAD}[let]\na = {{ quick = 1 }}\n{PART}"), "mine.toml:4: expected a value, or { quick = ..., full = ... }"),
-        (format!("{HEAD}[let]\n\"a b\" = 1\n{PART}"), "mine.toml:4: 'a b' is not a name with parameters"),
-        (format!("{HEAD}{PART}[[part.row]]\nname = \"x\"\nvalue = \"y\"\nunit = \"\"\n"), "there is no 'y'"),
-        (format!("{HEAD}{PART}[[part.claim]]\nid = \"x\"\neach = [\"a of b\"]\n"), "expected 'name in value', found 'a of b'"),
+        (
+            claim("untestable = \"no\"\n[[claim]]\nid = \"x\"\nuntestable = \"no\""),
+            "the claim 'x' has two experiments",
+        ),
+        (
+            format!("{HEAD}[let]\na = \"b + 1\"\nb = \"f(a)\"\n\"f(x)\" = \"x\"\n{PART}"),
+            "a -> b -> a is a circle",
+        ),
+        (
+            format!("{HEAD}[let]\na = {{ quick = 1 }}\n{PART}"),
+            "mine.toml:4: expected a value, or { quick = ..., full = ... }",
+        ),
+        (
+            format!("{HEAD}[let]\n\"a b\" = 1\n{PART}"),
+            "mine.toml:4: 'a b' is not a name with parameters",
+        ),
+        (
+            format!("{HEAD}{PART}[[part.row]]\nname = \"x\"\nvalue = \"y\"\nunit = \"\"\n"),
+            "there is no 'y'",
+        ),
+        (
+            format!("{HEAD}{PART}[[part.claim]]\nid = \"x\"\neach = [\"a of b\"]\n"),
+            "expected 'name in value', found 'a of b'",
+        ),
     ] {
         let found = problem(&text);
         assert!(found.contains(expected), "{text}\n{found}");
@@ -52,9 +80,11 @@ fn wrong_files_are_refused_in_one_line() {
 
 #[test]
 fn claims_and_experiments_are_the_same_set() {
-    let published = "[[claim]]\nid = \"mine/y\"\nwhere = \"\"\nkind = \"value\"\nmetric = \"\"\nconfig = \"\"\nquote = \"\"\n";
+    let published = "[[claim]]\nid = \"mine/y\"\nkind = \"value\"\n\
+                     where = \"\"\nmetric = \"\"\nconfig = \"\"\nquote = \"\"\n";
     let parse = |id: &str| {
-        let text = claim("untestable = \"there is no such thing here\"").replace("\"x\"", &format!("{id:?}"));
+        let text = claim("untestable = \"there is no such thing here\"")
+            .replace("\"x\"", &format!("{id:?}"));
         Document::parse("mine.toml", &text, Some(published)).map_err(|error| error.to_string())
     };
     assert!(parse("y").is_ok());

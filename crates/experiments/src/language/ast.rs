@@ -14,7 +14,7 @@ pub struct Expr {
 /// A kind of expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// A number.
+    /// `1_000`, `2.5e-3`.
     Number(f64),
     /// A text in quotes.
     Text(String),
@@ -42,7 +42,7 @@ pub enum Node {
     Binary(Binary, Box<Expr>, Box<Expr>),
     /// `a if condition else b`.
     If {
-        /// The condition.
+        /// True or false; of an unknown one both branches are evaluated.
         condition: Box<Expr>,
         /// Value if it is true.
         yes: Box<Expr>,
@@ -56,7 +56,7 @@ pub enum Node {
 pub struct Argument {
     /// Its name, if it is given by name.
     pub name: Option<String>,
-    /// Its value.
+    /// Evaluated in the scope of the call.
     pub value: Expr,
 }
 
@@ -72,9 +72,9 @@ pub enum Clause {
 /// An operator with one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
-    /// `-`
+    /// `-`, of a number.
     Minus,
-    /// `not`
+    /// `not`, of a comparison or a flag.
     Not,
 }
 
@@ -83,30 +83,30 @@ pub enum Unary {
 pub enum Binary {
     /// `+`, of numbers or texts.
     Add,
-    /// `-`
+    /// `-`, of two numbers.
     Subtract,
-    /// `*`
+    /// `*`, of two numbers.
     Multiply,
-    /// `/`
+    /// `/`, of two numbers: never rounded.
     Divide,
-    /// `%`
+    /// `%`: the remainder, with the sign of the left operand.
     Modulo,
-    /// `==`
+    /// `==`, of any two plain values.
     Equal,
-    /// `!=`
+    /// `!=`, of any two plain values.
     Unequal,
-    /// `<`
+    /// `<`, of two numbers.
     Less,
-    /// `<=`
+    /// `<=`, of two numbers.
     AtMost,
-    /// `>`
+    /// `>`, of two numbers.
     More,
-    /// `>=`
+    /// `>=`, of two numbers.
     AtLeast,
     /// `in`: membership of a list.
     In,
-    /// `and`
+    /// `and`: the right operand is not looked at if the left is false.
     And,
-    /// `or`
+    /// `or`: the right operand is not looked at if the left is true.
     Or,
 }

@@ -250,7 +250,8 @@ impl<'a> World<'a> {
         scope: &Scope<'a>,
         is_better: fn(f64, f64) -> bool,
     ) -> Outcome<Value<'a>> {
-        let [Argument { value: Expr { node: Node::Each(body, clauses), .. }, .. }] = arguments else {
+        let [Argument { value: Expr { node: Node::Each(body, clauses), .. }, .. }] = arguments
+        else {
             return missing("it is taken of one 'value for name in list'");
         };
         let mut best: Option<(f64, Vec<Value>)> = None;

@@ -71,8 +71,12 @@ pub const FUNCTIONS: &[Function] = &[
     of("last", (1, 2), "last element of a list; the second argument if it is empty", |v| {
         end_of(v, |all| all.last().cloned())
     }),
-    of("any", (1, 1), "whether one of a list is true", |v| flags(&v[0], |all| all.iter().any(|&is| is))),
-    of("all", (1, 1), "whether all of a list are true", |v| flags(&v[0], |all| all.iter().all(|&is| is))),
+    of("any", (1, 1), "whether one of a list is true", |v| {
+        flags(&v[0], |all| all.iter().any(|&is| is))
+    }),
+    of("all", (1, 1), "whether all of a list are true", |v| {
+        flags(&v[0], |all| all.iter().all(|&is| is))
+    }),
     of("count", (1, 1), "elements of a list that are true", |v| {
         let all = v[0].elements()?;
         if all.iter().any(Value::is_unknown) {
@@ -139,10 +143,7 @@ fn operands<'a>(values: &[Value<'a>]) -> Outcome<Vec<Value<'a>>> {
 }
 
 /// A number of all operands; unknown if one of them is.
-fn known<'a>(
-    values: &[Value<'a>],
-    combine: impl Fn(&[f64]) -> Outcome<f64>,
-) -> Outcome<Value<'a>> {
+fn known<'a>(values: &[Value<'a>], combine: impl Fn(&[f64]) -> Outcome<f64>) -> Outcome<Value<'a>> {
     let all = operands(values)?;
     if all.iter().any(Value::is_unknown) {
         return Ok(Value::Unknown);

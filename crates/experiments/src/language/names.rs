@@ -124,7 +124,10 @@ impl<'a> Names<'a> {
             return Err(Problem::new(at, format!("{name} has no arguments by name")));
         }
         if count < fewest || count > most {
-            return Err(Problem::new(at, format!("{name} takes {fewest} argument(s), not {count}")));
+            return Err(Problem::new(
+                at,
+                format!("{name} takes {fewest} argument(s), not {count}"),
+            ));
         }
         Ok(())
     }
@@ -147,8 +150,9 @@ impl<'a> Names<'a> {
         for row in &self.document.rows {
             self.check_row(row).map_err(|problem| said(&format!("{:?}", row.name), problem))?;
         }
-        let heats = self.document.heats.iter();
-        heats.map(|heat| self.check(&heat.run, &mut vec![])).collect::<Result<_, _>>()
+        let mut heats = self.document.heats.iter();
+        heats
+            .try_for_each(|heat| self.check(&heat.run, &mut vec![]))
             .map_err(|problem| problem.what)
     }
 

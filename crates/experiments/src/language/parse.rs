@@ -199,11 +199,9 @@ impl Parser {
     }
 
     fn word(&mut self) -> Result<Node, Problem> {
-        for (keyword, node) in [
-            ("true", Node::Bool(true)),
-            ("false", Node::Bool(false)),
-            ("none", Node::None),
-        ] {
+        for (keyword, node) in
+            [("true", Node::Bool(true)), ("false", Node::Bool(false)), ("none", Node::None)]
+        {
             if self.takes(keyword) {
                 return Ok(node);
             }

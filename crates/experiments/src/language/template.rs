@@ -69,10 +69,9 @@ impl Template {
 }
 
 fn value(inside: &str) -> Result<Piece, Problem> {
-    if let Some((expr, digits)) = inside.rsplit_once(":.") {
-        if let Ok(digits) = digits.parse() {
-            return Ok(Piece::Value(parse(expr)?, Some(digits)));
-        }
+    let split = inside.rsplit_once(":.");
+    match split.and_then(|(expr, digits)| Some((expr, digits.parse().ok()?))) {
+        Some((expr, digits)) => Ok(Piece::Value(parse(expr)?, Some(digits))),
+        None => Ok(Piece::Value(parse(inside)?, None)),
     }
-    Ok(Piece::Value(parse(inside)?, None))
 }

@@ -123,7 +123,9 @@ fn malformed_expressions_are_refused_with_their_place() {
 fn texts_have_values_in_braces() {
     let pieces = Template::parse("a{1 + 1}b{{c}} {x:.2}").unwrap();
     assert_eq!(pieces.0.len(), 4);
-    for (text, expected) in [("{1 +}", "expected a value"), ("{1", "no closing }"), ("1}", "no opening {")] {
+    for (text, expected) in
+        [("{1 +}", "expected a value"), ("{1", "no closing }"), ("1}", "no opening {")]
+    {
         let problem = Template::parse(text).unwrap_err();
         assert!(problem.what.contains(expected), "{text}: {problem:?}");
     }
@@ -163,8 +165,10 @@ fn reports_are_read_by_paths() {
 #[test]
 fn runs_are_found_by_asking_once_and_dependent_ones_by_asking_again() {
     let plan = |expr: &str, reports: &[(&str, Json)]| evaluated(expr, reports, true).1;
-    assert_eq!(plan("1 if gbps(64) > gbps(512) else read(64, hops=2).x", &[]),
-        ["read/512", "read/64", "read/64/2-hops"]);
+    assert_eq!(
+        plan("1 if gbps(64) > gbps(512) else read(64, hops=2).x", &[]),
+        ["read/512", "read/64", "read/64/2-hops"]
+    );
     assert_eq!(plan("max(gbps(b) for b in sizes if gbps(b) > 1)", &[]), ["read/512", "read/64"]);
     assert_eq!(plan("read(best, hops=3).app_gbps", &[]), ["read/512", "read/64"]);
     let known = [("read/64", json!({ "app_gbps": 1 })), ("read/512", json!({ "app_gbps": 2 }))];

@@ -41,7 +41,8 @@ impl Kind {
 
 /// Longer signs come before their beginnings.
 const SIGNS: [&str; 19] = [
-    "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "=", "(", ")", "[", "]", ",", ".", ":",
+    "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "=", "(", ")", "[", "]", ",", ".",
+    ":",
 ];
 
 /// Splits a text into tokens; the last one is `End`.
@@ -82,7 +83,8 @@ fn number(rest: &str, at: usize) -> Result<(Kind, usize), Problem> {
         previous = c;
     }
     let digits: String = rest[..length].chars().filter(|&c| c != '_').collect();
-    let value = digits.parse().map_err(|_| Problem::new(at, format!("'{digits}' is not a number")))?;
+    let value =
+        digits.parse().map_err(|_| Problem::new(at, format!("'{digits}' is not a number")))?;
     Ok((Kind::Number(value), length))
 }
 

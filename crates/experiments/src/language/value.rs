@@ -23,12 +23,12 @@ pub fn missing<T>(what: impl Into<String>) -> Outcome<T> {
     Err(Stop::Missing(what.into()))
 }
 
-/// A value.
+/// What an expression can be; leaves of reports become plain values.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
-    /// A number.
+    /// A number, as Rust's f64 has it.
     Number(f64),
-    /// A text.
+    /// A text, shared.
     Text(Rc<str>),
     /// True or false.
     Bool(bool),
@@ -43,12 +43,12 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A text.
+    /// The text as a value.
     pub fn text(text: &str) -> Value<'a> {
         Value::Text(text.into())
     }
 
-    /// A list.
+    /// These values as one.
     pub fn list(values: Vec<Value<'a>>) -> Value<'a> {
         Value::List(Rc::new(values))
     }

@@ -128,7 +128,8 @@ impl Why<'_, '_> {
                 format!("{left} {relation} {right} is not so (allowed: {words})")
             }
             (Measured::Number(value), Some(published)) => {
-                let (value, published, unit) = (three_digits(value), three_digits(published), &claim.unit);
+                let (value, published, unit) =
+                    (three_digits(value), three_digits(published), &claim.unit);
                 format!("{value} {unit}, the paper has {relation} {published} (allowed: {words})")
             }
             (Measured::Number(value), None) => {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::reproduce::{self, Options, pool};
 use crate::size;
 
-/// The paper.
+/// Paper whose table is shown.
 const PAPER: &str = "manycore-ni";
 
 /// Part of the paper.
@@ -59,9 +59,7 @@ pub fn rows() -> Result<Vec<Row>> {
     let rows: Vec<Row> = SHOWN.iter().filter_map(row).collect();
     match rows.len() == SHOWN.len() {
         true => Ok(rows),
-        false => {
-            Err(Failure::new(format!("{PAPER} gives no figure for each row of {PART}")))
-        }
+        false => Err(Failure::new(format!("{PAPER} gives no figure for each row of {PART}"))),
     }
 }
 

@@ -48,7 +48,11 @@ const LATENCIES_US: [u32; 3] = [0, 100, 200];
 /// # Errors
 /// As [`measure`].
 pub fn by_capacity(effort: Effort) -> Known<Figures> {
-    measure(&EXTRA_MB.map(|remote_mb| Setup { remote_mb, value_bytes: VALUES[0] }), &[LATENCIES_US[1]], effort)
+    measure(
+        &EXTRA_MB.map(|remote_mb| Setup { remote_mb, value_bytes: VALUES[0] }),
+        &[LATENCIES_US[1]],
+        effort,
+    )
 }
 
 /// Caches with the most additional memory and without, by values and databases.
