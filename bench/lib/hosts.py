@@ -49,16 +49,16 @@ class Hosts:
         """The words in front of a command that is to run on a host."""
         return ["ip", "netns", "exec", self.names[host]]
 
-    def rackmem(self, command, is_sealed, program):
-        """Output of a program of two processes, in a rack of both hosts."""
+    def rackmem(self, command, is_sealed, program, cores):
+        """Output of a program of two processes, in a rack of both hosts; what runs on a host has a core of its own."""
         file = self.rack_file(is_sealed)
         env = [dict(os.environ, RACKMEM_DIR=str(self.directory(host))) for host in (0, 1)]
         try:
             for host in (0, 1):
-                self._call(host, [command, "up", "--rack-file", file, "--node", str(host)], env[host])
-            launcher = f"ip netns exec {self.names[1]} env RACKMEM_DIR={self.directory(1)}"
+                self._call(host, [command, "up", "--rack-file", file, "--node", str(host)], env[host], cores[host])
+            launcher = f"ip netns exec {self.names[1]} taskset -c {cores[1]} env RACKMEM_DIR={self.directory(1)}"
             return self._call(0, [command, "run", "--rack-file", file, "--launcher", launcher, "-n", "2", "--", *program],
-                              env[0], seconds=300)
+                              env[0], cores[0], seconds=300)
         finally:
             for host in (0, 1):
                 subprocess.run([*self.on(host), command, "down", "--rack-file", file, "--node", str(host)], env=env[host],
@@ -77,9 +77,9 @@ class Hosts:
         file.write_text(f'name = "{RACK}"\nsecret_file = "secret"\ncleartext = {str(not is_sealed).lower()}\n{by}{nodes}')
         return str(file)
 
-    def _call(self, host, command, env, seconds=60):
+    def _call(self, host, command, env, core, seconds=60):
         try:
-            done = subprocess.run([*self.on(host), *map(str, command)], env=env, capture_output=True, text=True,
+            done = subprocess.run([*self.on(host), "taskset", "-c", str(core), *map(str, command)], env=env, capture_output=True, text=True,
                                   stdin=subprocess.DEVNULL, timeout=seconds)
         except subprocess.TimeoutExpired:
             raise Failed(f"{command[1]}: not finished after {seconds} s") from None

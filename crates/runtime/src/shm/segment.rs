@@ -336,17 +336,34 @@ impl View {
     /// As [`View::read`], at most `BLOCKS_AT_ONCE` blocks.
     #[inline(always)]
     unsafe fn read_at_once(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
-        let mut versions = [None; BLOCKS_AT_ONCE];
-        for ((at, _, _), version) in blocks(offset, length).zip(&mut versions) {
-            *version = self.locks().of(at).begin_read();
+        let (first, last) = (offset / BLOCK_BYTES, (offset + length as u64 - 1) / BLOCK_BYTES);
+        let lock = |block: u64| self.locks().of(block * BLOCK_BYTES);
+        let mut versions = [0; BLOCKS_AT_ONCE];
+        let mut is_whole = true;
+        for (block, noted) in (first..=last).zip(&mut versions) {
+            let version = lock(block).begin_read();
+            *noted = version.unwrap_or_default();
+            is_whole &= version.is_some();
         }
         // SAFETY: the caller's contract.
         unsafe { copy::copy_out_whole(dst, self.data.add(offset as usize), length) };
-        for ((at, done, n), version) in blocks(offset, length).zip(versions) {
-            if !version.is_some_and(|version| self.locks().of(at).is_undisturbed(version)) {
-                // SAFETY: the blocks divide the range that the caller vouches for.
-                unsafe { self.read_contended(at, dst.add(done), n, reader) };
-            }
+        for (block, version) in (first..=last).zip(versions) {
+            is_whole &= lock(block).is_undisturbed(version);
+        }
+        if !is_whole {
+            // SAFETY: the caller's contract.
+            unsafe { self.read_each(offset, dst, length, reader) };
+        }
+    }
+
+    /// # Safety
+    /// As [`View::read`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn read_each(&self, offset: u64, dst: *mut u8, length: usize, reader: Owner) {
+        for (at, done, n) in blocks(offset, length) {
+            // SAFETY: the blocks divide the range that the caller vouches for.
+            unsafe { self.read_contended(at, dst.add(done), n, reader) };
         }
     }
 
