@@ -178,6 +178,7 @@ claim = [
         ),
         "{complaint}"
     );
+    std::fs::write(&file, text).unwrap();
     let complaint = host.fails(2, &["reproduce", "x/y", "--experiment", path]);
-    assert!(complaint.contains("mine.toml"), "{complaint}");
+    assert!(complaint.contains("mine.toml is about 'mine', not about 'x'"), "{complaint}");
 }

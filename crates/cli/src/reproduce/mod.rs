@@ -1,13 +1,13 @@
 //! `rackmem reproduce`: makes the runs of an experiment file, and shows and writes what follows from them.
 //!
 //! `rackmem_experiments` reads the files and judges; this makes their runs: [`pool`] those of the model side by side,
-//! [`host`] those of this host, by programs and [`trials`], one after the other. [`render`] is for people, [`write`]
+//! [`host`] those of this host, by programs and trials, one after the other. [`render`] is for people, [`mod@write`]
 //! for directories.
 
 pub mod host;
 pub mod pool;
 pub mod render;
-pub mod trials;
+mod trials;
 pub mod write;
 
 use std::collections::BTreeMap;
