@@ -2,17 +2,74 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::document::Part;
 use crate::tolerance::Class;
 use crate::verdict::Verdict;
+
+/// What a claim is about, and so whether it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A quantity that runs give.
+    Measured,
+    /// One quantity against another.
+    Ordering,
+    /// A ratio near 1: what is judged is how far from 1 it is.
+    Effect,
+    /// That something is there or done, shown by a run: it is built so.
+    Functional,
+    /// A value that the machine or the run is given.
+    Parameter,
+    /// The same quantity and the same published value as a claim before it.
+    Repeat,
+    /// Nothing that can be measured here.
+    Untestable,
+}
+
+impl Kind {
+    /// Every kind, counted ones first.
+    pub const ALL: [Kind; 7] = [
+        Kind::Measured,
+        Kind::Ordering,
+        Kind::Effect,
+        Kind::Functional,
+        Kind::Parameter,
+        Kind::Repeat,
+        Kind::Untestable,
+    ];
+
+    /// Whether a claim of this kind says something of the model that could have come out otherwise.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Kind::Measured | Kind::Ordering | Kind::Effect)
+    }
+
+    /// Name of the kind in tables, in the plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Measured => "measurements",
+            Kind::Ordering => "orderings",
+            Kind::Effect => "effects",
+            Kind::Functional => "functions",
+            Kind::Parameter => "parameters",
+            Kind::Repeat => "repeats",
+            Kind::Untestable => "untestable",
+        }
+    }
+}
 
 /// A claim with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     /// Name of the claim.
     pub id: String,
+    /// What it is about.
+    pub kind: Kind,
+    /// Whether it is in the count of those that hold.
+    pub counted: bool,
+    /// The claim before it that it repeats.
+    pub repeats: Option<String>,
     /// Part of the paper that it is shown with, by its place in [`Outcome::parts`].
     #[serde(skip)]
     pub part: Option<usize>,
@@ -35,6 +92,8 @@ pub struct Judged {
     pub class: Option<Class>,
     /// Tolerance of that row in words.
     pub allowed: Option<&'static str>,
+    /// The reason for it.
+    pub allowed_because: Option<&'static str>,
     /// Whether it takes a run to measure it; else it is read off the machine.
     pub by_run: bool,
     /// Whether it could be read in another way, too.
@@ -43,36 +102,61 @@ pub struct Judged {
     pub why: String,
 }
 
-/// Counts of verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
+/// Claims that hold, and that do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
     /// Claims that hold.
     pub holds: usize,
     /// Claims that do not.
     pub missed: usize,
+}
+
+impl Share {
+    /// All that were judged.
+    pub fn judged(self) -> usize {
+        self.holds + self.missed
+    }
+
+    /// Those that hold, in per cent.
+    pub fn percent(self) -> f64 {
+        100.0 * self.holds as f64 / self.judged().max(1) as f64
+    }
+}
+
+/// Counts of verdicts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Measurements, orderings and effects, each quantity once.
+    pub counted: Share,
+    /// The same by kind, and what is not counted.
+    pub kinds: BTreeMap<Kind, Share>,
     /// Claims that cannot be tested.
     pub untestable: usize,
-    /// Claims that hold, without parameters, which are set and not measured.
-    pub measured_holds: usize,
-    /// Claims that do not hold, without parameters.
-    pub measured_missed: usize,
 }
 
 impl Summary {
     /// Counts verdicts.
     pub fn of(claims: &[Judged]) -> Summary {
-        let count = |verdict, only_by_run: bool| {
-            let is =
-                |judged: &&Judged| judged.verdict == verdict && (judged.by_run || !only_by_run);
-            claims.iter().filter(is).count()
-        };
-        Summary {
-            holds: count(Verdict::Holds, false),
-            missed: count(Verdict::Missed, false),
-            untestable: count(Verdict::Untestable, false),
-            measured_holds: count(Verdict::Holds, true),
-            measured_missed: count(Verdict::Missed, true),
+        let mut kinds: BTreeMap<Kind, Share> = BTreeMap::new();
+        for judged in claims {
+            let share = kinds.entry(judged.kind).or_default();
+            match judged.verdict {
+                Verdict::Holds => share.holds += 1,
+                Verdict::Missed => share.missed += 1,
+                Verdict::Untestable => {}
+            }
         }
+        let mut counted = Share::default();
+        for (kind, share) in &kinds {
+            if kind.is_counted() {
+                counted.holds += share.holds;
+                counted.missed += share.missed;
+            }
+        }
+        let untestable = claims.iter().filter(|judged| judged.verdict == Verdict::Untestable);
+        let untestable = untestable.count();
+        kinds.remove(&Kind::Untestable);
+        Summary { counted, kinds, untestable }
     }
 }
 

@@ -1,12 +1,15 @@
 //! A reproduction: which runs a selection of claims takes, and the verdicts that follow from their reports.
 
 mod judge;
+pub mod mutate;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::claims::Claim;
 use crate::document::{Check, Document, Measurement, Quantity, Row, Series, Sheet, Way};
 use crate::language::ast::Expr;
 use crate::language::evaluate::{Scope, World};
@@ -14,6 +17,9 @@ use crate::language::value::{Outcome as Evaluated, Stop, Value, missing};
 use crate::outcome::{Beyond, Curve, Curves, FailedRun, Outcome, Summary};
 use crate::run::Run;
 use crate::{Effort, Known};
+
+/// Reports of runs by name.
+type Reports = BTreeMap<String, Known<Arc<Json>>>;
 
 /// A reproduction of a paper, or of a part of it.
 pub struct Session<'a> {
@@ -28,7 +34,7 @@ pub struct Session<'a> {
     /// What this host can do that claims may need; else why not.
     pub abilities: BTreeMap<String, Known<()>>,
     /// Reports of the runs that have been made.
-    reports: BTreeMap<String, Known<Json>>,
+    reports: Reports,
     /// These runs, by name.
     runs: BTreeMap<String, Run>,
     published: BTreeMap<String, f64>,
@@ -52,25 +58,29 @@ impl<'a> Session<'a> {
 
     /// Adds a run that has been made.
     pub fn add(&mut self, run: Run, report: Known<Json>) {
-        self.reports.insert(run.name.clone(), report);
+        self.reports.insert(run.name.clone(), report.map(Arc::new));
         self.runs.insert(run.name.clone(), run);
     }
 
     /// All runs that have been made, with their reports if they went well.
-    pub fn runs(&self) -> impl Iterator<Item = (&Run, &Known<Json>)> {
+    pub fn runs(&self) -> impl Iterator<Item = (&Run, &Known<Arc<Json>>)> {
         self.runs.values().map(|run| (run, &self.reports[&run.name]))
     }
 
     fn world(&self, is_planning: bool) -> World<'_> {
+        self.world_of(&self.reports, is_planning)
+    }
+
+    fn world_of<'s>(&'s self, reports: &'s Reports, is_planning: bool) -> World<'s> {
         World {
             document: self.document,
             effort: self.effort,
             trees: &self.trees,
             published: &self.published,
-            reports: &self.reports,
+            reports,
             is_planning,
             asked: RefCell::default(),
-            used_runs: Cell::new(false),
+            used: RefCell::default(),
         }
     }
 
@@ -173,6 +183,13 @@ impl<'a> Session<'a> {
             }
         });
         found.collect()
+    }
+
+    /// A claim by its whole name, and how it is measured.
+    fn claim_and_check(&self, id: &str) -> Option<(&'a Claim, &'a Check)> {
+        let claim = self.document.published.iter().find(|claim| claim.id == id)?;
+        let check = self.document.checks.iter().find(|check| check.id == claim.short_id())?;
+        Some((claim, check))
     }
 
     /// The measured quantity of a claim, with the variables of its texts.

@@ -81,6 +81,10 @@ pub struct ReproduceArgs {
     /// are also measured with software that is executed, and the two ways are compared
     #[arg(long, value_enum)]
     pub cores: Option<CoresArg>,
+    /// Also change the statistics that each counted claim reads, and fail if no change turns a verdict: such a check
+    /// would say nothing
+    #[arg(long)]
+    pub mutate: bool,
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -158,6 +162,9 @@ fn one(
     reproduce::make_all_runs(&mut session, pool::threads(args.jobs));
     remark(&session, begin.elapsed());
     let outcome = reproduce::outcome(&session);
+    if args.mutate {
+        unshakable(&session)?;
+    }
     if let Some(dir) = out {
         write::all(dir, &outcome, &session)?;
     }
@@ -187,6 +194,17 @@ fn options(args: &ReproduceArgs, document: &Document) -> Result<Options> {
         Some(CoresArg::Synthetic) | None => "synthetic",
     };
     Ok(Options { graph: args.graph.as_ref().map(absolute).transpose()?, cores })
+}
+
+/// Fails if a verdict cannot come out otherwise.
+fn unshakable(session: &Session<'_>) -> Result<()> {
+    let found = session.unshakable();
+    if found.is_empty() {
+        console::remark("every counted verdict turns with the statistics that it is read from");
+        return Ok(());
+    }
+    let all = found.join("\n  ");
+    Err(Failure::new(format!("verdicts that no change of statistics turns:\n  {all}")))
 }
 
 /// Says how much was simulated.

@@ -1,7 +1,7 @@
 //! An outcome for people.
 
 use rackmem_experiments::digits::three_digits;
-use rackmem_experiments::outcome::{Curves, Judged, Outcome};
+use rackmem_experiments::outcome::{Curves, Judged, Kind, Outcome, Share};
 use rackmem_experiments::tolerance::Class;
 use rackmem_experiments::verdict::Verdict;
 
@@ -58,51 +58,51 @@ fn tolerances(outcome: &Outcome, colour: bool) -> String {
     console::paint("Tolerances", "1", colour) + "\n\n" + &table.render() + "\n"
 }
 
-/// The last two lines.
+/// The last lines.
 pub fn summary(outcome: &Outcome, colour: bool) -> String {
-    let sum = outcome.summary;
-    let of = |holds: usize, missed: usize| {
-        let percent = 100.0 * holds as f64 / (holds + missed).max(1) as f64;
-        (holds + missed, format!("({percent:.1} %)"))
+    let sum = &outcome.summary;
+    let of = |(kind, share): (&Kind, &Share)| {
+        format!("{} {} of {}", kind.name(), share.holds, share.judged())
     };
-    let (checkable, percent) = of(sum.holds, sum.missed);
-    let line = format!(
-        "{} of {checkable} checkable claims hold {percent}, {} untestable",
-        sum.holds, sum.untestable
-    );
-    let (measured, percent) = of(sum.measured_holds, sum.measured_missed);
-    let rest = match measured {
-        0 => "all of them are parameters, which are set, not measured\n".to_owned(),
-        _ => format!(
-            "without parameters, which are set, not measured: {} of {measured} {percent}\n",
-            sum.measured_holds
+    let by = |counted: bool| -> Vec<String> {
+        sum.kinds.iter().filter(|(kind, _)| kind.is_counted() == counted).map(of).collect()
+    };
+    let (counted, beside) = (by(true), by(false));
+    let mut text = on_runtime(outcome);
+    if !beside.is_empty() {
+        text +=
+            &format!("not counted, as they are set, built or said before: {}\n", beside.join(", "));
+    }
+    let line = match sum.counted.judged() {
+        0 => format!("no claim is counted, {} untestable", sum.untestable),
+        all => format!(
+            "{} of {all} claims hold ({:.1} %): {}; {} untestable",
+            sum.counted.holds,
+            sum.counted.percent(),
+            counted.join(", "),
+            sum.untestable
         ),
     };
-    rest + &on_runtime(outcome) + &console::paint(&line, "1", colour) + "\n"
+    text + &console::paint(&line, "1", colour) + "\n"
 }
 
 /// A table of the shares of claims that hold, paper by paper.
 pub fn shares(outcomes: &[Outcome]) -> String {
-    let mut table = Table::new(&[
-        ("paper", Align::Left),
-        ("measured claims", Align::Right),
-        ("hold", Align::Right),
-        ("parameters", Align::Right),
-        ("hold", Align::Right),
-        ("untestable", Align::Right),
-    ]);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| kind != Kind::Untestable).collect();
+    let mut columns =
+        vec![("claims that hold, of those judged", Align::Left), ("counted", Align::Right)];
+    columns.extend([("share", Align::Right)]);
+    columns.extend(kinds.iter().map(|kind| (kind.name(), Align::Right)));
+    columns.push(("untestable", Align::Right));
+    let mut table = Table::new(&columns);
+    let of = |share: &Share| format!("{}/{}", share.holds, share.judged());
     for outcome in outcomes {
-        let sum = outcome.summary;
-        let measured = sum.measured_holds + sum.measured_missed;
-        let parameters = sum.holds + sum.missed - measured;
-        table.row([
-            outcome.paper.clone(),
-            measured.to_string(),
-            sum.measured_holds.to_string(),
-            parameters.to_string(),
-            (sum.holds - sum.measured_holds).to_string(),
-            sum.untestable.to_string(),
-        ]);
+        let sum = &outcome.summary;
+        let mut row = vec![outcome.paper.clone(), of(&sum.counted)];
+        row.push(format!("{:.1} %", sum.counted.percent()));
+        row.extend(kinds.iter().map(|kind| sum.kinds.get(kind).map_or("-".to_owned(), of)));
+        row.push(sum.untestable.to_string());
+        table.row(row);
     }
     table.render()
 }

@@ -57,7 +57,7 @@ fn runs(dir: &Path, session: &Session<'_>) -> Result<()> {
             output::text(&machines, &format!("{name}.toml"), &machine::resolved(&machine))?;
         }
         if let Ok(report) = report {
-            output::json(&reports, &format!("{name}.json"), report)?;
+            output::json(&reports, &format!("{name}.json"), report.as_ref())?;
         }
     }
     Ok(())

@@ -44,6 +44,7 @@ impl Document {
             None => document.checks.iter().map(|check| own_claim(&document.paper, check)).collect(),
         };
         compiler.claims_match(&document)?;
+        document.find_repeats();
         Ok(document)
     }
 }
@@ -367,6 +368,8 @@ impl Compiler<'_> {
         };
         let measurement = Measurement {
             class: raw.class.ok_or_else(|| incomplete("needs a 'class'"))?,
+            kind: raw.kind,
+            repeats: None,
             with,
             quantity,
             needs: raw.needs.clone(),

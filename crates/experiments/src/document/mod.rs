@@ -2,10 +2,11 @@
 
 mod compile;
 mod raw;
+mod repeats;
 #[cfg(test)]
 mod tests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,6 +16,7 @@ use crate::language::ast::{Expr, Node};
 use crate::language::evaluate::{Scope, World};
 use crate::language::template::Template;
 use crate::language::value::{Outcome, Stop, Value};
+use crate::outcome::Kind;
 use crate::tolerance::Class;
 
 /// What is wrong with an experiment file.
@@ -205,6 +207,10 @@ pub enum Way {
 pub struct Measurement {
     /// Row of the table of tolerances.
     pub class: Class,
+    /// Kind of the claim, where it does not follow from its class and its runs.
+    pub kind: Option<Kind>,
+    /// The claim before it that has the same quantity and the same published value.
+    pub repeats: Option<String>,
     /// Variables, in the order of their computation.
     pub with: Vec<(String, Expr)>,
     /// The measured quantity.
@@ -311,7 +317,7 @@ fn constant<T>(
         reports: &reports,
         is_planning: false,
         asked: RefCell::default(),
-        used_runs: Cell::new(false),
+        used: RefCell::default(),
     };
     let mut scope = Scope::default();
     let said = |stop| match stop {

@@ -7,6 +7,7 @@ use toml::{Spanned, Value};
 
 use super::Output;
 use crate::claims::Relation;
+use crate::outcome::Kind;
 use crate::tolerance::Class;
 
 pub(super) type Text = Spanned<String>;
@@ -82,6 +83,7 @@ pub(super) struct Claim {
     pub each: Vec<Text>,
     pub untestable: Option<Text>,
     pub class: Option<Class>,
+    pub kind: Option<Kind>,
     #[serde(default)]
     pub with: Vec<Text>,
     pub measure: Option<Spanned<Value>>,

@@ -51,6 +51,66 @@ pub enum Node {
     },
 }
 
+impl Expr {
+    /// The same with values in place of these variables, and without places: equal trees have equal values.
+    #[must_use]
+    pub fn substituted(&self, variables: &[(String, Expr)]) -> Expr {
+        let of = |expr: &Expr| expr.substituted(variables);
+        let boxed = |expr: &Expr| Box::new(of(expr));
+        let arguments = |all: &[Argument]| -> Vec<Argument> {
+            let one = |one: &Argument| Argument { name: one.name.clone(), value: of(&one.value) };
+            all.iter().map(one).collect()
+        };
+        let node = match &self.node {
+            Node::Name(name) => {
+                match variables.iter().position(|(known, _)| known == name) {
+                    // A variable may be computed of those before it.
+                    Some(at) => return variables[at].1.substituted(&variables[..at]),
+                    None => Node::Name(name.clone()),
+                }
+            }
+            Node::List(all) => Node::List(all.iter().map(of).collect()),
+            Node::Call(name, all) => Node::Call(name.clone(), arguments(all)),
+            Node::Each(body, clauses) => Node::Each(
+                boxed(body),
+                clauses
+                    .iter()
+                    .map(|clause| match clause {
+                        Clause::For(name, list) => Clause::For(name.clone(), of(list)),
+                        Clause::If(condition) => Clause::If(of(condition)),
+                    })
+                    .collect(),
+            ),
+            Node::Member(value, name) => Node::Member(boxed(value), name.clone()),
+            Node::Index(value, all) => match (of(value), arguments(all)) {
+                (Expr { node: Node::List(list), .. }, all) if element(&list, &all).is_some() => {
+                    return element(&list, &all).cloned().unwrap_or_else(|| self.clone());
+                }
+                (value, all) => Node::Index(Box::new(value), all),
+            },
+            Node::Unary(operator, operand) => Node::Unary(*operator, boxed(operand)),
+            Node::Binary(operator, left, right) => {
+                Node::Binary(*operator, boxed(left), boxed(right))
+            }
+            Node::If { condition, yes, no } => {
+                Node::If { condition: boxed(condition), yes: boxed(yes), no: boxed(no) }
+            }
+            leaf => leaf.clone(),
+        };
+        Expr { at: 0, node }
+    }
+}
+
+/// The element that a number in brackets names.
+fn element<'e>(list: &'e [Expr], arguments: &[Argument]) -> Option<&'e Expr> {
+    match arguments {
+        [Argument { name: None, value: Expr { node: Node::Number(at), .. } }] => {
+            list.get(*at as usize)
+        }
+        _ => None,
+    }
+}
+
 /// An argument of a call, or a condition on a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {

@@ -4,8 +4,9 @@
 //! branches of an unknown condition are evaluated, so that evaluating an expression once finds all runs whose
 //! parameters are known; a run whose parameters depend on other runs is found once those have been made.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
@@ -28,13 +29,13 @@ pub struct World<'a> {
     /// Values that the paper prints, by name of the claim.
     pub published: &'a BTreeMap<String, f64>,
     /// Reports of runs by name.
-    pub reports: &'a BTreeMap<String, Known<Json>>,
+    pub reports: &'a BTreeMap<String, Known<Arc<Json>>>,
     /// Whether runs that have not been made are noted in `asked`; else they are missing.
     pub is_planning: bool,
     /// Runs that have been asked for and not been made.
     pub asked: RefCell<BTreeMap<String, Run>>,
-    /// Whether a run has been asked for since this was last cleared.
-    pub used_runs: Cell<bool>,
+    /// Names of the runs that have been asked for since this was last cleared.
+    pub used: RefCell<BTreeSet<String>>,
 }
 
 /// Variables of a place in an expression.
@@ -172,12 +173,13 @@ impl<'a> World<'a> {
         match &definition.body {
             Body::Value(by_effort) => self.value(by_effort.of(self.effort), &inner),
             Body::Run(_) if inner.variables.iter().any(|(_, value)| value.is_unknown()) => {
-                self.used_runs.set(true);
+                self.used.borrow_mut().insert(format!("{name}(?)"));
                 Ok(Value::Unknown)
             }
             Body::Run(template) => {
-                self.used_runs.set(true);
-                self.report(Run::new(template, self, &inner)?)
+                let run = Run::new(template, self, &inner)?;
+                self.used.borrow_mut().insert(run.name.clone());
+                self.report(run)
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Expressions, alone and over reports.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
@@ -38,8 +39,8 @@ fn evaluated(
     is_planning: bool,
 ) -> (Result<String, String>, Vec<String>) {
     let document = Document::parse("mine.toml", FILE, None).unwrap();
-    let reports: BTreeMap<String, Known<Json>> =
-        reports.iter().map(|(name, report)| ((*name).to_owned(), Ok(report.clone()))).collect();
+    let known = |(name, report): &(&str, Json)| ((*name).to_owned(), Ok(Arc::new(report.clone())));
+    let reports: BTreeMap<String, Known<Arc<Json>>> = reports.iter().map(known).collect();
     let (trees, published) = (BTreeMap::new(), BTreeMap::new());
     let world = World {
         document: &document,
@@ -49,7 +50,7 @@ fn evaluated(
         reports: &reports,
         is_planning,
         asked: RefCell::default(),
-        used_runs: Cell::new(false),
+        used: RefCell::default(),
     };
     let parsed = parse(expr).unwrap_or_else(|problem| panic!("{expr}: {problem:?}"));
     let value: Outcome<Value> = world.value(&parsed, &Scope::default());

@@ -1,14 +1,15 @@
 //! From a measured quantity to a verdict.
 
 use super::{Measure, Session};
-use crate::claims::Claim;
+use crate::claims::{self, Claim};
 use crate::digits::three_digits;
 use crate::document::{Check, Measurement, Way};
 use crate::language::evaluate::{Scope, World};
 use crate::language::template::Template;
 use crate::language::value::Stop;
-use crate::outcome::Judged;
-use crate::verdict::{Measured, Verdict, judge};
+use crate::outcome::{Judged, Kind};
+use crate::tolerance::Class;
+use crate::verdict::{Measured, Verdict, is_near_one, judge};
 
 impl Session<'_> {
     pub(super) fn judged<'s>(
@@ -23,15 +24,21 @@ impl Session<'_> {
             Way::Untestable(why) => return none(why.clone()),
             Way::Measured(measurement) => measurement,
         };
-        world.used_runs.set(false);
+        world.used.borrow_mut().clear();
         let measured = self.measured(world, measurement);
-        let by_run = world.used_runs.get();
-        let missed = |why| Judged {
-            verdict: Verdict::Missed,
+        let by_run = !world.used.borrow().is_empty();
+        let kind = kind_of(claim, measurement, by_run);
+        let judged = |why| Judged {
+            kind,
+            counted: kind.is_counted(),
+            repeats: measurement.repeats.clone().filter(|_| kind == Kind::Repeat),
             class: Some(measurement.class),
+            allowed: Some(measurement.class.tolerance().words),
+            allowed_because: Some(measurement.class.tolerance().reason),
             by_run,
             ..none(why)
         };
+        let missed = |why| Judged { verdict: Verdict::Missed, ..judged(why) };
         let (measure, scope) = match measured {
             Ok(found) => found,
             Err(Stop::Untestable(why)) => return none(why),
@@ -53,19 +60,35 @@ impl Session<'_> {
             against,
             ratio: base.map(|base| value / base),
             verdict,
-            class: Some(measurement.class),
-            allowed: Some(measurement.class.tolerance().words),
-            by_run,
             read_so: !measurement.reading.0.is_empty(),
             unit: measurement.unit.as_ref().unwrap_or(&claim.unit).clone(),
-            ..none(why.said(measured, is_missed, is_explained))
+            ..judged(why.said(measured, is_missed, is_explained))
         }
+    }
+}
+
+/// What a claim is about. What the file declares comes first.
+fn kind_of(claim: &Claim, measurement: &Measurement, by_run: bool) -> Kind {
+    let is_effect = claim.kind == claims::Kind::Ratio
+        && claim.unit == "x"
+        && claim.value.is_some_and(is_near_one);
+    match (measurement.kind, &measurement.repeats, measurement.class) {
+        (Some(kind), ..) => kind,
+        _ if !by_run => Kind::Parameter,
+        (_, _, Class::Exact) => Kind::Functional,
+        (_, Some(_), _) => Kind::Repeat,
+        (_, _, Class::Order | Class::Reaches) => Kind::Ordering,
+        _ if is_effect => Kind::Effect,
+        _ => Kind::Measured,
     }
 }
 
 fn untestable(claim: &Claim, part: Option<usize>, why: String) -> Judged {
     Judged {
         id: claim.id.clone(),
+        kind: Kind::Untestable,
+        counted: false,
+        repeats: None,
         part,
         published: claim.value,
         measured: None,
@@ -76,6 +99,7 @@ fn untestable(claim: &Claim, part: Option<usize>, why: String) -> Judged {
         verdict: Verdict::Untestable,
         class: None,
         allowed: None,
+        allowed_because: None,
         by_run: false,
         read_so: false,
         why,
