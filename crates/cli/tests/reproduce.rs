@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::Host;
 use rackmem_cli::reproduce;
 use rackmem_experiments::Effort;
 use rackmem_experiments::papers::PAPERS;
 use rackmem_experiments::run::{Run, Work};
+use rackmem_sim::statistics::schema;
 use serde_json::{Value, json};
 
 #[test]
@@ -63,7 +66,10 @@ fn unknown_papers_and_parts_are_wrong_usage() {
 #[test]
 fn a_table_is_reproduced() {
     let host = Host::new();
-    let text = host.ok(&["reproduce", "manycore-ni/table3", "--quick", "--json"]);
+    let out = host.racks().join("out");
+    let to = out.to_str().unwrap();
+    let text = host.ok(&["reproduce", "manycore-ni/table3", "--quick", "--json", "--out", to]);
+    statistics_are_known(&out);
     let result: serde_json::Value = serde_json::from_str(&text).unwrap();
     let claims = result["claims"].as_array().unwrap();
     let total = claims.iter().find(|claim| claim["id"] == "manycore-ni/table3/ni-split/total");
@@ -91,6 +97,15 @@ fn chips_with_cache_integrated_interfaces_are_reproduced() {
         let json = host.ok(&["reproduce", part, "--quick", "--json"]);
         serde_json::from_str(&json).unwrap()
     };
+    let out = host.racks().join("out");
+    host.ok(&[
+        "reproduce",
+        "cache-integrated-ni/interface",
+        "--quick",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    statistics_are_known(&out);
     let interface = of("cache-integrated-ni/interface");
     assert_eq!(interface["summary"]["kinds"]["functional"]["missed"], 0, "{}", interface["claims"]);
     let table = of("cache-integrated-ni/table1");
@@ -101,6 +116,17 @@ fn chips_with_cache_integrated_interfaces_are_reproduced() {
     for claim in claims {
         let why = claim["why"].as_str().unwrap();
         assert!(!why.contains("no '") && !why.contains("nothing is counted"), "{claim}");
+    }
+}
+
+/// Reports have no statistic that the schema does not explain.
+fn statistics_are_known(out: &Path) {
+    for report in std::fs::read_dir(out.join("reports")).unwrap() {
+        let text = std::fs::read_to_string(report.unwrap().path()).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        for path in report["stats"].as_object().unwrap().keys() {
+            assert!(schema().has(path), "{path} is not in statistics.toml");
+        }
     }
 }
 

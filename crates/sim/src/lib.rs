@@ -23,6 +23,7 @@
 //! | [`machine`] | machine files |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
 //! | [`report`] | the results of a run |
+//! | [`statistics`] | what statistics of reports mean |
 //!
 //! `sonuma` and `cpu` see an L1 and a clock as traits, so that tests give them others.
 
@@ -40,4 +41,5 @@ pub mod report;
 pub mod run;
 pub mod scratchpad;
 pub mod sonuma;
+pub mod statistics;
 pub mod window;

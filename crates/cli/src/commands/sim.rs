@@ -6,6 +6,7 @@ pub(crate) mod output;
 mod render;
 mod render_extension;
 mod render_rack;
+mod stats;
 mod sweep;
 mod trace;
 
@@ -29,6 +30,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::Machines => machines(),
         SimCommand::Show(args) => console::print(&machine::resolved(&load(args)?)),
+        SimCommand::Stats(args) => stats::run(args),
         SimCommand::Exec(args) => exec::run(args),
     }
 }

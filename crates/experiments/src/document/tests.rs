@@ -36,6 +36,11 @@ fn wrong_files_are_refused_in_one_line() {
             "mine.toml:11: x: there is no function 'raed'; did you mean read?",
         ),
         (measured("read(64) + sise"), "mine.toml:11: x: there is no 'sise'"),
+        (
+            measured("read(64).stats['rrpp.line']"),
+            "x: no report has a statistic 'rrpp.line'; did you mean rrpp.lines?",
+        ),
+        (measured("total(read(64).stats, '.none')"), "no report has a statistic '.none'"),
         (measured("read()"), "x: read needs 'bytes'"),
         (measured("read(1, 2)"), "x: read takes 1 argument(s), not 2"),
         (measured("read(byte=1)"), "x: read has no parameter 'byte'; did you mean bytes?"),

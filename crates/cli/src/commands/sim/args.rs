@@ -99,11 +99,32 @@ pub enum SimCommand {
     Machines,
     /// Print a machine with all its keys, as a file that can be changed and run
     Show(MachineArgs),
+    /// Print all statistics that reports can have: path, unit, meaning
+    #[command(after_long_help = STATS_EXAMPLES)]
+    Stats(StatsArgs),
     /// Execute a RISC-V program on a machine
     #[command(
         after_long_help = EXEC_EXAMPLES, long_about = EXEC_ABOUT, override_usage = EXEC_USAGE
     )]
     Exec(ExecArgs),
+}
+
+/// Last text of `rackmem sim stats --help`.
+const STATS_EXAMPLES: &str = "\
+Examples:
+  rackmem sim stats                             all of them
+  rackmem sim stats rmc. memory                 those with one of these words in path or meaning
+
+A report has those of the parts that its machine has. `[]` stands for an index.";
+
+/// Arguments of `rackmem sim stats`.
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// Words of which one is in the path or the meaning [default: all]
+    pub words: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A machine and the keys of it that are changed.
