@@ -24,19 +24,22 @@ pub enum Kind {
     Parameter,
     /// The same quantity and the same published value as a claim before it.
     Repeat,
+    /// Measured on this host, where others are at work, too.
+    Host,
     /// Nothing that can be measured here.
     Untestable,
 }
 
 impl Kind {
     /// Every kind, counted ones first.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
         Kind::Measured,
         Kind::Ordering,
         Kind::Effect,
         Kind::Functional,
         Kind::Parameter,
         Kind::Repeat,
+        Kind::Host,
         Kind::Untestable,
     ];
 
@@ -54,6 +57,7 @@ impl Kind {
             Kind::Functional => "functions",
             Kind::Parameter => "parameters",
             Kind::Repeat => "repeats",
+            Kind::Host => "on this host",
             Kind::Untestable => "untestable",
         }
     }

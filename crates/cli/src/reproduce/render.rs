@@ -70,8 +70,10 @@ pub fn summary(outcome: &Outcome, colour: bool) -> String {
     let (counted, beside) = (by(true), by(false));
     let mut text = on_runtime(outcome);
     if !beside.is_empty() {
-        text +=
-            &format!("not counted, as they are set, built or said before: {}\n", beside.join(", "));
+        text += &format!(
+            "not counted, as set, built, said before or of this host: {}\n",
+            beside.join(", ")
+        );
     }
     let line = match sum.counted.judged() {
         0 => format!("no claim is counted, {} untestable", sum.untestable),

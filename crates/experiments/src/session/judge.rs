@@ -74,6 +74,7 @@ fn kind_of(claim: &Claim, measurement: &Measurement, by_run: bool) -> Kind {
         && claim.value.is_some_and(is_near_one);
     match (measurement.kind, &measurement.repeats, measurement.class) {
         (Some(kind), ..) => kind,
+        _ if measurement.needs.is_some() => Kind::Host,
         _ if !by_run => Kind::Parameter,
         (_, _, Class::Exact) => Kind::Functional,
         (_, Some(_), _) => Kind::Repeat,
