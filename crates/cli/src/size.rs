@@ -1,5 +1,7 @@
 //! Sizes and rates as people write and read them.
 
+pub use rackmem_experiments::digits::three_digits;
+
 pub use rackmem::size::parse;
 
 /// A number of bytes with the largest unit that keeps it exact: `64 KiB`.
@@ -32,17 +34,6 @@ pub fn rounded_bytes(bytes: f64) -> String {
         }
     }
     format!("{bytes:.0} B")
-}
-
-/// A value with three significant digits, or all that stand before the point.
-pub fn three_digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        v if v >= 99.95 => 0,
-        v if v >= 9.995 => 1,
-        v if v >= 0.9995 || v == 0.0 => 2,
-        v => (2.0 - v.log10().floor()).min(6.0) as usize,
-    };
-    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
