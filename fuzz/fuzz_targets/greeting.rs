@@ -31,6 +31,7 @@ fn hello() -> Hello {
         rack: "lab".to_owned(),
         nodes: 2,
         from: 1,
+        address: "127.0.0.1:7400".parse().unwrap(),
         to: 0,
         incarnation: 1,
         purpose: Purpose::Control,

@@ -36,6 +36,7 @@
 //! - *Callees with keys multiply up to three times before they refuse a hello*, where a secret costs a hash. The number
 //!   of handshakes at a time and the turns of other connections bound that; silent strangers cost nothing.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ use crate::credentials::{Credentials, Kind};
 use crate::ucx::Address;
 
 /// Changes with the handshake and with the messages behind it.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Longest frame of a handshake.
 pub const MAX_FRAME_BYTES: usize = 4096;
@@ -89,6 +90,8 @@ pub struct Hello {
     pub nodes: u16,
     /// The caller's node.
     pub from: u16,
+    /// The caller's address, as its rack file has it.
+    pub address: SocketAddr,
     /// The node that the caller means.
     pub to: u16,
     /// Random number of the caller's daemon: another one after each start.
@@ -496,6 +499,7 @@ mod tests {
             rack: "lab".to_owned(),
             nodes: 3,
             from: 1,
+            address: "10.9.0.1:7400".parse().unwrap(),
             to: 0,
             incarnation: 5,
             purpose: Purpose::Control,

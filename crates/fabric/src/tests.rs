@@ -38,6 +38,7 @@ fn seals() -> (Seal, Seal) {
         rack: "lab".to_owned(),
         nodes: 2,
         from: 1,
+        address: "127.0.0.1:7400".parse().unwrap(),
         to: 0,
         incarnation: 1,
         purpose: Purpose::Data,

@@ -230,41 +230,116 @@ fn both_ends_agree_on_encryption() {
 #[test]
 fn a_node_is_there_once() {
     let rack = TestRack::start_on(Wire::Sealed, "once", 2);
-    // The second has a directory of its own, as on another host; its own address is another one.
-    let elsewhere = tempfile::tempdir().unwrap();
-    let copy = elsewhere.path().join("once");
-    std::fs::create_dir_all(copy.join("contexts")).unwrap();
-    for name in ["rack.json", "secret"] {
-        std::fs::copy(rack.rack.dir().join(name), copy.join(name)).unwrap();
-    }
+    // Its own address is another one.
     let text = std::fs::read_to_string(rack.rack.dir().join("rack.toml")).unwrap();
     let other = support::hosts::free_address(2).to_string();
     let text = text.replace(&address(&rack, 1).to_string(), &other);
-    std::fs::write(copy.join("rack.toml"), text).unwrap();
-    let mut second = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
-        .env("RACKMEM_DIR", elsewhere.path())
-        .env("RACKMEM_TEST_ROLE", "daemon")
-        .env("RACKMEM_TEST_ARGS", "1")
-        .env("RACKMEM_TEST_FILE", "rack.toml")
-        .env("RACKMEM_RACK", "once")
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
     let since = link(&rack, 0, 1).unwrap().since_ms;
-    let path = copy.join("node-1.sock");
-    eventually("the second daemon is up", || Channel::connect(&path).is_ok());
-    eventually("it is refused", || {
-        let raw = Raw::connect_to(&path);
-        raw.hello();
-        let got = raw.call(&Request::Status, &[]).unwrap().message;
-        let Response::Status(status) = got else { panic!("{got:?}") };
-        status.links[0].why.contains("another daemon is node 1 already")
-    });
+    let second = Elsewhere::start(&rack, 1, &text);
+    second.wait_refused("another daemon is node 1 already");
     let now = link(&rack, 0, 1).unwrap();
     assert!(now.state == LinkState::Up && now.since_ms >= since, "{now:?}");
-    second.kill().unwrap();
-    second.wait().unwrap();
+}
+
+/// A daemon of a rack with a directory of its own, as on another host.
+struct Elsewhere {
+    dir: tempfile::TempDir,
+    nid: u16,
+    rack: String,
+    child: std::process::Child,
+}
+
+impl Elsewhere {
+    /// Starts a node by a rack file of this text.
+    fn start(rack: &TestRack, nid: u16, text: &str) -> Elsewhere {
+        let (dir, name) = (tempfile::tempdir().unwrap(), rack.rack.name().to_owned());
+        let copy = dir.path().join(&name);
+        std::fs::create_dir_all(copy.join("contexts")).unwrap();
+        let files = std::fs::read_dir(rack.rack.dir()).unwrap().map(|file| file.unwrap());
+        for file in files.filter(|file| file.file_type().unwrap().is_file()) {
+            let name = file.file_name().into_string().unwrap();
+            if name == "rack.json" || name == "secret" || name.ends_with(".key") {
+                std::fs::copy(file.path(), copy.join(name)).unwrap();
+            }
+        }
+        std::fs::write(copy.join("rack.toml"), text).unwrap();
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture"])
+            .env("RACKMEM_DIR", dir.path())
+            .env("RACKMEM_TEST_ROLE", "daemon")
+            .env("RACKMEM_TEST_ARGS", nid.to_string())
+            .env("RACKMEM_TEST_FILE", "rack.toml")
+            .env("RACKMEM_RACK", &name)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        Elsewhere { dir, nid, rack: name, child }
+    }
+
+    /// Waits until its only link is down for a reason with these words.
+    fn wait_refused(&self, why: &str) {
+        let path = self.dir.path().join(&self.rack).join(format!("node-{}.sock", self.nid));
+        eventually(why, || {
+            if Channel::connect(&path).is_err() {
+                return false;
+            }
+            let raw = Raw::connect_to(&path);
+            raw.hello();
+            let got = raw.call(&Request::Status, &[]).unwrap().message;
+            let Response::Status(status) = got else { panic!("{got:?}") };
+            eprintln!("elsewhere: {}", status.links[0].why);
+            status.links[0].state == LinkState::Down && status.links[0].why.contains(why)
+        });
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// By files that list the nodes in another order each host has the lower number, and neither would call.
+#[test]
+fn nodes_in_another_order_are_named_at_both_ends() {
+    for wire in [Wire::Sealed, Wire::Keys] {
+        let mut rack = TestRack::start_on(wire, &format!("order-{wire:?}"), 2);
+        let (here, there) = (address(&rack, 0), address(&rack, 1));
+        let text = std::fs::read_to_string(rack.rack.dir().join("rack.toml")).unwrap();
+        let [head, first, second] = text.split("[[node]]").collect::<Vec<_>>()[..] else {
+            panic!("{text}")
+        };
+        let key_file = format!("key_file = \"{}-1.key\"\n", rack.rack.name());
+        let head = head.to_owned() + if wire == Wire::Keys { &key_file } else { "" };
+        let turned = format!("{head}[[node]]{second}[[node]]{first}");
+        rack.kill_daemon(0);
+        rack.kill_daemon(1);
+        let other = Elsewhere::start(&rack, 0, &turned);
+        rack.start_daemon(0);
+        let says = "are nodes 0 and 1 in the rack file of the first, 1 and 0 in that of the second: give all";
+        wait_refused(&rack, 0, 1, says);
+        other.wait_refused(says);
+        wait_refused(&rack, 0, 1, &here.to_string());
+        other.wait_refused(&there.to_string());
+        // One file for both, and they are linked.
+        drop(other);
+        rack.start_daemon(1);
+        rack.wait_linked();
+        assert_eq!(link(&rack, 0, 1).unwrap().why, "");
+    }
+}
+
+/// A node that is called at a wrong address learns that from the one that calls.
+#[test]
+fn a_node_that_is_looked_for_elsewhere_says_where() {
+    let mut rack = TestRack::start_on(Wire::Sealed, "moved", 2);
+    let (here, wrong) = (address(&rack, 0), support::hosts::free_address(2));
+    rack.kill_daemon(0);
+    restart_by_other_file(&mut rack, &here.to_string(), &wrong.to_string());
+    rack.start_daemon(0);
+    wait_refused(&rack, 0, 1, &format!("it calls {wrong} in vain: "));
+    assert_mends(&mut rack);
 }
 
 /// Connections that say nothing, or something else, get at most a refusal, and end; nodes link meanwhile.
@@ -401,6 +476,7 @@ impl Flooder {
                 rack: file.name.clone(),
                 nodes: file.node_count(),
                 from: 1,
+                address: file.nodes[1].address,
                 to: 0,
                 incarnation: 77,
                 purpose,

@@ -4,6 +4,10 @@
 //! higher number calls. Its peer says [`Request::Linked`] when it has both, and from then on both announce their
 //! contexts.
 //!
+//! By rack files that number the nodes differently, both ends may wait for a call. So the node with the lower number
+//! *asks* a peer of which nothing has come: it begins a handshake, in which the peer refuses and gives the reason why
+//! there is no link.
+//!
 //! # Decisions
 //!
 //! - *One link lives at a time.* A daemon that calls as a node that is up already is refused unless it is the same
@@ -51,6 +55,9 @@ const FLUSH_PAUSE: Duration = Duration::from_millis(10);
 
 /// Connections that are taken before others are served.
 const MAX_ACCEPTS: usize = 64;
+
+/// Between two questions to a node that has not called: longer than the pauses between its calls.
+const ASK_PAUSE: Duration = LAST_RETRY.saturating_mul(2);
 
 /// Longest text of a peer that is kept.
 const MAX_TEXT_CHARS: usize = 200;
@@ -128,10 +135,10 @@ impl Far {
         let Some(file) = &config.rack_file else { return Ok(None) };
         let here = file.nodes[usize::from(nid)].address;
         let now = Instant::now();
-        let peer = |nid: u16| FarPeer {
-            address: file.nodes[usize::from(nid)].address,
+        let peer = |peer: u16| FarPeer {
+            address: file.nodes[usize::from(peer)].address,
             retry: FIRST_RETRY,
-            retry_at: now,
+            retry_at: if peer < nid { now } else { now + ASK_PAUSE },
             control: None,
             worker: None,
             pending: None,
@@ -245,11 +252,16 @@ impl Far {
         Some(worker.address().clone())
     }
 
+    fn address(&self) -> SocketAddr {
+        self.file.nodes[usize::from(self.nid)].address
+    }
+
     pub(super) fn hello(&self, to: u16, purpose: Purpose) -> Hello {
         Hello {
             rack: self.file.name.clone(),
             nodes: self.file.nodes.len() as u16,
             from: self.nid,
+            address: self.address(),
             to,
             incarnation: self.incarnation,
             purpose,
@@ -275,13 +287,11 @@ impl Far {
         if hello.sealed == self.file.cleartext {
             return Err("`cleartext` differs: give all hosts the same file".to_owned());
         }
-        let Some(peer) = self.peers.get(&hello.from).filter(|_| hello.to == self.nid) else {
-            let (from, to) = (hello.from, hello.to);
-            return Err(format!(
-                "it is node {} and does not expect node {from}, which looks for node {to}: give all hosts the \
-                 same file",
-                self.nid
-            ));
+        let listed = self.file.nodes.iter().position(|node| node.address == hello.address);
+        let agrees = listed.is_none_or(|nid| nid == usize::from(hello.from));
+        let is_right = |_: &&FarPeer| agrees && hello.to == self.nid;
+        let Some(peer) = self.peers.get(&hello.from).filter(is_right) else {
+            return Err(self.other_numbers(hello, listed));
         };
         if let Some(owner) = node.filter(|owner| *owner != hello.from) {
             return Err(format!(
@@ -294,6 +304,11 @@ impl Far {
         }
         let is_other = hello.incarnation != peer.incarnation;
         match hello.purpose {
+            // It asks. Without a reason it goes on waiting: nothing is wrong, as far as this node knows.
+            Purpose::Control if hello.from < self.nid => {
+                let calls = |why| format!("it calls {} in vain: {why}", peer.address);
+                Err(peer.why.as_ref().map(calls).unwrap_or_default())
+            }
             Purpose::Control if peer.control.is_some() && is_other => {
                 Err(format!("another daemon is node {} already", hello.from))
             }
@@ -309,6 +324,20 @@ impl Far {
                 Ok(Welcome { worker, ..self.welcome() })
             }
         }
+    }
+
+    /// The reason of a refusal if the caller's rack file gives other numbers to the two nodes.
+    fn other_numbers(&self, hello: &Hello, listed: Option<usize>) -> String {
+        format!(
+            "{} and {} are nodes {} and {} in the rack file of the first, {} and {} in that of the second: give all \
+             hosts the same file",
+            hello.address,
+            self.address(),
+            hello.from,
+            hello.to,
+            listed.map_or_else(|| "none".to_owned(), |nid| nid.to_string()),
+            self.nid
+        )
     }
 
     pub(super) fn welcome(&self) -> Welcome {
@@ -329,7 +358,7 @@ impl Far {
 
     fn is_to_be_called(&self, nid: u16, peer: &FarPeer) -> bool {
         let is_called = |greeter: &Greeter| greeter.called == Some(nid);
-        nid < self.nid
+        (nid < self.nid || peer.why.is_none())
             && peer.control.is_none()
             && self.lacks_right(nid).is_none()
             && !self.greeters.values().any(is_called)
@@ -353,7 +382,8 @@ impl Control {
         self.far.as_ref().is_some_and(|far| far.peers.contains_key(&nid))
     }
 
-    /// Calls nodes, gives up on handshakes, and sends what is left to send. Returns the time until the next look.
+    /// Calls and asks nodes, gives up on handshakes, and sends what is left to send. Returns the time until the next
+    /// look.
     pub(super) fn look_far(&mut self) -> Option<Duration> {
         let far = self.far.as_mut()?;
         let now = Instant::now();
@@ -393,12 +423,14 @@ impl Control {
     pub(super) fn call(&mut self, nid: u16, purpose: Purpose) {
         let Some(far) = &mut self.far else { return };
         let Some(peer) = far.peers.get_mut(&nid) else { return };
-        peer.calls += u32::from(purpose == Purpose::Control);
-        peer.retry_at = Instant::now() + peer.retry;
+        let asks = nid > self.nid;
+        peer.calls += u32::from(purpose == Purpose::Control && !asks);
+        peer.retry_at = Instant::now() + if asks { ASK_PAUSE } else { peer.retry };
         peer.retry = (peer.retry * 2).min(LAST_RETRY);
         let here = far.file.nodes[usize::from(self.nid)].address;
         let greeter = match socket::connect(&here, &peer.address) {
             Ok(socket) => Greeter::calling(Stream::new(socket), nid, purpose),
+            Err(_) if asks => return,
             Err(error) => return self.note_failure(nid, &error.to_string()),
         };
         self.add_greeter(greeter);
@@ -468,7 +500,10 @@ impl Control {
             Err(error) => return self.note_failure(nid, &error.to_string()),
         };
         let Some(id) = self.add_session(line, Role::Meeting(nid)) else { return };
-        let Some(peer) = self.far.as_mut().and_then(|far| far.peers.get_mut(&nid)) else { return };
+        let Some(far) = &mut self.far else { return };
+        // It need not be asked any more.
+        far.greeters.retain(|_, greeter| greeter.called != Some(nid));
+        let Some(peer) = far.peers.get_mut(&nid) else { return };
         (peer.control, peer.incarnation, peer.version) = (Some(id), met.incarnation, met.version);
         peer.meeting_ends = Some(Instant::now() + GREETING_TIMEOUT);
         (peer.worker, peer.was_refused) = (worker, false);

@@ -31,6 +31,8 @@ pub(super) struct Greeter {
     pub(super) called: Option<u16>,
     /// The host whose call this is, if this daemon was called.
     from: Option<IpAddr>,
+    /// The caller's address by its own rack file, once it has said hello.
+    says: Option<SocketAddr>,
     /// End of its time, however much has come.
     pub(super) deadline: Instant,
 }
@@ -59,7 +61,8 @@ type Step = Result<Option<Greeted>, GreetingError>;
 
 impl Greeter {
     fn new(stream: Stream, stage: Stage, called: Option<u16>) -> Greeter {
-        Greeter { stream, stage, called, from: None, deadline: Instant::now() + GREETING_TIMEOUT }
+        let deadline = Instant::now() + GREETING_TIMEOUT;
+        Greeter { stream, stage, called, from: None, says: None, deadline }
     }
 
     /// A connection that is being made.
@@ -125,21 +128,15 @@ impl Greeter {
                     let Some(credentials) = far.admitted_by(number) else { return Ok(None) };
                     (*called, *admission) = (Called::new(&Arc::new(credentials)), Some(number));
                 }
-                let mut from = 0;
                 let judge = |hello: &Hello, node| {
-                    from = hello.from;
+                    self.says = Some(hello.address);
                     match *admission {
                         None => far.answer(hello, node),
                         Some(number) => far.check_guest(number, hello).map(|()| far.welcome()),
                     }
                 };
-                let heard = called.step(input, out, judge).map_err(|error| match error {
-                    GreetingError::Refused(why) => {
-                        GreetingError::Refused(format!("node {from}: {why}"))
-                    }
-                    error => error,
-                });
-                let Some((hello, seal)) = heard? else { return Ok(None) };
+                let heard = called.step(input, out, judge)?;
+                let Some((hello, seal)) = heard else { return Ok(None) };
                 let Hello { from, purpose, incarnation, version, worker, .. } = hello;
                 (from, purpose, seal, incarnation, version, worker, *admission)
             }
@@ -185,9 +182,20 @@ impl Control {
                 None => _ = far.greeters.insert(id, greeter),
             },
             Err(error) => {
-                self.note_failed_call(&greeter, &error);
+                // A refusal without a reason is the answer of a node that will call.
+                if !matches!(&error, GreetingError::Refused(why) if why.is_empty()) {
+                    self.note_failed_call(&greeter, &error);
+                    self.note_answer(&greeter, &error);
+                }
                 self.greeting_failed(&greeter, &error.to_string());
             }
+        }
+    }
+
+    /// A node that was asked why it does not call has given a reason.
+    fn note_answer(&mut self, greeter: &Greeter, error: &GreetingError) {
+        if let Some(nid) = greeter.called.filter(|nid| *nid > self.nid) {
+            self.note_failure(nid, &error.to_string());
         }
     }
 
@@ -200,14 +208,28 @@ impl Control {
         }
         // Only a daemon that has proved itself is refused: it may be the one whose connection for messages is there.
         let is_refusal = matches!(error, GreetingError::Refused(_));
+        let is_listed = |at: &SocketAddr| far.peers.values().any(|peer| peer.address == *at);
+        let says = greeter.says.filter(is_listed);
+        let is_caller = |at: SocketAddr| says.map_or(at.ip() == from, |says| says == at);
+        let why = match error {
+            GreetingError::Refused(why) => format!("this node refuses its call: {why}"),
+            error => format!("a call from its host has failed: {error}"),
+        };
         let awaited = |(nid, peer): &(&u16, &mut FarPeer)| {
             let waits = peer.control.is_none() || (is_refusal && peer.data.is_none());
-            **nid > self.nid && waits && peer.address.ip() == from
+            **nid > self.nid && waits && is_caller(peer.address)
         };
-        for (_, peer) in far.peers.iter_mut().filter(awaited) {
+        let mut refused = Vec::new();
+        for (nid, peer) in far.peers.iter_mut().filter(awaited) {
             peer.was_refused = peer.control.is_some();
-            peer.why =
-                Some(format!("a call from its host has failed: {}", printable(&error.to_string())));
+            if is_refusal {
+                refused.push(*nid);
+            } else {
+                peer.why = Some(printable(&why));
+            }
+        }
+        for nid in refused {
+            self.note_failure(nid, &why);
         }
     }
 
@@ -228,10 +250,11 @@ impl Control {
         }
     }
 
-    /// A call has failed; what others do wrong is their business, and said where it is looked for.
+    /// A call has failed. What others do wrong is their business, and said where it is looked for; a node that is asked
+    /// may not be there yet.
     fn greeting_failed(&mut self, greeter: &Greeter, why: &str) {
-        let Some(nid) = greeter.called else {
-            return tracing::debug!(nid = self.nid, "a connection from another host: {why}");
+        let Some(nid) = greeter.called.filter(|nid| *nid < self.nid) else {
+            return tracing::debug!(nid = self.nid, "a connection with another host: {why}");
         };
         self.note_failure(nid, why);
         let control = self.far.as_ref().and_then(|far| far.peers.get(&nid)?.control);
