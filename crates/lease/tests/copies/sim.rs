@@ -113,6 +113,11 @@ impl Lender {
         self.lock().silent = attempts;
     }
 
+    /// Attempts that will fail still.
+    pub fn silent(&self) -> u32 {
+        self.lock().silent
+    }
+
     pub fn lose(&self) {
         self.lock().is_lost = true;
     }

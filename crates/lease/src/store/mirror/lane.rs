@@ -155,7 +155,7 @@ impl MirrorLane {
             if self.usable() != 0 {
                 return Ok(());
             }
-            self.store.wait(last.as_ref());
+            self.store.wait(since, last.as_ref());
         }
     }
 

@@ -372,12 +372,14 @@ impl MirrorStore {
         self.check()
     }
 
-    /// Waits for a moment, or until something changes, for a copy that has the bytes.
+    /// Waits for a moment, or until something changes, for a copy that has the bytes, of which none could be reached
+    /// since `since`. The first moment passes in silence: a lender that has died is known to be dead after it.
     #[cold]
-    fn wait(&self, error: Option<&Error>) {
+    fn wait(&self, since: Instant, error: Option<&Error>) {
         let shared = &*self.0;
         let ticket = shared.changed.ticket();
-        if !shared.is_away.swap(true, Ordering::AcqRel) {
+        if since.elapsed() >= shared.patience.retry && !shared.is_away.swap(true, Ordering::AcqRel)
+        {
             let (lender, reason) = explain(error);
             let seconds = shared.patience.limit.as_secs_f64();
             (shared.tell)(&format!(
