@@ -560,7 +560,7 @@ pub(crate) fn explain(error: c_int) -> String {
 
 /// Meanings of values that more than one function returns, and that mean more than the system's text for the number
 /// says.
-const GENERAL: [(c_int, &str); 11] = [
+const GENERAL: [(c_int, &str); 12] = [
     (0, "success"),
     (libc::EINVAL, "invalid argument"),
     (libc::ENOENT, "no such rack or context, or the node has not joined the context"),
@@ -571,5 +571,9 @@ const GENERAL: [(c_int, &str); 11] = [
     (libc::EHOSTDOWN, "the node, its process or its daemon is gone"),
     (libc::EHOSTUNREACH, "no link to the node's host"),
     (libc::ETIMEDOUT, "timed out"),
+    (
+        libc::EOWNERDEAD,
+        "the lock is held now, and its last holder died with it: check what it guards",
+    ),
     (libc::ELIBBAD, "library and headers are of different versions"),
 ];

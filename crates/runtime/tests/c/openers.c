@@ -122,6 +122,8 @@ static void explain(void)
     }
     if (strcmp(rackmem_strerror(-EINVAL), "invalid argument") != 0)
         failures++, fprintf(stderr, "EINVAL: %s\n", rackmem_strerror(-EINVAL));
+    if (!strstr(rackmem_strerror(RACKMEM_OWNER_DIED), "the lock is held now"))
+        failures++, fprintf(stderr, "EOWNERDEAD: %s\n", rackmem_strerror(RACKMEM_OWNER_DIED));
     forget();
     if (rackmem_explain(0, "x") != 0 || !strstr(rackmem_last_error(), "earlier call"))
         failures++, fprintf(stderr, "no error is no error\n");
