@@ -46,7 +46,7 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     };
     let path = directory.join(KEY_FILE);
     let metadata = path.metadata().map_err(|error| refused(KEY_FILE, &error))?;
-    secret_file::check(&path, &metadata).map_err(Plain::from)?;
+    secret_file::check("the private key", &path, &metadata).map_err(Plain::from)?;
     let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| refused(KEY_FILE, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())

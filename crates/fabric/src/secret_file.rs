@@ -47,7 +47,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
         },
         _ => cannot(error),
     })?;
-    check(path, &file.metadata().map_err(cannot)?)?;
+    check("the secret", path, &file.metadata().map_err(cannot)?)?;
     let mut bytes = Vec::new();
     file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     let is_too_long = bytes.len() as u64 > MAX_SECRET_BYTES;
@@ -64,11 +64,12 @@ pub fn read(path: &Path) -> Result<Vec<u8>, SecretError> {
     Ok(bytes)
 }
 
-/// Refuses a file that another user than this one and root owns, or that others can read or write.
+/// Refuses a file that another user than this one and root owns, or that others can read or write. `what` names its
+/// content: "the secret".
 ///
 /// # Errors
 /// [`SecretError::Refused`], with what to do.
-pub fn check(path: &Path, file: &Metadata) -> Result<(), SecretError> {
+pub fn check(what: &str, path: &Path, file: &Metadata) -> Result<(), SecretError> {
     let (uid, shown) = (rustix::process::geteuid().as_raw(), path.display());
     let refused = |message| Err(SecretError::Refused(message));
     if file.is_dir() {
@@ -76,13 +77,13 @@ pub fn check(path: &Path, file: &Metadata) -> Result<(), SecretError> {
     }
     if file.uid() != uid && file.uid() != 0 {
         return refused(format!(
-            "the secret in {shown} belongs to user {}, who may read and change it: `chown {uid} {shown}`",
+            "{what} in {shown} belongs to user {}, who may read and change it: `chown {uid} {shown}`",
             file.uid()
         ));
     }
     if file.mode() & OTHERS != 0 {
         return refused(format!(
-            "others may use the secret in {shown} (its mode is {:04o}): `chmod 600 {shown}`",
+            "others may use {what} in {shown} (its mode is {:04o}): `chmod 600 {shown}`",
             file.mode() & 0o7777
         ));
     }

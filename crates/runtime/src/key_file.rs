@@ -64,7 +64,7 @@ pub fn read(path: &Path) -> Result<PrivateKey> {
         ),
         _ => cannot(error),
     })?;
-    secret_file::check(path, &file.metadata().map_err(cannot)?)?;
+    secret_file::check("the private key", path, &file.metadata().map_err(cannot)?)?;
     let mut text = Vec::new();
     file.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(cannot)?;
     let key = String::from_utf8_lossy(&text).parse();
@@ -104,7 +104,9 @@ mod tests {
         assert!(complaint(&public, 0o600).contains("it is a public key"));
         assert!(complaint("", 0o600).contains("has no private key: it is no key"));
         assert!(complaint(&"x".repeat(10_000), 0o600).contains("it is no key"));
-        assert!(complaint(&public, 0o640).contains("`chmod 600 "));
+        let shared = complaint(&public, 0o640);
+        assert!(shared.starts_with("others may use the private key in /"), "{shared}");
+        assert!(shared.contains("`chmod 600 "), "{shared}");
         std::fs::remove_file(&path).unwrap();
         let missing = read(&path).unwrap_err();
         assert_eq!(missing.errno(), libc::ENOENT);
