@@ -1,5 +1,6 @@
 //! Errors of connections: each says what failed, where, and what to do about it.
 
+use std::fmt::Display;
 use std::io;
 
 use crate::frame::FrameError;
@@ -68,6 +69,12 @@ impl Error {
         Error::Io { what: what.into(), source: source.into() }
     }
 
+    /// Listening at an address or a path has failed.
+    pub fn listen(at: impl Display, source: impl Into<io::Error>) -> Error {
+        let (at, source) = (at.to_string(), source.into());
+        Error::io(format!("cannot listen at {at}{}", listen_hint(&at, &source)), source)
+    }
+
     /// The reason of a loss; of other errors, the whole text.
     pub fn reason(self) -> String {
         match self {
@@ -126,5 +133,19 @@ pub fn limit_hint(error: &io::Error) -> String {
                                sysctl"
             .to_owned(),
         _ => String::new(),
+    }
+}
+
+/// What keeps a process from listening at an address or a path, and what to do about it. Empty: the error says it.
+pub fn listen_hint(at: &str, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse if at.contains('/') => {
+            ", where another process listens (`ss -xlp` names it): end that one, or choose another path"
+        }
+        io::ErrorKind::AddrInUse => {
+            ", where another process listens (`ss -lntup` names it): end that one, or choose another port"
+        }
+        io::ErrorKind::AddrNotAvailable => ", which is no address of this host",
+        _ => "",
     }
 }

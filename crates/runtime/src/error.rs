@@ -6,7 +6,7 @@ use std::path::Path;
 use rackmem_abi::Status;
 use rackmem_fabric::secret_file::SecretError;
 
-pub use rackmem_fabric::error::limit_hint;
+pub use rackmem_fabric::error::{limit_hint, listen_hint};
 
 /// Result of a set-up call.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -53,10 +53,8 @@ impl Listener {
         let (fd, address, file) = match address {
             Address::Unix(path) => {
                 let kind = SocketType::SEQPACKET;
-                let (fd, name) =
-                    path::listen(path, kind, access.mode, Replace::Dead).map_err(|error| {
-                        Error::io(format!("cannot listen at {}", path.display()), error)
-                    })?;
+                let (fd, name) = path::listen(path, kind, access.mode, Replace::Dead)
+                    .map_err(|error| Error::listen(path.display(), error))?;
                 (fd, address.clone(), Some(name))
             }
             Address::Tcp(name) => {

@@ -28,6 +28,30 @@ fn a_wrong_file_is_named_with_its_line() {
     rig.assert_nothing_left();
 }
 
+/// Whoever listens says the same of an address that it cannot have.
+#[test]
+fn a_taken_address_is_said_to_be_with_a_remedy() {
+    let rig = Rig::new(2);
+    let text = std::fs::read_to_string(rig.file()).unwrap();
+    let addresses = text.split('"').filter(|part| part.ends_with(":7400"));
+    let [address, free] = addresses.collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let _taken = std::net::TcpListener::bind(address).unwrap();
+    let up = rig.fails_on(0, &["up", "--node", "0"]).err;
+    let fails = |args: &[&str]| rig.host.fails(1, args);
+    let elsewhere = ["--listen", address, "--insecure"];
+    let lend = fails(&[&["lend", "1M"], &elsewhere[..]].concat());
+    let monitor = fails(&[&["monitor"], &elsewhere[..]].concat());
+    let sockets = fails(&["sockets", "listen", address, "--to", free, "--insecure"]);
+    for said in [up, lend, monitor, sockets] {
+        let remedy = ", where another process listens (`ss -lntup` names it): end that one, or choose another port";
+        assert!(said.contains(&format!("cannot listen at {address}")), "{said}");
+        assert!(said.contains(remedy), "{said}");
+    }
+    let foreign = fails(&["lend", "1M", "--listen", "192.0.2.1:7400", "--insecure"]);
+    assert!(foreign.contains("192.0.2.1:7400, which is no address of this host"), "{foreign}");
+    rig.assert_nothing_left();
+}
+
 #[test]
 fn options_that_do_not_fit_are_refused() {
     let rig = Rig::new(2);

@@ -19,7 +19,7 @@ fn what_is_wrong_is_said() {
     assert!(nobody.contains("start `rackmem sockets listen` there first"), "{nobody}");
     let _listen = Service::listen(&host, qp, "127.0.0.1:1");
     let twice = host.fails(1, &["sockets", "listen", qp, "--to", "127.0.0.1:1"]);
-    assert!(twice.contains("cannot listen at"), "{twice}");
+    assert!(twice.contains("cannot listen at") && twice.contains("another path"), "{twice}");
     let (_connect, port) = Service::connect(&host, qp, &[]);
     let taken = host.fails(1, &connecting(qp, &["--listen", &format!("127.0.0.1:{port}")]));
     assert!(taken.contains("cannot listen at 127.0.0.1"), "{taken}");

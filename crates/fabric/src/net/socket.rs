@@ -37,7 +37,7 @@ pub fn resolve(name: &str) -> Result<Vec<SocketAddr>> {
 /// # Errors
 /// There is no such host, or the kernel refuses.
 pub fn listen_tcp(name: &str) -> Result<(OwnedFd, SocketAddr)> {
-    let cannot = |error: io::Error| Error::io(format!("cannot listen at {name}"), error);
+    let cannot = |error: io::Error| Error::listen(name, error);
     let listener = std::net::TcpListener::bind(&resolve(name)?[..]).map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;

@@ -64,7 +64,7 @@ impl LinkListener {
         settings: Settings,
         faults: Option<Faults>,
     ) -> Result<LinkListener> {
-        let cannot = |error| Error::io(format!("cannot listen at {address} over UDP"), error);
+        let cannot = |error| Error::listen(format_args!("{address} over UDP"), error);
         let socket = UdpSocket::bind(address).map_err(cannot)?;
         socket.set_nonblocking(true).map_err(cannot)?;
         let cookies = random::nonce().map_err(cannot)?;

@@ -46,6 +46,8 @@ impl Running {
         mails: Receiver<Mail>,
         mut tell: Tell,
     ) -> Result<Running> {
+        // First: if it fails, nothing is left behind.
+        let port = config.listen.as_ref().map(|name| socket::listen_tcp(name)).transpose()?;
         let directory = Directory::of(&config.rack);
         let mut addresses = Vec::new();
         let mut unix = None;
@@ -57,8 +59,7 @@ impl Running {
             addresses.push(Address::Unix(path.clone()));
             unix = Some(path);
         }
-        if let Some(name) = &config.listen {
-            let (fd, at) = socket::listen_tcp(name)?;
+        if let (Some(name), Some((fd, at))) = (&config.listen, port) {
             hub.listen(fd);
             let address = config.advertised(name, at);
             addresses.push(address.clone());

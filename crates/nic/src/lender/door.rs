@@ -51,7 +51,7 @@ impl Door {
     /// `access` would lend the NIC to every process that reaches the address, or the error of the kernel.
     pub fn open(listen: SocketAddr, access: &Access, interface: &str) -> Result<Door> {
         access.check(&listen.to_string(), &format!("borrow {interface}"))?;
-        let cannot = |error| Error::io(format!("cannot listen at {listen}"), error);
+        let cannot = |error| Error::listen(listen, error);
         let tcp = TcpListener::bind(listen).map_err(cannot)?;
         tcp.set_nonblocking(true).map_err(cannot)?;
         let address = tcp.local_addr().map_err(cannot)?;

@@ -42,7 +42,7 @@ use super::{Control, NO_DESCRIPTOR_PAUSE};
 use crate::daemon::line::{FarLine, Line};
 use crate::daemon::session::Role;
 use crate::daemon::{Config, Error, Result};
-use crate::error::limit_hint;
+use crate::error::{limit_hint, listen_hint};
 use crate::links::Path;
 use crate::protocol::Request;
 use crate::rack_file::{LinkKind, RackFile, Right};
@@ -167,11 +167,7 @@ impl Far {
             })?),
         };
         let listener = socket::listen(&here).map_err(|error| {
-            let hint = match error.kind() {
-                io::ErrorKind::AddrInUse => ", where another process listens (`ss -ltnp` names it)",
-                io::ErrorKind::AddrNotAvailable => ", which is no address of this host",
-                _ => "",
-            };
+            let hint = listen_hint(&here.to_string(), &error);
             Error::io(format!("cannot listen at {here}, the address of node {nid}{hint}"), error)
         })?;
         let mut incarnation = [0; 8];
