@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::Host;
-use lender::{Lender, borrow, is_possible};
+use lender::{Lender, borrow, is_possible, program};
 
 /// Longest wait for Redis to begin or end something.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,6 +95,36 @@ fn small_programs_around_a_large_one_lease_nothing() {
         said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!(reports.len(), 1, "{said}");
     assert!(reports[0]["evicted"].as_u64().unwrap() > 30_000, "{said}");
+}
+
+/// What a shell starts again and again is said once: what programs have to do without, and which of them do not borrow.
+#[test]
+fn warnings_around_a_shell_are_said_once() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "256M");
+    if !is_possible(&host) {
+        return;
+    }
+    let borrows = program("borrowed");
+    let dir = tempfile::tempdir().unwrap();
+    let (source, alone) = (dir.path().join("alone.c"), dir.path().join("alone"));
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let built = Command::new("cc").arg("-static").args([&source, Path::new("-o"), &alone]).status();
+    let is_built = built.unwrap().success();
+    if !is_built {
+        eprintln!("not tested: programs that are linked statically cannot be built");
+        std::fs::copy("/bin/true", &alone).unwrap();
+    }
+    let (borrows, alone) = (borrows.display(), alone.display());
+    let script =
+        format!("for i in 1 2 3; do {borrows} echo && {alone} || exit; done; {borrows} echo");
+    let args = ["32M", "--threshold", "0", "--mode", "inline"];
+    let done = borrow(&host, &args, &["sh", "-c", &script]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said = std::str::from_utf8(&done.stderr).unwrap();
+    assert_eq!(said.matches("serves faults inline").count(), 1, "{said}");
+    let statics = said.matches("runs without borrowed memory: it is linked statically").count();
+    assert_eq!(statics, usize::from(is_built), "{said}");
 }
 
 fn text(output: &Output) -> &str {

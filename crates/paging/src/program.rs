@@ -50,6 +50,8 @@ pub struct Settings {
     pub patience_seconds: u64,
     /// Format of the report at the end.
     pub report: Report,
+    /// Whether people were told [`Settings::caution`]: no process says it again.
+    pub is_cautioned: bool,
 }
 
 /// The thread that answers faults ([`Delivery`]).
@@ -79,6 +81,19 @@ pub enum Report {
 }
 
 impl Settings {
+    /// What programs have to do without whose pager handles only faults of user mode
+    /// ([`Pager::is_user_mode_only`](crate::Pager::is_user_mode_only)). It follows a name for them.
+    pub fn caution(delivery: Delivery) -> String {
+        let way = match delivery {
+            Delivery::Inline => "serves faults inline",
+            _ => "may not serve the kernel's own faults",
+        };
+        format!(
+            "{way}: system calls of the C library get copies of borrowed memory; io_uring is refused, and calls that \
+             the program makes past the C library may fail with EFAULT (`rackmem help borrow`)"
+        )
+    }
+
     /// The settings as the value of [`SETTINGS_VARIABLE`].
     pub fn to_variable(&self) -> String {
         serde_json::to_string(self).expect("numbers and names are JSON")
@@ -146,6 +161,7 @@ mod tests {
             only_network: false,
             patience_seconds: 7,
             report: Report::Json,
+            is_cautioned: true,
         };
         assert_eq!(Settings::from_variable(&settings.to_variable()).unwrap(), settings);
         assert_eq!(settings.pager_options().delivery, Delivery::Inline);

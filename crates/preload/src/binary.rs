@@ -1,9 +1,11 @@
 //! Programs into which this library cannot be loaded. A program is checked before it is executed, perhaps by a child of
-//! vfork: nothing here allocates, or changes memory that the parent would see.
+//! vfork: nothing here allocates, or changes memory of the parent's, apart from what says which programs were named.
 
 use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::kernel;
+use crate::kernel::{self, MAP_FAILED};
 
 /// Longest name that is looked at.
 const MAX_PATH: usize = libc::PATH_MAX as usize;
@@ -13,6 +15,40 @@ const BLOCK: usize = 4096;
 /// Sizes in an ELF file of 64 bits.
 const PROGRAM_HEADER: usize = 56;
 const SECTION_HEADER: usize = 64;
+
+/// Programs that are remembered.
+const NAMED: usize = 512;
+
+type Named = [AtomicU64; NAMED];
+
+/// Programs that were named, in memory that this process shares with its children: a shell names each once.
+static SHARED: AtomicPtr<Named> = AtomicPtr::new(ptr::null_mut());
+
+/// Begins to remember programs. Without memory for it they are named each time.
+pub fn begin() {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    // SAFETY: new memory of this library.
+    let at = unsafe { kernel::mmap(0, size_of::<Named>(), protection, flags, -1, 0) };
+    if at != MAP_FAILED {
+        SHARED.store(at as *mut Named, Ordering::Release);
+    }
+}
+
+/// Remembers a program. Returns whether it was not known.
+fn is_new(file: &File) -> bool {
+    // SAFETY: null, or zeroed memory that is never unmapped.
+    let named = unsafe { SHARED.load(Ordering::Acquire).as_ref() };
+    let (Some(named), Some(stat)) = (named, kernel::stat(file.0)) else { return true };
+    let key = (stat.st_ino ^ stat.st_dev.rotate_left(32)).max(1);
+    let relaxed = Ordering::Relaxed;
+    let place =
+        named.iter().find_map(|place| match place.compare_exchange(0, key, relaxed, relaxed) {
+            Ok(_) => Some(true),
+            Err(known) => (known == key).then_some(false),
+        });
+    place.unwrap_or(true)
+}
 
 /// An open file.
 struct File(i32);
@@ -72,8 +108,8 @@ fn is_go(file: &File, head: &[u8]) -> bool {
     })
 }
 
-/// Says of a program which is about to be executed that it will not borrow, if so. One that `is_searched` for is looked
-/// for in `PATH` unless its name has a slash.
+/// Says once of a program which is about to be executed that it will not borrow, if so. One that `is_searched` for is
+/// looked for in `PATH` unless its name has a slash.
 pub fn announce(name: &CStr, is_searched: bool) {
     let bytes = name.to_bytes();
     let found = match is_searched && !bytes.contains(&b'/') {
@@ -82,6 +118,7 @@ pub fn announce(name: &CStr, is_searched: bool) {
     };
     if let Some(file) = found
         && let Some(why) = obstacle(&file)
+        && is_new(&file)
     {
         let name = std::str::from_utf8(bytes).unwrap_or("a program");
         kernel::complain(&[

@@ -211,12 +211,14 @@ pub fn file_type(fd: i32) -> libc::mode_t {
 
 /// Kind and permissions of an open file; 0 if it is none.
 pub fn file_mode(fd: i32) -> libc::mode_t {
+    stat(fd).map_or(0, |file| file.st_mode)
+}
+
+/// State of an open file.
+pub fn stat(fd: i32) -> Option<libc::stat> {
     // SAFETY: zero is a value of the type.
     let mut file: libc::stat = unsafe { std::mem::zeroed() };
-    match call!(SYS_fstat, fd, &raw mut file) {
-        0 => file.st_mode,
-        _ => 0,
-    }
+    (call!(SYS_fstat, fd, &raw mut file) == 0).then_some(file)
 }
 
 /// Flags of an open file.

@@ -9,7 +9,7 @@ use rackmem_paging::Pager;
 use rackmem_paging::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 
 use crate::lock::Lock;
-use crate::{fork, kernel, libraries, report, thread};
+use crate::{binary, fork, kernel, libraries, report, thread};
 
 /// Pager and lease of a process that borrows. Lives until the process ends.
 pub struct Borrowing {
@@ -86,6 +86,7 @@ pub fn begin() {
             libraries::find();
             fork::register();
             report::register();
+            binary::begin();
             STATE.store(READY, Ordering::Release);
         }
         Err(error) => {

@@ -2,7 +2,7 @@
 
 use rackmem_lease::LeaseState;
 use rackmem_paging::program::{Report, Settings};
-use rackmem_paging::{Delivery, PAGE_BYTES, Statistics};
+use rackmem_paging::{PAGE_BYTES, Statistics};
 use serde::Serialize;
 
 use crate::process::{self, Borrowing, REASONS, Stays};
@@ -33,21 +33,14 @@ pub fn register() {
     let _ = unsafe { libc::atexit(at_exit) };
 }
 
-/// Says, as a process begins to borrow, what it has to do without.
+/// Says, as a process begins to borrow, what it has to do without, unless the command has said so.
 pub fn announce() {
     let Some(pager) = process::pager().filter(|pager| pager.is_user_mode_only()) else { return };
-    let way = match pager.options().delivery {
-        Delivery::Inline => "serves faults inline",
-        _ => "may not serve the kernel's own faults",
-    };
+    if process::settings().is_some_and(|settings| settings.is_cautioned) {
+        return;
+    }
     let name = format!("{} ({})", name(), std::process::id());
-    kernel::complain(&[
-        &name,
-        " ",
-        way,
-        ": system calls of the C library get copies of borrowed memory; io_uring is refused, and calls that the \
-         program makes past the C library may fail with EFAULT (`rackmem help borrow`)",
-    ]);
+    kernel::complain(&[&name, " ", &Settings::caution(pager.options().delivery)]);
 }
 
 extern "C" fn at_exit() {

@@ -10,14 +10,16 @@ use rackmem_fabric::Address;
 use rackmem_lease::ledger;
 use rackmem_lease::store::mirror::DEFAULT_PATIENCE;
 use rackmem_paging::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
-use rackmem_paging::{MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions};
+use rackmem_paging::{
+    Delivery, MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, Pager, PagerOptions,
+};
 
 use super::access::{MONITOR, NodeProofArgs, monitor};
 use super::leases::free;
 use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::failure::{Failure, Result};
-use crate::{installed, loadable, size};
+use crate::{console, installed, loadable, size};
 
 /// First text of `rackmem borrow --help`.
 pub const ABOUT: &str = "\
@@ -151,9 +153,10 @@ pub enum ModeArg {
 pub fn run(choice: &Choice, args: &BorrowArgs) -> Result<()> {
     let program = loadable::find(&args.command[0])?;
     loadable::check(&program)?;
-    let settings = settings(args)?;
+    let mut settings = settings(args)?;
     let library = library()?;
     check_lenders(choice, args, &settings)?;
+    caution(&mut settings);
     let mut command = Command::new(&program);
     command.arg0(&args.command[0]).args(&args.command[1..]);
     command.env(SETTINGS_VARIABLE, settings.to_variable());
@@ -161,6 +164,19 @@ pub fn run(choice: &Choice, args: &BorrowArgs) -> Result<()> {
     hand_down(choice, &args.proof, &mut command)?;
     let error = command.exec();
     Err(Failure::io(format!("cannot run '{}'", program.display()), error))
+}
+
+/// Says what programs have to do without, once for all processes, if that is known before they run.
+fn caution(settings: &mut Settings) {
+    let delivery = match settings.pager_options().delivery {
+        // A process may find the handler thread faster.
+        Delivery::Auto => Delivery::Thread,
+        delivery => delivery,
+    };
+    settings.is_cautioned = Pager::would_be_user_mode_only(delivery);
+    if settings.is_cautioned {
+        console::remark(&format!("the program {}", Settings::caution(delivery)));
+    }
 }
 
 /// Tells the program its rack, and the proof that the command has.
@@ -216,6 +232,7 @@ fn settings(args: &BorrowArgs) -> Result<Settings> {
             (true, false) => Report::Text,
             (false, false) => Report::None,
         },
+        is_cautioned: false,
     };
     if settings.size_bytes == 0 {
         return Err(Failure::usage("0 bytes cannot be borrowed: say how much, such as 512M"));
