@@ -63,6 +63,16 @@ impl Kind {
     }
 }
 
+impl Judged {
+    /// What is compared over seeds.
+    fn quantity(&self) -> Option<f64> {
+        match self.against {
+            Some(right) => Some(self.measured? / right),
+            None => self.measured,
+        }
+    }
+}
+
 /// A claim with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
@@ -98,6 +108,8 @@ pub struct Judged {
     pub allowed: Option<&'static str>,
     /// The reason for it.
     pub allowed_because: Option<&'static str>,
+    /// Least and most of what runs with several seeds give: of the value, or of an ordering left over right.
+    pub spread: Option<(f64, f64)>,
     /// Whether it takes a run to measure it; else it is read off the machine.
     pub by_run: bool,
     /// Whether it could be read in another way, too.
@@ -240,4 +252,26 @@ pub struct Outcome {
     pub beyond: Vec<Beyond>,
     /// Experiments that ended with an error; their claims are missed.
     pub failed_runs: Vec<FailedRun>,
+}
+
+impl Outcome {
+    /// Adds what other seeds give: the spread of each quantity. An ordering that is not so with one of them is missed.
+    pub fn spread_over(&mut self, others: &[Outcome]) {
+        for (at, judged) in self.claims.iter_mut().enumerate().filter(|(_, judged)| judged.by_run) {
+            let same = others.iter().filter_map(|other| other.claims.get(at));
+            let all: Vec<&Judged> = same.filter(|other| other.id == judged.id).collect();
+            let values = all.iter().filter_map(|other| other.quantity()).chain(judged.quantity());
+            let range = values.map(|value| (value, value));
+            judged.spread =
+                range.reduce(|(least, most), (value, _)| (least.min(value), most.max(value)));
+            let turned = all.iter().find(|other| other.verdict == Verdict::Missed);
+            if let (Verdict::Holds, true, Some(turned)) =
+                (judged.verdict, judged.against.is_some(), turned)
+            {
+                judged.verdict = Verdict::Missed;
+                judged.why = format!("not so with another seed: {}", turned.why);
+            }
+        }
+        self.summary = Summary::of(&self.claims);
+    }
 }

@@ -20,6 +20,8 @@ pub struct Run {
     pub work: Work,
     /// Estimate of the host's time, relative to other runs.
     pub cost: f64,
+    /// Seed of the model's random choices; none: the machine file's.
+    pub seed: Option<u64>,
 }
 
 /// What a run does.
@@ -80,6 +82,7 @@ impl Run {
             machine,
             work,
             cost: cost.unwrap_or(Ok(1.0))?,
+            seed: world.seed,
         })
     }
 
@@ -88,6 +91,7 @@ impl Run {
         let (machine, settings) = self.machine.as_ref()?;
         let mut all = vec![Override::new("name", format!("\"{}\"", self.name))];
         all.extend(settings.iter().map(|(path, value)| Override::new(path, value)));
+        all.extend(self.seed.map(|seed| Override::new("seed", seed)));
         let loaded = machine::load(machine, &all);
         Some(loaded.map_err(|error| format!("{}: {error}", self.name)))
     }

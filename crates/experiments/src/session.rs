@@ -27,6 +27,8 @@ pub struct Session<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
+    /// Seed of the model's random choices; none: the machine file's.
+    pub seed: Option<u64>,
     /// The part that is asked for; `None`: all.
     pub selection: Option<usize>,
     /// Trees that expressions can name.
@@ -53,13 +55,31 @@ impl<'a> Session<'a> {
         let values = values.filter_map(|claim| Some((claim.short_id().to_owned(), claim.value?)));
         let published = values.collect();
         let (reports, runs) = (BTreeMap::new(), BTreeMap::new());
-        Session { document, effort, selection, trees, abilities, reports, runs, published }
+        Session {
+            document,
+            effort,
+            seed: None,
+            selection,
+            trees,
+            abilities,
+            reports,
+            runs,
+            published,
+        }
     }
 
     /// Adds a run that has been made.
     pub fn add(&mut self, run: Run, report: Known<Json>) {
         self.reports.insert(run.name.clone(), report.map(Arc::new));
         self.runs.insert(run.name.clone(), run);
+    }
+
+    /// Takes over what another session has measured on this host: seeds are the model's.
+    pub fn take_host_runs(&mut self, other: &Session<'_>) {
+        for run in other.runs.values().filter(|run| run.machine.is_none()) {
+            self.reports.insert(run.name.clone(), other.reports[&run.name].clone());
+            self.runs.insert(run.name.clone(), run.clone());
+        }
     }
 
     /// All runs that have been made, with their reports if they went well.
@@ -75,6 +95,7 @@ impl<'a> Session<'a> {
         World {
             document: self.document,
             effort: self.effort,
+            seed: self.seed,
             trees: &self.trees,
             published: &self.published,
             reports,

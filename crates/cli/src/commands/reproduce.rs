@@ -81,6 +81,9 @@ pub struct ReproduceArgs {
     /// are also measured with software that is executed, and the two ways are compared
     #[arg(long, value_enum)]
     pub cores: Option<CoresArg>,
+    /// Make the runs of the model with so many seeds, and report the spread; an ordering holds only if it does with all
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=99))]
+    pub seeds: u64,
     /// Also change the statistics that each counted claim reads, and fail if no change turns a verdict: such a check
     /// would say nothing
     #[arg(long)]
@@ -161,7 +164,18 @@ fn one(
     let begin = Instant::now();
     reproduce::make_all_runs(&mut session, pool::threads(args.jobs));
     remark(&session, begin.elapsed());
-    let outcome = reproduce::outcome(&session);
+    let mut outcome = reproduce::outcome(&session);
+    let mut others = Vec::new();
+    for seed in 2..=args.seeds {
+        let mut other = reproduce::session(document, effort, selection, &options);
+        other.seed = Some(seed);
+        other.take_host_runs(&session);
+        reproduce::make_all_runs(&mut other, pool::threads(args.jobs));
+        others.push(reproduce::outcome(&other));
+    }
+    if !others.is_empty() {
+        outcome.spread_over(&others);
+    }
     if args.mutate {
         unshakable(&session)?;
     }

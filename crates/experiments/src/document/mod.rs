@@ -312,6 +312,7 @@ fn constant<T>(
     let world = World {
         document,
         effort: Effort::Full,
+        seed: None,
         trees: &trees,
         published: &published,
         reports: &reports,

@@ -24,6 +24,8 @@ pub struct World<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
+    /// Seed of the model's random choices; none: the machine file's.
+    pub seed: Option<u64>,
     /// Trees by name: machines, options, facts about this host and the interface.
     pub trees: &'a BTreeMap<String, Known<Json>>,
     /// Values that the paper prints, by name of the claim.

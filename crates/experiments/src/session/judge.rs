@@ -101,6 +101,7 @@ fn untestable(claim: &Claim, part: Option<usize>, why: String) -> Judged {
         class: None,
         allowed: None,
         allowed_because: None,
+        spread: None,
         by_run: false,
         read_so: false,
         why,
