@@ -72,7 +72,7 @@ fn execute(machine: &Machine, execution: &Execution) -> Known<Json> {
     Ok(json!({ "output": output, "cycles": outcome.cycles, "stats": outcome.stats }))
 }
 
-/// What a program printed, as a tree.
+/// Parses the output of a program.
 ///
 /// # Errors
 /// It is not in the form that is expected.

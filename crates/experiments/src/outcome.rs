@@ -8,7 +8,7 @@ use crate::document::Part;
 use crate::tolerance::Class;
 use crate::verdict::Verdict;
 
-/// What a claim is about, and so whether it counts.
+/// Kind of a claim, which decides whether it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

@@ -96,7 +96,7 @@ impl Class {
                 "5 %",
                 "errors of components partly cancel, and designs differ by much more than 5 %",
             ),
-            Class::Rounded => row(0.10, 0.0, "10 %", "the rule for values"),
+            Class::Rounded | Class::Bandwidth => row(0.10, 0.0, "10 %", "the rule for values"),
             Class::Component => row(
                 0.10,
                 1.0,
@@ -109,7 +109,6 @@ impl Class {
                 "10 % or 1 percentage point",
                 "the rule for values; the difference of two totals is not known better than to a point",
             ),
-            Class::Bandwidth => row(0.10, 0.0, "10 %", "the rule for values"),
             Class::Ratio => row(
                 0.10,
                 0.0,

@@ -115,11 +115,6 @@ pub struct TraceEvent {
 }
 
 impl Report {
-    /// Mean time of a stage, if the run has it.
-    pub fn stage(&self, name: &str) -> Option<f64> {
-        self.breakdown.iter().find(|stage| stage.name == name).map(|stage| stage.mean_cycles)
-    }
-
     /// A counter, if the run has it.
     pub fn stat(&self, path: &str) -> Option<f64> {
         self.stats.get(path).copied()

@@ -12,7 +12,7 @@ pub struct Statistic {
     pub path: String,
     /// What is counted, or the unit of the value.
     pub unit: String,
-    /// Who counts what, and when.
+    /// The counting part, the events, and the interval.
     pub meaning: String,
 }
 

@@ -226,8 +226,8 @@ fn remark(session: &Session<'_>, took: Duration) {
     let count = session.runs().count();
     if count > 0 {
         let reports = session.runs().filter_map(|(_, report)| report.as_ref().ok());
-        let cycles: f64 = reports.filter_map(|report| report["cycles"].as_f64()).sum();
-        let (runs, cycles) = (console::count(count, "run"), size::rounded(cycles));
+        let cycles: u64 = reports.filter_map(|report| report["cycles"].as_u64()).sum();
+        let (runs, cycles) = (console::count(count, "run"), size::rounded(cycles as f64));
         let seconds = took.as_secs_f64();
         console::remark(&format!("{runs}, {cycles} cycles of a chip, {seconds:.1} s"));
     }

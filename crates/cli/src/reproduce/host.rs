@@ -18,7 +18,7 @@ use crate::job::{Captured, Job};
 use crate::rackctl::{Plan, PrivateRack};
 use crate::{console, host, placement};
 
-/// What claims of a file may need of this host, and whether it can.
+/// The abilities of this host that claims of a file need, each with the reason if it is missing.
 pub fn abilities(document: &Document, cores: usize) -> BTreeMap<String, Known<()>> {
     let is_needed = |what: &str| {
         let ways = document.checks.iter().chain(&document.on_host);

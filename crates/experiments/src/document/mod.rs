@@ -19,7 +19,7 @@ use crate::language::value::{Outcome, Stop, Value};
 use crate::outcome::Kind;
 use crate::tolerance::Class;
 
-/// What is wrong with an experiment file.
+/// An error in an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentError {
     /// Path as it was given.
@@ -48,7 +48,7 @@ pub struct Document {
     pub paper: String,
     /// Title of the paper.
     pub title: String,
-    /// Its claims.
+    /// Claims of the paper, in its order.
     pub published: Vec<Claim>,
     /// Names of machines in expressions, and the machines.
     pub machines: BTreeMap<String, String>,

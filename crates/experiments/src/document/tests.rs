@@ -1,4 +1,4 @@
-//! What is wrong with a file is said once, with its place.
+//! Each error in a file is one line, with its place.
 
 use super::Document;
 

@@ -21,7 +21,7 @@ pub mod value;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Offset in bytes from the start of the text.

@@ -114,6 +114,7 @@ impl<'a> Value<'a> {
                 Some(found) => Ok(Value::of(found)),
                 None => missing(format!("no '{name}' here{}", nearest(name, object.keys()))),
             },
+            Value::None => missing(format!("this run does not report what '{name}' is a part of")),
             other => missing(format!("{} has no '{name}'", other.shown(None))),
         }
     }

@@ -67,7 +67,7 @@ impl Session<'_> {
     }
 }
 
-/// What a claim is about. What the file declares comes first.
+/// Kind of a claim. A declaration in the file comes first.
 fn kind_of(claim: &Claim, measurement: &Measurement, by_run: bool) -> Kind {
     let is_effect = claim.kind == claims::Kind::Ratio
         && claim.unit == "x"
