@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bands::Band;
 use crate::document::Part;
 use crate::tolerance::Class;
 use crate::verdict::Verdict;
@@ -64,10 +65,10 @@ impl Kind {
 }
 
 impl Judged {
-    /// What is compared over seeds.
-    fn quantity(&self) -> Option<f64> {
+    /// What is compared over seeds and parameters: the value, or of an ordering left over right.
+    pub fn quantity(&self) -> Option<f64> {
         match self.against {
-            Some(right) => Some(self.measured? / right),
+            Some(right) => Some(self.measured? / right).filter(|ratio| ratio.is_finite()),
             None => self.measured,
         }
     }
@@ -82,6 +83,8 @@ pub struct Judged {
     pub kind: Kind,
     /// Whether it is in the count of those that hold.
     pub counted: bool,
+    /// The parameter that was chosen with its published value in view, if one was, and the machine's name.
+    pub fitted: Option<String>,
     /// The claim before it that it repeats.
     pub repeats: Option<String>,
     /// Part of the paper that it is shown with, by its place in [`Outcome::parts`].
@@ -108,8 +111,10 @@ pub struct Judged {
     pub allowed: Option<&'static str>,
     /// The reason for it.
     pub allowed_because: Option<&'static str>,
-    /// Least and most of what runs with several seeds give: of the value, or of an ordering left over right.
+    /// Least and most of what several seeds give, of [`Judged::quantity`].
     pub spread: Option<(f64, f64)>,
+    /// Least and most of what other values of open parameters give.
+    pub band: Option<Band>,
     /// Whether it takes a run to measure it; else it is read off the machine.
     pub by_run: bool,
     /// Whether it could be read in another way, too.
@@ -146,6 +151,8 @@ pub struct Summary {
     pub counted: Share,
     /// The same by kind, and what is not counted.
     pub kinds: BTreeMap<Kind, Share>,
+    /// Claims that a parameter was fitted to.
+    pub fitted: usize,
     /// Claims that cannot be tested.
     pub untestable: usize,
 }
@@ -159,7 +166,7 @@ impl Summary {
             match judged.verdict {
                 Verdict::Holds => share.holds += 1,
                 Verdict::Missed => share.missed += 1,
-                Verdict::Untestable => {}
+                Verdict::Fitted | Verdict::Untestable => {}
             }
         }
         let mut counted = Share::default();
@@ -169,10 +176,14 @@ impl Summary {
                 counted.missed += share.missed;
             }
         }
-        let untestable = claims.iter().filter(|judged| judged.verdict == Verdict::Untestable);
-        let untestable = untestable.count();
-        kinds.remove(&Kind::Untestable);
-        Summary { counted, kinds, untestable }
+        let with = |verdict| claims.iter().filter(|judged| judged.verdict == verdict).count();
+        kinds.retain(|_, share| share.judged() > 0);
+        Summary {
+            counted,
+            kinds,
+            fitted: with(Verdict::Fitted),
+            untestable: with(Verdict::Untestable),
+        }
     }
 }
 
@@ -255,18 +266,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Adds what other seeds give: the spread of each quantity. An ordering that is not so with one of them is missed.
+    /// Adds what other seeds give: the spread of each quantity. An ordering has to hold with all of them.
     pub fn spread_over(&mut self, others: &[Outcome]) {
         for (at, judged) in self.claims.iter_mut().enumerate().filter(|(_, judged)| judged.by_run) {
-            let same = others.iter().filter_map(|other| other.claims.get(at));
-            let all: Vec<&Judged> = same.filter(|other| other.id == judged.id).collect();
-            let values = all.iter().filter_map(|other| other.quantity()).chain(judged.quantity());
+            let same: Vec<&Judged> =
+                others.iter().filter_map(|other| other.claims.get(at)).collect();
+            let values = same.iter().filter_map(|other| other.quantity()).chain(judged.quantity());
             let range = values.map(|value| (value, value));
             judged.spread =
                 range.reduce(|(least, most), (value, _)| (least.min(value), most.max(value)));
-            let turned = all.iter().find(|other| other.verdict == Verdict::Missed);
-            if let (Verdict::Holds, true, Some(turned)) =
-                (judged.verdict, judged.against.is_some(), turned)
+            let turned = same.iter().find(|other| other.verdict == Verdict::Missed);
+            if let (Verdict::Holds, Kind::Ordering, Some(turned)) =
+                (judged.verdict, judged.kind, turned)
             {
                 judged.verdict = Verdict::Missed;
                 judged.why = format!("not so with another seed: {}", turned.why);

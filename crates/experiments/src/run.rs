@@ -20,8 +20,6 @@ pub struct Run {
     pub work: Work,
     /// Estimate of the host's time, relative to other runs.
     pub cost: f64,
-    /// Seed of the model's random choices; none: the machine file's.
-    pub seed: Option<u64>,
 }
 
 /// What a run does.
@@ -62,9 +60,14 @@ impl Run {
         let machine = match name.transpose()?.flatten() {
             None => None,
             Some(name) => {
-                let mut settings = Vec::new();
+                let varied = world.variation.filter(|varied| varied.concerns(&name));
+                let mut settings: Vec<(String, String)> = varied
+                    .map(|varied| (varied.path.clone(), varied.value.clone()))
+                    .into_iter()
+                    .collect();
                 for (path, value) in template.settings.of(world.effort) {
                     if let Some(value) = optional(value, world, scope)? {
+                        settings.retain(|(varied, _)| varied != path);
                         settings.push((path.clone(), value));
                     }
                 }
@@ -82,7 +85,6 @@ impl Run {
             machine,
             work,
             cost: cost.unwrap_or(Ok(1.0))?,
-            seed: world.seed,
         })
     }
 
@@ -91,7 +93,6 @@ impl Run {
         let (machine, settings) = self.machine.as_ref()?;
         let mut all = vec![Override::new("name", format!("\"{}\"", self.name))];
         all.extend(settings.iter().map(|(path, value)| Override::new(path, value)));
-        all.extend(self.seed.map(|seed| Override::new("seed", seed)));
         let loaded = machine::load(machine, &all);
         Some(loaded.map_err(|error| format!("{}: {error}", self.name)))
     }

@@ -16,6 +16,7 @@ use crate::language::evaluate::{Scope, World};
 use crate::language::value::{Outcome as Evaluated, Stop, Value, missing};
 use crate::outcome::{Beyond, Curve, Curves, FailedRun, Outcome, Summary};
 use crate::run::Run;
+use crate::variation::Variation;
 use crate::{Effort, Known};
 
 /// Reports of runs by name.
@@ -27,8 +28,8 @@ pub struct Session<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
-    /// Seed of the model's random choices; none: the machine file's.
-    pub seed: Option<u64>,
+    /// What all runs have otherwise.
+    pub variation: Option<&'a Variation>,
     /// The part that is asked for; `None`: all.
     pub selection: Option<usize>,
     /// Trees that expressions can name.
@@ -55,10 +56,11 @@ impl<'a> Session<'a> {
         let values = values.filter_map(|claim| Some((claim.short_id().to_owned(), claim.value?)));
         let published = values.collect();
         let (reports, runs) = (BTreeMap::new(), BTreeMap::new());
+        let variation = None;
         Session {
             document,
             effort,
-            seed: None,
+            variation,
             selection,
             trees,
             abilities,
@@ -74,12 +76,36 @@ impl<'a> Session<'a> {
         self.runs.insert(run.name.clone(), run);
     }
 
-    /// Takes over what another session has measured on this host: seeds are the model's.
-    pub fn take_host_runs(&mut self, other: &Session<'_>) {
-        for run in other.runs.values().filter(|run| run.machine.is_none()) {
-            self.reports.insert(run.name.clone(), other.reports[&run.name].clone());
-            self.runs.insert(run.name.clone(), run.clone());
+    /// A reproduction like this one, on varied machines: trees of machines are the varied ones.
+    pub fn varied<'v>(
+        &self,
+        variation: &'v Variation,
+        machines: BTreeMap<String, Known<Json>>,
+    ) -> Session<'v>
+    where
+        'a: 'v,
+    {
+        let mut trees = self.trees.clone();
+        trees.extend(machines);
+        let mut varied =
+            Session::new(self.document, self.effort, self.selection, trees, self.abilities.clone());
+        varied.variation = Some(variation);
+        varied
+    }
+
+    /// Takes the reports of those of these runs that another reproduction has made as they are; gives the rest.
+    pub fn take_made(&mut self, runs: Vec<Run>, other: &Session<'_>) -> Vec<Run> {
+        let mut rest = Vec::new();
+        for run in runs {
+            match other.reports.get(&run.name).filter(|_| other.runs[&run.name] == run) {
+                Some(report) => {
+                    self.reports.insert(run.name.clone(), report.clone());
+                    self.runs.insert(run.name.clone(), run);
+                }
+                None => rest.push(run),
+            }
         }
+        rest
     }
 
     /// All runs that have been made, with their reports if they went well.
@@ -95,7 +121,7 @@ impl<'a> Session<'a> {
         World {
             document: self.document,
             effort: self.effort,
-            seed: self.seed,
+            variation: self.variation,
             trees: &self.trees,
             published: &self.published,
             reports,

@@ -45,7 +45,7 @@ fn evaluated(
     let world = World {
         document: &document,
         effort: Effort::Quick,
-        seed: None,
+        variation: None,
         trees: &trees,
         published: &published,
         reports: &reports,
