@@ -249,6 +249,12 @@ pub enum Command {
         after_long_help = crate::commands::reproduce::examples()
     )]
     Reproduce(crate::commands::reproduce::ReproduceArgs),
+    /// Run a paper's experiments with other values of what the paper leaves open, and print each claim's band
+    #[command(
+        long_about = crate::commands::sensitivity::ABOUT,
+        after_long_help = crate::commands::sensitivity::EXAMPLES
+    )]
+    Sensitivity(crate::commands::sensitivity::SensitivityArgs),
     /// Lend a network interface to another host, or borrow one
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,

@@ -93,6 +93,7 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Sim(args) => commands::sim::run(&args),
         Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Nic(args) => commands::nic::run(choice, &args),
         Command::Sockets(args) => commands::sockets::run(choice, &args),
         Command::Completion(args) => commands::manual::completion(&args),

@@ -11,9 +11,11 @@
 //! | [`claims`] | what a paper says |
 //! | [`tolerance`], [`verdict`] | how far a value may be off, and whether it is |
 //! | [`run`], [`model`] | runs, and those of them that the model makes |
+//! | [`variation`], [`bands`] | other seeds, other values of open parameters, and what they give |
 //! | [`session`] | from runs to verdicts |
 //! | [`outcome`] | what a reproduction gives |
 
+pub mod bands;
 pub mod claims;
 pub mod digits;
 pub mod document;
@@ -25,6 +27,7 @@ pub mod papers;
 pub mod run;
 pub mod session;
 pub mod tolerance;
+pub mod variation;
 pub mod verdict;
 
 /// A quantity that a run may fail to give; else the reason.

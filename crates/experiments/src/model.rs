@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use rackmem_sim::exec::{self, End, Job, NodeOutcome, Outcome};
-use rackmem_sim::machine::{self, BLOCK_BYTES, Machine};
+use rackmem_sim::machine::{self, BLOCK_BYTES, Machine, Override};
 use rackmem_sim::run;
 use serde_json::{Value as Json, json};
 
 use crate::Known;
 use crate::document::{Document, Output};
 use crate::run::{Execution, Run, Work};
+use crate::variation::Variation;
 
 macro_rules! prebuilt {
     ($($name:literal),* $(,)?) => {
@@ -116,16 +117,27 @@ fn binary(program: &str) -> Known<&'static [u8]> {
 
 /// The trees that expressions of a file can name, but those of the host.
 pub fn trees(document: &Document) -> BTreeMap<String, Known<Json>> {
-    let machines = document.machines.iter().map(|(name, built_in)| (name.clone(), tree(built_in)));
-    let mut all: BTreeMap<String, Known<Json>> = machines.collect();
+    let mut all = machines(document, None);
     all.insert("abi".to_owned(), Ok(interface()));
     all.insert("header".to_owned(), Ok(headers()));
     all
 }
 
+/// The trees of the machines that expressions name, varied.
+pub fn machines(
+    document: &Document,
+    variation: Option<&Variation>,
+) -> BTreeMap<String, Known<Json>> {
+    let one = |(name, built_in): (&String, &String)| (name.clone(), tree(built_in, variation));
+    document.machines.iter().map(one).collect()
+}
+
 /// All keys of a machine, and what follows from them under `derived`.
-fn tree(built_in: &str) -> Known<Json> {
-    let machine = machine::load(built_in, &[]).map_err(|error| error.to_string())?;
+fn tree(built_in: &str, variation: Option<&Variation>) -> Known<Json> {
+    let varied = variation.filter(|varied| varied.concerns(built_in));
+    let varied: Vec<Override> =
+        varied.map(|varied| Override::new(&varied.path, &varied.value)).into_iter().collect();
+    let machine = machine::load(built_in, &varied).map_err(|error| error.to_string())?;
     let mut tree = serde_json::to_value(&machine).map_err(|error| error.to_string())?;
     tree["derived"] = json!({
         "cores": machine.cores(),

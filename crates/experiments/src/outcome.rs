@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bands::Band;
 use crate::document::Part;
 use crate::tolerance::Class;
 use crate::verdict::Verdict;
@@ -63,6 +64,16 @@ impl Kind {
     }
 }
 
+impl Judged {
+    /// What is compared over seeds and parameters: the value, or of an ordering left over right.
+    pub fn quantity(&self) -> Option<f64> {
+        match self.against {
+            Some(right) => Some(self.measured? / right).filter(|ratio| ratio.is_finite()),
+            None => self.measured,
+        }
+    }
+}
+
 /// A claim with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
@@ -72,6 +83,8 @@ pub struct Judged {
     pub kind: Kind,
     /// Whether it is in the count of those that hold.
     pub counted: bool,
+    /// The parameter that was chosen with its published value in view, if one was, and the machine's name.
+    pub fitted: Option<String>,
     /// The claim before it that it repeats.
     pub repeats: Option<String>,
     /// Part of the paper that it is shown with, by its place in [`Outcome::parts`].
@@ -98,6 +111,10 @@ pub struct Judged {
     pub allowed: Option<&'static str>,
     /// The reason for it.
     pub allowed_because: Option<&'static str>,
+    /// Least and most of what several seeds give, of [`Judged::quantity`].
+    pub spread: Option<(f64, f64)>,
+    /// Least and most of what other values of open parameters give.
+    pub band: Option<Band>,
     /// Whether it takes a run to measure it; else it is read off the machine.
     pub by_run: bool,
     /// Whether it could be read in another way, too.
@@ -134,6 +151,8 @@ pub struct Summary {
     pub counted: Share,
     /// The same by kind, and what is not counted.
     pub kinds: BTreeMap<Kind, Share>,
+    /// Claims that a parameter was fitted to.
+    pub fitted: usize,
     /// Claims that cannot be tested.
     pub untestable: usize,
 }
@@ -147,7 +166,7 @@ impl Summary {
             match judged.verdict {
                 Verdict::Holds => share.holds += 1,
                 Verdict::Missed => share.missed += 1,
-                Verdict::Untestable => {}
+                Verdict::Fitted | Verdict::Untestable => {}
             }
         }
         let mut counted = Share::default();
@@ -157,10 +176,14 @@ impl Summary {
                 counted.missed += share.missed;
             }
         }
-        let untestable = claims.iter().filter(|judged| judged.verdict == Verdict::Untestable);
-        let untestable = untestable.count();
-        kinds.remove(&Kind::Untestable);
-        Summary { counted, kinds, untestable }
+        let with = |verdict| claims.iter().filter(|judged| judged.verdict == verdict).count();
+        kinds.retain(|_, share| share.judged() > 0);
+        Summary {
+            counted,
+            kinds,
+            fitted: with(Verdict::Fitted),
+            untestable: with(Verdict::Untestable),
+        }
     }
 }
 
@@ -240,4 +263,26 @@ pub struct Outcome {
     pub beyond: Vec<Beyond>,
     /// Experiments that ended with an error; their claims are missed.
     pub failed_runs: Vec<FailedRun>,
+}
+
+impl Outcome {
+    /// Adds what other seeds give: the spread of each quantity. An ordering has to hold with all of them.
+    pub fn spread_over(&mut self, others: &[Outcome]) {
+        for (at, judged) in self.claims.iter_mut().enumerate().filter(|(_, judged)| judged.by_run) {
+            let same: Vec<&Judged> =
+                others.iter().filter_map(|other| other.claims.get(at)).collect();
+            let values = same.iter().filter_map(|other| other.quantity()).chain(judged.quantity());
+            let range = values.map(|value| (value, value));
+            judged.spread =
+                range.reduce(|(least, most), (value, _)| (least.min(value), most.max(value)));
+            let turned = same.iter().find(|other| other.verdict == Verdict::Missed);
+            if let (Verdict::Holds, Kind::Ordering, Some(turned)) =
+                (judged.verdict, judged.kind, turned)
+            {
+                judged.verdict = Verdict::Missed;
+                judged.why = format!("not so with another seed: {}", turned.why);
+            }
+        }
+        self.summary = Summary::of(&self.claims);
+    }
 }

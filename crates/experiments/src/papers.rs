@@ -1,5 +1,6 @@
 //! The papers whose experiments are part of the product.
 
+use crate::bands::Bands;
 use crate::document::{Document, DocumentError};
 
 /// A paper: its name, the text of its experiment file, and that of its claims.
@@ -10,6 +11,8 @@ pub struct Paper {
     pub experiments: &'static str,
     /// `published/<name>.toml`.
     pub published: &'static str,
+    /// `experiments/bands/<name>.toml`.
+    pub bands: &'static str,
 }
 
 macro_rules! paper {
@@ -18,6 +21,7 @@ macro_rules! paper {
             name: $name,
             experiments: include_str!(concat!("../../../experiments/", $name, ".toml")),
             published: include_str!(concat!("../../../published/", $name, ".toml")),
+            bands: include_str!(concat!("../../../experiments/bands/", $name, ".toml")),
         }
     };
 }
@@ -43,11 +47,14 @@ impl Paper {
     /// # Errors
     /// It is damaged.
     pub fn document(&self) -> Result<Document, DocumentError> {
-        Document::parse(
-            &format!("experiments/{}.toml", self.name),
-            self.experiments,
-            Some(self.published),
-        )
+        let file = format!("experiments/{}.toml", self.name);
+        let mut document = Document::parse(&file, self.experiments, Some(self.published))?;
+        document.bands = Bands::parse(self.bands).map_err(|problem| DocumentError {
+            file: format!("experiments/bands/{}.toml", self.name),
+            line: None,
+            problem,
+        })?;
+        Ok(document)
     }
 }
 

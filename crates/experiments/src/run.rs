@@ -60,9 +60,14 @@ impl Run {
         let machine = match name.transpose()?.flatten() {
             None => None,
             Some(name) => {
-                let mut settings = Vec::new();
+                let varied = world.variation.filter(|varied| varied.concerns(&name));
+                let mut settings: Vec<(String, String)> = varied
+                    .map(|varied| (varied.path.clone(), varied.value.clone()))
+                    .into_iter()
+                    .collect();
                 for (path, value) in template.settings.of(world.effort) {
                     if let Some(value) = optional(value, world, scope)? {
+                        settings.retain(|(varied, _)| varied != path);
                         settings.push((path.clone(), value));
                     }
                 }

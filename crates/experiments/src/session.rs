@@ -16,6 +16,7 @@ use crate::language::evaluate::{Scope, World};
 use crate::language::value::{Outcome as Evaluated, Stop, Value, missing};
 use crate::outcome::{Beyond, Curve, Curves, FailedRun, Outcome, Summary};
 use crate::run::Run;
+use crate::variation::Variation;
 use crate::{Effort, Known};
 
 /// Reports of runs by name.
@@ -27,6 +28,8 @@ pub struct Session<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
+    /// What all runs have otherwise.
+    pub variation: Option<&'a Variation>,
     /// The part that is asked for; `None`: all.
     pub selection: Option<usize>,
     /// Trees that expressions can name.
@@ -53,13 +56,56 @@ impl<'a> Session<'a> {
         let values = values.filter_map(|claim| Some((claim.short_id().to_owned(), claim.value?)));
         let published = values.collect();
         let (reports, runs) = (BTreeMap::new(), BTreeMap::new());
-        Session { document, effort, selection, trees, abilities, reports, runs, published }
+        let variation = None;
+        Session {
+            document,
+            effort,
+            variation,
+            selection,
+            trees,
+            abilities,
+            reports,
+            runs,
+            published,
+        }
     }
 
     /// Adds a run that has been made.
     pub fn add(&mut self, run: Run, report: Known<Json>) {
         self.reports.insert(run.name.clone(), report.map(Arc::new));
         self.runs.insert(run.name.clone(), run);
+    }
+
+    /// A reproduction like this one, on varied machines: trees of machines are the varied ones.
+    pub fn varied<'v>(
+        &self,
+        variation: &'v Variation,
+        machines: BTreeMap<String, Known<Json>>,
+    ) -> Session<'v>
+    where
+        'a: 'v,
+    {
+        let mut trees = self.trees.clone();
+        trees.extend(machines);
+        let mut varied =
+            Session::new(self.document, self.effort, self.selection, trees, self.abilities.clone());
+        varied.variation = Some(variation);
+        varied
+    }
+
+    /// Takes the reports of those of these runs that another reproduction has made as they are; gives the rest.
+    pub fn take_made(&mut self, runs: Vec<Run>, other: &Session<'_>) -> Vec<Run> {
+        let mut rest = Vec::new();
+        for run in runs {
+            match other.reports.get(&run.name).filter(|_| other.runs[&run.name] == run) {
+                Some(report) => {
+                    self.reports.insert(run.name.clone(), report.clone());
+                    self.runs.insert(run.name.clone(), run);
+                }
+                None => rest.push(run),
+            }
+        }
+        rest
     }
 
     /// All runs that have been made, with their reports if they went well.
@@ -75,6 +121,7 @@ impl<'a> Session<'a> {
         World {
             document: self.document,
             effort: self.effort,
+            variation: self.variation,
             trees: &self.trees,
             published: &self.published,
             reports,

@@ -24,6 +24,8 @@ pub enum Verdict {
     Holds,
     /// It does not, or its run failed.
     Missed,
+    /// A parameter of the machine was chosen with the published value in view, so that it says nothing.
+    Fitted,
     /// There is nothing to measure.
     Untestable,
 }
@@ -34,6 +36,7 @@ impl Verdict {
         match self {
             Verdict::Holds => "holds",
             Verdict::Missed => "missed",
+            Verdict::Fitted => "fitted",
             Verdict::Untestable => "untestable",
         }
     }

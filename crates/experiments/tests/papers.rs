@@ -9,6 +9,7 @@ use rackmem_experiments::papers::PAPERS;
 use rackmem_experiments::run::{Run, Work};
 use rackmem_experiments::session::Session;
 use rackmem_experiments::tolerance::Class;
+use rackmem_experiments::variation::Variation;
 use rackmem_experiments::verdict::Verdict;
 use rackmem_experiments::{Effort, model};
 use serde_json::json;
@@ -147,4 +148,67 @@ fn what_is_untestable_says_why() {
             }
         }
     }
+}
+
+/// The files of bands come from the ranges that machine files declare.
+#[test]
+fn bands_come_from_the_declared_ranges() {
+    for document in documents() {
+        let declared = Variation::open(&document).unwrap();
+        let declared: Vec<String> = declared.iter().map(Variation::name).collect();
+        let paper = &document.paper;
+        let again = format!(
+            "run `rackmem sensitivity {paper} --quick --out experiments/bands/{paper}.toml`"
+        );
+        // A paper of which no study was made has no bands.
+        if !document.bands.effort.is_empty() {
+            assert_eq!(document.bands.tried, declared, "{again}");
+        }
+        let counted: BTreeSet<String> = outcome(&document)
+            .claims
+            .iter()
+            .filter(|judged| judged.by_run && (judged.counted || judged.fitted.is_some()))
+            .map(|judged| judged.id[paper.len() + 1..].to_owned())
+            .collect();
+        for id in document.bands.claims.keys() {
+            assert!(counted.contains(id), "{id} does not count: {again}");
+        }
+    }
+}
+
+#[test]
+fn a_variation_changes_the_runs_that_do_not_set_it_themselves() {
+    let document = PAPERS[0].document().unwrap();
+    let base = session(&document, Effort::Quick, None);
+    let by_name = |runs: Vec<Run>| -> BTreeMap<String, Run> {
+        runs.into_iter().map(|run| (run.name.clone(), run)).collect()
+    };
+    let before = by_name(base.plan());
+    for variation in Variation::open(&document).unwrap().iter().chain(&[Variation::seed(7)]) {
+        let machines = model::machines(&document, Some(variation));
+        let after = by_name(base.varied(variation, machines).plan());
+        let changed = before.iter().filter(|(name, run)| after.get(*name) != Some(run));
+        let mut any = false;
+        for (name, run) in changed {
+            any = true;
+            let has = |run: &Run| {
+                run.machine.as_ref().unwrap().1.iter().any(|(path, _)| *path == variation.path)
+            };
+            assert!(!has(run) && has(&after[name]), "{}: {name}", variation.name());
+        }
+        assert!(any, "{} changes nothing", variation.name());
+    }
+}
+
+/// A claim that a machine's parameter was fitted to is out of the count, whatever its run gives.
+#[test]
+fn fitted_claims_do_not_count() {
+    let mut fitted = 0;
+    for document in documents() {
+        for judged in outcome(&document).claims.iter().filter(|judged| judged.fitted.is_some()) {
+            assert!(!judged.counted, "{}", judged.id);
+            fitted += 1;
+        }
+    }
+    assert!(fitted > 30, "{fitted}");
 }

@@ -20,6 +20,7 @@ pub mod noc;
 pub mod program;
 pub mod reproduce;
 pub mod run;
+pub mod sensitivity;
 pub mod sim;
 pub mod sockets;
 pub mod spread;

@@ -10,6 +10,7 @@ use rackmem_experiments::document::{Document, DocumentError};
 use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::papers::{self, PAPERS};
 use rackmem_experiments::session::Session;
+use rackmem_experiments::variation::Variation;
 
 use crate::failure::{Failure, Result};
 use crate::reproduce::{self, Options, pool, render, write};
@@ -81,6 +82,9 @@ pub struct ReproduceArgs {
     /// are also measured with software that is executed, and the two ways are compared
     #[arg(long, value_enum)]
     pub cores: Option<CoresArg>,
+    /// Make the runs of the model with so many seeds, and report the spread: an ordering has to hold with all of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=99))]
+    pub seeds: u64,
     /// Also change the statistics that each counted claim reads, and fail if no change turns a verdict: such a check
     /// would say nothing
     #[arg(long)]
@@ -125,15 +129,23 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         }
         return show(args, &outcomes);
     }
-    let Some(known) = PAPERS.iter().find(|known| known.name == paper) else {
+    let shown = if paper == "all" { &args.what } else { paper };
+    let document = of_paper(paper, shown)?;
+    show(args, &[one(args, &document, part, args.out.as_deref())?])
+}
+
+/// The experiments of a paper; it is called `shown` in an error.
+///
+/// # Errors
+/// There is no such paper.
+pub fn of_paper(name: &str, shown: &str) -> Result<Document> {
+    let known = PAPERS.iter().find(|known| known.name == name);
+    let unknown = || {
         let names: Vec<&str> = PAPERS.iter().map(|known| known.name).collect();
         let names = names.join(", ");
-        let shown = if paper == "all" { &args.what } else { paper };
-        let message = format!("there is no paper '{shown}' here; there are {names}, and 'all'");
-        return Err(Failure::usage(message));
+        Failure::usage(format!("there is no paper '{shown}' here; there are {names}, and 'all'"))
     };
-    let document = known.document().map_err(wrong)?;
-    show(args, &[one(args, &document, part, args.out.as_deref())?])
+    known.ok_or_else(unknown)?.document().map_err(wrong)
 }
 
 fn wrong(error: DocumentError) -> Failure {
@@ -161,7 +173,12 @@ fn one(
     let begin = Instant::now();
     reproduce::make_all_runs(&mut session, pool::threads(args.jobs));
     remark(&session, begin.elapsed());
-    let outcome = reproduce::outcome(&session);
+    let mut outcome = reproduce::outcome(&session);
+    if args.seeds > 1 {
+        let seed =
+            |seed| reproduce::varied(&session, &Variation::seed(seed), pool::threads(args.jobs));
+        outcome.spread_over(&(2..=args.seeds).map(seed).collect::<Vec<_>>());
+    }
     if args.mutate {
         unshakable(&session)?;
     }

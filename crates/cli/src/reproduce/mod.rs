@@ -17,6 +17,7 @@ use rackmem_experiments::document::Document;
 use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::run::Run;
 use rackmem_experiments::session::Session;
+use rackmem_experiments::variation::Variation;
 use rackmem_experiments::{Effort, Known, model};
 use serde_json::{Value as Json, json};
 
@@ -50,9 +51,30 @@ pub fn session<'a>(
 
 /// Makes all runs that a selection takes. Later ones may depend on the results of the first.
 pub fn make_all_runs(session: &mut Session<'_>, threads: usize) {
+    make_runs(session, None, threads);
+}
+
+/// What a reproduction gives with this variation; runs that it leaves as they are are taken from the reproduction.
+pub fn varied(session: &Session<'_>, variation: &Variation, threads: usize) -> Outcome {
+    let machines = model::machines(session.document, Some(variation));
+    let mut varied = session.varied(variation, machines);
+    make_runs(&mut varied, Some(session), threads);
+    outcome(&varied)
+}
+
+fn make_runs(session: &mut Session<'_>, made: Option<&Session<'_>>, threads: usize) {
     loop {
+        let runs = session.plan();
+        let is_done = runs.is_empty();
+        let runs = match made {
+            Some(made) => session.take_made(runs, made),
+            None => runs,
+        };
+        if !is_done && runs.is_empty() {
+            continue;
+        }
         let (model, host): (Vec<Run>, Vec<Run>) =
-            session.plan().into_iter().partition(|run| run.machine.is_some());
+            runs.into_iter().partition(|run| run.machine.is_some());
         if model.is_empty() && host.is_empty() {
             return;
         }

@@ -22,8 +22,11 @@ pub fn outcome(outcome: &Outcome, colour: bool) -> String {
     let missed = |judged: &Judged| judged.verdict == Verdict::Missed;
     let untestable = |judged: &Judged| judged.verdict == Verdict::Untestable;
     let read = |judged: &Judged| judged.verdict == Verdict::Holds && judged.read_so;
+    let fitted = |judged: &Judged| judged.verdict == Verdict::Fitted;
     let (claims, runtime) = (&outcome.claims, &outcome.runtime);
     text += &reasons(claims, read, "Hold as they are read here", colour);
+    text +=
+        &reasons(claims, fitted, "Fitted: a parameter was chosen with the value in view", colour);
     text += &reasons(claims, untestable, "Not testable here, and why", colour);
     text += &reasons(claims, missed, "Missed, and why", colour);
     let all = |judged: &Judged| !judged.why.is_empty();
@@ -78,10 +81,11 @@ pub fn summary(outcome: &Outcome, colour: bool) -> String {
     let line = match sum.counted.judged() {
         0 => format!("no claim is counted, {} untestable", sum.untestable),
         all => format!(
-            "{} of {all} claims hold ({:.1} %): {}; {} untestable",
+            "{} of {all} claims hold ({:.1} %): {}; {} fitted, {} untestable",
             sum.counted.holds,
             sum.counted.percent(),
             counted.join(", "),
+            sum.fitted,
             sum.untestable
         ),
     };
@@ -95,7 +99,7 @@ pub fn shares(outcomes: &[Outcome]) -> String {
         vec![("claims that hold, of those judged", Align::Left), ("counted", Align::Right)];
     columns.extend([("share", Align::Right)]);
     columns.extend(kinds.iter().map(|kind| (kind.name(), Align::Right)));
-    columns.push(("untestable", Align::Right));
+    columns.extend([("fitted", Align::Right), ("untestable", Align::Right)]);
     let mut table = Table::new(&columns);
     let of = |share: &Share| format!("{}/{}", share.holds, share.judged());
     for outcome in outcomes {
@@ -103,7 +107,7 @@ pub fn shares(outcomes: &[Outcome]) -> String {
         let mut row = vec![outcome.paper.clone(), of(&sum.counted)];
         row.push(format!("{:.1} %", sum.counted.percent()));
         row.extend(kinds.iter().map(|kind| sum.kinds.get(kind).map_or("-".to_owned(), of)));
-        row.push(sum.untestable.to_string());
+        row.extend([sum.fitted.to_string(), sum.untestable.to_string()]);
         table.row(row);
     }
     table.render()
@@ -149,6 +153,8 @@ fn table(title: &str, judged: &[&Judged]) -> Table {
         ("measured", Align::Right),
         ("unit", Align::Left),
         ("ratio", Align::Right),
+        ("spread", Align::Right),
+        ("band", Align::Right),
         ("verdict", Align::Left),
     ]);
     for judged in judged {
@@ -176,10 +182,16 @@ fn table(title: &str, judged: &[&Judged]) -> Table {
             measured,
             if judged.unit == "text" { String::new() } else { judged.unit.clone() },
             judged.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+            judged.spread.map_or(String::new(), range),
+            judged.band.as_ref().map_or(String::new(), |band| range((band.least, band.most))),
             judged.verdict.name().to_owned(),
         ]);
     }
     table
+}
+
+fn range((least, most): (f64, f64)) -> String {
+    format!("{} to {}", three_digits(least), three_digits(most))
 }
 
 fn short(id: &str) -> &str {
@@ -212,7 +224,7 @@ fn painted(verdict: Verdict, wanted: bool) -> String {
     let code = match verdict {
         Verdict::Holds => "32",
         Verdict::Missed => "31",
-        Verdict::Untestable => "33",
+        Verdict::Fitted | Verdict::Untestable => "33",
     };
     console::paint(verdict.name(), code, wanted)
 }

@@ -10,6 +10,7 @@ use super::{
     Body, ByEffort, Check, Definition, Document, DocumentError, Heat, Measurement, Parameter, Part,
     Program, Quantity, Row, RunTemplate, Series, Sheet, Way,
 };
+use crate::bands::Bands;
 use crate::claims;
 use crate::language::Problem;
 use crate::language::ast::{Argument, Expr, Node};
@@ -45,6 +46,7 @@ impl Document {
         };
         compiler.claims_match(&document)?;
         document.find_repeats();
+        document.find_fitted().map_err(|problem| compiler.error(None, problem))?;
         Ok(document)
     }
 }
@@ -144,6 +146,8 @@ impl Compiler<'_> {
             sheets: vec![],
             rows: vec![],
             heats: vec![],
+            fitted: BTreeMap::new(),
+            bands: Bands::default(),
         };
         for (at, part) in raw.part.into_iter().enumerate() {
             for claim in &part.claim {

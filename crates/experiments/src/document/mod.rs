@@ -1,6 +1,7 @@
 //! An experiment file: runs, quantities, and the measurement of each claim.
 
 mod compile;
+mod fitted;
 mod raw;
 mod repeats;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::Effort;
+use crate::bands::Bands;
 use crate::claims::{Claim, Relation};
 use crate::language::ast::{Expr, Node};
 use crate::language::evaluate::{Scope, World};
@@ -68,6 +70,10 @@ pub struct Document {
     pub rows: Vec<Row>,
     /// Pictures of the loads of links.
     pub heats: Vec<Heat>,
+    /// The parameter that was chosen with the published value of a claim in view, by name of the claim.
+    pub fitted: BTreeMap<String, String>,
+    /// What other values of open parameters give.
+    pub bands: Bands,
 }
 
 /// A table, a figure or another part that can be asked for by itself.
@@ -312,6 +318,7 @@ fn constant<T>(
     let world = World {
         document,
         effort: Effort::Full,
+        variation: None,
         trees: &trees,
         published: &published,
         reports: &reports,

@@ -16,6 +16,7 @@ use super::template::{Piece, Template};
 use super::value::{Outcome, Stop, Value, missing};
 use crate::document::{Body, Definition, Document};
 use crate::run::Run;
+use crate::variation::Variation;
 use crate::{Effort, Known};
 
 /// All that expressions can speak of.
@@ -24,6 +25,8 @@ pub struct World<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
+    /// What all runs have otherwise.
+    pub variation: Option<&'a Variation>,
     /// Trees by name: machines, options, facts about this host and the interface.
     pub trees: &'a BTreeMap<String, Known<Json>>,
     /// Values that the paper prints, by name of the claim.

@@ -45,6 +45,7 @@ fn evaluated(
     let world = World {
         document: &document,
         effort: Effort::Quick,
+        variation: None,
         trees: &trees,
         published: &published,
         reports: &reports,

@@ -28,9 +28,12 @@ impl Session<'_> {
         let measured = self.measured(world, measurement);
         let by_run = !world.used.borrow().is_empty();
         let kind = kind_of(claim, measurement, by_run);
+        let fitted = self.document.fitted.get(claim.short_id()).filter(|_| kind.is_counted());
         let judged = |why| Judged {
             kind,
-            counted: kind.is_counted(),
+            counted: kind.is_counted() && fitted.is_none(),
+            fitted: fitted.cloned(),
+            band: self.document.bands.claims.get(claim.short_id()).cloned(),
             repeats: measurement.repeats.clone().filter(|_| kind == Kind::Repeat),
             class: Some(measurement.class),
             allowed: Some(measurement.class.tolerance().words),
@@ -55,14 +58,18 @@ impl Session<'_> {
         let base = against.or(claim.value).filter(|&base| base != 0.0);
         let is_missed = verdict == Verdict::Missed;
         let why = Why { claim, measurement, world, scope: &scope };
+        let said = why.said(measured, is_missed, is_explained);
         Judged {
             measured: Some(value),
             against,
             ratio: base.map(|base| value / base),
-            verdict,
+            verdict: if fitted.is_some() { Verdict::Fitted } else { verdict },
             read_so: !measurement.reading.0.is_empty(),
             unit: measurement.unit.as_ref().unwrap_or(&claim.unit).clone(),
-            ..judged(why.said(measured, is_missed, is_explained))
+            ..judged(match fitted {
+                Some(fitted) => format!("{fitted} was chosen with it in view"),
+                None => said,
+            })
         }
     }
 }
@@ -89,6 +96,7 @@ fn untestable(claim: &Claim, part: Option<usize>, why: String) -> Judged {
         id: claim.id.clone(),
         kind: Kind::Untestable,
         counted: false,
+        fitted: None,
         repeats: None,
         part,
         published: claim.value,
@@ -101,6 +109,8 @@ fn untestable(claim: &Claim, part: Option<usize>, why: String) -> Judged {
         class: None,
         allowed: None,
         allowed_because: None,
+        spread: None,
+        band: None,
         by_run: false,
         read_so: false,
         why,

@@ -9,9 +9,6 @@ use crate::report::Stats;
 use crate::scratchpad::dram::Dram;
 use crate::scratchpad::{Packet, Regions};
 
-/// Packets that wait for the network at most, per class.
-const NETWORK_QUEUE: usize = 2;
-
 /// The engine and the memory's times: latency, and bandwidth shared by all accesses.
 #[derive(Clone, Debug)]
 pub struct Dma {
@@ -19,6 +16,8 @@ pub struct Dma {
     regions: Regions,
     latency_cycles: u64,
     bytes_per_cycle: f64,
+    /// Packets of a class that wait for the network.
+    port_packets: usize,
     /// Cycle in which the memory has done with its latest access.
     free_at: f64,
     next_pump: Cycle,
@@ -34,6 +33,7 @@ impl Dma {
             regions,
             latency_cycles: machine.cycles(machine.memory.latency_ns),
             bytes_per_cycle: machine.memory.bytes_per_cycle,
+            port_packets: machine.noc.port_packets as usize,
             free_at: 0.0,
             next_pump: 0,
             bytes: 0,
@@ -56,7 +56,8 @@ impl Dma {
     pub fn pump(&mut self, wires: &mut Wires) {
         while self.dram.has_work() && self.free_at <= wires.now as f64 {
             let part = Part::Dma;
-            let may = |class| wires.queued(part, Payload::vnet_of(class)) < NETWORK_QUEUE;
+            let most = self.port_packets;
+            let may = |class| wires.queued(part, Payload::vnet_of(class)) < most;
             let Some(packet) = self.dram.emit(may) else { break };
             let is_data = packet.payload_bytes() > 0;
             self.access(packet.payload_bytes(), wires.now);

@@ -15,9 +15,6 @@ use crate::scratchpad::{
 };
 use crate::sonuma::memory::bytes_of;
 
-/// Packets that wait for the network at most, per class; more wait where they can be overtaken.
-const NETWORK_QUEUE: usize = 2;
-
 /// The state of the core's load from memory that is not its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
@@ -40,6 +37,8 @@ pub struct Integrated {
     send_cycles: u64,
     bytes_per_cycle: u32,
     combine_cycles: u64,
+    /// Packets of a class that wait for the network; more wait where they can be overtaken.
+    port_packets: usize,
     load: Load,
     /// Cycle in which the outgoing traffic controller has done with its latest packet.
     free_at: Cycle,
@@ -87,6 +86,7 @@ impl Integrated {
             send_cycles: send_cycles.into(),
             bytes_per_cycle,
             combine_cycles: combine_cycles.into(),
+            port_packets: machine.noc.port_packets as usize,
             load: Load::None,
             free_at: 0,
             next_pump: 0,
@@ -272,7 +272,8 @@ impl Integrated {
     pub fn pump(&mut self, wires: &mut Wires) {
         while self.free_at <= wires.now && self.ni.has_work() {
             let part = Part::Integrated(self.number);
-            let may = |class| wires.queued(part, Payload::vnet_of(class)) < NETWORK_QUEUE;
+            let most = self.port_packets;
+            let may = |class| wires.queued(part, Payload::vnet_of(class)) < most;
             let is_ripe = self.flush_at <= wires.now;
             match self.ni.emit(may, is_ripe) {
                 Ok(Some(packet)) => self.send(packet, wires),

@@ -5,9 +5,6 @@ use crate::machine::Machine;
 use crate::machine::spec::{NocRouting, NocTopology, Placement};
 use crate::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
 
-/// Packets that a part may let lie at its endpoint, per virtual network.
-const DELIVERY_PACKETS: usize = 4;
-
 /// The network's description.
 pub fn of(machine: &Machine) -> Spec {
     let noc = &machine.noc;
@@ -49,7 +46,7 @@ pub fn of(machine: &Machine) -> Spec {
         // A packet that is sent in a cycle can enter its router in the next one.
         injection_latency_cycles: u64::from(noc.injection_cycles.max(2) - 1),
         ejection_latency_cycles: u64::from(noc.ejection_cycles),
-        delivery_capacity_packets: DELIVERY_PACKETS,
+        delivery_capacity_packets: noc.delivery_packets as usize,
     }
 }
 

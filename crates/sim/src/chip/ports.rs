@@ -8,7 +8,6 @@ use super::Chip;
 use super::layout::Part;
 use super::message::{NetPacket, Payload, VNET_NETWORK};
 use super::probe::Mark;
-use super::rmc::PORT_QUEUE;
 use super::wires::Event;
 use crate::engine::Cycle;
 
@@ -46,7 +45,7 @@ impl Chip {
         let n = usize::from(number);
         let Chip { wires, rmcs, rrpps, ports, .. } = self;
         let (port, rrpp) = (&mut ports[n], &mut rrpps[n]);
-        while wires.queued(Part::Port(number), VNET_NETWORK) < PORT_QUEUE {
+        while wires.queued(Part::Port(number), VNET_NETWORK) < rrpp.port_packets() {
             let Some(packet) = port.replies.pop_front() else { break };
             wires.send(Part::Port(number), Part::Engine(packet.engine), Payload::Net(packet));
         }

@@ -19,12 +19,6 @@ use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement};
 use crate::report::Stats;
 
-/// Packets that a part lets wait for its port before it stalls.
-pub const PORT_QUEUE: usize = 2;
-
-/// Stores that wait for the port before replies have to wait.
-const STORE_QUEUE: usize = 4;
-
 /// A WQ entry on its way into the ITT.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
@@ -88,6 +82,10 @@ pub struct Rmc {
     rcp_cycles: u64,
     interface_cycles: u64,
     per_cycle: u32,
+    /// Packets that wait for its port before it stalls.
+    port_packets: usize,
+    /// Stores that wait for the port before replies have to wait.
+    most_stores: usize,
     max_lines: u32,
     lines_out: u32,
     requests: u64,
@@ -118,6 +116,8 @@ impl Rmc {
             rcp_cycles: u64::from(machine.ni.rcp_backend_cycles),
             interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
             per_cycle: machine.ni.unroll_per_cycle,
+            port_packets: machine.noc.port_packets as usize,
+            most_stores: machine.ni.rcp_stores as usize,
             max_lines: match machine.ni.max_outstanding_lines {
                 0 => u32::MAX,
                 lines => lines,
@@ -135,7 +135,7 @@ impl Rmc {
 
     /// Whether a reply may come in from the network on chip.
     pub fn has_room(&self) -> bool {
-        self.stores.len() < STORE_QUEUE && self.replies.is_empty()
+        self.stores.len() < self.most_stores && self.replies.is_empty()
     }
 
     /// The frontend has a WQ entry.
@@ -247,7 +247,7 @@ impl Rmc {
     /// One line of the current transfer; whether one was sent.
     fn send_line(&mut self, wires: &mut Wires) -> bool {
         let in_tile = wires.layout.engines_in_tiles();
-        if in_tile && wires.queued(self.part(), VNET_NETWORK) >= PORT_QUEUE {
+        if in_tile && wires.queued(self.part(), VNET_NETWORK) >= self.port_packets {
             self.unroll_at(wires.now + 1, wires);
             return false;
         }
@@ -347,7 +347,7 @@ impl Rmc {
 
     /// Takes replies as long as their data find room.
     fn take_replies(&mut self, wires: &mut Wires) {
-        while self.stores.len() < STORE_QUEUE {
+        while self.stores.len() < self.most_stores {
             let Some(reply) = self.replies.pop_front() else { break };
             self.take_reply(&reply, wires);
         }
@@ -471,7 +471,7 @@ impl Rmc {
 
     /// Whether its port has room for a store.
     pub fn port_has_room(&self, wires: &Wires) -> bool {
-        wires.queued(self.part(), VNET_REQUEST) < PORT_QUEUE
+        wires.queued(self.part(), VNET_REQUEST) < self.port_packets
     }
 }
 

@@ -9,7 +9,6 @@ use rackmem_rmc::{Bounds, ContextTable, rrpp};
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use super::message::{NetPacket, Payload, VNET_REQUEST};
-use super::rmc::PORT_QUEUE;
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
@@ -45,6 +44,8 @@ pub struct Rrpp {
     /// The next request is for this block, which is being accessed.
     blocked_by: Option<Line>,
     capacity: usize,
+    /// Packets that wait for its port before it stalls.
+    port_packets: usize,
     request_cycles: u64,
     reply_cycles: u64,
     replies: u64,
@@ -63,6 +64,7 @@ impl Rrpp {
             lines: Vec::new(),
             blocked_by: None,
             capacity: machine.ni.rrpp_transactions as usize,
+            port_packets: machine.noc.port_packets as usize,
             request_cycles: u64::from(machine.ni.rrpp_request_cycles),
             reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
             replies: 0,
@@ -163,9 +165,14 @@ impl Rrpp {
         stats.insert(format!("rrpp[{}].latency_mean_cycles", self.number), mean);
     }
 
+    /// Packets that may wait for its port.
+    pub fn port_packets(&self) -> usize {
+        self.port_packets
+    }
+
     /// Whether the port has room for another access.
     pub fn port_has_room(&self, wires: &Wires) -> bool {
-        wires.queued(self.part(), VNET_REQUEST) < PORT_QUEUE
+        wires.queued(self.part(), VNET_REQUEST) < self.port_packets
     }
 
     /// Requests that wait and accesses under way, for the watchdog.

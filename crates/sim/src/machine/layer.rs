@@ -8,6 +8,7 @@ use toml::{Spanned, Table, Value};
 
 use super::builtin::{BUILT_IN, BuiltIn};
 use super::error::{MachineError, Origin};
+use super::open::{self, Open};
 
 /// Key of a file that names the one it is based on.
 const BASE: &str = "base";
@@ -26,8 +27,15 @@ enum Place {
     Disk(PathBuf),
 }
 
-/// All settings of a machine, those of the files it is based on first.
-pub(super) fn settings(machine: &str) -> Result<Vec<Setting>, MachineError> {
+/// What the files of a machine say, the one that others are based on first.
+#[derive(Default)]
+pub(super) struct Layers {
+    pub settings: Vec<Setting>,
+    pub open: Vec<Open>,
+}
+
+/// Reads a machine file and those that it is based on.
+pub(super) fn read(machine: &str) -> Result<Layers, MachineError> {
     let mut place = find(machine)?;
     let mut seen: Vec<Place> = Vec::new();
     let mut layers = Vec::new();
@@ -36,7 +44,7 @@ pub(super) fn settings(machine: &str) -> Result<Vec<Setting>, MachineError> {
         seen.push(place.identity());
         let base = layer.base.clone();
         let above = layer.name.clone();
-        layers.push(layer.settings);
+        layers.push(layer);
         let Some((base, line)) = base else { break };
         place = place.neighbour(&base);
         if seen.contains(&place.identity()) {
@@ -52,7 +60,18 @@ pub(super) fn settings(machine: &str) -> Result<Vec<Setting>, MachineError> {
             return Err(about_base(&above, line, format!("there is no file '{}'", path.display())));
         }
     }
-    Ok(layers.into_iter().rev().flatten().collect())
+    let mut all = Layers::default();
+    for layer in layers.into_iter().rev() {
+        // What a file sets itself is as open as it says.
+        let is_kept = |below: &Open| {
+            layer.settings.iter().all(|above| above.path != below.path)
+                && layer.open.iter().all(|above| above.path != below.path)
+        };
+        all.open.retain(is_kept);
+        all.settings.extend(layer.settings);
+        all.open.extend(layer.open);
+    }
+    Ok(all)
 }
 
 fn about_base(name: &str, line: Option<usize>, problem: String) -> MachineError {
@@ -133,6 +152,7 @@ struct Layer {
     /// With the line in which it stands.
     base: Option<(String, Option<usize>)>,
     settings: Vec<Setting>,
+    open: Vec<Open>,
 }
 
 impl Layer {
@@ -150,7 +170,17 @@ impl Layer {
             )
         };
         let lines = DeTable::parse(&text).map_err(not_toml)?;
-        let values: Table = text.parse().map_err(not_toml)?;
+        let mut values: Table = text.parse().map_err(not_toml)?;
+        let declared = values.remove(open::SECTION).unwrap_or(Value::Table(Table::new()));
+        let line_of_key = |path: &str| {
+            let section = lines.get_ref().get(open::SECTION)?.get_ref().as_table()?;
+            let (key, _) = section.iter().find(|(key, _)| key.get_ref() == path)?;
+            Some(line_of(key.span().start))
+        };
+        let open = open::parse(declared, |path| Origin::File {
+            name: name.clone(),
+            line: line_of_key(path),
+        })?;
         let mut settings = Vec::new();
         let visit = &mut |path: String, value: &Value, offset: usize| {
             let origin = Origin::File { name: name.clone(), line: Some(line_of(offset)) };
@@ -161,7 +191,7 @@ impl Layer {
             None => None,
             Some(at) => Some(base_of(settings.remove(at))?),
         };
-        Ok(Layer { name, base, settings })
+        Ok(Layer { name, base, settings, open })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{MachineError, Origin};
-use super::layer::{self, Setting};
+use super::layer::{self, Layers, Setting};
 use super::schema::{Override, Schema, set};
 use super::spec::Machine;
 use super::validate::validate;
@@ -16,7 +16,8 @@ use super::validate::validate;
 /// machine that they describe together.
 pub fn load(machine: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
     let schema = Schema::new();
-    let mut settings = layer::settings(machine)?;
+    let Layers { mut settings, open } = layer::read(machine)?;
+    open.iter().try_for_each(|open| open.check(&schema))?;
     settings.extend(overrides.iter().map(|setting| Setting {
         path: setting.path.clone(),
         value: setting.parsed(),

@@ -82,14 +82,12 @@ impl Schema {
         value: Value,
         origin: &Origin,
     ) -> Result<Value, MachineError> {
+        self.known(path, origin)?;
         let wrong = |problem: String| MachineError {
             origin: origin.clone(),
             key: path.to_owned(),
             problem,
         };
-        if !self.paths.iter().any(|known| known == path) {
-            return Err(wrong(self.unknown(path)));
-        }
         let value = match value {
             Value::String(text) if path.ends_with("_bytes") => {
                 Value::Integer(size(&text).map_err(&wrong)?)
@@ -102,6 +100,17 @@ impl Schema {
             Ok(_) => Ok(value),
             Err(error) => Err(wrong(error.message().trim().to_owned())),
         }
+    }
+
+    /// That there is such a setting.
+    pub(super) fn known(&self, path: &str, origin: &Origin) -> Result<(), MachineError> {
+        let known = self.paths.iter().any(|known| known == path);
+        let unknown = || MachineError {
+            origin: origin.clone(),
+            key: path.to_owned(),
+            problem: self.unknown(path),
+        };
+        if known { Ok(()) } else { Err(unknown()) }
     }
 
     /// The message about a setting that does not exist.

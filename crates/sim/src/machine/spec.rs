@@ -291,6 +291,10 @@ pub struct NocSpec {
     pub vcs: u32,
     /// Buffer of a virtual channel.
     pub buffer_flits: u32,
+    /// Packets of a virtual network that a part lets wait for its port before it stalls.
+    pub port_packets: u32,
+    /// Packets of a virtual network that wait at a port for the part that they are for.
+    pub delivery_packets: u32,
 }
 
 /// The place of the network interfaces (Manycore NI §3).
@@ -365,6 +369,8 @@ pub struct NiSpec {
     pub rrpp_reply_cycles: u32,
     /// Memory accesses that an RRPP has under way.
     pub rrpp_transactions: u32,
+    /// Stores of an RCP that wait for its port before replies have to wait.
+    pub rcp_stores: u32,
     /// Requests that an RGP sends a cycle.
     pub unroll_per_cycle: u32,
     /// Lines that an RGP has under way at most; 0 = not limited (source-based flow control).
@@ -597,6 +603,8 @@ impl Default for NocSpec {
             priorities: false,
             vcs: 2,
             buffer_flits: 6,
+            port_packets: 2,
+            delivery_packets: 4,
         }
     }
 }
@@ -618,6 +626,7 @@ impl Default for NiSpec {
             rrpp_request_cycles: 4,
             rrpp_reply_cycles: 1,
             rrpp_transactions: 256,
+            rcp_stores: 4,
             unroll_per_cycle: 1,
             max_outstanding_lines: 0,
             completion: Completion::Posted,

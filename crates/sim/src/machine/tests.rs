@@ -299,3 +299,58 @@ proptest! {
         prop_assert_eq!(again, machine);
     }
 }
+
+/// Open parameters of the last of these files, or the complaint.
+fn declared(declaration: &str) -> Result<Vec<Open>, String> {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("mine.toml");
+    fs::write(&path, format!("base = \"manycore-ni\"\n[open]\n{declaration}\n")).unwrap();
+    let place = path.display().to_string();
+    let complaint = |error: MachineError| error.to_string().replace(&place, "mine.toml");
+    let found = open(&place).map_err(complaint)?;
+    load(&place, &[]).map_err(complaint)?;
+    Ok(found)
+}
+
+#[test]
+fn open_parameters_come_from_a_file_and_its_bases() {
+    let found = declared("\"noc.vcs\" = { range = [3, \"4\"], because = \"so\" }").unwrap_err();
+    assert!(found.contains("mine.toml:3: noc.vcs: invalid type: string"), "{found}");
+    let found = declared("\"noc.vcs\" = { range = [3], because = \"so\" }").unwrap();
+    let vcs: Vec<&Open> = found.iter().filter(|open| open.path == "noc.vcs").collect();
+    assert_eq!((vcs.len(), vcs[0].range.as_slice()), (1, ["3".to_owned()].as_slice()));
+    assert!(vcs[0].fitted.is_empty() && found.iter().any(|open| open.path == "noc.buffer_flits"));
+}
+
+#[test]
+fn wrong_declarations_of_open_parameters_are_refused_with_their_place() {
+    for (declaration, expected) in [
+        (
+            "\"noc.vc\" = { range = [3], because = \"\" }",
+            "mine.toml:3: noc.vc: no such key; did you mean noc.vcs?",
+        ),
+        ("\"noc.vcs\" = { range = [3] }", "mine.toml:3: noc.vcs: missing field `because`"),
+        ("\"noc.vcs\" = { because = \"\" }", "neither a range nor claims that it was fitted to"),
+        ("\"noc.vcs\" = { range = [3], because = \"\", fited = [] }", "unknown field `fited`"),
+        ("\"noc.vcs\" = 3", "mine.toml:3: noc.vcs: invalid type: integer"),
+    ] {
+        let found = declared(declaration).unwrap_err();
+        assert!(found.contains(expected), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+/// Each value that a study of sensitivity tries makes a machine.
+#[test]
+fn every_value_of_every_range_makes_a_machine() {
+    for built_in in BUILT_IN {
+        for open in open(built_in.name).unwrap() {
+            for value in &open.range {
+                let made = load(built_in.name, &[Override::new(&open.path, value)]);
+                let made = made.unwrap_or_else(|error| panic!("{}: {error}", built_in.name));
+                let own = load(built_in.name, &[]).unwrap();
+                assert_ne!(made, own, "{}: {} = {value} is its own", built_in.name, open.path);
+            }
+        }
+    }
+}

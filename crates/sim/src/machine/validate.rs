@@ -267,6 +267,8 @@ fn noc(machine: &Machine) -> Checked {
         ("noc.local_cycles", noc.local_cycles),
         ("noc.vcs", noc.vcs),
         ("noc.buffer_flits", noc.buffer_flits),
+        ("noc.port_packets", noc.port_packets),
+        ("noc.delivery_packets", noc.delivery_packets),
     ] {
         at_least(key, value.into(), 1)?;
     }
@@ -291,6 +293,7 @@ fn interfaces(machine: &Machine) -> Checked {
         ("ni.cache_latency_cycles", ni.cache_latency_cycles),
         ("ni.back_side_cycles", ni.back_side_cycles),
         ("ni.rrpp_transactions", ni.rrpp_transactions),
+        ("ni.rcp_stores", ni.rcp_stores),
         ("ni.unroll_per_cycle", ni.unroll_per_cycle),
     ] {
         at_least(key, value.into(), 1)?;
