@@ -3,7 +3,7 @@
 use super::message::{VNET_FORWARD, VNET_NETWORK, VNET_RESPONSE, VNETS};
 use crate::machine::Machine;
 use crate::machine::spec::{NocRouting, NocTopology, Placement};
-use crate::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
+use crate::noc::{Allocator, Dateline, Pipeline, Routing, Shape, Spec, VnetSpec};
 
 /// Packets that a part may let lie at its endpoint, per virtual network.
 const DELIVERY_PACKETS: usize = 4;
@@ -35,6 +35,7 @@ pub fn of(machine: &Machine) -> Spec {
     };
     Spec {
         topology,
+        concentration: 1,
         routing: match noc.topology {
             NocTopology::Mesh => routing(noc.routing),
             NocTopology::NocOut | NocTopology::Crossbar => Routing::Minimal,
@@ -50,6 +51,9 @@ pub fn of(machine: &Machine) -> Spec {
         injection_latency_cycles: u64::from(noc.injection_cycles.max(2) - 1),
         ejection_latency_cycles: u64::from(noc.ejection_cycles),
         delivery_capacity_packets: DELIVERY_PACKETS,
+        allocator: Allocator::OneRequest,
+        dateline: Dateline::Crossing,
+        ejection_credits: false,
     }
 }
 

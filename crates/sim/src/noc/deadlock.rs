@@ -5,7 +5,7 @@
 //! are taken by the endpoint independently of other virtual networks, so one is looked at at a time.
 
 use super::routing::{Order, Tables, VcRange};
-use super::topology::{Port, Topology};
+use super::topology::{Attachment, Port, Topology};
 
 /// Channels by router, port and VC; an edge where a packet may wait for one while it holds another.
 #[derive(Clone, Debug)]
@@ -35,7 +35,8 @@ impl Dependencies {
         graph
     }
 
-    /// Adds all ways to a destination, which form a tree: a router needs to be visited once.
+    /// Adds all ways to a destination. Where a packet goes on depends on the router, and at a torus that
+    /// fixes classes also on the input and the class, so such a state needs to be visited once.
     fn add_ways(
         &mut self,
         topology: &Topology,
@@ -43,23 +44,33 @@ impl Dependencies {
         links: &[Option<Port>],
         (vnet, order, dst): (usize, Order, usize),
     ) {
-        let mut seen = vec![false; topology.routers.len()];
         let end = topology.endpoints[dst].eject.router;
-        for endpoint in &topology.endpoints {
-            let mut router = endpoint.inject.router;
-            let mut held: Option<(usize, VcRange)> = None;
-            while router != end {
-                let hop = tables.hop(order, router, dst);
-                let asked = (router * self.ports + hop.port(), tables.range(vnet, order, hop));
+        let mut seen = vec![[false; 2]; topology.routers.len() * self.ports];
+        let start = |endpoint: &Attachment| Step { at: endpoint.inject, second: false, held: None };
+        let mut steps: Vec<Step> = topology.endpoints.iter().map(start).collect();
+        while let Some(Step { at, second, held }) = steps.pop() {
+            if at.router == end {
+                continue;
+            }
+            let entered = tables.hop(order, at.router, dst);
+            let is_new = !std::mem::replace(
+                &mut seen[at.router * self.ports + at.port][second as usize],
+                true,
+            );
+            for back in [false, true] {
+                if back && !entered.is_tie() {
+                    continue;
+                }
+                let hop = tables.resolve(topology, entered, (at.port, second), back);
+                let output = at.router * self.ports + hop.port();
+                let asked = (output, tables.range(vnet, order, hop));
                 if let Some(held) = held {
                     self.add(held, asked, tables.whole(vnet));
                 }
-                if std::mem::replace(&mut seen[router], true) {
-                    break;
+                if let (true, Some(next)) = (is_new, links[output]) {
+                    let second = tables.is_second(vnet, usize::from(asked.1.first));
+                    steps.push(Step { at: next, second, held: Some(asked) });
                 }
-                held = Some(asked);
-                let Some(next) = links[router * self.ports + hop.port()] else { break };
-                router = next.router;
             }
         }
     }
@@ -115,6 +126,14 @@ impl Dependencies {
         }
         None
     }
+}
+
+/// A packet at the input of a router, and the channels that it holds.
+struct Step {
+    at: Port,
+    /// It came on a VC of the upper class.
+    second: bool,
+    held: Option<(usize, VcRange)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

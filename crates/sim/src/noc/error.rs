@@ -58,6 +58,11 @@ pub enum SpecError {
         /// The nearest name that exists.
         nearest: &'static str,
     },
+    /// The topology has a fixed number of endpoints at each router.
+    NoConcentration {
+        /// Name and size of the topology, such as `crossbar:16`.
+        topology: String,
+    },
     /// There is no virtual network.
     NoVirtualNetwork,
     /// A virtual network has too few virtual channels to be free of deadlock.
@@ -108,7 +113,12 @@ impl fmt::Display for SpecError {
             SpecError::UnknownPipeline { name, nearest } => write!(
                 f,
                 "no router pipeline is called `{name}`; did you mean `{nearest}`? There are \
-                 1-stage, 3-stage and 5-stage"
+                 1-stage, 3-stage, 4-stage and 5-stage"
+            ),
+            SpecError::NoConcentration { topology } => write!(
+                f,
+                "routers of topology `{topology}` cannot have several endpoints; those of mesh, torus \
+                 and flatfly can"
             ),
             SpecError::NoVirtualNetwork => {
                 f.write_str("the network has no virtual network; give `vnets` at least one entry")

@@ -89,6 +89,11 @@ impl Shape {
         matches!(self, Shape::Mesh { .. } | Shape::ChipMesh { .. })
     }
 
+    /// Whether a router can have several endpoints.
+    pub fn has_concentration(self) -> bool {
+        matches!(self, Shape::Mesh { .. } | Shape::Torus { .. } | Shape::FlatFly { .. })
+    }
+
     /// Whether packets go along its dimensions one after the other.
     pub fn has_dimensions(self) -> bool {
         !matches!(self, Shape::Crossbar { .. } | Shape::NocOut { .. })

@@ -1,0 +1,220 @@
+//! [`Allocator::Islip`](super::Allocator::Islip): separable allocation with one iteration.
+//!
+//! Both allocations see the router as it is at the start of the cycle. Every VC with a flit and a
+//! credit asks for its output, so an input may ask for several; every output grants to one input;
+//! every input accepts one of its grants. A head asks for every free VC that it may use; every output
+//! VC grants to one head; every head accepts one of its grants. Round-robin pointers move on accepted
+//! grants alone (McKeown, 1999).
+//!
+//! In a router that speculates, a head that asks for a VC asks for the switch too. If it then has no VC
+//! or no credit, the switch's grant is lost.
+
+use super::allocate::{Block, Outbox, Room, Scratch, Taken};
+use super::state::{NONE, PORTS, first_from};
+use super::{Bits, Class};
+
+/// A head that asks for VCs of an output.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Its input VC, counted in the block.
+    index: u16,
+    /// Its output, counted in the block.
+    out: u8,
+    /// Free VCs that it may use.
+    asks: u32,
+    /// Those that are granted.
+    granted: u32,
+}
+
+/// Pairs of inputs and outputs of a cycle.
+struct Matches {
+    inputs: u64,
+    /// By input.
+    outputs: [u8; PORTS],
+}
+
+impl<const V: usize> Block<'_, V> {
+    /// A cycle.
+    #[inline(always)]
+    pub fn islip(
+        &mut self,
+        classes: &[Class],
+        scratch: &mut Scratch<'_, V>,
+        room: &mut Room,
+        outbox: &mut Outbox,
+    ) {
+        let speculative = self.waiting & scratch.speculative;
+        let mut matches = Matches { inputs: 0, outputs: [0; PORTS] };
+        let mut taken = Taken::default();
+        for class in classes {
+            self.match_switch(class.vcs, speculative, &mut taken, &mut matches);
+        }
+        if self.waiting != 0 {
+            self.request_vcs(scratch, room);
+            self.accept_vcs(scratch, room);
+        }
+        for input in Bits(matches.inputs) {
+            if self.ready_vc(input) {
+                self.traverse(input, usize::from(matches.outputs[input % PORTS]), outbox);
+            }
+        }
+    }
+
+    /// Whether the VC that has got the switch can use it: a head that speculates may have no VC.
+    fn ready_vc(&self, input: usize) -> bool {
+        let port = &self.in_ports[input % PORTS];
+        port.ready >> (port.asks % 32) & 1 != 0
+    }
+
+    /// Pairs inputs with outputs, for VCs of a class.
+    #[inline(always)]
+    fn match_switch(
+        &mut self,
+        class: u32,
+        speculative: u64,
+        taken: &mut Taken,
+        matches: &mut Matches,
+    ) {
+        let (mut asking, mut asked) = ([0u64; PORTS], 0u64);
+        for input in Bits((self.ready | speculative) & !taken.inputs) {
+            let mut vcs = self.in_ports[input % PORTS].ready & class;
+            if speculative >> (input % 64) & 1 != 0 {
+                vcs |= self.speculative_vcs(input) & class;
+            }
+            for vc in Bits(vcs.into()) {
+                let out = self.in_vcs[input % PORTS][vc % V].out;
+                let free = !(taken.outputs >> (out % 64)) & 1;
+                asking[usize::from(out) % PORTS] |= free << (input % 64);
+                asked |= free << (out % 64);
+            }
+        }
+        let (mut granted, mut inputs) = ([0u64; PORTS], 0u64);
+        for out in Bits(asked) {
+            let input = first_from(asking[out % PORTS], self.out_ports[out % PORTS].next_input);
+            granted[input % PORTS] |= 1 << (out % 64);
+            inputs |= 1 << (input % 64);
+        }
+        for input in Bits(inputs) {
+            let out = first_from(granted[input % PORTS], self.in_ports[input % PORTS].next_out);
+            self.accept_output(input, out, class);
+            matches.outputs[input % PORTS] = out as u8;
+            taken.outputs |= 1 << (out % 64);
+        }
+        matches.inputs |= inputs;
+        taken.inputs |= inputs;
+    }
+
+    /// Heads of an input that ask for a VC and may get one with a credit.
+    fn speculative_vcs(&self, input: usize) -> u32 {
+        let waiting = Bits(self.in_ports[input % PORTS].waiting.into());
+        waiting.fold(0, |vcs, vc| {
+            let in_vc = &self.in_vcs[input % PORTS][vc % V];
+            let port = &self.out_ports[usize::from(in_vc.out) % PORTS];
+            vcs | u32::from(in_vc.allowed & port.free & port.credit != 0) << (vc % 32)
+        })
+    }
+
+    /// An input takes an output for the next of its VCs that asks for it; those that do not speculate
+    /// come first.
+    #[inline(always)]
+    fn accept_output(&mut self, input: usize, out: usize, class: u32) {
+        let port = &self.in_ports[input % PORTS];
+        let next = |vcs: u32| {
+            let later = vcs & u32::MAX.checked_shl(port.next_vc.into()).unwrap_or(0);
+            let mut in_turn = Bits(later.into()).chain(Bits((vcs & !later).into()));
+            in_turn.find(|&vc| usize::from(self.in_vcs[input % PORTS][vc % V].out) == out)
+        };
+        let Some(vc) =
+            next(port.ready & class).or_else(|| next(self.speculative_vcs(input) & class))
+        else {
+            return;
+        };
+        let port = &mut self.in_ports[input % PORTS];
+        port.asks = vc as u8;
+        port.next_vc = vc as u8 + 1;
+        port.next_out = (out as u8 + 1) & 63;
+        self.out_ports[out % PORTS].next_input = (input as u8 + 1) & 63;
+    }
+
+    /// Collects the requests of all heads and lets output VCs grant. Heads that find no free VC, or no
+    /// place at the endpoint, are parked.
+    #[inline(always)]
+    fn request_vcs(&mut self, scratch: &mut Scratch<'_, V>, room: &Room) {
+        let (mut once, mut often) = (0u64, 0u64);
+        for input in Bits(self.waiting) {
+            for vc in Bits(self.in_ports[input % PORTS].waiting.into()) {
+                let in_vc = &self.in_vcs[input % PORTS][vc % V];
+                let out = usize::from(in_vc.out) % PORTS;
+                let port = &self.out_ports[out];
+                let asks = in_vc.allowed & port.free;
+                let has_room = port.endpoint == NONE || room.has(port.endpoint, in_vc.front >> 1);
+                if asks == 0 || !has_room {
+                    self.park(input, vc, out);
+                    continue;
+                }
+                often |= once & 1 << out;
+                once |= 1 << out;
+                let index = (input * V + vc) as u16;
+                scratch.requests.push(Request { index, out: out as u8, asks, granted: asks });
+            }
+        }
+        for out in Bits(often) {
+            self.grant_vcs(out % PORTS, scratch);
+        }
+    }
+
+    /// Every free VC of an output for which several heads ask grants to one of them.
+    #[cold]
+    fn grant_vcs(&self, out: usize, scratch: &mut Scratch<'_, V>) {
+        let to_out = |request: &&mut Request| usize::from(request.out) == out;
+        scratch.requests.iter_mut().filter(to_out).for_each(|request| request.granted = 0);
+        for vc in Bits(self.out_ports[out].free.into()) {
+            let pointer = scratch.pointers[out][vc % V];
+            let distance = |index: u16| usize::from(index.wrapping_sub(pointer)) % (PORTS * V);
+            let asks = |request: &&mut Request| request.asks >> vc & 1 != 0;
+            let requests = scratch.requests.iter_mut().filter(to_out).filter(asks);
+            if let Some(first) = requests.min_by_key(|request| distance(request.index)) {
+                first.granted |= 1 << vc;
+            }
+        }
+    }
+
+    /// Heads accept one of the VCs that are granted to them.
+    #[inline(always)]
+    fn accept_vcs(&mut self, scratch: &mut Scratch<'_, V>, room: &mut Room) {
+        let Scratch { requests, pointers, .. } = scratch;
+        for Request { index, out, granted, .. } in requests.drain(..) {
+            let (input, vc) = (usize::from(index) / V % PORTS, usize::from(index) % V);
+            let out = usize::from(out) % PORTS;
+            let (in_vc, port) = (&mut self.in_vcs[input][vc], &mut self.out_ports[out]);
+            let has_room = granted != 0
+                && (port.endpoint == NONE || room.reserve(port.endpoint, in_vc.front >> 1));
+            if !has_room {
+                continue;
+            }
+            let pointer = usize::from(in_vc.next_out_vc);
+            let from = if pointer / V == out { pointer % V } else { 0 };
+            let chosen = first_from(granted.into(), from as u8);
+            in_vc.active = true;
+            in_vc.out_vc = (out * V + chosen) as u16;
+            in_vc.next_out_vc = in_vc.out_vc + 1;
+            pointers[out][chosen % V] = index + 1;
+            port.free &= !(1 << chosen);
+            self.out_vcs[out][chosen % V].owner = index;
+            let in_port = &mut self.in_ports[input];
+            in_port.waiting &= !(1 << vc);
+            in_port.ready |= (port.credit >> chosen & 1) << vc;
+            self.waiting &= !(u64::from(in_port.waiting == 0) << input);
+            self.ready |= u64::from(in_port.ready != 0) << input;
+        }
+    }
+
+    /// Leaves a head alone until something changes at its output.
+    fn park(&mut self, input: usize, vc: usize, out: usize) {
+        let in_port = &mut self.in_ports[input % PORTS];
+        in_port.waiting &= !(1 << vc);
+        self.waiting &= !(u64::from(in_port.waiting == 0) << input);
+        self.parked_vcs[input % PORTS] |= 1 << vc;
+        self.parked_inputs[out] |= 1 << input;
+    }
+}
