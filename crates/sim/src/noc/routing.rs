@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{SpecError, nearest};
+use super::error::{SpecError, find};
 use super::spec::{Dateline, Packet, Spec};
 use super::topology::{Shape, Topology};
 
@@ -123,9 +123,7 @@ impl FromStr for Routing {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Routing, SpecError> {
-        ALL.into_iter().find(|routing| routing.name() == text).ok_or_else(|| {
-            SpecError::UnknownRouting { name: text.to_owned(), nearest: nearest(text, &NAMES) }
-        })
+        find("routing", text, &NAMES, &ALL)
     }
 }
 

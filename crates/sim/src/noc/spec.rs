@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{SpecError, nearest};
+use super::error::{SpecError, find};
 use super::routing::Routing;
 use super::topology::Shape;
 
@@ -72,13 +72,8 @@ impl FromStr for Pipeline {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Pipeline, SpecError> {
-        [Pipeline::One, Pipeline::Three, Pipeline::Four, Pipeline::Five]
-            .into_iter()
-            .find(|pipeline| pipeline.name() == text)
-            .ok_or_else(|| SpecError::UnknownPipeline {
-                name: text.to_owned(),
-                nearest: nearest(text, &PIPELINES),
-            })
+        let all = [Pipeline::One, Pipeline::Three, Pipeline::Four, Pipeline::Five];
+        find("router pipeline", text, &PIPELINES, &all)
     }
 }
 
@@ -109,6 +104,15 @@ pub enum Allocator {
     Islip,
 }
 
+impl FromStr for Allocator {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Allocator, SpecError> {
+        let all = [Allocator::OneRequest, Allocator::Islip];
+        find("allocator", text, &["one-request", "islip"], &all)
+    }
+}
+
 /// The rule that divides a torus's VCs into two classes, so that no ring of them closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -121,6 +125,14 @@ pub enum Dateline {
     /// it will wrap; going down, the upper one if it will not. Between ways of equal length the seed
     /// and the packet's flow draw.
     Entry,
+}
+
+impl FromStr for Dateline {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Dateline, SpecError> {
+        find("dateline", text, &["crossing", "entry"], &[Dateline::Crossing, Dateline::Entry])
+    }
 }
 
 /// A virtual network: a class of packets that never waits for another class.
