@@ -27,7 +27,7 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
     let tables = Tables::new(&spec, &topology)?;
     for vnet in 0..spec.vnets.len() {
         let graph = Dependencies::new(&topology, &tables, vnet, spec.routing.orders(vnet));
-        if let Some((from, to)) = graph.unreached {
+        if let Some((from, to)) = graph.unreached() {
             return Err(SpecError::NotConnected { from, to });
         }
         if let Some(channels) = graph.cycle() {
@@ -127,6 +127,11 @@ impl Dependencies {
         for from in channels(held) {
             self.after[from].extend(channels(asked).map(|to| to as u32));
         }
+    }
+
+    /// Two endpoints of which the first does not reach the second, if there are such.
+    pub fn unreached(&self) -> Option<(usize, usize)> {
+        self.unreached
     }
 
     /// Channels of a cycle as (router, port, VC), or `None` if there is none.
