@@ -45,23 +45,27 @@ fn zero_load(spec: &Spec, topology: &Topology, packet: &Packet) -> u64 {
 const ISLIP: Allocator = Allocator::Islip;
 const ONE: Allocator = Allocator::OneRequest;
 
-const SHAPES: [(&str, &str); 8] = [
-    ("mesh:5x4", "xy"),
-    ("mesh:4x5", "yx"),
-    ("chip-mesh:4x4", "cdr"),
-    ("torus:4x5", "minimal"),
-    ("torus:3x4x2", "minimal"),
-    ("flatfly:4x3", "minimal"),
-    ("crossbar:7", "minimal"),
-    ("noc-out:4x4", "minimal"),
+/// Topology, routing, and endpoints at each router.
+const SHAPES: [(&str, &str, usize); 11] = [
+    ("mesh:5x4", "xy", 1),
+    ("mesh:4x5", "yx", 1),
+    ("mesh:3x2", "xy", 3),
+    ("chip-mesh:4x4", "cdr", 1),
+    ("torus:4x5", "minimal", 1),
+    ("torus:3x4x2", "minimal", 1),
+    ("torus:4x2", "minimal", 2),
+    ("flatfly:4x3", "minimal", 1),
+    ("flatfly:3x2", "minimal", 4),
+    ("crossbar:7", "minimal", 1),
+    ("noc-out:4x4", "minimal", 1),
 ];
 
 #[test]
 fn latency_without_load_is_that_of_the_formula() {
-    for (topology, routing) in SHAPES {
+    for (topology, routing, concentration) in SHAPES {
         for router in ["1-stage", "3-stage", "4-stage", "5-stage"] {
             for (flits, allocator) in [(1, ISLIP), (5, ISLIP), (1, ONE), (5, ONE)] {
-                let spec = Spec { allocator, ..spec(topology, routing, router) };
+                let spec = Spec { allocator, concentration, ..spec(topology, routing, router) };
                 let mut network = Network::new(&spec, 1).unwrap();
                 let graph = network.topology().clone();
                 let endpoints = network.endpoints() as u16;

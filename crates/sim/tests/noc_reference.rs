@@ -12,13 +12,15 @@ use std::thread;
 use rackmem_sim::noc::synthetic::{Experiment, PacketSize, Pattern, run};
 use rackmem_sim::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
 
-/// Largest error of the mean latency up to [`COMPARED`] of saturation, and of saturation. The aim is 3 %;
-/// this is what three seeds leave to chance.
-const LATENCY_ERROR: f64 = 0.015;
-const SATURATION_ERROR: f64 = 0.015;
+/// Largest error of the mean latency up to [`COMPARED`] of saturation, and of the loads at which latency
+/// has grown by certain factors. The aim is 3 %; this is what the seeds leave to chance.
+const LATENCY_ERROR: f64 = if cfg!(debug_assertions) { 0.025 } else { 0.015 };
+const LOAD_ERROR: f64 = 0.015;
 const COMPARED: f64 = 0.85;
-/// Latency, in multiples of that without load, at which a network counts as saturated.
+/// Latency, in multiples of that without load, at which a network counts as saturated, and at the knee of
+/// its curve, which more of the reference's curves reach.
 const SATURATED: f64 = 3.0;
+const KNEE: f64 = 1.5;
 /// The reference's accepted load must be this share of what was offered.
 const ACCEPTED: f64 = 0.985;
 
@@ -71,32 +73,36 @@ fn compare(case: &Path) -> Vec<String> {
     });
     let mut points = [odd, even].concat();
     points.sort_by(|a, b| a.load.total_cmp(&b.load));
-    let theirs = saturation(&points, |point| point.theirs);
-    let ours = saturation(&points, |point| point.ours);
-    let end = theirs.unwrap_or(points.last().unwrap().load);
+    let reached = |growth: f64| {
+        let theirs = load_of(growth, &points, |point| point.theirs);
+        (theirs, load_of(growth, &points, |point| point.ours))
+    };
+    let (knee, saturation) = (reached(KNEE), reached(SATURATED));
+    let end = saturation.0.unwrap_or(points.last().unwrap().load);
     let mut faults = Vec::new();
     for Point { load, theirs, ours } in points {
         let error = ours / theirs - 1.0;
         let compared = load <= COMPARED * end;
         let note = if compared { "" } else { "  near or beyond saturation" };
         println!("{name:34} {load:>6} {theirs:>9.2} {ours:>9.2} {:>8.2}{note}", 100.0 * error);
-        if compared && error.abs() > LATENCY_ERROR * if SEEDS == 1 { 1.5 } else { 1.0 } {
+        if compared && error.abs() > LATENCY_ERROR {
             faults.push(format!("{name} at {load}: {ours:.2} instead of {theirs:.2} cycles"));
         }
     }
-    if let (Some(theirs), Some(ours)) = (theirs, ours) {
+    for (what, loads) in [("knee", knee), ("saturation", saturation)] {
+        let (Some(theirs), Some(ours)) = loads else { continue };
         let error = ours / theirs - 1.0;
-        println!("{name:34} saturates {theirs:>5.3} {ours:>9.3} {:>8.2}", 100.0 * error);
-        if error.abs() > SATURATION_ERROR {
-            faults.push(format!("{name} saturates at {ours:.3} instead of {theirs:.3}"));
+        println!("{name:30} {what:>10} {theirs:>9.3} {ours:>9.3} {:>8.2}", 100.0 * error);
+        if error.abs() > LOAD_ERROR {
+            faults.push(format!("{name}: {what} at {ours:.3} instead of {theirs:.3}"));
         }
     }
     faults
 }
 
-/// The load at which latency reaches the limit, between two points by the logarithm of latency.
-fn saturation(points: &[Point], latency: impl Fn(&Point) -> f64) -> Option<f64> {
-    let limit = SATURATED * latency(points.first()?);
+/// The load at which latency has grown so much, between two points by the logarithm of latency.
+fn load_of(growth: f64, points: &[Point], latency: impl Fn(&Point) -> f64) -> Option<f64> {
+    let limit = growth * latency(points.first()?);
     let pair = points.windows(2).find(|pair| latency(&pair[1]) >= limit)?;
     let (low, high) = (latency(&pair[0]).ln(), latency(&pair[1]).ln());
     Some(pair[0].load + (pair[1].load - pair[0].load) * (limit.ln() - low) / (high - low))

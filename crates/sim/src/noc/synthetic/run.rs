@@ -125,6 +125,8 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Every packet passes here, in the order of arrivals: what estimates the length of the warm-up or the
+    /// error of the mean takes its latencies from here.
     #[inline]
     fn count(&mut self, delivered: &Delivered) {
         if self.window.contains(&delivered.arrived) {
