@@ -24,6 +24,8 @@ pub(super) struct Request {
     asks: u32,
     /// Those that are granted.
     granted: u32,
+    /// The request before it for the same output, counted from 1; 0 if there is none.
+    before: u16,
 }
 
 /// Pairs of inputs and outputs of a cycle.
@@ -96,7 +98,7 @@ impl<const V: usize> Block<'_, V> {
         }
         for input in Bits(inputs) {
             let out = first_from(granted[input % PORTS], self.in_ports[input % PORTS].next_out);
-            self.accept_output(input, out, class);
+            self.accept_output(input, out, class, speculative >> (input % 64) & 1 != 0);
             matches.outputs[input % PORTS] = out as u8;
             taken.outputs |= 1 << (out % 64);
         }
@@ -117,18 +119,21 @@ impl<const V: usize> Block<'_, V> {
     /// An input takes an output for the next of its VCs that asks for it; those that do not speculate
     /// come first.
     #[inline(always)]
-    fn accept_output(&mut self, input: usize, out: usize, class: u32) {
+    fn accept_output(&mut self, input: usize, out: usize, class: u32, speculative: bool) {
         let port = &self.in_ports[input % PORTS];
         let next = |vcs: u32| {
             let later = vcs & u32::MAX.checked_shl(port.next_vc.into()).unwrap_or(0);
             let mut in_turn = Bits(later.into()).chain(Bits((vcs & !later).into()));
             in_turn.find(|&vc| usize::from(self.in_vcs[input % PORTS][vc % V].out) == out)
         };
-        let Some(vc) =
-            next(port.ready & class).or_else(|| next(self.speculative_vcs(input) & class))
-        else {
-            return;
+        let ready = port.ready & class;
+        let found = match speculative {
+            // The only one that can have asked.
+            false if ready.is_power_of_two() => Some(ready.trailing_zeros() as usize),
+            false => next(ready),
+            true => next(ready).or_else(|| next(self.speculative_vcs(input) & class)),
         };
+        let Some(vc) = found else { return };
         let port = &mut self.in_ports[input % PORTS];
         port.asks = vc as u8;
         port.next_vc = vc as u8 + 1;
@@ -140,7 +145,8 @@ impl<const V: usize> Block<'_, V> {
     /// place at the endpoint, are parked.
     #[inline(always)]
     fn request_vcs(&mut self, scratch: &mut Scratch<'_, V>, room: &Room) {
-        let (mut once, mut often) = (0u64, 0u64);
+        // By output: the last request for it, counted from 1; and the outputs with several.
+        let (mut last, mut often) = ([0u16; PORTS], 0u64);
         for input in Bits(self.waiting) {
             for vc in Bits(self.in_ports[input % PORTS].waiting.into()) {
                 let in_vc = &self.in_vcs[input % PORTS][vc % V];
@@ -152,29 +158,39 @@ impl<const V: usize> Block<'_, V> {
                     self.park(input, vc, out);
                     continue;
                 }
-                often |= once & 1 << out;
-                once |= 1 << out;
-                let index = (input * V + vc) as u16;
-                scratch.requests.push(Request { index, out: out as u8, asks, granted: asks });
+                let (index, before) = ((input * V + vc) as u16, last[out]);
+                let request = Request { index, out: out as u8, asks, granted: asks, before };
+                scratch.requests.push(request);
+                last[out] = scratch.requests.len() as u16;
+                often |= u64::from(before != 0) << out;
             }
         }
         for out in Bits(often) {
-            self.grant_vcs(out % PORTS, scratch);
+            self.grant_vcs(out % PORTS, last[out % PORTS], scratch);
         }
     }
 
-    /// Every free VC of an output for which several heads ask grants to one of them.
-    #[cold]
-    fn grant_vcs(&self, out: usize, scratch: &mut Scratch<'_, V>) {
-        let to_out = |request: &&mut Request| usize::from(request.out) == out;
-        scratch.requests.iter_mut().filter(to_out).for_each(|request| request.granted = 0);
+    /// Every free VC of an output for which several heads ask grants to one of them; `last` is the last of
+    /// their requests.
+    fn grant_vcs(&self, out: usize, last: u16, scratch: &mut Scratch<'_, V>) {
+        let requests = &mut scratch.requests[..];
+        let mut at = last;
+        while let Some(request) = requests.get_mut(usize::from(at).wrapping_sub(1)) {
+            request.granted = 0;
+            at = request.before;
+        }
         for vc in Bits(self.out_ports[out].free.into()) {
             let pointer = scratch.pointers[out][vc % V];
-            let distance = |index: u16| usize::from(index.wrapping_sub(pointer)) % (PORTS * V);
-            let asks = |request: &&mut Request| request.asks >> vc & 1 != 0;
-            let requests = scratch.requests.iter_mut().filter(to_out).filter(asks);
-            if let Some(first) = requests.min_by_key(|request| distance(request.index)) {
-                first.granted |= 1 << vc;
+            let (mut nearest, mut chosen, mut at) = (usize::MAX, usize::MAX, last);
+            while let Some(request) = requests.get(usize::from(at).wrapping_sub(1)) {
+                let distance = usize::from(request.index.wrapping_sub(pointer)) % (PORTS * V);
+                if request.asks >> vc & 1 != 0 && distance < nearest {
+                    (nearest, chosen) = (distance, usize::from(at) - 1);
+                }
+                at = request.before;
+            }
+            if let Some(request) = requests.get_mut(chosen) {
+                request.granted |= 1 << vc;
             }
         }
     }
