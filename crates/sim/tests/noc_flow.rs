@@ -128,7 +128,8 @@ fn traffic_is_as_it_was_asked_for() {
 fn matrices_and_hot_spots_give_every_pair_its_share() {
     let hops = |topology: &str, concentration: usize, pattern: Pattern| {
         let spec = Spec { concentration, ..spec(topology, Pipeline::Five, 8, 8) };
-        let experiment = Experiment { pattern, ..Experiment::new(spec, 0.1) };
+        let measure_cycles = 100_000;
+        let experiment = Experiment { pattern, measure_cycles, ..Experiment::new(spec, 0.1) };
         let report = run(&experiment).unwrap();
         assert!((report.offered - 0.1).abs() < 0.01, "{report:?}");
         report.hops_mean
