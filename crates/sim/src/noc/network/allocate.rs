@@ -9,7 +9,7 @@
 //! and one loop goes over all requests of the block. Requests never meet those of another router.
 
 use super::super::spec::Allocator;
-use super::islip::Request;
+use super::islip::{Board, Request};
 use super::state::{
     Flit, InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Route, RouterState, first_from,
 };
@@ -65,6 +65,7 @@ impl Network {
                     requests: &mut self.requests,
                     pointers: &mut self.vc_pointers.as_chunks_mut().0.as_chunks_mut().0[number],
                     speculative: self.speculative[number],
+                    board: &mut self.board,
                 };
                 block.islip(&self.classes, &mut scratch, &mut room, &mut outbox);
             }
@@ -81,6 +82,8 @@ pub(super) struct Scratch<'a, const V: usize> {
     pub pointers: &'a mut [[u16; V]; PORTS],
     /// Inputs of routers that speculate.
     pub speculative: u64,
+    /// What inputs and outputs tell each other.
+    pub board: &'a mut Board,
 }
 
 /// Inputs and outputs that have sent in this cycle.

@@ -4,6 +4,7 @@ use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
 use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
+use super::islip::Board;
 use super::state::{
     InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Parked, Queue, RouterState, Sending, Slab,
 };
@@ -67,6 +68,7 @@ impl Network {
             out_vcs: vec![out_vc; outputs << vc_shift],
             vc_pointers: vec![0; inputs << vc_shift],
             requests: Vec::with_capacity(PORTS << vc_shift),
+            board: Board::default(),
             speculative: speculative(&topology, port_shift, inputs),
             ready: vec![0; inputs / PORTS],
             waiting: vec![0; inputs / PORTS],

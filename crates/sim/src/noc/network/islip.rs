@@ -28,11 +28,31 @@ pub(super) struct Request {
     before: u16,
 }
 
-/// Pairs of inputs and outputs of a cycle.
-struct Matches {
-    inputs: u64,
-    /// By input.
-    outputs: [u8; PORTS],
+/// What the inputs and outputs of a block tell each other in a cycle. It is not cleared between two
+/// cycles: a word tells which entries are of this one.
+#[derive(Clone, Debug)]
+pub(super) struct Board {
+    /// By output: the inputs that ask for it.
+    asking: [u64; PORTS],
+    /// By input: the outputs that grant to it.
+    granted: [u64; PORTS],
+    /// By input: the output that it has accepted.
+    accepted: [u8; PORTS],
+    /// By output: the last request for its VCs, counted from 1.
+    last: [u16; PORTS],
+}
+
+impl Default for Board {
+    fn default() -> Board {
+        let words = [0; PORTS];
+        Board { asking: words, granted: words, accepted: [0; PORTS], last: [0; PORTS] }
+    }
+}
+
+/// All bits if this one of a word is set, else none.
+#[inline]
+fn mask_of(word: u64, bit: usize) -> u64 {
+    (word >> (bit % 64) & 1).wrapping_neg()
 }
 
 impl<const V: usize> Block<'_, V> {
@@ -46,18 +66,17 @@ impl<const V: usize> Block<'_, V> {
         outbox: &mut Outbox,
     ) {
         let speculative = self.waiting & scratch.speculative;
-        let mut matches = Matches { inputs: 0, outputs: [0; PORTS] };
         let mut taken = Taken::default();
         for class in classes {
-            self.match_switch(class.vcs, speculative, &mut taken, &mut matches);
+            self.match_switch(class.vcs, speculative, &mut taken, scratch.board);
         }
         if self.waiting != 0 {
             self.request_vcs(scratch, room);
             self.accept_vcs(scratch, room);
         }
-        for input in Bits(matches.inputs) {
+        for input in Bits(taken.inputs) {
             if self.ready_vc(input) {
-                self.traverse(input, usize::from(matches.outputs[input % PORTS]), outbox);
+                self.traverse(input, usize::from(scratch.board.accepted[input % PORTS]), outbox);
             }
         }
     }
@@ -70,39 +89,36 @@ impl<const V: usize> Block<'_, V> {
 
     /// Pairs inputs with outputs, for VCs of a class.
     #[inline(always)]
-    fn match_switch(
-        &mut self,
-        class: u32,
-        speculative: u64,
-        taken: &mut Taken,
-        matches: &mut Matches,
-    ) {
-        let (mut asking, mut asked) = ([0u64; PORTS], 0u64);
+    fn match_switch(&mut self, class: u32, speculative: u64, taken: &mut Taken, board: &mut Board) {
+        let mut asked = 0u64;
         for input in Bits((self.ready | speculative) & !taken.inputs) {
             let mut vcs = self.in_ports[input % PORTS].ready & class;
             if speculative >> (input % 64) & 1 != 0 {
                 vcs |= self.speculative_vcs(input) & class;
             }
             for vc in Bits(vcs.into()) {
-                let out = self.in_vcs[input % PORTS][vc % V].out;
-                let free = !(taken.outputs >> (out % 64)) & 1;
-                asking[usize::from(out) % PORTS] |= free << (input % 64);
-                asked |= free << (out % 64);
+                let out = usize::from(self.in_vcs[input % PORTS][vc % V].out) % PORTS;
+                let free = !(taken.outputs >> out) & 1;
+                let before = board.asking[out] & mask_of(asked, out);
+                board.asking[out] = before | free << (input % 64);
+                asked |= free << out;
             }
         }
-        let (mut granted, mut inputs) = ([0u64; PORTS], 0u64);
+        let mut inputs = 0u64;
         for out in Bits(asked) {
-            let input = first_from(asking[out % PORTS], self.out_ports[out % PORTS].next_input);
-            granted[input % PORTS] |= 1 << (out % 64);
-            inputs |= 1 << (input % 64);
+            let asking = board.asking[out % PORTS];
+            let input = first_from(asking, self.out_ports[out % PORTS].next_input) % PORTS;
+            let before = board.granted[input] & mask_of(inputs, input);
+            board.granted[input] = before | 1 << (out % 64);
+            inputs |= 1 << input;
         }
         for input in Bits(inputs) {
-            let out = first_from(granted[input % PORTS], self.in_ports[input % PORTS].next_out);
+            let granted = board.granted[input % PORTS];
+            let out = first_from(granted, self.in_ports[input % PORTS].next_out);
             self.accept_output(input, out, class, speculative >> (input % 64) & 1 != 0);
-            matches.outputs[input % PORTS] = out as u8;
+            board.accepted[input % PORTS] = out as u8;
             taken.outputs |= 1 << (out % 64);
         }
-        matches.inputs |= inputs;
         taken.inputs |= inputs;
     }
 
@@ -145,8 +161,9 @@ impl<const V: usize> Block<'_, V> {
     /// place at the endpoint, are parked.
     #[inline(always)]
     fn request_vcs(&mut self, scratch: &mut Scratch<'_, V>, room: &Room) {
-        // By output: the last request for it, counted from 1; and the outputs with several.
-        let (mut last, mut often) = ([0u16; PORTS], 0u64);
+        // Outputs for which a head asks, and those with several.
+        let (mut once, mut often) = (0u64, 0u64);
+        let last = &mut scratch.board.last;
         for input in Bits(self.waiting) {
             for vc in Bits(self.in_ports[input % PORTS].waiting.into()) {
                 let in_vc = &self.in_vcs[input % PORTS][vc % V];
@@ -158,15 +175,17 @@ impl<const V: usize> Block<'_, V> {
                     self.park(input, vc, out);
                     continue;
                 }
-                let (index, before) = ((input * V + vc) as u16, last[out]);
+                let index = (input * V + vc) as u16;
+                let before = last[out] & mask_of(once, out) as u16;
                 let request = Request { index, out: out as u8, asks, granted: asks, before };
                 scratch.requests.push(request);
                 last[out] = scratch.requests.len() as u16;
-                often |= u64::from(before != 0) << out;
+                often |= once & 1 << out;
+                once |= 1 << out;
             }
         }
         for out in Bits(often) {
-            self.grant_vcs(out % PORTS, last[out % PORTS], scratch);
+            self.grant_vcs(out % PORTS, scratch.board.last[out % PORTS], scratch);
         }
     }
 

@@ -60,6 +60,7 @@ pub struct Network {
     vc_pointers: Vec<u16>,
     /// iSLIP: requests of a block for VCs, empty between two blocks.
     requests: Vec<islip::Request>,
+    board: islip::Board,
     /// One bit per input port whose router speculates.
     speculative: Vec<u64>,
     /// One bit per input port with a VC that is ready for the switch.
