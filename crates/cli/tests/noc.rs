@@ -21,19 +21,16 @@ fn one_load_is_an_object() {
     // Zero load: 5 cycles a hop for 5.25 hops, and 7 besides.
     assert!((33.25..35.0).contains(&latency), "{latency}");
     assert_eq!(report["saturated"], false);
-    assert_eq!(report["topology"], "mesh:8x8");
+    assert_eq!(report["experiment"]["spec"]["topology"], "mesh:8x8");
 }
 
 #[test]
 fn a_sweep_is_a_list_in_order_and_the_same_every_time() {
     let arguments = ["--topology", "mesh:4x4", "--sweep", "0.1..0.9:0.2", "--vcs", "2", "--json"];
-    let mut reports = [json(&arguments), json(&arguments)];
-    for report in reports.iter_mut().flat_map(|list| list.as_array_mut().unwrap()) {
-        report.as_object_mut().unwrap().remove("cycles_per_second");
-    }
+    let reports = [json(&arguments), json(&arguments)];
     assert_eq!(reports[0], reports[1]);
-    let rates: Vec<f64> =
-        reports[0].as_array().unwrap().iter().map(|r| r["rate"].as_f64().unwrap()).collect();
+    let list = reports[0].as_array().unwrap().iter();
+    let rates: Vec<f64> = list.map(|r| r["experiment"]["rate"].as_f64().unwrap()).collect();
     assert_eq!(rates, [0.1, 0.3, 0.5, 0.7, 0.9]);
 }
 
@@ -55,7 +52,15 @@ fn what_is_not_possible_is_said_with_status_2() {
         (&["--routing", "o1trun"], "did you mean `o1turn`"),
         (&["--routing", "o1turn", "--vcs", "1"], "virtual network 0 has 1"),
         (&["--topology", "torus:4x4", "--routing", "yx"], "can deadlock"),
-        (&["--router", "4-stage"], "3-stage"),
+        (&["--router", "6-stage"], "1-stage, 3-stage, 4-stage, 5-stage"),
+        (&["--allocator", "eyeslip"], "did you mean `islip`"),
+        (&["--dateline", "enter"], "did you mean `entry`"),
+        (&["--topology", "crossbar:4", "--concentration", "2"], "cannot have several endpoints"),
+        (&["--concentration", "0"], "`concentration` is zero"),
+        (&["--traffic", "hot-spot:2"], "a share from 0 to 1"),
+        (&["--traffic", "hot-spot:0.1:64"], "endpoints of the network"),
+        (&["--traffic-matrix", "no-such-file"], "no-such-file"),
+        (&["--again", "Cargo.toml"], "what `rackmem noc --json` prints"),
         (&["--traffic", "unifrom"], "did you mean `uniform`"),
         (&["--topology", "mesh:4x8", "--traffic", "transpose"], "as many rows as columns"),
         (&["--rate", "2"], "at most 1"),
@@ -68,4 +73,34 @@ fn what_is_not_possible_is_said_with_status_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert!(error.contains(said), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn a_run_can_be_run_again_from_its_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let matrix = write("matrix", b"0,1,2\n1,2,1\n3,0,0.5 # last\n");
+    let arguments = ["--topology", "torus:2x2", "--traffic-matrix", &matrix, "--vcs", "2"];
+    let options = ["--sweep", "0.1,0.2", "--packet-flits", "1:0.25,3:0.75", "--json"];
+    let first = noc(&[&arguments[..], &options[..]].concat());
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    let file = write("run.json", &first.stdout);
+    let second = noc(&["--again", &file, "--json"]);
+    assert_eq!(String::from_utf8(first.stdout).unwrap(), String::from_utf8(second.stdout).unwrap());
+}
+
+#[test]
+fn a_bad_line_of_a_matrix_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("matrix");
+    std::fs::write(&file, "0,1,1\n0,4,1\n").unwrap();
+    let file = file.to_str().unwrap();
+    let output = noc(&["--topology", "mesh:2x2", "--traffic-matrix", file]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(&format!("{file}:2: expected a source and a destination")), "{error}");
 }

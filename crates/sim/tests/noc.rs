@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use rackmem_sim::engine::Random;
-use rackmem_sim::noc::{Delivered, Network, Packet, Spec, Topology, VnetSpec};
+use rackmem_sim::noc::{Allocator, Dateline, Delivered, Network, Packet, Spec, Topology, VnetSpec};
 
 /// Longer than any of these tests takes, in cycles.
 const LONG: u64 = 1_000_000;
@@ -42,23 +42,30 @@ fn zero_load(spec: &Spec, topology: &Topology, packet: &Packet) -> u64 {
         + u64::from(packet.flits - 1)
 }
 
-const SHAPES: [(&str, &str); 8] = [
-    ("mesh:5x4", "xy"),
-    ("mesh:4x5", "yx"),
-    ("chip-mesh:4x4", "cdr"),
-    ("torus:4x5", "minimal"),
-    ("torus:3x4x2", "minimal"),
-    ("flatfly:4x3", "minimal"),
-    ("crossbar:7", "minimal"),
-    ("noc-out:4x4", "minimal"),
+const ISLIP: Allocator = Allocator::Islip;
+const ONE: Allocator = Allocator::OneRequest;
+
+/// Topology, routing, and endpoints at each router.
+const SHAPES: [(&str, &str, usize); 11] = [
+    ("mesh:5x4", "xy", 1),
+    ("mesh:4x5", "yx", 1),
+    ("mesh:3x2", "xy", 3),
+    ("chip-mesh:4x4", "cdr", 1),
+    ("torus:4x5", "minimal", 1),
+    ("torus:3x4x2", "minimal", 1),
+    ("torus:4x2", "minimal", 2),
+    ("flatfly:4x3", "minimal", 1),
+    ("flatfly:3x2", "minimal", 4),
+    ("crossbar:7", "minimal", 1),
+    ("noc-out:4x4", "minimal", 1),
 ];
 
 #[test]
 fn latency_without_load_is_that_of_the_formula() {
-    for (topology, routing) in SHAPES {
-        for router in ["1-stage", "3-stage", "5-stage"] {
-            for flits in [1, 5] {
-                let spec = spec(topology, routing, router);
+    for (topology, routing, concentration) in SHAPES {
+        for router in ["1-stage", "3-stage", "4-stage", "5-stage"] {
+            for (flits, allocator) in [(1, ISLIP), (5, ISLIP), (1, ONE), (5, ONE)] {
+                let spec = Spec { allocator, concentration, ..spec(topology, routing, router) };
                 let mut network = Network::new(&spec, 1).unwrap();
                 let graph = network.topology().clone();
                 let endpoints = network.endpoints() as u16;
@@ -138,15 +145,26 @@ fn any_spec() -> impl Strategy<Value = Spec> {
         ("crossbar:9", "minimal"),
         ("noc-out:4x4", "minimal"),
     ]);
-    let pipelines = prop::sample::select(vec!["1-stage", "3-stage", "5-stage"]);
+    let pipelines = prop::sample::select(vec!["1-stage", "3-stage", "4-stage", "5-stage"]);
     let vnets = prop::collection::vec((2usize..5, any::<bool>()), 1..4);
-    (topologies, pipelines, vnets, 1usize..9, 1u64..4, 1usize..4).prop_map(
-        |((topology, routing), pipeline, vnets, buffer_flits, link, capacity)| Spec {
-            vnets: vnets.into_iter().map(|(vcs, ordered)| VnetSpec { vcs, ordered }).collect(),
-            buffer_flits,
-            link_latency_cycles: link,
-            delivery_capacity_packets: capacity,
-            ..spec(topology, routing, pipeline)
+    let rules = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 1usize..4);
+    (topologies, pipelines, vnets, 1usize..9, 1u64..4, 1usize..4, rules).prop_map(
+        |((topology, routing), pipeline, vnets, buffer_flits, link, capacity, rules)| {
+            let (islip, entry, ejection_credits, urgent, concentration) = rules;
+            let spec = spec(topology, routing, pipeline);
+            let several = spec.topology.has_concentration();
+            Spec {
+                vnets: vnets.into_iter().map(|(vcs, ordered)| VnetSpec { vcs, ordered }).collect(),
+                buffer_flits,
+                link_latency_cycles: link,
+                delivery_capacity_packets: capacity,
+                allocator: if islip { ISLIP } else { ONE },
+                dateline: if entry { Dateline::Entry } else { Dateline::Crossing },
+                ejection_credits,
+                urgent: if urgent { vec![1] } else { Vec::new() },
+                concentration: if several { concentration } else { 1 },
+                ..spec
+            }
         },
     )
 }

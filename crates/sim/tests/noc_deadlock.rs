@@ -1,9 +1,9 @@
 //! No network can deadlock: the channel dependency graph of every topology and routing is acyclic,
 //! and the check finds the cycles of networks that do not separate their classes.
 
-use rackmem_sim::noc::deadlock::Dependencies;
+use rackmem_sim::noc::deadlock::{self, Dependencies};
 use rackmem_sim::noc::{
-    Order, Pipeline, Routing, Shape, Spec, SpecError, Tables, Topology, VnetSpec,
+    Dateline, Order, Pipeline, Routing, Shape, Spec, SpecError, Tables, Topology, VnetSpec,
 };
 
 fn spec(topology: &str, routing: Routing, vcs: usize) -> Spec {
@@ -49,6 +49,9 @@ fn no_network_that_can_be_built_can_deadlock() {
                     let orders = routing.orders(vnet);
                     let graph = Dependencies::new(&topology, &tables, vnet, orders);
                     assert_eq!(graph.cycle(), None, "{shape} {routing} {vcs} {vnet}");
+                }
+                for dateline in [Dateline::Entry, Dateline::Crossing] {
+                    assert_eq!(deadlock::check(&Spec { dateline, ..spec.clone() }), Ok(()));
                 }
             }
         }
@@ -105,4 +108,16 @@ fn names_can_be_read_back() {
     for routing in ROUTINGS {
         assert_eq!(routing.to_string().parse(), Ok(routing));
     }
+}
+
+#[test]
+fn a_way_that_is_missing_is_found() {
+    let torus = spec("torus:5x5", Routing::Minimal, 2);
+    let mut topology = Topology::new(&torus).unwrap();
+    let tables = Tables::new(&torus, &topology).unwrap();
+    let graph = Dependencies::new(&topology, &tables, 0, &[Order::Xy]);
+    assert_eq!((graph.cycle(), graph.unreached()), (None, None));
+    topology.links.remove(0);
+    let graph = Dependencies::new(&topology, &tables, 0, &[Order::Xy]);
+    assert!(graph.unreached().is_some());
 }

@@ -1,6 +1,6 @@
 //! Throughput, credits and back-pressure of the network on chip, against formulas.
 
-use rackmem_sim::noc::synthetic::{Experiment, PacketSize, Pattern, Report, run};
+use rackmem_sim::noc::synthetic::{Experiment, Matrix, PacketSize, Pattern, Report, run};
 use rackmem_sim::noc::{Network, Packet, Pipeline, Routing, Shape, Spec, VnetSpec};
 
 /// Longer than any of these tests takes, in cycles.
@@ -35,7 +35,7 @@ fn flow(spec: &Spec, flits: u8, cycles: u64) -> u64 {
 
 #[test]
 fn one_flow_fills_its_links_if_buffers_cover_the_credit_loop() {
-    for router in [Pipeline::One, Pipeline::Three, Pipeline::Five] {
+    for router in [Pipeline::One, Pipeline::Three, Pipeline::Four, Pipeline::Five] {
         for flits in [1, 4] {
             let delivered = flow(&spec("mesh:5x1", router, 8, 8), flits, 4000);
             assert!((3996..=4004).contains(&delivered), "{router} {flits}: {delivered}");
@@ -122,6 +122,50 @@ fn traffic_is_as_it_was_asked_for() {
     // Three to the right and down, or five back: (5 * 3 + 3 * 5) / 8 in each dimension.
     fixed(Pattern::Tornado, 7.5);
     fixed(Pattern::Neighbour, 3.5);
+}
+
+#[test]
+fn matrices_and_hot_spots_give_every_pair_its_share() {
+    let hops = |topology: &str, concentration: usize, pattern: Pattern| {
+        let spec = Spec { concentration, ..spec(topology, Pipeline::Five, 8, 8) };
+        let measure_cycles = 100_000;
+        let experiment = Experiment { pattern, measure_cycles, ..Experiment::new(spec, 0.1) };
+        let report = run(&experiment).unwrap();
+        assert!((report.offered - 0.1).abs() < 0.01, "{report:?}");
+        report.hops_mean
+    };
+    // Three of four packets make three hops, one makes one.
+    let matrix = Matrix::parse("0,3,3\n1,0,1\n", "matrix", 4).unwrap();
+    let mean = hops("mesh:4x1", 1, Pattern::Matrix(matrix));
+    assert!((mean - 2.5).abs() < 0.1, "{mean}");
+    // Half of the packets go to the middle, 1.2 hops; the others anywhere, 1.6 hops.
+    let mean = hops("mesh:5x1", 1, "hot-spot:0.5:2".parse().unwrap());
+    assert!((mean - 1.4).abs() < 0.05, "{mean}");
+    // All go to the two ends.
+    let mean = hops("mesh:5x1", 1, "hot-spot:1:0,4".parse().unwrap());
+    assert!((mean - 2.0).abs() < 0.05, "{mean}");
+    // Every endpoint of a router sends to the mirrored router.
+    let mean = hops("mesh:4x4", 2, Pattern::Transpose);
+    assert!((mean - 2.5).abs() < 0.05, "{mean}");
+}
+
+/// A credit is back in five cycles: switch, link, endpoint, and the way back. The fifth flit waits for it
+/// if the endpoint's buffer holds four.
+#[test]
+fn an_endpoint_that_returns_credits_takes_no_more_than_its_buffers_hold() {
+    for (ejection_credits, buffer, late) in [(true, 4, 1), (true, 5, 0), (false, 4, 0)] {
+        let one_vc = spec("mesh:1x1", Pipeline::Three, 1, buffer);
+        let mut network = Network::new(&Spec { ejection_credits, ..one_vc }, 1).unwrap();
+        network.send(packet(0, 0, 5));
+        let got = loop {
+            network.tick();
+            assert!(network.now() < 100);
+            if let Some(got) = network.take_timed(0, 0) {
+                break got;
+            }
+        };
+        assert_eq!(got.arrived - got.created, 5 + 4 + late, "{ejection_credits} {buffer}");
+    }
 }
 
 #[test]

@@ -1,17 +1,23 @@
 //! `rackmem noc`: the network of the model, alone, under synthetic traffic.
 
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::{Args, value_parser};
 use rackmem_sim::noc::synthetic::{
-    Experiment, ExperimentError, PacketSize, Pattern, Report, run as simulate,
+    Experiment, ExperimentError, Matrix, PacketSize, Pattern, Report, run as simulate,
 };
-use rackmem_sim::noc::{Pipeline, Routing, Shape, Spec, SpecError, VnetSpec};
+use rackmem_sim::noc::{
+    Allocator, Dateline, Pipeline, Routing, Shape, Spec, SpecError, VnetSpec, deadlock,
+};
+use serde::Deserialize;
 
-use crate::console::{self, Align, Table};
+use crate::console;
 use crate::failure::{Failure, Result};
+
+mod render;
 
 /// First text of `rackmem help noc`.
 pub const ABOUT: &str = "\
@@ -32,6 +38,25 @@ Topologies:
   crossbar:16     one router
   chip-mesh       a chip of 8x8 tiles, network interfaces on the left, memory on the right
   noc-out         cores in trees around a row of LLC tiles that form a butterfly
+  --concentration gives a router of mesh, torus or flatfly several endpoints
+
+Traffic:
+  uniform         every endpoint alike
+  transpose       the place mirrored at the diagonal
+  bit-complement  the number with all bits inverted
+  tornado         almost half way round in each dimension
+  neighbour       the next place in each dimension
+  hot-spot        a share of all packets to some endpoints: hot-spot:0.2:9,54; else uniform
+  --traffic-matrix FILE: a row of weights for each source, or lines of source,destination,weight;
+  the rate is then the mean of all endpoints
+
+Routers:
+  5-stage         RC, VA, SA, ST, link; 4-stage looks ahead; 3-stage also speculates; 1-stage: all in one
+  --allocator islip: separable, one iteration; an input may ask for several outputs, a head for
+  several VCs. one-request, as the chips of the model have it: an input asks for one VC, and every
+  head that finds a free VC gets one
+  --dateline entry: a packet of a torus has its class of VCs where it enters a dimension; crossing:
+  it changes on the last link of the ring
 
 Routings:
   xy, yx          meshes (xy also torus and flatfly): one dimension, then the other
@@ -45,7 +70,9 @@ Examples:
   rackmem noc --sweep 0.02..0.5:0.02              a latency-throughput curve, on all cores
   rackmem noc --topology torus:8x8x8 --vcs 4 --packet-flits 5 --rate 0.2
   rackmem noc --topology chip-mesh --routing cdr-directory --router 3-stage --sweep 0.1,0.2,0.3
-  rackmem noc --packet-flits 1:0.5,5:0.5 --traffic tornado --json";
+  rackmem noc --packet-flits 1:0.5,5:0.5 --traffic tornado --json
+  rackmem noc --topology flatfly:4x4 --concentration 4 --traffic hot-spot:0.1:0,63
+  rackmem noc --rate 0.2 --json >run.json && rackmem noc --again run.json";
 
 /// Arguments of `rackmem noc`.
 #[derive(Debug, Args)]
@@ -53,12 +80,24 @@ pub struct NocArgs {
     /// Routers and links, such as mesh:8x8
     #[arg(long, value_name = "NAME:SIZE", default_value = "mesh:8x8", value_parser = parse::<Shape, SpecError>)]
     pub topology: Shape,
+    /// Endpoints at each router of a mesh, torus or flatfly
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub concentration: usize,
     /// Routing of packets [default: xy on meshes, else minimal]
     #[arg(long, value_name = "NAME", value_parser = parse::<Routing, SpecError>)]
     pub routing: Option<Routing>,
-    /// Stages of the routers: 5-stage, 3-stage (look-ahead, speculative) or 1-stage
+    /// Stages of the routers: 5-stage, 4-stage, 3-stage or 1-stage
     #[arg(long, value_name = "STAGES", default_value = "5-stage", value_parser = parse::<Pipeline, SpecError>)]
     pub router: Pipeline,
+    /// How routers give virtual channels and the switch: islip or one-request
+    #[arg(long, value_name = "NAME", default_value = "islip", value_parser = parse::<Allocator, SpecError>)]
+    pub allocator: Allocator,
+    /// How a torus divides its virtual channels: entry or crossing
+    #[arg(long, value_name = "NAME", default_value = "entry", value_parser = parse::<Dateline, SpecError>)]
+    pub dateline: Dateline,
+    /// Endpoints take a flit in every cycle, without buffers and credits
+    #[arg(long)]
+    pub free_ejection: bool,
     /// Virtual channels of each virtual network
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub vcs: usize,
@@ -77,9 +116,12 @@ pub struct NocArgs {
     /// Length of packets, or several with their shares, such as 1:0.5,5:0.5
     #[arg(long, value_name = "FLITS", default_value = "1", value_parser = parse::<PacketSize, ExperimentError>)]
     pub packet_flits: PacketSize,
-    /// Pattern of traffic: uniform, transpose, bit-complement, hot-spot, tornado or neighbour
+    /// Pattern of traffic: uniform, transpose, bit-complement, hot-spot[:SHARE[:ENDPOINTS]], tornado or neighbour
     #[arg(long, value_name = "PATTERN", default_value = "uniform", value_parser = parse::<Pattern, ExperimentError>)]
     pub traffic: Pattern,
+    /// Weights of traffic between endpoints
+    #[arg(long, value_name = "FILE", conflicts_with = "traffic")]
+    pub traffic_matrix: Option<PathBuf>,
     /// Endpoints do not send to themselves (uniform and hot-spot traffic)
     #[arg(long)]
     pub no_self: bool,
@@ -101,7 +143,10 @@ pub struct NocArgs {
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print JSON: an object, or a list of objects for a sweep
+    /// Run what this file of --json says; other options count for nothing
+    #[arg(long, value_name = "FILE")]
+    pub again: Option<PathBuf>,
+    /// Print JSON with all that is needed to run it again: an object, or a list for a sweep
     #[arg(long)]
     pub json: bool,
 }
@@ -142,39 +187,90 @@ fn parse_sweep(text: &str) -> std::result::Result<Sweep, String> {
 /// Simulates.
 ///
 /// # Errors
-/// The network or the traffic is not possible.
+/// The network or the traffic is not possible, or a file cannot be read.
 pub fn run(args: &NocArgs) -> Result<()> {
+    let (experiments, is_list) = match &args.again {
+        Some(file) => again(file)?,
+        None => (from_args(args)?, args.sweep.is_some()),
+    };
+    let mut checked: Option<&Spec> = None;
+    for Experiment { spec, .. } in &experiments {
+        if checked != Some(spec) {
+            deadlock::check(spec).map_err(|error| Failure::usage(error.to_string()))?;
+            checked = Some(spec);
+        }
+    }
+    let reports = simulate_all(&experiments)?;
+    match (args.json, is_list, reports.first()) {
+        (true, false, Some(report)) => console::print_json(report),
+        (true, _, _) => console::print_json(&reports),
+        (false, _, _) => console::print(&render::table(&reports)),
+    }
+}
+
+fn from_args(args: &NocArgs) -> Result<Vec<Experiment>> {
     let rates = match &args.sweep {
         Some(Sweep(rates)) => rates.clone(),
         None => vec![args.rate],
     };
-    let experiments: Vec<Experiment> = rates.iter().map(|&rate| experiment(args, rate)).collect();
-    let reports = simulate_all(&experiments)?;
-    match (args.json, args.sweep.is_some(), reports.first()) {
-        (true, false, Some(report)) => console::print_json(report),
-        (true, _, _) => console::print_json(&reports),
-        (false, _, _) => console::print(&render(&reports)),
+    let mut first = experiment(args);
+    if let Some(file) = &args.traffic_matrix {
+        let (name, endpoints) = (file.display().to_string(), first.spec.endpoints());
+        let matrix = Matrix::parse(&read(file)?, &name, endpoints);
+        first.pattern = Pattern::Matrix(matrix.map_err(|error| Failure::usage(error.to_string()))?);
     }
+    Ok(rates.into_iter().map(|rate| Experiment { rate, ..first.clone() }).collect())
 }
 
-fn experiment(args: &NocArgs, rate: f64) -> Experiment {
+fn experiment(args: &NocArgs) -> Experiment {
     let routing = args.routing.unwrap_or(Routing::usual(args.topology));
     let spec = Spec {
         vnets: vec![VnetSpec { vcs: args.vcs, ordered: args.ordered }; args.vnets],
         buffer_flits: args.buffers,
         link_latency_cycles: args.link_latency,
+        concentration: args.concentration,
+        allocator: args.allocator,
+        dateline: args.dateline,
+        ejection_credits: !args.free_ejection,
         ..Spec::standalone(args.topology, routing, args.router)
     };
     Experiment {
-        pattern: args.traffic,
+        pattern: args.traffic.clone(),
         packet_flits: args.packet_flits.clone(),
         no_self: args.no_self,
         warm_up_cycles: args.warm_up,
         measure_cycles: args.measure,
         drain_limit_cycles: args.drain,
         seed: args.seed,
-        ..Experiment::new(spec, rate)
+        ..Experiment::new(spec, args.rate)
     }
+}
+
+/// The experiments of a file that `--json` wrote, and whether it is a list.
+fn again(file: &Path) -> Result<(Vec<Experiment>, bool)> {
+    #[derive(Deserialize)]
+    struct Run {
+        experiment: Experiment,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Runs {
+        One(Box<Run>),
+        List(Vec<Run>),
+    }
+    let runs = serde_json::from_str(&read(file)?).map_err(|error| {
+        let expected = "expected what `rackmem noc --json` prints";
+        Failure::usage(format!("{}: {error}; {expected}", file.display()))
+    })?;
+    Ok(match runs {
+        Runs::One(run) => (vec![run.experiment], false),
+        Runs::List(runs) => (runs.into_iter().map(|run| run.experiment).collect(), true),
+    })
+}
+
+fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 
 /// Runs all experiments on all cores; a core that is done takes the next.
@@ -213,46 +309,6 @@ fn simulate_all(experiments: &[Experiment]) -> Result<Vec<Report>> {
 
 fn take(next: &AtomicUsize, count: usize) -> Option<usize> {
     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < count)
-}
-
-fn render(reports: &[Report]) -> String {
-    let Some(first) = reports.first() else { return String::new() };
-    let Report { topology, routing, router, vcs, buffer_flits, packet_flits, pattern, .. } = first;
-    let head = format!(
-        "{topology}, {routing}, {router}, {vcs} VCs of {buffer_flits} flits, {packet_flits} flits a packet, \
-         {pattern} traffic\n\n"
-    );
-    let mut table = Table::new(&[
-        ("offered", Align::Right),
-        ("accepted", Align::Right),
-        ("latency", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-        ("network", Align::Right),
-        ("hops", Align::Right),
-        ("packets", Align::Right),
-        ("cycles/s", Align::Right),
-        ("", Align::Left),
-    ]);
-    for report in reports {
-        table.row([
-            format!("{:.4}", report.offered),
-            format!("{:.4}", report.accepted),
-            format!("{:.1}", report.latency_mean_cycles),
-            report.latency_p50_cycles.to_string(),
-            report.latency_p99_cycles.to_string(),
-            report.latency_max_cycles.to_string(),
-            format!("{:.1}", report.network_latency_mean_cycles),
-            format!("{:.2}", report.hops_mean),
-            report.packets.to_string(),
-            format!("{:.0}", report.cycles_per_second),
-            if report.saturated { "saturated".to_owned() } else { String::new() },
-        ]);
-    }
-    let units = "\nloads in flits per endpoint and cycle, latencies in cycles; network is from \
-                 injection on\n";
-    head + &table.render() + units
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::message::{VNET_FORWARD, VNET_NETWORK, VNET_RESPONSE, VNETS};
 use crate::machine::Machine;
 use crate::machine::spec::{NocRouting, NocTopology, Placement};
-use crate::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
+use crate::noc::{Allocator, Dateline, Pipeline, Routing, Shape, Spec, VnetSpec};
 
 /// The network's description.
 pub fn of(machine: &Machine) -> Spec {
@@ -32,6 +32,7 @@ pub fn of(machine: &Machine) -> Spec {
     };
     Spec {
         topology,
+        concentration: 1,
         routing: match noc.topology {
             NocTopology::Mesh => routing(noc.routing),
             NocTopology::NocOut | NocTopology::Crossbar => Routing::Minimal,
@@ -47,6 +48,9 @@ pub fn of(machine: &Machine) -> Spec {
         injection_latency_cycles: u64::from(noc.injection_cycles.max(2) - 1),
         ejection_latency_cycles: u64::from(noc.ejection_cycles),
         delivery_capacity_packets: noc.delivery_packets as usize,
+        allocator: Allocator::OneRequest,
+        dateline: Dateline::Crossing,
+        ejection_credits: false,
     }
 }
 

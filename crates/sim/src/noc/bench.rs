@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::routing::Routing;
 use super::spec::{Pipeline, Spec, VnetSpec};
-use super::synthetic::{Experiment, ExperimentError, PacketSize, run};
+use super::synthetic::{Experiment, ExperimentError, PacketSize, run_timed};
 use super::topology::Shape;
 
 /// A configuration and its speed.
@@ -84,15 +84,15 @@ fn measure(
     experiment.packet_flits = PacketSize::fixed(packet_flits);
     // A first run tells how many cycles fill the time.
     experiment.measure_cycles = 2_000;
-    let first = run(&experiment)?;
-    experiment.measure_cycles = (first.cycles_per_second * time.as_secs_f64()) as u64 + 1;
-    let report = run(&experiment)?;
+    let (_, cycles_per_second) = run_timed(&experiment)?;
+    experiment.measure_cycles = (cycles_per_second * time.as_secs_f64()) as u64 + 1;
+    let (report, cycles_per_second) = run_timed(&experiment)?;
     let flit_hops = report.accepted * topology.endpoints() as f64 * report.hops_mean;
     Ok(BenchRow {
         name: format!("{topology} {router} {vcs}x{buffer_flits} {packet_flits}-flit"),
         rate,
-        cycles_per_second: report.cycles_per_second,
-        million_flit_hops_per_second: flit_hops * report.cycles_per_second / 1e6,
+        cycles_per_second,
+        million_flit_hops_per_second: flit_hops * cycles_per_second / 1e6,
         saturated: report.saturated,
     })
 }

@@ -4,8 +4,40 @@
 //! for the second (Dally and Seitz, 1987). Virtual networks have disjoint VCs and packets that arrive
 //! are taken by the endpoint independently of other virtual networks, so one is looked at at a time.
 
+use super::error::SpecError;
 use super::routing::{Order, Tables, VcRange};
-use super::topology::{Port, Topology};
+use super::spec::{Spec, VnetSpec};
+use super::topology::{Attachment, Port, Topology};
+
+/// Most endpoints of a network that is checked; larger ones are built by the same functions.
+const MAX_CHECKED: usize = 1024;
+
+/// Checks that every endpoint reaches every other and that no ring of channels can close.
+///
+/// # Errors
+/// It does not, or one can, or the description has a fault.
+pub fn check(spec: &Spec) -> Result<(), SpecError> {
+    // Two VCs have the same classes as more, and make fewer channels.
+    let few = |vnet: &VnetSpec| VnetSpec { vcs: vnet.vcs.min(2), ..*vnet };
+    let spec = Spec { vnets: spec.vnets.iter().map(few).collect(), ..spec.clone() };
+    let topology = Topology::new(&spec)?;
+    if topology.endpoints.len() > MAX_CHECKED {
+        return Ok(());
+    }
+    let tables = Tables::new(&spec, &topology)?;
+    for vnet in 0..spec.vnets.len() {
+        let graph = Dependencies::new(&topology, &tables, vnet, spec.routing.orders(vnet));
+        if let Some((from, to)) = graph.unreached() {
+            return Err(SpecError::NotConnected { from, to });
+        }
+        if let Some(channels) = graph.cycle() {
+            let name = |&(router, port, _): &(usize, usize, usize)| format!("{router}.{port}");
+            let ring = channels.iter().map(name).collect::<Vec<_>>().join(" -> ");
+            return Err(SpecError::MayDeadlock { vnet, ring });
+        }
+    }
+    Ok(())
+}
 
 /// Channels by router, port and VC; an edge where a packet may wait for one while it holds another.
 #[derive(Clone, Debug)]
@@ -13,6 +45,8 @@ pub struct Dependencies {
     vcs: usize,
     ports: usize,
     after: Vec<Vec<u32>>,
+    /// Endpoints of which the first does not reach the second.
+    unreached: Option<(usize, usize)>,
 }
 
 impl Dependencies {
@@ -21,7 +55,8 @@ impl Dependencies {
         let vcs = usize::from(tables.whole(vnet).count);
         let ports = topology.ports;
         let channels = topology.routers.len() * ports * vcs;
-        let mut graph = Dependencies { vcs, ports, after: vec![Vec::new(); channels] };
+        let mut graph =
+            Dependencies { vcs, ports, after: vec![Vec::new(); channels], unreached: None };
         let links = link_table(topology);
         for &order in orders {
             for dst in 0..topology.endpoints.len() {
@@ -35,7 +70,8 @@ impl Dependencies {
         graph
     }
 
-    /// Adds all ways to a destination, which form a tree: a router needs to be visited once.
+    /// Adds all ways to a destination. Where a packet goes on depends on the router, and at a torus that
+    /// fixes classes also on the input and the class, so such a state needs to be visited once.
     fn add_ways(
         &mut self,
         topology: &Topology,
@@ -43,23 +79,42 @@ impl Dependencies {
         links: &[Option<Port>],
         (vnet, order, dst): (usize, Order, usize),
     ) {
-        let mut seen = vec![false; topology.routers.len()];
         let end = topology.endpoints[dst].eject.router;
-        for endpoint in &topology.endpoints {
-            let mut router = endpoint.inject.router;
-            let mut held: Option<(usize, VcRange)> = None;
-            while router != end {
-                let hop = tables.hop(order, router, dst);
-                let asked = (router * self.ports + hop.port(), tables.range(vnet, order, hop));
+        let mut seen = vec![[false; 2]; topology.routers.len() * self.ports];
+        let start = |(src, endpoint): (usize, &Attachment)| Step {
+            src,
+            at: endpoint.inject,
+            second: false,
+            held: None,
+        };
+        let mut steps: Vec<Step> = topology.endpoints.iter().enumerate().map(start).collect();
+        while let Some(Step { src, at, second, held }) = steps.pop() {
+            if at.router == end {
+                continue;
+            }
+            let entered = tables.hop(order, at.router, dst);
+            let is_new = !std::mem::replace(
+                &mut seen[at.router * self.ports + at.port][second as usize],
+                true,
+            );
+            for back in [false, true] {
+                if back && !entered.is_tie() {
+                    continue;
+                }
+                let hop = tables.resolve(topology, entered, (at.port, second), back);
+                let output = at.router * self.ports + hop.port();
+                let asked = (output, tables.range(vnet, order, hop));
                 if let Some(held) = held {
                     self.add(held, asked, tables.whole(vnet));
                 }
-                if std::mem::replace(&mut seen[router], true) {
-                    break;
+                let Some(next) = links[output] else {
+                    self.unreached.get_or_insert((src, dst));
+                    continue;
+                };
+                if is_new {
+                    let second = tables.is_second(vnet, usize::from(asked.1.first));
+                    steps.push(Step { src, at: next, second, held: Some(asked) });
                 }
-                held = Some(asked);
-                let Some(next) = links[router * self.ports + hop.port()] else { break };
-                router = next.router;
             }
         }
     }
@@ -72,6 +127,11 @@ impl Dependencies {
         for from in channels(held) {
             self.after[from].extend(channels(asked).map(|to| to as u32));
         }
+    }
+
+    /// Two endpoints of which the first does not reach the second, if there are such.
+    pub fn unreached(&self) -> Option<(usize, usize)> {
+        self.unreached
     }
 
     /// Channels of a cycle as (router, port, VC), or `None` if there is none.
@@ -115,6 +175,16 @@ impl Dependencies {
         }
         None
     }
+}
+
+/// A packet at the input of a router, and the channels that it holds.
+struct Step {
+    /// Endpoint that sent it.
+    src: usize,
+    at: Port,
+    /// It came on a VC of the upper class.
+    second: bool,
+    held: Option<(usize, VcRange)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,14 @@ use std::fmt;
 /// A reason why a [`Spec`](super::Spec) does not describe a network: field, problem and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
-    /// No topology has this name.
-    UnknownTopology {
+    /// Nothing of that kind has this name.
+    Unknown {
+        /// Kind of thing, such as `topology`.
+        what: &'static str,
         /// The name that was given.
         name: String,
-        /// The nearest name that exists.
-        nearest: &'static str,
+        /// The names that exist.
+        known: &'static [&'static str],
     },
     /// The size after the topology's name cannot be read.
     BadSize {
@@ -35,13 +37,6 @@ pub enum SpecError {
         /// The largest possible number.
         limit: usize,
     },
-    /// No routing has this name.
-    UnknownRouting {
-        /// The name that was given.
-        name: String,
-        /// The nearest name that exists.
-        nearest: &'static str,
-    },
     /// The routing needs rows and columns without rings; on this topology it could deadlock.
     RoutingUnsafe {
         /// Name of the routing, such as `o1turn`.
@@ -51,12 +46,24 @@ pub enum SpecError {
         /// Those that are possible.
         possible: &'static str,
     },
-    /// No pipeline has this name.
-    UnknownPipeline {
-        /// The name that was given.
-        name: String,
-        /// The nearest name that exists.
-        nearest: &'static str,
+    /// The topology has a fixed number of endpoints at each router.
+    NoConcentration {
+        /// Name and size of the topology, such as `crossbar:16`.
+        topology: String,
+    },
+    /// An endpoint has no way to another.
+    NotConnected {
+        /// Endpoint that sends.
+        from: usize,
+        /// Endpoint that it does not reach.
+        to: usize,
+    },
+    /// Packets can wait for each other in a ring.
+    MayDeadlock {
+        /// Number of their virtual network.
+        vnet: usize,
+        /// Routers and ports of the channels that close the ring.
+        ring: String,
     },
     /// There is no virtual network.
     NoVirtualNetwork,
@@ -81,11 +88,10 @@ pub enum SpecError {
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SpecError::UnknownTopology { name, nearest } => write!(
-                f,
-                "no topology is called `{name}`; did you mean `{nearest}`? There are mesh, torus, \
-                 flatfly, crossbar, chip-mesh and noc-out"
-            ),
+            SpecError::Unknown { what, name, known } => {
+                let (nearest, all) = (nearest(name, known), known.join(", "));
+                write!(f, "no {what} is called `{name}`; did you mean `{nearest}`? There are {all}")
+            }
             SpecError::BadSize { text, expected } => {
                 write!(f, "cannot read the size of topology `{text}`; write it as `{expected}`")
             }
@@ -95,20 +101,23 @@ impl fmt::Display for SpecError {
             SpecError::TooLarge { what, given, limit } => {
                 write!(f, "the network has {given} {what}, at most {limit} are possible; reduce it")
             }
-            SpecError::UnknownRouting { name, nearest } => write!(
-                f,
-                "no routing is called `{name}`; did you mean `{nearest}`? There are xy, yx, \
-                 o1turn, cdr, cdr-directory and minimal"
-            ),
             SpecError::RoutingUnsafe { routing, topology, possible } => write!(
                 f,
                 "routing `{routing}` can deadlock on topology `{topology}` or is not defined \
                  there; use {possible}"
             ),
-            SpecError::UnknownPipeline { name, nearest } => write!(
+            SpecError::NoConcentration { topology } => write!(
                 f,
-                "no router pipeline is called `{name}`; did you mean `{nearest}`? There are \
-                 1-stage, 3-stage and 5-stage"
+                "routers of topology `{topology}` cannot have several endpoints; those of mesh, torus \
+                 and flatfly can"
+            ),
+            SpecError::NotConnected { from, to } => {
+                write!(f, "the topology has no way from endpoint {from} to endpoint {to}")
+            }
+            SpecError::MayDeadlock { vnet, ring } => write!(
+                f,
+                "packets of virtual network {vnet} can wait for each other in a ring: {ring}; another \
+                 routing or dateline separates them"
             ),
             SpecError::NoVirtualNetwork => {
                 f.write_str("the network has no virtual network; give `vnets` at least one entry")
@@ -124,6 +133,18 @@ impl fmt::Display for SpecError {
 }
 
 impl std::error::Error for SpecError {}
+
+/// The value with this name; the names are in the order of the values.
+pub(super) fn find<T: Copy>(
+    what: &'static str,
+    name: &str,
+    known: &'static [&'static str],
+    values: &[T],
+) -> Result<T, SpecError> {
+    let found = known.iter().position(|&other| other == name);
+    let unknown = || SpecError::Unknown { what, name: name.to_owned(), known };
+    found.and_then(|i| values.get(i)).copied().ok_or_else(unknown)
+}
 
 /// The name of `names` that resembles `name` most.
 pub(super) fn nearest(name: &str, names: &[&'static str]) -> &'static str {

@@ -2,9 +2,8 @@
 //!
 //! Routers are input-queued: each input port has a private buffer per virtual channel (VC), flow is
 //! controlled by credits, a link carries one flit per cycle, and the switch has no speed-up. VCs and
-//! the switch are allocated by separable round-robin arbiters: every input asks for one of its VCs,
-//! every output grants to one input. A head flit passes the stages of [`Pipeline`]; body flits follow
-//! one per cycle. A head prefers an output VC whose buffer is empty, then one with a credit.
+//! the switch are allocated by separable round-robin arbiters: see [`Allocator`]. A head flit passes
+//! the stages of [`Pipeline`]; body flits follow one per cycle.
 //!
 //! A [`Topology`] is a graph of routers, links and endpoints, with a table of next ports per
 //! [`Routing`] order, so a new topology is a function that builds a graph. Virtual networks have
@@ -33,5 +32,5 @@ pub use bench::{BenchRow, bench};
 pub use error::SpecError;
 pub use network::{Delivered, LinkLoad, Network, Stats, Stuck, VnetStats};
 pub use routing::{Hop, Order, Routing, Tables, VcClass, VcRange};
-pub use spec::{Packet, Pipeline, Spec, VnetSpec};
+pub use spec::{Allocator, Dateline, Packet, Pipeline, Spec, VnetSpec};
 pub use topology::{Attachment, Axis, Link, Port, Router, Shape, Topology};

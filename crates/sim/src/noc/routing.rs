@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{SpecError, nearest};
-use super::spec::{Packet, Spec};
+use super::error::{SpecError, find};
+use super::spec::{Dateline, Packet, Spec};
 use super::topology::{Shape, Topology};
 
 /// The rule by which packets choose their way.
@@ -123,9 +123,7 @@ impl FromStr for Routing {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Routing, SpecError> {
-        ALL.into_iter().find(|routing| routing.name() == text).ok_or_else(|| {
-            SpecError::UnknownRouting { name: text.to_owned(), nearest: nearest(text, &NAMES) }
-        })
+        find("routing", text, &NAMES, &ALL)
     }
 }
 
@@ -156,20 +154,30 @@ pub struct Tables {
     masks: Vec<u32>,
     /// By virtual network.
     ordered: Vec<bool>,
+    /// A packet keeps its class of VCs in a dimension.
+    keeps_class: bool,
 }
 
 /// Classes of [`VcClass`].
 const CLASSES: usize = 4;
 
-/// Output port in the lower byte, class of VCs in the upper.
+/// Output port in the lower byte, class of VCs above it, and whether the opposite port is as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop(u16);
+
+const TIE: u16 = 1 << 15;
 
 impl Hop {
     /// Output port of the router.
     #[inline]
     pub fn port(self) -> usize {
         usize::from(self.0 & 0xff)
+    }
+
+    /// Whether the opposite port leads there as well.
+    #[inline]
+    pub(super) fn is_tie(self) -> bool {
+        self.0 & TIE != 0
     }
 
     /// Whether the output leads to an endpoint.
@@ -181,7 +189,11 @@ impl Hop {
     /// Number of the class of VCs.
     #[inline]
     fn class(self) -> usize {
-        usize::from(self.0 >> 8)
+        usize::from(self.0 >> 8 & 3)
+    }
+
+    fn new(port: usize, class: VcClass, tie: bool) -> Hop {
+        Hop(port as u16 | (class as u16) << 8 | if tie { TIE } else { 0 })
     }
 }
 
@@ -224,15 +236,17 @@ impl Tables {
         for &order in orders {
             for dst in 0..endpoints {
                 hops.extend((0..routers).map(|router| {
-                    let (port, class) = topology.next_hop(order, router, dst);
-                    Hop(port as u16 | (class as u16) << 8)
+                    let (port, class, tie) = topology.next_hop(order, router, dst);
+                    Hop::new(port, class, tie)
                 }));
             }
         }
         let vcs = vc_ranges(spec)?;
         let masks = vcs.iter().map(|range| range.mask()).collect();
         let ordered = spec.vnets.iter().map(|vnet| vnet.ordered).collect();
-        Ok(Tables { endpoints, routers, hops, vcs, masks, ordered })
+        let is_torus = matches!(spec.topology, Shape::Torus { .. });
+        let keeps_class = is_torus && spec.dateline == Dateline::Entry;
+        Ok(Tables { endpoints, routers, hops, vcs, masks, ordered, keeps_class })
     }
 
     /// The next hop at this router.
@@ -251,6 +265,37 @@ impl Tables {
     #[inline]
     pub(super) fn hop_of(&self, column: u32, router: usize) -> Hop {
         self.hops[column as usize + router]
+    }
+
+    /// Whether a packet's hop depends on where it comes from: see [`resolve`](Tables::resolve).
+    #[inline]
+    pub(super) fn keeps_class(&self) -> bool {
+        self.keeps_class
+    }
+
+    /// The hop of a packet that comes in at a port on a VC, given that of one that enters the dimension.
+    /// It keeps its class in a dimension; where both ways are equally long, `back` takes the other.
+    pub(super) fn resolve(
+        &self,
+        topology: &Topology,
+        hop: Hop,
+        (input, second): (usize, bool),
+        back: bool,
+    ) -> Hop {
+        if !self.keeps_class || hop.ejects() {
+            return hop;
+        }
+        let turned = hop.is_tie() && back;
+        let port = if turned { topology.opposite(hop.port()) } else { hop.port() };
+        let stays = topology.are_of_one_dimension(input, port);
+        let upper = if stays { second } else { hop.class() == VcClass::Second as usize };
+        Hop::new(port, if upper { VcClass::Second } else { VcClass::First }, false)
+    }
+
+    /// Whether a VC belongs to the upper class of its virtual network.
+    #[inline]
+    pub(super) fn is_second(&self, vnet: usize, vc: usize) -> bool {
+        self.vcs[vnet * 2 * CLASSES + VcClass::Second as usize].mask() >> vc & 1 != 0
     }
 
     /// VCs that packets of this virtual network and order may use for this hop.

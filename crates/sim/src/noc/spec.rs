@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{SpecError, nearest};
+use super::error::{SpecError, find};
 use super::routing::Routing;
 use super::topology::Shape;
 
@@ -17,35 +17,38 @@ pub enum Pipeline {
     One,
     /// Look-ahead routing and speculative switch allocation: VA with SA, ST, link.
     Three,
+    /// Look-ahead routing: VA, SA, ST, link.
+    Four,
     /// RC, VA, SA, ST, link.
     Five,
 }
 
-const PIPELINES: [&str; 3] = ["1-stage", "3-stage", "5-stage"];
+const PIPELINES: [&str; 4] = ["1-stage", "3-stage", "4-stage", "5-stage"];
 
 impl Pipeline {
+    /// Cycles from the arrival of a head flit to VC allocation: those of RC, unless that was done upstream.
+    pub fn routing_cycles(self) -> u64 {
+        u64::from(self == Pipeline::Five)
+    }
+
+    /// Whether a head competes for the switch in the cycle in which it gets a VC.
+    pub fn speculates(self) -> bool {
+        matches!(self, Pipeline::One | Pipeline::Three)
+    }
+
     /// Cycles from the arrival of a head flit to its first switch allocation.
     pub fn cycles_before_switch(self) -> u64 {
-        match self {
-            Pipeline::One | Pipeline::Three => 0,
-            Pipeline::Five => 2,
-        }
+        self.routing_cycles() + u64::from(!self.speculates())
     }
 
     /// Cycles from switch allocation to the moment in which a flit enters the link.
     pub fn cycles_after_switch(self) -> u64 {
-        match self {
-            Pipeline::One => 0,
-            Pipeline::Three | Pipeline::Five => 2,
-        }
+        if self == Pipeline::One { 0 } else { 2 }
     }
 
     /// Cycles from switch allocation to the moment in which the credit enters the link back.
     pub fn cycles_to_credit(self) -> u64 {
-        match self {
-            Pipeline::One => 0,
-            Pipeline::Three | Pipeline::Five => 1,
-        }
+        u64::from(self != Pipeline::One)
     }
 
     /// Cycles of a hop of a head flit over a link of this latency in an empty network.
@@ -69,13 +72,8 @@ impl FromStr for Pipeline {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Pipeline, SpecError> {
-        [Pipeline::One, Pipeline::Three, Pipeline::Five]
-            .into_iter()
-            .find(|pipeline| pipeline.name() == text)
-            .ok_or_else(|| SpecError::UnknownPipeline {
-                name: text.to_owned(),
-                nearest: nearest(text, &PIPELINES),
-            })
+        let all = [Pipeline::One, Pipeline::Three, Pipeline::Four, Pipeline::Five];
+        find("router pipeline", text, &PIPELINES, &all)
     }
 }
 
@@ -90,6 +88,50 @@ impl TryFrom<String> for Pipeline {
 impl From<Pipeline> for String {
     fn from(pipeline: Pipeline) -> String {
         pipeline.name().to_owned()
+    }
+}
+
+/// The rule by which routers give VCs to heads and the switch to flits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocator {
+    /// An input asks the switch for one of its VCs. Every head that finds a free VC gets one; an empty
+    /// one is best, then one with a credit.
+    #[default]
+    OneRequest,
+    /// Separable iSLIP with one iteration, for VCs and the switch; an input may ask for several outputs,
+    /// a head for several VCs.
+    Islip,
+}
+
+impl FromStr for Allocator {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Allocator, SpecError> {
+        let all = [Allocator::OneRequest, Allocator::Islip];
+        find("allocator", text, &["one-request", "islip"], &all)
+    }
+}
+
+/// The rule that divides a torus's VCs into two classes, so that no ring of them closes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dateline {
+    /// A packet changes its class on the link between the last place and the first. Where both ways
+    /// round are equally long, even places go up and odd places down.
+    #[default]
+    Crossing,
+    /// A packet keeps the class that it gets where it enters the dimension: going up, the upper one if
+    /// it will wrap; going down, the upper one if it will not. Between ways of equal length the seed
+    /// and the packet's flow draw.
+    Entry,
+}
+
+impl FromStr for Dateline {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Dateline, SpecError> {
+        find("dateline", text, &["crossing", "entry"], &[Dateline::Crossing, Dateline::Entry])
     }
 }
 
@@ -110,6 +152,9 @@ pub struct VnetSpec {
 pub struct Spec {
     /// Routers, links, and where the endpoints are.
     pub topology: Shape,
+    /// Endpoints at each router of a mesh, torus or flattened butterfly.
+    #[serde(default = "one")]
+    pub concentration: usize,
     /// Rule by which packets choose their way.
     pub routing: Routing,
     /// Stages of the routers; those of NOC-Out's trees always have one.
@@ -134,6 +179,16 @@ pub struct Spec {
     pub ejection_latency_cycles: u64,
     /// Packets that a delivery queue (one per endpoint and virtual network) holds.
     pub delivery_capacity_packets: usize,
+    /// How VCs and the switch are given.
+    #[serde(default)]
+    pub allocator: Allocator,
+    /// How a torus divides its VCs.
+    #[serde(default)]
+    pub dateline: Dateline,
+    /// An endpoint has a buffer like a router's for every VC and returns a credit for each flit; else it
+    /// takes a flit in every cycle.
+    #[serde(default)]
+    pub ejection_credits: bool,
 }
 
 impl Spec {
@@ -141,6 +196,7 @@ impl Spec {
     pub fn standalone(topology: Shape, routing: Routing, router: Pipeline) -> Spec {
         Spec {
             topology,
+            concentration: 1,
             routing,
             router,
             vnets: vec![VnetSpec { vcs: 8, ordered: false }],
@@ -152,13 +208,25 @@ impl Spec {
             injection_latency_cycles: 2,
             ejection_latency_cycles: 1,
             delivery_capacity_packets: u32::MAX as usize,
+            allocator: Allocator::Islip,
+            dateline: Dateline::Entry,
+            ejection_credits: true,
         }
+    }
+
+    /// Number of endpoints.
+    pub fn endpoints(&self) -> usize {
+        self.topology.endpoints().saturating_mul(self.concentration)
     }
 
     /// All virtual channels of a port.
     pub fn vcs(&self) -> usize {
         self.vnets.iter().fold(0, |sum, vnet| sum.saturating_add(vnet.vcs))
     }
+}
+
+fn one() -> usize {
+    1
 }
 
 /// A packet: the fields that the network needs, and a handle for its user.

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::{Node, Rack};
 use crate::engine::Wheel;
 use crate::machine::Machine;
-use crate::noc::{Network, Routing, Shape, Spec, SpecError, VnetSpec};
+use crate::noc::{Allocator, Dateline, Network, Routing, Shape, Spec, SpecError, VnetSpec};
 
 impl Rack {
     /// The rack of a machine with `network.remote = "torus"`, at cycle 0.
@@ -81,6 +81,9 @@ fn network_spec(machine: &Machine) -> Spec {
         injection_latency_cycles: node.injection_cycles.into(),
         ejection_latency_cycles: node.ejection_cycles.into(),
         delivery_capacity_packets: node.arrival_queue_packets as usize,
+        allocator: Allocator::OneRequest,
+        dateline: Dateline::Crossing,
+        ejection_credits: false,
         ..Spec::standalone(rack.topology, Routing::Minimal, rack.router)
     }
 }

@@ -1,17 +1,20 @@
 //! The third phase of a cycle: routers give output VCs to heads and the switch to flits.
 //!
-//! A router without look-ahead serves the switch first and VCs after it, so that a head needs a cycle
-//! for each. A router with look-ahead is speculative: heads that have just got a VC compete for the
-//! inputs and outputs that the others have left.
+//! Here is what both allocators share, and [`Allocator::OneRequest`]: a router that does not speculate
+//! serves the switch first and VCs after it, so that a head needs a cycle for each; in one that does,
+//! heads that have just got a VC compete for the inputs and outputs that the others have left. The
+//! other allocator is in [`islip`](super::islip).
 //!
 //! Routers are served a block at a time: as many as have 64 ports, so that a set of ports is a word,
 //! and one loop goes over all requests of the block. Requests never meet those of another router.
 
+use super::super::spec::Allocator;
+use super::islip::{Board, Request};
 use super::state::{
     Flit, InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Route, RouterState, first_from,
 };
 use super::wheel::Wheel;
-use super::{Bits, Network, with_vcs};
+use super::{Bits, Class, Network, with_vcs};
 use crate::engine::Cycle;
 
 impl Network {
@@ -49,39 +52,49 @@ impl Network {
             heads: &mut self.heads,
             tails: &mut self.tails,
         };
-        let mut taken = Taken { inputs: 0, outputs: 0 };
-        for class in &self.classes {
-            let inputs = block.ready & !taken.inputs;
-            block.allocate_switch(inputs, class.vcs, &mut taken, &mut outbox);
-        }
-        if block.waiting != 0 {
-            let mut room =
-                Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
-            let first = (number * PORTS) >> port_shift;
-            let fresh = block.allocate_vcs(&mut self.routers[first..], port_shift, &mut room);
-            if fresh & !taken.inputs != 0 {
-                for class in &self.classes {
-                    block.allocate_switch(
-                        fresh & !taken.inputs,
-                        class.vcs,
-                        &mut taken,
-                        &mut outbox,
-                    );
-                }
+        let mut room =
+            Room { slots: &mut self.slots, routes: &self.slab.routes, vnets: self.vnets };
+        let first = (number * PORTS) >> port_shift;
+        let routers = &mut self.routers[first..];
+        match self.allocator {
+            Allocator::OneRequest => {
+                block.serve_in_turn(&self.classes, routers, port_shift, &mut room, &mut outbox);
+            }
+            Allocator::Islip => {
+                let mut scratch = Scratch {
+                    requests: &mut self.requests,
+                    pointers: &mut self.vc_pointers.as_chunks_mut().0.as_chunks_mut().0[number],
+                    speculative: self.speculative[number],
+                    board: &mut self.board,
+                };
+                block.islip(&self.classes, &mut scratch, &mut room, &mut outbox);
             }
         }
         (self.ready[number], self.waiting[number]) = (block.ready, block.waiting);
     }
 }
 
+/// What iSLIP needs besides.
+pub(super) struct Scratch<'a, const V: usize> {
+    /// Requests of this cycle for VCs; empty in between, with room for all that there can be.
+    pub requests: &'a mut Vec<Request>,
+    /// By output VC: the input VC that it serves first, counted in the block.
+    pub pointers: &'a mut [[u16; V]; PORTS],
+    /// Inputs of routers that speculate.
+    pub speculative: u64,
+    /// What inputs and outputs tell each other.
+    pub board: &'a mut Board,
+}
+
 /// Inputs and outputs that have sent in this cycle.
-struct Taken {
-    inputs: u64,
-    outputs: u64,
+#[derive(Default)]
+pub(super) struct Taken {
+    pub inputs: u64,
+    pub outputs: u64,
 }
 
 /// Effects in later cycles.
-struct Outbox<'a> {
+pub(super) struct Outbox<'a> {
     flits: &'a mut Wheel<(u32, Flit)>,
     credits: &'a mut Wheel<u32>,
     heads: &'a mut Wheel<u32>,
@@ -89,33 +102,60 @@ struct Outbox<'a> {
 }
 
 /// The room that delivery queues have.
-struct Room<'a> {
+pub(super) struct Room<'a> {
     slots: &'a mut [u32],
     routes: &'a [Route],
     vnets: usize,
 }
 
 /// The arrays' part that belongs to the routers of a block.
-struct Block<'a, const V: usize> {
-    now: Cycle,
-    buffer_shift: u32,
-    buffer_mask: u8,
+pub(super) struct Block<'a, const V: usize> {
+    pub now: Cycle,
+    pub buffer_shift: u32,
+    pub buffer_mask: u8,
     /// Number of its first VC among all.
-    first_vc: usize,
+    pub first_vc: usize,
     /// Inputs with a VC that is ready for the switch.
-    ready: u64,
+    pub ready: u64,
     /// Inputs with a head that waits for a VC.
-    waiting: u64,
-    in_ports: &'a mut [InPort; PORTS],
-    out_ports: &'a mut [OutPort; PORTS],
-    parked_vcs: &'a mut [u32; PORTS],
-    parked_inputs: &'a mut [u64; PORTS],
-    in_vcs: &'a mut [[InVc; V]; PORTS],
-    out_vcs: &'a mut [[OutVc; V]; PORTS],
-    buffers: &'a [Flit],
+    pub waiting: u64,
+    pub in_ports: &'a mut [InPort; PORTS],
+    pub out_ports: &'a mut [OutPort; PORTS],
+    pub parked_vcs: &'a mut [u32; PORTS],
+    pub parked_inputs: &'a mut [u64; PORTS],
+    pub in_vcs: &'a mut [[InVc; V]; PORTS],
+    pub out_vcs: &'a mut [[OutVc; V]; PORTS],
+    pub buffers: &'a [Flit],
 }
 
 impl<const V: usize> Block<'_, V> {
+    /// A cycle in which an input asks for one of its VCs.
+    #[inline(always)]
+    fn serve_in_turn(
+        &mut self,
+        classes: &[Class],
+        routers: &mut [RouterState],
+        port_shift: u32,
+        room: &mut Room,
+        outbox: &mut Outbox,
+    ) {
+        let mut taken = Taken::default();
+        for class in classes {
+            let inputs = self.ready & !taken.inputs;
+            self.allocate_switch(inputs, class.vcs, &mut taken, outbox);
+        }
+        if self.waiting == 0 {
+            return;
+        }
+        let fresh = self.allocate_vcs(routers, port_shift, room);
+        for class in classes {
+            let inputs = fresh & !taken.inputs;
+            if inputs != 0 {
+                self.allocate_switch(inputs, class.vcs, &mut taken, outbox);
+            }
+        }
+    }
+
     /// Each of these inputs asks for one of its ready VCs of a class, every output grants to one of the
     /// inputs that ask.
     #[inline(always)]
@@ -148,7 +188,7 @@ impl<const V: usize> Block<'_, V> {
     /// Sends the front flit of the VC for which this input has asked. What changes from flit to
     /// flit is written without branches, which the processor could not foresee.
     #[inline(always)]
-    fn traverse(&mut self, input: usize, out: usize, outbox: &mut Outbox) {
+    pub fn traverse(&mut self, input: usize, out: usize, outbox: &mut Outbox) {
         let in_port = &mut self.in_ports[input % PORTS];
         let vc = in_port.asks;
         in_port.next_vc = vc + 1;
@@ -168,11 +208,16 @@ impl<const V: usize> Block<'_, V> {
         let out_vc = &mut self.out_vcs[out % PORTS][held_vc];
         let (at, bit) = (self.now + u64::from(port.delay), 1u32 << (held_vc % 32));
         let (tail, is_link) = (flit & 1 != 0, port.endpoint == NONE);
-        if is_link {
+        if is_link | (port.credit_return > 0) {
             out_vc.credits -= 1;
             port.empty &= !bit;
             port.credit &= !(u32::from(out_vc.credits == 0) << (held_vc % 32));
-            outbox.flits.push(at, (port.downstream + held_vc as u32, flit));
+            if is_link {
+                outbox.flits.push(at, (port.downstream + held_vc as u32, flit));
+            } else {
+                let credit = self.first_vc + out * V + held_vc;
+                outbox.credits.push(self.now + u64::from(port.credit_return), credit as u32);
+            }
         }
         let ready = more & (out_vc.credits > 0) & !tail;
         in_port.ready &= !(u32::from(!ready) << (vc % 32));
@@ -217,7 +262,7 @@ impl<const V: usize> Block<'_, V> {
             left &= !inputs;
             let router = &mut routers[number as usize];
             let granted = self.allocate_vcs_of(inputs, router, room);
-            fresh |= if router.lookahead { granted } else { 0 };
+            fresh |= if router.speculates { granted } else { 0 };
         }
         fresh
     }
@@ -273,8 +318,14 @@ impl<const V: usize> Block<'_, V> {
 }
 
 impl Room<'_> {
-    /// Reserves a place in the delivery queue of a packet's virtual network.
-    fn reserve(&mut self, endpoint: u32, packet: u32) -> bool {
+    /// Whether the delivery queue of a packet's virtual network has a place.
+    pub fn has(&self, endpoint: u32, packet: u32) -> bool {
+        let vnet = usize::from(self.routes[packet as usize].vnet);
+        self.slots[endpoint as usize * self.vnets + vnet] > 0
+    }
+
+    /// Reserves a place there.
+    pub fn reserve(&mut self, endpoint: u32, packet: u32) -> bool {
         let vnet = usize::from(self.routes[packet as usize].vnet);
         let slots = &mut self.slots[endpoint as usize * self.vnets + vnet];
         if *slots == 0 {

@@ -80,7 +80,14 @@ impl Network {
             let route = &mut routes[(in_vc.front >> 1) as usize];
             let port = index / V;
             let number = port >> port_shift;
-            let hop = self.tables.hop_of(route.column, number);
+            let mut hop = self.tables.hop_of(route.column, number);
+            if self.tables.keeps_class() {
+                let input = port & ((1 << port_shift) - 1);
+                let second = self.tables.is_second(route.vnet.into(), index % V);
+                // A bit of its hash for each dimension.
+                let back = route.hash >> (hop.port() / 2 % 4) & 1 != 0;
+                hop = self.tables.resolve(&self.topology, hop, (input, second), back);
+            }
             let out = (number << port_shift) + hop.port();
             route.hops = route.hops.saturating_add(u8::from(!hop.ejects()));
             if routers[number].edge && route.from_directory {

@@ -4,6 +4,7 @@ use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
 use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
+use super::islip::Board;
 use super::state::{
     InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Parked, Queue, RouterState, Sending, Slab,
 };
@@ -41,13 +42,14 @@ impl Network {
         let out_vc = OutVc { owner: NOBODY, credits: spec.buffer_flits as u8 };
         let in_port = |i: usize| {
             let router = topology.routers.get(i >> port_shift);
-            InPort::unused(router.is_some_and(has_lookahead))
+            InPort::unused(router.map_or(1, |router| router.pipeline.routing_cycles()))
         };
         let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
         Network {
             now: 0,
             salt: seed.wrapping_mul(0xA24B_AED4_963E_E407),
             routing: spec.routing,
+            allocator: spec.allocator,
             tables,
             port_shift,
             vc_shift,
@@ -64,12 +66,16 @@ impl Network {
             out_ports: vec![OutPort::unused(vcs); outputs],
             parked: Parked { vcs: vec![0; inputs], inputs: vec![0; inputs] },
             out_vcs: vec![out_vc; outputs << vc_shift],
+            vc_pointers: vec![0; inputs << vc_shift],
+            requests: Vec::with_capacity(PORTS << vc_shift),
+            board: Board::default(),
+            speculative: speculative(&topology, port_shift, inputs),
             ready: vec![0; inputs / PORTS],
             waiting: vec![0; inputs / PORTS],
             // A port sends and receives a flit a cycle, with a delay of its own; heads come to the
             // front as they arrive or as a tail leaves.
             flits: Wheel::new(horizon, outputs),
-            credits: Wheel::new(horizon, inputs),
+            credits: Wheel::new(horizon, 2 * inputs),
             heads: Wheel::new(horizon, 2 * inputs),
             tails: Wheel::new(horizon, inputs),
             sources: vec![Queue::EMPTY; endpoints * vnets],
@@ -113,6 +119,11 @@ impl Network {
             let source = self.source_port(endpoint);
             self.out_ports[eject].endpoint = endpoint as u32;
             self.out_ports[eject].delay = delay as u8;
+            if spec.ejection_credits {
+                // The endpoint needs a cycle, and the credit the latency of the link.
+                let credit_return = delay + 1 + spec.ejection_latency_cycles;
+                self.out_ports[eject].credit_return = credit_return as u8;
+            }
             self.set_upstream(inject, source, credit_delay);
             self.exits[endpoint] = eject as u32;
             self.entrances[endpoint] = (inject << self.vc_shift) as u32;
@@ -163,15 +174,29 @@ fn check(spec: &Spec) -> Result<(), SpecError> {
     }
 }
 
+/// One bit per input port whose router speculates.
+fn speculative(topology: &Topology, port_shift: u32, inputs: usize) -> Vec<u64> {
+    let mut words = vec![0; inputs / PORTS];
+    for (number, _) in
+        topology.routers.iter().enumerate().filter(|(_, router)| router.pipeline.speculates())
+    {
+        for port in number << port_shift..(number + 1) << port_shift {
+            words[port / PORTS] |= 1 << (port % PORTS);
+        }
+    }
+    words
+}
+
 /// The longest time between cause and effect.
 fn horizon(spec: &Spec, topology: &Topology) -> u64 {
     let longest_link = topology.links.iter().map(|link| link.latency_cycles).max().unwrap_or(1);
-    longest_link.max(spec.injection_latency_cycles).max(spec.ejection_latency_cycles) + 3
+    let way_out_and_back = 2 * spec.ejection_latency_cycles + 1;
+    longest_link.max(spec.injection_latency_cycles).max(way_out_and_back) + 3
 }
 
 impl RouterState {
     fn new(router: &Router) -> RouterState {
-        RouterState { next_waiting: 0, lookahead: has_lookahead(router), edge: router.edge }
+        RouterState { next_waiting: 0, speculates: router.pipeline.speculates(), edge: router.edge }
     }
 }
 
@@ -191,13 +216,8 @@ fn classes(spec: &Spec) -> Vec<Class> {
     classes
 }
 
-/// Whether heads are routed before they arrive.
-fn has_lookahead(router: &Router) -> bool {
-    router.pipeline.cycles_before_switch() == 0
-}
-
 impl InPort {
-    fn unused(lookahead: bool) -> InPort {
+    fn unused(routing_cycles: u64) -> InPort {
         InPort {
             ready: 0,
             waiting: 0,
@@ -205,7 +225,8 @@ impl InPort {
             next_vc: 0,
             asks: 0,
             credit_delay: 0,
-            routing_delay: u8::from(!lookahead),
+            next_out: 0,
+            routing_delay: routing_cycles as u8,
         }
     }
 }
@@ -223,6 +244,7 @@ impl OutPort {
             delay: 0,
             next_input: 0,
             next_vc: 0,
+            credit_return: 0,
         }
     }
 }

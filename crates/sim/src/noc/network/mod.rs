@@ -6,6 +6,7 @@
 mod allocate;
 mod arrive;
 mod build;
+mod islip;
 mod source;
 mod state;
 mod stats;
@@ -18,7 +19,7 @@ pub use stats::{LinkLoad, Stats, VnetStats};
 pub use stuck::Stuck;
 
 use super::routing::{Routing, Tables};
-use super::spec::Packet;
+use super::spec::{Allocator, Packet};
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
 use state::{
@@ -33,6 +34,7 @@ pub struct Network {
     now: Cycle,
     salt: u64,
     routing: Routing,
+    allocator: Allocator,
     topology: Topology,
     tables: Tables,
     /// Ports of a router and VCs of a port lie so far apart in the arrays, as shifts.
@@ -54,6 +56,13 @@ pub struct Network {
     out_ports: Vec<OutPort>,
     out_vcs: Vec<OutVc>,
     parked: Parked,
+    /// iSLIP: by output VC, the input VC that it serves first, counted in the block.
+    vc_pointers: Vec<u16>,
+    /// iSLIP: requests of a block for VCs, empty between two blocks.
+    requests: Vec<islip::Request>,
+    board: islip::Board,
+    /// One bit per input port whose router speculates.
+    speculative: Vec<u64>,
     /// One bit per input port with a VC that is ready for the switch.
     ready: Vec<u64>,
     /// One bit per input port with a head flit that waits for an output VC.

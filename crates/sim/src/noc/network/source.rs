@@ -1,5 +1,6 @@
 //! The second phase of a cycle: endpoints send, each at most one flit.
 
+use super::super::spec::Allocator;
 use super::{Bits, Network};
 
 impl Network {
@@ -72,7 +73,11 @@ impl Network {
         let hash = self.slab.routes[id as usize].hash;
         let allowed = self.tables.at_source(vnet, hash);
         let port = &mut self.out_ports[output];
-        let Some(vc) = port.choose_vc(allowed & port.credit) else { return false };
+        let chosen = match self.allocator {
+            Allocator::OneRequest => port.choose_vc(allowed & port.credit),
+            Allocator::Islip => port.next_of(allowed & port.credit),
+        };
+        let Some(vc) = chosen else { return false };
         port.next_vc = vc + 1;
         self.slab.pop(&mut self.sources[queue]);
         let entry = &mut self.slab.entries[id as usize];

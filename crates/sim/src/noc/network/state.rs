@@ -34,6 +34,8 @@ pub(super) struct InVc {
     pub len: u8,
     /// The packet at the front holds an output VC.
     pub active: bool,
+    /// iSLIP: the output VC that it accepts first, counted in the block.
+    pub next_out_vc: u16,
 }
 
 /// The state of a router for VC allocation and routing.
@@ -41,8 +43,8 @@ pub(super) struct InVc {
 pub(super) struct RouterState {
     /// Input port that VC allocation serves first, counted in the block.
     pub next_waiting: u8,
-    /// Heads are routed upstream, and compete for the switch in the cycle in which they get a VC.
-    pub lookahead: bool,
+    /// Heads compete for the switch in the cycle in which they get a VC.
+    pub speculates: bool,
     /// Turns of directories' packets are counted here.
     pub edge: bool,
 }
@@ -60,6 +62,8 @@ pub(super) struct InPort {
     pub next_vc: u8,
     /// VC for which it is asked in this cycle.
     pub asks: u8,
+    /// iSLIP: the output that it accepts first, counted in the block.
+    pub next_out: u8,
     /// Cycles until a credit is upstream.
     pub credit_delay: u8,
     /// Cycles from the arrival of a head to VC allocation: for RC, unless that was done upstream.
@@ -97,6 +101,9 @@ pub(super) struct OutPort {
     pub next_input: u8,
     /// VC that VC allocation gives first if none is empty.
     pub next_vc: u8,
+    /// Cycles from switch allocation to the return of the credit from an endpoint; 0 if the endpoint
+    /// takes flits without credits, and on links between routers.
+    pub credit_return: u8,
 }
 
 impl OutPort {
@@ -112,6 +119,11 @@ impl OutPort {
         let (best, from) = if credit != 0 { (credit, self.next_vc) } else { (free, self.next_vc) };
         let (best, from) = if empty != 0 { (empty, 0) } else { (best, from) };
         (free != 0).then(|| first_from(best.into(), from) as u8)
+    }
+
+    /// The next of these VCs, in turn.
+    pub fn next_of(&self, vcs: u32) -> Option<u8> {
+        (vcs != 0).then(|| first_from(vcs.into(), self.next_vc) as u8)
     }
 }
 

@@ -9,23 +9,29 @@
 //! the same: see [`Report::saturated`].
 
 mod histogram;
+mod matrix;
 mod pattern;
 mod report;
 mod run;
 mod size;
+mod traffic;
 
-pub use pattern::Pattern;
+pub use matrix::Matrix;
+pub use pattern::{HotSpots, Pattern};
 pub use report::Report;
-pub use run::run;
+pub use run::{run, run_timed};
 pub use size::PacketSize;
 
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::error::SpecError;
 use super::spec::Spec;
 
 /// A run: a network, its traffic, and how long.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Topology, routing, routers and virtual networks.
     pub spec: Spec,
@@ -72,17 +78,29 @@ impl Experiment {
 pub enum ExperimentError {
     /// The network is not one.
     Network(SpecError),
-    /// No pattern has this name.
-    UnknownPattern {
-        /// The name that was given.
-        name: String,
-        /// The nearest name that exists.
-        nearest: &'static str,
+    /// Hot spots cannot be read, or an endpoint does not exist.
+    BadHotSpots {
+        /// Text that was given.
+        text: String,
+    },
+    /// A line of a traffic matrix is not as it must be.
+    BadMatrix {
+        /// Name of the file.
+        file: String,
+        /// Number of the line, from 1 on.
+        line: usize,
+        /// What should be there.
+        expected: String,
+    },
+    /// A traffic matrix names endpoints that do not exist, or has no traffic.
+    MatrixNeeds {
+        /// Endpoints of the network.
+        endpoints: usize,
     },
     /// The pattern asks for another number of endpoints.
     PatternNeeds {
         /// Pattern that was asked for.
-        pattern: Pattern,
+        pattern: String,
         /// Name and size of the topology, such as `mesh:8x8`.
         topology: String,
         /// Condition that the topology does not meet.
@@ -114,10 +132,18 @@ impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExperimentError::Network(error) => error.fmt(f),
-            ExperimentError::UnknownPattern { name, nearest } => write!(
+            ExperimentError::BadHotSpots { text } => write!(
                 f,
-                "no traffic pattern is called `{name}`; did you mean `{nearest}`? There are \
-                 uniform, transpose, bit-complement, hot-spot, tornado and neighbour"
+                "cannot use the hot spots `{text}`; write a share from 0 to 1 and endpoints of the \
+                 network, such as `hot-spot:0.2:9,54`"
+            ),
+            ExperimentError::BadMatrix { file, line, expected } => {
+                write!(f, "{file}:{line}: expected {expected}")
+            }
+            ExperimentError::MatrixNeeds { endpoints } => write!(
+                f,
+                "the traffic matrix needs weights above 0 between endpoints from 0 to {}",
+                endpoints.saturating_sub(1)
             ),
             ExperimentError::PatternNeeds { pattern, topology, needs } => {
                 write!(f, "traffic `{pattern}` needs {needs}, which `{topology}` has not")

@@ -3,13 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::error::nearest;
+use serde::{Deserialize, Serialize};
+
+use super::super::error::SpecError;
+use super::super::spec::Spec;
 use super::super::topology::Shape;
 use super::ExperimentError;
-use crate::engine::Random;
+use super::matrix::Matrix;
 
 /// The rule that gives a packet its destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Form", into = "Form")]
 pub enum Pattern {
     /// Every endpoint, oneself included, with the same probability.
     Uniform,
@@ -17,56 +21,66 @@ pub enum Pattern {
     Transpose,
     /// The endpoint whose number has all bits inverted.
     BitComplement,
-    /// A fifth of the packets to the endpoint in the middle of the numbers, the others uniform.
-    HotSpot,
+    /// A share of the packets to one of the hot spots, the others uniform.
+    HotSpot(HotSpots),
     /// Almost half way round in each dimension.
     Tornado,
     /// The next endpoint in each dimension.
     Neighbour,
+    /// As a matrix says, which also divides the load between the sources.
+    Matrix(Matrix),
+}
+
+/// Endpoints that get more than others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HotSpots {
+    /// Share of all packets that goes to them.
+    pub share: f64,
+    /// Their numbers; without any, it is the endpoint in the middle of the numbers.
+    pub endpoints: Vec<u16>,
+}
+
+/// A pattern in a file: its name, or its matrix.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Form {
+    Name(String),
+    Matrix { matrix: Matrix },
 }
 
 const NAMES: [&str; 6] =
     ["uniform", "transpose", "bit-complement", "hot-spot", "tornado", "neighbour"];
-const ALL: [Pattern; 6] = [
-    Pattern::Uniform,
-    Pattern::Transpose,
-    Pattern::BitComplement,
-    Pattern::HotSpot,
-    Pattern::Tornado,
-    Pattern::Neighbour,
-];
-/// Share of packets to the hot spot.
+/// Share of packets to hot spots if none is given.
 const HOT_SHARE: f64 = 0.2;
 
 impl Pattern {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        NAMES[self as usize]
-    }
-
-    /// Destinations by source for a topology; empty if they are drawn.
-    pub(super) fn table(self, shape: Shape) -> Result<Vec<u16>, ExperimentError> {
-        let size = dimensions(shape);
-        let endpoints = shape.endpoints();
-        let fits = match self {
-            Pattern::Transpose => size[0] == size[1] && size[2] == 1,
-            Pattern::BitComplement => endpoints.is_power_of_two(),
-            _ => true,
-        };
-        if !fits {
-            let needs = match self {
-                Pattern::Transpose => "as many rows as columns",
-                _ => "a power of two of endpoints",
-            };
+    /// Destinations by source for a network; empty if they are drawn.
+    pub(super) fn table(&self, spec: &Spec) -> Result<Vec<u16>, ExperimentError> {
+        let (shape, each) = (spec.topology, spec.concentration);
+        let (size, endpoints) = (dimensions(shape), spec.endpoints());
+        let needs = |needs| {
             let topology = shape.to_string();
-            return Err(ExperimentError::PatternNeeds { pattern: self, topology, needs });
+            Err(ExperimentError::PatternNeeds { pattern: self.to_string(), topology, needs })
+        };
+        match self {
+            Pattern::Transpose if size[0] != size[1] || size[2] != 1 => {
+                return needs("as many rows as columns");
+            }
+            Pattern::BitComplement if !endpoints.is_power_of_two() => {
+                return needs("a power of two of endpoints");
+            }
+            Pattern::BitComplement => {
+                return Ok((0..endpoints as u16).rev().collect());
+            }
+            Pattern::Uniform | Pattern::HotSpot(_) | Pattern::Matrix(_) => return Ok(Vec::new()),
+            _ => {}
         }
-        let fixed = !matches!(self, Pattern::Uniform | Pattern::HotSpot);
-        let sources = if fixed { 0..endpoints } else { 0..0 };
-        Ok(sources.map(|src| self.fixed_destination(src, size, endpoints) as u16).collect())
+        // Routers have their places; the endpoint at the other router has the same number there.
+        let to = |src: usize| self.fixed_destination(src / each, size) * each + src % each;
+        Ok((0..endpoints).map(|src| to(src) as u16).collect())
     }
 
-    fn fixed_destination(self, src: usize, size: [usize; 3], endpoints: usize) -> usize {
+    fn fixed_destination(&self, src: usize, size: [usize; 3]) -> usize {
         let place = [src % size[0], src / size[0] % size[1], src / size[0] / size[1]];
         let shifted = |by: &dyn Fn(usize) -> usize| {
             let at = |d: usize| (place[d] + by(size[d])) % size[d];
@@ -74,24 +88,10 @@ impl Pattern {
         };
         match self {
             Pattern::Transpose => place[0] * size[0] + place[1],
-            Pattern::BitComplement => endpoints - 1 - src,
             Pattern::Tornado => shifted(&|length| length.div_ceil(2) - 1),
             Pattern::Neighbour => shifted(&|length| 1 % length),
-            Pattern::Uniform | Pattern::HotSpot => unreachable!("drawn for each packet"),
+            _ => unreachable!("not a place for each place"),
         }
-    }
-
-    /// A random destination.
-    #[inline]
-    pub(super) fn draw(self, src: u16, endpoints: u16, no_self: bool, random: &mut Random) -> u16 {
-        if self == Pattern::HotSpot && random.unit() < HOT_SHARE {
-            return endpoints / 2;
-        }
-        if !no_self || endpoints == 1 {
-            return random.below(endpoints.into()) as u16;
-        }
-        let other = random.below(u64::from(endpoints) - 1) as u16;
-        if other < src { other } else { other + 1 }
     }
 }
 
@@ -108,7 +108,19 @@ fn dimensions(shape: Shape) -> [usize; 3] {
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            Pattern::Uniform => f.write_str("uniform"),
+            Pattern::Transpose => f.write_str("transpose"),
+            Pattern::BitComplement => f.write_str("bit-complement"),
+            Pattern::HotSpot(HotSpots { share, endpoints }) => {
+                write!(f, "hot-spot:{share}")?;
+                let numbers: Vec<String> = endpoints.iter().map(u16::to_string).collect();
+                if numbers.is_empty() { Ok(()) } else { write!(f, ":{}", numbers.join(",")) }
+            }
+            Pattern::Tornado => f.write_str("tornado"),
+            Pattern::Neighbour => f.write_str("neighbour"),
+            Pattern::Matrix(_) => f.write_str("matrix"),
+        }
     }
 }
 
@@ -116,11 +128,53 @@ impl FromStr for Pattern {
     type Err = ExperimentError;
 
     fn from_str(text: &str) -> Result<Pattern, ExperimentError> {
-        ALL.into_iter().find(|pattern| pattern.name() == text).ok_or_else(|| {
-            ExperimentError::UnknownPattern {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        match name {
+            "hot-spot" => hot_spots(text, rest).map(Pattern::HotSpot),
+            "uniform" if rest.is_empty() => Ok(Pattern::Uniform),
+            "transpose" if rest.is_empty() => Ok(Pattern::Transpose),
+            "bit-complement" if rest.is_empty() => Ok(Pattern::BitComplement),
+            "tornado" if rest.is_empty() => Ok(Pattern::Tornado),
+            "neighbour" if rest.is_empty() => Ok(Pattern::Neighbour),
+            _ => Err(SpecError::Unknown {
+                what: "traffic pattern",
                 name: text.to_owned(),
-                nearest: nearest(text, &NAMES),
+                known: &NAMES,
             }
-        })
+            .into()),
+        }
+    }
+}
+
+/// Reads `SHARE:ENDPOINT,...`, of which both may be missing.
+fn hot_spots(text: &str, rest: &str) -> Result<HotSpots, ExperimentError> {
+    let bad = || ExperimentError::BadHotSpots { text: text.to_owned() };
+    let (share, numbers) = rest.split_once(':').unwrap_or((rest, ""));
+    let share = if share.is_empty() { HOT_SHARE } else { share.parse().map_err(|_| bad())? };
+    let numbers = numbers.split(',').filter(|number| !number.is_empty());
+    let endpoints = numbers.map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+    if !(0.0..=1.0).contains(&share) {
+        return Err(bad());
+    }
+    Ok(HotSpots { share, endpoints })
+}
+
+impl TryFrom<Form> for Pattern {
+    type Error = ExperimentError;
+
+    fn try_from(form: Form) -> Result<Pattern, ExperimentError> {
+        match form {
+            Form::Name(name) => name.parse(),
+            Form::Matrix { matrix } => Ok(Pattern::Matrix(matrix)),
+        }
+    }
+}
+
+impl From<Pattern> for Form {
+    fn from(pattern: Pattern) -> Form {
+        match pattern {
+            Pattern::Matrix(matrix) => Form::Matrix { matrix },
+            other => Form::Name(other.to_string()),
+        }
     }
 }

@@ -2,25 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The figures of a run. All but `cycles_per_second` depend on the experiment alone.
+use super::Experiment;
+
+/// The figures of a run, with all that is needed to run it again. They depend on the experiment alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Name and size, such as `mesh:8x8`.
-    pub topology: String,
-    /// Name as machine files and the command line have it, such as `xy`.
-    pub routing: String,
-    /// Stages of the routers.
-    pub router: String,
-    /// Virtual channels of a port.
-    pub vcs: usize,
-    /// Buffer of a virtual channel, in flits.
-    pub buffer_flits: usize,
-    /// Lengths of packets, in flits.
-    pub packet_flits: String,
-    /// Name of the traffic pattern, such as `uniform`.
-    pub pattern: String,
-    /// The load that was asked for, in flits per endpoint and cycle.
-    pub rate: f64,
+    /// Version of the simulator.
+    pub version: String,
+    /// Network, traffic, windows and seed.
+    pub experiment: Experiment,
     /// The load that the sources created in the measurement window.
     pub offered: f64,
     /// Flits that reached endpoints in the window, per endpoint and cycle.
@@ -43,8 +33,6 @@ pub struct Report {
     pub packets_missing: u64,
     /// Cycles that were simulated, from warm-up to drain.
     pub cycles: u64,
-    /// Simulated cycles per second on this machine.
-    pub cycles_per_second: f64,
     /// The network does not carry this load: packets did not arrive in time, or the mean latency
     /// passed its limit, or less than 95 % of the offered load was accepted.
     pub saturated: bool,

@@ -4,25 +4,36 @@ use std::time::Instant;
 
 use super::histogram::Histogram;
 use super::report::Report;
+use super::traffic::Traffic;
 use super::{Experiment, ExperimentError};
-use crate::engine::{Cycle, Random};
-use crate::noc::{Delivered, Network, Packet};
+use crate::engine::Cycle;
+use crate::noc::{Delivered, Network};
 
 /// Accepted load below this share of the offered one means that the network is saturated.
 const ACCEPTED_SHARE: f64 = 0.95;
 /// Cycles between two checks whether the run should give up.
 const LOOK_CYCLES: u64 = 1024;
 
-/// Runs an experiment.
+/// Runs an experiment. The report depends on nothing but the experiment.
 ///
 /// # Errors
 /// The first fault of the experiment.
 pub fn run(experiment: &Experiment) -> Result<Report, ExperimentError> {
     let mut run = Run::new(experiment)?;
+    run.simulate();
+    Ok(run.report())
+}
+
+/// Runs an experiment; besides the report, the cycles simulated per second.
+///
+/// # Errors
+/// The first fault of the experiment.
+pub fn run_timed(experiment: &Experiment) -> Result<(Report, f64), ExperimentError> {
+    let mut run = Run::new(experiment)?;
     let start = Instant::now();
     run.simulate();
     let seconds = start.elapsed().as_secs_f64().max(1e-9);
-    Ok(run.report(seconds))
+    Ok((run.report(), run.network.now() as f64 / seconds))
 }
 
 struct Run<'a> {
@@ -46,7 +57,7 @@ impl<'a> Run<'a> {
             return Err(ExperimentError::NoMeasurement);
         }
         let network = Network::new(&experiment.spec, experiment.seed)?;
-        let traffic = Traffic::new(experiment, network.endpoints())?;
+        let traffic = Traffic::new(experiment)?;
         let start = experiment.warm_up_cycles;
         Ok(Run {
             experiment,
@@ -114,6 +125,8 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Every packet passes here, in the order of arrivals: what estimates the length of the warm-up or the
+    /// error of the mean takes its latencies from here.
     #[inline]
     fn count(&mut self, delivered: &Delivered) {
         if self.window.contains(&delivered.arrived) {
@@ -139,8 +152,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(&self, seconds: f64) -> Report {
-        let Experiment { spec, pattern, packet_flits, rate, measure_cycles, .. } = self.experiment;
+    fn report(&self) -> Report {
+        let measure_cycles = self.experiment.measure_cycles;
         let node_cycles = (self.network.endpoints() as u64 * measure_cycles) as f64;
         let packets = self.latency.total();
         let mean = |sum: u64| if packets == 0 { 0.0 } else { sum as f64 / packets as f64 };
@@ -151,14 +164,8 @@ impl<'a> Run<'a> {
         let slack = 4.0 * (self.created as f64).sqrt() / self.created.max(1) as f64;
         let refused = accepted < offered * (ACCEPTED_SHARE - slack.min(0.5));
         Report {
-            topology: spec.topology.to_string(),
-            routing: spec.routing.to_string(),
-            router: spec.router.to_string(),
-            vcs: spec.vcs(),
-            buffer_flits: spec.buffer_flits,
-            packet_flits: packet_flits.to_string(),
-            pattern: pattern.to_string(),
-            rate: *rate,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            experiment: self.experiment.clone(),
             offered,
             accepted,
             latency_mean_cycles: self.latency.mean(),
@@ -170,79 +177,10 @@ impl<'a> Run<'a> {
             packets,
             packets_missing: missing,
             cycles: self.network.now(),
-            cycles_per_second: self.network.now() as f64 / seconds,
             saturated: missing > 0
                 || self.latency_too_high
                 || self.latency.mean() > self.experiment.latency_limit_cycles
                 || refused,
-        }
-    }
-}
-
-/// The Bernoulli process of all endpoints: a trial per cycle and endpoint, of which those without a
-/// packet are jumped over.
-struct Traffic {
-    /// Cycle and endpoint of the next packet.
-    next_cycle: Cycle,
-    next_source: u64,
-    /// 1 / ln(1 - probability of a packet), or 0 if every trial makes one.
-    scale: f64,
-    endpoints: u64,
-    table: Vec<u16>,
-    vnets: u64,
-    experiment: Experiment,
-    random: Random,
-}
-
-impl Traffic {
-    fn new(experiment: &Experiment, endpoints: usize) -> Result<Traffic, ExperimentError> {
-        let limit = experiment.packet_flits.mean_flits();
-        let rate = experiment.rate;
-        if !(rate > 0.0 && rate <= limit) {
-            return Err(ExperimentError::BadRate { rate, limit });
-        }
-        let probability = rate / limit;
-        let mut traffic = Traffic {
-            next_cycle: 0,
-            next_source: 0,
-            scale: if probability < 1.0 { 1.0 / (-probability).ln_1p() } else { 0.0 },
-            endpoints: endpoints as u64,
-            table: experiment.pattern.table(experiment.spec.topology)?,
-            vnets: experiment.spec.vnets.len() as u64,
-            experiment: experiment.clone(),
-            random: Random::new(experiment.seed, 0),
-        };
-        traffic.skip_failures();
-        Ok(traffic)
-    }
-
-    /// The next packet; the one after it is then known.
-    fn packet(&mut self) -> Packet {
-        let src = self.next_source as u16;
-        let Experiment { pattern, no_self, packet_flits, .. } = &self.experiment;
-        let random = &mut self.random;
-        let dst = match self.table.get(usize::from(src)) {
-            Some(&dst) => dst,
-            None => pattern.draw(src, self.endpoints as u16, *no_self, random),
-        };
-        let flits = packet_flits.draw(random);
-        let bits = random.bits();
-        let vnet = (((bits & 0xffff) * self.vnets) >> 16) as u8;
-        let from_directory = bits >> 16 & 1 != 0;
-        let packet =
-            Packet { src, dst, vnet, flits, from_directory, flow: (bits >> 32) as u32, tag: 0 };
-        self.next_source += 1;
-        self.skip_failures();
-        packet
-    }
-
-    fn skip_failures(&mut self) {
-        // The number of failures before a success has a geometric distribution.
-        let failures = ((1.0 - self.random.unit()).ln() * self.scale) as u64;
-        self.next_source += failures;
-        if self.next_source >= self.endpoints {
-            self.next_cycle += self.next_source / self.endpoints;
-            self.next_source %= self.endpoints;
         }
     }
 }

@@ -3,12 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::ExperimentError;
 use crate::engine::Random;
 
 /// Lengths of packets with their shares: `5`, or `1:0.5,5:0.5`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PacketSize {
+    /// Length in flits, and its weight as it was given.
+    weights: Vec<(u8, f64)>,
     /// Length in flits, and the share of packets up to and including it.
     cumulative: Vec<(u8, f64)>,
 }
@@ -16,7 +21,8 @@ pub struct PacketSize {
 impl PacketSize {
     /// All packets have this length, at least 1.
     pub fn fixed(flits: u8) -> PacketSize {
-        PacketSize { cumulative: vec![(flits.max(1), 1.0)] }
+        let only = vec![(flits.max(1), 1.0)];
+        PacketSize { weights: only.clone(), cumulative: only }
     }
 
     /// Mean length in flits.
@@ -47,7 +53,7 @@ impl FromStr for PacketSize {
 
     fn from_str(text: &str) -> Result<PacketSize, ExperimentError> {
         let bad = || ExperimentError::BadPacketSize { text: text.to_owned() };
-        let mut sizes = Vec::new();
+        let (mut weights, mut sizes) = (Vec::new(), Vec::new());
         let mut total = 0.0;
         for part in text.split(',') {
             let (flits, share) = part.split_once(':').unwrap_or((part, "1"));
@@ -57,10 +63,11 @@ impl FromStr for PacketSize {
                 return Err(bad());
             }
             total += share;
+            weights.push((flits, share));
             sizes.push((flits, total));
         }
         let scale = |(flits, up_to): (u8, f64)| (flits, up_to / total);
-        Ok(PacketSize { cumulative: sizes.into_iter().map(scale).collect() })
+        Ok(PacketSize { weights, cumulative: sizes.into_iter().map(scale).collect() })
     }
 }
 
@@ -69,12 +76,21 @@ impl fmt::Display for PacketSize {
         if let [(flits, _)] = self.cumulative[..] {
             return write!(f, "{flits}");
         }
-        let mut before = 0.0;
-        for (i, &(flits, up_to)) in self.cumulative.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(f, "{comma}{flits}:{:.3}", up_to - before)?;
-            before = up_to;
-        }
-        Ok(())
+        let part = |(flits, weight): &(u8, f64)| format!("{flits}:{weight}");
+        f.write_str(&self.weights.iter().map(part).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl TryFrom<String> for PacketSize {
+    type Error = ExperimentError;
+
+    fn try_from(text: String) -> Result<PacketSize, ExperimentError> {
+        text.parse()
+    }
+}
+
+impl From<PacketSize> for String {
+    fn from(size: PacketSize) -> String {
+        size.to_string()
     }
 }

@@ -9,7 +9,7 @@ pub use shape::Shape;
 
 use super::error::SpecError;
 use super::routing::{Order, VcClass};
-use super::spec::{Pipeline, Spec};
+use super::spec::{Dateline, Pipeline, Spec};
 
 /// Most endpoints that a network can have.
 pub const MAX_ENDPOINTS: usize = 4096;
@@ -80,6 +80,10 @@ pub struct Topology {
     pub shape: Shape,
     /// Routers, in the order of the numbers that ports name.
     pub routers: Vec<Router>,
+    /// Ports for endpoints that a router of a mesh, torus or flattened butterfly has; they come first.
+    pub locals: usize,
+    /// How a torus divides its VCs.
+    pub dateline: Dateline,
     /// Ports of the router that has most.
     pub ports: usize,
     /// The links between routers.
@@ -94,7 +98,7 @@ impl Topology {
     /// # Errors
     /// It is too large for the simulator's tables.
     pub fn new(spec: &Spec) -> Result<Topology, SpecError> {
-        check_limits(spec.topology)?;
+        check_limits(spec)?;
         let topology = match spec.topology {
             Shape::Mesh { .. } | Shape::ChipMesh { .. } | Shape::Torus { .. } => grid::build(spec),
             Shape::FlatFly { .. } | Shape::Crossbar { .. } => flat::build(spec),
@@ -103,32 +107,44 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Output port and VC class for a packet at `router` on its way to endpoint `dst`.
-    pub fn next_hop(&self, order: Order, router: usize, dst: usize) -> (usize, VcClass) {
+    /// Output port and VC class for a packet that enters the dimension at `router` on its way to endpoint
+    /// `dst`, and whether the opposite port leads there in as many hops and is drawn as often.
+    pub fn next_hop(&self, order: Order, router: usize, dst: usize) -> (usize, VcClass, bool) {
         let eject = self.endpoints[dst].eject;
         if eject.router == router {
-            return (eject.port, VcClass::Whole);
+            return (eject.port, VcClass::Whole, false);
         }
-        match self.shape {
+        let (port, class) = match self.shape {
             Shape::Mesh { .. } | Shape::ChipMesh { .. } => {
                 (self.mesh_port(order, router, eject.router), VcClass::Any)
             }
             Shape::Torus { size, dimensions } => {
-                grid::torus_hop(&size[..dimensions], router, eject.router)
+                return grid::torus_hop(self, &size[..dimensions], router, eject.router);
             }
             Shape::FlatFly { columns, .. } => {
-                (flat::next_port(columns, router, eject.router), VcClass::Any)
+                (flat::next_port(self.locals, columns, router, eject.router), VcClass::Any)
             }
             Shape::Crossbar { .. } => unreachable!("a crossbar has one router"),
             Shape::NocOut { columns, rows } => {
                 (noc_out::next_port(columns, rows, router, dst), VcClass::Any)
             }
-        }
+        };
+        (port, class, false)
+    }
+
+    /// The port in the other direction of a torus's dimension.
+    pub(super) fn opposite(&self, port: usize) -> usize {
+        grid::opposite(self.locals, port)
+    }
+
+    /// Whether a packet that comes in at one port and leaves by the other stays in its dimension.
+    pub(super) fn are_of_one_dimension(&self, a: usize, b: usize) -> bool {
+        grid::are_of_one_dimension(self.locals, a, b)
     }
 
     fn mesh_port(&self, order: Order, from: usize, to: usize) -> usize {
         let (from, to) = (self.routers[from], self.routers[to]);
-        grid::mesh_port(order, (from.x, from.y), (to.x, to.y))
+        grid::mesh_port(self.locals, order, (from.x, from.y), (to.x, to.y))
     }
 
     /// Links on the way from one endpoint to another, not counting those to and from endpoints.
@@ -136,7 +152,7 @@ impl Topology {
         let mut router = self.endpoints[src].inject.router;
         let mut way = Vec::new();
         while router != self.endpoints[dst].eject.router {
-            let (port, _) = self.next_hop(order, router, dst);
+            let (port, ..) = self.next_hop(order, router, dst);
             let Some(link) = self.links.iter().find(|link| link.from == Port { router, port })
             else {
                 unreachable!("router {router} has no link at port {port}");
@@ -148,13 +164,29 @@ impl Topology {
     }
 }
 
-fn check_limits(shape: Shape) -> Result<(), SpecError> {
+/// An endpoint that sends and receives at this port.
+fn attach(port: Port) -> Attachment {
+    Attachment { inject: port, eject: port }
+}
+
+/// As many endpoints at each router, at its first ports.
+fn attach_to_all(routers: usize, each: usize) -> Vec<Attachment> {
+    (0..routers * each).map(|i| attach(Port { router: i / each, port: i % each })).collect()
+}
+
+fn check_limits(spec: &Spec) -> Result<(), SpecError> {
     let too_large = |what, given, limit| Err(SpecError::TooLarge { what, given, limit });
-    let endpoints = shape.endpoints();
+    let (shape, endpoints) = (spec.topology, spec.endpoints());
+    if spec.concentration == 0 {
+        return Err(SpecError::Zero { field: "concentration" });
+    }
+    if spec.concentration > 1 && !shape.has_concentration() {
+        return Err(SpecError::NoConcentration { topology: shape.to_string() });
+    }
     if endpoints > MAX_ENDPOINTS {
         return too_large("endpoints", endpoints, MAX_ENDPOINTS);
     }
-    let ports = shape.ports();
+    let ports = shape.ports() + spec.concentration - 1;
     if ports > MAX_PORTS {
         return too_large("ports at a router", ports, MAX_PORTS);
     }

@@ -98,6 +98,8 @@ pub(super) fn build(spec: &Spec, columns: usize, rows: usize) -> Topology {
     Topology {
         shape: spec.topology,
         routers: routers(spec, plan),
+        locals: 1,
+        dateline: spec.dateline,
         ports: spec.topology.ports(),
         links: (0..plan.cores())
             .flat_map(|core| trees(spec, plan, core))

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::error::{SpecError, nearest};
+use super::super::error::SpecError;
 
 /// A topology and its size: `mesh:8x8`, `torus:8x8x8`, `flatfly:8x8`, `crossbar:16`, `chip-mesh`,
 /// `noc-out`.
@@ -89,6 +89,11 @@ impl Shape {
         matches!(self, Shape::Mesh { .. } | Shape::ChipMesh { .. })
     }
 
+    /// Whether a router can have several endpoints.
+    pub fn has_concentration(self) -> bool {
+        matches!(self, Shape::Mesh { .. } | Shape::Torus { .. } | Shape::FlatFly { .. })
+    }
+
     /// Whether packets go along its dimensions one after the other.
     pub fn has_dimensions(self) -> bool {
         !matches!(self, Shape::Crossbar { .. } | Shape::NocOut { .. })
@@ -137,10 +142,7 @@ impl FromStr for Shape {
             },
             "noc-out" if size.is_none() => Ok(Shape::NocOut { columns: 8, rows: 8 }),
             "noc-out" => noc_out(text, &read("noc-out:8x8")?),
-            _ => Err(SpecError::UnknownTopology {
-                name: name.to_owned(),
-                nearest: nearest(name, &NAMES),
-            }),
+            _ => Err(SpecError::Unknown { what: "topology", name: name.to_owned(), known: &NAMES }),
         }?;
         Ok(shape)
     }

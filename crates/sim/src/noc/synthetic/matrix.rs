@@ -1,0 +1,199 @@
+//! Traffic matrices: how much every source sends to every destination.
+
+use serde::{Deserialize, Serialize};
+
+use super::ExperimentError;
+
+/// First line of a list.
+const HEADER: &str = "src,dst,weight";
+
+/// Weights by source and destination; only their relation counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Matrix {
+    /// Source, destination and weight, which is more than 0.
+    entries: Vec<(u16, u16, f64)>,
+}
+
+impl Matrix {
+    /// Reads a matrix for a network of so many endpoints. It has a row of weights for each source, or it is
+    /// a list with a source, a destination and a weight in each line. Numbers are separated by commas or
+    /// blanks; what follows `#` is a comment. With three endpoints, a list needs its first line,
+    /// `src,dst,weight`, which it may have in any case.
+    ///
+    /// # Errors
+    /// The first line that is not as it must be, or there is no traffic.
+    pub fn parse(text: &str, file: &str, endpoints: usize) -> Result<Matrix, ExperimentError> {
+        let content = |line: &str| {
+            let line = line.split('#').next().unwrap_or("");
+            let fields = line.split([',', ' ', '\t', '\r']).filter(|field| !field.is_empty());
+            fields.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut lines: Vec<(usize, Vec<String>)> = text
+            .lines()
+            .map(content)
+            .enumerate()
+            .filter(|(_, fields)| !fields.is_empty())
+            .collect();
+        let has_header = lines.first().is_some_and(|(_, fields)| fields.join(",") == HEADER);
+        let is_list = has_header || endpoints != 3 && lines.iter().any(|(_, f)| f.len() == 3);
+        if has_header {
+            lines.remove(0);
+        }
+        let bad = |line: usize, expected: String| ExperimentError::BadMatrix {
+            file: file.to_owned(),
+            line,
+            expected,
+        };
+        let mut entries = Vec::new();
+        for (row, (line, fields)) in lines.iter().enumerate() {
+            let bad = |expected| bad(line + 1, expected);
+            if is_list {
+                let entry = list_entry(fields, endpoints);
+                entries.push(entry.ok_or_else(|| {
+                    let last = endpoints.saturating_sub(1);
+                    bad(format!(
+                        "a source and a destination from 0 to {last}, and a weight from 0 on"
+                    ))
+                })?);
+                continue;
+            }
+            let weights: Option<Vec<f64>> = fields.iter().map(|field| weight(field)).collect();
+            let weights = weights.filter(|row| row.len() == endpoints).ok_or_else(|| {
+                bad(format!("{endpoints} weights from 0 on, one for each destination"))
+            })?;
+            if row >= endpoints {
+                return Err(bad(format!("no more than {endpoints} rows, one for each source")));
+            }
+            let entry = |(dst, weight)| (row as u16, dst as u16, weight);
+            entries.extend(weights.into_iter().enumerate().map(entry));
+        }
+        let end = text.lines().count();
+        if !is_list && lines.len() < endpoints {
+            return Err(bad(end, format!("{endpoints} rows, one for each source")));
+        }
+        entries.retain(|&(_, _, weight)| weight > 0.0);
+        if entries.is_empty() {
+            return Err(bad(end, "a weight that is more than 0".to_owned()));
+        }
+        entries.sort_by_key(|&(src, dst, _)| (src, dst));
+        Ok(Matrix { entries })
+    }
+
+    /// The destinations to draw from, for a network of so many endpoints.
+    pub(super) fn draws(&self, endpoints: usize) -> Result<Draws, ExperimentError> {
+        let known = |&(src, dst, weight): &(u16, u16, f64)| {
+            usize::from(src.max(dst)) < endpoints && weight > 0.0 && weight.is_finite()
+        };
+        if self.entries.is_empty() || !self.entries.iter().all(known) {
+            return Err(ExperimentError::MatrixNeeds { endpoints });
+        }
+        let mut sums = vec![0.0; endpoints];
+        let mut cumulative = Vec::with_capacity(self.entries.len());
+        let mut starts = vec![0; endpoints + 1];
+        for src in 0..endpoints {
+            for &(_, dst, weight) in self.entries.iter().filter(|entry| usize::from(entry.0) == src)
+            {
+                sums[src] += weight;
+                cumulative.push((dst, sums[src]));
+            }
+            starts[src + 1] = cumulative.len();
+        }
+        Ok(Draws { starts, cumulative, sums })
+    }
+}
+
+fn weight(field: &str) -> Option<f64> {
+    field.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight >= 0.0)
+}
+
+fn list_entry(fields: &[String], endpoints: usize) -> Option<(u16, u16, f64)> {
+    let [src, dst, share] = fields else { return None };
+    let endpoint =
+        |field: &String| field.parse().ok().filter(|&number: &u16| usize::from(number) < endpoints);
+    Some((endpoint(src)?, endpoint(dst)?, weight(share)?))
+}
+
+/// A matrix, ready to draw destinations from.
+#[derive(Clone, Debug)]
+pub(super) struct Draws {
+    /// By source: where its destinations begin.
+    starts: Vec<usize>,
+    /// Destination, and the sum of the source's weights up to and including it.
+    cumulative: Vec<(u16, f64)>,
+    /// By source: the sum of its weights.
+    sums: Vec<f64>,
+}
+
+impl Draws {
+    /// Weight of the source that sends most, over the mean of all.
+    pub fn peak(&self) -> f64 {
+        self.largest() * self.sums.len() as f64 / self.sums.iter().sum::<f64>()
+    }
+
+    /// By source: what it sends, over what the one sends that sends most.
+    pub fn shares(&self) -> Vec<f64> {
+        self.sums.iter().map(|sum| sum / self.largest()).collect()
+    }
+
+    fn largest(&self) -> f64 {
+        self.sums.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The destination of a source that sends, for a number from 0 to 1.
+    #[inline]
+    pub fn destination(&self, src: usize, unit: f64) -> u16 {
+        let row = &self.cumulative[self.starts[src]..self.starts[src + 1]];
+        let at = row.partition_point(|&(_, up_to)| up_to <= unit * self.sums[src]);
+        row[at.min(row.len() - 1)].0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_lists_say_the_same() {
+        let rows = Matrix::parse("0 1 # first\n\n2, 0.5\n", "m", 2).unwrap();
+        let list = Matrix::parse("1,0,2\n1,1,0.5\n0,1,1\n0,0,0\n", "m", 2).unwrap();
+        assert_eq!(rows, list);
+        let headed = Matrix::parse("src,dst,weight\n0 2 1\n", "m", 3).unwrap();
+        assert_eq!(headed.entries, [(0, 2, 1.0)]);
+        assert_eq!(Matrix::parse("0 2 1\n0 0 0\n0 0 0", "m", 3).unwrap().entries.len(), 2);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (text, line, expected) in [
+            ("0 1\n2\n", 2, "2 weights"),
+            ("0 1\n2 x\n", 2, "2 weights"),
+            ("0 1\n1 -1\n", 2, "2 weights"),
+            ("0 1\n", 1, "2 rows"),
+            ("0 1\n1 0\n1 0\n", 3, "no more than 2 rows"),
+            ("# list\n0,1,1\n0,2,1\n", 3, "from 0 to 1"),
+            ("0,1,1\n0,1\n", 2, "from 0 to 1"),
+            ("0,1,inf\n", 1, "a weight"),
+            ("0 0\n0 0\n", 2, "more than 0"),
+            ("", 0, "2 rows"),
+        ] {
+            let error = Matrix::parse(text, "m.txt", 2).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("m.txt:{line}")) && error.contains(expected),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn destinations_are_drawn_by_weight() {
+        let matrix = Matrix::parse("0,1,1\n0,2,3\n2,0,2\n", "m", 4).unwrap();
+        let draws = matrix.draws(4).unwrap();
+        assert_eq!(draws.shares(), [1.0, 0.0, 0.5, 0.0]);
+        assert!((draws.peak() - 4.0 * 4.0 / 6.0).abs() < 1e-12);
+        let drawn: Vec<u16> =
+            [0.0, 0.249, 0.25, 0.999].map(|unit| draws.destination(0, unit)).to_vec();
+        assert_eq!(drawn, [1, 1, 2, 2]);
+        assert!(matrix.draws(2).is_err());
+    }
+}
