@@ -1,9 +1,11 @@
 //! Promises of a DDR3 channel: legal commands, times and bandwidths from first principles, no starvation,
 //! the same result always.
 
+mod alone;
 mod bandwidth;
 mod bench;
 mod checker;
+mod dramsim3;
 mod fairness;
 mod latency;
 mod random;
