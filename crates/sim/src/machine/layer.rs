@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use toml::{Spanned, Table, Value};
 
-use super::builtin::BuiltIn;
+use super::builtin::{BUILT_IN, BuiltIn};
 use super::error::{MachineError, Origin};
 
 /// Key of a file that names the one it is based on.
@@ -75,7 +75,7 @@ fn find(machine: &str) -> Result<Place, MachineError> {
     }
     let likeness = |known: &BuiltIn| strsim::jaro_winkler(machine, known.name);
     let nearest = BuiltIn::all().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let names: Vec<&str> = BuiltIn::all().map(|known| known.name).collect();
+    let names: Vec<&str> = BUILT_IN.iter().map(|known| known.name).collect();
     let hint = match nearest {
         Some(known) if likeness(&known) > 0.8 => format!("did you mean {}?", known.name),
         _ => format!("built in are {}", names.join(", ")),
