@@ -1,5 +1,5 @@
-//! Promises of a DDR3 channel: legal commands, times and bandwidths from first principles, no starvation,
-//! the same result always.
+//! Promises of a DRAM channel: legal commands, times and bandwidths from first principles, no starvation,
+//! the same result always, and DRAMsim3's latencies with its settings.
 
 mod alone;
 mod bandwidth;

@@ -30,7 +30,7 @@ fn nothing_has_changed() {
     let expected = [
         ((5699, 0xdb0e_c043_fe0f_ea4f), (1611, 257, 1132)),
         ((5702, 0x5d61_5356_575a_e439), (1660, 1078, 262)),
-        ((0, 0), (0, 0, 0)),
+        ((5743, 0x1b80_8caa_ef2f_37e9), (1634, 192, 1174)),
     ];
     for (scheduler, (commands, rows)) in SCHEDULERS.into_iter().zip(expected) {
         let mut bench = Bench::recording(&DramSpec { scheduler, ..DramSpec::default() });
