@@ -31,9 +31,9 @@ fn a_trace_has_a_latency_for_each_request() {
     let csv = dir.path().join("latencies.csv");
     let report = json(&[&trace, "--device", "ddr3-1600", "--latencies", csv.to_str().unwrap()]);
     let lines = fs::read_to_string(csv).unwrap();
-    // A clock to the bank's queue; then tRP, tRCD, CL or CWL, and the burst.
+    // A clock to the bank's queue; then tRP, tRCD, CL or CWL, and the burst. The write waits for others for a clock.
     let expected = "index,arrival,address,kind,latency\n0,0,0x0,READ,27\n1,100,0x40,READ,16\n\
-                    2,200,0x80000000,READ,38\n3,300,0x2000,WRITE,24\n";
+                    2,200,0x80000000,READ,38\n3,300,0x2000,WRITE,25\n";
     assert_eq!(lines, expected);
     assert_eq!(report["reads"]["mean"], 27.0);
     assert_eq!(report["row_conflicts"], 1);
@@ -111,7 +111,7 @@ fn what_is_wrong_is_one_line() {
     }
     one(&["no-such-file"], 1, "no-such-file: No such file");
     one(&["--device", "ddr4-2040"], 2, "did you mean ddr4-2400?");
-    one(&["--set", "dram.trdc_nck=3"], 2, "did you mean dram.trcd_nck?");
+    one(&["--set", "dram.trcd_nk=3"], 2, "did you mean dram.trcd_nck?");
     one(&["--pattern", "randum"], 2, "did you mean random?");
     one(&["t", "--seed", "3"], 2, "cannot be used with");
 }
