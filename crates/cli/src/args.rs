@@ -230,6 +230,12 @@ pub enum Command {
     /// Simulate a network on chip under synthetic traffic
     #[command(long_about = noc::ABOUT, after_long_help = noc::EXAMPLES)]
     Noc(noc::NocArgs),
+    /// Simulate a memory under a trace or synthetic traffic
+    #[command(
+        long_about = crate::commands::dram::ABOUT,
+        after_long_help = crate::commands::dram::EXAMPLES
+    )]
+    Dram(crate::commands::dram::DramArgs),
     /// Simulate a chip: run a machine file, vary it, execute programs on it
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,

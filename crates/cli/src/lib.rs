@@ -90,6 +90,7 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Bench(args) => commands::bench::run(choice, &args),
         Command::Demo(args) => commands::demo::run(choice, &args),
         Command::Noc(args) => commands::noc::run(&args),
+        Command::Dram(args) => commands::dram::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),

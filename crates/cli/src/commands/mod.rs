@@ -9,6 +9,7 @@ pub mod context;
 pub mod daemon;
 pub mod demo;
 pub mod down;
+pub mod dram;
 pub mod info;
 pub mod key;
 pub mod leases;

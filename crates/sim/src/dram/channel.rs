@@ -1,12 +1,13 @@
 use super::Tick;
+use super::bank_queues::BankQueues;
 use super::command::{Command, Issued};
 use super::devices::Devices;
 use super::mapping::Mapping;
 use super::queues::{At, Queues};
 use super::schedule::{Deed, Planned, Schedule, Want};
 use super::stats::ChannelStats;
-use super::timing::{BURST, Kind, Timing};
-use crate::machine::spec::{DramPagePolicy, DramSpec};
+use super::timing::{Kind, Timing};
+use crate::machine::spec::{DramPagePolicy, DramScheduler, DramSpec};
 
 /// A block to read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub struct Channel {
     pub(super) devices: Devices,
     pub(super) queues: Queues,
     pub(super) schedule: Schedule,
-    next: Option<Planned>,
-    stats: ChannelStats,
+    pub(super) next: Option<Planned>,
+    pub(super) stats: ChannelStats,
     record: Option<Vec<Issued>>,
 }
 
@@ -47,13 +48,16 @@ impl Channel {
     /// A channel as a machine has it, at time 0: all banks closed, nothing waiting.
     pub fn new(spec: &DramSpec) -> Channel {
         let timing = Timing::of(spec);
-        let (ranks, banks) = (spec.ranks as usize, spec.banks as usize);
-        let (reads, writes) = (spec.read_queue as usize, spec.write_queue as usize);
+        let banks = (spec.ranks * spec.banks) as usize;
+        let [reads, writes] = match spec.scheduler {
+            DramScheduler::BankQueues => BankQueues::entries(spec),
+            _ => [spec.read_queue as usize, spec.write_queue as usize],
+        };
         let mut channel = Channel {
             mapping: Mapping::new(spec),
             closes_rows: spec.page_policy == DramPagePolicy::Closed,
-            devices: Devices::new(timing, ranks, banks, spec.refresh),
-            queues: Queues::new(reads, writes, ranks * banks),
+            devices: Devices::new(timing, spec),
+            queues: Queues::new(reads, writes, banks),
             schedule: Schedule::new(spec, timing.ticks(spec.age_limit_ns)),
             next: None,
             stats: ChannelStats::default(),
@@ -81,7 +85,10 @@ impl Channel {
     /// Whether another request of this kind may come.
     #[inline]
     pub fn has_room(&self, kind: Kind) -> bool {
-        self.queues.has_room(kind)
+        match &self.schedule.banks {
+            Some(banks) => banks.has_room(kind),
+            None => self.queues.has_room(kind),
+        }
     }
 
     /// Reads and writes whose data have no time yet.
@@ -100,6 +107,9 @@ impl Channel {
         }
         let Request { id, line, kind } = request;
         let place = self.mapping.place(line);
+        if self.schedule.banks.is_some() {
+            return self.push_to_bank(now, request, place, done);
+        }
         let same = |entry: &super::queues::Entry| entry.line == line;
         let overtakes = kind == Kind::Read && self.schedule.robin.is_none();
         if overtakes && self.queues.find(Kind::Write, place.bank, same).is_some() {
@@ -134,6 +144,13 @@ impl Channel {
         }
     }
 
+    /// No more requests come after tick `now`, so that none that waits need wait for others.
+    pub fn finish(&mut self, now: Tick) {
+        if self.schedule.banks.is_some() {
+            self.finish_banks(now);
+        }
+    }
+
     /// Counters up to tick `now`.
     pub fn stats(&self, now: Tick) -> ChannelStats {
         let mut later = self.clone();
@@ -150,6 +167,9 @@ impl Channel {
             if let Some(robin) = &mut self.schedule.robin {
                 robin.pass(refreshes);
             }
+            if let Some(banks) = &mut self.schedule.banks {
+                banks.forget();
+            }
             self.next = self.plan(self.devices.command);
         }
         refreshes > 0
@@ -157,9 +177,11 @@ impl Channel {
 
     fn happen(&mut self, planned: Planned, done: &mut Vec<Done>) {
         self.take_turn(&planned);
+        self.bank_has_turn(&planned);
         let Planned { at, deed, .. } = planned;
         match deed {
             Deed::Look => {}
+            Deed::Pass => self.pass(at),
             Deed::Close(bank) => {
                 self.devices.precharge(at, bank);
                 self.schedule.changed(bank);
@@ -211,7 +233,7 @@ impl Channel {
         let auto = self.closes_rows && !Kind::ALL.into_iter().any(waits);
         self.devices.access(at, bank, kind, auto);
         self.schedule.changed(bank);
-        self.schedule.ranks_changed();
+        self.schedule.groups_changed();
         let stats = &mut self.stats;
         match (entry.precharged, entry.activated) {
             (true, _) => stats.row_conflicts += 1,
@@ -222,9 +244,13 @@ impl Channel {
             Kind::Read => stats.reads += 1,
             Kind::Write => stats.writes += 1,
         }
-        stats.data_ticks += BURST;
+        stats.data_ticks += self.devices.timing.burst;
         stats.longest_ticks = stats.longest_ticks.max(at - entry.arrival);
-        done.push(Done { id: entry.id, kind, at: at + self.devices.timing.until_data_end(kind) });
+        let answer = Done { id: entry.id, kind, at: at + self.devices.timing.until_data_end(kind) };
+        done.push(answer);
+        if let Some(banks) = &mut self.schedule.banks {
+            self.stats.merged += banks.leave(at, bank, number, answer, done);
+        }
         let command = match kind {
             Kind::Read => Command::Read { auto },
             Kind::Write => Command::Write { auto },
@@ -245,7 +271,9 @@ impl Channel {
         for bank in self.devices.banks_of(rank) {
             self.schedule.changed(bank);
         }
-        self.schedule.rank_changed(rank);
+        for group in self.devices.groups_of(rank) {
+            self.schedule.group_changed(group);
+        }
     }
 
     fn note_rank(&mut self, at: Tick, rank: usize, command: Command) {

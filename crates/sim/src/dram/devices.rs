@@ -1,7 +1,8 @@
 //! Banks and ranks: open rows, and the earliest tick of each command.
 
 use super::Tick;
-use super::timing::{Kind, Timing};
+use super::timing::{Kind, Near, Timing};
+use crate::machine::spec::DramSpec;
 
 /// No row is open.
 pub(super) const CLOSED: u64 = u64::MAX;
@@ -19,12 +20,17 @@ pub(super) struct Bank {
     pub precharge: Tick,
 }
 
+/// What the banks of a group have in common. Without bank groups, those of a rank are one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rank {
+pub(super) struct Group {
     /// Earliest tick of the next activation of any of its banks.
     pub activate: Tick,
     /// Earliest ticks at which its data may be read and written, by [`Kind`].
     pub access: [Tick; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rank {
     /// Tick at which its next refresh is due.
     pub refresh_due: Tick,
     /// Ends of the windows of the last activations, and which is the oldest one.
@@ -39,40 +45,40 @@ pub(super) struct Rank {
 pub(super) struct Devices {
     pub timing: Timing,
     pub banks: Vec<Bank>,
+    /// Of all ranks.
+    pub groups: Vec<Group>,
     pub ranks: Vec<Rank>,
-    /// Bits of a bank's number within its rank.
+    /// Bits of a bank's number within its rank, and within its group.
     bank_bits: u32,
+    group_bits: u32,
     /// Tick at which the next refresh of any rank is due.
     pub next_refresh_due: Tick,
     /// Tick from which on the command wires are free.
     pub command: Tick,
-    /// Distance of reads and writes: first, second, whether in the same rank.
-    gaps: [[[Tick; 2]; 2]; 2],
+    /// Distance of reads and writes: first, second, by [`Near`].
+    gaps: [[[Tick; 3]; 2]; 2],
 }
 
 impl Devices {
-    pub fn new(timing: Timing, ranks: usize, banks_per_rank: usize, refresh: bool) -> Devices {
+    pub fn new(timing: Timing, spec: &DramSpec) -> Devices {
+        let (ranks, banks) = (spec.ranks as usize, (spec.ranks * spec.banks) as usize);
         let bank = Bank { row: CLOSED, activate: 0, access: 0, precharge: 0 };
         // Ranks take turns, so that one works while another one is refreshed.
-        let due = |rank: usize| match refresh {
+        let due = |rank: usize| match spec.refresh {
             true => timing.trefi * (rank as u64 + 1) / ranks as u64,
             false => Tick::MAX,
         };
-        let rank = |rank| Rank {
-            activate: 0,
-            access: [0; 2],
-            refresh_due: due(rank),
-            windows: [0; WINDOW],
-            oldest: 0,
-            open: 0,
-        };
-        let gap = |first, second| [false, true].map(|same| timing.cas_gap(first, second, same));
+        let rank = |rank| Rank { refresh_due: due(rank), windows: [0; WINDOW], oldest: 0, open: 0 };
+        let gap = |first, second| Near::ALL.map(|near| timing.cas_gap(first, second, near));
+        let groups = ranks * spec.bank_groups as usize;
         Devices {
             timing,
             next_refresh_due: due(0),
-            banks: vec![bank; ranks * banks_per_rank],
+            banks: vec![bank; banks],
+            groups: vec![Group { activate: 0, access: [0; 2] }; groups],
             ranks: (0..ranks).map(rank).collect(),
-            bank_bits: banks_per_rank.trailing_zeros(),
+            bank_bits: spec.banks.trailing_zeros(),
+            group_bits: (spec.banks / spec.bank_groups).trailing_zeros(),
             command: 0,
             gaps: Kind::ALL.map(|first| Kind::ALL.map(|second| gap(first, second))),
         }
@@ -81,6 +87,28 @@ impl Devices {
     #[inline]
     pub fn rank_of(&self, bank: usize) -> usize {
         bank >> self.bank_bits
+    }
+
+    /// Number of a bank's group, counted over all ranks.
+    #[inline]
+    pub fn group_of(&self, bank: usize) -> usize {
+        bank >> self.group_bits
+    }
+
+    #[inline]
+    pub fn banks_of_group(&self, group: usize) -> std::ops::Range<usize> {
+        group << self.group_bits..(group + 1) << self.group_bits
+    }
+
+    #[inline]
+    pub fn groups_of(&self, rank: usize) -> std::ops::Range<usize> {
+        let bits = self.bank_bits - self.group_bits;
+        rank << bits..(rank + 1) << bits
+    }
+
+    #[inline]
+    pub fn rank_of_group(&self, group: usize) -> usize {
+        group >> (self.bank_bits - self.group_bits)
     }
 
     #[inline]
@@ -102,13 +130,19 @@ impl Devices {
     }
 
     pub fn activate(&mut self, at: Tick, bank: usize, row: u64) {
-        let Timing { trcd, tras, trc, trrd, tfaw, .. } = self.timing;
+        let Timing { trcd, tras, trc, trrd, trrd_l, tfaw, .. } = self.timing;
         let number = self.rank_of(bank);
         let rank = &mut self.ranks[number];
         rank.windows[rank.oldest] = at + tfaw;
         rank.oldest = (rank.oldest + 1) % WINDOW;
-        rank.activate = rank.activate.max(at + trrd).max(rank.windows[rank.oldest]);
         rank.open += 1;
+        let window = rank.windows[rank.oldest];
+        let mine = self.group_of(bank);
+        for other in self.groups_of(number) {
+            let distance = if other == mine { trrd_l } else { trrd };
+            let group = &mut self.groups[other];
+            group.activate = group.activate.max(at + distance).max(window);
+        }
         let bank = &mut self.banks[bank];
         *bank = Bank { row, activate: at + trc, access: at + trcd, precharge: at + tras };
         self.command = at + 1;
@@ -133,11 +167,19 @@ impl Devices {
 
     /// Reads or writes a burst of the open row; with `auto` the row is closed as soon as it may be.
     pub fn access(&mut self, at: Tick, bank: usize, kind: Kind, auto: bool) {
-        let number = self.rank_of(bank);
-        for (other, rank) in self.ranks.iter_mut().enumerate() {
-            let gaps = &self.gaps[kind.index()];
-            for (gate, gap) in rank.access.iter_mut().zip(gaps) {
-                *gate = (*gate).max(at + gap[usize::from(other == number)]);
+        let mine = self.group_of(bank);
+        let rank = self.groups_of(self.rank_of(bank));
+        let gaps = &self.gaps[kind.index()];
+        for (other, group) in self.groups.iter_mut().enumerate() {
+            let near = if other == mine {
+                Near::SameGroup
+            } else if rank.contains(&other) {
+                Near::OtherGroup
+            } else {
+                Near::OtherRank
+            };
+            for (gate, gap) in group.access.iter_mut().zip(gaps) {
+                *gate = (*gate).max(at + gap[near as usize]);
             }
         }
         let ready = at + self.timing.until_precharge(kind);

@@ -21,6 +21,9 @@ pub struct Mapping {
     rank: Field,
     row_shift: u32,
     bank_bits: u32,
+    /// Bits of a bank group's number: the lowest of the bank's field, so that neighbours there are in
+    /// different groups.
+    group_bits: u32,
     hashed: bool,
 }
 
@@ -54,6 +57,7 @@ impl Mapping {
             rank: Field { shift: rank, mask: u64::from(spec.ranks) - 1 },
             row_shift: columns + ranks + banks,
             bank_bits: banks,
+            group_bits: spec.bank_groups.trailing_zeros(),
             hashed: spec.bank_hash,
         }
     }
@@ -66,6 +70,9 @@ impl Mapping {
         if self.hashed {
             bank ^= row & self.bank.mask;
         }
+        // Banks are numbered group by group.
+        let group = bank & ((1 << self.group_bits) - 1);
+        bank = bank >> self.group_bits | group << (self.bank_bits - self.group_bits);
         let rank = self.rank.of(line);
         Place { rank: rank as usize, bank: (rank << self.bank_bits | bank) as usize, row }
     }

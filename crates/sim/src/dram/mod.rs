@@ -1,9 +1,10 @@
-//! A DDR3 channel, command by command (JESD79-3): the model behind a memory controller with
+//! A DRAM channel, command by command (JESD79-3, -4, -5): the model behind a memory controller with
 //! `memory.model = "ddr3"`.
 //!
 //! | file | content |
 //! |---|---|
-//! | `timing` | times between commands: speed grades, and a machine file's own settings |
+//! | `grades` | speed grades of the standards, as data |
+//! | `timing` | times between commands: a grade's, and a machine file's own settings |
 //! | `mapping` | addresses to ranks, banks and rows |
 //! | `clocks` | the chip's clock and the channel's |
 //! | `devices` | banks and ranks: the earliest tick of each command |
@@ -11,6 +12,8 @@
 //! | `channel` | the channel as its controller sees it: time goes by, requests come and go |
 //! | `schedule` | the choice of the next command: first ready, first come |
 //! | `round_robin` | the same if ranks take turns |
+//! | `bank_queues` | the same if banks take turns |
+//! | `alone` | channels without a chip, under a trace or generated traffic |
 //! | `command` | commands, and their record |
 //! | `stats` | counters |
 //!
@@ -33,10 +36,13 @@
 //! commands.
 //! Reads and writes of a block take effect in the order of arrival at the controller.
 
+pub mod alone;
+mod bank_queues;
 mod channel;
 mod clocks;
 mod command;
 mod devices;
+mod grades;
 mod mapping;
 mod queues;
 mod round_robin;
@@ -49,7 +55,7 @@ pub use clocks::Clocks;
 pub use command::{Command, Issued};
 pub use mapping::{Mapping, Place};
 pub use stats::ChannelStats;
-pub use timing::{BURST, Kind, Timing};
+pub use timing::{Kind, Timing};
 
 /// Time, in periods of a channel's clock (nCK).
 pub type Tick = u64;

@@ -150,11 +150,11 @@ impl Queues {
         None
     }
 
-    /// Adds a request as the youngest one.
+    /// Adds a request as the youngest one; its number.
     ///
     /// # Panics
     /// If there is no room.
-    pub fn push(&mut self, id: u32, line: u64, kind: Kind, place: Place, arrival: Tick) {
+    pub fn push(&mut self, id: u32, line: u64, kind: Kind, place: Place, arrival: Tick) -> At {
         assert!(self.has_room(kind), "no room for another {kind:?}");
         let older_read = |entry: &Entry| entry.line == line;
         let held = kind == Kind::Write && self.find(Kind::Read, place.bank, older_read).is_some();
@@ -176,6 +176,14 @@ impl Queues {
         self.link(Of::All, at);
         self.link(Of::Bank, at);
         self.lengths[kind.index()] += 1;
+        at
+    }
+
+    /// Whether a write has to wait for a read of the same block; younger ones never do.
+    #[inline]
+    pub fn is_held(&self, entry: &Entry) -> bool {
+        let same = |read: &Entry| read.line == entry.line;
+        entry.held && self.find(Kind::Read, usize::from(entry.bank), same).is_some()
     }
 
     /// Takes a request out.

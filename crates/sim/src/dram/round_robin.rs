@@ -140,7 +140,7 @@ impl Channel {
             (usize::from(entry.bank), entry.activated)
         };
         let (want, bank) = match planned.deed {
-            Deed::Look => return,
+            Deed::Look | Deed::Pass => return,
             Deed::Refresh(_) | Deed::PrechargeAll(_) => return robin.pass(1),
             Deed::Close(bank) => (Want::Precharge, bank),
             Deed::Serve(want, at) => (want, of_entry(at).0),
@@ -229,9 +229,10 @@ impl Channel {
     ) -> Option<Planned> {
         let number = self.devices.rank_of(offer.bank);
         let rank = &self.devices.ranks[number];
+        let group = &self.devices.groups[self.devices.group_of(offer.bank)];
         let (gate, until) = match offer.want {
-            Want::Access => (rank.access[offer.kind.index()], rank.refresh_due),
-            Want::Activate => (rank.activate, rank.refresh_due),
+            Want::Access => (group.access[offer.kind.index()], rank.refresh_due),
+            Want::Activate => (group.activate, rank.refresh_due),
             Want::Precharge => (0, Tick::MAX),
         };
         let at = offer.ready.max(gate).max(from);
@@ -255,7 +256,8 @@ impl Channel {
             let opened = |entry: &Entry| entry.activated && entry.row == state.row;
             let (ready, deed) = match self.oldest_of(bank, opened) {
                 Some(at) => {
-                    let gate = rank.access[self.queues.get(at).kind.index()];
+                    let group = &self.devices.groups[self.devices.group_of(bank)];
+                    let gate = group.access[self.queues.get(at).kind.index()];
                     (state.access.max(gate), Deed::Serve(Want::Access, at))
                 }
                 None => (state.precharge, Deed::Close(bank)),

@@ -9,9 +9,11 @@
 //! A request that has waited for the age limit goes first: its bank serves nothing else, and no command
 //! of the kind that it needs is given to another bank, which could push it back again and again. A
 //! refresh that is due goes before everything in its rank. FCFS is the same with the oldest request as
-//! the one that goes first, always. Where ranks take turns, [`RoundRobin`] says what is next.
+//! the one that goes first, always. Where ranks or banks take turns, [`RoundRobin`] or
+//! [`BankQueues`] says what is next.
 
 use super::Tick;
+use super::bank_queues::BankQueues;
 use super::channel::Channel;
 use super::devices::{CLOSED, Rank};
 use super::queues::{At, Entry};
@@ -33,8 +35,10 @@ pub(super) enum Want {
 /// Something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// A request has become too old: look again.
+    /// A request has become too old, or a refresh is due: look again.
     Look,
+    /// A request passes into the queue of its bank.
+    Pass,
     /// A rank's rows are closed for its refresh.
     PrechargeAll(usize),
     /// A bank's row is closed, for nobody.
@@ -90,6 +94,8 @@ const NO_ACCESS: u64 = 1 << 63;
 pub(super) struct Schedule {
     /// Instead of all else here but `stale`.
     pub robin: Option<RoundRobin>,
+    /// The same.
+    pub banks: Option<Box<BankQueues>>,
     in_order: bool,
     write_high: usize,
     write_low: usize,
@@ -106,7 +112,7 @@ pub(super) struct Schedule {
     proposing: [u64; 2],
     /// Banks whose proposals have to be made again.
     stale: [u64; 2],
-    /// The first command of each rank for what is served now, where a bit says so: most commands change
+    /// The first command of each bank group for what is served now, where a bit says so: most commands change
     /// nothing for other ranks.
     firsts: Vec<u128>,
     fresh: u64,
@@ -115,8 +121,10 @@ pub(super) struct Schedule {
 impl Schedule {
     pub fn new(spec: &DramSpec, age_limit: Tick) -> Schedule {
         let banks = (spec.ranks * spec.banks) as usize;
+        let of_banks = spec.scheduler == DramScheduler::BankQueues;
         let in_turn = spec.scheduler == DramScheduler::RankThenBankRoundRobin;
         Schedule {
+            banks: of_banks.then(|| Box::new(BankQueues::new(spec, age_limit))),
             robin: in_turn.then(|| RoundRobin::new(spec)),
             in_order: spec.scheduler == DramScheduler::Fcfs,
             write_high: spec.write_high as usize,
@@ -128,7 +136,7 @@ impl Schedule {
             proposals: [vec![NONE; banks], vec![NONE; banks]],
             proposing: [0; 2],
             stale: [0; 2],
-            firsts: vec![u128::MAX; spec.ranks as usize],
+            firsts: vec![u128::MAX; (spec.ranks * spec.bank_groups) as usize],
             fresh: 0,
         }
     }
@@ -139,15 +147,15 @@ impl Schedule {
         self.fresh = 0;
     }
 
-    /// The earliest ticks of a rank's commands have changed.
+    /// The earliest ticks of a bank group's commands have changed.
     #[inline]
-    pub fn rank_changed(&mut self, rank: usize) {
-        self.fresh &= !(1 << rank);
+    pub fn group_changed(&mut self, group: usize) {
+        self.fresh &= !(1 << group);
     }
 
-    /// The same of all ranks.
+    /// The same of all groups.
     #[inline]
-    pub fn ranks_changed(&mut self) {
+    pub fn groups_changed(&mut self) {
         self.fresh = 0;
     }
 
@@ -181,6 +189,9 @@ impl Channel {
         let from = from.max(self.devices.command);
         if self.schedule.robin.is_some() {
             return self.plan_in_turn(from);
+        }
+        if self.schedule.banks.is_some() {
+            return self.plan_of_banks(from);
         }
         self.schedule.is_urgent = false;
         if self.queues.is_empty() {
@@ -337,7 +348,7 @@ impl Channel {
             let bank = stale.trailing_zeros() as usize;
             stale &= stale - 1;
             let proposal = self.proposal_of(kind, bank);
-            self.schedule.rank_changed(self.devices.rank_of(bank));
+            self.schedule.group_changed(self.devices.group_of(bank));
             let bit = u64::from(proposal.is_some()) << bank;
             self.schedule.proposals[index][bank] = proposal.unwrap_or(NONE);
             self.schedule.proposing[index] = self.schedule.proposing[index] & !(1 << bank) | bit;
@@ -349,12 +360,14 @@ impl Channel {
     pub(super) fn go_on_with(&mut self, at: At) {
         let entry = *self.queues.get(at);
         let (kind, bank) = (entry.kind.index(), usize::from(entry.bank));
-        if self.schedule.robin.is_some() {
+        if self.schedule.robin.is_some() || self.schedule.banks.is_some() {
             return self.schedule.changed(bank);
         }
         self.schedule.proposals[kind][bank] = self.proposal(at, &entry);
         self.schedule.stale[1 - kind] |= 1 << bank;
-        self.schedule.rank_changed(self.devices.rank_of(bank));
+        for group in self.devices.groups_of(self.devices.rank_of(bank)) {
+            self.schedule.group_changed(group);
+        }
     }
 
     /// The oldest request of the open row, or the oldest one.
@@ -366,7 +379,7 @@ impl Channel {
         while let Some(at) = next {
             let entry = self.queues.get(at);
             next = self.queues.after(at);
-            if entry.held && self.is_held(entry) {
+            if self.queues.is_held(entry) {
                 continue;
             }
             if entry.row == row || !hits_first {
@@ -390,37 +403,32 @@ impl Channel {
         Proposal { ready, rank, entry: at, want }
     }
 
-    /// Whether a read of the same block still waits; younger ones never do.
-    fn is_held(&self, entry: &Entry) -> bool {
-        let same = |read: &Entry| read.line == entry.line;
-        entry.held && self.queues.find(Kind::Read, usize::from(entry.bank), same).is_some()
-    }
-
     /// The first command for a request, and of several at the same tick the one that matters most.
     #[inline]
     fn best(&mut self, from: Tick) -> Option<Planned> {
         let mut best = u128::MAX;
-        for rank in 0..self.devices.ranks.len() {
-            let known = self.schedule.firsts[rank];
-            let fresh = self.schedule.fresh >> rank & 1 != 0 && (known >> 64) as Tick >= from;
-            let first = if fresh { known } else { self.first_of(rank, from, |_| true) };
-            self.schedule.firsts[rank] = first;
+        for group in 0..self.devices.groups.len() {
+            let known = self.schedule.firsts[group];
+            let fresh = self.schedule.fresh >> group & 1 != 0 && (known >> 64) as Tick >= from;
+            let first = if fresh { known } else { self.first_of(group, from, |_| true) };
+            self.schedule.firsts[group] = first;
             best = best.min(first);
         }
         self.schedule.fresh = u64::MAX;
         self.planned(best)
     }
 
-    /// The same in one rank, of what is `allowed`: tick and rank of the proposal.
+    /// The same in one bank group, of what is `allowed`: tick and rank of the proposal.
     #[inline]
-    fn first_of(&self, rank: usize, from: Tick, allowed: impl Fn(Want) -> bool) -> u128 {
+    fn first_of(&self, number: usize, from: Tick, allowed: impl Fn(Want) -> bool) -> u128 {
         let kind = self.schedule.kind.index();
-        let proposals = &self.schedule.proposals[kind][self.devices.banks_of(rank)];
-        let rank = &self.devices.ranks[rank];
+        let proposals = &self.schedule.proposals[kind][self.devices.banks_of_group(number)];
+        let group = &self.devices.groups[number];
+        let rank = &self.devices.ranks[self.devices.rank_of_group(number)];
         let gate = |want, at: Tick| if allowed(want) { at.max(from) } else { Tick::MAX };
         let gates = [
-            gate(Want::Access, rank.access[kind]),
-            gate(Want::Activate, rank.activate),
+            gate(Want::Access, group.access[kind]),
+            gate(Want::Activate, group.activate),
             gate(Want::Precharge, 0),
         ];
         // Without branches: which bank is next cannot be predicted. Four at a time, as each minimum
@@ -466,8 +474,8 @@ impl Channel {
         };
         // Its bank is for it alone.
         let theirs = std::mem::replace(&mut self.schedule.proposals[kind][bank], NONE);
-        let ranks = 0..self.devices.ranks.len();
-        let others = ranks.map(|rank| self.first_of(rank, from, allowed)).min();
+        let groups = 0..self.devices.groups.len();
+        let others = groups.map(|group| self.first_of(group, from, allowed)).min();
         let others = self.planned(others.unwrap_or(u128::MAX));
         self.schedule.proposals[kind][bank] = theirs;
         match (mine, others) {
@@ -488,9 +496,10 @@ impl Channel {
     #[inline]
     fn ready(&self, proposal: &Proposal, bank: usize, from: Tick) -> Option<Tick> {
         let rank = &self.devices.ranks[self.devices.rank_of(bank)];
+        let group = &self.devices.groups[self.devices.group_of(bank)];
         let gate = match proposal.want {
-            Want::Access => rank.access[self.schedule.kind.index()],
-            Want::Activate => rank.activate,
+            Want::Access => group.access[self.schedule.kind.index()],
+            Want::Activate => group.activate,
             Want::Precharge => 0,
         };
         let at = proposal.ready.max(gate).max(from);

@@ -9,6 +9,8 @@ pub struct ChannelStats {
     pub writes: u64,
     /// Reads that were answered from the write queue.
     pub forwarded: u64,
+    /// Requests that were done with another one for the same block.
+    pub merged: u64,
     /// Requests that found their row open.
     pub row_hits: u64,
     /// Requests that found their bank closed.

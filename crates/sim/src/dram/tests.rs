@@ -11,6 +11,7 @@ fn ddr3_1600_has_the_times_of_its_data_sheet() {
     let of = |gbit| Timing::of(&DramSpec { device_gbit: gbit, ..DramSpec::default() });
     let expected = Timing {
         tck_ps: 1250,
+        burst: 4,
         cl: 11,
         cwl: 8,
         trcd: 11,
@@ -18,11 +19,17 @@ fn ddr3_1600_has_the_times_of_its_data_sheet() {
         tras: 28,
         trc: 39,
         trrd: 5,
+        trrd_l: 5,
         tfaw: 24,
         twr: 12,
         twtr: 6,
+        twtr_l: 6,
         trtp: 6,
         tccd: 4,
+        tccd_l: 4,
+        tccd_l_wr: 4,
+        trtw: 9,
+        twrwr_dr: 6,
         trtrs: 2,
         trefi: 6240,
         trfc: 128,
@@ -41,6 +48,98 @@ fn slower_grades_round_up_and_keep_minima() {
     let middle = of(DramGrade::Ddr3_1333);
     assert_eq!((middle.cl, middle.trcd, middle.trp, middle.tras, middle.trc), (9, 9, 9, 24, 33));
     assert_eq!((middle.trrd, middle.tfaw, middle.twtr, middle.trfc), (4, 20, 5, 107));
+}
+
+/// JESD79-4's at DDR4-2400 17-17-17 and DDR4-3200 22-22-22, JESD79-5's at DDR5-4800 40-39-39.
+#[test]
+fn ddr4_and_ddr5_have_the_times_of_their_data_sheets() {
+    let of = |grade, bank_groups, device_gbit| {
+        Timing::of(&DramSpec { grade, bank_groups, device_gbit, ..DramSpec::default() })
+    };
+    let ddr4_2400 = Timing {
+        tck_ps: 833,
+        burst: 4,
+        cl: 17,
+        cwl: 12,
+        trcd: 17,
+        trp: 17,
+        tras: 39,
+        trc: 56,
+        trrd: 4,
+        trrd_l: 6,
+        tfaw: 26,
+        twr: 18,
+        twtr: 3,
+        twtr_l: 9,
+        trtp: 9,
+        tccd: 4,
+        tccd_l: 6,
+        tccd_l_wr: 6,
+        trtw: 11,
+        twrwr_dr: 6,
+        trtrs: 2,
+        trefi: 9363,
+        trfc: 421,
+    };
+    assert_eq!(of(DramGrade::Ddr4_2400, 4, 8), ddr4_2400);
+    let ddr4_3200 = Timing {
+        tck_ps: 625,
+        cl: 22,
+        cwl: 16,
+        trcd: 22,
+        trp: 22,
+        tras: 52,
+        trc: 74,
+        trrd_l: 8,
+        tfaw: 34,
+        twr: 24,
+        twtr: 4,
+        twtr_l: 12,
+        trtp: 12,
+        tccd_l: 8,
+        tccd_l_wr: 8,
+        trtw: 12,
+        trefi: 12_480,
+        trfc: 560,
+        ..ddr4_2400
+    };
+    assert_eq!(of(DramGrade::Ddr4_3200, 4, 8), ddr4_3200);
+    let ddr5_4800 = Timing {
+        tck_ps: 416,
+        burst: 8,
+        cl: 40,
+        cwl: 38,
+        trcd: 39,
+        trp: 39,
+        tras: 77,
+        trc: 116,
+        trrd: 8,
+        trrd_l: 12,
+        tfaw: 32,
+        twr: 72,
+        twtr: 6,
+        twtr_l: 24,
+        trtp: 18,
+        tccd: 8,
+        tccd_l: 12,
+        tccd_l_wr: 24,
+        trtw: 12,
+        twrwr_dr: 10,
+        trtrs: 2,
+        trefi: 9375,
+        trfc: 708,
+    };
+    assert_eq!(of(DramGrade::Ddr5_4800, 8, 16), ddr5_4800);
+    // Without groups, there is nothing for which the longer times hold.
+    let alone = of(DramGrade::Ddr4_2400, 1, 8);
+    assert_eq!((alone.trrd_l, alone.tccd_l, alone.twtr_l), (alone.trrd, alone.tccd, alone.twtr));
+}
+
+#[test]
+fn neighbouring_banks_are_in_different_groups() {
+    let mapping = Mapping::new(&DramSpec { banks: 16, bank_groups: 4, ..DramSpec::default() });
+    let banks: Vec<usize> = (0..6).map(|bank| mapping.place(bank * 128).bank).collect();
+    assert_eq!(banks, [0, 4, 8, 12, 1, 5]);
 }
 
 #[test]

@@ -36,10 +36,25 @@ pub const BUILT_IN: [BuiltIn; 11] = [
     BuiltIn { name: "rack-torus", text: include_str!("../../../../machines/rack-torus.toml") },
 ];
 
+/// The files of `devices/`: memories for `rackmem dram`, and for machines to be based on.
+pub const DEVICES: [BuiltIn; 6] = [
+    BuiltIn { name: "ddr3-1066", text: include_str!("../../../../devices/ddr3-1066.toml") },
+    BuiltIn { name: "ddr3-1333", text: include_str!("../../../../devices/ddr3-1333.toml") },
+    BuiltIn { name: "ddr3-1600", text: include_str!("../../../../devices/ddr3-1600.toml") },
+    BuiltIn { name: "ddr4-2400", text: include_str!("../../../../devices/ddr4-2400.toml") },
+    BuiltIn { name: "ddr4-3200", text: include_str!("../../../../devices/ddr4-3200.toml") },
+    BuiltIn { name: "ddr5-4800", text: include_str!("../../../../devices/ddr5-4800.toml") },
+];
+
 impl BuiltIn {
-    /// The machine of this name; `.toml` at its end is fine.
+    /// All machines and devices.
+    pub(super) fn all() -> impl Iterator<Item = BuiltIn> {
+        BUILT_IN.into_iter().chain(DEVICES)
+    }
+
+    /// The machine or device of this name; `.toml` at its end is fine.
     pub fn find(name: &str) -> Option<BuiltIn> {
         let name = name.strip_suffix(".toml").unwrap_or(name);
-        BUILT_IN.into_iter().find(|machine| machine.name == name)
+        BuiltIn::all().find(|machine| machine.name == name)
     }
 }

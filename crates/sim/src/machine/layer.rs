@@ -83,7 +83,7 @@ fn find(machine: &str) -> Result<Place, MachineError> {
     let path = Path::new(machine);
     // A name always means the built-in machine, whatever files there are; with `.toml` it is a path
     // first.
-    if let Some(built_in) = BUILT_IN.into_iter().find(|known| known.name == machine) {
+    if let Some(built_in) = BuiltIn::all().find(|known| known.name == machine) {
         return Ok(Place::BuiltIn(built_in));
     }
     if path.is_file() {
@@ -93,10 +93,10 @@ fn find(machine: &str) -> Result<Place, MachineError> {
         return Ok(Place::BuiltIn(built_in));
     }
     let likeness = |known: &BuiltIn| strsim::jaro_winkler(machine, known.name);
-    let nearest = BUILT_IN.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let nearest = BuiltIn::all().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     let names: Vec<&str> = BUILT_IN.iter().map(|known| known.name).collect();
     let hint = match nearest {
-        Some(known) if likeness(known) > 0.8 => format!("did you mean {}?", known.name),
+        Some(known) if likeness(&known) > 0.8 => format!("did you mean {}?", known.name),
         _ => format!("built in are {}", names.join(", ")),
     };
     Err(MachineError {

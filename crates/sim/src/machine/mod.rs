@@ -23,7 +23,7 @@ mod validate_rack;
 mod validate_window;
 mod window;
 
-pub use builtin::{BUILT_IN, BuiltIn};
+pub use builtin::{BUILT_IN, BuiltIn, DEVICES};
 pub use error::{MachineError, Origin};
 pub use geometry::BLOCK_BYTES;
 pub use load::{load, resolved};

@@ -6,7 +6,7 @@ use super::validate_extension::extension;
 use super::validate_rack::rack;
 use super::validate_window::window;
 use crate::coherence::message::MAX_CACHES;
-use crate::dram::{BURST, Timing};
+use crate::dram::Timing;
 use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
 
 /// Longest read, as the queue entry's length field has it.
@@ -20,6 +20,9 @@ const MAX_BANKS: u32 = 64;
 
 /// Requests that wait at a DRAM channel, of either kind.
 const MAX_QUEUE: u32 = 4096;
+
+/// Requests in the queue of one bank.
+const MAX_BANK_QUEUE: u32 = 256;
 
 /// A setting with which a machine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,14 +204,18 @@ fn memory(machine: &Machine) -> Checked {
 
 fn dram(machine: &Machine) -> Checked {
     let dram = &machine.dram;
-    require([1, 2, 4, 8].contains(&dram.device_gbit), "dram.device_gbit", || {
-        format!("is {}, must be 1, 2, 4 or 8: the parts that JESD79-3 knows", dram.device_gbit)
+    require([1, 2, 4, 8, 16, 32].contains(&dram.device_gbit), "dram.device_gbit", || {
+        format!("is {}, must be 1, 2, 4, 8, 16 or 32: the parts that there are", dram.device_gbit)
     })?;
     power_of_two("dram.ranks", dram.ranks.into())?;
     power_of_two("dram.banks", dram.banks.into())?;
     let banks = u64::from(dram.ranks) * u64::from(dram.banks);
     require(banks <= MAX_BANKS.into(), "dram.banks", || {
         format!("{banks} in all ranks together, must be at most {MAX_BANKS}")
+    })?;
+    power_of_two("dram.bank_groups", dram.bank_groups.into())?;
+    require(dram.bank_groups <= dram.banks, "dram.bank_groups", || {
+        format!("is {}, must be at most dram.banks, which is {}", dram.bank_groups, dram.banks)
     })?;
     power_of_two("dram.row_bytes", dram.row_bytes)?;
     at_least("dram.row_bytes", dram.row_bytes, BLOCK_BYTES)?;
@@ -219,6 +226,9 @@ fn dram(machine: &Machine) -> Checked {
             format!("is {value}, must be 1 to {MAX_QUEUE}")
         })?;
     }
+    require((1..=MAX_BANK_QUEUE).contains(&dram.bank_queue), "dram.bank_queue", || {
+        format!("is {}, must be 1 to {MAX_BANK_QUEUE}", dram.bank_queue)
+    })?;
     let (low, high, most) = (dram.write_low, dram.write_high, dram.write_queue);
     require((1..=most).contains(&high), "dram.write_high", || {
         format!("is {high}, must be 1 to {most} (dram.write_queue), or writes would never go")
@@ -236,14 +246,25 @@ fn dram_timing(machine: &Machine) -> Checked {
     require((1..=1_000_000).contains(&timing.tck_ps), "dram.tck_ps", || {
         format!("is {}, must be at most 1000000: a clock of 1 MHz", timing.tck_ps)
     })?;
-    require(timing.tccd >= BURST, "dram.tccd_nck", || {
-        format!("is {}, must be at least {BURST}, the data of a burst of 8", timing.tccd)
-    })?;
+    let burst = timing.burst;
+    for (key, value) in [
+        ("dram.tccd_nck", timing.tccd),
+        ("dram.tccd_l_nck", timing.tccd_l),
+        ("dram.tccd_l_wr_nck", timing.tccd_l_wr),
+        ("dram.twrwr_dr_nck", timing.twrwr_dr),
+    ] {
+        require(value >= burst, key, || {
+            format!("is {value}, must be at least {burst}, the data of a burst")
+        })?;
+    }
+    // Data of the write may not begin before those of the read have ended.
+    let trtw = (timing.cl + burst).saturating_sub(timing.cwl).max(1);
+    at_least("dram.trtw_nck", timing.trtw, trtw)?;
     require(timing.tfaw >= timing.trrd, "dram.tfaw_nck", || {
         format!("is {}, must be at least dram.trrd_nck, which is {}", timing.tfaw, timing.trrd)
     })?;
     // All rows of a rank have to be closed before a refresh, and something has to be done after it.
-    let around = timing.trc + timing.cwl + BURST + timing.twr + timing.trp;
+    let around = timing.trc + timing.cwl + burst + timing.twr + timing.trp;
     require(timing.trefi > timing.trfc + around, "dram.trefi_nck", || {
         format!(
             "is {}, must be more than {}: a refresh (dram.trfc_nck) and an access beside it",

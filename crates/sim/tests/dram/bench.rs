@@ -78,6 +78,8 @@ impl Bench {
 
     /// Until nothing waits.
     pub fn drain(&mut self) {
+        self.advance(self.now);
+        self.channel.finish(self.now);
         while let Some(next) = self.channel.next() {
             self.advance(next);
         }

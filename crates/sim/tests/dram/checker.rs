@@ -1,13 +1,10 @@
-//! Looks at the commands of a channel and says which rule of JESD79-3 they break. It knows nothing of
+//! Looks at the commands of a channel and says which rule of JESD79-3, -4 or -5 they break. It knows nothing of
 //! how the channel keeps its times: every two commands are compared.
 
 use rackmem_sim::dram::{Command, Issued, Kind, Mapping, Tick, Timing};
 use rackmem_sim::machine::spec::{DramScheduler, DramSpec};
 
 use super::bench::{Bench, Outcome};
-
-/// Data of a burst of 8 at two transfers a tick.
-const DATA: Tick = 4;
 
 /// The effect of a command on its bank, with auto-precharges as commands of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +20,7 @@ enum Act {
 struct Event {
     at: Tick,
     rank: usize,
+    group: usize,
     bank: usize,
     act: Act,
 }
@@ -36,8 +34,8 @@ pub fn check(bench: &Bench) {
     let timing = bench.channel.timing();
     obey(timing, spec, commands);
     refreshes(timing, spec, commands, bench.now);
-    requests(timing, commands, &bench.outcomes);
-    same_block_in_order(&bench.outcomes);
+    let accessed = requests(timing, spec, commands, &bench.outcomes);
+    same_block_in_order(&bench.outcomes, &accessed);
     counters(bench);
 }
 
@@ -46,7 +44,7 @@ pub fn obey(timing: &Timing, spec: &DramSpec, commands: &[Issued]) {
     let events = events(timing, spec, commands);
     distances(timing, &events);
     four_activations(timing, spec, &events);
-    data_wires(timing, commands);
+    data_wires(timing, spec, commands);
 }
 
 fn one_command_a_tick(commands: &[Issued]) {
@@ -109,7 +107,9 @@ fn events(timing: &Timing, spec: &DramSpec, commands: &[Issued]) -> Vec<Event> {
     // Ticks at which banks close themselves: not before all accesses in them allow it.
     let mut closes = vec![0; spec.ranks as usize * banks];
     for &Issued { at, rank, bank, command, .. } in commands {
-        let mut note = |at, bank, act| events.push(Event { at, rank, bank, act });
+        let in_group = banks / spec.bank_groups as usize;
+        let mut note =
+            |at, bank, act| events.push(Event { at, rank, group: bank / in_group, bank, act });
         match command {
             Command::Activate { .. } => {
                 closes[bank] = at + timing.tras;
@@ -131,7 +131,7 @@ fn events(timing: &Timing, spec: &DramSpec, commands: &[Issued]) -> Vec<Event> {
             }
             Command::Write { auto } => {
                 note(at, bank, Act::Write);
-                closes[bank] = closes[bank].max(at + timing.cwl + DATA + timing.twr);
+                closes[bank] = closes[bank].max(at + timing.cwl + timing.burst + timing.twr);
                 if auto {
                     note(closes[bank], bank, Act::Precharge);
                 }
@@ -149,6 +149,7 @@ fn rules(timing: &Timing, first: &Event, second: &Event) -> [(&'static str, Tick
     let t = timing;
     let same_bank = first.bank == second.bank;
     let same_rank = first.rank == second.rank;
+    let of_group = |long, short| if first.group == second.group { long } else { short };
     let of_bank = match (first.act, second.act) {
         _ if !same_bank => NONE,
         (Activate, Activate) => ("tRC", t.trc),
@@ -158,17 +159,18 @@ fn rules(timing: &Timing, first: &Event, second: &Event) -> [(&'static str, Tick
         (Precharge, Activate) => ("tRP", t.trp),
         (Precharge, Refresh) => ("tRP before REF", t.trp),
         (Read, Precharge) => ("tRTP", t.trtp),
-        (Write, Precharge) => ("WL + BL/2 + tWR", t.cwl + DATA + t.twr),
+        (Write, Precharge) => ("WL + BL/2 + tWR", t.cwl + t.burst + t.twr),
         (Refresh, Activate) => ("tRFC", t.trfc),
         (Refresh, Refresh) => ("tRFC before REF", t.trfc),
         _ => NONE,
     };
     let of_rank = match (first.act, second.act) {
         _ if !same_rank => NONE,
-        (Activate, Activate) if !same_bank => ("tRRD", t.trrd),
-        (Read, Read) | (Write, Write) => ("tCCD", t.tccd),
-        (Read, Write) => ("RL + tCCD + 2 - WL", (t.cl + t.tccd + 2).saturating_sub(t.cwl)),
-        (Write, Read) => ("WL + BL/2 + tWTR", t.cwl + DATA + t.twtr),
+        (Activate, Activate) if !same_bank => ("tRRD", of_group(t.trrd_l, t.trrd)),
+        (Read, Read) => ("tCCD", of_group(t.tccd_l, t.tccd)),
+        (Write, Write) => ("tCCD_WR", of_group(t.tccd_l_wr, t.tccd)),
+        (Read, Write) => ("tRTW", t.trtw),
+        (Write, Read) => ("WL + BL/2 + tWTR", t.cwl + t.burst + of_group(t.twtr_l, t.twtr)),
         _ => NONE,
     };
     [of_bank, of_rank]
@@ -176,7 +178,8 @@ fn rules(timing: &Timing, first: &Event, second: &Event) -> [(&'static str, Tick
 
 fn distances(timing: &Timing, events: &[Event]) {
     let t = timing;
-    let longest = t.trfc + t.trc + t.tfaw + t.cl + t.cwl + t.twr + t.twtr + t.tccd + 10;
+    let gaps = t.twtr.max(t.twtr_l) + t.tccd.max(t.tccd_l).max(t.tccd_l_wr) + t.trtw;
+    let longest = t.trfc + t.trc + t.tfaw + t.cl + t.cwl + t.twr + t.trrd_l + gaps + 10;
     for (number, second) in events.iter().enumerate() {
         let near = events[..number].iter().rev();
         for first in near.take_while(|first| second.at - first.at < longest) {
@@ -199,7 +202,7 @@ fn four_activations(timing: &Timing, spec: &DramSpec, events: &[Event]) {
 }
 
 /// Bursts do not touch each other on the wires.
-fn data_wires(timing: &Timing, commands: &[Issued]) {
+fn data_wires(timing: &Timing, spec: &DramSpec, commands: &[Issued]) {
     let mut bursts = Vec::new();
     for &Issued { at, rank, command, .. } in commands {
         match command {
@@ -212,11 +215,14 @@ fn data_wires(timing: &Timing, commands: &[Issued]) {
     for pair in bursts.windows(2) {
         let [(first, first_rank, before), (second, second_rank, after)] = [pair[0], pair[1]];
         let pause = match (before, after) {
+            (Kind::Write, Kind::Write) if first_rank != second_rank => {
+                timing.twrwr_dr - timing.burst
+            }
             _ if first_rank != second_rank => timing.trtrs,
-            (Kind::Read, Kind::Write) => 2,
+            (Kind::Read, Kind::Write) if spec.trtw_nck == 0 => 2,
             _ => 0,
         };
-        assert!(second >= first + DATA + pause, "data: {pair:?}");
+        assert!(second >= first + timing.burst + pause, "data: {pair:?}");
     }
 }
 
@@ -225,8 +231,8 @@ fn refreshes(timing: &Timing, spec: &DramSpec, commands: &[Issued], now: Tick) {
     let t = timing;
     let latest = match spec.scheduler {
         // A bank after the other. As many refreshes as may be postponed.
-        DramScheduler::RankThenBankRoundRobin => 8 * t.trefi,
-        _ => t.trc + t.tras + t.cwl + DATA + t.twr + t.trp + t.trtp + t.trfc,
+        DramScheduler::RankThenBankRoundRobin | DramScheduler::BankQueues => 8 * t.trefi,
+        _ => t.trc + t.tras + t.cwl + t.burst + t.twr + t.trp + t.trtp + t.trfc,
     };
     for rank in 0..spec.ranks {
         let is_it =
@@ -247,8 +253,15 @@ fn refreshes(timing: &Timing, spec: &DramSpec, commands: &[Issued], now: Tick) {
     }
 }
 
-/// Every request has one access, of its kind, and is done with its data; the others were forwarded.
-fn requests(timing: &Timing, commands: &[Issued], outcomes: &[Outcome]) {
+/// Every request has one access, of its kind, and is done with its data; the others were forwarded, or are
+/// done with one that has. Whether it had an access.
+fn requests(
+    timing: &Timing,
+    spec: &DramSpec,
+    commands: &[Issued],
+    outcomes: &[Outcome],
+) -> Vec<bool> {
+    let of_banks = spec.scheduler == DramScheduler::BankQueues;
     let mut accesses: Vec<Option<Tick>> = vec![None; outcomes.len()];
     for issued in commands {
         let (kind, latency) = match issued.command {
@@ -260,13 +273,23 @@ fn requests(timing: &Timing, commands: &[Issued], outcomes: &[Outcome]) {
         assert_eq!(outcomes[id].kind, kind);
         assert!(issued.at >= outcomes[id].arrival, "{issued:?} before its request");
         assert_eq!(accesses[id].replace(issued.at), None, "{issued:?} again");
-        assert_eq!(outcomes[id].done, issued.at + latency + DATA);
+        assert_eq!(outcomes[id].done, issued.at + latency + timing.burst);
     }
     for (id, outcome) in outcomes.iter().enumerate() {
         if accesses[id].is_some() {
             continue;
         }
-        assert_eq!((outcome.kind, outcome.done), (Kind::Read, outcome.arrival), "request {id}");
+        let twin = |other: usize| {
+            let Outcome { kind, line, arrival, done } = outcomes[other];
+            accesses[other].is_some()
+                && (kind, line, done) == (outcome.kind, outcome.line, outcome.done)
+                && arrival <= outcome.arrival
+        };
+        if of_banks && (0..id).any(twin) {
+            continue;
+        }
+        let answered = outcome.arrival + u64::from(of_banks);
+        assert_eq!((outcome.kind, outcome.done), (Kind::Read, answered), "request {id}");
         let waits = |write: usize| {
             let at = accesses[write];
             outcomes[write].kind == Kind::Write
@@ -275,16 +298,16 @@ fn requests(timing: &Timing, commands: &[Issued], outcomes: &[Outcome]) {
         };
         assert!((0..id).any(waits), "request {id}: nothing to forward");
     }
+    accesses.iter().map(Option::is_some).collect()
 }
 
 /// Accesses to a block are carried out in the order in which they were asked for.
-fn same_block_in_order(outcomes: &[Outcome]) {
-    let mut order: Vec<&Outcome> = outcomes.iter().collect();
+fn same_block_in_order(outcomes: &[Outcome], accessed: &[bool]) {
+    let carried_out = outcomes.iter().zip(accessed).filter(|&(_, &accessed)| accessed);
+    let mut order: Vec<&Outcome> = carried_out.map(|(outcome, _)| outcome).collect();
     order.sort_by_key(|outcome| outcome.line);
     for block in order.chunk_by(|a, b| a.line == b.line) {
-        let carried_out = |outcome: &&&Outcome| outcome.done > outcome.arrival;
-        let accesses: Vec<&&Outcome> = block.iter().filter(carried_out).collect();
-        for pair in accesses.windows(2) {
+        for pair in block.windows(2) {
             let reads = pair.iter().all(|outcome| outcome.kind == Kind::Read);
             assert!(reads || pair[0].done < pair[1].done, "{pair:?}");
         }
@@ -300,7 +323,9 @@ fn counters(bench: &Bench) {
     let writes = count(|command| matches!(command, Command::Write { .. }));
     assert_eq!((stats.reads, stats.writes), (reads, writes));
     assert_eq!(stats.row_hits + stats.row_misses + stats.row_conflicts, reads + writes);
-    assert_eq!(stats.reads + stats.writes + stats.forwarded, bench.outcomes.len() as u64);
-    assert_eq!(stats.data_ticks, DATA * (reads + writes));
+    let answered = stats.reads + stats.writes + stats.forwarded + stats.merged;
+    assert_eq!(answered, bench.outcomes.len() as u64);
+    let burst = bench.channel.timing().burst;
+    assert_eq!(stats.data_ticks, burst * (reads + writes));
     assert_eq!(stats.refreshes, count(|command| *command == Command::Refresh));
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use rackmem_sim::machine::spec::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
+use rackmem_sim::machine::{DEVICES, load};
 
 use super::bench::{Bench, Traffic};
 use super::checker::check;
@@ -19,8 +20,8 @@ fn shape() -> impl Strategy<Value = DramSpec> {
         prop::sample::select(vec![DramPagePolicy::Open, DramPagePolicy::Closed]),
         schedulers(),
         any::<bool>(),
-        1_u32..40,
-        1_u32..40,
+        (1_u32..40, 1_u32..40),
+        (prop::sample::select(vec![1_u32, 2, 4]), 1_u32..12),
         (0_u32..40, 0_u32..40),
         prop::sample::select(vec![30.0, 300.0, 3000.0]),
     )
@@ -32,8 +33,8 @@ fn shape() -> impl Strategy<Value = DramSpec> {
                 policy,
                 (scheduler, row_accesses),
                 hash,
-                reads,
-                writes,
+                (reads, writes),
+                (bank_groups, bank_queue),
                 marks,
                 age,
             )| {
@@ -41,6 +42,8 @@ fn shape() -> impl Strategy<Value = DramSpec> {
                 DramSpec {
                     ranks,
                     banks,
+                    bank_groups: bank_groups.min(banks),
+                    bank_queue,
                     mapping,
                     page_policy: policy,
                     scheduler,
@@ -59,21 +62,39 @@ fn shape() -> impl Strategy<Value = DramSpec> {
 
 /// A scheduler, and the accesses after which a row is closed if ranks take turns.
 fn schedulers() -> impl Strategy<Value = (DramScheduler, u32)> {
-    use DramScheduler::{Fcfs, FrFcfs, RankThenBankRoundRobin};
-    let which = prop::sample::select(vec![FrFcfs, Fcfs, RankThenBankRoundRobin]);
+    use DramScheduler::{BankQueues, Fcfs, FrFcfs, RankThenBankRoundRobin};
+    let which = prop::sample::select(vec![FrFcfs, Fcfs, RankThenBankRoundRobin, BankQueues]);
     (which, prop::sample::select(vec![1_u32, 4, 100]))
 }
 
 /// Times that no grade has: each rule is the strictest one now and then.
 fn times() -> impl Strategy<Value = Vec<u32>> {
-    prop::collection::vec(0_u32..30, 14)
+    prop::collection::vec(0_u32..30, 19)
 }
 
 fn with_times(spec: DramSpec, times: &[u32]) -> DramSpec {
-    let &[cl, cwl, trcd, trp, tras, trc, trrd, tfaw, twr, twtr, trtp, tccd, trtrs, trfc] = times
+    let &[
+        cl,
+        cwl,
+        trcd,
+        trp,
+        tras,
+        trc,
+        trrd,
+        tfaw,
+        twr,
+        twtr,
+        trtp,
+        tccd,
+        trtrs,
+        trfc,
+        ref more @ ..,
+    ] = times
     else {
-        panic!("14 times");
+        panic!("too few times");
     };
+    let &[trrd_l, twtr_l, tccd_l, tccd_l_wr, twrwr_dr] = more else { panic!("five more") };
+    let or_burst = |nck: u32| if nck == 0 { 0 } else { nck.max(4) };
     DramSpec {
         cl_nck: cl,
         cwl_nck: cwl,
@@ -86,7 +107,12 @@ fn with_times(spec: DramSpec, times: &[u32]) -> DramSpec {
         twr_nck: twr,
         twtr_nck: twtr,
         trtp_nck: trtp,
-        tccd_nck: if tccd == 0 { 0 } else { tccd.max(4) },
+        tccd_nck: or_burst(tccd),
+        trrd_l_nck: trrd_l,
+        twtr_l_nck: twtr_l,
+        tccd_l_nck: or_burst(tccd_l),
+        tccd_l_wr_nck: or_burst(tccd_l_wr),
+        twrwr_dr_nck: or_burst(twrwr_dr),
         trtrs_nck: trtrs,
         trfc_nck: trfc * 5,
         // Often, so that refreshes meet everything.
@@ -129,10 +155,23 @@ proptest! {
         traffic in traffic(),
         grade in prop::sample::select(vec![
             DramGrade::Ddr3_1066, DramGrade::Ddr3_1333, DramGrade::Ddr3_1600,
+            DramGrade::Ddr4_2400, DramGrade::Ddr4_3200, DramGrade::Ddr5_4800,
         ]),
         seed: u64,
     ) {
         run(&DramSpec { grade, ..spec }, traffic, 400, seed);
+    }
+
+    /// As they are built in, with each scheduler.
+    #[test]
+    fn devices_break_no_rule(
+        device in prop::sample::select(DEVICES.to_vec()),
+        (scheduler, row_accesses) in schedulers(),
+        traffic in traffic(),
+        seed: u64,
+    ) {
+        let spec = load(device.name, &[]).expect("a device").dram;
+        run(&DramSpec { scheduler, row_accesses, ..spec }, traffic, 1000, seed);
     }
 
     #[test]

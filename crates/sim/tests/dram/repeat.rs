@@ -9,8 +9,8 @@ use super::bench::{Bench, Traffic};
 const TRAFFIC: Traffic =
     Traffic { lines: 1 << 20, writes_percent: 30, gap: 8, runs_percent: 60, pause: 3000 };
 
-const SCHEDULERS: [DramScheduler; 2] =
-    [DramScheduler::FrFcfs, DramScheduler::RankThenBankRoundRobin];
+const SCHEDULERS: [DramScheduler; 3] =
+    [DramScheduler::FrFcfs, DramScheduler::RankThenBankRoundRobin, DramScheduler::BankQueues];
 
 #[test]
 fn same_requests_same_commands() {
@@ -30,6 +30,7 @@ fn nothing_has_changed() {
     let expected = [
         ((5699, 0xdb0e_c043_fe0f_ea4f), (1611, 257, 1132)),
         ((5702, 0x5d61_5356_575a_e439), (1660, 1078, 262)),
+        ((5743, 0x1b80_8caa_ef2f_37e9), (1634, 192, 1174)),
     ];
     for (scheduler, (commands, rows)) in SCHEDULERS.into_iter().zip(expected) {
         let mut bench = Bench::recording(&DramSpec { scheduler, ..DramSpec::default() });

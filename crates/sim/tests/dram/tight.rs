@@ -30,7 +30,7 @@ type Set = fn(&mut DramSpec, u32);
 #[test]
 fn every_time_is_kept_to_the_tick() {
     // Values beyond what other rules already ask for.
-    let times: [(&str, u32, Set); 14] = [
+    let times: [(&str, u32, Set); 20] = [
         ("CL", 11, |spec, nck| spec.cl_nck = nck),
         ("CWL", 8, |spec, nck| spec.cwl_nck = nck),
         ("tRCD", 11, |spec, nck| spec.trcd_nck = nck),
@@ -44,10 +44,16 @@ fn every_time_is_kept_to_the_tick() {
         ("tRTP", 6, |spec, nck| spec.trtp_nck = nck),
         ("tCCD", 6, |spec, nck| spec.tccd_nck = nck),
         ("tRTRS", 2, |spec, nck| spec.trtrs_nck = nck),
+        ("tRRD_L", 9, |spec, nck| spec.trrd_l_nck = nck),
+        ("tWTR_L", 12, |spec, nck| spec.twtr_l_nck = nck),
+        ("tCCD_L", 8, |spec, nck| spec.tccd_l_nck = nck),
+        ("tCCD_L_WR", 10, |spec, nck| spec.tccd_l_wr_nck = nck),
+        ("tRTW", 12, |spec, nck| spec.trtw_nck = nck),
+        ("tWRWR_dr", 8, |spec, nck| spec.twrwr_dr_nck = nck),
         ("tRFC", 128, |spec, nck| spec.trfc_nck = nck),
     ];
     for (name, nck, set) in times {
-        let mut spec = DramSpec { trefi_nck: 1000, ..DramSpec::default() };
+        let mut spec = DramSpec { trefi_nck: 1000, bank_groups: 4, ..DramSpec::default() };
         set(&mut spec, nck);
         let (timing, kept) = commands(&spec);
         assert!(!is_refused(&timing, &spec, &kept), "{name} is not kept");
