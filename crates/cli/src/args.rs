@@ -261,6 +261,12 @@ pub enum Command {
         after_long_help = crate::commands::sensitivity::EXAMPLES
     )]
     Sensitivity(crate::commands::sensitivity::SensitivityArgs),
+    /// Write a page on what the model's numbers are worth: claims, bands, and other simulators beside
+    #[command(
+        long_about = crate::commands::accuracy::ABOUT,
+        after_long_help = crate::commands::accuracy::EXAMPLES
+    )]
+    Accuracy(crate::commands::accuracy::AccuracyArgs),
     /// Lend a network interface to another host, or borrow one
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,

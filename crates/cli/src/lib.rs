@@ -6,7 +6,8 @@
 //! hosts, which [`launcher`] reaches. [`reproduce`] compares the model with what papers say, and
 //! [`plot`] draws.
 
-pub mod args;
+pub mod accuracy;
+mod args;
 pub mod choice;
 pub mod commands;
 pub mod console;
@@ -95,6 +96,7 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
+        Command::Accuracy(args) => commands::accuracy::run(&args),
         Command::Nic(args) => commands::nic::run(choice, &args),
         Command::Sockets(args) => commands::sockets::run(choice, &args),
         Command::Completion(args) => commands::manual::completion(&args),

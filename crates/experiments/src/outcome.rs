@@ -115,6 +115,8 @@ pub struct Judged {
     pub spread: Option<(f64, f64)>,
     /// Least and most of what other values of open parameters give.
     pub band: Option<Band>,
+    /// Names of the runs that it is read from.
+    pub runs: Vec<String>,
     /// Whether it takes a run to measure it; else it is read off the machine.
     pub by_run: bool,
     /// Whether it could be read in another way, too.

@@ -22,6 +22,7 @@
 //! | [`exec`] | programs on machines: operating system, drivers, a rack of nodes |
 //! | [`machine`] | machine files |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
+//! | [`reference`] | networks and memories beside the curves of other simulators |
 //! | [`report`] | the results of a run |
 //! | [`statistics`] | what statistics of reports mean |
 //!
@@ -37,6 +38,7 @@ pub mod interconnect;
 pub mod machine;
 pub mod noc;
 pub mod rack;
+pub mod reference;
 pub mod report;
 pub mod run;
 pub mod scratchpad;

@@ -1,6 +1,7 @@
 //! One file per command, and `spread`: what those share whose processes run on several hosts.
 
 pub mod access;
+pub mod accuracy;
 pub mod bench;
 pub mod blk;
 pub mod borrow;

@@ -26,7 +26,8 @@ impl Session<'_> {
         };
         world.used.borrow_mut().clear();
         let measured = self.measured(world, measurement);
-        let by_run = !world.used.borrow().is_empty();
+        let runs: Vec<String> = world.used.borrow().iter().cloned().collect();
+        let by_run = !runs.is_empty();
         let kind = kind_of(claim, measurement, by_run);
         let fitted = self.document.fitted.get(claim.short_id()).filter(|_| kind.is_counted());
         let judged = |why| Judged {
@@ -39,6 +40,7 @@ impl Session<'_> {
             allowed: Some(measurement.class.tolerance().words),
             allowed_because: Some(measurement.class.tolerance().reason),
             by_run,
+            runs: runs.clone(),
             ..none(why)
         };
         let missed = |why| Judged { verdict: Verdict::Missed, ..judged(why) };
@@ -111,6 +113,7 @@ fn untestable(claim: &Claim, part: Option<usize>, why: String) -> Judged {
         allowed_because: None,
         spread: None,
         band: None,
+        runs: vec![],
         by_run: false,
         read_so: false,
         why,

@@ -1,0 +1,130 @@
+//! Quantities that have a value to be held against.
+
+use std::collections::BTreeMap;
+
+use rackmem_experiments::outcome::{Judged, Outcome};
+use rackmem_experiments::run::{Run, Work};
+use rackmem_experiments::verdict::Verdict;
+use rackmem_sim::reference::noc::Comparison;
+use serde::Serialize;
+
+use super::Memory;
+
+/// Programs that do what applications do; others measure the interface.
+const APPLICATIONS: [&str; 4] = ["pagerank", "fft", "bitonic", "tsm_kernels"];
+
+/// From where a quantity is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// Counters of the model.
+    Simulator,
+    /// A program that measures the interface with its own clock.
+    Interface,
+    /// A program that has another purpose.
+    Application,
+}
+
+/// A quantity of the model, with a value to be held against.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// A paper, `noc` or `dram`.
+    pub part: String,
+    /// What it is, and of which configuration.
+    pub what: String,
+    /// From where it is seen.
+    pub view: View,
+    /// The other value: of a paper, or of another simulator.
+    pub reference: f64,
+    /// The model's.
+    pub ours: f64,
+    /// Unit of both.
+    pub unit: String,
+    /// Ours over the other, less 1.
+    pub error: f64,
+    /// Least and most over the ranges of open parameters.
+    pub band: Option<(f64, f64)>,
+    /// Of a paper's claim: the verdict.
+    pub verdict: Option<Verdict>,
+}
+
+/// The claims of a paper that count and have a value.
+pub fn of_paper(outcome: &Outcome, runs: &[Run]) -> Vec<Figure> {
+    let by_name: BTreeMap<&str, &Run> = runs.iter().map(|run| (run.name.as_str(), run)).collect();
+    let figure = |judged: &Judged| {
+        let (reference, ours) = (judged.published?, judged.measured?);
+        let used = judged.runs.iter().filter_map(|name| by_name.get(name.as_str()));
+        let is_named = judged.against.is_none() && reference != 0.0;
+        (is_named && (judged.counted || judged.fitted.is_some())).then(|| Figure {
+            part: outcome.paper.clone(),
+            what: judged.id.split_once('/').map_or(judged.id.clone(), |(_, id)| id.to_owned()),
+            view: view(used.copied()),
+            reference,
+            ours,
+            unit: judged.unit.clone(),
+            error: ours / reference - 1.0,
+            band: judged.band.as_ref().map(|band| (band.least, band.most)),
+            verdict: Some(judged.verdict),
+        })
+    };
+    outcome.claims.iter().filter_map(figure).collect()
+}
+
+fn view<'r>(runs: impl Iterator<Item = &'r Run>) -> View {
+    let mut view = View::Simulator;
+    for run in runs {
+        match &run.work {
+            Work::Program(program) if APPLICATIONS.contains(&program.program.as_str()) => {
+                return View::Application;
+            }
+            Work::Program(_) => view = View::Interface,
+            Work::Workload | Work::Trial(_) => {}
+        }
+    }
+    view
+}
+
+/// Latencies up to 85 % of saturation, and loads at the knee and at saturation.
+pub fn of_network(compared: &Comparison) -> Vec<Figure> {
+    let figure = |what: String, unit: &str, (reference, ours): (f64, f64)| Figure {
+        part: "noc".to_owned(),
+        what: format!("{}: {what}", compared.name),
+        view: View::Simulator,
+        reference,
+        ours,
+        unit: unit.to_owned(),
+        error: ours / reference - 1.0,
+        band: None,
+        verdict: None,
+    };
+    let points = compared.points.iter().filter(|point| point.is_compared);
+    let latencies = points.map(|point| {
+        figure(format!("latency at {}", point.load), "cycles", (point.theirs, point.ours))
+    });
+    let loads = [("knee", compared.knee), ("saturation", compared.saturation)];
+    let loads = loads.into_iter().filter_map(|(what, loads)| Some((what, loads?)));
+    latencies
+        .chain(loads.map(|(what, loads)| figure(what.to_owned(), "flits/cycle", loads)))
+        .collect()
+}
+
+/// The latency of reads, or what a busy channel does.
+pub fn of_memory(memory: &Memory) -> Figure {
+    let row = &memory.row;
+    let (what, unit) = match row.interval {
+        Some(interval) => (format!("read latency, a request every {interval}"), "nCK"),
+        None => ("requests when busy".to_owned(), "requests"),
+    };
+    let (reference, ours) = memory.compared;
+    Figure {
+        part: "dram".to_owned(),
+        what: format!("{}, {}: {what}", row.grade, row.pattern),
+        view: View::Simulator,
+        reference,
+        ours,
+        unit: unit.to_owned(),
+        error: ours / reference - 1.0,
+        band: None,
+        verdict: None,
+    }
+}

@@ -1,0 +1,113 @@
+//! `rackmem accuracy`: what the model's numbers are worth, on one page.
+//!
+//! [`figures`] collects what is held against something else, [`page`] writes it as HTML and CSV.
+
+pub mod figures;
+pub mod page;
+
+use std::path::Path;
+
+use rackmem_experiments::document::Document;
+use rackmem_experiments::outcome::Outcome;
+use rackmem_experiments::papers::PAPERS;
+use rackmem_experiments::run::Run;
+use rackmem_experiments::{Effort, Known};
+use rackmem_sim::reference::{dram, noc};
+
+use self::figures::Figure;
+use crate::console;
+use crate::failure::{Failure, Result};
+use crate::reproduce::{self, Options};
+
+/// All that the page shows.
+pub struct Accuracy {
+    /// Amount of work: `quick` or `full`.
+    pub effort: &'static str,
+    /// What the reproduction of each paper gives.
+    pub papers: Vec<Outcome>,
+    /// Networks beside the reference's curves.
+    pub networks: Vec<noc::Comparison>,
+    /// Memories beside the reference's table.
+    pub memories: Vec<Memory>,
+    /// Every quantity that has a value to be held against, worst first.
+    pub figures: Vec<Figure>,
+}
+
+/// A row of the reference's table of memories, with what the model gives.
+pub struct Memory {
+    /// The reference's row.
+    pub row: dram::Row,
+    /// The reference's quantity and the model's.
+    pub compared: (f64, f64),
+    /// Requests in the channel on average, and the same by Little's law: rate times latency.
+    pub outstanding: (f64, f64),
+}
+
+/// Runs everything.
+///
+/// # Errors
+/// A paper's experiments or a reference cannot be read.
+pub fn collect(
+    effort: Effort,
+    references: Option<&Path>,
+    seeds: u64,
+    threads: usize,
+) -> Result<Accuracy> {
+    let (networks, memories) = match references {
+        None => (vec![], vec![]),
+        Some(folder) => (networks(folder, seeds)?, memories(folder)?),
+    };
+    let mut papers = Vec::new();
+    let mut figures = Vec::new();
+    for paper in &PAPERS {
+        console::remark(&format!("experiments of {}", paper.name));
+        let document = paper.document().map_err(|error| Failure::new(error.to_string()))?;
+        let (outcome, runs) = reproduced(&document, effort, threads);
+        figures.extend(figures::of_paper(&outcome, &runs));
+        papers.push(outcome);
+    }
+    figures.extend(networks.iter().flat_map(figures::of_network));
+    figures.extend(memories.iter().map(figures::of_memory));
+    figures.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
+    Ok(Accuracy { effort: effort.name(), papers, networks, memories, figures })
+}
+
+/// What the model gives of a paper, and its runs. This host is no part of the model.
+fn reproduced(document: &Document, effort: Effort, threads: usize) -> (Outcome, Vec<Run>) {
+    let options = Options { graph: None, cores: "synthetic" };
+    let mut session = reproduce::session(document, effort, None, &options);
+    let only_model: Known<()> = Err("the page is about the model".to_owned());
+    session.abilities.values_mut().for_each(|ability| *ability = only_model.clone());
+    reproduce::make_all_runs(&mut session, threads);
+    let runs = session.runs().map(|(run, _)| run.clone()).collect();
+    (reproduce::outcome(&session), runs)
+}
+
+fn networks(folder: &Path, seeds: u64) -> Result<Vec<noc::Comparison>> {
+    let folder = folder.join("noc");
+    if !folder.is_dir() {
+        return Ok(vec![]);
+    }
+    let cases = noc::cases(&folder).map_err(Failure::new)?;
+    let compared = cases.iter().map(|case| {
+        console::remark(&format!("network {}", case.name));
+        case.compare(seeds)
+    });
+    Ok(compared.collect())
+}
+
+fn memories(folder: &Path) -> Result<Vec<Memory>> {
+    let file = folder.join("dram").join("dramsim3.csv");
+    if !file.is_file() {
+        return Ok(vec![]);
+    }
+    console::remark("memories");
+    let memory = |row: dram::Row| {
+        let report = row.simulate()?;
+        let (reads, writes) = (&report.reads, &report.writes);
+        let spent = reads.count as f64 * reads.mean + writes.count as f64 * writes.mean;
+        let outstanding = (report.outstanding_mean, spent / report.clocks as f64);
+        Ok(Memory { compared: row.compared(&report), outstanding, row })
+    };
+    dram::rows(&file).and_then(|rows| rows.into_iter().map(memory).collect()).map_err(Failure::new)
+}

@@ -1,0 +1,257 @@
+//! The page: one HTML file without scripts that opens offline, and the same figures as CSV.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use rackmem_experiments::digits::three_digits;
+use rackmem_experiments::outcome::Outcome;
+use rackmem_sim::reference::noc::Comparison;
+
+use super::figures::{Figure, View};
+use super::{Accuracy, Memory};
+use crate::commands::sim::output;
+use crate::failure::Result;
+use crate::plot::lines::{Plot, Series};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Errors that the first table shows.
+const SHOWN: usize = 40;
+
+/// Writes `index.html` and `figures.csv`.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn write(dir: &Path, accuracy: &Accuracy) -> Result<()> {
+    output::make(dir)?;
+    output::text(dir, "index.html", &html(accuracy))?;
+    output::text(dir, "figures.csv", &csv(&accuracy.figures))
+}
+
+fn html(accuracy: &Accuracy) -> String {
+    let (version, effort) = (env!("CARGO_PKG_VERSION"), accuracy.effort);
+    let mut body = format!(
+        "<h1>What the model's numbers are worth</h1>\n<p>rackmem {version}, {effort} runs. Errors are ours over the \
+         other value, less 1; the worst come first. A band is what the quantity becomes over the ranges of the \
+         parameters that a paper leaves open.</p>\n"
+    );
+    body += &shares(&accuracy.papers);
+    body += &views(&accuracy.figures);
+    body += &worst(&accuracy.figures);
+    for outcome in &accuracy.papers {
+        body += &paper(outcome, &accuracy.figures);
+    }
+    body += &networks(&accuracy.networks);
+    body += &memories(&accuracy.memories);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width\">\n<title>Accuracy of rackmem</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n{body}</body>\n</html>\n"
+    )
+}
+
+/// A table in a box that scrolls by itself on narrow screens; numbers from the column `numbers` on.
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let cells = |row: &[String]| -> String {
+        row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect()
+    };
+    let head: String = head.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let rows: String = rows.iter().map(|row| format!("<tr>{}</tr>\n", cells(row))).collect();
+    format!("<div class=\"wide\"><table>\n<tr>{head}</tr>\n{rows}</table></div>\n")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn percent(error: f64) -> String {
+    format!("{:+.1} %", 100.0 * error)
+}
+
+fn shares(papers: &[Outcome]) -> String {
+    let row = |outcome: &Outcome| {
+        let sum = &outcome.summary;
+        vec![
+            outcome.paper.clone(),
+            format!("{} of {}", sum.counted.holds, sum.counted.judged()),
+            format!("{:.0} %", sum.counted.percent()),
+            sum.fitted.to_string(),
+            sum.untestable.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = papers.iter().map(row).collect();
+    String::from("<h2>Claims that hold</h2>\n")
+        + &table(&["paper", "claims", "share", "fitted", "untestable"], &rows)
+}
+
+fn views(figures: &[Figure]) -> String {
+    let mut rows = Vec::new();
+    for (view, name) in [
+        (View::Simulator, "simulator: counters of the model"),
+        (View::Interface, "interface: programs that measure it"),
+        (View::Application, "application: programs with another purpose"),
+    ] {
+        let mut errors: Vec<f64> = figures
+            .iter()
+            .filter(|figure| figure.view == view)
+            .map(|figure| figure.error.abs())
+            .collect();
+        errors.sort_by(f64::total_cmp);
+        let (Some(median), Some(most)) = (errors.get(errors.len() / 2), errors.last()) else {
+            continue;
+        };
+        let count = errors.len().to_string();
+        rows.push(vec![name.to_owned(), count, percent(*median), percent(*most)]);
+    }
+    String::from("<h2>Three views</h2>\n")
+        + &table(&["view", "figures", "median error", "largest"], &rows)
+}
+
+const HEAD: [&str; 9] =
+    ["part", "what", "view", "other", "ours", "unit", "error", "band", "verdict"];
+
+fn row(figure: &Figure) -> Vec<String> {
+    let view = match figure.view {
+        View::Simulator => "simulator",
+        View::Interface => "interface",
+        View::Application => "application",
+    };
+    let band = figure.band.map_or(String::new(), |(least, most)| {
+        format!("{} to {}", three_digits(least), three_digits(most))
+    });
+    vec![
+        figure.part.clone(),
+        figure.what.clone(),
+        view.to_owned(),
+        three_digits(figure.reference),
+        three_digits(figure.ours),
+        figure.unit.clone(),
+        percent(figure.error),
+        band,
+        figure.verdict.map_or("", |verdict| verdict.name()).to_owned(),
+    ]
+}
+
+fn worst(figures: &[Figure]) -> String {
+    let rows: Vec<Vec<String>> = figures.iter().take(SHOWN).map(row).collect();
+    format!("<h2>The worst {} of {}</h2>\n", rows.len(), figures.len()) + &table(&HEAD, &rows)
+}
+
+fn paper(outcome: &Outcome, figures: &[Figure]) -> String {
+    let mine = figures.iter().filter(|figure| figure.part == outcome.paper);
+    let rows: Vec<Vec<String>> = mine.map(row).collect();
+    let mut text = format!("<h2>{}</h2>\n", escaped(&outcome.paper));
+    text += &table(&HEAD, &rows);
+    for curves in outcome.curves.values() {
+        let series = curves.series.iter().map(|curve| Series {
+            name: curve.name.clone(),
+            dashed: curve.dashed,
+            points: curve.points.clone(),
+        });
+        let plot = Plot {
+            title: curves.title.clone(),
+            x: curves.x.clone(),
+            y: curves.y.clone(),
+            log_x: curves.log_x,
+            series: series.collect(),
+        };
+        text += &inline(&plot);
+    }
+    text
+}
+
+fn networks(networks: &[Comparison]) -> String {
+    let mut text = String::from("<h2>Networks on chip beside BookSim2</h2>\n");
+    if networks.is_empty() {
+        return text + "<p>No curves were given: <code>--references DIR</code>.</p>\n";
+    }
+    for compared in networks {
+        let curve = |ours: bool| {
+            let latency = |point: &rackmem_sim::reference::noc::Point| {
+                if ours { point.ours } else { point.theirs }
+            };
+            compared.points.iter().map(|point| (point.load, latency(point))).collect()
+        };
+        text += &inline(&Plot {
+            title: compared.name.clone(),
+            x: "offered load, flits per endpoint and cycle".to_owned(),
+            y: "mean latency, cycles".to_owned(),
+            log_x: false,
+            series: vec![
+                Series { name: "rackmem".to_owned(), dashed: false, points: curve(true) },
+                Series { name: "BookSim2".to_owned(), dashed: true, points: curve(false) },
+            ],
+        });
+    }
+    text
+}
+
+fn memories(memories: &[Memory]) -> String {
+    let mut text = String::from("<h2>Memories beside DRAMsim3</h2>\n");
+    if memories.is_empty() {
+        return text + "<p>No table was given: <code>--references DIR</code>.</p>\n";
+    }
+    let mut sorted: Vec<&Memory> = memories.iter().collect();
+    let error = |memory: &Memory| (memory.compared.1 / memory.compared.0 - 1.0).abs();
+    sorted.sort_by(|a, b| error(b).total_cmp(&error(a)));
+    let row = |memory: &&Memory| {
+        let (row, (theirs, ours)) = (&memory.row, memory.compared);
+        let (held, law) = memory.outstanding;
+        vec![
+            row.grade.clone(),
+            row.pattern.clone(),
+            row.interval.map_or("busy".to_owned(), |interval| interval.to_string()),
+            format!("{theirs:.2}"),
+            format!("{ours:.2}"),
+            percent(ours / theirs - 1.0),
+            format!("{held:.2}"),
+            format!("{law:.2}"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
+    text += "<p>Mean latency of reads in nCK, of a busy channel the requests done. The last two columns are a law of \
+             queues: requests in the channel, and rate times latency.</p>\n";
+    text + &table(
+        &[
+            "grade",
+            "pattern",
+            "interval",
+            "DRAMsim3",
+            "rackmem",
+            "error",
+            "in the channel",
+            "rate x latency",
+        ],
+        &rows,
+    )
+}
+
+/// A plot as a part of the page.
+fn inline(plot: &Plot) -> String {
+    let svg = plot.svg();
+    let begin = svg.find("<svg").unwrap_or(0);
+    format!("<figure>{}</figure>\n", &svg[begin..])
+}
+
+fn csv(figures: &[Figure]) -> String {
+    let mut text = String::from("part,what,view,other,ours,unit,error,least,most,verdict\n");
+    for figure in figures {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let view = &row(figure)[2];
+        let (least, most) = figure.band.map_or((String::new(), String::new()), |(least, most)| {
+            (least.to_string(), most.to_string())
+        });
+        let verdict = figure.verdict.map_or("", |verdict| verdict.name());
+        let _ = writeln!(
+            text,
+            "{},{},{view},{},{},{},{},{least},{most},{verdict}",
+            figure.part,
+            quoted(&figure.what),
+            figure.reference,
+            figure.ours,
+            quoted(&figure.unit),
+            figure.error,
+        );
+    }
+    text
+}

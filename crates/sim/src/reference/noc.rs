@@ -1,0 +1,190 @@
+//! Networks on chip beside BookSim2: mean latency over offered load.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::noc::synthetic::{Experiment, PacketSize, Pattern, run};
+use crate::noc::{Pipeline, Routing, Shape, Spec, VnetSpec};
+
+/// Share of the saturation load up to which latencies are compared: beyond, small differences of load are large ones
+/// of latency.
+pub const COMPARED: f64 = 0.85;
+
+/// Latency, in multiples of that without load, at which a network counts as saturated.
+const SATURATED: f64 = 3.0;
+
+/// The same at the knee of the curve, which more curves reach.
+const KNEE: f64 = 1.5;
+
+/// The reference's accepted load must be this share of what was offered.
+const ACCEPTED: f64 = 0.985;
+
+/// A network with the reference's curve.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name of its files.
+    pub name: String,
+    /// The network and its traffic.
+    pub experiment: Experiment,
+    /// Offered load in flits per endpoint and cycle, and mean latency in cycles.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// A load with the latency of both, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Offered load in flits per endpoint and cycle.
+    pub load: f64,
+    /// The reference's latency.
+    pub theirs: f64,
+    /// The model's.
+    pub ours: f64,
+    /// Whether it lies up to [`COMPARED`] of saturation.
+    pub is_compared: bool,
+}
+
+impl Point {
+    /// The model's latency over the reference's, less 1.
+    pub fn error(&self) -> f64 {
+        self.ours / self.theirs - 1.0
+    }
+}
+
+/// Curves of both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Name of the case.
+    pub name: String,
+    /// Points by load.
+    pub points: Vec<Point>,
+    /// Load at the knee of the reference's curve and of the model's.
+    pub knee: Option<(f64, f64)>,
+    /// Load of saturation.
+    pub saturation: Option<(f64, f64)>,
+}
+
+/// All cases of a folder, by name.
+///
+/// # Errors
+/// The folder or a file cannot be read, or a case is of another kind than the model knows.
+pub fn cases(folder: &Path) -> Result<Vec<Case>, String> {
+    let said = |error| format!("cannot read {}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(said)?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "cfg"));
+    files.sort();
+    files.iter().map(|file| Case::read(file)).collect()
+}
+
+impl Case {
+    fn read(file: &Path) -> Result<Case, String> {
+        let named = |problem: String| format!("{}: {problem}", file.display());
+        let text = fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
+        let curve = file.with_extension("csv");
+        let points =
+            fs::read_to_string(&curve).map_err(|error| format!("{}: {error}", curve.display()))?;
+        Ok(Case {
+            name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            experiment: experiment(&text).map_err(named)?,
+            curve: read_curve(&points),
+        })
+    }
+
+    /// Simulates the case with so many seeds, of which the mean counts, on two threads.
+    pub fn compare(&self, seeds: u64) -> Comparison {
+        // The slow ones, at the end, are divided between the threads.
+        let half = |odd: usize| {
+            let mine = self.curve.iter().enumerate().filter(move |(at, _)| at % 2 == odd);
+            mine.map(|(_, &(load, theirs))| self.point(load, theirs, seeds)).collect::<Vec<Point>>()
+        };
+        let (even, odd) = thread::scope(|scope| {
+            let odd = scope.spawn(|| half(1));
+            (half(0), odd.join().unwrap_or_default())
+        });
+        let mut points = [even, odd].concat();
+        points.sort_by(|a, b| a.load.total_cmp(&b.load));
+        let reached = |growth: f64| {
+            let theirs = load_of(growth, &points, |point| point.theirs)?;
+            Some((theirs, load_of(growth, &points, |point| point.ours)?))
+        };
+        let (knee, saturation) = (reached(KNEE), reached(SATURATED));
+        let end = load_of(SATURATED, &points, |point| point.theirs);
+        let end = end.or(points.last().map(|last| last.load)).unwrap_or(0.0);
+        points.iter_mut().for_each(|point| point.is_compared = point.load <= COMPARED * end);
+        Comparison { name: self.name.clone(), points, knee, saturation }
+    }
+
+    fn point(&self, load: f64, theirs: f64, seeds: u64) -> Point {
+        let mean = |seed| {
+            let report = run(&Experiment { rate: load, seed, ..self.experiment.clone() });
+            report.map_or(f64::NAN, |report| report.latency_mean_cycles)
+        };
+        let ours = (1..=seeds).map(mean).sum::<f64>() / seeds as f64;
+        Point { load, theirs, ours, is_compared: false }
+    }
+}
+
+/// The load at which latency has grown so much, between two points by the logarithm of latency.
+fn load_of(growth: f64, points: &[Point], latency: impl Fn(&Point) -> f64) -> Option<f64> {
+    let limit = growth * latency(points.first()?);
+    let pair = points.windows(2).find(|pair| latency(&pair[1]) >= limit)?;
+    let (low, high) = (latency(&pair[0]).ln(), latency(&pair[1]).ln());
+    Some(pair[0].load + (pair[1].load - pair[0].load) * (limit.ln() - low) / (high - low))
+}
+
+/// Loads and mean latencies, where the reference accepted what was offered or is the first that did not.
+fn read_curve(text: &str) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
+        // A load that the reference did not finish has no latency.
+        let (Some(load), Some(accepted), Some(latency)) = (number(1), number(3), number(4)) else {
+            break;
+        };
+        points.push((load, latency));
+        if accepted < ACCEPTED * load {
+            break;
+        }
+    }
+    points
+}
+
+/// The experiment of a configuration.
+fn experiment(text: &str) -> Result<Experiment, String> {
+    let pairs = text.lines().filter_map(|line| line.trim_end_matches(';').split_once(" = "));
+    let values: HashMap<&str, &str> = pairs.collect();
+    let word = |name: &str| values.get(name).copied().ok_or(format!("has no '{name}'"));
+    let number =
+        |name: &str| word(name)?.parse::<usize>().map_err(|_| format!("'{name}' is not a number"));
+    let size = vec![word("k")?; number("n")?].join("x");
+    let topology: Shape = format!("{}:{size}", word("topology")?)
+        .parse()
+        .map_err(|error: crate::noc::SpecError| error.to_string())?;
+    let router = match (number("routing_delay")?, number("speculative")?) {
+        (1, 0) => Pipeline::Five,
+        (0, 0) => Pipeline::Four,
+        (0, 1) => Pipeline::Three,
+        other => return Err(format!("no router has (routing_delay, speculative) = {other:?}")),
+    };
+    let pattern = match word("traffic")? {
+        "uniform" => Pattern::Uniform,
+        "bitcomp" => Pattern::BitComplement,
+        other => return Err(format!("the pattern '{other}' is not known")),
+    };
+    let flits = u8::try_from(number("packet_size")?).map_err(|error| error.to_string())?;
+    let spec = Spec {
+        vnets: vec![VnetSpec { vcs: number("num_vcs")?, ordered: false }],
+        buffer_flits: number("vc_buf_size")?,
+        ..Spec::standalone(topology, Routing::usual(topology), router)
+    };
+    Ok(Experiment {
+        pattern,
+        packet_flits: PacketSize::fixed(flits),
+        warm_up_cycles: 6_000,
+        measure_cycles: 9_000,
+        ..Experiment::new(spec, 0.1)
+    })
+}
