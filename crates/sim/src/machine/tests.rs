@@ -133,7 +133,8 @@ fn wrong_files_are_refused_with_line_and_key() {
         ),
         (
             "dram.grade = \"ddr3-1800\"\n",
-            "m.toml:1: dram.grade: unknown variant `ddr3-1800`, expected one of `ddr3-1066`, `ddr3-1333`, `ddr3-1600`, `ddr4-2400`, `ddr4-3200`, `ddr5-4800`",
+            "m.toml:1: dram.grade: unknown variant `ddr3-1800`, expected one of `ddr3-1066`, \
+             `ddr3-1333`, `ddr3-1600`, `ddr4-2400`, `ddr4-3200`, `ddr5-4800`",
         ),
         ("dram.trc_nk = 11\n", "m.toml:1: dram.trc_nk: no such key; did you mean dram.trc_nck?"),
         ("dram.tck_ps = -1\n", "m.toml:1: dram.tck_ps: invalid value: integer `-1`, expected u64"),
