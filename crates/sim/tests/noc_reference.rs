@@ -38,7 +38,7 @@ fn faults(case: &Case) -> Vec<String> {
         let (load, theirs, ours, error) = (point.load, point.theirs, point.ours, point.error());
         let note = if point.is_compared { "" } else { "  near or beyond saturation" };
         println!("{name:34} {load:>6} {theirs:>9.2} {ours:>9.2} {:>8.2}{note}", 100.0 * error);
-        if point.is_compared && !(error.abs() <= LATENCY_ERROR) {
+        if point.is_compared && (error.is_nan() || error.abs() > LATENCY_ERROR) {
             faults.push(format!("{name} at {load}: {ours:.2} instead of {theirs:.2} cycles"));
         }
     }
