@@ -61,6 +61,8 @@ fn machines() -> Result<()> {
 fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine)?;
     let report = watched(&machine, args.trace)?;
+    let rate = crate::size::rounded(report.cycles as f64 / report.seconds.max(1e-9));
+    console::remark(&format!("simulated in {:.1} s ({rate} cycles/s)", report.seconds));
     if let Some(dir) = &args.out {
         output::write(dir, &machine, &report)?;
     }

@@ -18,6 +18,7 @@ use crate::chip::link::Departure;
 use crate::chip::node_rmc::NodeRmc;
 use crate::chip::wires;
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::report::Stats;
@@ -190,7 +191,7 @@ impl Node {
 
     /// Adds what its parts have counted.
     pub fn write_stats(&self, stats: &mut Stats) {
-        let mut own = Stats::new();
+        let mut own = Figures::default();
         for home in &self.chip.homes {
             home.write_stats(&mut own);
         }
@@ -216,8 +217,6 @@ impl Node {
             dma.write_stats(&mut own);
         }
         self.system.write_stats(&mut own);
-        for (path, value) in own {
-            stats.insert(format!("node[{}].{path}", self.nid), value);
-        }
+        stats.extend(own.under(&format!("node[{}].", self.nid)));
     }
 }

@@ -81,7 +81,7 @@ fn drive(
     Ok(Report {
         machine: machine.name.clone(),
         cycles: cycles(&platform),
-        stable: true,
+        converged: true,
         breakdown: if extension.layers_ns.is_some() { stages.map(stage).collect() } else { vec![] },
         stats: stats(&platform),
         extension: Some(extension),
@@ -136,7 +136,7 @@ fn key_value(machine: &Machine, options: &Options<'_>) -> Result<Report, RunErro
     Ok(Report {
         machine: machine.name.clone(),
         cycles: (seconds * 1e9 * machine.clock_ghz) as u64,
-        stable: true,
+        converged: true,
         extension: Some(extension),
         ..Report::default()
     })
