@@ -27,10 +27,7 @@ fn one_load_is_an_object() {
 #[test]
 fn a_sweep_is_a_list_in_order_and_the_same_every_time() {
     let arguments = ["--topology", "mesh:4x4", "--sweep", "0.1..0.9:0.2", "--vcs", "2", "--json"];
-    let mut reports = [json(&arguments), json(&arguments)];
-    for report in reports.iter_mut().flat_map(|list| list.as_array_mut().unwrap()) {
-        report.as_object_mut().unwrap().remove("cycles_per_second");
-    }
+    let reports = [json(&arguments), json(&arguments)];
     assert_eq!(reports[0], reports[1]);
     let rates: Vec<f64> =
         reports[0].as_array().unwrap().iter().map(|r| r["rate"].as_f64().unwrap()).collect();

@@ -24,6 +24,7 @@
 //! | [`measure`] | warm-up, confidence intervals, histograms of what runs show |
 //! | [`figures`] | counters by path, read now and then |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
+//! | [`recipe`] | what is needed to make a run again |
 //! | [`report`] | the results of a run |
 //! | [`statistics`] | what statistics of reports mean |
 //!
@@ -41,6 +42,7 @@ pub mod machine;
 pub mod measure;
 pub mod noc;
 pub mod rack;
+pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod scratchpad;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::interconnect::{ExtensionReport, KeyValueReport};
 pub use crate::rack::RackReport;
+pub use crate::recipe::Recipe;
 
 /// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
 pub type Stats = BTreeMap<String, f64>;
@@ -15,6 +16,8 @@ pub type Stats = BTreeMap<String, f64>;
 pub struct Report {
     /// Name of the machine.
     pub machine: String,
+    /// What is needed to make the run again.
+    pub recipe: Recipe,
     /// Simulated cycles of the chips' clock, the warm-up among them.
     pub cycles: u64,
     /// Wall-clock time of the simulation: differs from run to run, so it is in no output that is to be compared.
@@ -47,7 +50,8 @@ pub struct Report {
     pub links: Vec<LinkLoad>,
     /// Counters.
     pub stats: Stats,
-    /// Events of chosen transactions, if asked for.
+    /// Events of a stretch of time, if asked for.
+    #[serde(skip)]
     pub trace: Vec<TraceEvent>,
     /// Simplified nodes on a torus: further results. Bandwidths above are then those of a node, as a mean
     /// over all.
@@ -130,17 +134,19 @@ pub struct LinkLoad {
     pub utilisation: f64,
 }
 
-/// Something that happened to a traced transaction.
+/// A message, or an operation of software, in a traced stretch of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceEvent {
     /// Cycle in which it began.
     pub cycle: u64,
-    /// Duration in cycles; 0 = a moment.
+    /// Duration in cycles.
     pub duration_cycles: u64,
-    /// The transaction: core and number of its read.
-    pub transaction: (u16, u64),
-    /// Part of the chip, such as `home[12]`.
+    /// The operation: core and number of its read. Of messages only if one operation was under way at a time.
+    pub transaction: Option<(u16, u64)>,
+    /// Part of the chip, such as `home[12]`: of a message its sender.
     pub part: String,
+    /// Receiver of a message.
+    pub to: Option<String>,
     /// The event, such as `GetX core[3] -> home[12]`.
     pub what: String,
 }

@@ -9,6 +9,7 @@ use rackmem_sim::noc::synthetic::{
     Experiment, ExperimentError, PacketSize, Pattern, Report, run as simulate,
 };
 use rackmem_sim::noc::{Pipeline, Routing, Shape, Spec, SpecError, VnetSpec};
+use serde::Serialize;
 
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
@@ -150,10 +151,45 @@ pub fn run(args: &NocArgs) -> Result<()> {
     };
     let experiments: Vec<Experiment> = rates.iter().map(|&rate| experiment(args, rate)).collect();
     let reports = simulate_all(&experiments)?;
-    match (args.json, args.sweep.is_some(), reports.first()) {
+    let complete: Vec<Complete<'_>> =
+        reports.iter().map(|report| Complete::of(args, report)).collect();
+    match (args.json, args.sweep.is_some(), complete.first()) {
         (true, false, Some(report)) => console::print_json(report),
-        (true, _, _) => console::print_json(&reports),
+        (true, _, _) => console::print_json(&complete),
         (false, _, _) => console::print(&render(&reports)),
+    }
+}
+
+/// A report, and what it takes to make it again that is not in it.
+#[derive(Serialize)]
+struct Complete<'a> {
+    version: &'static str,
+    seed: u64,
+    warm_up_cycles: u64,
+    measure_cycles: u64,
+    drain_limit_cycles: u64,
+    no_self: bool,
+    vnets: usize,
+    ordered: bool,
+    link_latency_cycles: u64,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+impl Complete<'_> {
+    fn of<'a>(args: &NocArgs, report: &'a Report) -> Complete<'a> {
+        Complete {
+            version: env!("CARGO_PKG_VERSION"),
+            seed: args.seed,
+            warm_up_cycles: args.warm_up,
+            measure_cycles: args.measure,
+            drain_limit_cycles: args.drain,
+            no_self: args.no_self,
+            vnets: args.vnets,
+            ordered: args.ordered,
+            link_latency_cycles: args.link_latency,
+            report,
+        }
     }
 }
 

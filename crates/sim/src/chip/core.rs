@@ -270,9 +270,7 @@ impl Core {
             }
             self.started_at = wires.now;
             wires.probe.start(wires.now);
-            if self.left <= self.measured {
-                wires.trace.begin(self.number, self.reads);
-            }
+            wires.trace.begin(self.number, self.reads);
         }
         if self.program.placement == Placement::Numa {
             if !self.is_time(wires.now) {
@@ -439,12 +437,13 @@ impl Core {
                 self.latencies.push(wires.now - self.started_at);
             }
             wires.probe.end(wires.now, self.program.placement, measured);
-            wires.trace.end(self.started_at, wires.now);
+            wires.trace.end(self.number, self.reads - 1, self.started_at, wires.now);
             self.left -= 1;
             self.begin(wires);
             return;
         }
         wires.latencies.add(wires.now - begun_at);
+        wires.trace.end(self.number, self.reads - 1, begun_at, wires.now);
         if self.program.placement == Placement::Numa {
             self.begin(wires);
         } else {

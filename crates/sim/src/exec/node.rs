@@ -101,6 +101,7 @@ impl Node {
         if let Some(lending) = lending.filter(|_| machine.window.heap) {
             pages.remote = Some(lending.borrow_all(&mut chip));
         }
+        chip.wires.trace.record(options.trace.0..options.trace.1);
         let system = System::new(nid, machine, job, options, pages, &mut chip)?;
         Ok(Node { nid, chip, system, output: Default::default() })
     }
@@ -186,6 +187,7 @@ impl Node {
             stdout,
             stderr,
             warnings: self.system.warnings().to_vec(),
+            trace: self.chip.wires.trace.take(),
         }
     }
 

@@ -26,9 +26,8 @@ const REQUEST_BYTES: u32 = 64;
 /// # Errors
 /// [`RunError::Impossible`] if its experiment cannot be made, [`RunError::Stuck`] if it never ends.
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    if options.traced_reads > 0 {
-        let problem =
-            "nodes with an extended interconnect record no events; leave the traced reads out";
+    if options.trace.0 < options.trace.1 {
+        let problem = "nodes with an extended interconnect record no events; leave the trace out";
         return Err(RunError::Impossible(problem.to_owned()));
     }
     let begin = Instant::now();

@@ -1,6 +1,6 @@
 //! A run that goes on until its mean is known well enough.
 
-use super::batch_means::interval;
+use super::batch_means::{BATCHES, by_batches};
 use super::estimate::{Estimate, estimate};
 use super::series::{PER_SEGMENT, Segment, Series};
 use crate::engine::Cycle;
@@ -9,6 +9,9 @@ use crate::report::Window;
 
 /// Cycles of an observation at the start of a run.
 const FIRST_CYCLES: u64 = 64;
+
+/// Fewer batches than that say too little of their spread.
+const LEAST_BATCHES: usize = 8;
 
 /// Takes observations of a quantity and, at the ends of windows, decides whether there are enough.
 #[derive(Clone, Debug)]
@@ -126,6 +129,7 @@ impl<S: Segment> Steady<S> {
     /// Half the 95 % interval of the mean of something else that segments have a mean of, if there is enough.
     pub fn half_width(&self, mean: impl Fn(&S) -> Option<f64>) -> Option<f64> {
         let means: Option<Vec<f64>> = self.segments.iter().map(mean).collect();
-        means.map(|means| interval(&means).half_width).filter(|half| half.is_finite())
+        let means = means.filter(|means| means.len() >= LEAST_BATCHES)?;
+        Some(by_batches(&means, means.len().min(BATCHES)).half_width)
     }
 }

@@ -58,7 +58,7 @@ impl<S: Segment> Series<S> {
         }
     }
 
-    /// The segments.
+    /// What was counted in each stretch of time, oldest first.
     pub fn segments(&self) -> &[S] {
         &self.segments
     }

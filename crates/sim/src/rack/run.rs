@@ -16,8 +16,8 @@ const NAMED: usize = 8;
 /// [`RunError::Impossible`] if it cannot be built or nobody posts requests, [`RunError::Stuck`] if
 /// nothing has got on for too long.
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    if options.traced_reads > 0 {
-        let problem = "simplified nodes record no events; leave the traced reads out";
+    if options.trace.0 < options.trace.1 {
+        let problem = "simplified nodes record no events; leave the trace out";
         return Err(RunError::Impossible(problem.to_owned()));
     }
     let rack = Rack::new(machine);

@@ -21,7 +21,7 @@ use crate::chip::Chip;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
-use crate::report::Report;
+use crate::report::{Recipe, Report};
 use meter::{Meter, latency_report};
 pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
@@ -30,8 +30,8 @@ pub use watchdog::Watchdog;
 /// Options of a run; none is needed.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Record the events of so many reads.
-    pub traced_reads: u32,
+    /// Record messages and reads that begin in this stretch of time; nothing if it is empty.
+    pub trace: (Cycle, Cycle),
     /// Is told now and then how many cycles have been simulated.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
@@ -78,12 +78,13 @@ pub trait World {
 /// # Errors
 /// [`RunError`]
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    match machine.network.remote {
+    let report = match machine.network.remote {
         Remote::Generator => measure(machine, options, Mirror::new(machine)?),
         Remote::Nodes => measure(machine, options, Rack::new(machine)?),
         Remote::Torus => crate::rack::run(machine, options),
         Remote::Extension => crate::interconnect::run(machine, options),
-    }
+    };
+    Ok(Report { recipe: Recipe::of(machine), ..report? })
 }
 
 fn measure(
@@ -91,7 +92,8 @@ fn measure(
     options: &Options<'_>,
     mut world: impl World,
 ) -> Result<Report, RunError> {
-    world.chips()[0].wires.trace.record(options.traced_reads);
+    let (from, to) = options.trace;
+    world.chips()[0].wires.trace.record(from..to);
     match machine.workload.kind {
         WorkloadKind::SyncRead => latency(machine, options, &mut world),
         WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),

@@ -43,7 +43,8 @@ pub struct Report {
     pub packets_missing: u64,
     /// Cycles that were simulated, from warm-up to drain.
     pub cycles: u64,
-    /// Simulated cycles per second on this machine.
+    /// Simulated cycles per second on this host; in no output that is to be compared.
+    #[serde(skip)]
     pub cycles_per_second: f64,
     /// The network does not carry this load: packets did not arrive in time, or the mean latency
     /// passed its limit, or less than 95 % of the offered load was accepted.
