@@ -15,9 +15,9 @@ use crate::verdict::Verdict;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Band {
-    /// The least.
+    /// Least of all variations, in the unit of the quantity.
     pub least: f64,
-    /// The most.
+    /// Most of all variations, in the unit of the quantity.
     pub most: f64,
     /// The parameter and its value that move it the most.
     pub by: String,

@@ -21,7 +21,10 @@
 //! | [`run`] | a machine from start to report: one chip and its mirror image, or a rack of chips |
 //! | [`exec`] | programs on machines: operating system, drivers, a rack of nodes |
 //! | [`machine`] | machine files |
+//! | [`measure`] | warm-up, confidence intervals, histograms of what runs show |
+//! | [`figures`] | counters by path, read now and then |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
+//! | [`recipe`] | what is needed to make a run again |
 //! | [`reference`] | networks and memories beside the curves of other simulators |
 //! | [`report`] | the results of a run |
 //! | [`statistics`] | what statistics of reports mean |
@@ -34,10 +37,13 @@ pub mod cpu;
 pub mod dram;
 pub mod engine;
 pub mod exec;
+pub mod figures;
 pub mod interconnect;
 pub mod machine;
+pub mod measure;
 pub mod noc;
 pub mod rack;
+pub mod recipe;
 pub mod reference;
 pub mod report;
 pub mod run;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::interconnect::{ExtensionReport, KeyValueReport};
 pub use crate::rack::RackReport;
+pub use crate::recipe::Recipe;
 
 /// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
 pub type Stats = BTreeMap<String, f64>;
@@ -15,34 +16,42 @@ pub type Stats = BTreeMap<String, f64>;
 pub struct Report {
     /// Name of the machine.
     pub machine: String,
+    /// What is needed to make the run again.
+    pub recipe: Recipe,
     /// Simulated cycles of the chips' clock, the warm-up among them.
     pub cycles: u64,
-    /// Wall-clock time of the simulation.
+    /// Wall-clock time of the simulation: differs from run to run, so it is in no output that is to be compared.
+    #[serde(skip)]
     pub seconds: f64,
-    /// Whether the metric was stable at the end.
-    pub stable: bool,
-    /// Synchronous reads: latency of a read.
+    /// Whether the bandwidth is known as precisely as was asked for; true of runs that ask for nothing.
+    pub converged: bool,
+    /// Asynchronous reads: the part of the run that all figures but `cycles` and `windows` refer to, and how far
+    /// they can be trusted.
+    pub measured: Option<Measured>,
+    /// Asynchronous reads at a rate of their own.
+    pub offered: Option<Offered>,
+    /// Latency of a read, from its posting to its completion.
     pub latency: Option<Latency>,
     /// Synchronous reads: mean time of each stage, in the order of events.
     pub breakdown: Vec<Stage>,
     /// Asynchronous reads, each window.
     pub windows: Vec<Window>,
-    /// Last window: data written to local buffers by RCPs. All `_gbps` here are in GB/s.
+    /// Data written to local buffers by RCPs. All `_gbps` here are in GB/s.
     pub rcp_gbps: f64,
-    /// Last window: data sent by RRPPs.
+    /// Data sent by RRPPs.
     pub rrpp_gbps: f64,
-    /// Last window: application bandwidth, the sum of the two.
+    /// Application bandwidth, the sum of the two.
     pub app_gbps: f64,
-    /// Last window: traffic that entered the network on chip.
+    /// Traffic that entered the network on chip.
     pub noc_gbps: f64,
-    /// Last window: remote reads completed per microsecond.
+    /// Remote reads completed per microsecond.
     pub reads_per_us: f64,
-    /// Load of each link of the network on chip in the last window (asynchronous reads) or the
-    /// whole run.
+    /// Load of each link of the network on chip.
     pub links: Vec<LinkLoad>,
-    /// Counters of the whole run.
+    /// Counters.
     pub stats: Stats,
-    /// Events of chosen transactions, if asked for.
+    /// Events of a stretch of time, if asked for.
+    #[serde(skip)]
     pub trace: Vec<TraceEvent>,
     /// Simplified nodes on a torus: further results. Bandwidths above are then those of a node, as a mean
     /// over all.
@@ -51,6 +60,30 @@ pub struct Report {
     /// Nodes with an extended on-chip interconnect: the measurements on them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<ExtensionReport>,
+}
+
+/// The steady state of a run, its warm-up left out.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Measured {
+    /// Last cycle of the warm-up.
+    pub from_cycle: u64,
+    /// Last cycle that counts.
+    pub to_cycle: u64,
+    /// Half the width of the 95 % confidence interval of `app_gbps`; nothing if the run was too short to tell.
+    pub app_gbps_half_width: Option<f64>,
+    /// The same of the mean latency.
+    pub latency_half_width_cycles: Option<f64>,
+    /// What was asked for: half the interval of the bandwidth, in per cent of it.
+    pub precision_percent: f64,
+}
+
+/// Asynchronous reads that come at a rate of their own.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Offered {
+    /// Reads of all cores together.
+    pub reads_per_us: f64,
+    /// Whether less than 95 % of them were completed: then latency grows as long as the run lasts.
+    pub saturated: bool,
 }
 
 /// Distribution of a latency.
@@ -64,6 +97,8 @@ pub struct Latency {
     pub min_cycles: u64,
     /// Half are not larger.
     pub p50_cycles: u64,
+    /// 95 % are not larger.
+    pub p95_cycles: u64,
     /// 99 % are not larger.
     pub p99_cycles: u64,
     /// Largest.
@@ -99,17 +134,19 @@ pub struct LinkLoad {
     pub utilisation: f64,
 }
 
-/// Something that happened to a traced transaction.
+/// A message, or an operation of software, in a traced stretch of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceEvent {
     /// Cycle in which it began.
     pub cycle: u64,
-    /// Duration in cycles; 0 = a moment.
+    /// Duration in cycles.
     pub duration_cycles: u64,
-    /// The transaction: core and number of its read.
-    pub transaction: (u16, u64),
-    /// Part of the chip, such as `home[12]`.
+    /// The operation: core and number of its read. Of messages only if one operation was under way at a time.
+    pub transaction: Option<(u16, u64)>,
+    /// Part of the chip, such as `home[12]`: of a message its sender.
     pub part: String,
+    /// Receiver of a message.
+    pub to: Option<String>,
     /// The event, such as `GetX core[3] -> home[12]`.
     pub what: String,
 }

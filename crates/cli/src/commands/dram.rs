@@ -82,7 +82,7 @@ pub struct DramArgs {
     /// Print JSON, with all settings
     #[arg(long)]
     pub json: bool,
-    /// List the devices
+    /// Print the devices with rate, parts and peak bandwidth, and do nothing else
     #[arg(long, exclusive = true)]
     pub list_devices: bool,
 }

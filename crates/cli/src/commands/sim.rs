@@ -18,7 +18,7 @@ use rackmem_sim::run::{self, Options};
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 
-use args::{MachineArgs, RunArgs, SimArgs, SimCommand};
+use args::{MachineArgs, RunArgs, SimArgs, SimCommand, TraceArgs};
 
 /// Runs the command of `rackmem sim`.
 ///
@@ -60,7 +60,10 @@ fn machines() -> Result<()> {
 
 fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine)?;
-    let report = watched(&machine, args.trace)?;
+    let mut report = watched(&machine, &args.trace)?;
+    trace::write(&args.trace, &machine, &[(0, std::mem::take(&mut report.trace))])?;
+    let rate = crate::size::rounded(report.cycles as f64 / report.seconds.max(1e-9));
+    console::remark(&format!("simulated in {:.1} s ({rate} cycles/s)", report.seconds));
     if let Some(dir) = &args.out {
         output::write(dir, &machine, &report)?;
     }
@@ -75,10 +78,10 @@ fn simulate(args: &RunArgs) -> Result<()> {
 }
 
 /// Runs a machine and shows how far it has come.
-fn watched(machine: &Machine, traced_reads: u32) -> Result<Report> {
+fn watched(machine: &Machine, traced: &TraceArgs) -> Result<Report> {
     let spinner = console::spinner();
     let tell = |cycles: u64| message(&spinner, &machine.name, cycles);
-    let options = Options { traced_reads, progress: Some(&tell) };
+    let options = Options { trace: trace::cycles(traced, machine), progress: Some(&tell) };
     let result = run::run(machine, &options);
     spinner.finish_and_clear();
     result.map_err(|error| Failure::new(format!("{}: {error}", machine.name)))

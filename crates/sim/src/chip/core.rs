@@ -14,6 +14,7 @@ use super::cache::PrivateCache;
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, BUFFER_LINE, Line, Part};
 use super::message::{NetPacket, Payload};
+use super::open_loop::Arrivals;
 use super::probe::Mark;
 use super::wires::{Event, Wires};
 use crate::engine::{Cycle, Random};
@@ -40,6 +41,8 @@ enum Doing {
     Sleeps(Line, Cycle),
     /// Waits for lines that it loads from remote memory.
     Loads,
+    /// Has nothing under way, and waits for the time of its next read.
+    Awaits,
 }
 
 /// The microbenchmark's parameters.
@@ -68,6 +71,13 @@ pub struct Core {
     random: Random,
     program: Program,
     doing: Doing,
+    /// Cycle of the next event, of those that follow from what it is doing.
+    next_at: Cycle,
+    /// Times of reads that do not wait for others.
+    arrivals: Option<Arrivals>,
+    /// Asynchronous reads: beginning of the one that is being made, and of those under way, by slot.
+    begun_at: Cycle,
+    posted_at: Vec<Cycle>,
     wq: Cursor,
     cq: Cursor,
     /// Bit = slot whose operation has not been seen to be complete.
@@ -115,6 +125,10 @@ impl Core {
             random: Random::new(machine.seed, u64::from(nid) << 32 | u64::from(number)),
             program,
             doing: Doing::Nothing,
+            next_at: 0,
+            arrivals: Arrivals::of(number, nid, machine),
+            begun_at: 0,
+            posted_at: vec![0; machine.ni.wq_entries as usize],
             wq: Cursor::START,
             cq: Cursor::START,
             busy: 0,
@@ -174,19 +188,20 @@ impl Core {
     /// The core's next event.
     pub fn step(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
         match self.doing {
+            // A read's time that came while it did something else is looked at when that is done.
+            Doing::MakesEntry | Doing::WillLook | Doing::Compares(_)
+                if self.next_at != wires.now => {}
             Doing::MakesEntry => {
                 let words = self.entry_words(wires);
                 self.doing = Doing::WantsToStore(words);
                 self.store_entry(l1, wires);
             }
             Doing::WillLook => self.look(l1, wires),
-            Doing::Sleeps(..) => {
-                self.doing = Doing::WillLook;
-                self.look(l1, wires);
-            }
+            Doing::Sleeps(..) if self.may_post(wires.now) => self.go_on(wires),
+            Doing::Awaits => self.begin(wires),
             Doing::Compares(word) => self.compare(word, l1, wires),
             Doing::Loads => self.send_loads(wires),
-            Doing::Nothing | Doing::WantsToStore(_) | Doing::Looks(_) => {}
+            Doing::Nothing | Doing::WantsToStore(_) | Doing::Looks(_) | Doing::Sleeps(..) => {}
         }
     }
 
@@ -224,8 +239,7 @@ impl Core {
                 let period = self.program.load_cycles + self.program.compare_cycles;
                 let late = (wires.now + 1).saturating_sub(next);
                 let look_at = next + late.div_ceil(period) * period;
-                self.doing = Doing::WillLook;
-                wires.wheel.at(look_at, Event::Core(self.number));
+                self.then(Doing::WillLook, look_at, wires);
             }
             Doing::Looks(_) if complete => self.look(l1, wires),
             _ => {}
@@ -241,7 +255,7 @@ impl Core {
         wires.counts.rcp_lines += 1;
         self.outstanding -= 1;
         if self.unsent == 0 && self.outstanding == 0 {
-            self.complete(wires);
+            self.complete(self.begun_at, wires);
         } else {
             self.send_loads(wires);
         }
@@ -256,11 +270,13 @@ impl Core {
             }
             self.started_at = wires.now;
             wires.probe.start(wires.now);
-            if self.left <= self.measured {
-                wires.trace.begin(self.number, self.reads);
-            }
+            wires.trace.begin(self.number, self.reads);
         }
         if self.program.placement == Placement::Numa {
+            if !self.is_time(wires.now) {
+                return self.await_read(wires);
+            }
+            self.begun_at = self.take_time(wires.now);
             self.offset = self.random_offset(wires);
             self.unsent = self.program.slot_span_lines as u32;
             self.doing = Doing::Loads;
@@ -273,15 +289,44 @@ impl Core {
     /// Posts while the WQ has room, and looks at the CQ now and then, or all the time if it has
     /// none.
     fn go_on(&mut self, wires: &mut Wires) {
-        let full = self.busy >> self.wq.index & 1 != 0;
         let waits = self.program.kind == WorkloadKind::SyncRead && self.busy != 0;
-        if full || waits || self.posts_since_poll >= self.program.posts_per_poll {
-            self.doing = Doing::WillLook;
-            wires.wheel.at(wires.now + 1, Event::Core(self.number));
+        let polls = self.posts_since_poll >= self.program.posts_per_poll;
+        if self.busy == 0 && !self.is_time(wires.now) {
+            self.await_read(wires);
+        } else if waits || polls || !self.may_post(wires.now) {
+            self.then(Doing::WillLook, wires.now + 1, wires);
         } else {
-            self.doing = Doing::MakesEntry;
-            wires.wheel.at(wires.now + self.program.make_cycles, Event::Core(self.number));
+            self.begun_at = self.take_time(wires.now);
+            self.then(Doing::MakesEntry, wires.now + self.program.make_cycles, wires);
         }
+    }
+
+    /// Does that in the cycle `at`.
+    fn then(&mut self, doing: Doing, at: Cycle, wires: &mut Wires) {
+        self.doing = doing;
+        self.next_at = at;
+        wires.wheel.at(at, Event::Core(self.number));
+    }
+
+    /// Whether there is a read to be made, by its time.
+    fn is_time(&self, now: Cycle) -> bool {
+        self.arrivals.as_ref().is_none_or(|arrivals| arrivals.next() <= now)
+    }
+
+    /// Whether there is a read to be made, and room for it in the WQ.
+    fn may_post(&self, now: Cycle) -> bool {
+        self.busy >> self.wq.index & 1 == 0 && self.is_time(now)
+    }
+
+    /// The cycle from which the latency of the read counts that is made now.
+    fn take_time(&mut self, now: Cycle) -> Cycle {
+        self.arrivals.as_mut().map_or(now, Arrivals::take)
+    }
+
+    /// Does nothing until the time of the next read.
+    fn await_read(&mut self, wires: &mut Wires) {
+        let next = self.arrivals.as_ref().map_or(0, Arrivals::next);
+        self.then(Doing::Awaits, next.max(wires.now + 1), wires);
     }
 
     /// The words of the next WQ entry: a read of a random place into the next local buffer.
@@ -319,6 +364,7 @@ impl Core {
         self.stores.push_back((line, at + 1, words[1]));
         self.stores.push_back((line, at, words[0]));
         self.busy |= 1 << slot;
+        self.posted_at[slot as usize] = self.begun_at;
         self.wq.advance(self.program.slots);
         self.posts_since_poll += 1;
         self.go_on(wires);
@@ -347,10 +393,9 @@ impl Core {
         if let Doing::Looks(since) = self.doing {
             wires.probe.cq_transfer(since, wires.now);
         }
-        self.doing = Doing::Compares(word);
         // A load that has missed reads the L1 again when the block is there.
         let cycles = self.program.load_cycles + self.program.compare_cycles;
-        wires.wheel.at(wires.now + cycles, Event::Core(self.number));
+        self.then(Doing::Compares(word), wires.now + cycles, wires);
     }
 
     /// The entry is new, or it is not.
@@ -360,26 +405,30 @@ impl Core {
             assert_eq!(entry.status_code, Status::Ok as u8, "reads stay inside of the segment");
             self.busy &= !(1 << entry.slot);
             self.cq.advance(self.program.slots);
-            self.complete(wires);
+            self.complete(self.posted_at[usize::from(entry.slot)], wires);
             return;
         }
         self.posts_since_poll = 0;
-        let full = self.busy >> self.wq.index & 1 != 0;
         let waits = self.program.kind == WorkloadKind::SyncRead;
-        if !full && !waits {
+        if !waits && (self.busy == 0 || self.may_post(wires.now)) {
             return self.go_on(wires);
         }
         let line = wires.layout.cq_line(self.number, self.cq.index);
         if l1.is_readable(line) {
             self.doing = Doing::Sleeps(line, wires.now);
+            if let Some(next) = self.arrivals.as_ref().map(Arrivals::next)
+                && next > wires.now
+            {
+                wires.wheel.at(next, Event::Core(self.number));
+            }
         } else {
             self.doing = Doing::WillLook;
             self.look(l1, wires);
         }
     }
 
-    /// A read is complete.
-    fn complete(&mut self, wires: &mut Wires) {
+    /// A read is complete that began in that cycle.
+    fn complete(&mut self, begun_at: Cycle, wires: &mut Wires) {
         self.reads += 1;
         wires.counts.reads += 1;
         if self.program.kind == WorkloadKind::SyncRead {
@@ -388,15 +437,18 @@ impl Core {
                 self.latencies.push(wires.now - self.started_at);
             }
             wires.probe.end(wires.now, self.program.placement, measured);
-            wires.trace.end(self.started_at, wires.now);
+            wires.trace.end(self.number, self.reads - 1, self.started_at, wires.now);
             self.left -= 1;
             self.begin(wires);
-        } else if self.program.placement == Placement::Numa {
+            return;
+        }
+        wires.latencies.add(wires.now - begun_at);
+        wires.trace.end(self.number, self.reads - 1, begun_at, wires.now);
+        if self.program.placement == Placement::Numa {
             self.begin(wires);
         } else {
             // There may be more: it looks until there is nothing.
-            self.doing = Doing::WillLook;
-            wires.wheel.at(wires.now + 1, Event::Core(self.number));
+            self.then(Doing::WillLook, wires.now + 1, wires);
         }
     }
 

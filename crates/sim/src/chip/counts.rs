@@ -1,6 +1,6 @@
 //! Counters of a running chip; names are given to them when the run is over.
 
-use crate::report::Stats;
+use crate::figures::Figures;
 
 macro_rules! counts {
     ($($(#[doc = $doc:literal])* $field:ident => $path:literal,)*) => {
@@ -12,8 +12,8 @@ macro_rules! counts {
 
         impl Counts {
             /// Adds the counters under their paths.
-            pub fn write_to(&self, stats: &mut Stats) {
-                $(*stats.entry($path.to_owned()).or_default() += self.$field as f64;)*
+            pub fn write_to(&self, stats: &mut Figures) {
+                $(stats.add($path, self.$field as f64);)*
             }
         }
     };

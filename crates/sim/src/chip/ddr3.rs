@@ -7,8 +7,8 @@ use super::message::Payload;
 use super::wires::{Event, Wires};
 use crate::dram::{Channel, Clocks, Done, Kind, Request};
 use crate::engine::{Cycle, Slab};
+use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::report::Stats;
 
 /// A channel behind a controller.
 ///
@@ -73,21 +73,20 @@ impl Ddr3 {
     }
 
     /// Adds the counters up to cycle `now`.
-    pub fn write_stats(&self, now: Cycle, stats: &mut Stats) {
+    pub fn write_stats(&self, now: Cycle, stats: &mut Figures) {
         let ticks = self.clocks.tick_by(now);
         let counted = self.channel.stats(ticks);
-        let mut put = |name: &str, value: f64| {
-            stats.insert(format!("memory[{}].{name}", self.number), value);
-        };
+        let path = |name: &str| format!("memory[{}].{name}", self.number);
+        let mut put = |name: &str, value: f64| stats.insert(path(name), value);
         put("row_hits", counted.row_hits as f64);
         put("row_misses", counted.row_misses as f64);
         put("row_conflicts", counted.row_conflicts as f64);
         put("refreshes", counted.refreshes as f64);
         put("forwarded_reads", counted.forwarded as f64);
         let tick_ns = self.channel.timing().tck_ps as f64 / 1000.0;
-        let wait_ticks = counted.read_wait_ticks as f64 / counted.reads.max(1) as f64;
-        put("queueing_mean_ns", wait_ticks * tick_ns);
-        put("bus_utilisation", counted.data_ticks as f64 / ticks.max(1) as f64);
+        let wait_ns = counted.read_wait_ticks as f64 * tick_ns;
+        stats.mean(path("queueing_mean_ns"), wait_ns, counted.reads as f64);
+        stats.mean(path("bus_utilisation"), counted.data_ticks as f64, ticks as f64);
     }
 
     fn push(&mut self, id: u32, line: Line, kind: Kind, wires: &mut Wires) {

@@ -4,8 +4,8 @@ use super::layout::Part;
 use super::message::Payload;
 use super::wires::{Event, Wires};
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::report::Stats;
 use crate::scratchpad::dram::Dram;
 use crate::scratchpad::{Packet, Regions};
 
@@ -86,7 +86,7 @@ impl Dma {
     }
 
     /// Adds the engine's counters.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert("dma.bytes".to_owned(), self.bytes as f64);
     }
 }

@@ -11,9 +11,9 @@ use super::wires::{Event, Stay, Updated, Wires};
 use crate::coherence::home::{self, Action, Actions, Directory};
 use crate::coherence::{Content, Forward, Message, Party, Request, Response};
 use crate::engine::Random;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, PrefetchSpec};
-use crate::report::Stats;
 use crate::window::prefetch::Prefetcher;
 
 /// Transactions that prefetches leave to requests.
@@ -185,7 +185,7 @@ impl Home {
     }
 
     /// Adds the counters under the home's path.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    pub fn write_stats(&self, stats: &mut Figures) {
         let mut put = |name: &str, value: u64| {
             stats.insert(format!("home[{}].{name}", self.number), value as f64);
         };

@@ -6,9 +6,9 @@ use super::layout::{Line, Part};
 use super::message::Payload;
 use super::wires::{Event, Wires};
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::ScratchpadSpec;
-use crate::report::Stats;
 use crate::scratchpad::region::FIRST;
 use crate::scratchpad::{
     LINE_BYTES, Misuse, Ni, NiSpec, Packet, Regions, State, Stored, Target, Words,
@@ -307,7 +307,7 @@ impl Integrated {
     }
 
     /// Adds the interface's counters.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    pub fn write_stats(&self, stats: &mut Figures) {
         let Counts { packets_out, payload_bytes_out, packets_in, remote_stores, remote_loads } =
             self.counts;
         for (name, value) in [

@@ -9,9 +9,9 @@ use super::values::Values;
 use super::wires::Wires;
 use crate::dram::Kind;
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::MemoryModel;
-use crate::report::Stats;
 
 /// A memory controller with its memory.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Memory {
     }
 
     /// Adds the counters up to cycle `now` under the controller's path.
-    pub fn write_stats(&self, now: Cycle, stats: &mut Stats) {
+    pub fn write_stats(&self, now: Cycle, stats: &mut Figures) {
         stats.insert(format!("memory[{}].reads", self.number), self.reads as f64);
         stats.insert(format!("memory[{}].writes", self.number), self.writes as f64);
         if let Model::Ddr3(ddr3) = &self.model {

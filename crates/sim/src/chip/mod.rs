@@ -3,7 +3,7 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | [`core`] | a stand-in for a core: the microbenchmarks |
+//! | [`core`], [`open_loop`] | a stand-in for a core: the microbenchmarks |
 //! | [`cpu`], [`mmu`] | a core that executes a program, and the program's pages and instructions |
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
@@ -84,6 +84,7 @@ pub mod message;
 pub mod mmu;
 mod noc_spec;
 pub mod node_rmc;
+pub mod open_loop;
 mod ports;
 pub mod probe;
 pub mod rmc;

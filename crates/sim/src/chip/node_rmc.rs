@@ -8,8 +8,8 @@ use super::link::Link;
 use super::message::Payload;
 use super::wires::{Event, Wires};
 use crate::coherence::Message;
+use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::report::Stats;
 use crate::sonuma::memory::Words;
 use crate::sonuma::{L1, Rmc};
 
@@ -93,7 +93,7 @@ impl NodeRmc {
     }
 
     /// Adds the counters of RMC and link.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    pub fn write_stats(&self, stats: &mut Figures) {
         let mut put = |name: &str, value: u64| {
             stats.insert(format!("rmc.{name}"), value as f64);
         };

@@ -15,9 +15,9 @@ use super::probe::Mark;
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement};
-use crate::report::Stats;
 
 /// A WQ entry on its way into the ITT.
 #[derive(Clone, Copy, Debug)]
@@ -214,7 +214,7 @@ impl Rmc {
     }
 
     /// Adds the counters under the RMC's path.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert(format!("rmc[{}].requests", self.number), self.requests as f64);
         stats.insert(format!("rmc[{}].lines_stored", self.number), self.lines_stored as f64);
     }

@@ -12,8 +12,8 @@ use super::message::{NetPacket, Payload, VNET_REQUEST};
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::report::Stats;
 
 /// A request that has arrived.
 #[derive(Clone, Copy, Debug)]
@@ -159,10 +159,10 @@ impl Rrpp {
     }
 
     /// Adds the counters under the RRPP's path.
-    pub fn write_stats(&self, stats: &mut Stats) {
-        let mean = self.latency_cycles as f64 / self.replies.max(1) as f64;
+    pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert(format!("rrpp[{}].replies", self.number), self.replies as f64);
-        stats.insert(format!("rrpp[{}].latency_mean_cycles", self.number), mean);
+        let path = format!("rrpp[{}].latency_mean_cycles", self.number);
+        stats.mean(path, self.latency_cycles as f64, self.replies as f64);
     }
 
     /// Packets that may wait for its port.

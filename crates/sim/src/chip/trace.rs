@@ -1,4 +1,6 @@
-//! Messages of chosen reads, for people to follow.
+//! Messages and operations of a stretch of simulated time, for people to follow.
+
+use std::ops::Range;
 
 use super::layout::Part;
 use super::message::{Payload, UNTRACED};
@@ -6,50 +8,51 @@ use crate::coherence::{Forward, Message, Request, Response};
 use crate::engine::Cycle;
 use crate::report::TraceEvent;
 
-/// Records messages while a traced read is under way.
-#[derive(Clone, Debug, Default)]
+/// Events that are recorded at most: more than anyone looks at, and some hundred megabytes.
+pub const MOST_EVENTS: usize = 500_000;
+
+/// An event that has not come to its end.
+const UNDER_WAY: u64 = u64::MAX;
+
+/// Records messages that are sent in a stretch of time, and operations that begin in it.
+#[derive(Clone, Debug)]
 pub struct Trace {
-    /// Reads that are still to be recorded.
-    left: u32,
-    /// The read that is being recorded.
+    window: Range<Cycle>,
+    /// The only operation on the chip, if there is one at a time.
     current: Option<(u16, u64)>,
     events: Vec<TraceEvent>,
 }
 
+impl Default for Trace {
+    fn default() -> Trace {
+        Trace { window: 0..0, current: None, events: Vec::new() }
+    }
+}
+
 impl Trace {
-    /// Records the next `reads` reads.
-    pub fn record(&mut self, reads: u32) {
-        self.left = reads;
+    /// Records from now on, if it is in this stretch.
+    pub fn record(&mut self, window: Range<Cycle>) {
+        self.window = window;
     }
 
-    /// Software begins a read.
+    /// Software begins the only operation that is under way.
     pub fn begin(&mut self, core: u16, number: u64) {
-        if self.left > 0 {
-            self.left -= 1;
-            self.current = Some((core, number));
+        self.current = Some((core, number));
+    }
+
+    /// The operation of a core that began in cycle `start` is over.
+    #[inline]
+    pub fn end(&mut self, core: u16, number: u64, start: Cycle, now: Cycle) {
+        self.current = None;
+        if self.window.contains(&start) {
+            self.note_end(core, number, start, now);
         }
     }
 
-    /// Software has finished it.
-    pub fn end(&mut self, start: Cycle, now: Cycle) {
-        if let Some(transaction) = self.current.take() {
-            self.events.push(TraceEvent {
-                cycle: start,
-                duration_cycles: now - start,
-                transaction,
-                part: format!("core[{}]", transaction.0),
-                what: "remote read".to_owned(),
-            });
-        }
-    }
-
-    /// A message is sent; where the trace has it.
+    /// A message is sent; its place in the trace.
     #[inline]
     pub fn sent(&mut self, now: Cycle, from: Part, to: Part, payload: &Payload) -> u32 {
-        match self.current {
-            None => UNTRACED,
-            Some(transaction) => self.note(now, transaction, from, to, payload),
-        }
+        if self.window.contains(&now) { self.note(now, from, to, payload) } else { UNTRACED }
     }
 
     /// A message has arrived.
@@ -61,25 +64,41 @@ impl Trace {
         }
     }
 
-    /// All that was recorded, in the order of time.
+    /// All that was recorded and has come to its end, in the order of time.
     pub fn take(&mut self) -> Vec<TraceEvent> {
         let mut events = std::mem::take(&mut self.events);
+        events.retain(|event| event.duration_cycles != UNDER_WAY);
         events.sort_by_key(|event| event.cycle);
         events
     }
 
     #[cold]
-    fn note(
-        &mut self,
-        cycle: Cycle,
-        transaction: (u16, u64),
-        from: Part,
-        to: Part,
-        payload: &Payload,
-    ) -> u32 {
-        let what = format!("{} {from} -> {to}", describe(payload));
-        let part = from.to_string();
-        self.events.push(TraceEvent { cycle, duration_cycles: 0, transaction, part, what });
+    fn note_end(&mut self, core: u16, number: u64, start: Cycle, now: Cycle) {
+        if self.events.len() < MOST_EVENTS {
+            self.events.push(TraceEvent {
+                cycle: start,
+                duration_cycles: now - start,
+                transaction: Some((core, number)),
+                part: format!("core[{core}]"),
+                to: None,
+                what: "remote read".to_owned(),
+            });
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, cycle: Cycle, from: Part, to: Part, payload: &Payload) -> u32 {
+        if self.events.len() == MOST_EVENTS {
+            return UNTRACED;
+        }
+        self.events.push(TraceEvent {
+            cycle,
+            duration_cycles: UNDER_WAY,
+            transaction: self.current,
+            part: from.to_string(),
+            to: Some(to.to_string()),
+            what: format!("{} {from} -> {to}", describe(payload)),
+        });
         self.events.len() as u32 - 1
     }
 }

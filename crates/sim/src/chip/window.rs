@@ -11,9 +11,9 @@ use super::message::Payload;
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Party, Response};
 use crate::engine::{Cycle, Slab};
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WindowSpec};
-use crate::report::Stats;
 use crate::window::dma::{Engine, LINE_BYTES};
 use crate::window::orq::Orq;
 use crate::window::packet::{Asker, Departure, Packet};
@@ -154,16 +154,14 @@ impl Window {
     }
 
     /// Adds the counters of window and engine.
-    pub fn write_stats(&self, wires: &Wires, stats: &mut Stats) {
+    pub fn write_stats(&self, wires: &Wires, stats: &mut Figures) {
         let ns = |seen: Seen| (seen.last - seen.first) as f64 * self.cycle_ns;
-        let read_mean = self.read_cycles as f64 / self.reads.max(1) as f64 * self.cycle_ns;
         for (name, value) in [
             ("tlps", self.tlps.count as f64),
             ("tlps_ns", ns(self.tlps)),
             ("dma_write_tlps", self.dma_write_tlps.count as f64),
             ("dma_write_tlps_ns", ns(self.dma_write_tlps)),
             ("reads", self.reads as f64),
-            ("read_mean_ns", read_mean),
             ("writes", self.writes as f64),
             ("most_outstanding", self.orq.most() as f64),
             ("through_writes", wires.counts.through_writes as f64),
@@ -172,6 +170,8 @@ impl Window {
         ] {
             stats.insert(format!("window.{name}"), value);
         }
+        let read_ns = self.read_cycles as f64 * self.cycle_ns;
+        stats.mean("window.read_mean_ns".to_owned(), read_ns, self.reads as f64);
     }
 
     /// Lets reads leave that have an entry.

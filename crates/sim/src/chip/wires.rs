@@ -19,6 +19,7 @@ use crate::coherence::Party;
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement, WritePolicy};
+use crate::measure::Histogram;
 use crate::noc::{self, Network};
 use crate::scratchpad::region::FIRST;
 use crate::scratchpad::{Misuse, Regions};
@@ -131,6 +132,8 @@ pub struct Wires {
     pub counts: Counts,
     /// Moments of the present synchronous read, for the breakdown of its latency.
     pub probe: Probe,
+    /// Latencies of asynchronous reads, since they were last taken.
+    pub latencies: Histogram,
     /// Events of chosen reads.
     pub trace: Trace,
     /// Content of memory, if programs are executed: caches and homes have rights only.
@@ -215,6 +218,7 @@ impl Wires {
             departures: VecDeque::new(),
             counts: Counts::default(),
             probe: Probe::default(),
+            latencies: Histogram::default(),
             trace: Trace::default(),
             updates: None,
             image: None,

@@ -99,6 +99,8 @@ pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
 pub struct Options<'a> {
     /// The run ends after this cycle.
     pub max_cycles: Option<Cycle>,
+    /// Record messages that are sent in this stretch of time; nothing if it is empty.
+    pub trace: (Cycle, Cycle),
     /// The folder in which relative names of files begin, and the only one that may be written to.
     pub folder: Option<PathBuf>,
     /// Takes the output as it comes, in an order that does not depend on the threads. Otherwise

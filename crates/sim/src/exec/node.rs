@@ -18,6 +18,7 @@ use crate::chip::link::Departure;
 use crate::chip::node_rmc::NodeRmc;
 use crate::chip::wires;
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::report::Stats;
@@ -100,6 +101,7 @@ impl Node {
         if let Some(lending) = lending.filter(|_| machine.window.heap) {
             pages.remote = Some(lending.borrow_all(&mut chip));
         }
+        chip.wires.trace.record(options.trace.0..options.trace.1);
         let system = System::new(nid, machine, job, options, pages, &mut chip)?;
         Ok(Node { nid, chip, system, output: Default::default() })
     }
@@ -185,12 +187,13 @@ impl Node {
             stdout,
             stderr,
             warnings: self.system.warnings().to_vec(),
+            trace: self.chip.wires.trace.take(),
         }
     }
 
     /// Adds what its parts have counted.
     pub fn write_stats(&self, stats: &mut Stats) {
-        let mut own = Stats::new();
+        let mut own = Figures::default();
         for home in &self.chip.homes {
             home.write_stats(&mut own);
         }
@@ -216,8 +219,6 @@ impl Node {
             dma.write_stats(&mut own);
         }
         self.system.write_stats(&mut own);
-        for (path, value) in own {
-            stats.insert(format!("node[{}].{path}", self.nid), value);
-        }
+        stats.extend(own.under(&format!("node[{}].", self.nid)));
     }
 }

@@ -3,7 +3,7 @@
 use rackmem_riscv::functional::Failure;
 
 use crate::engine::Cycle;
-use crate::report::Stats;
+use crate::report::{Stats, TraceEvent};
 
 /// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct NodeOutcome {
     pub stderr: Vec<u8>,
     /// Things that it asked for and did not get.
     pub warnings: Vec<String>,
+    /// Its messages in the stretch of time that was asked for.
+    pub trace: Vec<TraceEvent>,
 }
 
 /// The result of a run on all its nodes.

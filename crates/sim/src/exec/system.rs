@@ -16,8 +16,8 @@ use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::cpu::{Stats as Counted, Stop};
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::report::Stats;
 
 /// The state of a core's thread.
 #[derive(Clone, Debug)]
@@ -200,7 +200,7 @@ impl System {
     }
 
     /// Adds the cores' counters; the process has ended.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    pub fn write_stats(&self, stats: &mut Figures) {
         for (core, counted) in self.counted.iter().enumerate() {
             for (name, value) in counted.named() {
                 stats.insert(format!("core[{core}].{name}"), value as f64);

@@ -26,9 +26,8 @@ const REQUEST_BYTES: u32 = 64;
 /// # Errors
 /// [`RunError::Impossible`] if its experiment cannot be made, [`RunError::Stuck`] if it never ends.
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    if options.traced_reads > 0 {
-        let problem =
-            "nodes with an extended interconnect record no events; leave the traced reads out";
+    if options.trace.0 < options.trace.1 {
+        let problem = "nodes with an extended interconnect record no events; leave the trace out";
         return Err(RunError::Impossible(problem.to_owned()));
     }
     let begin = Instant::now();
@@ -81,7 +80,7 @@ fn drive(
     Ok(Report {
         machine: machine.name.clone(),
         cycles: cycles(&platform),
-        stable: true,
+        converged: true,
         breakdown: if extension.layers_ns.is_some() { stages.map(stage).collect() } else { vec![] },
         stats: stats(&platform),
         extension: Some(extension),
@@ -136,7 +135,7 @@ fn key_value(machine: &Machine, options: &Options<'_>) -> Result<Report, RunErro
     Ok(Report {
         machine: machine.name.clone(),
         cycles: (seconds * 1e9 * machine.clock_ghz) as u64,
-        stable: true,
+        converged: true,
         extension: Some(extension),
         ..Report::default()
     })

@@ -44,6 +44,13 @@ impl Override {
     }
 }
 
+/// Settings that there were once, and what to set now.
+const GONE: [(&str, &str); 1] = [(
+    "run.stable_percent",
+    "is gone, as two windows may agree by chance; set run.precision_percent, half the 95 % confidence interval \
+     of the bandwidth in per cent of it",
+)];
+
 /// All settings with their default values.
 pub(super) struct Schema {
     defaults: Table,
@@ -115,6 +122,9 @@ impl Schema {
 
     /// The message about a setting that does not exist.
     fn unknown(&self, path: &str) -> String {
+        if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == path) {
+            return (*instead).to_owned();
+        }
         let inside = |known: &&String| known.starts_with(&format!("{path}."));
         if let Some(example) = self.paths.iter().find(inside) {
             return format!("is a section; set one of its keys, such as {example}");

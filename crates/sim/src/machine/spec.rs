@@ -426,6 +426,16 @@ pub enum WorkloadKind {
     Program,
 }
 
+/// The times at which the reads of an open loop come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// By chance, independent of each other.
+    Poisson,
+    /// At equal distances; each core begins at a time of its own.
+    Fixed,
+}
+
 /// The work of the cores: number of those that issue, transfers, and the memory that they cover.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -442,19 +452,24 @@ pub struct WorkloadSpec {
     pub footprint_bytes: u64,
     /// Synchronous reads per core before the measurement.
     pub warmup_reads: u32,
+    /// Asynchronous reads that each core makes in a microsecond, whatever becomes of them; 0 = as many as the WQ
+    /// has room for.
+    pub rate: f64,
+    /// The times of those reads.
+    pub arrivals: Arrivals,
 }
 
-/// Length of a run: measurement windows, reads, and limits.
+/// Length of a run: windows, precision, reads, and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunSpec {
-    /// Length of a window.
+    /// Cycles between two looks at what the run has shown so far: a window.
     pub window_cycles: u64,
-    /// The run ends when the metric changes by less than this between two windows.
-    pub stable_percent: f64,
+    /// The run ends when half the 95 % confidence interval of the bandwidth, in per cent of it, is not more.
+    pub precision_percent: f64,
     /// Windows before the run may end.
     pub min_windows: u32,
-    /// Windows at most; then the run ends unstable, and says so.
+    /// Windows at most; then the run ends without having converged, and says so.
     pub max_windows: u32,
     /// Synchronous reads that are measured per core.
     pub reads: u32,
@@ -650,6 +665,8 @@ impl Default for WorkloadSpec {
             first_core: 0,
             footprint_bytes: 1 << 30,
             warmup_reads: 136,
+            rate: 0.0,
+            arrivals: Arrivals::Poisson,
         }
     }
 }
@@ -658,7 +675,7 @@ impl Default for RunSpec {
     fn default() -> Self {
         Self {
             window_cycles: 500_000,
-            stable_percent: 1.0,
+            precision_percent: 2.0,
             min_windows: 2,
             max_windows: 40,
             reads: 128,

@@ -1,7 +1,7 @@
 //! Checks that a machine can be built.
 
 use super::geometry::BLOCK_BYTES;
-use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote};
+use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote, WorkloadKind};
 use super::validate_extension::extension;
 use super::validate_rack::rack;
 use super::validate_window::window;
@@ -350,13 +350,22 @@ fn workload(machine: &Machine) -> Checked {
     require(first + issuing <= cores, "workload.cores", || {
         format!("{issuing} from core {first} on are more than the {cores} cores of the chip")
     })?;
+    not_negative("workload.rate", workload.rate)?;
+    require(
+        workload.rate == 0.0 || workload.kind == WorkloadKind::AsyncRead,
+        "workload.rate",
+        || "is the rate of asynchronous reads: set workload.kind to \"async-read\"".to_owned(),
+    )?;
+    require(workload.rate <= 1000.0 * machine.clock_ghz, "workload.rate", || {
+        format!("is {} per microsecond, more than one in every cycle", workload.rate)
+    })?;
     at_least("workload.footprint_bytes", workload.footprint_bytes, bytes.into())
 }
 
 fn run(machine: &Machine) -> Checked {
     let run = &machine.run;
     at_least("run.window_cycles", run.window_cycles, 1)?;
-    not_negative("run.stable_percent", run.stable_percent)?;
+    not_negative("run.precision_percent", run.precision_percent)?;
     at_least("run.min_windows", run.min_windows.into(), 1)?;
     at_least("run.max_windows", run.max_windows.into(), run.min_windows.into())?;
     at_least("run.reads", run.reads.into(), 1)?;

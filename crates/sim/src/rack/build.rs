@@ -1,7 +1,6 @@
 //! Puts a rack together as its machine says.
 
 use super::counts::Counts;
-use super::histogram::Histogram;
 use super::itt::Itt;
 use super::packet::Format;
 use super::pattern::Destinations;
@@ -11,6 +10,7 @@ use super::source::Source;
 use super::{Node, Rack};
 use crate::engine::Wheel;
 use crate::machine::Machine;
+use crate::measure::Histogram;
 use crate::noc::{Allocator, Dateline, Network, Routing, Shape, Spec, SpecError, VnetSpec};
 
 impl Rack {

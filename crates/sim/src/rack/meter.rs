@@ -1,17 +1,19 @@
-//! Windows, and the report of the last one.
+//! What a run has shown, and the report of it.
 
+use std::iter;
 use std::time::Instant;
 
 use super::Rack;
 use super::counts::Counts;
-use super::histogram::Histogram;
 use super::packet::{LANES, REPLY, REQUEST};
 use super::report::{HopLatency, LaneReport, NodeBandwidth, RackReport};
 use super::rgp::{STALLS, Stall};
 use super::zero_load::{self, zero_load_cycles};
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::TrafficLoop;
-use crate::report::{LinkLoad, Report, Stats, Window};
+use crate::measure::{Histogram, Sampler, Segment};
+use crate::report::{LinkLoad, Measured, Report};
 
 /// Names of the lanes in reports.
 const LANE_NAMES: [&str; LANES] = ["request", "reply"];
@@ -19,81 +21,119 @@ const LANE_NAMES: [&str; LANES] = ["request", "reply"];
 /// An open loop that got less than this share of what it asked for is saturated.
 const ACCEPTED_SHARE: f64 = 0.95;
 
-/// Counters at some moment.
+/// Counters at some moment, and the latencies that have been seen since the last one.
 #[derive(Clone, Debug, Default)]
-struct Snapshot {
+struct Reading {
     cycle: u64,
     counts: Counts,
     payload_bytes: Vec<u64>,
     stall_cycles: [u64; STALLS],
     link_flits: Vec<u64>,
+    figures: Figures,
+    /// By hops.
+    latencies: Vec<Histogram>,
+}
+
+impl Segment for Reading {
+    fn append(&mut self, next: Reading) {
+        let mut latencies = std::mem::take(&mut self.latencies);
+        latencies.iter_mut().zip(&next.latencies).for_each(|(all, more)| all.merge(more));
+        *self = Reading { latencies, ..next };
+    }
+}
+
+impl Reading {
+    fn latencies(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.latencies.iter().for_each(|histogram| all.merge(histogram));
+        all
+    }
 }
 
 /// Measures a run.
 pub(super) struct Meter<'a> {
     machine: &'a Machine,
     began: Instant,
-    windows: Vec<Window>,
-    /// Ends of the last window but one, and of the last one.
-    before: Snapshot,
-    last: Snapshot,
-    stable: bool,
+    sampler: Sampler<Reading>,
 }
 
 impl<'a> Meter<'a> {
-    /// Begins.
-    pub fn start(machine: &'a Machine, rack: &mut Rack) -> Meter<'a> {
-        let last = snapshot(rack);
-        let (windows, before, stable) = (Vec::new(), Snapshot::default(), false);
-        Meter { machine, began: Instant::now(), windows, before, last, stable }
+    /// Begins in cycle 0.
+    pub fn start(machine: &'a Machine) -> Meter<'a> {
+        Meter { machine, began: Instant::now(), sampler: Sampler::new(&machine.run, 1.0) }
     }
 
-    /// A window ends; whether the run does, too. If not, latencies begin anew.
-    pub fn window(&mut self, rack: &mut Rack) -> bool {
-        self.before = std::mem::replace(&mut self.last, snapshot(rack));
-        let app_gbps = self.rcp_gbps() + self.rrpp_gbps();
-        let previous = self.windows.last().map(|window| window.app_gbps);
-        self.windows.push(Window { end_cycle: self.last.cycle, app_gbps });
-        let run = &self.machine.run;
-        let change = previous.map(|previous| (app_gbps - previous).abs() / previous.max(1e-9));
-        let stable = change.is_some_and(|change| change * 100.0 < run.stable_percent);
-        self.stable = stable && app_gbps > 0.0;
-        let windows = self.windows.len() as u32;
-        let ends = windows >= run.max_windows || windows >= run.min_windows && self.stable;
-        if !ends {
-            rack.latencies.iter_mut().for_each(Histogram::clear);
-        }
-        ends
+    /// Cycle up to which to simulate before the next look.
+    pub fn next(&self) -> u64 {
+        self.sampler.next()
     }
 
-    /// The report of the last window.
+    /// Looks at the rack; whether the run ends.
+    pub fn look(&mut self, rack: &mut Rack) -> bool {
+        let received: u64 = rack.nodes.iter().map(|node| node.payload_bytes).sum();
+        let bytes = (received + rack.counts.served_bytes) as f64;
+        let nodes = rack.nodes.len() as f64;
+        let gb = bytes * self.machine.clock_ghz / nodes;
+        self.sampler.look(rack.now(), gb, || reading(rack))
+    }
+
+    /// The report of the steady state.
     pub fn report(self, rack: &Rack) -> Report {
+        let steady = self.sampler.finish();
+        let half_width = steady.half_width(|segment| segment.latencies().mean());
+        let before = steady.before.unwrap_or_default();
+        let mut segments = steady.segments.into_iter();
+        let mut last = segments.next().unwrap_or_default();
+        segments.for_each(|next| last.append(next));
+        let estimate = steady.estimate;
+        let measured = Measured {
+            from_cycle: before.cycle,
+            to_cycle: last.cycle,
+            app_gbps_half_width: Some(estimate.half_width).filter(|half| half.is_finite()),
+            latency_half_width_cycles: half_width,
+            precision_percent: self.machine.run.precision_percent,
+        };
+        let report = Span { machine: self.machine, before, last }.report(rack);
+        Report {
+            seconds: self.began.elapsed().as_secs_f64(),
+            converged: estimate.converged,
+            measured: Some(measured),
+            windows: steady.windows,
+            ..report
+        }
+    }
+}
+
+/// What was counted between two readings.
+struct Span<'a> {
+    machine: &'a Machine,
+    before: Reading,
+    last: Reading,
+}
+
+impl Span<'_> {
+    fn report(&self, rack: &Rack) -> Report {
         let links = self.links(rack);
-        let mut all = Histogram::new();
-        rack.latencies.iter().for_each(|histogram| all.merge(histogram));
         let requests_per_cycle = self.per_cycle(self.counts().requests_completed as f64);
         let flits: u64 = self.counts().lanes.iter().map(|lane| lane.flits).sum();
         let rack_report = self.rack(rack, &links);
         Report {
             machine: self.machine.name.clone(),
             cycles: rack.now(),
-            seconds: self.began.elapsed().as_secs_f64(),
-            stable: self.stable,
-            latency: all.latency(),
+            latency: self.last.latencies().latency(),
             rcp_gbps: self.rcp_gbps(),
             rrpp_gbps: self.rrpp_gbps(),
             app_gbps: self.rcp_gbps() + self.rrpp_gbps(),
             noc_gbps: self.node_gbps(flits * u64::from(self.machine.rack.link_bytes)),
             reads_per_us: requests_per_cycle * self.machine.clock_ghz * 1e3,
             links,
-            stats: stats(rack),
+            stats: self.last.figures.since(&self.before.figures),
             rack: Some(rack_report),
-            windows: self.windows,
             ..Report::default()
         }
     }
 
-    /// Counters of the last window.
+    /// Counters of the span.
     fn counts(&self) -> Counts {
         self.last.counts.since(&self.before.counts)
     }
@@ -102,12 +142,12 @@ impl<'a> Meter<'a> {
         count / (self.last.cycle - self.before.cycle).max(1) as f64
     }
 
-    /// Bytes of a window in GB/s.
+    /// Bytes in GB/s.
     fn gbps(&self, bytes: u64) -> f64 {
         self.per_cycle(bytes as f64) * self.machine.clock_ghz
     }
 
-    /// Bytes of all nodes in a window as a node's GB/s.
+    /// Bytes of all nodes as a node's GB/s.
     fn node_gbps(&self, bytes: u64) -> f64 {
         self.gbps(bytes) / self.last.payload_bytes.len().max(1) as f64
     }
@@ -120,19 +160,17 @@ impl<'a> Meter<'a> {
         self.node_gbps(self.counts().served_bytes)
     }
 
-    /// Payload of the last window by node.
+    /// Payload by node.
     fn payload_bytes(&self) -> impl Iterator<Item = u64> + '_ {
-        self.last
-            .payload_bytes
-            .iter()
-            .zip(&self.before.payload_bytes)
-            .map(|(last, before)| last - before)
+        let before = self.before.payload_bytes.iter().copied().chain(iter::repeat(0));
+        self.last.payload_bytes.iter().zip(before).map(|(last, before)| last - before)
     }
 
     fn links(&self, rack: &Rack) -> Vec<LinkLoad> {
-        let flits = self.last.link_flits.iter().zip(&self.before.link_flits);
+        let before = self.before.link_flits.iter().copied().chain(iter::repeat(0));
+        let flits = self.last.link_flits.iter().zip(before);
         let place = |(x, y): (i16, i16)| (x as u16, y as u16);
-        let load = |(load, (last, before)): (crate::noc::LinkLoad, (&u64, &u64))| LinkLoad {
+        let load = |(load, (last, before)): (crate::noc::LinkLoad, (&u64, u64))| LinkLoad {
             from: place(load.from),
             to: place(load.to),
             utilisation: self.per_cycle((last - before) as f64),
@@ -157,7 +195,7 @@ impl<'a> Meter<'a> {
             offered_gbps: offered,
             accepted_gbps: accepted,
             saturated: offered.is_some_and(|offered| accepted.mean < offered * ACCEPTED_SHARE),
-            by_hops: self.by_hops(rack),
+            by_hops: self.by_hops(),
             link_mean: links.iter().map(|link| link.utilisation).sum::<f64>() / links.len() as f64,
             link_max: links.iter().map(|link| link.utilisation).fold(0.0, f64::max),
             lanes: [REQUEST, REPLY].map(|lane| self.lane(lane)).into(),
@@ -178,12 +216,12 @@ impl<'a> Meter<'a> {
         NodeBandwidth { mean, min: end(gbps.first()), max: end(gbps.last()) }
     }
 
-    fn by_hops(&self, rack: &Rack) -> Vec<HopLatency> {
+    fn by_hops(&self) -> Vec<HopLatency> {
         let of = |(hops, histogram): (usize, &Histogram)| {
             let zero_load_cycles = zero_load_cycles(self.machine, hops as u64);
             histogram.latency().map(|latency| HopLatency { hops, zero_load_cycles, latency })
         };
-        rack.latencies.iter().enumerate().filter_map(of).collect()
+        self.last.latencies.iter().enumerate().filter_map(of).collect()
     }
 
     fn lane(&self, lane: u8) -> LaneReport {
@@ -206,7 +244,7 @@ fn mean(sum: u64, count: u64) -> f64 {
     sum as f64 / count.max(1) as f64
 }
 
-fn snapshot(rack: &mut Rack) -> Snapshot {
+fn reading(rack: &mut Rack) -> Reading {
     let now = rack.now();
     let mut stall_cycles = [0; STALLS];
     for node in &mut rack.nodes {
@@ -214,33 +252,38 @@ fn snapshot(rack: &mut Rack) -> Snapshot {
         let sums = stall_cycles.iter_mut().zip(node.rgp.stall_cycles);
         sums.for_each(|(sum, cycles)| *sum += cycles);
     }
-    Snapshot {
+    let fresh = vec![Histogram::new(); rack.latencies.len()];
+    Reading {
         cycle: now,
         counts: rack.counts,
         payload_bytes: rack.nodes.iter().map(|node| node.payload_bytes).collect(),
         stall_cycles,
         link_flits: rack.network.link_loads().map(|load| load.flits).collect(),
+        figures: figures(rack),
+        latencies: std::mem::replace(&mut rack.latencies, fresh),
     }
 }
 
-/// Counters of the whole run by the paths of their parts.
-fn stats(rack: &Rack) -> Stats {
+/// Counters by the paths of their parts.
+fn figures(rack: &Rack) -> Figures {
     let counts = &rack.counts;
-    let mut stats: Stats = [
+    let mut figures = Figures::default();
+    for (path, count) in [
         ("rcp.requests", counts.requests_completed),
         ("rcp.lines", counts.lanes[usize::from(REPLY)].packets),
         ("rrpp.requests", counts.lanes[usize::from(REQUEST)].packets),
         ("rrpp.memory_wait_cycles", counts.memory_wait_cycles),
-    ]
-    .map(|(path, count)| (path.to_owned(), count as f64))
-    .into();
+    ] {
+        figures.insert(path.to_owned(), count as f64);
+    }
     for (name, vnet) in LANE_NAMES.iter().zip(&rack.network.stats().vnets) {
-        stats.insert(format!("noc.packets.{name}"), vnet.packets_sent as f64);
-        stats.insert(format!("noc.flits.{name}"), vnet.flits_injected as f64);
-        stats.insert(format!("noc.hops_mean.{name}"), mean(vnet.hops, vnet.packets_delivered));
+        figures.insert(format!("noc.packets.{name}"), vnet.packets_sent as f64);
+        figures.insert(format!("noc.flits.{name}"), vnet.flits_injected as f64);
+        let (hops, packets) = (vnet.hops as f64, vnet.packets_delivered as f64);
+        figures.mean(format!("noc.hops_mean.{name}"), hops, packets);
     }
     for (number, node) in rack.nodes.iter().enumerate() {
-        stats.insert(format!("node[{number}].payload_bytes"), node.payload_bytes as f64);
+        figures.insert(format!("node[{number}].payload_bytes"), node.payload_bytes as f64);
     }
-    stats
+    figures
 }

@@ -11,9 +11,9 @@
 //! | `rgp`, `itt` | request generation: unrolling, flow control, requests under way |
 //! | `rrpp` | remote request processing, and the memory behind it |
 //! | `packet` | packets of the two lanes, in flits |
-//! | `counts`, `histogram`, `meter` | measurements |
+//! | `counts`, `meter` | measurements |
 //! | `zero_load` | the latency of a request that is alone |
-//! | `run` | windows until the bandwidth is stable |
+//! | `run` | a rack, until its bandwidth is known |
 //!
 //! Routers and links are a [`Network`] with a virtual network per lane. Requests wait for replies
 //! (an RRPP takes no request if it could not send the reply), replies for nothing: RCPs always take
@@ -43,7 +43,6 @@
 mod build;
 mod counts;
 mod cycle;
-mod histogram;
 mod itt;
 mod meter;
 mod packet;
@@ -61,9 +60,9 @@ pub use zero_load::zero_load_cycles;
 
 use crate::engine::{Cycle, Wheel};
 use crate::machine::spec::NodeSpec;
+use crate::measure::Histogram;
 use crate::noc::Network;
 use counts::Counts;
-use histogram::Histogram;
 use itt::Itt;
 use packet::{Format, Line, REPLY};
 use rgp::Rgp;

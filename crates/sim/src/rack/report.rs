@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::report::Latency;
 
-/// The last window of a run, over all nodes.
+/// The steady state of a run, over all nodes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RackReport {
     /// All nodes of the torus, with requests of their own or not.

@@ -1,4 +1,4 @@
-//! Runs a rack, window by window, until its bandwidth is stable.
+//! Runs a rack until its bandwidth is known as precisely as the machine asks for.
 
 use super::Rack;
 use super::meter::Meter;
@@ -16,8 +16,8 @@ const NAMED: usize = 8;
 /// [`RunError::Impossible`] if it cannot be built or nobody posts requests, [`RunError::Stuck`] if
 /// nothing has got on for too long.
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    if options.traced_reads > 0 {
-        let problem = "simplified nodes record no events; leave the traced reads out";
+    if options.trace.0 < options.trace.1 {
+        let problem = "simplified nodes record no events; leave the trace out";
         return Err(RunError::Impossible(problem.to_owned()));
     }
     let rack = Rack::new(machine);
@@ -27,11 +27,11 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
                        there is no traffic; choose another pattern or more sources";
         return Err(RunError::Impossible(problem.to_owned()));
     }
-    let mut meter = Meter::start(machine, &mut rack);
+    let mut meter = Meter::start(machine);
     let mut watchdog =
         Watchdog { patience_cycles: machine.run.watchdog_cycles, lines: 0, since: 0 };
     loop {
-        let end = rack.now() + machine.run.window_cycles;
+        let end = meter.next();
         while rack.step(end) {
             watchdog.check(&rack)?;
         }
@@ -39,7 +39,7 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
         if let Some(progress) = options.progress {
             progress(end);
         }
-        if meter.window(&mut rack) {
+        if meter.look(&mut rack) {
             return Ok(meter.report(&rack));
         }
     }

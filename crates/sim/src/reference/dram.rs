@@ -61,8 +61,8 @@ impl Row {
         run(&device(&self.grade)?, requests, clocks, |_| Ok(())).map_err(|error| error.to_string())
     }
 
-    /// The quantity that is compared, the reference's and the model's: mean latency of reads in clocks, or the number of
-    /// requests that a busy channel does.
+    /// The quantity that is compared, the reference's and the model's: mean latency of reads in clocks, or the number
+    /// of requests that a busy channel does.
     pub fn compared(&self, report: &Report) -> (f64, f64) {
         match (self.interval, self.mean) {
             (Some(_), Some(mean)) => (mean, report.reads.mean),

@@ -1,141 +1,177 @@
-//! Windows, and the report of them.
+//! What a run of a chip has shown, and the report of it.
 
 use std::time::Instant;
 
 use crate::chip::Chip;
 use crate::chip::message::VNETS;
+use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::report::{Latency, LinkLoad, Report, Stats, Window};
+use crate::measure::{Histogram, Sampler, Segment};
+use crate::report::{Latency, LinkLoad, Measured, Offered, Report};
 
-/// Counters at some moment.
+/// An open loop of which less than this share was completed is saturated.
+const COMPLETED_SHARE: f64 = 0.95;
+
+/// Counters at some moment, and the latencies that have been seen since the last one.
 #[derive(Clone, Debug, Default)]
-struct Snapshot {
-    cycle: u64,
+struct Reading {
+    cycle: Cycle,
     rcp_lines: u64,
     rrpp_lines: u64,
     reads: u64,
     flits: u64,
     link_flits: Vec<u64>,
+    figures: Figures,
+    latencies: Histogram,
 }
 
-/// Takes counters at the ends of windows, and makes the report of them.
+impl Segment for Reading {
+    fn append(&mut self, next: Reading) {
+        let mut latencies = std::mem::take(&mut self.latencies);
+        latencies.merge(&next.latencies);
+        *self = Reading { latencies, ..next };
+    }
+}
+
+/// Measures a run of asynchronous reads.
 pub struct Meter<'a> {
     machine: &'a Machine,
     began: Instant,
-    windows: Vec<Window>,
-    /// Ends of the last window but one, and of the last one.
-    before: Snapshot,
-    last: Snapshot,
-    stable: bool,
+    sampler: Sampler<Reading>,
 }
 
 impl<'a> Meter<'a> {
-    /// Begins the first window at cycle 0.
+    /// Begins in cycle 0.
     pub fn start(machine: &'a Machine) -> Meter<'a> {
-        Meter {
-            machine,
-            began: Instant::now(),
-            windows: Vec::new(),
-            before: Snapshot::default(),
-            last: Snapshot::default(),
-            stable: false,
-        }
+        let unit = gbps(machine, 1.0);
+        Meter { machine, began: Instant::now(), sampler: Sampler::new(&machine.run, unit) }
     }
 
-    /// A window ends; whether the run does, too.
-    pub fn window(&mut self, chip: &Chip) -> bool {
-        self.before = std::mem::replace(&mut self.last, snapshot(chip));
-        let app_gbps = self.gbps(self.lines(|at| at.rcp_lines + at.rrpp_lines) * 64.0);
-        let previous = self.windows.last().map(|window| window.app_gbps);
-        self.windows.push(Window { end_cycle: self.last.cycle, app_gbps });
-        let run = &self.machine.run;
-        let change = previous.map(|previous| (app_gbps - previous).abs() / previous.max(1e-9));
-        self.stable = change.is_some_and(|change| change * 100.0 < run.stable_percent);
-        let windows = self.windows.len() as u32;
-        windows >= run.max_windows || windows >= run.min_windows && self.stable
+    /// Cycle up to which to simulate before the next look.
+    pub fn next(&self) -> Cycle {
+        self.sampler.next()
     }
 
-    /// The report of a run of synchronous reads.
-    pub fn latency_report(self, chip: &mut Chip, mut latencies: Vec<u64>) -> Report {
-        latencies.sort_unstable();
-        let mut meter = self;
-        meter.last = snapshot(chip);
-        meter.before.link_flits = vec![0; meter.last.link_flits.len()];
-        meter.stable = true;
-        Report { latency: distribution(&latencies), ..meter.report(chip) }
+    /// Looks at the chip; whether the run ends.
+    pub fn look(&mut self, chip: &mut Chip) -> bool {
+        let counts = &chip.wires.counts;
+        let lines = (counts.rcp_lines + counts.rrpp_lines) as f64;
+        self.sampler.look(chip.wires.now, lines, || reading(chip))
     }
 
-    /// The report of a run of asynchronous reads.
-    pub fn bandwidth_report(self, chip: &mut Chip) -> Report {
-        self.report(chip)
-    }
-
-    fn report(mut self, chip: &mut Chip) -> Report {
-        self.before.link_flits.resize(self.last.link_flits.len(), 0);
-        let breakdown = chip.wires.probe.breakdown();
-        let rcp_gbps = self.gbps(self.lines(|at| at.rcp_lines) * 64.0);
-        let rrpp_gbps = self.gbps(self.lines(|at| at.rrpp_lines) * 64.0);
-        let link_bytes = f64::from(self.machine.noc.link_bytes);
+    /// The report of the steady state.
+    pub fn report(self, chip: &mut Chip) -> Report {
+        let machine = self.machine;
+        let steady = self.sampler.finish();
+        let half_width = steady.half_width(|segment| segment.latencies.mean());
+        let before = steady.before.unwrap_or_default();
+        let mut segments = steady.segments.into_iter();
+        let mut after = segments.next().unwrap_or_default();
+        segments.for_each(|next| after.append(next));
+        let estimate = steady.estimate;
+        let measured = Measured {
+            from_cycle: before.cycle,
+            to_cycle: after.cycle,
+            app_gbps_half_width: Some(estimate.half_width).filter(|half| half.is_finite()),
+            latency_half_width_cycles: half_width,
+            precision_percent: machine.run.precision_percent,
+        };
+        let report = report(machine, self.began, chip, &before, &after);
+        let offered = (machine.workload.rate > 0.0).then(|| {
+            let reads_per_us = machine.workload.rate * super::cores(machine).len() as f64;
+            let saturated = report.reads_per_us < reads_per_us * COMPLETED_SHARE;
+            Offered { reads_per_us, saturated }
+        });
         Report {
-            machine: self.machine.name.clone(),
-            cycles: chip.wires.now,
-            seconds: self.began.elapsed().as_secs_f64(),
-            stable: self.stable,
-            latency: None,
-            breakdown,
-            rcp_gbps,
-            rrpp_gbps,
-            app_gbps: rcp_gbps + rrpp_gbps,
-            noc_gbps: self.gbps(self.lines(|at| at.flits) * link_bytes),
-            reads_per_us: self.lines(|at| at.reads) * self.machine.clock_ghz * 1e3,
-            links: self.links(chip),
-            stats: stats(chip),
-            trace: chip.wires.trace.take(),
-            rack: None,
-            extension: None,
-            windows: self.windows,
+            converged: estimate.converged,
+            measured: Some(measured),
+            offered,
+            latency: after.latencies.latency(),
+            windows: steady.windows,
+            ..report
         }
-    }
-
-    /// Something per cycle in the last window.
-    fn lines(&self, count: impl Fn(&Snapshot) -> u64) -> f64 {
-        let cycles = self.last.cycle - self.before.cycle;
-        (count(&self.last) - count(&self.before)) as f64 / cycles.max(1) as f64
-    }
-
-    /// Bytes per cycle as GB/s.
-    fn gbps(&self, bytes_per_cycle: f64) -> f64 {
-        bytes_per_cycle * self.machine.clock_ghz
-    }
-
-    fn links(&self, chip: &Chip) -> Vec<LinkLoad> {
-        let cycles = (self.last.cycle - self.before.cycle).max(1) as f64;
-        let flits = self.last.link_flits.iter().zip(&self.before.link_flits);
-        // Some networks have routers to the left of column 0; a drawing begins at 0.
-        let left = chip.wires.net.link_loads().map(|load| load.from.0).min().unwrap_or(0);
-        let place = |(x, y): (i16, i16)| ((x - left) as u16, y as u16);
-        chip.wires
-            .net
-            .link_loads()
-            .zip(flits)
-            .map(|(load, (last, before))| LinkLoad {
-                from: place(load.from),
-                to: place(load.to),
-                utilisation: (last - before) as f64 / cycles,
-            })
-            .collect()
     }
 }
 
-fn snapshot(chip: &Chip) -> Snapshot {
+/// The report of a run of synchronous reads, warm-up and all.
+pub fn latency_report(
+    machine: &Machine,
+    began: Instant,
+    chip: &mut Chip,
+    mut latencies: Vec<u64>,
+) -> Report {
+    latencies.sort_unstable();
+    let last = reading(chip);
+    let report = report(machine, began, chip, &Reading::default(), &last);
+    Report { converged: true, latency: distribution(&latencies), ..report }
+}
+
+/// What was counted between two readings.
+fn report(
+    machine: &Machine,
+    began: Instant,
+    chip: &mut Chip,
+    before: &Reading,
+    after: &Reading,
+) -> Report {
+    let cycles = (after.cycle - before.cycle).max(1) as f64;
+    let per_cycle = |of: fn(&Reading) -> u64| (of(after) - of(before)) as f64 / cycles;
+    let rcp_gbps = gbps(machine, per_cycle(|at| at.rcp_lines));
+    let rrpp_gbps = gbps(machine, per_cycle(|at| at.rrpp_lines));
+    let flit_gbps = f64::from(machine.noc.link_bytes) * machine.clock_ghz;
+    Report {
+        machine: machine.name.clone(),
+        cycles: chip.wires.now,
+        seconds: began.elapsed().as_secs_f64(),
+        breakdown: chip.wires.probe.breakdown(),
+        rcp_gbps,
+        rrpp_gbps,
+        app_gbps: rcp_gbps + rrpp_gbps,
+        noc_gbps: per_cycle(|at| at.flits) * flit_gbps,
+        reads_per_us: per_cycle(|at| at.reads) * machine.clock_ghz * 1e3,
+        links: links(chip, before, after),
+        stats: after.figures.since(&before.figures),
+        trace: chip.wires.trace.take(),
+        ..Report::default()
+    }
+}
+
+/// Lines per cycle as GB/s.
+fn gbps(machine: &Machine, lines_per_cycle: f64) -> f64 {
+    lines_per_cycle * 64.0 * machine.clock_ghz
+}
+
+fn links(chip: &Chip, before: &Reading, after: &Reading) -> Vec<LinkLoad> {
+    let cycles = (after.cycle - before.cycle).max(1) as f64;
+    let earlier = before.link_flits.iter().copied().chain(std::iter::repeat(0));
+    let flits = after.link_flits.iter().zip(earlier);
+    // Some networks have routers to the left of column 0; a drawing begins at 0.
+    let left = chip.wires.net.link_loads().map(|load| load.from.0).min().unwrap_or(0);
+    let place = |(x, y): (i16, i16)| ((x - left) as u16, y as u16);
+    chip.wires
+        .net
+        .link_loads()
+        .zip(flits)
+        .map(|(load, (last, before))| LinkLoad {
+            from: place(load.from),
+            to: place(load.to),
+            utilisation: (last - before) as f64 / cycles,
+        })
+        .collect()
+}
+
+fn reading(chip: &mut Chip) -> Reading {
     let counts = &chip.wires.counts;
-    Snapshot {
+    Reading {
         cycle: chip.wires.now,
         rcp_lines: counts.rcp_lines,
         rrpp_lines: counts.rrpp_lines,
         reads: counts.reads,
         flits: chip.wires.net.stats().flits_injected(),
         link_flits: chip.wires.net.link_loads().map(|load| load.flits).collect(),
+        figures: figures(chip),
+        latencies: std::mem::take(&mut chip.wires.latencies),
     }
 }
 
@@ -147,39 +183,40 @@ fn distribution(sorted: &[u64]) -> Option<Latency> {
         mean_cycles: sorted.iter().sum::<u64>() as f64 / sorted.len() as f64,
         min_cycles: min,
         p50_cycles: at(0.5),
+        p95_cycles: at(0.95),
         p99_cycles: at(0.99),
         max_cycles: max,
     })
 }
 
 /// All counters by the paths of their parts.
-fn stats(chip: &Chip) -> Stats {
+fn figures(chip: &Chip) -> Figures {
     const NAMES: [&str; VNETS] = ["request", "forward", "response", "network"];
-    let mut stats = Stats::new();
+    let mut figures = Figures::default();
     let counts = &chip.wires.counts;
-    counts.write_to(&mut stats);
-    let mut put = |path: String, value: f64| {
-        stats.insert(path, value);
+    counts.write_to(&mut figures);
+    let mut mean = |path: &str, sum: u64, count: u64| {
+        figures.mean(path.to_owned(), sum as f64, count as f64);
     };
-    let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
-    let replies = counts.rrpp_replies;
-    put("rrpp.latency_mean_cycles".into(), mean(counts.rrpp_latency_cycles, replies));
-    put("rrpp.hops_mean".into(), mean(counts.rrpp_hops, counts.rrpp_accesses));
-    put("rrpp.dram_share".into(), mean(counts.rrpp_from_memory, counts.rrpp_accesses));
+    mean("rrpp.latency_mean_cycles", counts.rrpp_latency_cycles, counts.rrpp_replies);
+    mean("rrpp.hops_mean", counts.rrpp_hops, counts.rrpp_accesses);
+    mean("rrpp.dram_share", counts.rrpp_from_memory, counts.rrpp_accesses);
     let network = chip.wires.net.stats();
     for (name, vnet) in NAMES.iter().zip(&network.vnets) {
-        put(format!("noc.flits.{name}"), vnet.flits_injected as f64);
-        put(format!("noc.packets.{name}"), vnet.packets_sent as f64);
-        put(format!("noc.hops_mean.{name}"), mean(vnet.hops, vnet.packets_delivered));
+        figures.insert(format!("noc.flits.{name}"), vnet.flits_injected as f64);
+        figures.insert(format!("noc.packets.{name}"), vnet.packets_sent as f64);
+        let (hops, packets) = (vnet.hops as f64, vnet.packets_delivered as f64);
+        figures.mean(format!("noc.hops_mean.{name}"), hops, packets);
     }
-    put("noc.edge_turns_directory".into(), network.directory_turns_at_edge as f64);
-    chip.homes.iter().for_each(|home| home.write_stats(&mut stats));
+    let turns = network.directory_turns_at_edge as f64;
+    figures.insert("noc.edge_turns_directory".to_owned(), turns);
+    chip.homes.iter().for_each(|home| home.write_stats(&mut figures));
     let now = chip.wires.now;
-    chip.memories.iter().for_each(|memory| memory.write_stats(now, &mut stats));
-    chip.rrpps.iter().for_each(|rrpp| rrpp.write_stats(&mut stats));
-    chip.rmcs.iter().for_each(|rmc| rmc.write_stats(&mut stats));
+    chip.memories.iter().for_each(|memory| memory.write_stats(now, &mut figures));
+    chip.rrpps.iter().for_each(|rrpp| rrpp.write_stats(&mut figures));
+    chip.rmcs.iter().for_each(|rmc| rmc.write_stats(&mut figures));
     for (number, tile) in chip.tiles.iter().enumerate() {
-        stats.insert(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
+        figures.insert(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
     }
-    stats
+    figures
 }

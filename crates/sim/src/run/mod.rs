@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
 //! | `rack` | several chips and the fabric between them, in parallel |
-//! | `meter` | windows, and the report of them |
+//! | `meter` | what a run has shown, and the report of it |
 //! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up; the error names the stuck parts |
@@ -15,13 +15,14 @@ mod rack;
 mod watchdog;
 
 use std::fmt;
+use std::time::Instant;
 
 use crate::chip::Chip;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
-use crate::report::Report;
-use meter::Meter;
+use crate::report::{Recipe, Report};
+use meter::{Meter, latency_report};
 pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
@@ -29,8 +30,8 @@ pub use watchdog::Watchdog;
 /// Options of a run; none is needed.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Record the events of so many reads.
-    pub traced_reads: u32,
+    /// Record messages and reads that begin in this stretch of time; nothing if it is empty.
+    pub trace: (Cycle, Cycle),
     /// Is told now and then how many cycles have been simulated.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
@@ -77,12 +78,13 @@ pub trait World {
 /// # Errors
 /// [`RunError`]
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    match machine.network.remote {
+    let report = match machine.network.remote {
         Remote::Generator => measure(machine, options, Mirror::new(machine)?),
         Remote::Nodes => measure(machine, options, Rack::new(machine)?),
         Remote::Torus => crate::rack::run(machine, options),
         Remote::Extension => crate::interconnect::run(machine, options),
-    }
+    };
+    Ok(Report { recipe: Recipe::of(machine), ..report? })
 }
 
 fn measure(
@@ -90,7 +92,8 @@ fn measure(
     options: &Options<'_>,
     mut world: impl World,
 ) -> Result<Report, RunError> {
-    world.chips()[0].wires.trace.record(options.traced_reads);
+    let (from, to) = options.trace;
+    world.chips()[0].wires.trace.record(from..to);
     match machine.workload.kind {
         WorkloadKind::SyncRead => latency(machine, options, &mut world),
         WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),
@@ -116,7 +119,7 @@ fn latency(
     options: &Options<'_>,
     world: &mut impl World,
 ) -> Result<Report, RunError> {
-    let meter = Meter::start(machine);
+    let began = Instant::now();
     let mut latencies = Vec::new();
     for core in cores(machine) {
         let core = usize::from(core);
@@ -132,10 +135,10 @@ fn latency(
             progress(chip.wires.now);
         }
     }
-    Ok(meter.latency_report(&mut world.chips()[0], latencies))
+    Ok(latency_report(machine, began, &mut world.chips()[0], latencies))
 }
 
-/// Asynchronous reads of all cores, window by window, until the bandwidth is stable.
+/// Asynchronous reads of all cores, until the bandwidth is known as precisely as the machine asks for.
 fn bandwidth(
     machine: &Machine,
     options: &Options<'_>,
@@ -148,16 +151,15 @@ fn bandwidth(
             tiles[usize::from(core)].core.start(0, 0, wires);
         }
     }
-    let mut end = 0;
     loop {
-        end += machine.run.window_cycles;
+        let end = meter.next();
         world.run_until(end, &mut watchdog)?;
         if let Some(progress) = options.progress {
             progress(end);
         }
         let chip = &mut world.chips()[0];
-        if meter.window(chip) {
-            return Ok(meter.bandwidth_report(chip));
+        if meter.look(chip) {
+            return Ok(meter.report(chip));
         }
     }
 }

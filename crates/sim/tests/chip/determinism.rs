@@ -12,9 +12,8 @@ const TINY: &str = "tiles.columns=4 tiles.rows=4 memory.controllers=4 llc.size_b
 
 /// The report but for the time that it took.
 fn report(machine: &Machine) -> String {
-    let options = Options { traced_reads: 2, progress: None };
-    let mut report = run(machine, &options).expect("a run");
-    report.seconds = 0.0;
+    let options = Options { trace: (0, 2000), progress: None };
+    let report = run(machine, &options).expect("a run");
     serde_json::to_string(&report).expect("a report")
 }
 
@@ -36,7 +35,7 @@ fn same_seed_same_report() {
 /// Offsets of the reads that have been traced.
 fn offsets(seed: &str) -> Vec<String> {
     let machine = machine(&[TINY, "workload.kind=sync-read ni.placement=per-tile", seed]);
-    let options = Options { traced_reads: 4, progress: None };
+    let options = Options { trace: (0, 4000), progress: None };
     let report = run(&machine, &options).expect("a run");
     let sent = report.trace.into_iter().map(|event| event.what);
     sent.filter(|what| what.starts_with("request Read")).collect()

@@ -10,11 +10,16 @@ use super::machines::machine;
 /// A core in the middle of the chip, whose queues have homes all over it.
 const CORE: u16 = 27;
 
+/// A run, and the events of the first so many measured reads.
 fn traced(settings: &str, reads: u32) -> (Machine, Report) {
     let core = format!("workload.first_core={CORE} workload.cores=1");
     let bytes = "workload.kind=sync-read workload.transfer_bytes=64 run.reads=16";
     let machine = machine(&[bytes, &core, settings]);
-    let report = run(&machine, &Options { traced_reads: reads, progress: None }).expect("a run");
+    let options = Options { trace: (0, u64::MAX), progress: None };
+    let mut report = run(&machine, &options).expect("a run");
+    let first = u64::from(machine.workload.warmup_reads);
+    let wanted = first..first + u64::from(reads);
+    report.trace.retain(|event| event.transaction.is_some_and(|(_, read)| wanted.contains(&read)));
     (machine, report)
 }
 
@@ -22,7 +27,9 @@ fn traced(settings: &str, reads: u32) -> (Machine, Report) {
 fn about(report: &Report, read: u64, line: u64) -> Vec<&TraceEvent> {
     let block = format!(" block {line:#x} ");
     let events = report.trace.iter();
-    let wanted = |event: &&TraceEvent| event.transaction.1 == read && event.what.contains(&block);
+    let wanted = |event: &&TraceEvent| {
+        event.transaction == Some((CORE, read)) && event.what.contains(&block)
+    };
     events.filter(wanted).collect()
 }
 
@@ -85,7 +92,7 @@ fn edge_placement_does_what_figure_2_shows() {
         .trace
         .iter()
         .filter(|event| event.what == "remote read")
-        .map(|event| event.transaction.1)
+        .filter_map(|event| Some(event.transaction?.1))
         .collect();
     assert_eq!(reads.len(), 6);
     for read in reads {

@@ -3,6 +3,7 @@
 mod bench;
 mod determinism;
 mod figures;
+mod load;
 mod machines;
 mod operations;
 mod oracle;

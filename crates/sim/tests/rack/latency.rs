@@ -78,7 +78,7 @@ fn other_routers_and_tori_have_the_same_formula() {
 
 #[test]
 fn light_load_is_near_zero_load() {
-    let settings = ["traffic.loop=open traffic.offered_gbps=0.5", "run.stable_percent=100"];
+    let settings = ["traffic.loop=open traffic.offered_gbps=0.5", "run.precision_percent=100"];
     let report = rack_report(&settings);
     for of in &report.by_hops {
         let excess = of.latency.mean_cycles / of.zero_load_cycles as f64;

@@ -23,7 +23,7 @@ pub fn rack_report(settings: &[&str]) -> RackReport {
 }
 
 /// One node that asks for one thing at a time.
-pub const ALONE: &str = "traffic.sources=1 traffic.outstanding=1 run.stable_percent=100";
+pub const ALONE: &str = "traffic.sources=1 traffic.outstanding=1 run.precision_percent=100";
 
 /// A square of nodes, which is quick, with windows that are long enough for it.
 pub const SMALL: &str = "rack.topology=torus:8x8 run.window_cycles=8000";

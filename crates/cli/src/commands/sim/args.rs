@@ -32,11 +32,17 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   rackmem sim run manycore-ni
   rackmem sim run manycore-ni --set workload.kind=sync-read --set workload.transfer_bytes=64
-  rackmem sim run manycore-ni --set ni.placement=edge --trace 3 --out edge/
+  rackmem sim run manycore-ni --set ni.placement=edge --out edge/
+  rackmem sim run manycore-ni --trace trace.json --trace-window 10us..12us
+  rackmem sim sweep manycore-ni --vary workload.rate=0.2,0.5,1,2 --csv      latency against load
 
-With workload.kind=sync-read the report has the latency and its parts, with async-read the bandwidth
-by window. A rack of simplified nodes has both, latency by the number of hops. links.svg shows the
-load of every link of the network on chip; trace.json opens in https://ui.perfetto.dev.";
+With workload.kind=sync-read the report has the latency and its parts; with async-read the bandwidth
+and its 95 % confidence interval, and the latency under that load. workload.rate has each core make so
+many reads in a microsecond instead of as many as its queue holds. A rack of simplified nodes has
+bandwidth, and latency by the number of hops. The warm-up of such runs is found and left out, and they
+go on until half the interval is run.precision_percent of the bandwidth; a run that run.max_windows
+ends before says NOT CONVERGED. links.svg shows the load of every link of the network on chip; a
+trace opens in https://ui.perfetto.dev.";
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
@@ -146,12 +152,33 @@ pub struct RunArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write machine.toml, report.json, stats.json, links.svg and trace.json into this directory
+    /// Write machine.toml, report.json, stats.json and links.svg into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Record every event of so many reads
-    #[arg(long, value_name = "READS", default_value_t = 0, hide_default_value = true)]
-    pub trace: u32,
+    /// Messages to be recorded.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+}
+
+/// What is recorded of a run.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Write every message and read that begins in --trace-window into this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE", value_parser = trace_file)]
+    pub trace: Option<PathBuf>,
+    /// Simulated time of the trace, FROM..TO in ns, us or ms
+    #[arg(long, value_name = "FROM..TO", default_value = "0us..5us", requires = "trace",
+          value_parser = trace_window)]
+    pub trace_window: TraceWindow,
+}
+
+/// A stretch of simulated time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceWindow {
+    /// Its beginning.
+    pub from_ns: f64,
+    /// Its end.
+    pub to_ns: f64,
 }
 
 /// Arguments of `rackmem sim sweep`.
@@ -212,10 +239,13 @@ pub struct ExecArgs {
     /// Functional: start of the random numbers that the program gets; of a machine it is `seed`
     #[arg(long, value_name = "N", default_value_t = 0, requires = "functional")]
     pub seed: u64,
+    /// Messages to be recorded, of a machine's run only.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// Print the number of instructions and the speed at the end
     #[arg(long)]
     pub stats: bool,
-    /// Write that, and all counters of the machine, as JSON into this file
+    /// Write counters, and what is needed to run it again, as JSON into this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Built-in machine, or path of a machine file; with --functional the program stands here
@@ -226,10 +256,58 @@ pub struct ExecArgs {
     pub rest: Vec<String>,
 }
 
+/// A file for a trace.
+fn trace_file(text: &str) -> Result<PathBuf, String> {
+    match text.parse::<u64>() {
+        Ok(_) => {
+            Err("a trace is of a time, not of a number of reads: name a file, and the time by \
+                      --trace-window"
+                .to_owned())
+        }
+        Err(_) => Ok(PathBuf::from(text)),
+    }
+}
+
+fn trace_window(text: &str) -> Result<TraceWindow, String> {
+    let expected = || format!("'{text}': expected FROM..TO such as 10us..12us");
+    let (from, to) = text.split_once("..").ok_or_else(expected)?;
+    let window = TraceWindow {
+        from_ns: nanoseconds(from).ok_or_else(expected)?,
+        to_ns: nanoseconds(to).ok_or_else(expected)?,
+    };
+    if window.from_ns < window.to_ns { Ok(window) } else { Err(expected()) }
+}
+
+/// A time as people write it: `12us`.
+fn nanoseconds(text: &str) -> Option<f64> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6)];
+    let read = |(unit, factor): (&str, f64)| {
+        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number * factor)
+    };
+    units.into_iter().find_map(read)
+}
+
 /// A variable of an environment.
 fn variable(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
         _ => Err("a variable has the form NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_trace_has_units() {
+        let window = |from_ns, to_ns| Ok(TraceWindow { from_ns, to_ns });
+        assert_eq!(trace_window("10us..12us"), window(1e4, 1.2e4));
+        assert_eq!(trace_window("500ns .. 1.5ms"), window(500.0, 1.5e6));
+        for wrong in ["10us", "12us..10us", "1us..1us", "10..12", "-1us..2us", "nanus..2us", ""] {
+            assert!(trace_window(wrong).is_err(), "{wrong}");
+        }
+        assert!(trace_file("3").is_err() && trace_file("3.json").is_ok());
     }
 }

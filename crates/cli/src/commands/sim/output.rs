@@ -7,7 +7,6 @@ use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::Report;
 use serde::Serialize;
 
-use super::trace;
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::plot::heat;
@@ -18,13 +17,12 @@ pub(super) fn write(dir: &Path, machine: &Machine, report: &Report) -> Result<()
     text(dir, "machine.toml", &machine::resolved(machine))?;
     json(dir, "stats.json", &report.stats)?;
     json(dir, "report.json", report)?;
-    text(dir, "links.svg", &heat::links(&report.machine, &report.links))?;
-    json(dir, "trace.json", &trace::events(machine, &report.trace))
+    text(dir, "links.svg", &heat::links(&report.machine, &report.links))
 }
 
 /// The names of those files.
 pub(super) fn files(dir: &Path) -> String {
-    let names = ["machine.toml", "stats.json", "report.json", "links.svg", "trace.json"];
+    let names = ["machine.toml", "stats.json", "report.json", "links.svg"];
     console::count(names.len(), "file") + &format!(" into {}: {}", dir.display(), names.join(", "))
 }
 
@@ -58,14 +56,14 @@ mod tests {
         let dir = dir.path().join("a/b");
         let machine = machine::load("manycore-ni", &[]).unwrap();
         write(&dir, &machine, &Report::default()).unwrap();
-        for name in ["stats.json", "report.json", "trace.json"] {
+        for name in ["stats.json", "report.json"] {
             let text = fs::read_to_string(dir.join(name)).unwrap();
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{name}");
         }
         let again = dir.join("machine.toml");
         assert_eq!(machine::load(again.to_str().unwrap(), &[]).unwrap(), machine);
         assert!(fs::read_to_string(dir.join("links.svg")).unwrap().ends_with("</svg>\n"));
-        assert!(files(&dir).starts_with("5 files into "));
+        assert!(files(&dir).starts_with("4 files into "));
         let blocked = dir.join("stats.json");
         let failure = write(&blocked, &machine, &Report::default()).unwrap_err();
         assert!(failure.message.unwrap().starts_with("cannot make "));

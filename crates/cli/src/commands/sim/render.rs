@@ -48,15 +48,24 @@ pub(super) fn report(machine: &Machine, report: &Report) -> String {
 
 fn head(machine: &Machine, report: &Report) -> String {
     let about = if machine.description.is_empty() { "" } else { ": " };
-    let rate = report.cycles as f64 / report.seconds.max(1e-9);
-    let unstable = if report.stable { "" } else { "; NOT STABLE when run.max_windows had passed" };
+    let unsure = if report.converged { String::new() } else { unsure(machine, report) };
+    let Report { machine: name, cycles, .. } = report;
+    format!("{name}{about}{}\n{cycles} cycles simulated{unsure}\n", machine.description)
+}
+
+/// Says that less is known than was asked for, and how much is.
+fn unsure(machine: &Machine, report: &Report) -> String {
+    let half_width = report.measured.and_then(|measured| measured.app_gbps_half_width);
+    let known = match half_width {
+        Some(half) if report.app_gbps > 0.0 => {
+            format!("the bandwidth is known to +-{:.1} %", 100.0 * half / report.app_gbps)
+        }
+        _ => "nothing is known of the bandwidth's precision".to_owned(),
+    };
+    let (asked, windows) = (machine.run.precision_percent, machine.run.max_windows);
     format!(
-        "{}{about}{}\n{} cycles simulated in {:.1} s ({} cycles/s){unstable}\n",
-        report.machine,
-        machine.description,
-        report.cycles,
-        report.seconds,
-        size::rounded(rate),
+        "; NOT CONVERGED: {known} or is still changing, after run.max_windows = {windows} \
+         (run.precision_percent = {asked})"
     )
 }
 
@@ -69,12 +78,13 @@ pub(super) fn latency_of(what: &str, machine: &Machine, report: &Report) -> Opti
     let latency = report.latency?;
     let ns = latency.mean_cycles / machine.clock_ghz;
     Some(format!(
-        "latency of a {} {what}: {:.1} cycles = {ns:.1} ns (min {}, median {}, 99 % {}, max {}; {} \
-         {what}s)\n",
+        "latency of a {} {what}: {:.1} cycles = {ns:.1} ns (min {}, median {}, 95 % {}, 99 % {}, \
+         max {}; {} {what}s)\n",
         size::exact(machine.workload.transfer_bytes.into()),
         latency.mean_cycles,
         latency.min_cycles,
         latency.p50_cycles,
+        latency.p95_cycles,
         latency.p99_cycles,
         latency.max_cycles,
         latency.count,
@@ -102,15 +112,42 @@ fn bandwidth(report: &Report) -> Option<String> {
         return None;
     }
     let mut text = format!(
-        "application bandwidth: {:.1} GB/s ({:.1} received by RCPs, {:.1} sent by RRPPs)\n\
-         remote reads: {:.1} per microsecond\n\
-         traffic on chip: {:.1} GB/s\n\nwindow  end      GB/s\n",
-        report.app_gbps, report.rcp_gbps, report.rrpp_gbps, report.reads_per_us, report.noc_gbps,
+        "application bandwidth: {:.1} GB/s{} ({:.1} received by RCPs, {:.1} sent by RRPPs)\n\
+         remote reads: {:.1} per microsecond{}\n\
+         traffic on chip: {:.1} GB/s\n{}\nwindow  end      GB/s\n",
+        report.app_gbps,
+        confidence(report),
+        report.rcp_gbps,
+        report.rrpp_gbps,
+        report.reads_per_us,
+        offered(report),
+        report.noc_gbps,
+        span(report),
     );
     for (number, window) in report.windows.iter().enumerate() {
         text += &format!("{:<6}  {:<8} {:.2}\n", number + 1, window.end_cycle, window.app_gbps);
     }
     Some(text)
+}
+
+/// The confidence interval of the bandwidth.
+pub(super) fn confidence(report: &Report) -> String {
+    let half_width = report.measured.and_then(|measured| measured.app_gbps_half_width);
+    half_width.map_or(String::new(), |half| format!(" +- {half:.1} at 95 % confidence"))
+}
+
+fn offered(report: &Report) -> String {
+    let Some(offered) = report.offered else { return String::new() };
+    let saturated = if offered.saturated { "; SATURATED" } else { "" };
+    format!(" of {:.1} offered{saturated}", offered.reads_per_us)
+}
+
+/// The part of the run that the figures are of.
+pub(super) fn span(report: &Report) -> String {
+    report.measured.map_or(String::new(), |measured| {
+        let (from, to) = (measured.from_cycle, measured.to_cycle);
+        format!("all of these from cycle {from} to {to}, after the warm-up\n")
+    })
 }
 
 fn traffic(stats: &Stats) -> Option<String> {
@@ -143,7 +180,7 @@ fn counters(stats: &Stats) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use rackmem_sim::report::{Latency, Stage, Window};
+    use rackmem_sim::report::{Latency, Measured, Offered, Stage, Window};
 
     use super::*;
 
@@ -154,6 +191,7 @@ mod tests {
             mean_cycles: 150.0,
             min_cycles: 140,
             p50_cycles: 150,
+            p95_cycles: 158,
             p99_cycles: 160,
             max_cycles: 161,
         };
@@ -172,21 +210,33 @@ mod tests {
         assert!(text.contains("WQ write software overhead    50.0   33.3 %\n"), "{text}");
         assert!(text.contains("total                        150.0  100.0 %\n"), "{text}");
         assert!(text.contains("150.0 cycles = 75.0 ns"), "{text}");
-        assert!(text.contains("NOT STABLE"), "{text}");
+        assert!(text.contains("NOT CONVERGED: nothing is known"), "{text}");
     }
 
     #[test]
     fn bandwidth_has_its_windows_and_counters_their_names() {
         let stats = [("noc.flits.request", 12.0), ("home.llc_hits", 3.0), ("odd", 1.0)];
         let made = Report {
-            stable: true,
+            converged: true,
             app_gbps: 12.25,
+            measured: Some(Measured {
+                from_cycle: 200_000,
+                to_cycle: 500_000,
+                app_gbps_half_width: Some(0.23),
+                latency_half_width_cycles: None,
+                precision_percent: 2.0,
+            }),
+            offered: Some(Offered { reads_per_us: 640.0, saturated: true }),
             windows: vec![Window { end_cycle: 500_000, app_gbps: 12.25 }],
             stats: stats.map(|(path, value)| (path.to_owned(), value)).into(),
             ..Report::default()
         };
         let text = report(&Machine::default(), &made);
         assert!(text.contains("1       500000   12.25\n"), "{text}");
+        assert!(text.contains(": 12.2 GB/s +- 0.2 at 95 % confidence"), "{text}");
+        assert!(text.contains(" of 640.0 offered; SATURATED\n"), "{text}");
+        assert!(text.contains("from cycle 200000 to 500000"), "{text}");
+        assert!(!text.contains("CONVERGED"), "{text}");
         assert!(text.contains("request                -     12\n"), "{text}");
         assert!(text.contains("LLC hits") && !text.contains("odd"), "{text}");
     }

@@ -4,13 +4,15 @@ use rackmem_sim::machine::Machine;
 use rackmem_sim::machine::spec::{TrafficLoop, TrafficOp, TrafficPattern};
 use rackmem_sim::report::{RackReport, Report};
 
-use super::render::latency_of;
+use super::render::{latency_of, span};
 use crate::console::{Align, Table};
 use crate::size;
 
 /// Its parts.
 pub(super) fn report(machine: &Machine, report: &Report, rack: &RackReport) -> Vec<String> {
-    let summary = [load(machine, rack), bandwidth(rack), links(rack), stalls(rack)].concat();
+    let measured = span(report);
+    let summary =
+        [load(machine, rack), bandwidth(rack), links(rack), stalls(rack), measured].concat();
     let latency = latency_of(operation(machine), machine, report);
     let parts = [Some(summary), latency, Some(by_hops(rack)), Some(lanes(rack))];
     parts.into_iter().flatten().collect()

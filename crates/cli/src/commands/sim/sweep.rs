@@ -28,7 +28,7 @@ const COLUMNS: [Column; 7] = [
     ("noc_gbps", |report| loaded(report, report.noc_gbps)),
     ("reads_per_us", |report| loaded(report, report.reads_per_us)),
     ("cycles", |report| Some(report.cycles as f64)),
-    ("stable", |report| Some(f64::from(u8::from(report.stable)))),
+    ("converged", |report| Some(f64::from(u8::from(report.converged)))),
 ];
 
 /// Further columns of a rack of simplified nodes.
@@ -175,12 +175,12 @@ mod tests {
     fn csv_has_a_line_per_run_and_no_value_that_was_not_measured() {
         let vary = vary(&["noc.vcs=2"]);
         let settings = [("noc.vcs".to_owned(), Value::from("2"))].into_iter().collect();
-        let report = Report { cycles: 7, stable: true, ..Report::default() };
+        let report = Report { cycles: 7, converged: true, ..Report::default() };
         let text = csv(&vary, &[Row { settings, report }]);
         assert_eq!(
             text,
             "noc.vcs,latency_mean_cycles,latency_p99_cycles,app_gbps,noc_gbps,reads_per_us,\
-             cycles,stable\n2,,,,,,7,1\n"
+             cycles,converged\n2,,,,,,7,1\n"
         );
     }
 }

@@ -1,53 +1,131 @@
-//! Traced reads as Chrome's trace events, which Perfetto shows: one track per part of the chip.
+//! Messages and reads as Chrome's trace events, which Perfetto shows.
+//!
+//! A node is a process, a part of its chip a track. A message is an asynchronous slice of its own, from its
+//! sending to its arrival; a moment of one cycle at the sender and one at the receiver, which a flow joins, show
+//! who caused what. A read is an asynchronous slice, too. Times are whole picoseconds, so that what ends when
+//! something else begins does not overlap it.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use rackmem_sim::machine::Machine;
 use rackmem_sim::report::TraceEvent;
 use serde_json::{Value, json};
 
-/// The document.
-pub(super) fn events(machine: &Machine, events: &[TraceEvent]) -> Value {
-    let mut tracks: BTreeMap<&str, usize> = BTreeMap::new();
-    for event in events {
-        tracks.insert(&event.part, 0);
+use super::args::TraceArgs;
+use crate::console;
+use crate::failure::{Failure, Result};
+
+/// The cycles that are to be recorded; none, if no trace is asked for.
+pub(super) fn cycles(args: &TraceArgs, machine: &Machine) -> (u64, u64) {
+    let cycle = |ns: f64| (ns * machine.clock_ghz).round() as u64;
+    let window = args.trace_window;
+    match args.trace {
+        Some(_) => (cycle(window.from_ns), cycle(window.to_ns)),
+        None => (0, 0),
     }
-    for (number, track) in tracks.values_mut().enumerate() {
-        *track = number + 1;
+}
+
+/// Writes the events of nodes into the file, if one is asked for.
+///
+/// # Errors
+/// Nothing was recorded, or the file cannot be written.
+pub(super) fn write(
+    args: &TraceArgs,
+    machine: &Machine,
+    nodes: &[(u16, Vec<TraceEvent>)],
+) -> Result<()> {
+    let Some(path) = &args.trace else { return Ok(()) };
+    let count = nodes.iter().map(|(_, events)| events.len()).sum::<usize>();
+    if count == 0 {
+        let (from, to) = cycles(args, machine);
+        return Err(Failure::new(format!(
+            "nothing to trace: no message was sent from cycle {from} to {to} and arrived; choose another \
+             --trace-window"
+        )));
     }
-    let names = tracks.iter().map(|(part, track)| {
-        json!({"ph": "M", "name": "thread_name", "pid": 1, "tid": track, "args": {"name": part}})
-    });
-    let orders = tracks.values().map(|track| {
-        let order = json!({"sort_index": track});
-        json!({"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": track, "args": order})
-    });
-    let process =
-        json!({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": machine.name}});
-    let happened = events.iter().map(|event| one(machine, tracks[event.part.as_str()], event));
-    let all: Vec<Value> =
-        [process].into_iter().chain(names).chain(orders).chain(happened).collect();
+    let text = serde_json::to_string(&document(machine, nodes)).expect("a trace is plain data");
+    fs::write(path, text + "\n").map_err(|error| Failure::io(path.display(), error))?;
+    console::remark(&format!("wrote {count} messages and reads into {}", path.display()));
+    Ok(())
+}
+
+fn document(machine: &Machine, nodes: &[(u16, Vec<TraceEvent>)]) -> Value {
+    let mut all = Vec::new();
+    let mut next_id = 0;
+    for (nid, events) in nodes {
+        let mut writer = Writer { clock_ghz: machine.clock_ghz, nid: *nid, tracks: tracks(events) };
+        writer.name(&machine.name, &mut all);
+        for event in events {
+            next_id += 1;
+            writer.event(next_id, event, &mut all);
+        }
+    }
     json!({"displayTimeUnit": "ns", "traceEvents": all})
 }
 
-fn one(machine: &Machine, track: usize, event: &TraceEvent) -> Value {
-    let us = |cycles: u64| cycles as f64 / (machine.clock_ghz * 1e3);
-    let (core, read) = event.transaction;
-    let mut value = json!({
-        "name": event.what,
-        "pid": 1,
-        "tid": track,
-        "ts": us(event.cycle),
-        "args": {"core": core, "read": read, "cycle": event.cycle},
-    });
-    if event.duration_cycles == 0 {
-        value["ph"] = "i".into();
-        value["s"] = "t".into();
-    } else {
-        value["ph"] = "X".into();
-        value["dur"] = us(event.duration_cycles).into();
+/// A number for each part.
+fn tracks(events: &[TraceEvent]) -> BTreeMap<&str, usize> {
+    let parts = events.iter().flat_map(|event| [Some(&event.part), event.to.as_ref()]);
+    let mut tracks: BTreeMap<&str, usize> =
+        parts.flatten().map(|part| (part.as_str(), 0)).collect();
+    tracks.values_mut().enumerate().for_each(|(number, track)| *track = number + 1);
+    tracks
+}
+
+struct Writer<'a> {
+    clock_ghz: f64,
+    nid: u16,
+    tracks: BTreeMap<&'a str, usize>,
+}
+
+impl Writer<'_> {
+    /// A cycle in microseconds.
+    fn us(&self, cycle: u64) -> f64 {
+        (cycle as f64 * 1e3 / self.clock_ghz).round() / 1e6
     }
-    value
+
+    fn name(&mut self, machine: &str, all: &mut Vec<Value>) {
+        let mut meta = |name: &str, track: usize, args: Value| {
+            all.push(json!({"ph": "M", "name": name, "pid": self.nid, "tid": track, "args": args}));
+        };
+        meta("process_name", 0, json!({"name": format!("{machine}, node {}", self.nid)}));
+        for (part, &track) in &self.tracks {
+            meta("thread_name", track, json!({"name": part}));
+            meta("thread_sort_index", track, json!({"sort_index": track}));
+        }
+    }
+
+    fn event(&self, id: u64, event: &TraceEvent, all: &mut Vec<Value>) {
+        let end = event.cycle + event.duration_cycles;
+        let category = if event.to.is_some() { "message" } else { "read" };
+        let at = |phase: &str, part: &str, cycle: u64, category: &str| {
+            json!({
+                "ph": phase, "cat": category, "name": event.what, "pid": self.nid,
+                "tid": self.tracks[part], "ts": self.us(cycle), "id": id,
+            })
+        };
+        let mut begin = at("b", &event.part, event.cycle, category);
+        begin["args"] = json!({"cycle": event.cycle, "cycles": event.duration_cycles});
+        if let Some((core, read)) = event.transaction {
+            begin["args"]["core"] = core.into();
+            begin["args"]["read"] = read.into();
+        }
+        all.extend([begin, at("e", &event.part, end, category)]);
+        let Some(to) = &event.to else { return };
+        for (part, cycle, phase, verb) in
+            [(event.part.as_str(), event.cycle, "s", "sends"), (to.as_str(), end, "f", "gets")]
+        {
+            let mut moment = at("X", part, cycle, verb);
+            moment["dur"] = (self.us(cycle + 1) - self.us(cycle)).into();
+            let mut flow = at(phase, part, cycle, "flow");
+            flow["name"] = "message".into();
+            if phase == "f" {
+                flow["bp"] = "e".into();
+            }
+            all.extend([moment, flow]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -56,21 +134,28 @@ mod tests {
 
     #[test]
     fn every_part_has_a_track_and_time_is_in_microseconds() {
-        let event = |part: &str, duration_cycles| TraceEvent {
+        let event = |part: &str, to: Option<&str>, duration_cycles| TraceEvent {
             cycle: 4000,
             duration_cycles,
-            transaction: (3, 7),
+            transaction: Some((3, 7)),
             part: part.to_owned(),
+            to: to.map(str::to_owned),
             what: "GetX".to_owned(),
         };
-        let trace = events(&Machine::default(), &[event("home[1]", 100), event("core[3]", 0)]);
+        let events = vec![event("core[3]", None, 100), event("home[1]", Some("memory[0]"), 10)];
+        let trace = document(&Machine::default(), &[(2, events)]);
         let all = trace["traceEvents"].as_array().unwrap();
-        let named = all.iter().filter(|event| event["name"] == "thread_name").count();
-        assert_eq!(named, 2);
-        let last_two = &all[all.len() - 2..];
-        assert_eq!((&last_two[0]["ts"], &last_two[0]["dur"]), (&json!(2.0), &json!(0.05)));
-        assert_eq!((&last_two[0]["tid"], &last_two[1]["tid"]), (&json!(2), &json!(1)));
-        assert_eq!((&last_two[0]["ph"], &last_two[1]["ph"]), (&json!("X"), &json!("i")));
-        assert_eq!(last_two[1]["args"]["core"], 3);
+        let of = |phase: &str| all.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        let named: Vec<_> =
+            of("M").into_iter().filter(|one| one["name"] == "thread_name").collect();
+        assert_eq!(named.len(), 3);
+        let (begins, ends) = (of("b"), of("e"));
+        assert_eq!((begins[0]["ts"].as_f64(), ends[0]["ts"].as_f64()), (Some(2.0), Some(2.05)));
+        assert_eq!((&begins[0]["args"]["core"], &begins[0]["pid"]), (&json!(3), &json!(2)));
+        let (starts, finishes) = (of("s"), of("f"));
+        assert_eq!((starts.len(), finishes.len(), of("X").len()), (1, 1, 2));
+        assert_eq!(starts[0]["id"], finishes[0]["id"]);
+        assert_eq!((&starts[0]["tid"], &finishes[0]["tid"]), (&json!(2), &json!(3)));
+        assert_eq!(finishes[0]["ts"].as_f64(), Some(2.005));
     }
 }

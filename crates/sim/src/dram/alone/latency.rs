@@ -10,7 +10,7 @@ const EXACT: usize = 1 << 20;
 pub struct Latency {
     /// Requests.
     pub count: u64,
-    /// Mean.
+    /// Mean in clocks of the channel.
     pub mean: f64,
     /// The half has no more than this.
     pub median: Tick,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use rackmem_riscv::functional::{self, Options, Outcome, RunError};
 use rackmem_sim::machine::BUILT_IN;
+use rackmem_sim::recipe::fingerprint;
 use serde::Serialize;
 
 use super::{FAILED, NO_PROGRAM, read, write};
@@ -16,11 +17,16 @@ use crate::size;
 /// Contents of the file of `--report`.
 #[derive(Debug, Serialize)]
 struct Report {
+    version: &'static str,
+    seed: u64,
+    harts: u16,
+    max_instructions: Option<u64>,
     program: String,
+    program_hash: String,
+    arguments: Vec<String>,
+    environment: Vec<String>,
     exit_status: i32,
     instructions: u64,
-    seconds: f64,
-    instructions_per_second: f64,
     /// Nanoseconds that the program believes to have run.
     time_ns: u64,
     warnings: Vec<String>,
@@ -32,6 +38,10 @@ struct Report {
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
+    if args.trace.trace.is_some() {
+        let hint = "--trace records messages between parts of a machine; leave out --functional";
+        return Err(Failure::usage(hint));
+    }
     let name = &args.first;
     let command: Vec<String> = [name].into_iter().chain(&args.rest).cloned().collect();
     let program = read(name).map_err(|failure| no_machine(name, failure))?;
@@ -46,9 +56,10 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let began = Instant::now();
     let outcome = functional::run(&program, &command, &args.env, &options)
         .map_err(|error| refused(name, &error))?;
-    let report = report(name, outcome, began.elapsed().as_secs_f64());
+    let seconds = began.elapsed().as_secs_f64();
+    let report = report(args, &program, outcome);
     if args.stats {
-        console::remark(&summary(&report));
+        console::remark(&summary(&report, seconds));
     }
     if let Some(path) = &args.report {
         write(path, &report)?;
@@ -78,19 +89,24 @@ fn refused(name: &str, error: &RunError) -> Failure {
     Failure::with_status(status, format!("{name}: {error}"))
 }
 
-fn report(program: &str, outcome: Outcome, seconds: f64) -> Report {
+fn report(args: &ExecArgs, program: &[u8], outcome: Outcome) -> Report {
     Report {
-        program: program.to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        seed: args.seed,
+        harts: args.harts,
+        max_instructions: args.max_instructions,
+        program: args.first.clone(),
+        program_hash: fingerprint(program),
+        arguments: args.rest.clone(),
+        environment: args.env.clone(),
         exit_status: outcome.end.status(),
         instructions: outcome.instructions,
-        seconds,
-        instructions_per_second: outcome.instructions as f64 / seconds.max(1e-9),
         time_ns: outcome.time_ns,
         warnings: outcome.warnings,
     }
 }
 
-fn summary(report: &Report) -> String {
-    let rate = size::rounded(report.instructions_per_second);
-    format!("{} instructions in {:.3} s: {rate} a second", report.instructions, report.seconds)
+fn summary(report: &Report, seconds: f64) -> String {
+    let rate = size::rounded(report.instructions as f64 / seconds.max(1e-9));
+    format!("{} instructions in {seconds:.3} s: {rate} a second", report.instructions)
 }

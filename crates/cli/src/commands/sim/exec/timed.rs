@@ -7,11 +7,13 @@ use std::io::Read;
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::{self, End, ExecError, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine};
+use rackmem_sim::recipe::{Recipe, fingerprint};
 use rackmem_sim::report::Stats;
 use serde::Serialize;
 
 use super::{FAILED, NO_PROGRAM, read, write};
 use crate::commands::sim::args::ExecArgs;
+use crate::commands::sim::trace;
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
@@ -21,14 +23,17 @@ use crate::size;
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     machine: &'a str,
+    recipe: Recipe,
     program: &'a str,
+    program_hash: String,
+    arguments: &'a [String],
+    environment: &'a [String],
+    max_cycles: Option<u64>,
     exit_status: u8,
     cut_short: &'a Option<String>,
     cycles: u64,
     simulated_ns: f64,
     instructions: u64,
-    seconds: f64,
-    instructions_per_second: f64,
     nodes: Vec<Node>,
     stats: &'a Stats,
 }
@@ -69,21 +74,26 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         folder: Some(here),
         sink: Some(&mut sink),
         progress: Some(&tell),
+        trace: trace::cycles(&args.trace, &machine),
     };
     let outcome = exec::run(&machine, &job, options);
     spinner.finish_and_clear();
-    let outcome = outcome.map_err(|error| refused(&args.first, name, &error))?;
+    let mut outcome = outcome.map_err(|error| refused(&args.first, name, &error))?;
     output.finish();
     for (nid, node) in outcome.nodes.iter().enumerate() {
         for warning in &node.warnings {
             console::remark(&format!("warning: node {nid}: {warning}"));
         }
     }
+    let traces = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.trace));
+    let traces: Vec<_> = (0..).zip(traces).collect();
     let verdict = verdict(name, &outcome);
+    let traced = trace::write(&args.trace, &machine, &traces);
+    let verdict = verdict.and(traced);
     let exit_status = verdict.as_ref().err().map_or(0, |failure| failure.status);
-    let report = report(&machine, name, exit_status, &outcome);
+    let report = report(&machine, args, &program, exit_status, &outcome);
     if args.stats {
-        console::remark(&summary(&report));
+        console::remark(&summary(&report, outcome.seconds));
     }
     if let Some(path) = &args.report {
         write(path, &report)?;
@@ -153,7 +163,8 @@ fn said(end: &End) -> String {
 
 fn report<'a>(
     machine: &'a Machine,
-    program: &'a str,
+    args: &'a ExecArgs,
+    program: &[u8],
     exit_status: u8,
     outcome: &'a Outcome,
 ) -> Report<'a> {
@@ -166,27 +177,29 @@ fn report<'a>(
     };
     Report {
         machine: &machine.name,
-        program,
+        recipe: Recipe::of(machine),
+        program: &args.rest[0],
+        program_hash: fingerprint(program),
+        arguments: &args.rest[1..],
+        environment: &args.env,
+        max_cycles: args.max_cycles,
         exit_status,
         cut_short: &outcome.cut_short,
         cycles: outcome.cycles,
         simulated_ns: outcome.cycles as f64 / machine.clock_ghz,
         instructions: outcome.instructions,
-        seconds: outcome.seconds,
-        instructions_per_second: outcome.instructions as f64 / outcome.seconds.max(1e-9),
         nodes: outcome.nodes.iter().map(node).collect(),
         stats: &outcome.stats,
     }
 }
 
-fn summary(report: &Report<'_>) -> String {
-    let rate = size::rounded(report.instructions_per_second);
+fn summary(report: &Report<'_>, seconds: f64) -> String {
+    let rate = size::rounded(report.instructions as f64 / seconds.max(1e-9));
     format!(
-        "{} cycles ({:.1} us), {} instructions in {:.3} s: {rate} instructions a second",
+        "{} cycles ({:.1} us), {} instructions in {seconds:.3} s: {rate} instructions a second",
         report.cycles,
         report.simulated_ns / 1000.0,
         report.instructions,
-        report.seconds
     )
 }
 

@@ -10,7 +10,7 @@ const BUCKETS: usize = ((TOP_BITS - BITS + 1) as usize) << BITS;
 
 /// The number of requests of each latency.
 #[derive(Clone, Debug)]
-pub(super) struct Histogram {
+pub struct Histogram {
     counts: Vec<u32>,
     count: u64,
     sum: u64,
@@ -32,11 +32,19 @@ fn value(bucket: usize) -> u64 {
     ((bucket - (shift << BITS)) << shift) as u64
 }
 
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
 impl Histogram {
+    /// One that has counted nothing.
     pub fn new() -> Histogram {
         Histogram { counts: vec![0; BUCKETS], count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
+    /// Counts a request.
     #[inline]
     pub fn add(&mut self, latency_cycles: u64) {
         self.counts[bucket(latency_cycles)] += 1;
@@ -55,12 +63,9 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        if self.count > 0 {
-            self.counts.fill(0);
-            (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
-        }
+    /// The mean, if there is anything.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
     /// Mean, extremes and percentiles, if there is anything.
@@ -70,6 +75,7 @@ impl Histogram {
             mean_cycles: self.sum as f64 / self.count as f64,
             min_cycles: self.min,
             p50_cycles: self.percentile(0.5),
+            p95_cycles: self.percentile(0.95),
             p99_cycles: self.percentile(0.99),
             max_cycles: self.max,
         })
@@ -113,8 +119,6 @@ mod tests {
         let latency = twice.latency().unwrap();
         assert_eq!((latency.count, latency.mean_cycles), (200, 50.5));
         assert_eq!((latency.min_cycles, latency.p50_cycles), (1, 50));
-        assert_eq!((latency.p99_cycles, latency.max_cycles), (99, 100));
-        twice.clear();
-        assert!(twice.latency().is_none());
+        assert_eq!((latency.p95_cycles, latency.p99_cycles, latency.max_cycles), (95, 99, 100));
     }
 }

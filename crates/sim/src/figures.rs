@@ -1,0 +1,81 @@
+//! Counters under the paths of their parts, which can be read again later and compared.
+
+use std::collections::BTreeMap;
+
+use crate::report::Stats;
+
+/// A reading of a counter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figure {
+    sum: f64,
+    /// For a mean or a share: what `sum` is divided by.
+    over: Option<f64>,
+}
+
+/// Readings of all counters, by path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(BTreeMap<String, Figure>);
+
+impl Figures {
+    /// Reads a counter.
+    pub fn insert(&mut self, path: String, count: f64) {
+        self.0.insert(path, Figure { sum: count, over: None });
+    }
+
+    /// Adds to a counter's reading, which is 0 at first.
+    pub fn add(&mut self, path: &str, count: f64) {
+        let zero = Figure { sum: 0.0, over: None };
+        self.0.entry(path.to_owned()).or_insert(zero).sum += count;
+    }
+
+    /// Reads a mean or a share: a sum, and the number or time that it is to be divided by.
+    pub fn mean(&mut self, path: String, sum: f64, over: f64) {
+        self.0.insert(path, Figure { sum, over: Some(over) });
+    }
+
+    /// The readings under another path: `prefix` in front of theirs.
+    pub fn under(self, prefix: &str) -> impl Iterator<Item = (String, f64)> {
+        let prefix = prefix.to_owned();
+        self.0.into_iter().map(move |(path, figure)| (format!("{prefix}{path}"), figure.value()))
+    }
+
+    /// What was counted since an earlier reading.
+    pub fn since(&self, before: &Figures) -> Stats {
+        let value = |(path, figure): (&String, &Figure)| {
+            let none = Figure { sum: 0.0, over: None };
+            let earlier = before.0.get(path).unwrap_or(&none);
+            let over = figure.over.map(|over| over - earlier.over.unwrap_or(0.0));
+            (path.clone(), Figure { sum: figure.sum - earlier.sum, over }.value())
+        };
+        self.0.iter().map(value).collect()
+    }
+}
+
+impl Figure {
+    fn value(self) -> f64 {
+        self.over.map_or(self.sum, |over| self.sum / over.max(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_means_are_those_since_the_earlier_reading() {
+        let reading = |count, sum, over| {
+            let mut figures = Figures::default();
+            figures.insert("a".to_owned(), count);
+            figures.add("a", 1.0);
+            figures.mean("b".to_owned(), sum, over);
+            figures
+        };
+        let (before, after) = (reading(10.0, 100.0, 4.0), reading(15.0, 190.0, 7.0));
+        let since: Vec<(String, f64)> = after.since(&before).into_iter().collect();
+        assert_eq!(since, [("a".to_owned(), 5.0), ("b".to_owned(), 30.0)]);
+        let whole: Vec<f64> = before.since(&Figures::default()).into_values().collect();
+        assert_eq!(whole, [11.0, 25.0]);
+        let named: Vec<String> = before.under("node[0].").map(|(path, _)| path).collect();
+        assert_eq!(named, ["node[0].a", "node[0].b"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Series of which the truth is known.
+
+use super::*;
+use crate::engine::Random;
+
+/// A normal deviate (Box and Muller).
+fn normal(random: &mut Random) -> f64 {
+    let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.unit()).cos()
+}
+
+/// An autoregressive series of first order about a mean, in its steady state.
+fn autoregressive(seed: u64, length: usize, mean: f64, coefficient: f64) -> Vec<f64> {
+    let mut random = Random::new(seed, 0);
+    let mut deviation = normal(&mut random) / (1.0 - coefficient * coefficient).sqrt();
+    let step = |_| {
+        deviation = coefficient * deviation + normal(&mut random);
+        mean + deviation
+    };
+    (0..length).map(step).collect()
+}
+
+#[test]
+fn intervals_hold_the_true_mean_as_often_as_they_say() {
+    const RUNS: u64 = 1000;
+    // The longest correlation is a twenty-sixth of its series.
+    for (coefficient, length) in [(0.0, 320), (0.5, 320), (0.9, 1024), (0.95, 1024)] {
+        let holds = |seed: &u64| {
+            let series = autoregressive(*seed, length, 100.0, coefficient);
+            let found = estimate(&series, 16, 0.02);
+            (found.mean - 100.0).abs() <= found.half_width
+        };
+        let covered = (0..RUNS).filter(holds).count();
+        // 95 % are meant; with 1000 runs, 2 % less or more are chance, and truncation costs a little.
+        assert!((900..=995).contains(&covered), "{coefficient}: {covered} of {RUNS}");
+    }
+}
+
+#[test]
+fn looking_until_it_is_narrow_enough_keeps_the_promise() {
+    const RUNS: u64 = 1000;
+    let mut covered = 0;
+    for seed in 0..RUNS {
+        let series = autoregressive(seed, 20_000, 100.0, 0.9);
+        let looks = (1..=40).map(|look| &series[..look * 500]);
+        let estimates = looks.map(|seen| estimate(seen, 16, 0.01));
+        let found = estimates.into_iter().find(|found| found.converged).expect("narrow enough");
+        covered += usize::from((found.mean - 100.0).abs() <= found.half_width);
+    }
+    assert!(covered >= 900, "{covered} of {RUNS}");
+}
+
+/// A rise from 50 to 100 in so many observations, and noise.
+fn ramp(seed: u64, rise: usize, length: usize) -> Vec<f64> {
+    let noise = autoregressive(seed, length, 0.0, 0.5);
+    let height = |at: usize| 50.0 + 50.0 * (at as f64 / rise as f64).min(1.0);
+    noise.into_iter().enumerate().map(|(at, noise)| height(at) + noise).collect()
+}
+
+#[test]
+fn a_ramp_is_left_out_and_the_plateau_is_measured() {
+    for seed in 0..200 {
+        let series = ramp(seed, 250, 1000);
+        let found = mser5(&series);
+        assert!(found.is_over && (200..=400).contains(&found.observations), "{seed}: {found:?}");
+        let found = estimate(&series, 16, 0.02);
+        assert!(found.converged && (found.mean - 100.0).abs() < 1.0, "{seed}: {found:?}");
+    }
+}
+
+#[test]
+fn a_ramp_that_goes_on_is_no_steady_state() {
+    let converged = (0..200).filter(|&seed| {
+        // A rise of a quarter over the second half.
+        let found = estimate(&ramp(seed, 1000, 1000), 16, 0.02);
+        assert!(found.half_width > 5.0, "{seed}: {found:?}");
+        found.converged
+    });
+    assert_eq!(converged.count(), 0);
+}
+
+#[test]
+fn a_constant_is_known_at_once_and_nothing_never() {
+    let found = estimate(&[7.0; 64], 16, 0.02);
+    assert_eq!(found, Estimate { warm_up: 0, mean: 7.0, half_width: 0.0, converged: true });
+    for series in [&[][..], &[1.0], &[3.0; 15], &[0.0; 64]] {
+        let found = estimate(series, 16, 0.02);
+        assert!(!found.converged && found.mean.is_finite(), "{series:?}: {found:?}");
+    }
+}
+
+/// The cycles that a segment stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Span(u64, u64);
+
+impl Segment for Span {
+    fn append(&mut self, next: Span) {
+        assert_eq!(self.1, next.0, "segments follow on each other");
+        self.1 = next.1;
+    }
+}
+
+#[test]
+fn a_series_of_any_length_keeps_its_mean_and_its_segments() {
+    let mut series: Series<Span> = Series::new(4);
+    let (mut at, mut begin) = (0, 0);
+    for _ in 0..5 * OBSERVATIONS {
+        let next = at + series.observation_cycles();
+        // Of 1, 2, 3 ... a cycle: the mean over any stretch is that of its ends.
+        if series.observe((at + next) as f64 / 2.0) {
+            series.add_segment(Span(begin, next));
+            begin = next;
+        }
+        at = next;
+        assert_eq!(series.end_cycle(), at);
+        assert!(series.observations().len() < OBSERVATIONS);
+    }
+    assert!(series.observation_cycles() >= 32);
+    let length = series.observation_cycles();
+    for (index, &value) in series.observations().iter().enumerate() {
+        assert_eq!(value, (2 * index + 1) as f64 * length as f64 / 2.0);
+    }
+    let segments = series.segments();
+    assert_eq!(segments.len(), series.observations().len() / PER_SEGMENT);
+    for (index, segment) in segments.iter().enumerate() {
+        let end = |count: usize| (count * PER_SEGMENT) as u64 * length;
+        assert_eq!(*segment, Span(end(index), end(index + 1)));
+    }
+}

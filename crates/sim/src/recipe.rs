@@ -1,0 +1,60 @@
+//! What is needed to make a run again.
+
+use serde::Serialize;
+
+use crate::machine::{self, Machine};
+
+/// The model, the machine and the seed: the same again give the same report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Recipe {
+    /// Version of the model.
+    pub version: &'static str,
+    /// Start of all random numbers, as the machine has it.
+    pub seed: u64,
+    /// The machine with all its keys, as a file.
+    pub machine: String,
+    /// Fingerprint of that text.
+    pub machine_hash: String,
+}
+
+impl Recipe {
+    /// Of a machine. The number of threads is left out, as nothing depends on it.
+    pub fn of(machine: &Machine) -> Recipe {
+        let mut machine = machine.clone();
+        machine.run.threads = 0;
+        let text = machine::resolved(&machine);
+        let machine_hash = fingerprint(text.as_bytes());
+        let version = env!("CARGO_PKG_VERSION");
+        Recipe { version, seed: machine.seed, machine: text, machine_hash }
+    }
+}
+
+/// Tells contents apart that differ by mistake: FNV-1a of 64 bits.
+pub fn fingerprint(bytes: &[u8]) -> String {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("fnv1a-64:{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Override, load};
+
+    /// Vectors of the draft of FNV by Fowler, Noll, Vo and Eastlake.
+    #[test]
+    fn fingerprints_are_the_published_ones() {
+        assert_eq!(fingerprint(b""), "fnv1a-64:cbf29ce484222325");
+        assert_eq!(fingerprint(b"foobar"), "fnv1a-64:85944171f73967e8");
+    }
+
+    #[test]
+    fn a_recipe_is_the_machine_and_not_its_threads() {
+        let of = |setting: &str| {
+            let setting: Override = setting.parse().unwrap();
+            Recipe::of(&load("manycore-ni", &[setting]).unwrap())
+        };
+        assert_eq!(of("run.threads=1"), of("run.threads=2"));
+        assert_ne!(of("seed=1").machine_hash, of("seed=2").machine_hash);
+        assert_eq!(of("seed=7").seed, 7);
+    }
+}
