@@ -134,6 +134,19 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Leaves out columns that have nothing but a header.
+    pub fn without_empty(mut self) -> Table {
+        let is_used = |column: usize| self.rows[1..].iter().any(|row| !row[column].is_empty());
+        let used: Vec<bool> = (0..self.align.len()).map(is_used).collect();
+        let mut column = used.iter();
+        self.align.retain(|_| column.next() == Some(&true));
+        for row in &mut self.rows {
+            let mut column = used.iter();
+            row.retain(|_| column.next() == Some(&true));
+        }
+        self
+    }
+
     /// The lines, header first.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         let width = |column: usize| {

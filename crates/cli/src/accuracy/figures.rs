@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rackmem_experiments::outcome::{Judged, Outcome};
 use rackmem_experiments::run::{Run, Work};
+use rackmem_experiments::tolerance::Class;
 use rackmem_experiments::verdict::Verdict;
 use rackmem_sim::reference::noc::Comparison;
 use serde::Serialize;
@@ -54,8 +55,10 @@ pub fn of_paper(outcome: &Outcome, runs: &[Run]) -> Vec<Figure> {
     let figure = |judged: &Judged| {
         let (reference, ours) = (judged.published?, judged.measured?);
         let used = judged.runs.iter().filter_map(|name| by_name.get(name.as_str()));
-        let is_named = judged.against.is_none() && reference != 0.0;
-        (is_named && (judged.counted || judged.fitted.is_some())).then(|| Figure {
+        // To be beyond a bound is no error.
+        let is_compared =
+            judged.against.is_none() && reference != 0.0 && judged.class != Some(Class::Bound);
+        (is_compared && (judged.counted || judged.fitted.is_some())).then(|| Figure {
             part: outcome.paper.clone(),
             what: judged.id.split_once('/').map_or(judged.id.clone(), |(_, id)| id.to_owned()),
             view: view(used.copied()),

@@ -255,3 +255,57 @@ fn csv(figures: &[Figure]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use rackmem_sim::reference::dram::Row;
+    use rackmem_sim::reference::noc::Point;
+
+    use super::super::figures::{of_memory, of_network};
+    use super::*;
+
+    fn accuracy() -> Accuracy {
+        let point = |load, theirs, ours| Point { load, theirs, ours, is_compared: true };
+        let points = vec![point(0.1, 20.0, 21.0), point(0.2, 40.0, 40.0)];
+        let name = "mesh <8x8>".to_owned();
+        let networks = vec![Comparison { name, points, knee: Some((0.3, 0.27)), saturation: None }];
+        let row = Row {
+            grade: "ddr4-2400".to_owned(),
+            pattern: "random".to_owned(),
+            interval: Some(12),
+            done: 9,
+            mean: Some(50.0),
+        };
+        let memories = vec![Memory { row, compared: (50.0, 49.0), outstanding: (4.125, 4.08) }];
+        let mut figures: Vec<Figure> = networks.iter().flat_map(of_network).collect();
+        figures.extend(memories.iter().map(of_memory));
+        figures.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
+        Accuracy { effort: "quick", papers: vec![], networks, memories, figures }
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_everything_is_there() {
+        let csv = csv(&accuracy().figures);
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert!(lines[1].starts_with("noc,\"mesh <8x8>: knee\",simulator,0.3,0.27,"), "{csv}");
+        assert!(
+            lines[2].contains("latency at 0.1") && lines[4].contains("latency at 0.2"),
+            "{csv}"
+        );
+        assert!(lines[3].starts_with("dram,\"ddr4-2400, random: read latency"), "{csv}");
+    }
+
+    #[test]
+    fn the_page_is_one_file_and_shows_what_the_table_has() {
+        let html = html(&accuracy());
+        for shown in ["mesh &lt;8x8&gt;: knee", "-10.0 %", "+5.0 %", "-2.0 %", "4.12", "BookSim2"] {
+            assert!(html.contains(shown), "{shown} is not in {html}");
+        }
+        for outside in ["<script", "http", "src=", "<8x8>:"] {
+            let body = html.replace("http://www.w3.org/2000/svg", "");
+            assert!(!body.contains(outside), "{outside} is in {body}");
+        }
+        assert_eq!(html.matches("<svg").count(), 1);
+    }
+}

@@ -187,7 +187,7 @@ fn table(title: &str, judged: &[&Judged]) -> Table {
             judged.verdict.name().to_owned(),
         ]);
     }
-    table
+    table.without_empty()
 }
 
 fn range((least, most): (f64, f64)) -> String {
