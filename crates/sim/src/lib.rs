@@ -25,7 +25,7 @@
 //! | [`figures`] | counters by path, read now and then |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
 //! | [`recipe`] | what is needed to make a run again |
-//! | [`reference`] | networks and memories beside the curves of other simulators |
+//! | [`mod@reference`] | networks and memories beside the curves of other simulators |
 //! | [`report`] | the results of a run |
 //! | [`statistics`] | what statistics of reports mean |
 //!
