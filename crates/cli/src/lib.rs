@@ -7,7 +7,7 @@
 //! [`plot`] draws.
 
 pub mod accuracy;
-mod args;
+pub mod args;
 pub mod choice;
 pub mod commands;
 pub mod console;

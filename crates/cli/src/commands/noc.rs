@@ -116,7 +116,7 @@ pub struct NocArgs {
     /// Length of packets, or several with their shares, such as 1:0.5,5:0.5
     #[arg(long, value_name = "FLITS", default_value = "1", value_parser = parse::<PacketSize, ExperimentError>)]
     pub packet_flits: PacketSize,
-    /// Pattern of traffic: uniform, transpose, bit-complement, hot-spot[:SHARE[:ENDPOINTS]], tornado or neighbour
+    /// Pattern of traffic: uniform, transpose, bit-complement, `hot-spot[:SHARE[:ENDPOINTS]]`, tornado or neighbour
     #[arg(long, value_name = "PATTERN", default_value = "uniform", value_parser = parse::<Pattern, ExperimentError>)]
     pub traffic: Pattern,
     /// Weights of traffic between endpoints
