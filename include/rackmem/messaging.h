@@ -831,6 +831,8 @@ RACKMEM_INLINE int rackmem_take_(rackmem_messaging *m, rackmem_peer_ *peer, rack
     if (RACKMEM_UNLIKELY(pulled))
         return rackmem_take_pulled_(m, peer, line, (unsigned char *)buffer, total);
     if (total > RACKMEM_PACKET_BYTES) {
+        if (line.at == peer->lane && RACKMEM_UNLIKELY(total > 2 * RACKMEM_PACKET_BYTES))
+            return -71; /* EPROTO: two lines hold no more */
         if (line.at == peer->lane)
             return rackmem_take_two_(m, peer, line, (unsigned char *)buffer, (size_t)total);
         return rackmem_take_pushed_(m, peer, line, (unsigned char *)buffer, (size_t)total);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Effort;
 use crate::outcome::{Judged, Outcome};
 use crate::variation::Variation;
 use crate::verdict::Verdict;
@@ -50,6 +51,29 @@ impl Bands {
         toml::from_str(text).map_err(|error| error.message().trim().replace('\n', ", "))
     }
 
+    /// The band of a claim, if it comes from as much work.
+    pub fn of_claim(&self, effort: Effort, id: &str) -> Option<Band> {
+        self.claims.get(id).filter(|_| self.effort == effort.name()).cloned()
+    }
+
+    /// As a file, a line for each claim, with four significant digits.
+    pub fn to_toml(&self) -> String {
+        let lines = |all: &[String]| -> String {
+            all.iter().map(|one| format!("    {one:?},\n")).collect()
+        };
+        let mut text =
+            format!("effort = {:?}\ntried = [\n{}]\n\n[claims]\n", self.effort, lines(&self.tried));
+        for (id, Band { least, most, by, turns }) in &self.claims {
+            let (least, most) = (four_digits(*least), four_digits(*most));
+            text += &format!("{id:?} = {{ least = {least:?}, most = {most:?}, by = {by:?}");
+            if !turns.is_empty() {
+                text += &format!(", turns = {turns:?}");
+            }
+            text += " }\n";
+        }
+        text
+    }
+
     /// The bands of all claims that count or were fitted, from the outcome as the machines are and with each variation.
     pub fn of(base: &Outcome, varied: &[(&Variation, Outcome)]) -> Bands {
         let mut claims = BTreeMap::new();
@@ -76,16 +100,47 @@ fn band<'a>(
     let mut band = Band { least: value, most: value, ..Band::default() };
     let mut farthest = 0.0;
     for (variation, other) in others {
+        // A run that failed says nothing.
+        let Some(value_then) = other.quantity() else { continue };
         let turns = |verdict| verdict == Verdict::Missed || verdict == Verdict::Holds;
         if other.verdict != judged.verdict && turns(other.verdict) {
             band.turns.push(variation.name());
         }
-        let Some(other) = other.quantity() else { continue };
-        (band.least, band.most) = (band.least.min(other), band.most.max(other));
-        if (other - value).abs() > farthest {
-            farthest = (other - value).abs();
+        (band.least, band.most) = (band.least.min(value_then), band.most.max(value_then));
+        if (value_then - value).abs() > farthest {
+            farthest = (value_then - value).abs();
             band.by = variation.name();
         }
     }
     Some(band)
+}
+
+fn four_digits(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let band = |turns: &[&str]| Band {
+            least: 0.0123456,
+            most: 6.02e23,
+            by: "noc.vcs = 4".to_owned(),
+            turns: turns.iter().map(|&one| one.to_owned()).collect(),
+        };
+        let claims = [("fig7/peak", band(&[])), ("fig7/order", band(&["seed = 2", "noc.vcs = 4"]))];
+        let bands = Bands {
+            effort: "quick".to_owned(),
+            tried: vec!["noc.vcs = 4".to_owned(), "ni.completion = acknowledged".to_owned()],
+            claims: claims.into_iter().map(|(id, band)| (id.to_owned(), band)).collect(),
+        };
+        let read = Bands::parse(&bands.to_toml()).unwrap();
+        assert_eq!((&read.effort, &read.tried), (&bands.effort, &bands.tried));
+        assert_eq!(read.claims["fig7/order"].turns, bands.claims["fig7/order"].turns);
+        assert_eq!(read.claims["fig7/peak"], Band { least: 0.01235, ..band(&[]) });
+        assert!(Bands::parse("efort = 1").unwrap_err().contains("unknown field"));
+    }
 }

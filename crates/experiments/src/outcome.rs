@@ -285,6 +285,8 @@ impl Outcome {
                 judged.why = format!("not so with another seed: {}", turned.why);
             }
         }
+        let failed = others.iter().flat_map(|other| &other.failed_runs);
+        self.failed_runs.extend(failed.cloned());
         self.summary = Summary::of(&self.claims);
     }
 }

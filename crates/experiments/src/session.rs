@@ -28,7 +28,7 @@ pub struct Session<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
-    /// What all runs have otherwise.
+    /// The setting that is varied, if one is.
     pub variation: Option<&'a Variation>,
     /// The part that is asked for; `None`: all.
     pub selection: Option<usize>,

@@ -46,7 +46,7 @@ fn faults(case: &Case) -> Vec<String> {
         let Some((theirs, ours)) = loads else { continue };
         let error = ours / theirs - 1.0;
         println!("{name:30} {what:>10} {theirs:>9.3} {ours:>9.3} {:>8.2}", 100.0 * error);
-        if error.abs() > LOAD_ERROR {
+        if error.is_nan() || error.abs() > LOAD_ERROR {
             faults.push(format!("{name}: {what} at {ours:.3} instead of {theirs:.3}"));
         }
     }

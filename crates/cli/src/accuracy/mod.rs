@@ -39,8 +39,6 @@ pub struct Memory {
     pub row: dram::Row,
     /// The reference's quantity and the model's.
     pub compared: (f64, f64),
-    /// Requests in the channel on average, and the same by Little's law: rate times latency.
-    pub outstanding: (f64, f64),
 }
 
 /// Runs everything.
@@ -104,10 +102,7 @@ fn memories(folder: &Path) -> Result<Vec<Memory>> {
     console::remark("memories");
     let memory = |row: dram::Row| {
         let report = row.simulate()?;
-        let (reads, writes) = (&report.reads, &report.writes);
-        let spent = reads.count as f64 * reads.mean + writes.count as f64 * writes.mean;
-        let outstanding = (report.outstanding_mean, spent / report.clocks as f64);
-        Ok(Memory { compared: row.compared(&report), outstanding, row })
+        Ok(Memory { compared: row.compared(&report), row })
     };
     dram::rows(&file).and_then(|rows| rows.into_iter().map(memory).collect()).map_err(Failure::new)
 }

@@ -50,7 +50,7 @@ fn html(accuracy: &Accuracy) -> String {
     )
 }
 
-/// A table in a box that scrolls by itself on narrow screens; numbers from the column `numbers` on.
+/// A table in a box that scrolls by itself on narrow screens.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |row: &[String]| -> String {
         row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect()
@@ -196,7 +196,6 @@ fn memories(memories: &[Memory]) -> String {
     sorted.sort_by(|a, b| error(b).total_cmp(&error(a)));
     let row = |memory: &&Memory| {
         let (row, (theirs, ours)) = (&memory.row, memory.compared);
-        let (held, law) = memory.outstanding;
         vec![
             row.grade.clone(),
             row.pattern.clone(),
@@ -204,13 +203,10 @@ fn memories(memories: &[Memory]) -> String {
             format!("{theirs:.2}"),
             format!("{ours:.2}"),
             percent(ours / theirs - 1.0),
-            format!("{held:.2}"),
-            format!("{law:.2}"),
         ]
     };
     let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
-    text += "<p>Mean latency of reads in nCK, of a busy channel the requests done. The last two columns are a law of \
-             queues: requests in the channel, and rate times latency.</p>\n";
+    text += "<p>Mean latency of reads in nCK, of a busy channel the requests done.</p>\n";
     text + &table(
         &[
             "grade",
@@ -276,7 +272,7 @@ mod tests {
             done: 9,
             mean: Some(50.0),
         };
-        let memories = vec![Memory { row, compared: (50.0, 49.0), outstanding: (4.125, 4.08) }];
+        let memories = vec![Memory { row, compared: (50.0, 49.0) }];
         let mut figures: Vec<Figure> = networks.iter().flat_map(of_network).collect();
         figures.extend(memories.iter().map(of_memory));
         figures.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
@@ -299,7 +295,7 @@ mod tests {
     #[test]
     fn the_page_is_one_file_and_shows_what_the_table_has() {
         let html = html(&accuracy());
-        for shown in ["mesh &lt;8x8&gt;: knee", "-10.0 %", "+5.0 %", "-2.0 %", "4.12", "BookSim2"] {
+        for shown in ["mesh &lt;8x8&gt;: knee", "-10.0 %", "+5.0 %", "-2.0 %", "BookSim2"] {
             assert!(html.contains(shown), "{shown} is not in {html}");
         }
         for outside in ["<script", "http", "src=", "<8x8>:"] {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
 
+use super::sim::output;
 use crate::accuracy::{self, page};
 use crate::console;
 use crate::failure::{Failure, Result};
@@ -13,7 +14,7 @@ use crate::reproduce::pool;
 /// First text of `rackmem accuracy --help`.
 pub const ABOUT: &str = "\
 Writes one page, DIR/index.html, on what the model's numbers are worth, and the same figures as CSV:
-every measured claim of the five papers with its band; networks on chip and memories beside the curves
+every measured claim of the five papers, with its band if there is one; networks on chip and memories beside the curves
 of other simulators; the worst error first. The page opens offline and has no scripts.
 
 The curves of other simulators are not part of rackmem. A folder of --references has noc/CASE.cfg and
@@ -52,6 +53,7 @@ pub fn run(args: &AccuracyArgs) -> Result<()> {
     }
     let (effort, seeds) = if args.quick { (Effort::Quick, 1) } else { (Effort::Full, 3) };
     let threads = pool::threads(args.jobs);
+    output::make(&args.out)?;
     let accuracy = accuracy::collect(effort, args.references.as_deref(), seeds, threads)?;
     page::write(&args.out, &accuracy)?;
     let page = args.out.join("index.html");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, value_parser};
 use rackmem_sim::dram::alone::{self, Access, Generator, Latency, Outcome, Pattern, Report, Trace};
 use rackmem_sim::dram::{Kind, Timing};
-use rackmem_sim::machine::spec::DramSpec;
+use rackmem_sim::machine::spec::{DramSpec, MemoryModel};
 use rackmem_sim::machine::{self, DEVICES, Machine, MachineError, Override};
 use serde::Serialize;
 
@@ -64,10 +64,10 @@ pub struct DramArgs {
     /// Requests that are generated: random, stream or random-write-third
     #[arg(long, value_name = "PATTERN", default_value = "random")]
     pub pattern: Pattern,
-    /// Clocks from one to the next
+    /// Clocks between two generated requests
     #[arg(long, value_name = "CLOCKS", default_value_t = 20, value_parser = value_parser!(u64).range(1..1 << 20))]
     pub interval: u64,
-    /// Number of them
+    /// Number of generated requests
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u64).range(1..1 << 40))]
     pub requests: u64,
     /// Seed of the random numbers
@@ -123,6 +123,12 @@ pub fn run(args: &DramArgs) -> Result<()> {
     }
     let refused = |error: MachineError| Failure::usage(error.to_string());
     let machine = machine::load(&args.device, &args.set).map_err(refused)?;
+    if machine.memory.model == MemoryModel::Fixed {
+        return Err(Failure::usage(format!(
+            "{}: memory.model is \"fixed\", so it has no DRAM; --set memory.model=ddr3 simulates its dram.* keys",
+            args.device
+        )));
+    }
     let report = match &args.latencies {
         None => simulate(args, &machine, |_| Ok(())),
         Some(path) => with_latencies(args, &machine, path),

@@ -132,13 +132,13 @@ pub struct NocArgs {
     #[arg(long, value_name = "LOADS", conflicts_with = "rate", value_parser = parse_sweep)]
     pub sweep: Option<Sweep>,
     /// Cycles before the measurement
-    #[arg(long, value_name = "CYCLES", default_value_t = 2_000)]
+    #[arg(long, value_name = "CYCLES", default_value_t = 2_000, value_parser = value_parser!(u64).range(..1 << 48))]
     pub warm_up: u64,
-    /// Cycles in which packets that are created are measured
-    #[arg(long, value_name = "CYCLES", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
+    /// Cycles of the measurement: packets created in them count
+    #[arg(long, value_name = "CYCLES", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..1 << 48))]
     pub measure: u64,
-    /// Cycles that these packets have to arrive in after the measurement
-    #[arg(long, value_name = "CYCLES", default_value_t = 50_000)]
+    /// Cycles after the measurement in which its packets have to arrive
+    #[arg(long, value_name = "CYCLES", default_value_t = 50_000, value_parser = value_parser!(u64).range(..1 << 48))]
     pub drain: u64,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -252,20 +252,20 @@ fn again(file: &Path) -> Result<(Vec<Experiment>, bool)> {
     struct Run {
         experiment: Experiment,
     }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Runs {
-        One(Box<Run>),
-        List(Vec<Run>),
-    }
-    let runs = serde_json::from_str(&read(file)?).map_err(|error| {
+    let text = read(file)?;
+    let wrong = |error: serde_json::Error| {
         let expected = "expected what `rackmem noc --json` prints";
         Failure::usage(format!("{}: {error}; {expected}", file.display()))
-    })?;
-    Ok(match runs {
-        Runs::One(run) => (vec![run.experiment], false),
-        Runs::List(runs) => (runs.into_iter().map(|run| run.experiment).collect(), true),
-    })
+    };
+    if !text.trim_start().starts_with('[') {
+        let run: Run = serde_json::from_str(&text).map_err(wrong)?;
+        return Ok((vec![run.experiment], false));
+    }
+    let runs: Vec<Run> = serde_json::from_str(&text).map_err(wrong)?;
+    if runs.is_empty() {
+        return Err(Failure::usage(format!("{}: the list has no runs", file.display())));
+    }
+    Ok((runs.into_iter().map(|run| run.experiment).collect(), true))
 }
 
 fn read(file: &Path) -> Result<String> {

@@ -130,20 +130,20 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         return show(args, &outcomes);
     }
     let shown = if paper == "all" { &args.what } else { paper };
-    let document = of_paper(paper, shown)?;
+    let document = of_paper(paper, shown, ", and 'all'")?;
     show(args, &[one(args, &document, part, args.out.as_deref())?])
 }
 
-/// The experiments of a paper; it is called `shown` in an error.
+/// The experiments of a paper; it is called `shown` in an error, which ends the list of papers with `more`.
 ///
 /// # Errors
 /// There is no such paper.
-pub fn of_paper(name: &str, shown: &str) -> Result<Document> {
+pub fn of_paper(name: &str, shown: &str, more: &str) -> Result<Document> {
     let known = PAPERS.iter().find(|known| known.name == name);
     let unknown = || {
         let names: Vec<&str> = PAPERS.iter().map(|known| known.name).collect();
         let names = names.join(", ");
-        Failure::usage(format!("there is no paper '{shown}' here; there are {names}, and 'all'"))
+        Failure::usage(format!("there is no paper '{shown}' here; there are {names}{more}"))
     };
     known.ok_or_else(unknown)?.document().map_err(wrong)
 }

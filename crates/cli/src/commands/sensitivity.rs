@@ -1,7 +1,7 @@
 //! `rackmem sensitivity`.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
@@ -68,7 +68,15 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
             "a file of bands is of a whole paper, not of '{part}'"
         )));
     }
-    let document = of_paper(paper, paper)?;
+    let document = of_paper(paper, paper, "")?;
+    if let Some(file) = &args.out {
+        // A path that cannot be written is better reported before the first run.
+        fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(file)
+            .map_err(|error| cannot_write(file, error))?;
+    }
     let variations = wanted(Variation::open(&document).map_err(Failure::new)?, &args.parameter)?;
     let selection = reproduce::part(&document, part)?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
@@ -84,7 +92,12 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
     for (number, variation) in variations.iter().enumerate() {
         let (number, all, name) = (number + 1, variations.len(), variation.name());
         console::remark(&format!("{number} of {all}: {name}"));
-        varied.push((variation, reproduce::varied(&session, variation, threads)));
+        let outcome = reproduce::varied(&session, variation, threads);
+        if let Some(failed) = outcome.failed_runs.first() {
+            let (run, problem) = (&failed.experiment, &failed.problem);
+            return Err(Failure::new(format!("{name}: the run {run} failed: {problem}")));
+        }
+        varied.push((variation, outcome));
     }
     let bands = Bands::of(&base, &varied);
     if let Some(file) = &args.out {
@@ -106,13 +119,14 @@ fn wanted(all: Vec<Variation>, paths: &[String]) -> Result<Vec<Variation>> {
     Ok(all.into_iter().filter(is_wanted).collect())
 }
 
-fn write(file: &PathBuf, paper: &str, bands: &Bands) -> Result<()> {
+fn write(file: &Path, paper: &str, bands: &Bands) -> Result<()> {
     let quick = if bands.effort == "quick" { " --quick" } else { "" };
-    let text = toml::to_string(bands)
-        .map_err(|error| Failure::new(format!("cannot write bands: {error}")))?;
     let head = format!("# Made by `rackmem sensitivity {paper}{quick} --out`.\n\n");
-    fs::write(file, head + &text)
-        .map_err(|error| Failure::io(format_args!("cannot write {}", file.display()), error))
+    fs::write(file, head + &bands.to_toml()).map_err(|error| cannot_write(file, error))
+}
+
+fn cannot_write(file: &Path, error: io::Error) -> Failure {
+    Failure::io(format_args!("cannot write {}", file.display()), error)
 }
 
 fn render(base: &Outcome, bands: &Bands) -> String {

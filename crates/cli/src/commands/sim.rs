@@ -61,20 +61,22 @@ fn machines() -> Result<()> {
 fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine)?;
     let mut report = watched(&machine, &args.trace)?;
-    trace::write(&args.trace, &machine, &[(0, std::mem::take(&mut report.trace))])?;
+    // A trace that cannot be written takes nothing of the report away.
+    let traced = trace::write(&args.trace, &machine, &[(0, std::mem::take(&mut report.trace))]);
     let rate = crate::size::rounded(report.cycles as f64 / report.seconds.max(1e-9));
     console::remark(&format!("simulated in {:.1} s ({rate} cycles/s)", report.seconds));
     if let Some(dir) = &args.out {
         output::write(dir, &machine, &report)?;
     }
     if args.json {
-        return console::print_json(&report);
+        console::print_json(&report)?;
+        return traced;
     }
     console::print(&render::report(&machine, &report))?;
     if let Some(dir) = &args.out {
         console::remark(&format!("wrote {}", output::files(dir)));
     }
-    Ok(())
+    traced
 }
 
 /// Runs a machine and shows how far it has come.

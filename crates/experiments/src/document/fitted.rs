@@ -12,6 +12,12 @@ impl Document {
         for (machine, open) in open_parameters(self)? {
             let of_this_paper =
                 |pattern: &&String| pattern.split('/').next() == Some(self.paper.as_str());
+            if let Some(pattern) = open.fitted.iter().find(|pattern| !pattern.contains('/')) {
+                let (origin, path) = (&open.origin, &open.path);
+                return Err(format!(
+                    "{origin}: {path}: '{pattern}' is no claim; write paper/claim"
+                ));
+            }
             for pattern in open.fitted.iter().filter(of_this_paper) {
                 let ids = self.published.iter().filter(|claim| is_meant(pattern, &claim.id));
                 let ids: Vec<String> = ids.map(|claim| claim.short_id().to_owned()).collect();

@@ -25,7 +25,7 @@ pub struct World<'a> {
     pub document: &'a Document,
     /// Amount of work.
     pub effort: Effort,
-    /// What all runs have otherwise.
+    /// The setting that is varied, if one is.
     pub variation: Option<&'a Variation>,
     /// Trees by name: machines, options, facts about this host and the interface.
     pub trees: &'a BTreeMap<String, Known<Json>>,

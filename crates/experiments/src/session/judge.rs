@@ -34,7 +34,7 @@ impl Session<'_> {
             kind,
             counted: kind.is_counted() && fitted.is_none(),
             fitted: fitted.cloned(),
-            band: self.document.bands.claims.get(claim.short_id()).cloned(),
+            band: self.document.bands.of_claim(self.effort, claim.short_id()),
             repeats: measurement.repeats.clone().filter(|_| kind == Kind::Repeat),
             class: Some(measurement.class),
             allowed: Some(measurement.class.tolerance().words),

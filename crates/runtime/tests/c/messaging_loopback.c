@@ -491,6 +491,21 @@ static void false_descriptor(rackmem_context *ctx, void *arg)
     }
 }
 
+/* A line that promises more than a lane holds, as of a program with another layout, is refused. */
+static void false_length(rackmem_context *ctx, void *arg)
+{
+    node n = open_node(ctx, 4, 0);
+    (void)arg;
+    if (n.nid == 0) {
+        unsigned char *buffer = exactly(4096);
+        uint64_t header =
+            rackmem_header_(n.m.peers[1].in.lane[0] + 1u, RACKMEM_LINE_FIRST, 0, 113);
+        __builtin_memcpy((unsigned char *)(uintptr_t)n.m.peers[1].lane, &header, sizeof header);
+        CHECK(rackmem_recv(&n.m, 1, buffer, 4096, NULL) == -EPROTO);
+        free(buffer);
+    }
+}
+
 /* ---- A random conversation ---------------------------------------------------------------- */
 
 static uint64_t seed;
@@ -589,6 +604,7 @@ int main(int argc, char **argv)
                       NULL);
     loopback_rack_run(2, LOOPBACK_INLINE, 0, segment_bytes(2), refusals, NULL);
     loopback_rack_run(2, LOOPBACK_INLINE, 0, segment_bytes(2), false_descriptor, NULL);
+    loopback_rack_run(2, LOOPBACK_INLINE, 0, segment_bytes(2), false_length, NULL);
     puts("ok");
     return 0;
 }

@@ -89,7 +89,10 @@ impl Histogram {
             seen += u64::from(count);
             seen >= rank
         };
-        self.counts.iter().position(reaches).map_or(self.max, |at| value(at).min(self.max))
+        self.counts
+            .iter()
+            .position(reaches)
+            .map_or(self.max, |at| value(at).clamp(self.min, self.max))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run that goes on until its mean is known well enough.
 
-use super::batch_means::{BATCHES, by_batches};
+use super::batch_means::by_batches;
 use super::estimate::{Estimate, estimate};
 use super::series::{PER_SEGMENT, Segment, Series};
 use crate::engine::Cycle;
@@ -130,6 +130,6 @@ impl<S: Segment> Steady<S> {
     pub fn half_width(&self, mean: impl Fn(&S) -> Option<f64>) -> Option<f64> {
         let means: Option<Vec<f64>> = self.segments.iter().map(mean).collect();
         let means = means.filter(|means| means.len() >= LEAST_BATCHES)?;
-        Some(by_batches(&means, means.len().min(BATCHES)).half_width)
+        Some(by_batches(&means, means.len()).half_width)
     }
 }

@@ -45,12 +45,13 @@ pub fn rows(file: &Path) -> Result<Vec<Row>, String> {
 fn row(line: &str) -> Option<Row> {
     let cells: Vec<&str> = line.split(',').collect();
     let [grade, pattern, interval, done, _, mean, ..] = cells[..] else { return None };
-    let interval = match interval {
-        "saturated" => None,
-        interval => Some(interval.parse().ok()?),
+    let (interval, mean) = match interval {
+        "saturated" => (None, None),
+        interval => (Some(interval.parse().ok()?), Some(mean.parse().ok()?)),
     };
+    let is_known = ["random", "random-write-third", "stream"].contains(&pattern);
     let (grade, pattern, done) = (grade.to_owned(), pattern.to_owned(), done.parse().ok()?);
-    Some(Row { grade, pattern, interval, done, mean: mean.parse().ok() })
+    is_known.then_some(Row { grade, pattern, interval, done, mean })
 }
 
 impl Row {

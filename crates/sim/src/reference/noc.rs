@@ -101,13 +101,16 @@ impl Case {
         };
         let (even, odd) = thread::scope(|scope| {
             let odd = scope.spawn(|| half(1));
-            (half(0), odd.join().unwrap_or_default())
+            (half(0), odd.join())
         });
+        let odd = odd.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let mut points = [even, odd].concat();
         points.sort_by(|a, b| a.load.total_cmp(&b.load));
         let reached = |growth: f64| {
             let theirs = load_of(growth, &points, |point| point.theirs)?;
-            Some((theirs, load_of(growth, &points, |point| point.ours)?))
+            // A model that never gets there is infinitely late.
+            let ours = load_of(growth, &points, |point| point.ours);
+            Some((theirs, ours.unwrap_or(f64::INFINITY)))
         };
         let (knee, saturation) = (reached(KNEE), reached(SATURATED));
         let end = load_of(SATURATED, &points, |point| point.theirs);

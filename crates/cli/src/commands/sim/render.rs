@@ -58,13 +58,14 @@ fn unsure(machine: &Machine, report: &Report) -> String {
     let half_width = report.measured.and_then(|measured| measured.app_gbps_half_width);
     let known = match half_width {
         Some(half) if report.app_gbps > 0.0 => {
-            format!("the bandwidth is known to +-{:.1} %", 100.0 * half / report.app_gbps)
+            let percent = 100.0 * half / report.app_gbps;
+            format!("the bandwidth is known to +-{percent:.1} % or is still changing")
         }
-        _ => "nothing is known of the bandwidth's precision".to_owned(),
+        _ => "the run was too short to know the bandwidth's precision".to_owned(),
     };
     let (asked, windows) = (machine.run.precision_percent, machine.run.max_windows);
     format!(
-        "; NOT CONVERGED: {known} or is still changing, after run.max_windows = {windows} \
+        "; NOT CONVERGED: {known}, after run.max_windows = {windows} \
          (run.precision_percent = {asked})"
     )
 }
@@ -210,7 +211,7 @@ mod tests {
         assert!(text.contains("WQ write software overhead    50.0   33.3 %\n"), "{text}");
         assert!(text.contains("total                        150.0  100.0 %\n"), "{text}");
         assert!(text.contains("150.0 cycles = 75.0 ns"), "{text}");
-        assert!(text.contains("NOT CONVERGED: nothing is known"), "{text}");
+        assert!(text.contains("NOT CONVERGED: the run was too short"), "{text}");
     }
 
     #[test]

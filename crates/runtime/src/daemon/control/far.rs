@@ -56,8 +56,9 @@ const FLUSH_PAUSE: Duration = Duration::from_millis(10);
 /// Connections that are taken before others are served.
 const MAX_ACCEPTS: usize = 64;
 
-/// Between two questions to a node that has not called: longer than the pauses between its calls.
-const ASK_PAUSE: Duration = LAST_RETRY.saturating_mul(2);
+/// Between two questions to a node that has not called: longer than from one of its calls, which may get no answer, to
+/// the next.
+const ASK_PAUSE: Duration = GREETING_TIMEOUT.saturating_add(LAST_RETRY.saturating_mul(2));
 
 /// Longest text of a peer that is kept.
 const MAX_TEXT_CHARS: usize = 200;
@@ -448,7 +449,8 @@ impl Control {
                 }
             };
             let greeter = Greeter::called(Stream::new(socket), &far.credentials);
-            if far.greeters.len() >= MAX_GREETERS {
+            let strangers = far.greeters.values().filter(|greeter| greeter.called.is_none());
+            if strangers.count() >= MAX_GREETERS {
                 self.give_up_oldest_stranger();
             }
             self.add_greeter(greeter);

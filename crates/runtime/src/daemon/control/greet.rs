@@ -206,11 +206,12 @@ impl Control {
         if *error == GreetingError::NoDaemon {
             return;
         }
-        // Only a daemon that has proved itself is refused: it may be the one whose connection for messages is there.
+        // A refused daemon may be the one whose connection for messages is there. What it says of its address may be
+        // the recorded hello of another, so it counts only from the peer's own host.
         let is_refusal = matches!(error, GreetingError::Refused(_));
         let is_listed = |at: &SocketAddr| far.peers.values().any(|peer| peer.address == *at);
         let says = greeter.says.filter(is_listed);
-        let is_caller = |at: SocketAddr| says.map_or(at.ip() == from, |says| says == at);
+        let is_caller = |at: SocketAddr| at.ip() == from && says.is_none_or(|says| says == at);
         let why = match error {
             GreetingError::Refused(why) => format!("this node refuses its call: {why}"),
             error => format!("a call from its host has failed: {error}"),

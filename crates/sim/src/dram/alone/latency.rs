@@ -12,11 +12,11 @@ pub struct Latency {
     pub count: u64,
     /// Mean in clocks of the channel.
     pub mean: f64,
-    /// The half has no more than this.
+    /// Half of the requests take no longer.
     pub median: Tick,
-    /// 95 of 100 have no more than this.
+    /// 95 of 100 requests take no longer.
     pub p95: Tick,
-    /// 99 of 100 have no more than this.
+    /// 99 of 100 requests take no longer.
     pub p99: Tick,
     /// The largest.
     pub max: Tick,
