@@ -287,7 +287,6 @@ impl Elsewhere {
             raw.hello();
             let got = raw.call(&Request::Status, &[]).unwrap().message;
             let Response::Status(status) = got else { panic!("{got:?}") };
-            eprintln!("elsewhere: {}", status.links[0].why);
             status.links[0].state == LinkState::Down && status.links[0].why.contains(why)
         });
     }
