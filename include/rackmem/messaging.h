@@ -7,12 +7,11 @@
  *     err = rackmem_recv(&m, 0, buffer, sizeof buffer, &size);           // node 1
  *
  * Messages have any size, from 0 up, and arrive in the order of each sender. For each pair of
- * nodes the receiver's segment holds a bounded ring of lines, and a lane of two for a short message
- * while no other is under way; senders write, receivers poll their own memory. Below
- * m.threshold_bytes a message is pushed: cut into packets of a line that carry their own header.
- * From there on it is pulled: the receiver gets a descriptor, and fetches the data by remote read,
- * straight from the sender's buffer if that lies in its segment, else from a staging area, chunk by
- * chunk.
+ * nodes the receiver's segment holds a bounded ring of lines; senders write, receivers poll their
+ * own memory. Below m.threshold_bytes a message is pushed: cut into packets of a line that carry
+ * their own header. From there on it is pulled: the ring gets a descriptor, the receiver fetches
+ * the data by remote read, straight from the sender's buffer if that lies in its segment, else
+ * from a staging area, chunk by chunk.
  *
  * A send blocks while the ring (or the staging area) is full, until the receiver has received.
  * It goes on taking in credits and acknowledgements meanwhile, so two nodes may send to each other
@@ -57,13 +56,6 @@ extern "C" {
 #define RACKMEM_MESSAGING_WATCH_MS 20
 /* Bytes of payload in a packet of one line, beside its header. */
 #define RACKMEM_PACKET_BYTES 56
-/* Lines of the lane. */
-#define RACKMEM_LANE_LINES 2
-
-/* Before each look at a word that a peer writes: there a test lets the peer run. */
-#ifndef RACKMEM_LOOK_
-#define RACKMEM_LOOK_() (void)0
-#endif
 
 RACKMEM_STATIC_ASSERT(RACKMEM_RING_LINES >= 4 && RACKMEM_RING_LINES <= 65536 &&
                           (RACKMEM_RING_LINES & (RACKMEM_RING_LINES - 1)) == 0,
@@ -72,17 +64,13 @@ RACKMEM_STATIC_ASSERT(RACKMEM_STAGES >= 2 && RACKMEM_STAGE_BYTES % RACKMEM_LINE_
                       "one stage is filled while another is pulled");
 
 /*
- * A line: header and 56 bytes of payload. The header is the line's first word, which a remote write
- * stores last, so a reader that sees it sees the payload:
+ * A line of a ring: header and 56 bytes of payload. The header is the line's first word, which a
+ * remote write stores last, so a reader that sees it sees the payload:
  *   lap 8 | kind 4 | credit 20 | length 32
- * lap: how often the line has been filled, from 1; it holds the previous lap or zero until it
- *      comes, so lines may come in any order.
- * credit: lines that the writer has freed, ever (flow-control acknowledgement).
+ * lap: how often the ring has been filled, from 1; a slot holds the previous lap or zero until its
+ *      line comes, so lines may come in any order.
+ * credit: lines that the writer has freed in its own ring, ever (flow-control acknowledgement).
  * length: of the message, in the first packet of a pushed one.
- *
- * Lane: while no line is under way, a descriptor or a pushed message of one or two lines goes by
- * the lane, so that a conversation stays in lines that both cores have at hand. All else goes by
- * the ring. So what is in the lane comes before what is in the ring.
  */
 enum rackmem_line_kind {
     RACKMEM_LINE_FIRST = 1, /* the message's first 56 bytes */
@@ -90,46 +78,29 @@ enum rackmem_line_kind {
     RACKMEM_LINE_PULL = 3   /* payload {offset in the writer's segment, bytes, message length} */
 };
 
-#ifndef RACKMEM_CREDIT_MASK_
 #define RACKMEM_CREDIT_MASK_ 0xfffffu
-#endif
-/* Lines after which the control line is written anew although messages return the credits: an older
- * count could be taken for one of lines under way. */
-#define RACKMEM_CONTROL_LINES_ ((RACKMEM_CREDIT_MASK_ + 1) / 4)
 
-RACKMEM_INLINE uint64_t rackmem_header_(uint32_t lap, uint64_t kind, uint32_t credit,
-                                        uint64_t length)
+static inline uint64_t rackmem_header_(uint32_t line, uint64_t kind, uint32_t credit,
+                                       uint64_t length)
 {
+    uint64_t lap = line / RACKMEM_RING_LINES + 1;
     return (lap & 0xff) | kind << 8 | (uint64_t)(credit & RACKMEM_CREDIT_MASK_) << 12 |
            length << 32;
 }
 
-/* Lines of a direction that went by the ring, and laps of the lane's two. */
-typedef struct rackmem_places_ {
-    uint32_t ring;
-    uint8_t lane[RACKMEM_LANE_LINES];
-} rackmem_places_;
-
 /* One end of a pair. Lines are counted from the beginning of time, modulo 2^32. */
 typedef struct rackmem_peer_ {
-    const unsigned char *lane;    /* which the peer writes, and the ring behind it */
+    const unsigned char *ring;    /* which the peer writes */
     const unsigned char *control; /* line where the peer counts the lines it has freed */
     uint32_t sent;                /* lines written to the peer */
     uint32_t freed;               /* of these: freed by the peer, as far as known */
-    uint32_t received;            /* lines of the peer freed */
+    uint32_t received;            /* lines freed in `ring` */
     uint32_t returned;            /* of these: told to the peer */
-    uint32_t controlled;          /* of these: told by the control line */
-    uint32_t peeked;              /* lines of the peer whose credit has been taken */
+    uint32_t peeked;              /* lines of `ring` whose credit has been taken */
     uint32_t described;           /* lines sent when the last descriptor had been */
     int32_t error;                /* the peer is lost */
-    rackmem_places_ out, in;
+    uint32_t unused[3];
 } rackmem_peer_;
-
-/* A line that has come: where it is, and its header; 0 if it has not. */
-typedef struct rackmem_line_ {
-    const unsigned char *at;
-    uint64_t header;
-} rackmem_line_;
 
 /* A chunk of the staging area is free once `peer` has freed the line before `line`. */
 typedef struct rackmem_stage_ {
@@ -146,7 +117,7 @@ typedef struct rackmem_messaging {
     unsigned char *scratch;       /* local buffer of writes: lines about to be sent */
     unsigned char *segment;
     uint64_t segment_bytes;
-    uint64_t lane_offset;         /* of this node's lane in every peer's segment */
+    uint64_t ring_offset;         /* of this node's ring in every peer's segment */
     uint64_t control_offset;      /* of this node's control line there */
     uint64_t staging_offset;      /* of the staging area in the own segment */
     int nid;
@@ -161,7 +132,7 @@ typedef struct rackmem_messaging {
 static inline size_t rackmem_messaging_bytes(int nodes)
 {
     size_t pairs = nodes > 0 ? (size_t)nodes : 0;
-    return pairs * (1 + RACKMEM_LANE_LINES + RACKMEM_RING_LINES) * RACKMEM_LINE_BYTES +
+    return pairs * (RACKMEM_RING_LINES + 1) * RACKMEM_LINE_BYTES +
            (size_t)RACKMEM_STAGES * RACKMEM_STAGE_BYTES;
 }
 
@@ -183,8 +154,7 @@ static inline int rackmem_messaging_open(rackmem_messaging *m, rackmem_context *
     int nodes = rackmem_nodes(ctx);
     int nid = rackmem_nid(ctx);
     uint64_t ring_bytes = (uint64_t)RACKMEM_RING_LINES * RACKMEM_LINE_BYTES;
-    uint64_t pair_bytes = RACKMEM_LANE_LINES * RACKMEM_LINE_BYTES + ring_bytes;
-    uint64_t lanes = area_offset + (uint64_t)nodes * RACKMEM_LINE_BYTES;
+    uint64_t rings = area_offset + (uint64_t)nodes * RACKMEM_LINE_BYTES;
     m->ctx = ctx;
     m->qp = qp;
     m->threshold_bytes = RACKMEM_PULL_THRESHOLD;
@@ -197,8 +167,8 @@ static inline int rackmem_messaging_open(rackmem_messaging *m, rackmem_context *
         rackmem_messaging_bytes(nodes) > m->segment_bytes - area_offset)
         return rackmem_set_last_error(-34, "messaging's area leaves the segment"); /* ERANGE */
     m->control_offset = area_offset + (uint64_t)nid * RACKMEM_LINE_BYTES;
-    m->lane_offset = lanes + (uint64_t)nid * pair_bytes;
-    m->staging_offset = lanes + (uint64_t)nodes * pair_bytes;
+    m->ring_offset = rings + (uint64_t)nid * ring_bytes;
+    m->staging_offset = rings + (uint64_t)nodes * ring_bytes;
     m->nid = nid;
     m->nodes = nodes;
     m->next = 0;
@@ -211,56 +181,26 @@ static inline int rackmem_messaging_open(rackmem_messaging *m, rackmem_context *
         return -12; /* ENOMEM, of which rackmem_alloc has told */
     for (int i = 0; i < nodes; i++) {
         m->peers[i].control = m->segment + area_offset + (size_t)i * RACKMEM_LINE_BYTES;
-        m->peers[i].lane = m->segment + lanes + (size_t)i * pair_bytes;
+        m->peers[i].ring = m->segment + rings + (size_t)i * ring_bytes;
     }
     return 0;
 }
 
 RACKMEM_INLINE uint64_t rackmem_load_(const unsigned char *word)
 {
-    RACKMEM_LOOK_();
     return __atomic_load_n((const uint64_t *)(const void *)word, __ATOMIC_ACQUIRE);
 }
 
-/* Where a line of the ring lies, from the lane on, and its lap. */
-RACKMEM_INLINE uint32_t rackmem_ring_at_(uint32_t line)
+RACKMEM_INLINE const unsigned char *rackmem_ring_line_(const rackmem_peer_ *peer, uint32_t line)
 {
-    return (RACKMEM_LANE_LINES + (line & (RACKMEM_RING_LINES - 1))) * RACKMEM_LINE_BYTES;
+    return peer->ring + (size_t)(line & (RACKMEM_RING_LINES - 1)) * RACKMEM_LINE_BYTES;
 }
 
-RACKMEM_INLINE uint32_t rackmem_ring_lap_(uint32_t line)
+/* The header of a line of the ring, or 0 while it has not come. */
+RACKMEM_INLINE uint64_t rackmem_arrived_(const rackmem_peer_ *peer, uint32_t line)
 {
-    return line / RACKMEM_RING_LINES + 1;
-}
-
-/* The line at a place, once it has come in this lap. */
-RACKMEM_INLINE rackmem_line_ rackmem_look_(const rackmem_peer_ *peer, uint32_t place, uint32_t lap)
-{
-    rackmem_line_ line;
-    line.at = peer->lane + place;
-    line.header = rackmem_load_(line.at);
-    if ((uint8_t)line.header != (uint8_t)lap)
-        line.header = 0;
-    return line;
-}
-
-RACKMEM_INLINE rackmem_line_ rackmem_look_ring_(const rackmem_peer_ *peer, uint32_t line)
-{
-    return rackmem_look_(peer, rackmem_ring_at_(line), rackmem_ring_lap_(line));
-}
-
-RACKMEM_INLINE rackmem_line_ rackmem_look_lane_(const rackmem_peer_ *peer, uint32_t i)
-{
-    return rackmem_look_(peer, i * RACKMEM_LINE_BYTES, peer->in.lane[i] + 1u);
-}
-
-/* The line to be received next. The lane is looked at last: whoever finds a line in the ring then
- * sees what was sent before it. */
-RACKMEM_INLINE rackmem_line_ rackmem_next_(const rackmem_peer_ *peer)
-{
-    rackmem_line_ ring = rackmem_look_ring_(peer, peer->in.ring);
-    rackmem_line_ lane = rackmem_look_lane_(peer, 0);
-    return lane.header != 0 ? lane : ring;
+    uint64_t header = rackmem_load_(rackmem_ring_line_(peer, line));
+    return (uint8_t)header == (uint8_t)(line / RACKMEM_RING_LINES + 1) ? header : 0;
 }
 
 RACKMEM_INLINE int rackmem_peer_of_(const rackmem_messaging *m, int nid, rackmem_peer_ **peer)
@@ -324,20 +264,13 @@ RACKMEM_INLINE void rackmem_take_header_(rackmem_peer_ *peer, uint32_t line, uin
 static inline void rackmem_refresh_credits_(rackmem_peer_ *peer)
 {
     rackmem_take_credit_(peer, (uint32_t)rackmem_load_(peer->control));
-    uint32_t number = peer->received, ring = peer->in.ring;
-    rackmem_line_ line = rackmem_next_(peer);
-    if (line.header != 0 && line.at == peer->lane) {
-        rackmem_take_header_(peer, number, line.header);
-        number += line.header >> 32 > RACKMEM_PACKET_BYTES ? 2 : 1;
-    }
-    if ((int32_t)(peer->peeked - number) > 0) {
-        ring += peer->peeked - number;
-        number = peer->peeked;
-    }
-    for (; number - peer->received < RACKMEM_RING_LINES &&
-           (line = rackmem_look_ring_(peer, ring)).header != 0;
-         number++, ring++)
-        rackmem_take_header_(peer, number, line.header);
+    uint32_t line = peer->peeked;
+    if ((int32_t)(peer->received - line) > 0)
+        line = peer->received;
+    for (uint64_t header; line - peer->received < RACKMEM_RING_LINES &&
+                          (header = rackmem_arrived_(peer, line)) != 0;
+         line++)
+        rackmem_take_header_(peer, line, header);
 }
 
 /* Waiting for the peer to free the lines below `line`. */
@@ -386,27 +319,17 @@ static inline void rackmem_return_credits_(rackmem_messaging *m, rackmem_peer_ *
     uint64_t *word = (uint64_t *)(void *)(m->scratch +
                                           (size_t)RACKMEM_RING_LINES * RACKMEM_LINE_BYTES);
     *word = peer->received;
-    peer->returned = peer->controlled = peer->received;
+    peer->returned = peer->received;
     /* A lost peer needs no credits, and the next send to it will fail. */
     (void)rmc_write(m->qp, (int)(peer - m->peers), m->control_offset, word, sizeof *word);
 }
 
-/* Takes the credit of the line to be received next, and counts the line. */
-RACKMEM_INLINE void rackmem_count_line_(rackmem_peer_ *peer, rackmem_line_ line)
+/* Frees the next line of the ring. Without messages the other way, it returns credits every half
+ * ring. */
+RACKMEM_INLINE void rackmem_free_line_(rackmem_messaging *m, rackmem_peer_ *peer)
 {
-    rackmem_take_header_(peer, peer->received, line.header);
     peer->received++;
-    if (line.at == peer->lane)
-        peer->in.lane[0]++;
-    else
-        peer->in.ring++;
-}
-
-/* Lines have been freed. Without messages the other way, it returns credits every half ring. */
-RACKMEM_INLINE void rackmem_free_lines_(rackmem_messaging *m, rackmem_peer_ *peer)
-{
-    if (RACKMEM_UNLIKELY(peer->received - peer->returned >= RACKMEM_RING_LINES / 2 ||
-                         peer->received - peer->controlled >= RACKMEM_CONTROL_LINES_))
+    if (RACKMEM_UNLIKELY(peer->received - peer->returned >= RACKMEM_RING_LINES / 2))
         rackmem_return_credits_(m, peer);
 }
 
@@ -435,114 +358,36 @@ RACKMEM_INLINE void rackmem_copy_packet_(unsigned char *to, const unsigned char 
     }
 }
 
-/* Lines have been written to the peer, with the credits of all that has been received. */
-RACKMEM_INLINE void rackmem_count_sent_(rackmem_peer_ *peer, uint32_t lines)
+/* Writes `lines` lines of scratch memory, which do not wrap, to the peer's ring. The last one may
+ * be cut to `bytes`. */
+RACKMEM_INLINE int rackmem_send_lines_(rackmem_messaging *m, rackmem_peer_ *peer, uint32_t lines,
+                                       size_t bytes)
 {
+    uint64_t slot = peer->sent & (RACKMEM_RING_LINES - 1);
+    int error = rmc_write(m->qp, (int)(peer - m->peers),
+                          m->ring_offset + slot * RACKMEM_LINE_BYTES, m->scratch, bytes);
+    if (RACKMEM_UNLIKELY(error != 0))
+        return rackmem_peer_error_(peer, error);
     peer->sent += lines;
     peer->returned = peer->received;
-}
-
-/* Writes scratch memory to a place at the peer, counted from the lane on. */
-RACKMEM_INLINE int rackmem_send_scratch_(rackmem_messaging *m, rackmem_peer_ *peer, uint32_t place,
-                                         size_t bytes)
-{
-    int error = rmc_write(m->qp, (int)(peer - m->peers), m->lane_offset + place, m->scratch, bytes);
-    return RACKMEM_LIKELY(error == 0) ? 0 : rackmem_peer_error_(peer, error);
-}
-
-/* A packet is written where it belongs, under the lock of the line, if that can be done here: what
- * is stored to scratch memory first has to reach the cache before the lock is taken. */
-RACKMEM_INLINE int rackmem_try_packet_(rackmem_messaging *m, rackmem_peer_ *peer, uint32_t place,
-                                       const uint64_t header[RACKMEM_LANE_LINES],
-                                       const unsigned char *data, size_t length)
-{
-#if RACKMEM_HAS_WINDOWS
-    const size_t lines = length > RACKMEM_PACKET_BYTES ? 2 : 1;
-    uint64_t offset = m->lane_offset + place, held;
-    uint32_t nid = (uint32_t)(peer - m->peers);
-    unsigned char *segment = rackmem_window_(m->qp, nid, offset, lines * RACKMEM_LINE_BYTES, 1);
-    if (!segment || offset / RACKMEM_BLOCK_BYTES !=
-                        (offset + (lines - 1) * RACKMEM_LINE_BYTES) / RACKMEM_BLOCK_BYTES)
-        return 0;
-    rackmem_line_lock *lock = rackmem_lock_of_(segment, offset);
-    if (RACKMEM_UNLIKELY(!rackmem_hold_(m->qp, lock, &held)))
-        return 0;
-    uint64_t *to = rackmem_word_(segment, offset);
-    if (lines == 2) {
-        rackmem_copy_packet_((unsigned char *)(to + 9), data + RACKMEM_PACKET_BYTES,
-                             length - RACKMEM_PACKET_BYTES);
-        __atomic_store_n(to + 8, header[1], __ATOMIC_RELEASE);
-        length = RACKMEM_PACKET_BYTES;
-    }
-    rackmem_copy_packet_((unsigned char *)(to + 1), data, length);
-    __atomic_store_n(to, header[0], __ATOMIC_RELEASE);
-    rackmem_let_go_(lock, held);
-    return rackmem_changed_(m->qp, nid, segment, lines * RACKMEM_LINE_BYTES);
-#else
-    (void)m, (void)peer, (void)place, (void)header, (void)data, (void)length;
-    return 0;
-#endif
-}
-
-/* Writes a message of one line, or of the lane's two, to a place at the peer. */
-RACKMEM_INLINE int rackmem_send_packet_(rackmem_messaging *m, rackmem_peer_ *peer, uint32_t place,
-                                        const uint64_t header[RACKMEM_LANE_LINES],
-                                        const unsigned char *data, size_t length)
-{
-    unsigned char *second = m->scratch + RACKMEM_LINE_BYTES;
-    if (RACKMEM_LIKELY(rackmem_try_packet_(m, peer, place, header, data, length)))
-        return 0;
-    __builtin_memcpy(m->scratch, &header[0], 8);
-    if (length <= RACKMEM_PACKET_BYTES) {
-        rackmem_copy_packet_(m->scratch + 8, data, length);
-        return rackmem_send_scratch_(m, peer, place, 8 + length);
-    }
-    rackmem_copy_packet_(m->scratch + 8, data, RACKMEM_PACKET_BYTES);
-    __builtin_memcpy(second, &header[1], 8);
-    rackmem_copy_packet_(second + 8, data + RACKMEM_PACKET_BYTES, length - RACKMEM_PACKET_BYTES);
-    return rackmem_send_scratch_(m, peer, place,
-                                 length + (size_t)8 * RACKMEM_LANE_LINES);
-}
-
-/* Sends a message or descriptor by the lane, for no line is under way. */
-RACKMEM_INLINE int rackmem_send_by_lane_(rackmem_messaging *m, rackmem_peer_ *peer, uint64_t kind,
-                                         uint64_t total, const unsigned char *data, size_t length)
-{
-    uint64_t header[RACKMEM_LANE_LINES] = {
-        rackmem_header_(peer->out.lane[0] + 1u, kind, peer->received, total),
-        rackmem_header_(peer->out.lane[1] + 1u, RACKMEM_LINE_NEXT, peer->received, 0)};
-    int error = rackmem_send_packet_(m, peer, 0, header, data, length);
-    if (RACKMEM_UNLIKELY(error != 0))
-        return error;
-    peer->out.lane[0]++;
-    if (length > RACKMEM_PACKET_BYTES)
-        peer->out.lane[1]++;
-    rackmem_count_sent_(peer, length > RACKMEM_PACKET_BYTES ? 2 : 1);
     return 0;
 }
 
-/* Sends a message or descriptor of one line, for which there is room. */
-RACKMEM_INLINE int rackmem_send_line_(rackmem_messaging *m, rackmem_peer_ *peer, uint64_t kind,
-                                      uint64_t total, const unsigned char *data, size_t length)
+RACKMEM_INLINE int rackmem_push_one_(rackmem_messaging *m, rackmem_peer_ *peer,
+                                     const unsigned char *data, size_t length)
 {
-    if (peer->freed == peer->sent)
-        return rackmem_send_by_lane_(m, peer, kind, total, data, length);
-    uint32_t ring = peer->out.ring;
-    uint64_t header[RACKMEM_LANE_LINES] = {
-        rackmem_header_(rackmem_ring_lap_(ring), kind, peer->received, total)};
-    int error = rackmem_send_packet_(m, peer, rackmem_ring_at_(ring), header, data, length);
-    if (RACKMEM_UNLIKELY(error != 0))
-        return error;
-    peer->out.ring++;
-    rackmem_count_sent_(peer, 1);
-    return 0;
+    uint64_t header =
+        rackmem_header_(peer->sent, RACKMEM_LINE_FIRST, peer->received, (uint64_t)length);
+    __builtin_memcpy(m->scratch, &header, sizeof header);
+    rackmem_copy_packet_(m->scratch + sizeof header, data, length);
+    return rackmem_send_lines_(m, peer, 1, sizeof header + length);
 }
 
 /* Most lines of the next remote write of a message with `left` lines to go. */
 RACKMEM_INLINE uint32_t rackmem_run_(const rackmem_messaging *m, const rackmem_peer_ *peer,
                                      uint64_t left)
 {
-    uint32_t run = RACKMEM_RING_LINES - (peer->out.ring & (RACKMEM_RING_LINES - 1));
+    uint32_t run = RACKMEM_RING_LINES - (peer->sent & (RACKMEM_RING_LINES - 1));
     uint32_t room = rackmem_room_(peer);
     if (run > room)
         run = room;
@@ -551,7 +396,7 @@ RACKMEM_INLINE uint32_t rackmem_run_(const rackmem_messaging *m, const rackmem_p
     return run < left ? run : (uint32_t)left;
 }
 
-/* Pushes a message of several lines by the ring. */
+/* Pushes a message of several lines. */
 static inline int rackmem_push_(rackmem_messaging *m, rackmem_peer_ *peer,
                                 const unsigned char *data, size_t length)
 {
@@ -569,8 +414,7 @@ static inline int rackmem_push_(rackmem_messaging *m, rackmem_peer_ *peer,
         unsigned char *to = m->scratch;
         size_t bytes = 0;
         for (uint32_t i = 0; i < lines; i++, to += RACKMEM_LINE_BYTES) {
-            uint32_t lap = rackmem_ring_lap_(peer->out.ring + i);
-            uint64_t header = rackmem_header_(lap, kind, peer->received, total);
+            uint64_t header = rackmem_header_(peer->sent + i, kind, peer->received, total);
             __builtin_memcpy(to, &header, sizeof header);
             size_t n = length < RACKMEM_PACKET_BYTES ? length : RACKMEM_PACKET_BYTES;
             rackmem_copy_packet_(to + sizeof header, data, n);
@@ -580,11 +424,9 @@ static inline int rackmem_push_(rackmem_messaging *m, rackmem_peer_ *peer,
             kind = RACKMEM_LINE_NEXT;
             total = 0;
         }
-        int error = rackmem_send_scratch_(m, peer, rackmem_ring_at_(peer->out.ring), bytes);
+        int error = rackmem_send_lines_(m, peer, lines, bytes);
         if (error != 0)
             return error;
-        peer->out.ring += lines;
-        rackmem_count_sent_(peer, lines);
         left -= lines;
     }
     return 0;
@@ -594,12 +436,16 @@ static inline int rackmem_push_(rackmem_messaging *m, rackmem_peer_ *peer,
 static inline int rackmem_describe_(rackmem_messaging *m, rackmem_peer_ *peer, uint64_t offset,
                                     uint64_t bytes, uint64_t total)
 {
-    uint64_t what[3] = {offset, bytes, total};
+    uint64_t line[4];
     int error = rackmem_wait_room_(m, peer, 1);
     if (error != 0)
         return error;
-    error = rackmem_send_line_(m, peer, RACKMEM_LINE_PULL, 0, (const unsigned char *)what,
-                               sizeof what);
+    line[0] = rackmem_header_(peer->sent, RACKMEM_LINE_PULL, peer->received, 0);
+    line[1] = offset;
+    line[2] = bytes;
+    line[3] = total;
+    __builtin_memcpy(m->scratch, line, sizeof line);
+    error = rackmem_send_lines_(m, peer, 1, sizeof line);
     peer->described = peer->sent;
     return error;
 }
@@ -655,8 +501,7 @@ static inline int rackmem_send_long_(rackmem_messaging *m, rackmem_peer_ *peer,
     if (length > RACKMEM_PACKET_BYTES)
         return rackmem_push_(m, peer, data, length);
     int error = rackmem_wait_room_(m, peer, 1);
-    return error != 0 ? error
-                      : rackmem_send_line_(m, peer, RACKMEM_LINE_FIRST, length, data, length);
+    return error == 0 ? rackmem_push_one_(m, peer, data, length) : error;
 }
 
 /*
@@ -671,14 +516,9 @@ static inline int rackmem_send_async(rackmem_messaging *m, int nid, const void *
     int error = rackmem_peer_of_(m, nid, &peer);
     if (RACKMEM_UNLIKELY(error != 0))
         return error;
-    if (RACKMEM_LIKELY(peer->freed == peer->sent && length < m->threshold_bytes &&
-                       length <= (size_t)RACKMEM_LANE_LINES * RACKMEM_PACKET_BYTES))
-        return rackmem_send_by_lane_(m, peer, RACKMEM_LINE_FIRST, length,
-                                     (const unsigned char *)data, length);
     if (RACKMEM_LIKELY(length <= RACKMEM_PACKET_BYTES && length < m->threshold_bytes &&
                        rackmem_room_(peer) > 0))
-        return rackmem_send_line_(m, peer, RACKMEM_LINE_FIRST, length, (const unsigned char *)data,
-                                  length);
+        return rackmem_push_one_(m, peer, (const unsigned char *)data, length);
     return rackmem_send_long_(m, peer, (const unsigned char *)data, length);
 }
 
@@ -713,78 +553,49 @@ static inline int rackmem_flush(rackmem_messaging *m)
 
 /* ---- Receive ----------------------------------------------------------------------------- */
 
-static inline int rackmem_has_come_(void *peer)
+/* Waiting for a line of the ring. */
+typedef struct rackmem_coming_ {
+    const rackmem_peer_ *peer;
+    uint32_t line;
+} rackmem_coming_;
+
+static inline int rackmem_has_come_(void *arg)
 {
-    return rackmem_next_((const rackmem_peer_ *)peer).header != 0;
+    const rackmem_coming_ *wait = (const rackmem_coming_ *)arg;
+    return rackmem_arrived_(wait->peer, wait->line) != 0;
 }
 
-static inline int rackmem_has_second_(void *peer)
+/* Waits for the line at the ring's head and gives its header. */
+RACKMEM_INLINE int rackmem_wait_line_(rackmem_messaging *m, rackmem_peer_ *peer, uint64_t *header)
 {
-    return rackmem_look_lane_((const rackmem_peer_ *)peer, 1).header != 0;
-}
-
-/* Waits for a line that `has_come` says has come. */
-RACKMEM_INLINE int rackmem_wait_come_(rackmem_messaging *m, rackmem_peer_ *peer,
-                                      int (*has_come)(void *))
-{
-    int error = rackmem_wait_(m, has_come, peer, (int)(peer - m->peers));
-    return RACKMEM_LIKELY(error == 0) ? 0 : rackmem_peer_error_(peer, error);
-}
-
-/* Waits for the line to be received next. */
-RACKMEM_INLINE int rackmem_wait_line_(rackmem_messaging *m, rackmem_peer_ *peer,
-                                      rackmem_line_ *line)
-{
-    *line = rackmem_next_(peer);
-    if (line->header == 0) {
-        int error = rackmem_wait_come_(m, peer, rackmem_has_come_);
+    rackmem_coming_ wait;
+    wait.peer = peer;
+    wait.line = peer->received;
+    *header = rackmem_arrived_(peer, peer->received);
+    if (*header == 0) {
+        int error = rackmem_wait_(m, rackmem_has_come_, &wait, (int)(peer - m->peers));
         if (RACKMEM_UNLIKELY(error != 0))
-            return error;
-        *line = rackmem_next_(peer);
+            return rackmem_peer_error_(peer, error);
+        *header = rackmem_arrived_(peer, peer->received);
     }
     return 0;
 }
 
-/* Copies payload out of a line. */
-RACKMEM_INLINE void rackmem_copy_out_(unsigned char *to, const unsigned char *line, size_t n)
-{
-    RACKMEM_LOOK_();
-    rackmem_copy_packet_(to, line + 8, n);
-}
-
-/* Takes a message of the lane's two lines, of which the first one has come. */
-RACKMEM_INLINE int rackmem_take_two_(rackmem_messaging *m, rackmem_peer_ *peer, rackmem_line_ line,
-                                     unsigned char *buffer, size_t length)
-{
-    rackmem_copy_out_(buffer, line.at, RACKMEM_PACKET_BYTES);
-    if (RACKMEM_UNLIKELY(!rackmem_has_second_(peer))) {
-        int error = rackmem_wait_come_(m, peer, rackmem_has_second_);
-        if (RACKMEM_UNLIKELY(error != 0))
-            return error;
-    }
-    rackmem_copy_out_(buffer + RACKMEM_PACKET_BYTES, line.at + RACKMEM_LINE_BYTES,
-                      length - RACKMEM_PACKET_BYTES);
-    rackmem_count_line_(peer, line);
-    peer->in.lane[1]++;
-    peer->received++;
-    rackmem_free_lines_(m, peer);
-    return 0;
-}
-
-/* Takes a message pushed by the ring whose first line has come. */
+/* Takes a pushed message whose first line has come. */
 static inline int rackmem_take_pushed_(rackmem_messaging *m, rackmem_peer_ *peer,
-                                       rackmem_line_ line, unsigned char *buffer, size_t length)
+                                       uint64_t header, unsigned char *buffer, size_t length)
 {
     for (;;) {
+        const unsigned char *line = rackmem_ring_line_(peer, peer->received);
         size_t n = length < RACKMEM_PACKET_BYTES ? length : RACKMEM_PACKET_BYTES;
-        rackmem_copy_out_(buffer, line.at, n);
-        rackmem_count_line_(peer, line);
-        rackmem_free_lines_(m, peer);
+        rackmem_copy_packet_(buffer, line + sizeof header, n);
+        rackmem_take_header_(peer, peer->received, header);
+        rackmem_free_line_(m, peer);
         buffer += n;
         length -= n;
         if (length == 0)
             return 0;
-        int error = rackmem_wait_line_(m, peer, &line);
+        int error = rackmem_wait_line_(m, peer, &header);
         if (RACKMEM_UNLIKELY(error != 0))
             return error;
     }
@@ -792,54 +603,51 @@ static inline int rackmem_take_pushed_(rackmem_messaging *m, rackmem_peer_ *peer
 
 /* Takes a message of `length` bytes that is to be pulled, and whose first descriptor has come. */
 static inline int rackmem_take_pulled_(rackmem_messaging *m, rackmem_peer_ *peer,
-                                       rackmem_line_ line, unsigned char *buffer, uint64_t length)
+                                       uint64_t header, unsigned char *buffer, uint64_t length)
 {
     for (uint64_t done = 0;;) {
-        uint64_t what[2]; /* offset and bytes */
-        __builtin_memcpy(what, line.at + 8, sizeof what);
-        if (what[1] > length - done)
+        uint64_t line[4];
+        __builtin_memcpy(line, rackmem_ring_line_(peer, peer->received), sizeof line);
+        if (line[2] > length - done)
             return -71; /* EPROTO: never write beyond the buffer */
-        if (what[1] > 0) {
-            int error =
-                rmc_read(m->qp, (int)(peer - m->peers), what[0], buffer + done, (size_t)what[1]);
+        if (line[2] > 0) {
+            int error = rmc_read(m->qp, (int)(peer - m->peers), line[1], buffer + done,
+                                 (size_t)line[2]);
             if (RACKMEM_UNLIKELY(error != 0))
                 return rackmem_peer_error_(peer, error);
         }
-        done += what[1];
-        rackmem_count_line_(peer, line);
+        done += line[2];
+        rackmem_take_header_(peer, peer->received, header);
+        peer->received++;
         rackmem_return_credits_(m, peer); /* at once: the sender waits for it */
         if (done == length)
             return 0;
-        int error = rackmem_wait_line_(m, peer, &line);
+        int error = rackmem_wait_line_(m, peer, &header);
         if (RACKMEM_UNLIKELY(error != 0))
             return error;
     }
 }
 
-/* Takes the message whose first line this is. */
-RACKMEM_INLINE int rackmem_take_(rackmem_messaging *m, rackmem_peer_ *peer, rackmem_line_ line,
+/* Takes the message whose first line, with this header, has come. */
+RACKMEM_INLINE int rackmem_take_(rackmem_messaging *m, rackmem_peer_ *peer, uint64_t header,
                                  void *buffer, size_t capacity, size_t *length)
 {
-    uint64_t total = line.header >> 32;
-    int pulled = (line.header >> 8 & 0xf) == RACKMEM_LINE_PULL;
+    const unsigned char *line = rackmem_ring_line_(peer, peer->received);
+    uint64_t total = header >> 32;
+    int pulled = (header >> 8 & 0xf) == RACKMEM_LINE_PULL;
     if (pulled)
-        __builtin_memcpy(&total, line.at + 24, sizeof total);
+        __builtin_memcpy(&total, line + 24, sizeof total);
     if (length)
         *length = (size_t)total;
     if (RACKMEM_UNLIKELY(total > capacity))
         return -90; /* EMSGSIZE */
     if (RACKMEM_UNLIKELY(pulled))
-        return rackmem_take_pulled_(m, peer, line, (unsigned char *)buffer, total);
-    if (total > RACKMEM_PACKET_BYTES) {
-        if (line.at == peer->lane && RACKMEM_UNLIKELY(total > 2 * RACKMEM_PACKET_BYTES))
-            return -71; /* EPROTO: two lines hold no more */
-        if (line.at == peer->lane)
-            return rackmem_take_two_(m, peer, line, (unsigned char *)buffer, (size_t)total);
-        return rackmem_take_pushed_(m, peer, line, (unsigned char *)buffer, (size_t)total);
-    }
-    rackmem_copy_out_((unsigned char *)buffer, line.at, (size_t)total);
-    rackmem_count_line_(peer, line);
-    rackmem_free_lines_(m, peer);
+        return rackmem_take_pulled_(m, peer, header, (unsigned char *)buffer, total);
+    if (RACKMEM_UNLIKELY(total > RACKMEM_PACKET_BYTES))
+        return rackmem_take_pushed_(m, peer, header, (unsigned char *)buffer, (size_t)total);
+    rackmem_copy_packet_((unsigned char *)buffer, line + sizeof header, (size_t)total);
+    rackmem_take_header_(peer, peer->received, header);
+    rackmem_free_line_(m, peer);
     return 0;
 }
 
@@ -853,13 +661,13 @@ static inline int rackmem_recv(rackmem_messaging *m, int nid, void *buffer, size
                                size_t *length)
 {
     rackmem_peer_ *peer;
-    rackmem_line_ line;
+    uint64_t header;
     int error = rackmem_peer_of_(m, nid, &peer);
     if (RACKMEM_LIKELY(error == 0))
-        error = rackmem_wait_line_(m, peer, &line);
+        error = rackmem_wait_line_(m, peer, &header);
     if (RACKMEM_UNLIKELY(error != 0))
         return error;
-    return rackmem_take_(m, peer, line, buffer, capacity, length);
+    return rackmem_take_(m, peer, header, buffer, capacity, length);
 }
 
 /* Receives as rackmem_recv if a message of node nid has begun to arrive, else -EAGAIN at once. */
@@ -870,12 +678,12 @@ static inline int rackmem_try_recv(rackmem_messaging *m, int nid, void *buffer, 
     int error = rackmem_peer_of_(m, nid, &peer);
     if (RACKMEM_UNLIKELY(error != 0))
         return error;
-    rackmem_line_ line = rackmem_next_(peer);
-    if (line.header == 0) {
+    uint64_t header = rackmem_arrived_(peer, peer->received);
+    if (header == 0) {
         rackmem_poll_(m->qp);
         return -11; /* EAGAIN */
     }
-    return rackmem_take_(m, peer, line, buffer, capacity, length);
+    return rackmem_take_(m, peer, header, buffer, capacity, length);
 }
 
 /* The next peer, in turn, from which a message has begun to arrive; -1: none. */
@@ -884,7 +692,7 @@ static inline int rackmem_sender_(const rackmem_messaging *m)
     for (int n = 0, nid = m->next; n < m->nodes; n++, nid++) {
         if (nid >= m->nodes)
             nid = 0;
-        if (nid != m->nid && rackmem_next_(&m->peers[nid]).header != 0)
+        if (nid != m->nid && rackmem_arrived_(&m->peers[nid], m->peers[nid].received))
             return nid;
     }
     return -1;
@@ -942,7 +750,8 @@ static inline int rackmem_recv_any(rackmem_messaging *m, int *nid, void *buffer,
     }
     rackmem_peer_ *peer = &m->peers[sender];
     *nid = sender;
-    int error = rackmem_take_(m, peer, rackmem_next_(peer), buffer, capacity, length);
+    int error = rackmem_take_(m, peer, rackmem_arrived_(peer, peer->received), buffer, capacity,
+                              length);
     if (error != -90) /* EMSGSIZE: the same message is meant next time */
         m->next = sender + 1 < m->nodes ? sender + 1 : 0;
     else

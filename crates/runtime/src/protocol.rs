@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::status::NodeStatus;
 
 /// Changes with every incompatible change of this file or of a layout in shared memory.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The way by which operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -105,23 +105,15 @@ fn barriers_within_one_process() {
     within_one_process("barrier_loopback.c");
 }
 
-/// Headers as they are, under every interleaving of a few processes, and with a death at every point: see
-/// `c/interleave.h`. Without sanitizers, which know no coroutines.
-fn under_every_interleaving(source: &str) {
-    let program = c::scratch_dir().join(source.replace(".c", ""));
+/// Counters, queues, lock and counter barrier as they are, under every interleaving of a few processes,
+/// and with a death at every point: see `c/interleave.h`. Without sanitizers, which know no coroutines.
+#[test]
+fn synchronisation_under_every_interleaving() {
+    let source = "sync_interleavings.c";
+    let program = c::scratch_dir().join("sync_interleavings");
     let arguments =
         ["-Wall", "-Wextra", "-Werror", "-O1", "-U_FORTIFY_SOURCE", "-fno-stack-protector"];
     let output = ["-o", program.to_str().unwrap()];
     Compiler::c11().compile(&c::source(source), &[&arguments[..], &output[..]].concat());
     c::run_alone(&program, &["1", "short"]);
-}
-
-#[test]
-fn synchronisation_under_every_interleaving() {
-    under_every_interleaving("sync_interleavings.c");
-}
-
-#[test]
-fn messages_under_every_interleaving() {
-    under_every_interleaving("messaging_interleavings.c");
 }

@@ -2,14 +2,11 @@
  * Every interleaving of small programs on a rack: a model checker for the headers on top of
  * access.h, which runs the deployed headers as they are.
  *
- * A process is a coroutine. It may be left before each remote operation, before each look of
- * messaging at its own segment, and wherever it sleeps. No other process sees its steps in between,
- * on memory of its own, but for polling its own segment, which it does where it sleeps
- * (qp->spin_limit is 0). A write in pieces lets others run between its lines, from the first one on
- * or from the last, and before the first word of each, which comes last. The whole state (segments,
- * stacks, positions of processes) is one structure: it is copied to return to it, and hashed to
- * recognise it. So each state is visited once, and the search ends although the programs poll and
- * retry.
+ * A process is a coroutine. It may be left before each remote operation and wherever it sleeps. No
+ * other process sees its steps in between, on memory of its own, but for polling its own segment,
+ * which it does where it sleeps (qp->spin_limit is 0). The whole state (segments, stacks, positions
+ * of processes) is one structure: it is copied to return to it, and hashed to recognise it. So each
+ * state is visited once, and the search ends although the programs poll and retry.
  *
  * Processes may be killed between any two steps, as often as the test allows. Time passes for all
  * sleepers at once, when no process can do anything else: if they then fall asleep in a state in
@@ -18,8 +15,6 @@
 #ifndef INTERLEAVE_H
 #define INTERLEAVE_H
 
-static void interleave_look(void);
-#define RACKMEM_LOOK_() interleave_look()
 #include <rackmem.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -46,9 +41,6 @@ enum {
 
 enum status { READY, ASLEEP, DONE, DEAD };
 
-/* Whether a write is a step, or its lines and their first words are, in this order. */
-enum pieces { WHOLE, UPWARDS, DOWNWARDS };
-
 struct rackmem_context {
     int nid;
 };
@@ -61,7 +53,6 @@ typedef struct process {
     void *arg;
     int has_timeout;
     int is_timed_out;
-    int watched; /* a process whose death wakes it, or -1 */
     QP qp;
     uint64_t operands[4];
     struct rackmem_context ctx;
@@ -92,13 +83,12 @@ typedef struct interleaving {
     void (*stuck)(void);  /* when those who are left wait for ever; NULL: they must not */
     bool is_long;
     uint64_t ends; /* in how many ways all can have ended: a change must not go unnoticed */
-    enum pieces writes;
 } interleaving;
 
 static const interleaving *subject;
 static jmp_buf scheduler;
 static int running;
-static bool is_searching, is_asking;
+static bool is_searching;
 static unsigned char choices[MOST_STEPS];
 static int depth;
 static uint64_t states, ends;
@@ -141,26 +131,6 @@ static void step(int who)
         _longjmp(world.processes[who].at, 1);
 }
 
-static void interleave_look(void)
-{
-    if (is_searching && !is_asking)
-        leave(READY);
-}
-
-static void write_pieces(unsigned char *to, const unsigned char *from, size_t length)
-{
-    size_t lines = (length + 63) / 64;
-    for (size_t i = 0; i < lines; i++) {
-        size_t at = (subject->writes == UPWARDS ? i : lines - 1 - i) * 64;
-        size_t bytes = length - at < 64 ? length - at : 64;
-        memcpy(to + at + 8, from + at + 8, bytes - 8);
-        leave(READY);
-        memcpy(to + at, from + at, 8);
-        if (i + 1 < lines)
-            leave(READY);
-    }
-}
-
 static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint64_t buffer,
                         uint64_t length)
 {
@@ -179,8 +149,6 @@ static uint32_t execute(QP *qp, uint32_t op, uint32_t nid, uint64_t offset, uint
     memcpy(&old, remote, length < 8 ? length : 8);
     if (op == RACKMEM_OP_READ) {
         memcpy(local, remote, length);
-    } else if (op == RACKMEM_OP_WRITE && subject->writes != WHOLE && length > 8) {
-        write_pieces(remote, (const unsigned char *)local, length);
     } else if (op == RACKMEM_OP_WRITE) {
         memcpy(remote, local, length);
     } else if (op == RACKMEM_OP_FETCH_ADD) {
@@ -248,27 +216,19 @@ int rackmem_set_last_error(int error, const char *text)
     return error;
 }
 
-static bool is_lost(int nid)
-{
-    return nid >= 0 && world.processes[nid].status == DEAD;
-}
-
 int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg, int watch_nid,
                         int timeout_ms)
 {
     process *self = &world.processes[ctx->nid];
     if (timeout_ms == 0) { /* only to look who is there */
         leave(READY);
-        return is_lost(watch_nid) ? -112 : -110;
+        return watch_nid >= 0 && world.processes[watch_nid].status == DEAD ? -112 : -110;
     }
     self->ready = ready;
     self->arg = arg;
     self->has_timeout = timeout_ms > 0;
     self->is_timed_out = 0;
-    self->watched = watch_nid;
     leave(ASLEEP);
-    if (is_lost(watch_nid) && !ready(arg))
-        return -112;
     return self->is_timed_out && !ready(arg) ? -110 : 0; /* ETIMEDOUT */
 }
 
@@ -277,12 +237,8 @@ int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg
 static bool can_step(int who)
 {
     process *p = &world.processes[who];
-    is_asking = true;
-    bool can = p->status == READY ||
-               (p->status == ASLEEP &&
-                (p->is_timed_out || is_lost(p->watched) || p->ready(p->arg) != 0));
-    is_asking = false;
-    return can;
+    return p->status == READY ||
+           (p->status == ASLEEP && (p->is_timed_out || p->ready(p->arg) != 0));
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t length)

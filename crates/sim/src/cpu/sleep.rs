@@ -23,9 +23,8 @@ use super::stats::Stats;
 use super::{Core, SLOTS};
 use crate::engine::Cycle;
 
-/// The most lines that a loop may read and still be slept through: to wait for any of several messages takes two lines
-/// of each sender.
-const LINES: usize = 16;
+/// The most lines that a loop may read and still be slept through.
+const LINES: usize = 8;
 
 /// Words that most states fit in.
 const STATE_WORDS: usize = 2048;
