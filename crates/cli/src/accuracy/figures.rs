@@ -31,7 +31,7 @@ pub enum View {
 pub struct Figure {
     /// A paper, `noc` or `dram`.
     pub part: String,
-    /// What it is, and of which configuration.
+    /// Name of the claim; else the configuration, and the quantity that is compared.
     pub what: String,
     /// From where it is seen.
     pub view: View,
@@ -89,26 +89,16 @@ fn view<'r>(runs: impl Iterator<Item = &'r Run>) -> View {
 
 /// Latencies up to 85 % of saturation, and loads at the knee and at saturation.
 pub fn of_network(compared: &Comparison) -> Vec<Figure> {
-    let figure = |what: String, unit: &str, (reference, ours): (f64, f64)| Figure {
-        part: "noc".to_owned(),
-        what: format!("{}: {what}", compared.name),
-        view: View::Simulator,
-        reference,
-        ours,
-        unit: unit.to_owned(),
-        error: ours / reference - 1.0,
-        band: None,
-        verdict: None,
+    let figure = |what: &str, unit, values| {
+        beside_simulator("noc", format!("{}: {what}", compared.name), unit, values)
     };
     let points = compared.points.iter().filter(|point| point.is_compared);
     let latencies = points.map(|point| {
-        figure(format!("latency at {}", point.load), "cycles", (point.theirs, point.ours))
+        figure(&format!("latency at {}", point.load), "cycles", (point.theirs, point.ours))
     });
     let loads = [("knee", compared.knee), ("saturation", compared.saturation)];
     let loads = loads.into_iter().filter_map(|(what, loads)| Some((what, loads?)));
-    latencies
-        .chain(loads.map(|(what, loads)| figure(what.to_owned(), "flits/cycle", loads)))
-        .collect()
+    latencies.chain(loads.map(|(what, loads)| figure(what, "flits/cycle", loads))).collect()
 }
 
 /// The latency of reads, or what a busy channel does.
@@ -118,10 +108,15 @@ pub fn of_memory(memory: &Memory) -> Figure {
         Some(interval) => (format!("read latency, a request every {interval}"), "nCK"),
         None => ("requests when busy".to_owned(), "requests"),
     };
-    let (reference, ours) = memory.compared;
+    let what = format!("{}, {}: {what}", row.grade, row.pattern);
+    beside_simulator("dram", what, unit, memory.compared)
+}
+
+/// A quantity of another simulator and of this one.
+fn beside_simulator(part: &str, what: String, unit: &str, (reference, ours): (f64, f64)) -> Figure {
     Figure {
-        part: "dram".to_owned(),
-        what: format!("{}, {}: {what}", row.grade, row.pattern),
+        part: part.to_owned(),
+        what,
         view: View::Simulator,
         reference,
         ours,

@@ -70,7 +70,7 @@ pub fn collect(
     Ok(Accuracy { effort: effort.name(), papers, networks, memories, figures })
 }
 
-/// What the model gives of a paper, and its runs. This host is no part of the model.
+/// Verdicts on the claims that the model can show, and the runs behind them; claims about this host are left out.
 fn reproduced(document: &Document, effort: Effort, threads: usize) -> (Outcome, Vec<Run>) {
     let options = Options { graph: None, cores: "synthetic" };
     let mut session = reproduce::session(document, effort, None, &options);

@@ -12,6 +12,7 @@ use super::{Accuracy, Memory};
 use crate::commands::sim::output;
 use crate::failure::Result;
 use crate::plot::lines::{Plot, Series};
+use crate::reproduce::write::plot;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -143,19 +144,7 @@ fn paper(outcome: &Outcome, figures: &[Figure]) -> String {
     let mut text = format!("<h2>{}</h2>\n", escaped(&outcome.paper));
     text += &table(&HEAD, &rows);
     for curves in outcome.curves.values() {
-        let series = curves.series.iter().map(|curve| Series {
-            name: curve.name.clone(),
-            dashed: curve.dashed,
-            points: curve.points.clone(),
-        });
-        let plot = Plot {
-            title: curves.title.clone(),
-            x: curves.x.clone(),
-            y: curves.y.clone(),
-            log_x: curves.log_x,
-            series: series.collect(),
-        };
-        text += &inline(&plot);
+        text += &inline(&plot(curves));
     }
     text
 }

@@ -82,7 +82,7 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let options = Options { graph: None, cores: "synthetic" };
     let mut session = reproduce::session(&document, effort, selection, &options);
-    // What is measured on this host does not depend on the model's parameters.
+    // The model's parameters change no measurement of this host.
     let only_model = || Err("bands are of the model".to_owned());
     session.abilities.values_mut().for_each(|ability| *ability = only_model());
     let threads = pool::threads(args.jobs);

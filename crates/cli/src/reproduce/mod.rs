@@ -54,7 +54,7 @@ pub fn make_all_runs(session: &mut Session<'_>, threads: usize) {
     make_runs(session, None, threads);
 }
 
-/// What a reproduction gives with this variation; runs that it leaves as they are are taken from the reproduction.
+/// Verdicts with this variation. Only the runs that it changes are made; `session` has the others.
 pub fn varied(session: &Session<'_>, variation: &Variation, threads: usize) -> Outcome {
     let machines = model::machines(session.document, Some(variation));
     let mut varied = session.varied(variation, machines);

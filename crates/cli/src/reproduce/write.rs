@@ -31,7 +31,8 @@ pub fn all(dir: &Path, outcome: &Outcome, session: &Session<'_>) -> Result<()> {
     runs(dir, session)
 }
 
-fn plot(curves: &Curves) -> Plot {
+/// The figure of a paper, redrawn.
+pub fn plot(curves: &Curves) -> Plot {
     let series = curves.series.iter().map(|curve| Series {
         name: curve.name.clone(),
         dashed: curve.dashed,

@@ -175,9 +175,9 @@ pub struct TraceArgs {
 /// A stretch of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceWindow {
-    /// Its beginning.
+    /// First recorded time, in simulated ns.
     pub from_ns: f64,
-    /// Its end.
+    /// Time from which on nothing is recorded.
     pub to_ns: f64,
 }
 
