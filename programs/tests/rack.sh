@@ -43,7 +43,7 @@ expect() {
 for nodes in 1 2 3 4; do
     fails 0 $nodes tests/rack_test
 done
-expect '26 passed on 4 nodes'
+expect '29 passed on 4 nodes'
 
 fails 0 4 hello
 expect 'of 4 took number 3'

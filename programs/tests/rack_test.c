@@ -451,6 +451,9 @@ static const test tests[] = {
     {"barrier", test_barrier, 1},
     {"messages", test_messages, 2},
     {"many-messages", test_many_messages, 2},
+    {"push", test_push, 2},
+    {"pull", test_pull, 2},
+    {"overtaking", test_overtaking, 1},
     {"map", test_map, 1},
     {"counter", test_counter, 1},
     {"counter-tree", test_counter_tree, 1},
@@ -514,11 +517,15 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         if (r.nodes < tests[i].least_nodes || !is_wanted(&tests[i], argc, argv))
             continue;
+        r.unseen = NULL;
         tests[i].run(&r);
         barrier(&r);
         passed++;
         if (r.nid == 0) {
-            printf("PASS %s\n", tests[i].name);
+            if (r.unseen)
+                printf("UNSEEN %s: %s\n", tests[i].name, r.unseen);
+            else
+                printf("PASS %s\n", tests[i].name);
             fflush(stdout); /* so far it went, whatever comes */
         }
     }

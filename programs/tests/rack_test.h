@@ -1,4 +1,4 @@
-/* The common part of rack_test: the rack, and the tests of synchronisation. */
+/* The common part of rack_test: the rack, and the tests of other files. */
 #ifndef TESTS_RACK_TEST_H
 #define TESTS_RACK_TEST_H
 
@@ -28,6 +28,7 @@ typedef struct rack {
     uint64_t pages_offset;
     uint64_t source_offset; /* messages in the segment */
     uint64_t sync_offset;   /* areas of rack_sync.c */
+    const char *unseen;     /* why what a test looks for did not come, where it need not */
 } rack;
 
 static inline void barrier(rack *r)
@@ -46,5 +47,10 @@ void test_mr_queue(rack *r);
 void test_lock(rack *r);
 void test_counter_barrier(rack *r);
 void test_sync_errors(rack *r);
+
+/* Of rack_counts.c. */
+void test_push(rack *r);
+void test_pull(rack *r);
+void test_overtaking(rack *r);
 
 #endif

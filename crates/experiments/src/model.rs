@@ -19,12 +19,13 @@ macro_rules! prebuilt {
 }
 
 /// Programs for RISC-V.
-const PREBUILT: [(&str, &[u8]); 12] = prebuilt![
+const PREBUILT: [(&str, &[u8]); 13] = prebuilt![
     "bitonic",
     "fft",
     "many_reads",
     "netpipe",
     "pagerank",
+    "rack_test",
     "remote_read",
     "scr_test",
     "stream",
