@@ -4,6 +4,9 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::Machine;
+use crate::machine::spec::{Placement, Remote};
+
 /// A statistic, or another field of a report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -16,12 +19,62 @@ pub struct Statistic {
     pub meaning: String,
 }
 
+/// What is simulated, by the statistics that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Simulated {
+    /// A chip with queue pairs, or loads in their place, that runs its own workload.
+    Workload,
+    /// Simplified nodes on a torus.
+    Torus,
+    /// Any node that executes a program.
+    Program,
+    /// Such a node with the RMC of Scale-Out NUMA.
+    Sonuma,
+    /// Such a node with network interfaces of Manycore NI.
+    ManycoreNi,
+    /// Such a node with cache-integrated network interfaces.
+    CacheIntegrated,
+    /// Such a node with a window of borrowed memory.
+    Window,
+    /// Nodes with an extended on-chip interconnect.
+    Extension,
+}
+
+impl Simulated {
+    /// All that a machine can simulate.
+    pub fn of(machine: &Machine) -> Vec<Simulated> {
+        match (machine.network.remote, machine.ni.placement) {
+            (Remote::Torus, _) => vec![Simulated::Torus],
+            (Remote::Extension, _) => vec![Simulated::Extension],
+            (_, Placement::Sonuma) => vec![Simulated::Program, Simulated::Sonuma],
+            (_, Placement::CacheIntegrated) => vec![Simulated::Program, Simulated::CacheIntegrated],
+            (_, Placement::Window) => vec![Simulated::Program, Simulated::Window],
+            (_, Placement::Edge | Placement::PerTile | Placement::Split | Placement::Numa) => {
+                vec![Simulated::Workload, Simulated::Program, Simulated::ManycoreNi]
+            }
+        }
+    }
+}
+
+/// Statistics of a part of machines.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Name of the part.
+    pub title: String,
+    /// What has the part.
+    pub of: Vec<Simulated>,
+    /// Its statistics.
+    pub statistic: Vec<Statistic>,
+}
+
 /// All statistics and fields.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
-    /// Members of a report's `stats`.
-    pub statistic: Vec<Statistic>,
+    /// Members of a report's `stats`, by part.
+    pub part: Vec<Part>,
     /// Its other members.
     pub field: Vec<Statistic>,
 }
@@ -29,23 +82,35 @@ pub struct Schema {
 /// The schema of this version of the model.
 pub fn schema() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-        let none = Schema { statistic: vec![], field: vec![] };
+        let none = Schema { part: vec![], field: vec![] };
         toml::from_str(include_str!("statistics.toml")).unwrap_or(none)
     });
     &SCHEMA
 }
 
 impl Schema {
+    /// Members of a report's `stats`.
+    pub fn statistics(&self) -> impl Iterator<Item = &Statistic> {
+        self.part.iter().flat_map(|part| &part.statistic)
+    }
+
+    /// Those that reports of a machine can have.
+    pub fn statistics_of(&self, machine: &Machine) -> impl Iterator<Item = &Statistic> {
+        let simulated = Simulated::of(machine);
+        let has = move |part: &&Part| part.of.iter().any(|one| simulated.contains(one));
+        self.part.iter().filter(has).flat_map(|part| &part.statistic)
+    }
+
     /// Whether reports can have a statistic of this path, with indices or without.
     pub fn has(&self, path: &str) -> bool {
         let path = without_indices(path);
-        self.statistic.iter().any(|known| known.path == path)
+        self.statistics().any(|known| known.path == path)
     }
 
     /// Whether there are statistics whose path ends so.
     pub fn has_end(&self, end: &str) -> bool {
         let end = without_indices(end);
-        self.statistic.iter().any(|known| known.path.ends_with(&end))
+        self.statistics().any(|known| known.path.ends_with(&end))
     }
 }
 
@@ -68,18 +133,34 @@ pub fn without_indices(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine;
 
     #[test]
     fn the_schema_has_each_path_once_and_says_what_it_means() {
         let schema = schema();
-        assert!(schema.statistic.len() > 100 && schema.field.len() > 50);
-        let mut paths: Vec<&str> = schema.statistic.iter().map(|one| one.path.as_str()).collect();
+        let mut paths: Vec<&str> = schema.statistics().map(|one| one.path.as_str()).collect();
+        let all = paths.len();
+        assert!(all > 100 && schema.field.len() > 50);
         paths.sort_unstable();
         paths.dedup();
-        assert_eq!(paths.len(), schema.statistic.len());
-        for one in schema.statistic.iter().chain(&schema.field) {
+        assert_eq!(paths.len(), all);
+        for one in schema.statistics().chain(&schema.field) {
             assert!(!one.unit.is_empty() && one.meaning.len() > 10, "{}", one.path);
         }
+    }
+
+    #[test]
+    fn a_machine_has_the_statistics_of_its_parts_only() {
+        let paths = |machine: &str| -> Vec<&str> {
+            let machine = machine::load(machine, &[]).expect("a built-in machine");
+            schema().statistics_of(&machine).map(|one| one.path.as_str()).collect()
+        };
+        let (sonuma, torus) = (paths("sonuma"), paths("rack-torus"));
+        assert!(sonuma.contains(&"node[].rmc.maq.hits") && !sonuma.contains(&"core.reads"));
+        assert!(
+            torus.contains(&"noc.hops_mean.request") && !torus.contains(&"node[].rmc.maq.hits")
+        );
+        assert!(paths("manycore-ni").contains(&"core.reads"));
     }
 
     #[test]

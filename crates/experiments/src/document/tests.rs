@@ -41,6 +41,11 @@ fn wrong_files_are_refused_in_one_line() {
             "x: no report has a statistic 'rrpp.line'; did you mean rrpp.lines?",
         ),
         (measured("total(read(64).stats, '.none')"), "no report has a statistic '.none'"),
+        (
+            measured("read(64).latency.mean_cycle"),
+            "x: the report of read has no 'latency.mean_cycle'; did you mean latency.mean_cycles?",
+        ),
+        (measured("read(64).links[0].form"), "the report of read has no 'links[].form'"),
         (measured("read()"), "x: read needs 'bytes'"),
         (measured("read(1, 2)"), "x: read takes 1 argument(s), not 2"),
         (measured("read(byte=1)"), "x: read has no parameter 'byte'; did you mean bytes?"),

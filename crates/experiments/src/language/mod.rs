@@ -8,12 +8,14 @@
 //! | [`evaluate`] | the value of a tree, or the runs that it takes |
 //! | [`functions`] | `max`, `argmax`, `first` and the like |
 //! | [`names`] | whether all names of a tree are known |
+//! | `reports` | whether reports have what a tree reads of them |
 
 pub mod ast;
 pub mod evaluate;
 pub mod functions;
 pub mod names;
 pub mod parse;
+mod reports;
 pub mod template;
 pub mod token;
 pub mod value;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rackmem_sim::statistics::{schema, without_indices};
-
 use super::Problem;
 use super::ast::{Argument, Clause, Expr, Node};
 use super::functions::FUNCTIONS;
+use super::reports;
 use super::template::Template;
 use crate::document::{Body, Definition, Document, Measurement, Quantity, Row, Series};
 use crate::nearest::nearest;
@@ -68,7 +67,7 @@ impl<'a> Names<'a> {
             Node::Name(name) => self.name(expr.at, name, locals),
             Node::Call(name, arguments) => {
                 self.call(expr.at, name, arguments)?;
-                statistics_exist(expr)?;
+                self.reported(expr)?;
                 arguments.iter().try_for_each(|argument| self.check(&argument.value, locals))
             }
             Node::Each(body, clauses) => {
@@ -87,7 +86,7 @@ impl<'a> Names<'a> {
                 Ok(())
             }
             _ => {
-                statistics_exist(expr)?;
+                self.reported(expr)?;
                 children(expr).into_iter().try_for_each(|child| self.check(child, locals))
             }
         }
@@ -136,6 +135,12 @@ impl<'a> Names<'a> {
             ));
         }
         Ok(())
+    }
+
+    /// What is read of a report is something that reports have.
+    fn reported(&self, expr: &Expr) -> Result<(), Problem> {
+        reports::statistics_exist(expr)?;
+        reports::fields_exist(self.document, expr)
     }
 
     /// Checks that no definition depends on itself, and that all names are known but those of claims.
@@ -217,35 +222,6 @@ impl<'a> Names<'a> {
         state.insert(name, true);
         Ok(())
     }
-}
-
-/// A statistic that is named in an expression is one that reports can have: `run.stats['rrpp.lines']`,
-/// `total(run.stats, '.lines')`.
-fn statistics_exist(expr: &Expr) -> Result<(), Problem> {
-    let is_stats = |of: &Expr| matches!(&of.node, Node::Member(_, name) if name == "stats");
-    let schema = schema();
-    let (path, is_known) = match &expr.node {
-        Node::Index(of, arguments) if is_stats(of) => match arguments.as_slice() {
-            [Argument { name: None, value: Expr { node: Node::Text(path), .. } }] => {
-                (path, schema.has(path))
-            }
-            _ => return Ok(()),
-        },
-        Node::Call(name, arguments) if name == "total" => match arguments.as_slice() {
-            [of, Argument { value: Expr { node: Node::Text(end), .. }, .. }]
-                if is_stats(&of.value) =>
-            {
-                (end, schema.has_end(end))
-            }
-            _ => return Ok(()),
-        },
-        _ => return Ok(()),
-    };
-    if is_known {
-        return Ok(());
-    }
-    let near = nearest(&without_indices(path), schema.statistic.iter().map(|known| &known.path));
-    Err(Problem::new(expr.at, format!("no report has a statistic '{path}'{near}")))
 }
 
 /// Arguments are those that a definition takes.

@@ -119,6 +119,8 @@ pub enum SimCommand {
 const STATS_EXAMPLES: &str = "\
 Examples:
   rackmem sim stats                             all of them
+  rackmem sim stats sonuma                      those of a machine
+  rackmem sim stats manycore-ni noc.            of these, those with one of the words
   rackmem sim stats rmc. memory                 those with one of these words in path or meaning
 
 A report has those of the parts that its machine has. `[]` stands for an index.";
@@ -126,8 +128,13 @@ A report has those of the parts that its machine has. `[]` stands for an index."
 /// Arguments of `rackmem sim stats`.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Words of which one is in the path or the meaning [default: all]
+    /// Machine, built-in or a file, whose statistics are printed; then words of which one is in the path or the meaning
+    /// [default: all]
+    #[arg(value_name = "MACHINE|WORD")]
     pub words: Vec<String>,
+    /// Override a key of the machine, such as ni.placement=edge; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<Override>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
