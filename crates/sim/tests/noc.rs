@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use rackmem_sim::engine::Random;
-use rackmem_sim::noc::{Allocator, Dateline, Delivered, Network, Packet, Spec, Topology, VnetSpec};
+use rackmem_sim::noc::{Allocator, Dateline, Delivered, Network, Packet, Spec, VnetSpec};
+use rackmem_sim::reference::queueing::zero_load;
 
 /// Longer than any of these tests takes, in cycles.
 const LONG: u64 = 1_000_000;
@@ -26,20 +27,6 @@ fn receive(network: &mut Network, endpoint: u16, vnet: u8) -> Delivered {
         network.tick();
     }
     panic!("nothing arrived: {:?}", network.stuck(network.now(), 3));
-}
-
-/// Cycles from creation to tail ejection in an empty network: the way in, a pipeline per router,
-/// links, the way out, and the flits behind the head.
-fn zero_load(spec: &Spec, topology: &Topology, packet: &Packet) -> u64 {
-    let order = spec.routing.orders(packet.vnet.into())[0];
-    let way = topology.hops(order, packet.src.into(), packet.dst.into());
-    let hop = |router: usize, link| topology.routers[router].pipeline.hop_cycles(link);
-    let hops: u64 = way.iter().map(|link| hop(link.from.router, link.latency_cycles)).sum();
-    let last = topology.endpoints[usize::from(packet.dst)].eject.router;
-    spec.injection_latency_cycles
-        + hops
-        + hop(last, spec.ejection_latency_cycles)
-        + u64::from(packet.flits - 1)
 }
 
 const ISLIP: Allocator = Allocator::Islip;

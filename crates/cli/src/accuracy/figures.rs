@@ -6,7 +6,9 @@ use rackmem_experiments::outcome::{Judged, Outcome};
 use rackmem_experiments::run::{Run, Work};
 use rackmem_experiments::tolerance::Class;
 use rackmem_experiments::verdict::Verdict;
+use rackmem_sim::reference::instructions::Agreement;
 use rackmem_sim::reference::noc::Comparison;
+use rackmem_sim::reference::queueing::Identity;
 use serde::Serialize;
 
 use super::Memory;
@@ -24,18 +26,26 @@ pub enum View {
     Interface,
     /// A program that has another purpose.
     Application,
+    /// A formula, or another way to compute the same.
+    Identity,
 }
+
+/// The part of the core beside the interpreter.
+pub const INSTRUCTION_SETS: &str = "instruction sets";
+
+/// The part of formulas of queueing theory.
+pub const QUEUEING: &str = "queueing identities";
 
 /// A quantity of the model, with a value to be held against.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// A paper, `noc` or `dram`.
+    /// A paper, `noc`, `dram`, [`INSTRUCTION_SETS`] or [`QUEUEING`].
     pub part: String,
     /// Name of the claim; else the configuration, and the quantity that is compared.
     pub what: String,
     /// From where it is seen.
     pub view: View,
-    /// The other value: of a paper, or of another simulator.
+    /// The other value: of a paper, of another simulator, of a formula.
     pub reference: f64,
     /// The model's.
     pub ours: f64,
@@ -90,7 +100,7 @@ fn view<'r>(runs: impl Iterator<Item = &'r Run>) -> View {
 /// Latencies up to 85 % of saturation, and loads at the knee and at saturation.
 pub fn of_network(compared: &Comparison) -> Vec<Figure> {
     let figure = |what: &str, unit, values| {
-        beside_simulator("noc", format!("{}: {what}", compared.name), unit, values)
+        compared_by(View::Simulator, "noc", format!("{}: {what}", compared.name), unit, values)
     };
     let points = compared.points.iter().filter(|point| point.is_compared);
     let latencies = points.map(|point| {
@@ -109,15 +119,37 @@ pub fn of_memory(memory: &Memory) -> Figure {
         None => ("requests when busy".to_owned(), "requests"),
     };
     let what = format!("{}, {}: {what}", row.grade, row.pattern);
-    beside_simulator("dram", what, unit, memory.compared)
+    compared_by(View::Simulator, "dram", what, unit, memory.compared)
 }
 
-/// A quantity of another simulator and of this one.
-fn beside_simulator(part: &str, what: String, unit: &str, (reference, ours): (f64, f64)) -> Figure {
+/// The instructions of a program on which the core agrees with the interpreter, out of all.
+pub fn of_program(name: &str, found: &Agreement) -> Figure {
+    let values = (found.compared as f64, found.agreed as f64);
+    let what = match &found.difference {
+        None => format!("{name}: core and interpreter agree"),
+        Some(difference) => format!("{name}: core and interpreter agree up to {difference}"),
+    };
+    compared_by(View::Identity, INSTRUCTION_SETS, what, "instructions", values)
+}
+
+/// The model beside a formula.
+pub fn of_identity(identity: &Identity) -> Figure {
+    let values = (identity.formula, identity.model);
+    compared_by(View::Identity, QUEUEING, identity.what.clone(), identity.unit, values)
+}
+
+/// A quantity by other means and by the model.
+fn compared_by(
+    view: View,
+    part: &str,
+    what: String,
+    unit: &str,
+    (reference, ours): (f64, f64),
+) -> Figure {
     Figure {
         part: part.to_owned(),
         what,
-        view: View::Simulator,
+        view,
         reference,
         ours,
         unit: unit.to_owned(),

@@ -12,11 +12,13 @@ use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::papers::PAPERS;
 use rackmem_experiments::run::Run;
 use rackmem_experiments::{Effort, Known};
-use rackmem_sim::reference::{dram, noc};
+use rackmem_sim::cpu::CpuSpec;
+use rackmem_sim::reference::{dram, instructions, noc, queueing};
 
 use self::figures::Figure;
 use crate::console;
 use crate::failure::{Failure, Result};
+use crate::programs::{HELLO_RV64, PAGERANK_RV64, RACK_TEST_RV64, TSM_KERNELS_RV64};
 use crate::reproduce::{self, Options};
 
 /// All that the page shows.
@@ -66,6 +68,10 @@ pub fn collect(
     }
     figures.extend(networks.iter().flat_map(figures::of_network));
     figures.extend(memories.iter().map(figures::of_memory));
+    console::remark("instruction sets and queueing identities");
+    figures.extend(programs()?);
+    let identities = queueing::identities().map_err(Failure::new)?;
+    figures.extend(identities.iter().map(figures::of_identity));
     figures.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
     Ok(Accuracy { effort: effort.name(), papers, networks, memories, figures })
 }
@@ -79,6 +85,23 @@ fn reproduced(document: &Document, effort: Effort, threads: usize) -> (Outcome, 
     reproduce::make_all_runs(&mut session, threads);
     let runs = session.runs().map(|(run, _)| run.clone()).collect();
     (reproduce::outcome(&session), runs)
+}
+
+/// Ready-built programs that do their work alone, and their arguments.
+const ALONE: [(&[u8], &[&str]); 4] = [
+    (HELLO_RV64, &["hello"]),
+    (PAGERANK_RV64, &["pagerank", "--kronecker", "6"]),
+    (RACK_TEST_RV64, &["rack_test"]),
+    (TSM_KERNELS_RV64, &["tsm_kernels"]),
+];
+
+fn programs() -> Result<Vec<Figure>> {
+    let figure = |(file, args): &(&[u8], &[&str])| {
+        let found = instructions::compare(file, args, &CpuSpec::default());
+        let found = found.map_err(|error| Failure::new(format!("{}: {error}", args[0])))?;
+        Ok(figures::of_program(args[0], &found))
+    };
+    ALONE.iter().map(figure).collect()
 }
 
 fn networks(folder: &Path, seeds: u64) -> Result<Vec<noc::Comparison>> {

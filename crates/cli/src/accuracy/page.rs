@@ -7,7 +7,7 @@ use rackmem_experiments::digits::three_digits;
 use rackmem_experiments::outcome::Outcome;
 use rackmem_sim::reference::noc::Comparison;
 
-use super::figures::{Figure, View};
+use super::figures::{Figure, INSTRUCTION_SETS, QUEUEING, View};
 use super::{Accuracy, Memory};
 use crate::commands::sim::output;
 use crate::failure::Result;
@@ -42,8 +42,20 @@ fn html(accuracy: &Accuracy) -> String {
     for outcome in &accuracy.papers {
         body += &paper(outcome, &accuracy.figures);
     }
-    body += &networks(&accuracy.networks);
+    body += &networks(&accuracy.networks, &of_part(&accuracy.figures, "noc"));
     body += &memories(&accuracy.memories);
+    body += &group(
+        "Instruction sets",
+        "Programs on the out-of-order core and on the interpreter: of the instructions that the core retires, those \
+         with the same address and result, up to the program's end or its first thread.",
+        &of_part(&accuracy.figures, INSTRUCTION_SETS),
+    );
+    body += &group(
+        "Queueing identities",
+        "Where the model reduces to what formulas are about. Rates by latencies are counts in any case (Little); waits \
+         are of 200,000 cycles or requests from one seed.",
+        &of_part(&accuracy.figures, QUEUEING),
+    );
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>Accuracy of rackmem</title>\n<style>\n{STYLE}</style>\n</head>\n\
@@ -91,6 +103,7 @@ fn views(figures: &[Figure]) -> String {
         (View::Simulator, "simulator: counters of the model"),
         (View::Interface, "interface: programs that measure it"),
         (View::Application, "application: programs with another purpose"),
+        (View::Identity, "identity: formulas and the interpreter"),
     ] {
         let mut errors: Vec<f64> = figures
             .iter()
@@ -116,6 +129,7 @@ fn row(figure: &Figure) -> Vec<String> {
         View::Simulator => "simulator",
         View::Interface => "interface",
         View::Application => "application",
+        View::Identity => "identity",
     };
     let band = figure.band.map_or(String::new(), |(least, most)| {
         format!("{} to {}", three_digits(least), three_digits(most))
@@ -138,18 +152,26 @@ fn worst(figures: &[Figure]) -> String {
     format!("<h2>The worst {} of {}</h2>\n", rows.len(), figures.len()) + &table(&HEAD, &rows)
 }
 
+/// Rows of a part, worst first.
+fn of_part(figures: &[Figure], part: &str) -> Vec<Vec<String>> {
+    figures.iter().filter(|figure| figure.part == part).map(row).collect()
+}
+
+/// A part that is a table and a sentence.
+fn group(title: &str, about: &str, rows: &[Vec<String>]) -> String {
+    format!("<h2>{title}</h2>\n<p>{about}</p>\n") + &table(&HEAD, rows)
+}
+
 fn paper(outcome: &Outcome, figures: &[Figure]) -> String {
-    let mine = figures.iter().filter(|figure| figure.part == outcome.paper);
-    let rows: Vec<Vec<String>> = mine.map(row).collect();
     let mut text = format!("<h2>{}</h2>\n", escaped(&outcome.paper));
-    text += &table(&HEAD, &rows);
+    text += &table(&HEAD, &of_part(figures, &outcome.paper));
     for curves in outcome.curves.values() {
         text += &inline(&plot(curves));
     }
     text
 }
 
-fn networks(networks: &[Comparison]) -> String {
+fn networks(networks: &[Comparison], rows: &[Vec<String>]) -> String {
     let mut text = String::from("<h2>Networks on chip beside BookSim2</h2>\n");
     if networks.is_empty() {
         return text + "<p>No curves were given: <code>--references DIR</code>.</p>\n";
@@ -172,7 +194,7 @@ fn networks(networks: &[Comparison]) -> String {
             ],
         });
     }
-    text
+    text + &table(&HEAD, rows)
 }
 
 fn memories(memories: &[Memory]) -> String {
@@ -196,19 +218,7 @@ fn memories(memories: &[Memory]) -> String {
     };
     let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
     text += "<p>Mean latency of reads in nCK, of a busy channel the requests done.</p>\n";
-    text + &table(
-        &[
-            "grade",
-            "pattern",
-            "interval",
-            "DRAMsim3",
-            "rackmem",
-            "error",
-            "in the channel",
-            "rate x latency",
-        ],
-        &rows,
-    )
+    text + &table(&["grade", "pattern", "interval", "DRAMsim3", "rackmem", "error"], &rows)
 }
 
 /// A plot as a part of the page.

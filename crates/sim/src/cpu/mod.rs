@@ -168,6 +168,17 @@ pub struct Core {
     stopped: Option<Stop>,
     stats: Stats,
     sleep: Sleep,
+    /// What has retired, if that is asked for.
+    retired: Option<Vec<Retired>>,
+}
+
+/// An instruction that has retired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    /// Its address.
+    pub pc: u64,
+    /// The value of its destination register, if it has one.
+    pub result: u64,
 }
 
 /// The reason why nothing was dispatched.
@@ -219,6 +230,7 @@ impl Core {
             stopped: Some(Stop::Ecall),
             stats: Stats::default(),
             sleep: Sleep::new(spec.sleeps),
+            retired: None,
         };
         core.resume(hart, now);
         core
@@ -259,6 +271,16 @@ impl Core {
     pub fn forget_instructions(&mut self) {
         self.front.clear_cache();
         self.sleep.disturb();
+    }
+
+    /// Records the instructions that retire, for [`Core::take_retired`]. A core that sleeps records nothing.
+    pub fn record_retired(&mut self) {
+        self.retired.get_or_insert_default();
+    }
+
+    /// The instructions that have retired since this was last asked, oldest first.
+    pub fn take_retired(&mut self) -> Vec<Retired> {
+        self.retired.as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
     /// Counters so far. For a core that sleeps, [`Core::settle`] comes first.

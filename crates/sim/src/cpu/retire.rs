@@ -5,7 +5,7 @@ use rackmem_riscv::{Inst, Op};
 use super::ops::Kind;
 use super::outside::Outside;
 use super::place::write;
-use super::{Core, LINE_BYTES, SLOTS, Stop};
+use super::{Core, LINE_BYTES, Retired, SLOTS, Stop};
 
 impl Core {
     /// Retires what is done, and does what waited to be the oldest.
@@ -68,6 +68,9 @@ impl Core {
         self.fflags |= entry.flags;
         self.stats.retired += 1;
         self.sleep.note(entry.pc, entry.result);
+        if let Some(retired) = &mut self.retired {
+            retired.push(Retired { pc: entry.pc, result: entry.result });
+        }
         true
     }
 

@@ -1,7 +1,16 @@
-//! The model's parts beside other simulators: their curves are read from files, and the same is simulated.
+//! The model's parts beside something else.
+//!
+//! | file | content |
+//! |---|---|
+//! | `noc` | networks beside BookSim2's curves |
+//! | `dram` | memories beside DRAMsim3's table |
+//! | `instructions` | the core beside the interpreter |
+//! | `queueing` | waits and numbers in flight beside formulas |
 //!
 //! A folder of references has `noc/<case>.cfg` and `.csv`, written by BookSim2, and `dram/dramsim3.csv`. Such files are
-//! not part of the product; who has them says where they are.
+//! not part of the product; who has them says where they are. The other two need no files.
 
 pub mod dram;
+pub mod instructions;
 pub mod noc;
+pub mod queueing;

@@ -1,5 +1,6 @@
 //! Asynchronous reads: the latency under load, and how far figures can be trusted.
 
+use rackmem_sim::reference::queueing::in_flight;
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{Options, run};
 
@@ -25,8 +26,7 @@ fn full_queues_hold_what_they_let_through_times_its_latency() {
     {
         let settings = format!("ni.placement={placement} ni.wq_entries={entries}");
         let report = report(&[&settings]);
-        let per_cycle = report.reads_per_us / 2000.0;
-        let held = per_cycle * mean_latency(&report) / 16.0;
+        let held = in_flight(&report, 2.0).expect("latencies") / 16.0;
         // A slot is free until its core has time for it, which takes longest where queues are at the edge.
         let least = if placement == "numa" { 0.98 } else { 0.7 };
         let share = held / outstanding;

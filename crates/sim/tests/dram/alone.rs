@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use rackmem_sim::dram::alone::{Access, Generator, Outcome, Pattern, Report, run};
 use rackmem_sim::dram::{Kind, Tick};
 use rackmem_sim::machine::{DEVICES, Machine, Override, load};
+use rackmem_sim::reference::queueing::outstanding;
 
 fn device(name: &str, set: &[&str]) -> Machine {
     let set: Vec<Override> = set.iter().map(|text| text.parse().unwrap()).collect();
@@ -33,18 +34,7 @@ fn bandwidth_is_what_is_outstanding_by_latency() {
         {
             let machine = load(device.name, &[]).unwrap();
             let (report, all) = generated(&machine, pattern, interval);
-            let end = all.iter().map(|outcome| outcome.arrival + outcome.latency).max().unwrap();
-            let mut changes = vec![0_i64; end as usize + 1];
-            for outcome in &all {
-                changes[outcome.arrival as usize] += 1;
-                changes[(outcome.arrival + outcome.latency) as usize] -= 1;
-            }
-            let (mut now, mut sum) = (0, 0);
-            for change in &changes[..end as usize] {
-                now += change;
-                sum += now;
-            }
-            let outstanding = sum as f64 / end as f64;
+            let outstanding = outstanding(&all);
             let count = (report.reads.count + report.writes.count) as f64;
             let latency = (report.reads.mean * report.reads.count as f64
                 + report.writes.mean * report.writes.count as f64)
