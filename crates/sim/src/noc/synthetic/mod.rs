@@ -41,7 +41,8 @@ pub struct Experiment {
     pub packet_flits: PacketSize,
     /// Offered load in flits per endpoint and cycle.
     pub rate: f64,
-    /// Endpoints do not send to themselves where the pattern is random.
+    /// Endpoints do not send to themselves where the pattern is random: uniform traffic, and hot spots, which send
+    /// their share to the other ones, or to all endpoints if there is no other.
     pub no_self: bool,
     /// Cycles before the measurement.
     pub warm_up_cycles: u64,

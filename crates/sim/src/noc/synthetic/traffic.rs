@@ -121,17 +121,74 @@ impl Destinations {
         match self {
             Destinations::Fixed(table) => table[usize::from(src)],
             Destinations::Matrix(draws) => draws.destination(src.into(), random.unit()),
-            Destinations::Drawn { hot, .. } if hot.share > 0.0 && random.unit() < hot.share => {
-                match hot.endpoints[..] {
-                    [only] => only,
-                    ref several => several[random.below(several.len() as u64) as usize],
+            Destinations::Drawn { hot, no_self } => {
+                let is_hot = hot.share > 0.0 && random.unit() < hot.share;
+                let spot = if is_hot { hot_spot(hot, src, *no_self, random) } else { None };
+                spot.unwrap_or_else(|| any(src, endpoints, *no_self, random))
+            }
+        }
+    }
+}
+
+/// One of the hot spots, with the same probability; none if the source is the only one and does not send to itself.
+#[inline]
+fn hot_spot(hot: &HotSpots, src: u16, no_self: bool, random: &mut Random) -> Option<u16> {
+    let is_other = |&&spot: &&u16| !no_self || spot != src;
+    let others = || hot.endpoints.iter().filter(is_other);
+    match others().count() {
+        0 => None,
+        1 => others().next().copied(),
+        several => others().nth(random.below(several as u64) as usize).copied(),
+    }
+}
+
+/// Any endpoint, with the same probability.
+#[inline]
+fn any(src: u16, endpoints: u64, no_self: bool, random: &mut Random) -> u16 {
+    if !no_self || endpoints == 1 {
+        return random.below(endpoints) as u16;
+    }
+    let other = random.below(endpoints - 1) as u16;
+    if other < src { other } else { other + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noc::{Pipeline, Routing, Shape, Spec};
+
+    /// Of many packets: how many go from each endpoint of a row of four to each.
+    fn packets(hot_spots: &str) -> [[u32; 4]; 4] {
+        let shape: Shape = "mesh:4x1".parse().unwrap();
+        let spec = Spec::standalone(shape, Routing::usual(shape), Pipeline::Five);
+        let pattern = hot_spots.parse().unwrap();
+        let experiment = Experiment { pattern, no_self: true, ..Experiment::new(spec, 0.5) };
+        let mut traffic = Traffic::new(&experiment).unwrap();
+        let mut counts = [[0; 4]; 4];
+        for _ in 0..40_000 {
+            let packet = traffic.packet();
+            counts[usize::from(packet.src)][usize::from(packet.dst)] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn hot_spots_do_not_send_to_themselves_if_nobody_does() {
+        for (hot_spots, spots) in [("hot-spot:1:2", &[2][..]), ("hot-spot:1:1,2", &[1, 2])] {
+            let counts = packets(hot_spots);
+            for (src, row) in counts.iter().enumerate() {
+                assert_eq!(row[src], 0, "{hot_spots}: {counts:?}");
+                let others = spots.iter().filter(|&&spot| spot != src).count() as u32;
+                for (dst, &count) in row.iter().enumerate().filter(|&(dst, _)| dst != src) {
+                    // A spot that is the only one sends to all others.
+                    let expected = match (others, spots.contains(&dst)) {
+                        (0, _) => 10_000 / 3,
+                        (_, true) => 10_000 / others,
+                        (_, false) => 0,
+                    };
+                    assert!(count.abs_diff(expected) < 400, "{hot_spots}: {counts:?}");
                 }
             }
-            Destinations::Drawn { no_self: true, .. } if endpoints > 1 => {
-                let other = random.below(endpoints - 1) as u16;
-                if other < src { other } else { other + 1 }
-            }
-            Destinations::Drawn { .. } => random.below(endpoints) as u16,
         }
     }
 }
