@@ -32,7 +32,8 @@ fn latency_and_saturation_are_those_of_the_reference() {
 
 /// Prints the table of a case; what is out of bounds.
 fn faults(case: &Case) -> Vec<String> {
-    let (name, compared) = (&case.name, case.compare(SEEDS));
+    let name = &case.name;
+    let compared = case.compare(SEEDS).unwrap_or_else(|error| panic!("{error}"));
     let mut faults = Vec::new();
     for point in &compared.points {
         let (load, theirs, ours, error) = (point.load, point.theirs, point.ours, point.error());

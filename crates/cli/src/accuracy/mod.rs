@@ -114,7 +114,7 @@ fn networks(folder: &Path, seeds: u64) -> Result<Vec<noc::Comparison>> {
         console::remark(&format!("network {}", case.name));
         case.compare(seeds)
     });
-    Ok(compared.collect())
+    compared.collect::<std::result::Result<_, _>>().map_err(Failure::new)
 }
 
 fn memories(folder: &Path) -> Result<Vec<Memory>> {
