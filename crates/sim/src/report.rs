@@ -8,6 +8,8 @@ pub use crate::interconnect::{ExtensionReport, KeyValueReport};
 pub use crate::rack::RackReport;
 pub use crate::recipe::Recipe;
 
+use crate::measure::Summary;
+
 /// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
 pub type Stats = BTreeMap<String, f64>;
 
@@ -103,6 +105,20 @@ pub struct Latency {
     pub p99_cycles: u64,
     /// Largest.
     pub max_cycles: u64,
+}
+
+impl From<Summary> for Latency {
+    fn from(of: Summary) -> Latency {
+        Latency {
+            count: of.count,
+            mean_cycles: of.mean,
+            min_cycles: of.min,
+            p50_cycles: of.p50,
+            p95_cycles: of.p95,
+            p99_cycles: of.p99,
+            max_cycles: of.max,
+        }
+    }
 }
 
 /// A part of a read's latency.

@@ -1,21 +1,38 @@
-//! Latencies: exact up to 2047 cycles, then to a thousandth.
-
-use crate::report::Latency;
+//! Latencies: exact below 32,768, then to a 16,384th.
 
 /// Bits of a latency that are told apart.
-const BITS: u32 = 10;
-/// Latencies beyond 2^24 cycles count as that long; sum and largest stay exact.
+const BITS: u32 = 14;
+/// Latencies from about 2^24 on count as the largest; their sum stays exact.
 const TOP_BITS: u32 = 24;
 const BUCKETS: usize = ((TOP_BITS - BITS + 1) as usize) << BITS;
 
-/// The number of requests of each latency.
+/// The number of requests of each latency, in whatever unit of time. It takes as much memory as the largest needs.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    counts: Vec<u32>,
+    counts: Vec<u64>,
     count: u64,
     sum: u64,
     min: u64,
     max: u64,
+}
+
+/// A distribution in a few numbers, in the unit of what was counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Values.
+    pub count: u64,
+    /// Mean of all.
+    pub mean: f64,
+    /// The smallest.
+    pub min: u64,
+    /// The smallest that half do not exceed.
+    pub p50: u64,
+    /// The smallest that 95 of 100 do not exceed.
+    pub p95: u64,
+    /// The smallest that 99 of 100 do not exceed.
+    pub p99: u64,
+    /// The largest.
+    pub max: u64,
 }
 
 /// Values of which the leading bits are equal share a bucket.
@@ -41,26 +58,48 @@ impl Default for Histogram {
 impl Histogram {
     /// One that has counted nothing.
     pub fn new() -> Histogram {
-        Histogram { counts: vec![0; BUCKETS], count: 0, sum: 0, min: u64::MAX, max: 0 }
+        Histogram { counts: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Counts a request.
+    /// Counts a value.
     #[inline]
-    pub fn add(&mut self, latency_cycles: u64) {
-        self.counts[bucket(latency_cycles)] += 1;
+    pub fn add(&mut self, value: u64) {
+        let bucket = bucket(value);
+        if bucket >= self.counts.len() {
+            self.grow(bucket);
+        }
+        self.counts[bucket] += 1;
         self.count += 1;
-        self.sum += latency_cycles;
-        self.min = self.min.min(latency_cycles);
-        self.max = self.max.max(latency_cycles);
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    #[cold]
+    fn grow(&mut self, bucket: usize) {
+        self.counts.resize((bucket + 1).next_power_of_two().min(BUCKETS), 0);
     }
 
     /// Adds all that another one has counted.
     pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.count += other.count;
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// The number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> u64 {
+        self.sum
     }
 
     /// The mean, if there is anything.
@@ -69,30 +108,22 @@ impl Histogram {
     }
 
     /// Mean, extremes and percentiles, if there is anything.
-    pub fn latency(&self) -> Option<Latency> {
-        (self.count > 0).then(|| Latency {
-            count: self.count,
-            mean_cycles: self.sum as f64 / self.count as f64,
-            min_cycles: self.min,
-            p50_cycles: self.percentile(0.5),
-            p95_cycles: self.percentile(0.95),
-            p99_cycles: self.percentile(0.99),
-            max_cycles: self.max,
-        })
+    pub fn summary(&self) -> Option<Summary> {
+        let mean = self.mean()?;
+        let [p50, p95, p99] = [50, 95, 99].map(|percent| self.percentile(percent));
+        Some(Summary { count: self.count, mean, min: self.min, p50, p95, p99, max: self.max })
     }
 
-    /// The smallest latency that this share of all does not exceed.
-    fn percentile(&self, share: f64) -> u64 {
-        let rank = ((self.count as f64 * share).ceil() as u64).max(1);
+    /// The smallest value that so many of 100 do not exceed.
+    fn percentile(&self, percent: u64) -> u64 {
+        let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;
-        let reaches = |&count: &u32| {
-            seen += u64::from(count);
+        let reaches = |&count: &u64| {
+            seen += count;
             seen >= rank
         };
-        self.counts
-            .iter()
-            .position(reaches)
-            .map_or(self.max, |at| value(at).clamp(self.min, self.max))
+        let found = self.counts.iter().position(reaches).filter(|&at| at + 1 < BUCKETS);
+        found.map_or(self.max, |at| value(at).clamp(self.min, self.max))
     }
 }
 
@@ -115,13 +146,31 @@ mod tests {
     #[test]
     fn a_distribution_has_its_figures() {
         let mut histogram = Histogram::new();
-        assert!(histogram.latency().is_none());
+        assert!(histogram.summary().is_none());
         (1..=100).for_each(|latency| histogram.add(latency));
-        let mut twice = histogram.clone();
+        let mut twice = Histogram::new();
         twice.merge(&histogram);
-        let latency = twice.latency().unwrap();
-        assert_eq!((latency.count, latency.mean_cycles), (200, 50.5));
-        assert_eq!((latency.min_cycles, latency.p50_cycles), (1, 50));
-        assert_eq!((latency.p95_cycles, latency.p99_cycles, latency.max_cycles), (95, 99, 100));
+        twice.merge(&histogram);
+        let expected =
+            Summary { count: 200, mean: 50.5, min: 1, p50: 50, p95: 95, p99: 99, max: 100 };
+        assert_eq!(twice.summary(), Some(expected));
+    }
+
+    /// Beyond what is exact, percentiles are those of the sorted values to a 16,384th, and the largest is exact.
+    #[test]
+    fn percentiles_are_those_of_the_sorted_values() {
+        for scale in [1, 100, 1000] {
+            let mut histogram = Histogram::new();
+            (1..=200).rev().for_each(|latency| histogram.add(latency * scale));
+            histogram.add(1 << 40);
+            let found = histogram.summary().unwrap();
+            for (found, sorted) in [(found.p50, 101), (found.p95, 191), (found.p99, 199)] {
+                let sorted = sorted * scale;
+                let off = sorted - found;
+                assert!(off <= sorted >> BITS, "{found}, not {sorted}");
+                assert!(off == 0 || sorted > 32_767, "{found}, not {sorted}");
+            }
+            assert_eq!(found.max, 1 << 40);
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! | `student` | quantiles of Student's t distribution |
 //! | `estimate` | these together: the steady state, and whether it is known well enough |
 //! | `sampler` | a run that goes on until then |
-//! | `histogram` | latencies |
+//! | `histogram` | latencies, of chips, racks, networks and memories alike |
 
 mod batch_means;
 mod estimate;
@@ -23,7 +23,7 @@ mod warm_up;
 
 pub use batch_means::{BATCHES, Interval, interval};
 pub use estimate::{Estimate, estimate};
-pub use histogram::Histogram;
+pub use histogram::{Histogram, Summary};
 pub use sampler::{Sampler, Steady};
 pub use series::{OBSERVATIONS, PER_SEGMENT, Segment, Series};
 pub use student::two_sided_95;

@@ -13,7 +13,7 @@ use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::TrafficLoop;
 use crate::measure::{Histogram, Sampler, Segment};
-use crate::report::{LinkLoad, Measured, Report};
+use crate::report::{Latency, LinkLoad, Measured, Report};
 
 /// Names of the lanes in reports.
 const LANE_NAMES: [&str; LANES] = ["request", "reply"];
@@ -120,7 +120,7 @@ impl Span<'_> {
         Report {
             machine: self.machine.name.clone(),
             cycles: rack.now(),
-            latency: self.last.latencies().latency(),
+            latency: self.last.latencies().summary().map(Latency::from),
             rcp_gbps: self.rcp_gbps(),
             rrpp_gbps: self.rrpp_gbps(),
             app_gbps: self.rcp_gbps() + self.rrpp_gbps(),
@@ -219,7 +219,8 @@ impl Span<'_> {
     fn by_hops(&self) -> Vec<HopLatency> {
         let of = |(hops, histogram): (usize, &Histogram)| {
             let zero_load_cycles = zero_load_cycles(self.machine, hops as u64);
-            histogram.latency().map(|latency| HopLatency { hops, zero_load_cycles, latency })
+            let latency = histogram.summary().map(Latency::from)?;
+            Some(HopLatency { hops, zero_load_cycles, latency })
         };
         self.last.latencies.iter().enumerate().filter_map(of).collect()
     }

@@ -87,7 +87,7 @@ impl<'a> Meter<'a> {
             converged: estimate.converged,
             measured: Some(measured),
             offered,
-            latency: after.latencies.latency(),
+            latency: after.latencies.summary().map(Latency::from),
             windows: steady.windows,
             ..report
         }
@@ -99,12 +99,13 @@ pub fn latency_report(
     machine: &Machine,
     began: Instant,
     chip: &mut Chip,
-    mut latencies: Vec<u64>,
+    latencies: &[u64],
 ) -> Report {
-    latencies.sort_unstable();
+    let mut counted = Histogram::new();
+    latencies.iter().for_each(|&latency| counted.add(latency));
     let last = reading(chip);
     let report = report(machine, began, chip, &Reading::default(), &last);
-    Report { converged: true, latency: distribution(&latencies), ..report }
+    Report { converged: true, latency: counted.summary().map(Latency::from), ..report }
 }
 
 /// What was counted between two readings.
@@ -173,20 +174,6 @@ fn reading(chip: &mut Chip) -> Reading {
         figures: figures(chip),
         latencies: std::mem::take(&mut chip.wires.latencies),
     }
-}
-
-fn distribution(sorted: &[u64]) -> Option<Latency> {
-    let (min, max) = (*sorted.first()?, *sorted.last()?);
-    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    Some(Latency {
-        count: sorted.len() as u64,
-        mean_cycles: sorted.iter().sum::<u64>() as f64 / sorted.len() as f64,
-        min_cycles: min,
-        p50_cycles: at(0.5),
-        p95_cycles: at(0.95),
-        p99_cycles: at(0.99),
-        max_cycles: max,
-    })
 }
 
 /// All counters by the paths of their parts.

@@ -135,7 +135,7 @@ fn latency(
             progress(chip.wires.now);
         }
     }
-    Ok(latency_report(machine, began, &mut world.chips()[0], latencies))
+    Ok(latency_report(machine, began, &mut world.chips()[0], &latencies))
 }
 
 /// Asynchronous reads of all cores, until the bandwidth is known as precisely as the machine asks for.

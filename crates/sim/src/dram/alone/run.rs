@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::latency::Tally;
-use super::{Access, BLOCK_BYTES, Outcome, Report};
+use super::{Access, BLOCK_BYTES, Latency, Outcome, Report};
 use crate::dram::{Channel, ChannelStats, Done, Kind, Request, Tick};
 use crate::machine::Machine;
+use crate::measure::Histogram;
 
 /// A request of which the end may not be known yet.
 struct Pending {
@@ -26,7 +26,8 @@ struct Run {
     last: Tick,
     /// Last tick of the run.
     end: Tick,
-    tallies: [Tally; 2],
+    /// Latencies of reads and of writes.
+    latencies: [Histogram; 2],
     began: Option<Tick>,
     last_done: Tick,
     unfinished: u64,
@@ -53,7 +54,7 @@ pub fn run<E>(
         done: Vec::new(),
         last: 0,
         end: clocks.unwrap_or(Tick::MAX),
-        tallies: Default::default(),
+        latencies: Default::default(),
         began: None,
         last_done: 0,
         unfinished: 0,
@@ -150,7 +151,7 @@ impl Run {
                 self.unfinished += 1;
                 continue;
             }
-            self.tallies[usize::from(kind == Kind::Write)].add(latency);
+            self.latencies[usize::from(kind == Kind::Write)].add(latency);
             self.last_done = self.last_done.max(done);
             each(&outcome)?;
         }
@@ -163,7 +164,8 @@ impl Run {
         let stats: Vec<ChannelStats> =
             self.channels.iter().map(|channel| channel.stats(end)).collect();
         let sum = |of: fn(&ChannelStats) -> u64| stats.iter().map(of).sum::<u64>();
-        let [reads, writes] = [0, 1].map(|kind| self.tallies[kind].latency());
+        let latency = |of: &Histogram| of.summary().map(Latency::from).unwrap_or_default();
+        let [reads, writes] = self.latencies.each_ref().map(latency);
         let per_clock = |amount: u64| amount as f64 / clocks.max(1) as f64;
         let bytes = (reads.count + writes.count) * BLOCK_BYTES;
         Report {
@@ -172,7 +174,7 @@ impl Run {
             unfinished: self.unfinished,
             clocks,
             held_up_mean: self.held_up as f64 / self.first.max(1) as f64,
-            outstanding_mean: per_clock(self.tallies[0].sum + self.tallies[1].sum),
+            outstanding_mean: per_clock(self.latencies.iter().map(Histogram::sum).sum()),
             bandwidth_gbps: per_clock(bytes) * 1000.0 / super::timing(machine).tck_ps as f64,
             bus_use: per_clock(sum(|stats| stats.data_ticks)) / stats.len() as f64,
             row_hits: sum(|stats| stats.row_hits),
