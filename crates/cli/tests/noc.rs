@@ -4,7 +4,11 @@ use std::process::{Command, Output};
 
 fn noc(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
-    command.arg("noc").args(["--measure", "2000", "--warm-up", "500"]).args(arguments);
+    command.arg("noc").args(arguments);
+    let has = |option: &str| arguments.contains(&option);
+    if !has("--measure") && !has("--again") {
+        command.args(["--measure", "2000", "--warm-up", "500"]);
+    }
     command.output().expect("rackmem runs")
 }
 
@@ -39,8 +43,44 @@ fn a_table_names_its_units_and_what_is_saturated() {
     let output = noc(&["--sweep", "0.1,0.9"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("mesh:8x8, xy, 5-stage, 8 VCs of 8 flits"), "{text}");
-    assert_eq!(text.matches("saturated").count(), 1, "{text}");
     assert!(text.contains("flits per endpoint and cycle"), "{text}");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let head = rows.iter().position(|row| row.first() == Some(&"offered")).expect("a head");
+    assert_eq!(rows[head].last(), Some(&"saturated"));
+    let ends = [1, 2].map(|row| *rows[head + row].last().unwrap());
+    assert_eq!(ends, ["no", "yes"], "{text}");
+    assert_eq!(rows[head].iter().filter(|&&name| name == "+-").count(), 2, "{text}");
+}
+
+/// The interval of a long run has the mean of another seed's; a run that is too short has none.
+#[test]
+fn means_have_a_confidence_interval() {
+    let runs = ["1", "2", "3", "4"].map(|seed| {
+        json(&[
+            "--rate",
+            "0.3",
+            "--measure",
+            "20000",
+            "--topology",
+            "mesh:4x4",
+            "--seed",
+            seed,
+            "--json",
+        ])
+    });
+    for (mean, half_width) in
+        [("latency_mean_cycles", "latency_half_width_cycles"), ("accepted", "accepted_half_width")]
+    {
+        let of = |run: &serde_json::Value, name: &str| run[name].as_f64().expect("a number");
+        let overall = runs.iter().map(|run| of(run, mean)).sum::<f64>() / 4.0;
+        for run in &runs {
+            let (mean, half_width) = (of(run, mean), of(run, half_width));
+            assert!(half_width > 0.0 && half_width < 0.02 * mean, "{mean} +- {half_width}");
+            assert!((mean - overall).abs() < 2.0 * half_width, "{mean} +- {half_width}: {overall}");
+        }
+    }
+    let short = json(&["--rate", "0.01", "--measure", "10", "--topology", "mesh:2x2", "--json"]);
+    assert!(short["latency_half_width_cycles"].is_null(), "{short}");
 }
 
 #[test]
@@ -67,6 +107,9 @@ fn what_is_not_possible_is_said_with_status_2() {
         (&["--buffers", "0"], "`buffer_flits` is zero"),
         (&["--vcs", "33"], "at most 32"),
         (&["--sweep", "0.1..0.2"], "FROM..TO:STEP"),
+        (&["--again", "run.json", "--rate", "0.3"], "cannot be used with"),
+        (&["--again", "run.json", "--no-self"], "cannot be used with"),
+        (&["--again", "run.json", "--traffic-matrix", "m"], "cannot be used with"),
     ] {
         let output = noc(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -89,8 +132,21 @@ fn a_run_can_be_run_again_from_its_json() {
     let first = noc(&[&arguments[..], &options[..]].concat());
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
     let file = write("run.json", &first.stdout);
-    let second = noc(&["--again", &file, "--json"]);
-    assert_eq!(String::from_utf8(first.stdout).unwrap(), String::from_utf8(second.stdout).unwrap());
+    let again = |file: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+        let output = command.args(["noc", "--json", "--again", file]).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let text = String::from_utf8(first.stdout).unwrap();
+    assert_eq!(again(&file), (text.clone(), String::new()));
+    // A file of another version is run all the same, with a warning.
+    let version = concat!("\"version\": \"", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(text.contains(version), "{text}");
+    let old = text.replacen(version, "\"version\": \"0.0.1\"", 1);
+    let (stdout, stderr) = again(&write("old.json", old.as_bytes()));
+    assert_eq!(stdout, text);
+    let warned = "old.json is of version 0.0.1, this is";
+    assert!(stderr.contains("warning: ") && stderr.contains(warned), "{stderr}");
 }
 
 #[test]

@@ -143,8 +143,12 @@ pub struct NocArgs {
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Run what this file of --json says; other options count for nothing
-    #[arg(long, value_name = "FILE")]
+    /// Run what this file of --json says
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "topology", "concentration", "routing", "router", "allocator", "dateline", "free_ejection", "vcs", "vnets",
+        "ordered", "buffers", "link_latency", "packet_flits", "traffic", "traffic_matrix", "no_self", "rate", "sweep",
+        "warm_up", "measure", "drain", "seed",
+    ])]
     pub again: Option<PathBuf>,
     /// Print JSON with all that is needed to run it again: an object, or a list for a sweep
     #[arg(long)]
@@ -163,6 +167,9 @@ where
 /// Loads of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep(pub Vec<f64>);
+
+/// This version of the command.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Most loads of a sweep.
 const MAX_LOADS: f64 = 10_000.0;
@@ -250,6 +257,7 @@ fn experiment(args: &NocArgs) -> Experiment {
 fn again(file: &Path) -> Result<(Vec<Experiment>, bool)> {
     #[derive(Deserialize)]
     struct Run {
+        version: String,
         experiment: Experiment,
     }
     let text = read(file)?;
@@ -259,13 +267,26 @@ fn again(file: &Path) -> Result<(Vec<Experiment>, bool)> {
     };
     if !text.trim_start().starts_with('[') {
         let run: Run = serde_json::from_str(&text).map_err(wrong)?;
+        warn_of_version(file, &run.version);
         return Ok((vec![run.experiment], false));
     }
     let runs: Vec<Run> = serde_json::from_str(&text).map_err(wrong)?;
     if runs.is_empty() {
         return Err(Failure::usage(format!("{}: the list has no runs", file.display())));
     }
+    let is_other = |run: &&Run| run.version != VERSION;
+    warn_of_version(file, runs.iter().find(is_other).map_or(VERSION, |run| &run.version));
     Ok((runs.into_iter().map(|run| run.experiment).collect(), true))
+}
+
+/// Warns if a file is of another version, whose figures may be others.
+fn warn_of_version(file: &Path, version: &str) {
+    if version != VERSION {
+        console::remark(&format!(
+            "warning: {} is of version {version}, this is {VERSION}: figures may differ",
+            file.display()
+        ));
+    }
 }
 
 fn read(file: &Path) -> Result<String> {

@@ -23,30 +23,39 @@ pub(super) fn table(reports: &[Report]) -> String {
     let mut table = Table::new(&[
         ("offered", Align::Right),
         ("accepted", Align::Right),
+        ("+-", Align::Right),
         ("latency", Align::Right),
+        ("+-", Align::Right),
         ("p50", Align::Right),
         ("p99", Align::Right),
         ("max", Align::Right),
         ("network", Align::Right),
         ("hops", Align::Right),
         ("packets", Align::Right),
-        ("", Align::Left),
+        ("saturated", Align::Left),
     ]);
     for report in reports {
         table.row([
             format!("{:.4}", report.offered),
             format!("{:.4}", report.accepted),
+            half_width(report.accepted_half_width, 4),
             format!("{:.1}", report.latency_mean_cycles),
+            half_width(report.latency_half_width_cycles, 2),
             report.latency_p50_cycles.to_string(),
             report.latency_p99_cycles.to_string(),
             report.latency_max_cycles.to_string(),
             format!("{:.1}", report.network_latency_mean_cycles),
             format!("{:.2}", report.hops_mean),
             report.packets.to_string(),
-            if report.saturated { "saturated".to_owned() } else { String::new() },
+            if report.saturated { "yes" } else { "no" }.to_owned(),
         ]);
     }
     let units = "\nloads in flits per endpoint and cycle, latencies in cycles; network is from \
-                 injection on\n";
+                 injection on; +- is half of a 95 % confidence interval\n";
     head + &table.render() + units
+}
+
+/// With so many decimals; a dash if there is too little to tell.
+fn half_width(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }

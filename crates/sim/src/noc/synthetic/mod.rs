@@ -8,8 +8,8 @@
 //! A load that the network does not carry is reported as saturated, with the figures of the run all
 //! the same: see [`Report::saturated`].
 
-mod histogram;
 mod matrix;
+mod means;
 mod pattern;
 mod report;
 mod run;

@@ -15,8 +15,14 @@ pub struct Report {
     pub offered: f64,
     /// Flits that reached endpoints in the window, per endpoint and cycle.
     pub accepted: f64,
+    /// Half the 95 % confidence interval of [`accepted`](Report::accepted), by batch means of cycles; none if the
+    /// window is too short to tell.
+    pub accepted_half_width: Option<f64>,
     /// Cycles from creation to the ejection of the tail: mean.
     pub latency_mean_cycles: f64,
+    /// Half the 95 % confidence interval of that mean, by batch means of packets in the order of their arrival; none if
+    /// there are too few to tell.
+    pub latency_half_width_cycles: Option<f64>,
     /// Half of the packets took no longer.
     pub latency_p50_cycles: u64,
     /// 99 of 100 packets took no longer.

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use super::histogram::Histogram;
+use super::means::{Means, PerCycle};
 use super::report::Report;
 use super::traffic::Traffic;
 use super::{Experiment, ExperimentError};
 use crate::engine::Cycle;
+use crate::measure::{Histogram, Summary};
 use crate::noc::{Delivered, Network};
 
 /// Accepted load below this share of the offered one means that the network is saturated.
@@ -43,11 +44,13 @@ struct Run<'a> {
     /// The measurement.
     window: std::ops::Range<Cycle>,
     latency: Histogram,
+    latency_means: Means,
     network_latency_sum: u64,
     hops_sum: u64,
     created: u64,
     flits_created: u64,
     flits_accepted: u64,
+    accepted: PerCycle,
     latency_too_high: bool,
 }
 
@@ -59,17 +62,20 @@ impl<'a> Run<'a> {
         let network = Network::new(&experiment.spec, experiment.seed)?;
         let traffic = Traffic::new(experiment)?;
         let start = experiment.warm_up_cycles;
+        let window = start..start + experiment.measure_cycles;
         Ok(Run {
             experiment,
             network,
             traffic,
-            window: start..start + experiment.measure_cycles,
             latency: Histogram::new(),
+            latency_means: Means::new(),
             network_latency_sum: 0,
             hops_sum: 0,
             created: 0,
             flits_created: 0,
             flits_accepted: 0,
+            accepted: PerCycle::new(window.clone()),
+            window,
             latency_too_high: false,
         })
     }
@@ -84,7 +90,7 @@ impl<'a> Run<'a> {
             self.skip(end);
             if self.network.now() >= look {
                 look += LOOK_CYCLES;
-                self.latency_too_high = self.latency.mean() > self.experiment.latency_limit_cycles;
+                self.latency_too_high = self.is_too_late();
                 if self.latency_too_high && self.network.now() >= self.window.end {
                     return;
                 }
@@ -93,7 +99,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_complete(&self) -> bool {
-        self.network.now() >= self.window.end && self.latency.total() == self.created
+        self.network.now() >= self.window.end && self.latency.count() == self.created
     }
 
     /// Packets that the endpoints create in this cycle.
@@ -125,15 +131,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Every packet passes here, in the order of arrivals: what estimates the length of the warm-up or the
-    /// error of the mean takes its latencies from here.
+    fn is_too_late(&self) -> bool {
+        self.latency.mean().unwrap_or(0.0) > self.experiment.latency_limit_cycles
+    }
+
+    /// Every packet passes here, in the order of arrivals.
     #[inline]
     fn count(&mut self, delivered: &Delivered) {
         if self.window.contains(&delivered.arrived) {
-            self.flits_accepted += u64::from(delivered.packet.flits);
+            let flits = u64::from(delivered.packet.flits);
+            self.flits_accepted += flits;
+            self.accepted.add(delivered.arrived, flits);
         }
         if delivered.packet.tag == 1 {
-            self.latency.add(delivered.arrived - delivered.created);
+            let latency = delivered.arrived - delivered.created;
+            self.latency.add(latency);
+            self.latency_means.add(latency as f64);
             self.network_latency_sum += delivered.arrived - delivered.injected;
             self.hops_sum += u64::from(delivered.hops);
         }
@@ -155,7 +168,7 @@ impl<'a> Run<'a> {
     fn report(&self) -> Report {
         let measure_cycles = self.experiment.measure_cycles;
         let node_cycles = (self.network.endpoints() as u64 * measure_cycles) as f64;
-        let packets = self.latency.total();
+        let packets = self.latency.count();
         let mean = |sum: u64| if packets == 0 { 0.0 } else { sum as f64 / packets as f64 };
         let offered = self.flits_created as f64 / node_cycles;
         let accepted = self.flits_accepted as f64 / node_cycles;
@@ -163,24 +176,26 @@ impl<'a> Run<'a> {
         // Few packets make the two differ by chance: a packet under way at either end of the window.
         let slack = 4.0 * (self.created as f64).sqrt() / self.created.max(1) as f64;
         let refused = accepted < offered * (ACCEPTED_SHARE - slack.min(0.5));
+        let nothing = Summary { count: 0, mean: 0.0, min: 0, p50: 0, p95: 0, p99: 0, max: 0 };
+        let latency = self.latency.summary().unwrap_or(nothing);
+        let endpoints = self.network.endpoints() as f64;
         Report {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             experiment: self.experiment.clone(),
             offered,
             accepted,
-            latency_mean_cycles: self.latency.mean(),
-            latency_p50_cycles: self.latency.percentile(0.5),
-            latency_p99_cycles: self.latency.percentile(0.99),
-            latency_max_cycles: self.latency.max(),
+            accepted_half_width: self.accepted.half_width().map(|flits| flits / endpoints),
+            latency_mean_cycles: latency.mean,
+            latency_half_width_cycles: self.latency_means.half_width(),
+            latency_p50_cycles: latency.p50,
+            latency_p99_cycles: latency.p99,
+            latency_max_cycles: latency.max,
             network_latency_mean_cycles: mean(self.network_latency_sum),
             hops_mean: mean(self.hops_sum),
             packets,
             packets_missing: missing,
             cycles: self.network.now(),
-            saturated: missing > 0
-                || self.latency_too_high
-                || self.latency.mean() > self.experiment.latency_limit_cycles
-                || refused,
+            saturated: missing > 0 || self.latency_too_high || self.is_too_late() || refused,
         }
     }
 }
