@@ -111,6 +111,10 @@ fn what_is_wrong_is_one_line() {
     }
     one(&["no-such-file"], 1, "no-such-file: No such file");
     one(&["--device", "ddr4-2040"], 2, "did you mean ddr4-2400?");
+    for (name, meant) in [("hbm", "ddr"), ("sonum", "sonuma?"), ("lpddr5", "ddr5-4800?")] {
+        let error = one(&["--device", name], 2, &format!("did you mean {meant}"));
+        assert!(error.contains("--list-devices") && !error.contains("rack-torus"), "{error}");
+    }
     one(&["--set", "dram.trcd_nk=3"], 2, "did you mean dram.trcd_nck?");
     one(&["--pattern", "randum"], 2, "did you mean random?");
     one(&["t", "--seed", "3"], 2, "cannot be used with");

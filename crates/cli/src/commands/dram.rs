@@ -122,7 +122,7 @@ pub fn run(args: &DramArgs) -> Result<()> {
         return list();
     }
     let refused = |error: MachineError| Failure::usage(error.to_string());
-    let machine = machine::load(&args.device, &args.set).map_err(refused)?;
+    let machine = machine::load_device(&args.device, &args.set).map_err(refused)?;
     if machine.memory.model == MemoryModel::Fixed {
         return Err(Failure::usage(format!(
             "{}: memory.model is \"fixed\", so it has no DRAM; --set memory.model=ddr3 simulates its dram.* keys",

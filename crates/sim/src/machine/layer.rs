@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use toml::{Spanned, Table, Value};
 
-use super::builtin::{BUILT_IN, BuiltIn};
+use super::builtin::{BUILT_IN, BuiltIn, DEVICES};
 use super::error::{MachineError, Origin};
 use super::open::{self, Open};
 
@@ -99,11 +99,30 @@ fn find(machine: &str) -> Result<Place, MachineError> {
         Some(known) if likeness(&known) > 0.8 => format!("did you mean {}?", known.name),
         _ => format!("built in are {}", names.join(", ")),
     };
-    Err(MachineError {
-        origin: Origin::Unknown,
-        key: String::new(),
-        problem: format!("there is no machine and no file '{machine}'; {hint}"),
-    })
+    Err(unknown(format!("there is no machine and no file '{machine}'; {hint}")))
+}
+
+fn unknown(problem: String) -> MachineError {
+    MachineError { origin: Origin::Unknown, key: String::new(), problem }
+}
+
+/// Checks that a memory can be read from there: a device, a machine or a file. The error names the nearest device, or
+/// the machine that was meant.
+pub(super) fn find_device(name: &str) -> Result<(), MachineError> {
+    let Err(error) = find(name) else { return Ok(()) };
+    let likeness = |known: &BuiltIn| strsim::jaro_winkler(name, known.name);
+    let nearest = |known: &[BuiltIn]| {
+        known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+    };
+    let (Some(device), Some(machine)) = (nearest(&DEVICES), nearest(&BUILT_IN)) else {
+        return Err(error);
+    };
+    let is_machine = likeness(&machine) > likeness(&device).max(0.8);
+    let meant = if is_machine { machine } else { device };
+    Err(unknown(format!(
+        "there is no device and no file '{name}'; did you mean {}? --list-devices lists the devices",
+        meant.name
+    )))
 }
 
 impl Place {

@@ -46,6 +46,15 @@ pub fn load(machine: &str, overrides: &[Override]) -> Result<Machine, MachineErr
     Ok(loaded)
 }
 
+/// Loads the memory of a device, a machine or a file, as [`load`] does.
+///
+/// # Errors
+/// The same; if there is nothing of that name, the error names the nearest device.
+pub fn load_device(device: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
+    layer::find_device(device)?;
+    load(device, overrides)
+}
+
 /// The machine as a file that depends on no other and names every key; it loads to the same
 /// machine.
 pub fn resolved(machine: &Machine) -> String {
