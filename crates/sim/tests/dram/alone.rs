@@ -88,6 +88,27 @@ fn a_run_may_end_before_its_requests() {
     assert!(report.reads.count > 1500, "{report:?}");
 }
 
+/// Every request that was due is done or unfinished, be it held up before the channel when the run ends.
+#[test]
+fn nothing_that_was_due_is_left_out() {
+    let machine = device("ddr4-2400", &["dram.read_queue=2", "dram.bank_queue=2"]);
+    let report = |traffic: Vec<Access>, clocks| {
+        let traffic = traffic.into_iter().map(Ok::<_, String>);
+        run(&machine, traffic, Some(clocks), |_| Ok(())).unwrap()
+    };
+    let all: Vec<Access> = Generator::new(Pattern::Random, 1, 1_000, 1 << 30, 1).collect();
+    for clocks in [1, 2, 10, 50, 500, 999, 1_000, 1_001, 20_000] {
+        let found = report(all.clone(), clocks);
+        // The request of clock 0 is seen in tick 1.
+        let due = clocks.min(1_000);
+        assert_eq!(found.reads.count + found.unfinished, due, "{clocks} clocks: {found:?}");
+    }
+    // Without a clock, one comes when the one before was taken.
+    let endless: Vec<Access> = all.iter().map(|access| Access { at: None, ..*access }).collect();
+    let found = report(endless, 500);
+    assert!((3..=50).contains(&found.unfinished), "{found:?}");
+}
+
 /// Writes without reads behind them, and a write that waits for a read of its block while the write buffer is full.
 #[test]
 fn every_request_is_done_in_the_end() {

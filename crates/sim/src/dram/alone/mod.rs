@@ -56,7 +56,7 @@ pub struct Report {
     pub reads: Latency,
     /// Latency of writes.
     pub writes: Latency,
-    /// Requests that were not done when the run was stopped.
+    /// Requests that were due, but not done when the run was stopped: in a channel, or held up before it.
     pub unfinished: u64,
     /// Time from the first request to the end of the last data, or to the end of the run.
     pub clocks: Tick,

@@ -34,14 +34,14 @@ struct Run {
     held_up: u64,
 }
 
-/// Runs the memory of a machine until all requests are done, or for so many `clocks`; `each` is given them in their
-/// order.
+/// Runs the memory of a machine until all requests are done, or for so many `clocks`; `each` is given those that are
+/// done, in their order.
 ///
 /// # Errors
 /// The first of the traffic or of `each`.
 pub fn run<E>(
     machine: &Machine,
-    traffic: impl Iterator<Item = Result<Access, E>>,
+    mut traffic: impl Iterator<Item = Result<Access, E>>,
     clocks: Option<Tick>,
     mut each: impl FnMut(&Outcome) -> Result<(), E>,
 ) -> Result<Report, E> {
@@ -60,8 +60,9 @@ pub fn run<E>(
         unfinished: 0,
         held_up: 0,
     };
-    for access in traffic {
-        if !run.ask(access?) {
+    while let Some(access) = traffic.next().transpose()? {
+        if !run.ask(access) {
+            run.leave_out(access, traffic)?;
             break;
         }
         run.settle(&mut each)?;
@@ -102,6 +103,25 @@ impl Run {
         self.held_up += now - due;
         self.last = now;
         true
+    }
+
+    /// The run has ended before this request was made. It is unfinished, and so are those behind it, if they were due:
+    /// they were held up. A request without a clock is due when the one before it was made.
+    fn leave_out<E>(
+        &mut self,
+        first: Access,
+        rest: impl Iterator<Item = Result<Access, E>>,
+    ) -> Result<(), E> {
+        let end = self.end;
+        let is_due = |at: Option<Tick>| at.is_some_and(|at| at < end);
+        self.unfinished += u64::from(is_due(first.at) || first.at.is_none() && self.last < end);
+        for access in rest {
+            if !is_due(access?.at) {
+                break;
+            }
+            self.unfinished += 1;
+        }
+        Ok(())
     }
 
     /// The channel of an address, and the number of its block there.
