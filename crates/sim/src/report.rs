@@ -54,7 +54,7 @@ pub struct Report {
     pub stats: Stats,
     /// Events of a stretch of time, if asked for.
     #[serde(skip)]
-    pub trace: Vec<TraceEvent>,
+    pub trace: Recording,
     /// Simplified nodes on a torus: further results. Bandwidths above are then those of a node, as a mean
     /// over all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,6 +165,17 @@ pub struct TraceEvent {
     pub to: Option<String>,
     /// The event, such as `GetX core[3] -> home[12]`.
     pub what: String,
+}
+
+/// The events of a traced stretch of time, as many as are held.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Recording {
+    /// Those that have come to their end, in the order of time.
+    pub events: Vec<TraceEvent>,
+    /// Events for which there was no room.
+    pub dropped: u64,
+    /// The cycle of the first one of these: before it, nothing is missing.
+    pub whole_to: Option<u64>,
 }
 
 impl Report {

@@ -6,7 +6,7 @@ use super::layout::Part;
 use super::message::{Payload, UNTRACED};
 use crate::coherence::{Forward, Message, Request, Response};
 use crate::engine::Cycle;
-use crate::report::TraceEvent;
+use crate::report::{Recording, TraceEvent};
 
 /// Events that are recorded at most: more than anyone looks at, and some hundred megabytes.
 pub const MOST_EVENTS: usize = 500_000;
@@ -21,15 +21,25 @@ pub struct Trace {
     /// The only operation on the chip, if there is one at a time.
     current: Option<(u16, u64)>,
     events: Vec<TraceEvent>,
+    /// Events that are recorded at most.
+    most: usize,
+    /// Events for which there was no room, and the cycle of the first.
+    dropped: u64,
+    whole_to: Option<Cycle>,
 }
 
 impl Default for Trace {
     fn default() -> Trace {
-        Trace { window: 0..0, current: None, events: Vec::new() }
+        Trace::of(MOST_EVENTS)
     }
 }
 
 impl Trace {
+    /// One that records at most so many events.
+    fn of(most: usize) -> Trace {
+        Trace { window: 0..0, current: None, events: Vec::new(), most, dropped: 0, whole_to: None }
+    }
+
     /// Records from now on, if it is in this stretch.
     pub fn record(&mut self, window: Range<Cycle>) {
         self.window = window;
@@ -64,31 +74,40 @@ impl Trace {
         }
     }
 
-    /// All that was recorded and has come to its end, in the order of time.
-    pub fn take(&mut self) -> Vec<TraceEvent> {
+    /// All that was recorded and has come to its end, and how much was not recorded.
+    pub fn take(&mut self) -> Recording {
         let mut events = std::mem::take(&mut self.events);
         events.retain(|event| event.duration_cycles != UNDER_WAY);
         events.sort_by_key(|event| event.cycle);
-        events
+        let (dropped, whole_to) = (std::mem::take(&mut self.dropped), self.whole_to.take());
+        Recording { events, dropped, whole_to }
+    }
+
+    /// There is no room for an event of this cycle.
+    fn drop_event(&mut self, cycle: Cycle) {
+        self.dropped += 1;
+        self.whole_to = Some(self.whole_to.map_or(cycle, |first| first.min(cycle)));
     }
 
     #[cold]
     fn note_end(&mut self, core: u16, number: u64, start: Cycle, now: Cycle) {
-        if self.events.len() < MOST_EVENTS {
-            self.events.push(TraceEvent {
-                cycle: start,
-                duration_cycles: now - start,
-                transaction: Some((core, number)),
-                part: format!("core[{core}]"),
-                to: None,
-                what: "remote read".to_owned(),
-            });
+        if self.events.len() == self.most {
+            return self.drop_event(start);
         }
+        self.events.push(TraceEvent {
+            cycle: start,
+            duration_cycles: now - start,
+            transaction: Some((core, number)),
+            part: format!("core[{core}]"),
+            to: None,
+            what: "remote read".to_owned(),
+        });
     }
 
     #[cold]
     fn note(&mut self, cycle: Cycle, from: Part, to: Part, payload: &Payload) -> u32 {
-        if self.events.len() == MOST_EVENTS {
+        if self.events.len() == self.most {
+            self.drop_event(cycle);
             return UNTRACED;
         }
         self.events.push(TraceEvent {
@@ -158,5 +177,28 @@ fn name<D>(message: &Message<D>) -> &'static str {
             Response::Unblock(Some(_)) => "Ack with block",
             Response::Updated(_) => "Updated",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_recorded_is_counted() {
+        let mut trace = Trace::of(3);
+        trace.record(100..200);
+        let payload = Payload::MemoryRead { line: 7 };
+        let mut places = Vec::new();
+        for cycle in [99, 100, 110, 120, 130, 140, 200] {
+            places.push(trace.sent(cycle, Part::Home(0), Part::Memory(0), &payload));
+        }
+        places.into_iter().for_each(|place| trace.arrived(place, 300));
+        // A read that began before the first message that was left out.
+        trace.end(0, 1, 125, 150);
+        let found = trace.take();
+        assert_eq!((found.events.len(), found.dropped, found.whole_to), (3, 3, Some(125)));
+        let rest = trace.take();
+        assert_eq!((rest.events.len(), rest.dropped, rest.whole_to), (0, 0, None));
     }
 }

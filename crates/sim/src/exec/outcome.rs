@@ -3,7 +3,7 @@
 use rackmem_riscv::functional::Failure;
 
 use crate::engine::Cycle;
-use crate::report::{Stats, TraceEvent};
+use crate::report::{Recording, Stats};
 
 /// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct NodeOutcome {
     /// Things that it asked for and did not get.
     pub warnings: Vec<String>,
     /// Its messages in the stretch of time that was asked for.
-    pub trace: Vec<TraceEvent>,
+    pub trace: Recording,
 }
 
 /// The result of a run on all its nodes.

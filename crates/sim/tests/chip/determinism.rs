@@ -37,7 +37,7 @@ fn offsets(seed: &str) -> Vec<String> {
     let machine = machine(&[TINY, "workload.kind=sync-read ni.placement=per-tile", seed]);
     let options = Options { trace: (0, 4000), progress: None };
     let report = run(&machine, &options).expect("a run");
-    let sent = report.trace.into_iter().map(|event| event.what);
+    let sent = report.trace.events.into_iter().map(|event| event.what);
     sent.filter(|what| what.starts_with("request Read")).collect()
 }
 

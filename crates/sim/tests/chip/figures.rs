@@ -19,14 +19,17 @@ fn traced(settings: &str, reads: u32) -> (Machine, Report) {
     let mut report = run(&machine, &options).expect("a run");
     let first = u64::from(machine.workload.warmup_reads);
     let wanted = first..first + u64::from(reads);
-    report.trace.retain(|event| event.transaction.is_some_and(|(_, read)| wanted.contains(&read)));
+    report
+        .trace
+        .events
+        .retain(|event| event.transaction.is_some_and(|(_, read)| wanted.contains(&read)));
     (machine, report)
 }
 
 /// Messages about a block, in the order in which they were sent.
 fn about(report: &Report, read: u64, line: u64) -> Vec<&TraceEvent> {
     let block = format!(" block {line:#x} ");
-    let events = report.trace.iter();
+    let events = report.trace.events.iter();
     let wanted = |event: &&TraceEvent| {
         event.transaction == Some((CORE, read)) && event.what.contains(&block)
     };
@@ -90,6 +93,7 @@ fn edge_placement_does_what_figure_2_shows() {
     let (core, ni) = (format!("tile[{CORE}]"), format!("ni_cache[{}]", layout.unit_of_tile(CORE)));
     let reads: Vec<u64> = report
         .trace
+        .events
         .iter()
         .filter(|event| event.what == "remote read")
         .filter_map(|event| Some(event.transaction?.1))
@@ -131,7 +135,7 @@ fn queue_messages(machine: &Machine, report: &Report) -> Vec<String> {
         let line = line.and_then(|line| u64::from_str_radix(line, 16).ok());
         line.is_some_and(|line| line < layout.queue_lines()) && event.what.contains("home[")
     };
-    report.trace.iter().filter(is_queue).map(|event| event.what.clone()).collect()
+    report.trace.events.iter().filter(is_queue).map(|event| event.what.clone()).collect()
 }
 
 #[test]

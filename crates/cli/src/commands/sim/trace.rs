@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use rackmem_sim::chip::trace::MOST_EVENTS;
 use rackmem_sim::machine::Machine;
-use rackmem_sim::report::TraceEvent;
+use rackmem_sim::report::{Recording, TraceEvent};
 use serde_json::{Value, json};
 
 use super::args::TraceArgs;
@@ -30,13 +31,9 @@ pub(super) fn cycles(args: &TraceArgs, machine: &Machine) -> (u64, u64) {
 ///
 /// # Errors
 /// Nothing was recorded, or the file cannot be written.
-pub(super) fn write(
-    args: &TraceArgs,
-    machine: &Machine,
-    nodes: &[(u16, Vec<TraceEvent>)],
-) -> Result<()> {
+pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[(u16, Recording)]) -> Result<()> {
     let Some(path) = &args.trace else { return Ok(()) };
-    let count = nodes.iter().map(|(_, events)| events.len()).sum::<usize>();
+    let count = nodes.iter().map(|(_, recording)| recording.events.len()).sum::<usize>();
     if count == 0 {
         let (from, to) = cycles(args, machine);
         return Err(Failure::new(format!(
@@ -47,13 +44,42 @@ pub(super) fn write(
     let text = serde_json::to_string(&document(machine, nodes)).expect("a trace is plain data");
     fs::write(path, text + "\n").map_err(|error| Failure::io(path.display(), error))?;
     console::remark(&format!("wrote {count} messages and reads into {}", path.display()));
+    if let Some(warning) = warning(&missing(nodes)) {
+        console::remark(&warning);
+    }
     Ok(())
 }
 
-fn document(machine: &Machine, nodes: &[(u16, Vec<TraceEvent>)]) -> Value {
+/// What is not in a trace.
+#[derive(Debug, Default, PartialEq)]
+struct Missing {
+    /// Events for which there was no room.
+    dropped: u64,
+    /// Before this cycle nothing is missing.
+    whole_to: Option<u64>,
+}
+
+fn missing(nodes: &[(u16, Recording)]) -> Missing {
+    Missing {
+        dropped: nodes.iter().map(|(_, recording)| recording.dropped).sum(),
+        whole_to: nodes.iter().filter_map(|(_, recording)| recording.whole_to).min(),
+    }
+}
+
+fn warning(missing: &Missing) -> Option<String> {
+    let Missing { dropped, whole_to } = missing;
+    whole_to.as_ref().map(|cycle| {
+        format!(
+            "warning: {dropped} messages and reads are not in the trace, which has room for {MOST_EVENTS} of a node: \
+             it is whole up to cycle {cycle}; choose a shorter --trace-window"
+        )
+    })
+}
+
+fn document(machine: &Machine, nodes: &[(u16, Recording)]) -> Value {
     let mut all = Vec::new();
     let mut next_id = 0;
-    for (nid, events) in nodes {
+    for (nid, Recording { events, .. }) in nodes {
         let mut writer = Writer { clock_ghz: machine.clock_ghz, nid: *nid, tracks: tracks(events) };
         writer.name(&machine.name, &mut all);
         for event in events {
@@ -61,7 +87,9 @@ fn document(machine: &Machine, nodes: &[(u16, Vec<TraceEvent>)]) -> Value {
             writer.event(next_id, event, &mut all);
         }
     }
-    json!({"displayTimeUnit": "ns", "traceEvents": all})
+    let Missing { dropped, whole_to } = missing(nodes);
+    let about = json!({"dropped_events": dropped, "whole_to_cycle": whole_to});
+    json!({"displayTimeUnit": "ns", "otherData": about, "traceEvents": all})
 }
 
 /// A number for each part.
@@ -143,7 +171,9 @@ mod tests {
             what: "GetX".to_owned(),
         };
         let events = vec![event("core[3]", None, 100), event("home[1]", Some("memory[0]"), 10)];
-        let trace = document(&Machine::default(), &[(2, events)]);
+        let recording = Recording { events, dropped: 0, whole_to: None };
+        let trace = document(&Machine::default(), &[(2, recording)]);
+        assert_eq!(trace["otherData"], json!({"dropped_events": 0, "whole_to_cycle": null}));
         let all = trace["traceEvents"].as_array().unwrap();
         let of = |phase: &str| all.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
         let named: Vec<_> =
@@ -157,5 +187,18 @@ mod tests {
         assert_eq!(starts[0]["id"], finishes[0]["id"]);
         assert_eq!((&starts[0]["tid"], &finishes[0]["tid"]), (&json!(2), &json!(3)));
         assert_eq!(finishes[0]["ts"].as_f64(), Some(2.005));
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let recording = |dropped, whole_to| Recording { events: vec![], dropped, whole_to };
+        let nodes =
+            [(0, recording(0, None)), (1, recording(7, Some(900))), (2, recording(5, Some(800)))];
+        let about = &document(&Machine::default(), &nodes)["otherData"];
+        assert_eq!(*about, json!({"dropped_events": 12, "whole_to_cycle": 800}));
+        let said = warning(&missing(&nodes)).unwrap();
+        assert!(said.contains("12 messages and reads are not in the trace"), "{said}");
+        assert!(said.contains("whole up to cycle 800"), "{said}");
+        assert_eq!(warning(&missing(&nodes[..1])), None);
     }
 }
