@@ -9,14 +9,21 @@
 //! A request that has waited for the age limit goes first: its bank serves nothing else, and no command
 //! of the kind that it needs is given to another bank, which could push it back again and again. A
 //! refresh that is due goes before everything in its rank. FCFS is the same with the oldest request as
-//! the one that goes first, always. Where ranks or banks take turns, [`RoundRobin`] or
-//! [`BankQueues`] says what is next.
+//! the one that goes first, always. Where ranks or banks take turns, [`RoundRobin`] or [`BankQueues`]
+//! says what is next.
+//!
+//! This file has the controller's state and the plan, `proposals` what each bank proposes, `first` which of it goes
+//! first.
 
+mod first;
+mod proposals;
+
+use self::proposals::{BANK_BITS, NO_ACCESS, NONE, Proposal};
 use super::Tick;
 use super::bank_queues::BankQueues;
 use super::channel::Channel;
-use super::devices::{CLOSED, Rank};
-use super::queues::{At, Entry};
+use super::devices::Rank;
+use super::queues::At;
 use super::round_robin::RoundRobin;
 use super::timing::Kind;
 use crate::machine::spec::{DramScheduler, DramSpec};
@@ -69,25 +76,6 @@ impl Planned {
         (self.at, self.rank)
     }
 }
-
-/// The command that a bank proposes. A bank without one is never ready.
-#[derive(Clone, Copy, Debug)]
-struct Proposal {
-    /// Earliest tick at which the bank itself allows it.
-    ready: Tick,
-    /// Accesses first, then by age; the lowest bits are the bank.
-    rank: u64,
-    entry: At,
-    want: Want,
-}
-
-const NONE: Proposal = Proposal { ready: Tick::MAX, rank: u64::MAX, entry: 0, want: Want::Access };
-
-/// Bits of [`Proposal::rank`] for the bank.
-const BANK_BITS: u32 = 6;
-
-/// Bit of [`Proposal::rank`] of commands that are no access.
-const NO_ACCESS: u64 = 1 << 63;
 
 /// The controller's state from command to command.
 #[derive(Clone, Debug)]
@@ -336,173 +324,5 @@ impl Channel {
         // Without the first bit: by age alone.
         let oldest = proposed.min_by_key(|proposal| proposal.rank & !NO_ACCESS);
         oldest.map(|proposal| proposal.entry)
-    }
-
-    /// Makes stale proposals of the kind served now again.
-    #[inline]
-    fn propose(&mut self) {
-        let kind = self.schedule.kind;
-        let index = kind.index();
-        let mut stale = std::mem::take(&mut self.schedule.stale[index]);
-        while stale != 0 {
-            let bank = stale.trailing_zeros() as usize;
-            stale &= stale - 1;
-            let proposal = self.proposal_of(kind, bank);
-            self.schedule.group_changed(self.devices.group_of(bank));
-            let bit = u64::from(proposal.is_some()) << bank;
-            self.schedule.proposals[index][bank] = proposal.unwrap_or(NONE);
-            self.schedule.proposing[index] = self.schedule.proposing[index] & !(1 << bank) | bit;
-        }
-    }
-
-    /// A bank goes on with the request that it has proposed: it was the oldest one.
-    #[inline]
-    pub(super) fn go_on_with(&mut self, at: At) {
-        let entry = *self.queues.get(at);
-        let (kind, bank) = (entry.kind.index(), usize::from(entry.bank));
-        if self.schedule.robin.is_some() || self.schedule.banks.is_some() {
-            return self.schedule.changed(bank);
-        }
-        self.schedule.proposals[kind][bank] = self.proposal(at, &entry);
-        self.schedule.stale[1 - kind] |= 1 << bank;
-        for group in self.devices.groups_of(self.devices.rank_of(bank)) {
-            self.schedule.group_changed(group);
-        }
-    }
-
-    /// The oldest request of the open row, or the oldest one.
-    fn proposal_of(&self, kind: Kind, bank: usize) -> Option<Proposal> {
-        let row = self.devices.banks[bank].row;
-        let hits_first = row != CLOSED && !self.schedule.in_order;
-        let mut oldest = None;
-        let mut next = self.queues.first(kind, bank);
-        while let Some(at) = next {
-            let entry = self.queues.get(at);
-            next = self.queues.after(at);
-            if self.queues.is_held(entry) {
-                continue;
-            }
-            if entry.row == row || !hits_first {
-                return Some(self.proposal(at, entry));
-            }
-            oldest = oldest.or(Some(at));
-        }
-        oldest.map(|at| self.proposal(at, self.queues.get(at)))
-    }
-
-    #[inline]
-    fn proposal(&self, at: At, entry: &Entry) -> Proposal {
-        let bank = &self.devices.banks[usize::from(entry.bank)];
-        let (want, ready) = match bank.row {
-            row if row == entry.row => (Want::Access, bank.access),
-            CLOSED => (Want::Activate, bank.activate),
-            _ => (Want::Precharge, bank.precharge),
-        };
-        let class = if want == Want::Access { 0 } else { NO_ACCESS };
-        let rank = class | entry.stamp << BANK_BITS | u64::from(entry.bank);
-        Proposal { ready, rank, entry: at, want }
-    }
-
-    /// The first command for a request, and of several at the same tick the one that matters most.
-    #[inline]
-    fn best(&mut self, from: Tick) -> Option<Planned> {
-        let mut best = u128::MAX;
-        for group in 0..self.devices.groups.len() {
-            let known = self.schedule.firsts[group];
-            let fresh = self.schedule.fresh >> group & 1 != 0 && (known >> 64) as Tick >= from;
-            let first = if fresh { known } else { self.first_of(group, from, |_| true) };
-            self.schedule.firsts[group] = first;
-            best = best.min(first);
-        }
-        self.schedule.fresh = u64::MAX;
-        self.planned(best)
-    }
-
-    /// The same in one bank group, of what is `allowed`: tick and rank of the proposal.
-    #[inline]
-    fn first_of(&self, number: usize, from: Tick, allowed: impl Fn(Want) -> bool) -> u128 {
-        let kind = self.schedule.kind.index();
-        let proposals = &self.schedule.proposals[kind][self.devices.banks_of_group(number)];
-        let group = &self.devices.groups[number];
-        let rank = &self.devices.ranks[self.devices.rank_of_group(number)];
-        let gate = |want, at: Tick| if allowed(want) { at.max(from) } else { Tick::MAX };
-        let gates = [
-            gate(Want::Access, group.access[kind]),
-            gate(Want::Activate, group.activate),
-            gate(Want::Precharge, 0),
-        ];
-        // Without branches: which bank is next cannot be predicted. Four at a time, as each minimum
-        // has to wait for the one before.
-        let key = |proposal: &Proposal| {
-            let at = proposal.ready.max(gates[proposal.want as usize]);
-            u128::from(at) << 64 | u128::from(proposal.rank)
-        };
-        let (fours, rest) = proposals.as_chunks::<4>();
-        let of_four = |[a, b, c, d]: &[Proposal; 4]| key(a).min(key(b)).min(key(c).min(key(d)));
-        let first = fours.iter().map(of_four).fold(u128::MAX, u128::min);
-        let first = rest.iter().map(key).fold(first, u128::min);
-        // A command that would come after a refresh is not looked at before it.
-        if ((first >> 64) as Tick) < rank.refresh_due { first } else { u128::MAX }
-    }
-
-    /// The proposal that is first.
-    #[inline]
-    fn planned(&self, first: u128) -> Option<Planned> {
-        let (at, rank) = ((first >> 64) as Tick, first as u64);
-        if at == Tick::MAX {
-            return None;
-        }
-        let proposals = &self.schedule.proposals[self.schedule.kind.index()];
-        let Proposal { want, entry, .. } = proposals[(rank % (1 << BANK_BITS)) as usize];
-        Some(Planned { at, rank, deed: Deed::Serve(want, entry) })
-    }
-
-    /// The same with a request that goes before all others.
-    fn best_beside(&mut self, urgent: At, from: Tick) -> Option<Planned> {
-        let entry = *self.queues.get(urgent);
-        let (kind, bank) = (self.schedule.kind.index(), usize::from(entry.bank));
-        let proposal = self.proposal(urgent, &entry);
-        let mine = self.ready(&proposal, bank, from).map(|at| {
-            let deed = Deed::Serve(proposal.want, urgent);
-            Planned { at, rank: 0, deed }
-        });
-        let in_order = self.schedule.in_order;
-        let allowed = |want| match want {
-            Want::Access => !in_order && proposal.want != Want::Access,
-            Want::Activate => proposal.want != Want::Activate,
-            Want::Precharge => true,
-        };
-        // Its bank is for it alone.
-        let theirs = std::mem::replace(&mut self.schedule.proposals[kind][bank], NONE);
-        let groups = 0..self.devices.groups.len();
-        let others = groups.map(|group| self.first_of(group, from, allowed)).min();
-        let others = self.planned(others.unwrap_or(u128::MAX));
-        self.schedule.proposals[kind][bank] = theirs;
-        match (mine, others) {
-            (Some(mine), Some(others)) if others.key() < mine.key() => Some(others),
-            (mine, others) => mine.or(others),
-        }
-    }
-
-    /// The command that a bank proposes, with its tick.
-    #[inline]
-    fn offer(&self, bank: usize, from: Tick) -> Option<Planned> {
-        let proposal = &self.schedule.proposals[self.schedule.kind.index()][bank];
-        let at = self.ready(proposal, bank, from)?;
-        Some(Planned { at, rank: proposal.rank, deed: Deed::Serve(proposal.want, proposal.entry) })
-    }
-
-    /// The tick at which a bank can have a command, unless a refresh comes before it.
-    #[inline]
-    fn ready(&self, proposal: &Proposal, bank: usize, from: Tick) -> Option<Tick> {
-        let rank = &self.devices.ranks[self.devices.rank_of(bank)];
-        let group = &self.devices.groups[self.devices.group_of(bank)];
-        let gate = match proposal.want {
-            Want::Access => group.access[self.schedule.kind.index()],
-            Want::Activate => group.activate,
-            Want::Precharge => 0,
-        };
-        let at = proposal.ready.max(gate).max(from);
-        (at < rank.refresh_due).then_some(at)
     }
 }
