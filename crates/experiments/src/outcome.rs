@@ -268,25 +268,98 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Adds what other seeds give: the spread of each quantity. An ordering has to hold with all of them.
-    pub fn spread_over(&mut self, others: &[Outcome]) {
+    /// Adds what other seeds give: the spread of each quantity. An ordering has to hold with all of them. Errors and
+    /// orderings that do not hold name their seed.
+    pub fn spread_over(&mut self, others: &[(u64, Outcome)]) {
         for (at, judged) in self.claims.iter_mut().enumerate().filter(|(_, judged)| judged.by_run) {
-            let same: Vec<&Judged> =
-                others.iter().filter_map(|other| other.claims.get(at)).collect();
-            let values = same.iter().filter_map(|other| other.quantity()).chain(judged.quantity());
+            let with_seed = others.iter().map(|(seed, other)| (*seed, other.claims.get(at)));
+            let same: Vec<(u64, &Judged)> =
+                with_seed.filter_map(|(seed, judged)| Some((seed, judged?))).collect();
+            let quantities = same.iter().filter_map(|(_, other)| other.quantity());
+            let values = quantities.chain(judged.quantity());
             let range = values.map(|value| (value, value));
             judged.spread =
                 range.reduce(|(least, most), (value, _)| (least.min(value), most.max(value)));
-            let turned = same.iter().find(|other| other.verdict == Verdict::Missed);
-            if let (Verdict::Holds, Kind::Ordering, Some(turned)) =
+            let turned = same.iter().find(|(_, other)| other.verdict == Verdict::Missed);
+            if let (Verdict::Holds, Kind::Ordering, Some((seed, turned))) =
                 (judged.verdict, judged.kind, turned)
             {
                 judged.verdict = Verdict::Missed;
-                judged.why = format!("not so with another seed: {}", turned.why);
+                judged.why = format!("not so with seed {seed}: {}", turned.why);
             }
         }
-        let failed = others.iter().flat_map(|other| &other.failed_runs);
-        self.failed_runs.extend(failed.cloned());
+        for (seed, other) in others {
+            self.failed_runs.extend(other.failed_runs.iter().map(|failed| FailedRun {
+                experiment: failed.experiment.clone(),
+                problem: format!("with seed {seed}: {}", failed.problem),
+            }));
+        }
         self.summary = Summary::of(&self.claims);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ordering that was judged so by a run.
+    fn ordering(verdict: Verdict, left: f64) -> Judged {
+        Judged {
+            id: "paper/ordering".to_owned(),
+            kind: Kind::Ordering,
+            counted: true,
+            fitted: None,
+            repeats: None,
+            part: None,
+            published: None,
+            measured: Some(left),
+            against: Some(1.0),
+            unit: "GB/s".to_owned(),
+            relation: ">",
+            ratio: Some(left),
+            verdict,
+            class: None,
+            allowed: None,
+            allowed_because: None,
+            spread: None,
+            band: None,
+            runs: vec!["run".to_owned()],
+            by_run: true,
+            read_so: false,
+            why: format!("{left} is not more than 1"),
+        }
+    }
+
+    fn outcome(claim: Judged, failed_runs: Vec<FailedRun>) -> Outcome {
+        let claims = vec![claim];
+        Outcome {
+            paper: "paper".to_owned(),
+            parts: Vec::new(),
+            effort: "quick",
+            notes: Vec::new(),
+            summary: Summary::of(&claims),
+            claims,
+            runtime: Vec::new(),
+            curves: BTreeMap::new(),
+            beyond: Vec::new(),
+            failed_runs,
+        }
+    }
+
+    #[test]
+    fn a_seed_that_fails_is_named() {
+        let failed = FailedRun { experiment: "run".to_owned(), problem: "no end".to_owned() };
+        let mut first = outcome(ordering(Verdict::Holds, 2.0), vec![]);
+        let others = [
+            (2, outcome(ordering(Verdict::Holds, 1.5), vec![])),
+            (3, outcome(ordering(Verdict::Missed, 0.5), vec![])),
+            (4, outcome(ordering(Verdict::Holds, 1.2), vec![failed])),
+        ];
+        first.spread_over(&others);
+        let claim = &first.claims[0];
+        assert_eq!(claim.verdict, Verdict::Missed);
+        assert_eq!(claim.why, "not so with seed 3: 0.5 is not more than 1");
+        assert_eq!(first.failed_runs[0].problem, "with seed 4: no end");
+        assert_eq!((first.summary.counted.holds, first.summary.counted.missed), (0, 1));
     }
 }

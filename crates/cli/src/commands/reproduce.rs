@@ -175,8 +175,8 @@ fn one(
     remark(&session, begin.elapsed());
     let mut outcome = reproduce::outcome(&session);
     if args.seeds > 1 {
-        let seed =
-            |seed| reproduce::varied(&session, &Variation::seed(seed), pool::threads(args.jobs));
+        let threads = pool::threads(args.jobs);
+        let seed = |seed| (seed, reproduce::varied(&session, &Variation::seed(seed), threads));
         outcome.spread_over(&(2..=args.seeds).map(seed).collect::<Vec<_>>());
     }
     if args.mutate {
