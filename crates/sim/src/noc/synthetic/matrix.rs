@@ -17,9 +17,9 @@ pub struct Matrix {
 
 impl Matrix {
     /// Reads a matrix for a network of so many endpoints. It has a row of weights for each source, or it is
-    /// a list with a source, a destination and a weight in each line. Numbers are separated by commas or
-    /// blanks; what follows `#` is a comment. With three endpoints, a list needs its first line,
-    /// `src,dst,weight`, which it may have in any case.
+    /// a list with a source, a destination and a weight in each line. The first line says which: it is a list if
+    /// that is `src,dst,weight`, or has three numbers and the network another number of endpoints. Numbers are
+    /// separated by commas or blanks; what follows `#` is a comment.
     ///
     /// # Errors
     /// The first line that is not as it must be, or there is no traffic.
@@ -35,8 +35,9 @@ impl Matrix {
             .enumerate()
             .filter(|(_, fields)| !fields.is_empty())
             .collect();
-        let has_header = lines.first().is_some_and(|(_, fields)| fields.join(",") == HEADER);
-        let is_list = has_header || endpoints != 3 && lines.iter().any(|(_, f)| f.len() == 3);
+        let first = lines.first().map_or(&[][..], |(_, fields)| fields);
+        let has_header = first.join(",").eq_ignore_ascii_case(HEADER);
+        let is_list = has_header || endpoints != 3 && first.len() == 3;
         if has_header {
             lines.remove(0);
         }
@@ -88,16 +89,21 @@ impl Matrix {
         if self.entries.is_empty() || !self.entries.iter().all(known) {
             return Err(ExperimentError::MatrixNeeds { endpoints });
         }
+        // A file of `--json` may have them in any order.
+        let mut entries = self.entries.clone();
+        entries.sort_by_key(|&(src, dst, _)| (src, dst));
         let mut sums = vec![0.0; endpoints];
-        let mut cumulative = Vec::with_capacity(self.entries.len());
+        let mut cumulative = Vec::with_capacity(entries.len());
         let mut starts = vec![0; endpoints + 1];
-        for src in 0..endpoints {
-            for &(_, dst, weight) in self.entries.iter().filter(|entry| usize::from(entry.0) == src)
-            {
-                sums[src] += weight;
-                cumulative.push((dst, sums[src]));
-            }
+        for (src, dst, weight) in entries {
+            let src = usize::from(src);
+            sums[src] += weight;
+            cumulative.push((dst, sums[src]));
             starts[src + 1] = cumulative.len();
+        }
+        // Sources that send nothing end where the one before ends.
+        for src in 0..endpoints {
+            starts[src + 1] = starts[src + 1].max(starts[src]);
         }
         Ok(Draws { starts, cumulative, sums })
     }
@@ -182,6 +188,34 @@ mod tests {
                 error.contains(&format!("m.txt:{line}")) && error.contains(expected),
                 "{error}"
             );
+        }
+    }
+
+    /// A row with too few weights is one of a matrix all the same, and so is a line of a list with too many numbers.
+    #[test]
+    fn the_first_line_says_whether_it_is_a_list() {
+        for (text, line, expected) in [
+            ("0 1 1 1\n1 0 1\n1 1 0 1\n1 1 1 0\n", 2, "4 weights"),
+            ("0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1\n", 4, "4 weights"),
+            ("0,1,1\n0,1,1,1\n", 2, "a source and a destination"),
+        ] {
+            let error = Matrix::parse(text, "m", 4).unwrap_err().to_string();
+            assert!(error.contains(&format!("m:{line}: expected {expected}")), "{error}");
+        }
+        let headed = Matrix::parse("SRC, DST, weight\n0 2 1\n", "m", 4).unwrap();
+        assert_eq!(headed.entries, [(0, 2, 1.0)]);
+    }
+
+    /// The order of the entries of a file does not matter.
+    #[test]
+    fn entries_may_come_in_any_order() {
+        let ordered = Matrix { entries: vec![(0, 1, 1.0), (0, 2, 3.0), (2, 0, 2.0), (2, 3, 1.0)] };
+        let mut reversed = ordered.clone();
+        reversed.entries.reverse();
+        let [ordered, reversed] = [ordered, reversed].map(|matrix| matrix.draws(4).unwrap());
+        for (src, unit) in [(0, 0.1), (0, 0.24), (0, 0.26), (0, 0.9), (2, 0.1), (2, 0.9)] {
+            let drawn = [&ordered, &reversed].map(|draws| draws.destination(src, unit));
+            assert_eq!(drawn[0], drawn[1], "{src} {unit}");
         }
     }
 
