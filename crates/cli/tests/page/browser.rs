@@ -174,9 +174,9 @@ fn read(output: impl Read + Send + 'static) -> Receiver<Value> {
     thread::spawn(move || {
         for message in BufReader::new(output).split(0) {
             let message = message.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            match message {
-                Some(message) if sender.send(message).is_ok() => {}
-                _ => return,
+            let is_sent = message.is_some_and(|message| sender.send(message).is_ok());
+            if !is_sent {
+                return;
             }
         }
     });

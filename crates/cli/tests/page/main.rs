@@ -208,7 +208,7 @@ fn the_browser_sees_what_is_wrong() {
     };
     let folder = tempfile::tempdir().expect("there is room for temporary files");
     let file = folder.path().join("wrong.html");
-    let wide = "<div style='width: 900px'></div><script>throw new Error('wrong')</script>\
+    let wide = "<!doctype html><div style='width: 900px; height: 9px'></div><script>throw new Error('wrong')</script>\
                 <img src='missing.png'>";
     fs::write(&file, wide).expect("a file");
     let errors = browser.open(&format!("file://{}", file.display()), 400, "light");

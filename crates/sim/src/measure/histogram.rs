@@ -97,7 +97,7 @@ impl Histogram {
         self.count
     }
 
-    /// Their sum.
+    /// The sum of all values: exact, as the mean is.
     pub fn sum(&self) -> u64 {
         self.sum
     }

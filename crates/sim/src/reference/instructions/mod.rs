@@ -17,7 +17,7 @@ use self::memory::Memory;
 use crate::cpu::{Core, CpuSpec, Next, Stop};
 use crate::engine::Cycle;
 
-/// Bytes of the stack.
+/// More than the ready-built programs need.
 const STACK_BYTES: u64 = 1 << 20;
 
 /// Cycles without a retired instruction after which a program is given up.
