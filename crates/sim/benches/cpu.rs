@@ -1,17 +1,13 @@
 //! The speed of simulating a core whose program and data are in its caches.
 //! `cargo bench -p rackmem-sim --bench cpu`.
 
-#[path = "../tests/cpu/code.rs"]
-#[allow(dead_code)]
-mod code;
-
 use rackmem_riscv::code::Code as Decoded;
 use rackmem_riscv::encode::{opcode, r};
 use rackmem_riscv::space::{AddressSpace, Fault, Permissions, Wanted};
 use rackmem_riscv::{Hart, Inst};
 use rackmem_sim::cpu::{Core, CpuSpec, Line, Next, Port, Program, Translate, Words};
 
-use code::*;
+use rackmem_sim::litmus::code::*;
 
 const CODE: u64 = 0x1_0000;
 const LINES: usize = 512;

@@ -20,6 +20,7 @@
 //! | [`scratchpad`] | network interfaces in private caches, as pure state machines |
 //! | [`run`] | a machine from start to report: one chip and its mirror image, or a rack of chips |
 //! | [`exec`] | programs on machines: operating system, drivers, a rack of nodes |
+//! | [`litmus`] | RVWMO: tests in the form of herd, their allowed outcomes, and what cores do |
 //! | [`machine`] | machine files |
 //! | [`measure`] | warm-up, confidence intervals, histograms of what runs show |
 //! | [`figures`] | counters by path, read now and then |
@@ -39,6 +40,7 @@ pub mod engine;
 pub mod exec;
 pub mod figures;
 pub mod interconnect;
+pub mod litmus;
 pub mod machine;
 pub mod measure;
 pub mod noc;

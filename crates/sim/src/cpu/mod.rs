@@ -52,6 +52,8 @@
 //! - Atomics wait until they are the oldest and all stores have left; younger loads wait for them.
 //!   So each is acquire and release, whatever it asks for. A reservation ends when its line goes.
 //!
+//! [`litmus`](crate::litmus) holds cores against the model.
+//!
 //! # Left out
 //!
 //! Translation takes no time: there is no TLB. Targets of direct branches are known when they are

@@ -1,14 +1,11 @@
-//! Executing cores: their results, the order in which memory sees them, and their times.
+//! Executing cores: their results, alone and together, and their times.
 
 #[path = "../../../riscv/tests/support/asm.rs"]
 #[allow(dead_code)]
 mod asm;
-mod code;
+mod counters;
 #[path = "../../../riscv/tests/support/generate.rs"]
 mod generate;
-mod litmus;
-mod memory;
-mod node;
 mod polling;
 mod programs;
 #[path = "../../../riscv/tests/support/rng.rs"]
@@ -16,5 +13,6 @@ mod programs;
 mod rng;
 #[path = "../../../../tests/seeds.rs"]
 mod seeds;
+mod system;
 mod timing;
 mod waits;

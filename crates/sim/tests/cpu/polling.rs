@@ -5,10 +5,10 @@ use rackmem_riscv::Hart;
 use rackmem_riscv::encode::{i, j, opcode, r};
 use rackmem_sim::cpu::{CpuSpec, Stats};
 
-use crate::code::*;
-use crate::memory::Delays;
-use crate::node::{DATA, Node};
 use crate::rng::Rng;
+use rackmem_sim::litmus::code::*;
+use rackmem_sim::litmus::memory::Delays;
+use rackmem_sim::litmus::node::{DATA, Node};
 
 /// Everything that a run leaves behind, and how many cycles were simulated one by one.
 type End = (u64, Vec<Hart>, Vec<Stats>);

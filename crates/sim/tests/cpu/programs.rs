@@ -10,11 +10,12 @@ use rackmem_riscv::space::Permissions;
 use rackmem_sim::cpu::{CpuSpec, Stats};
 
 use crate::asm::{CODE, DATA, Program};
-use crate::code::{A0, A2, A3, Code, T0, ZERO, addi};
 use crate::generate::generate;
-use crate::memory::Delays;
-use crate::node::{Node, System};
 use crate::rng::Rng;
+use crate::system::System;
+use rackmem_sim::litmus::code::{A0, A2, A3, Code, T0, ZERO, addi};
+use rackmem_sim::litmus::memory::Delays;
+use rackmem_sim::litmus::node::Node;
 
 fn without_timing(file: &[u8]) -> (i32, Vec<u8>) {
     let options = Options { output: Output::Capture, ..Options::default() };

@@ -5,9 +5,9 @@ use rackmem_riscv::{Hart, Inst, decode};
 use rackmem_sim::cpu::{Core, CpuSpec, Line, Next, Port, Program, Stop, Translate, Words};
 use rackmem_sim::engine::Cycle;
 
-use crate::code::*;
-use crate::memory::Delays;
-use crate::node::{DATA, Node};
+use rackmem_sim::litmus::code::*;
+use rackmem_sim::litmus::memory::Delays;
+use rackmem_sim::litmus::node::{DATA, Node};
 
 /// Cycles from a request to its line.
 const MISS: u64 = 200;
@@ -290,7 +290,7 @@ fn traps_have_exact_places() {
         panic!("it ends with a fault");
     };
     assert_eq!((fault.address, node.x(0, T2)), (16, 7));
-    assert_eq!(node.cores[0].hart().pc, crate::node::CODE + 5 * 4);
+    assert_eq!(node.cores[0].hart().pc, rackmem_sim::litmus::node::CODE + 5 * 4);
     assert_eq!(node.memory.space.load(DATA + 8, 8), Ok(7), "stores before it have left");
 }
 

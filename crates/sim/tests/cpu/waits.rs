@@ -5,8 +5,8 @@ use std::process::Command;
 
 use rackmem_sim::cpu::CpuSpec;
 
-use crate::memory::Delays;
-use crate::node::System;
+use crate::system::System;
+use rackmem_sim::litmus::memory::Delays;
 
 /// As in `waits.c`.
 const WAITS: [&str; 9] = [

@@ -3,13 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use crate::cpu::{LINE_BYTES, Line, Port, Program, Translate, Words};
+use crate::engine::{Cycle, Random};
 use rackmem_riscv::Inst;
 use rackmem_riscv::code::Code;
 use rackmem_riscv::space::{AddressSpace, Cause, Fault, Wanted};
-use rackmem_sim::cpu::{LINE_BYTES, Line, Port, Program, Translate, Words};
-use rackmem_sim::engine::Cycle;
-
-use crate::rng::Rng;
 
 /// Ranges of times: from the first to the second, evenly.
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +23,12 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Always the same.
+    /// Always the same, and no evictions.
     pub fn fixed(grant: u64) -> Delays {
         Delays { grant: (grant, grant), invalidate: (1, 1), evict: 0, mshrs: 32 }
     }
 
+    /// Each time is from 1 to 60 cycles.
     pub fn wild() -> Delays {
         Delays { grant: (1, 60), invalidate: (1, 60), evict: 0, mshrs: 32 }
     }
@@ -50,7 +49,9 @@ enum Event {
 /// A notice for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
+    /// A line has arrived for this core.
     Complete(usize),
+    /// This core may not read a line any more.
     Lost(usize, Line),
 }
 
@@ -65,6 +66,7 @@ struct State {
 /// Memory, and the holders of each line. The values are in one place: each holder of a line sees the only
 /// value that there is.
 pub struct Memory {
+    /// What is mapped, and its bytes.
     pub space: AddressSpace,
     code: Code,
     lines: HashMap<Line, State>,
@@ -73,11 +75,12 @@ pub struct Memory {
     events: BTreeMap<Cycle, Vec<Event>>,
     waiting: Vec<Vec<Line>>,
     delays: Delays,
-    rng: Rng,
+    rng: Random,
     now: Cycle,
 }
 
 impl Memory {
+    /// Memory of these bytes; nobody has a copy of any line.
     pub fn new(space: AddressSpace, delays: Delays, seed: u64) -> Memory {
         let mut memory = Memory {
             space,
@@ -87,7 +90,7 @@ impl Memory {
             events: BTreeMap::new(),
             waiting: vec![Vec::new(); 64],
             delays,
-            rng: Rng::new(seed),
+            rng: Random::new(seed, 0),
             now: 0,
         };
         if delays.evict > 0 {
@@ -105,6 +108,7 @@ impl Memory {
         }
     }
 
+    /// The cycle of the next event.
     pub fn next(&self) -> Option<Cycle> {
         self.events.keys().next().copied()
     }
@@ -141,7 +145,7 @@ impl Memory {
                 if self.known.is_empty() {
                     return;
                 }
-                let line = self.rng.pick(&self.known);
+                let line = self.known[self.rng.below(self.known.len() as u64) as usize];
                 let state = &self.lines[&line];
                 let core = state.holders.trailing_zeros() as usize;
                 if !state.is_busy && core < 64 {
@@ -219,8 +223,11 @@ impl Memory {
 
 /// Memory as one core sees it in a cycle.
 pub struct View<'a> {
+    /// The memory that all cores share.
     pub memory: &'a mut Memory,
+    /// Number of the core that looks.
     pub core: usize,
+    /// The current cycle.
     pub now: Cycle,
 }
 

@@ -1,0 +1,5 @@
+//! Litmus tests: the parser, the model of RVWMO, and cores beside it.
+
+mod files;
+mod parser;
+mod suite;
