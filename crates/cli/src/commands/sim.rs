@@ -2,6 +2,7 @@
 
 pub mod args;
 mod exec;
+mod litmus;
 pub(crate) mod output;
 mod render;
 mod render_extension;
@@ -32,6 +33,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         SimCommand::Show(args) => console::print(&machine::resolved(&load(args)?)),
         SimCommand::Stats(args) => stats::run(args),
         SimCommand::Exec(args) => exec::run(args),
+        SimCommand::Litmus(args) => litmus::run(args),
     }
 }
 

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, value_parser};
 use rackmem_sim::machine::Override;
 
+use super::litmus::{self, LitmusArgs};
+
 /// First text of `rackmem sim --help`.
 pub const ABOUT: &str = "\
 Simulates the chips of a machine file, cycle by cycle: cores, caches, coherence, network on chip,
 network interfaces; or a rack of hundreds of simplified nodes with all of its routers. `run` drives
-them with microbenchmarks, `exec` executes RISC-V programs on them. MACHINE is the name of a
+them with microbenchmarks, `exec` executes RISC-V programs on them; `litmus` checks the memory
+ordering of their cores. MACHINE is the name of a
 built-in machine (`rackmem sim machines`) or the path of a TOML file, which may be based on another
 one (`base = \"manycore-ni\"`). `--set` overrides one of its keys; `rackmem sim show` prints them
 all.
@@ -25,6 +28,7 @@ Examples:
   rackmem sim run rack-torus --set traffic.pattern=hot-spot
   rackmem sim exec sonuma -n 2 -- prog.rv64
   rackmem sim show manycore-ni > mine.toml && rackmem sim run mine.toml
+  rackmem sim litmus mp.litmus
 
 Exit status: 2 if the machine cannot be built as described, 1 if its run fails.";
 
@@ -113,6 +117,9 @@ pub enum SimCommand {
         after_long_help = EXEC_EXAMPLES, long_about = EXEC_ABOUT, override_usage = EXEC_USAGE
     )]
     Exec(ExecArgs),
+    /// Hold the cores' memory ordering against RVWMO
+    #[command(after_long_help = litmus::EXAMPLES, long_about = litmus::ABOUT)]
+    Litmus(LitmusArgs),
 }
 
 /// Last text of `rackmem sim stats --help`.
