@@ -1,8 +1,10 @@
 //! `rackmem accuracy`: what the model's numbers are worth, on one page.
 //!
-//! [`figures`] collects what is held against something else, [`page`] writes it as HTML and CSV.
+//! [`figures`] collects what is held against something else, [`litmus`] what is held against RVWMO; [`page`] writes
+//! both as HTML and CSV.
 
 pub mod figures;
+pub mod litmus;
 pub mod page;
 
 use std::path::Path;
@@ -13,6 +15,7 @@ use rackmem_experiments::papers::PAPERS;
 use rackmem_experiments::run::Run;
 use rackmem_experiments::{Effort, Known};
 use rackmem_sim::cpu::CpuSpec;
+use rackmem_sim::litmus::suite::Summary;
 use rackmem_sim::reference::{dram, instructions, noc, queueing};
 
 use self::figures::Figure;
@@ -31,6 +34,8 @@ pub struct Accuracy {
     pub networks: Vec<noc::Comparison>,
     /// Memories beside the reference's table.
     pub memories: Vec<Memory>,
+    /// The memory ordering of cores.
+    pub litmus: Summary,
     /// Every quantity that has a value to be held against, worst first.
     pub figures: Vec<Figure>,
 }
@@ -46,7 +51,7 @@ pub struct Memory {
 /// Runs everything.
 ///
 /// # Errors
-/// A paper's experiments or a reference cannot be read.
+/// A paper's experiments or a reference cannot be read, or a litmus test does not come to its end.
 pub fn collect(
     effort: Effort,
     references: Option<&Path>,
@@ -57,6 +62,8 @@ pub fn collect(
         None => (vec![], vec![]),
         Some(folder) => (networks(folder, seeds)?, memories(folder)?),
     };
+    console::remark("litmus tests");
+    let litmus = litmus::collect(effort, threads)?;
     let mut papers = Vec::new();
     let mut figures = Vec::new();
     for paper in &PAPERS {
@@ -73,7 +80,7 @@ pub fn collect(
     let identities = queueing::identities().map_err(Failure::new)?;
     figures.extend(identities.iter().map(figures::of_identity));
     figures.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
-    Ok(Accuracy { effort: effort.name(), papers, networks, memories, figures })
+    Ok(Accuracy { effort: effort.name(), papers, networks, memories, litmus, figures })
 }
 
 /// Verdicts on the claims that the model can show, and the runs behind them; claims about this host are left out.

@@ -8,7 +8,7 @@ use rackmem_experiments::outcome::Outcome;
 use rackmem_sim::reference::noc::Comparison;
 
 use super::figures::{Figure, INSTRUCTION_SETS, QUEUEING, View};
-use super::{Accuracy, Memory};
+use super::{Accuracy, Memory, litmus};
 use crate::commands::sim::output;
 use crate::failure::Result;
 use crate::plot::lines::{Plot, Series};
@@ -19,13 +19,14 @@ const STYLE: &str = include_str!("page.css");
 /// Errors that the first table shows.
 const SHOWN: usize = 40;
 
-/// Writes `index.html` and `figures.csv`.
+/// Writes `index.html`, `figures.csv` and `litmus.csv`.
 ///
 /// # Errors
 /// The directory cannot be written.
 pub fn write(dir: &Path, accuracy: &Accuracy) -> Result<()> {
     output::make(dir)?;
     output::text(dir, "index.html", &html(accuracy))?;
+    output::text(dir, "litmus.csv", &litmus::csv(&accuracy.litmus))?;
     output::text(dir, "figures.csv", &csv(&accuracy.figures))
 }
 
@@ -56,6 +57,7 @@ fn html(accuracy: &Accuracy) -> String {
          are of 200,000 cycles or requests from one seed.",
         &of_part(&accuracy.figures, QUEUEING),
     );
+    body += &litmus::html(&accuracy.litmus);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>Accuracy of rackmem</title>\n<style>\n{STYLE}</style>\n</head>\n\
@@ -64,7 +66,7 @@ fn html(accuracy: &Accuracy) -> String {
 }
 
 /// A table in a box that scrolls by itself on narrow screens.
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |row: &[String]| -> String {
         row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect()
     };
@@ -253,6 +255,7 @@ fn csv(figures: &[Figure]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rackmem_sim::litmus::suite::{Summary, Sums};
     use rackmem_sim::reference::dram::Row;
     use rackmem_sim::reference::noc::Point;
 
@@ -275,7 +278,17 @@ mod tests {
         let mut figures: Vec<Figure> = networks.iter().flat_map(of_network).collect();
         figures.extend(memories.iter().map(of_memory));
         figures.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
-        Accuracy { effort: "quick", papers: vec![], networks, memories, figures }
+        let seen = Sums { tests: 7, relaxed: 6, relaxed_seen: 5, ..Sums::default() };
+        let litmus = Summary { shapes: vec![("MP", seen)], violations: vec![] };
+        Accuracy { effort: "quick", papers: vec![], networks, memories, litmus, figures }
+    }
+
+    #[test]
+    fn litmus_tests_are_on_the_page_and_in_the_table() {
+        let accuracy = accuracy();
+        let row = "<td>MP</td><td>7</td><td>0</td><td>6</td><td>5</td>";
+        assert!(html(&accuracy).contains(row), "{}", html(&accuracy));
+        assert!(litmus::csv(&accuracy.litmus).contains("MP,7,0,6,5\nall,7,0,6,5\n"));
     }
 
     #[test]
