@@ -193,7 +193,7 @@ fn program(thread: &Thread, spare: Option<[u32; 2]>, random: &mut Random) -> Cod
         places.push(code.here());
         match (step.target, spare) {
             (Some(target), _) => branches.push((code.here(), target)),
-            (None, Some(spare)) if has_address(step.word) && random.below(3) == 0 => {
+            (None, Some(spare)) if may_be_late(step.word) && random.below(3) == 0 => {
                 late(&mut code, step.word, spare, random);
                 continue;
             }
@@ -210,10 +210,11 @@ fn program(thread: &Thread, spare: Option<[u32; 2]>, random: &mut Random) -> Cod
     code
 }
 
-fn has_address(word: u32) -> bool {
-    let class = decode(word).class();
-    let atomics = [Class::Amo, Class::LoadReserved, Class::StoreConditional];
-    matches!(class, Class::Load | Class::Store) || atomics.contains(&class)
+/// Whether an access may be late. The stores of `lr` and `sc` may not: a loop that retries would lose its
+/// reservation again and again.
+fn may_be_late(word: u32) -> bool {
+    use Class::{Amo, Load, LoadReserved, Store};
+    matches!(decode(word).class(), Load | Store | Amo | LoadReserved)
 }
 
 /// An access whose address is known late.

@@ -30,7 +30,7 @@ memory, copies in caches, and addresses that are known late. An outcome is
 Without FILE the built-in set is run, and summed up by shape.";
 
 /// Last text of it.
-pub const EXAMPLES: &str = r#"A test, mp.litmus: P0 writes a message and then a flag; may P1 see the flag and not the message?
+pub const EXAMPLES: &str = r#"A test, mp.litmus: P0 writes a message, then a flag; may P1 see the flag, not the message?
 
   RISCV MP+fence.w.w+po
   "Anything in quotes is a comment"

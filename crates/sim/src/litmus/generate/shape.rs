@@ -4,7 +4,7 @@
 /// A location, by its number: x, y, z.
 pub(super) type Name = usize;
 
-/// An access.
+/// A load or a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// A load, and the value that it gets in the execution in question.
@@ -13,7 +13,7 @@ pub(super) enum Access {
     Write(Name, u32),
 }
 
-/// A shape.
+/// What the threads of a family of tests access.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) name: &'static str,

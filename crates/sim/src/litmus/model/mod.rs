@@ -50,7 +50,7 @@ pub enum Excess {
     Events,
     /// Ways through a thread.
     Paths,
-    /// Candidates.
+    /// Choices of sources and orders.
     Candidates,
     /// An execution accesses this address, which is that of no location.
     Nowhere(u64),
