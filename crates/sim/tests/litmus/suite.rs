@@ -5,7 +5,7 @@ use rackmem_sim::litmus::generate::built_in;
 use rackmem_sim::litmus::suite;
 
 /// Runs of each test.
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 8;
 
 /// Shapes in which loads pass loads, or stores: relaxed outcomes have to come.
 const RELAXED: [&str; 5] = ["MP", "SB", "R", "WRC", "RWC"];
