@@ -14,6 +14,7 @@ use rackmem_cli::accuracy::figures::{
 };
 use rackmem_cli::accuracy::{Accuracy, Memory, page};
 use rackmem_experiments::digits::three_digits;
+use rackmem_sim::litmus::suite::Summary;
 use rackmem_sim::reference::dram::Row;
 use rackmem_sim::reference::instructions::Agreement;
 use rackmem_sim::reference::noc::{Comparison, Point};
@@ -90,7 +91,9 @@ fn sample(dir: &Path) {
     };
     let memories = vec![Memory { row, compared: (50.0, 49.0) }];
     let figures = figures(&networks, &memories);
-    let accuracy = Accuracy { effort: "quick", papers: vec![], networks, memories, figures };
+    let litmus = Summary::default();
+    let accuracy =
+        Accuracy { effort: "quick", papers: vec![], networks, memories, litmus, figures };
     page::write(dir, &accuracy).expect("a page");
 }
 
