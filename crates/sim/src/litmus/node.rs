@@ -22,7 +22,7 @@ pub fn code_address(core: usize) -> u64 {
 /// Address of their data.
 pub const DATA: u64 = 0x40_0000;
 
-/// Bytes of data.
+/// Bytes that are mapped there: a megabyte.
 pub const DATA_BYTES: u64 = 1 << 20;
 
 /// A short program, and the registers with which it starts.

@@ -66,7 +66,7 @@ pub const BRANCH_BYTES: i32 = 8;
 pub enum Observed {
     /// A register of a thread.
     Register(usize, u8),
-    /// A location.
+    /// A shared variable, when all threads have ended.
     Location(Place),
 }
 
