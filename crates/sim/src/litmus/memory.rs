@@ -99,11 +99,12 @@ impl Memory {
         memory
     }
 
-    /// Gives lines to a core at once.
+    /// Gives lines to a core at once; lines that it may write are taken from all others, which must not have used them.
     pub fn warm(&mut self, core: usize, address: u64, bytes: u64, writable: bool) {
         for line in address / LINE_BYTES..(address + bytes).div_ceil(LINE_BYTES) {
             let state = self.lines.entry(line).or_default();
-            state.holders |= 1 << core;
+            let others = if writable { 0 } else { state.holders };
+            state.holders = others | 1 << core;
             state.owner = writable.then_some(core);
         }
     }

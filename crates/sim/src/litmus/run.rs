@@ -1,6 +1,6 @@
 //! A test on the model's cores, seed by seed.
 //!
-//! A seed decides when each thread starts, where the locations lie, who has copies of them, how
+//! A seed and the test's name decide when each thread starts, where the locations lie, who has copies of them, how
 //! long memory takes, what predictors believe, and which accesses have late addresses: these come
 //! from a chain of multiplications or remainders in two registers that the test does not use. Nothing of that changes
 //! what the model allows.
@@ -69,18 +69,25 @@ fn once(
     memory: AddressSpace,
     seed: u64,
 ) -> Result<(Outcome, AddressSpace), Unfinished> {
-    let mut random = Random::new(seed, 1);
+    let mut random = Random::new(seed, stream(&test.name));
     let layout = place(test, &mut random);
     let start = |(thread, spare): (&Thread, &Option<[u32; 2]>)| Start {
         code: program(thread, *spare, &mut random),
         registers: registers(thread, &layout),
     };
     let started: Vec<Start> = test.threads.iter().zip(spare).map(start).collect();
-    let mut node = Node::started(memory, &started, spec, delays(&mut random), seed);
+    let delays = delays(&mut random);
+    let mut node = Node::started(memory, &started, spec, delays, random.bits());
     prepare(&mut node, test, &layout, &mut random);
     finish(&mut node, seed)?;
     let outcome = outcome(&mut node, test, &layout);
     Ok((outcome, node.memory.space))
+}
+
+/// Number of a test's own stream of random numbers (FNV-1a), so that tests with the same seed differ.
+fn stream(name: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// Addresses: in lines of their own, in neighbouring ones, or in one.
@@ -94,7 +101,6 @@ fn place(test: &Test, random: &mut Random) -> Layout {
 fn delays(random: &mut Random) -> Delays {
     let evict = if random.below(4) == 0 { 40 } else { 0 };
     let quick = Delays { grant: (1, 6), invalidate: (1, 6), ..Delays::wild() };
-    // Not all the same: cores in step could take each other's reservations for ever.
     let even = Delays { grant: (8, 12), invalidate: (1, 3), ..Delays::wild() };
     let delays = [even, quick, Delays::wild()][random.below(3) as usize];
     Delays { evict, ..delays }
