@@ -7,7 +7,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`test`] | a test: locations, threads, the final condition |
+//! | [mod@test] | a test: locations, threads, the final condition |
 //! | [`parse`](mod@parse) | from text to a test |
 //! | [`model`] | RVWMO by its axioms: all executions of a test, and which are allowed |
 //! | [`generate`] | the built-in set: classic shapes times fences, dependencies, annotations |

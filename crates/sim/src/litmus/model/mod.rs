@@ -2,7 +2,7 @@
 //!
 //! A candidate is a path through each thread, a source for each load, and an order of the stores to each
 //! location (*coherence*). It is allowed if some total order of all operations, the global memory
-//! order, exists that has the preserved program order ([`order`]) and gives each load the value that
+//! order, exists that has the preserved program order (`order`) and gives each load the value that
 //! the axioms say. That is so if there is no cycle in these pairs, each of which such an order must
 //! have:
 //!
