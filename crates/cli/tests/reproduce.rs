@@ -6,9 +6,10 @@ use std::path::Path;
 
 use common::Host;
 use rackmem_cli::reproduce;
-use rackmem_experiments::Effort;
+use rackmem_experiments::document::Output;
 use rackmem_experiments::papers::PAPERS;
 use rackmem_experiments::run::{Run, Work};
+use rackmem_experiments::{Effort, model};
 use rackmem_sim::statistics::schema;
 use serde_json::{Value, json};
 
@@ -156,9 +157,13 @@ fn programs_print_what_expressions_read() {
     host.assert_nothing_left();
 }
 
-/// The report of a program of a run, on a rack of its own.
+/// The report of a program of a run, on a rack of its own; that of tests, on the model.
 fn printed(host: &Host, run: &Run) -> Value {
     let Work::Program(execution) = &run.work else { panic!("{} is no program", run.name) };
+    // Tests are for the model: the command has none of them built in.
+    if execution.output == Output::Tests {
+        return model::make(run).unwrap();
+    }
     let nodes = execution.nodes.to_string();
     let program = format!(":{}", execution.program);
     let mut command = vec!["run", "-n", &nodes, "--no-prefix", "--", &program];

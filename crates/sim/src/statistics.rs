@@ -61,11 +61,11 @@ impl Simulated {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Name of the part.
+    /// The part, and the kind of run that has it.
     pub title: String,
     /// What has the part.
     pub of: Vec<Simulated>,
-    /// Its statistics.
+    /// Members of `stats` that the part writes.
     pub statistic: Vec<Statistic>,
 }
 
