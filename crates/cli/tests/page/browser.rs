@@ -97,7 +97,7 @@ impl Browser {
             let event = self.next("Page.loadEventFired");
             self.events.push(event);
         }
-        // What it has logged before is there when this is answered.
+        // The browser answers in order: events of the page come before this answer.
         self.value("document.readyState");
         self.events.iter().filter_map(error).collect()
     }

@@ -135,7 +135,7 @@ fn shown(cells: &[String]) -> Vec<String> {
     [part, what, view, &other, &ours, unit, &error, &band, verdict].map(String::clone).to_vec()
 }
 
-/// What the tables have, beside what the file has.
+/// Each row of a table is one of the file, and each row of the file is in a table.
 fn check_tables(tables: &[Table], expected: &[Vec<String>]) {
     let mut found = Vec::new();
     for table in tables {

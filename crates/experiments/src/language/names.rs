@@ -137,7 +137,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// What is read of a report is something that reports have.
+    /// Checks statistics and members of reports against the schema.
     fn reported(&self, expr: &Expr) -> Result<(), Problem> {
         reports::statistics_exist(expr)?;
         reports::fields_exist(self.document, expr)

@@ -72,7 +72,8 @@ fn path_in_report(expr: &Expr) -> Option<(&str, String)> {
     }
 }
 
-/// What a measurement of this host gives, and what is in a program's output, is not known before it is made.
+/// Whether reports of the run have this path. Trials on this host and outputs of programs have no schema: any path is
+/// taken.
 fn has(run: &RunTemplate, path: &str) -> bool {
     let first = path.split(['.', '[']).next().unwrap_or_default();
     if first.is_empty() || run.trial.is_some() {

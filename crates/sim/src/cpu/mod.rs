@@ -170,14 +170,14 @@ pub struct Core {
     stopped: Option<Stop>,
     stats: Stats,
     sleep: Sleep,
-    /// What has retired, if that is asked for.
+    /// Retired instructions since the last [`Core::take_retired`]; none unless they are recorded.
     retired: Option<Vec<Retired>>,
 }
 
 /// An instruction that has retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retired {
-    /// Its address.
+    /// Virtual address of its first byte.
     pub pc: u64,
     /// The value of its destination register, if it has one.
     pub result: u64,

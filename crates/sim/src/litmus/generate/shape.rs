@@ -31,7 +31,7 @@ impl Shape {
 }
 
 /// By name: threads, and the values at the end. `Wx1` stores 1 to x, `Rx0` loads 0 from it.
-const SHAPES: [(&str, &str, &str); 42] = [
+const SHAPES: [(&str, &str, &str); 41] = [
     ("MP", "Wx1 Wy1 | Ry1 Rx0", ""),
     ("SB", "Wx1 Ry0 | Wy1 Rx0", ""),
     ("LB", "Rx1 Wy1 | Ry1 Wx1", ""),
@@ -66,7 +66,6 @@ const SHAPES: [(&str, &str, &str); 42] = [
     ("MP+WW", "Wx1 Wx2 Wy1 | Ry1 Rx1", ""),
     ("CoRR", "Wx1 | Rx1 Rx0", ""),
     ("CoRR2", "Wx1 | Wx2 | Rx1 Rx2 | Rx2 Rx1", ""),
-    ("CoRR3", "Wx1 Wx2 | Rx2 Rx1", ""),
     ("CoWW", "Wx1 Wx2", "x1"),
     ("CoRW1", "Rx1 Wx1", ""),
     ("CoRW2", "Wx2 | Rx2 Wx1", "x2"),
