@@ -18,7 +18,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-#[ignore = "builds for release, takes minutes: cargo test --release -p rackmem-cli --test book -- --ignored"]
+#[ignore = "builds for release, takes minutes: cargo test --release --test book -- --ignored"]
 fn the_readme_runs_from_a_clone() {
     let chapter =
         Chapter::parse("README.md", &fs::read_to_string(root().join("README.md")).unwrap());
@@ -26,7 +26,7 @@ fn the_readme_runs_from_a_clone() {
 }
 
 #[test]
-#[ignore = "takes minutes in a build for debugging: cargo test --release -p rackmem-cli --test book -- --ignored"]
+#[ignore = "takes minutes in a build for debugging: cargo test --release --test book -- --ignored"]
 fn the_book_runs() {
     let source = root().join("docs/book/src");
     let summary = fs::read_to_string(source.join("SUMMARY.md")).unwrap();

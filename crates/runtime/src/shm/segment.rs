@@ -545,20 +545,22 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 
-    /// Runs `change` on a segment in a thread of its own, again and again, while `look` runs here.
+    /// Runs `change` on a segment in a thread of its own, and `look` here, each again and again until one of them has
+    /// run so often. Either may wait for the other most of the time.
     fn beside(change: impl Fn(&View, u64) + Sync, look: impl Fn(&View)) -> View {
-        const LOOKS: usize = 10_000_000;
+        const TIMES: u64 = 40_000_000;
         let view = Arc::new(Segment::create(0, 0, 4096).unwrap()).view();
         let is_over = std::sync::atomic::AtomicBool::new(false);
         let (theirs, change, over) = (view.clone(), &change, &is_over);
+        let is_going_on = |_: &u64| !over.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let is_going_on = |_: &u64| !over.load(Ordering::Relaxed);
-                (0..).take_while(is_going_on).for_each(|round| change(&theirs, round));
+                (0..TIMES).take_while(is_going_on).for_each(|round| change(&theirs, round));
+                over.store(true, Ordering::Relaxed);
             });
-            let looks = || (0..LOOKS).for_each(|_| look(&view));
+            let looks = || (0..TIMES).take_while(is_going_on).for_each(|_| look(&view));
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(looks));
-            is_over.store(true, Ordering::Relaxed);
+            over.store(true, Ordering::Relaxed);
             outcome.unwrap();
         });
         view
