@@ -279,6 +279,52 @@ RACKMEM_INLINE int rackmem_try_write_(QP *qp, uint32_t nid, uint64_t offset,
     return rackmem_changed_(qp, nid, segment, length);
 }
 
+/* Up to 7 bytes as the lowest of a word. */
+RACKMEM_INLINE uint64_t rackmem_part_of_word_(const unsigned char *from, size_t bytes)
+{
+    uint64_t word = 0;
+    for (size_t i = 0; i < bytes; i++)
+        word |= (uint64_t)from[i] << 8 * i;
+    return word;
+}
+
+/* Stores `length` bytes, up to 56, as words, the first of them last. */
+RACKMEM_INLINE void rackmem_store_packet_(uint64_t *to, const unsigned char *data, size_t length)
+{
+    size_t words = length / 8;
+    size_t rest = length % 8;
+    uint64_t word;
+    if (rest != 0 && words == 0) {
+        __atomic_store_n(to, rackmem_part_of_word_(data, rest), __ATOMIC_RELAXED);
+    } else if (rest != 0) {
+        __builtin_memcpy(&word, data + length - 8, 8);
+        __atomic_store_n(&to[words], word >> 8 * (8 - rest), __ATOMIC_RELAXED);
+    }
+    while (words-- > 0) {
+        __builtin_memcpy(&word, data + 8 * words, 8);
+        __atomic_store_n(&to[words], word, __ATOMIC_RELAXED);
+    }
+}
+
+/* Writes a line of up to 56 bytes behind `header`, which whoever polls the line sees last, without
+ * a copy in between. The last word is filled up with zeros. */
+RACKMEM_INLINE int rackmem_try_write_packet_(QP *qp, uint32_t nid, uint64_t offset, uint64_t header,
+                                             const unsigned char *data, size_t length)
+{
+    uint64_t held;
+    unsigned char *segment = rackmem_window_(qp, nid, offset, RACKMEM_LINE_BYTES, 1);
+    if (!segment)
+        return 0;
+    rackmem_line_lock *lock = rackmem_lock_of_(segment, offset);
+    if (RACKMEM_UNLIKELY(!rackmem_hold_(qp, lock, &held)))
+        return 0;
+    uint64_t *to = rackmem_word_(segment, offset);
+    rackmem_store_packet_(to + 1, data, length);
+    __atomic_store_n(to, header, __ATOMIC_RELEASE);
+    rackmem_let_go_(lock, held);
+    return rackmem_changed_(qp, nid, segment, sizeof header + length);
+}
+
 /* An atomic, without the lock but not beside a writer that holds it; operands are {addend} or
  * {expected, desired}, of which the old value replaces the first. */
 RACKMEM_INLINE int rackmem_try_atomic_(QP *qp, uint32_t op, uint32_t nid, uint64_t offset,
@@ -334,6 +380,13 @@ RACKMEM_INLINE int rackmem_try_(QP *qp, uint32_t op, uint32_t nid, uint64_t offs
                                 const volatile void *buffer, uint64_t length)
 {
     (void)qp, (void)op, (void)nid, (void)offset, (void)buffer, (void)length;
+    return 0;
+}
+
+RACKMEM_INLINE int rackmem_try_write_packet_(QP *qp, uint32_t nid, uint64_t offset, uint64_t header,
+                                             const unsigned char *data, size_t length)
+{
+    (void)qp, (void)nid, (void)offset, (void)header, (void)data, (void)length;
     return 0;
 }
 

@@ -40,6 +40,10 @@ const PACKET_BUDGET: usize = 64;
 /// and each look would delay the queue pairs on mapped segments.
 const TURNS_PER_PACKET_TURN: u32 = 8;
 
+/// Turns for which packets are expected after the last one: a program that waits for each operation
+/// posts the next one after two misses of a cache, which take some ten turns.
+const TURNS_AFTER_PACKETS: u32 = 64;
+
 /// Time that control waits for the worker. A turn waits up to five seconds for a line lock.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -338,8 +342,8 @@ struct Worker {
     links: Links,
     /// Turns so far, modulo 2^32.
     turns: u32,
-    /// The last turn of the packets found some.
-    packets_flow: bool,
+    /// Turns for which packets are still expected.
+    packet_turns: u32,
 }
 
 impl Worker {
@@ -367,7 +371,7 @@ impl Worker {
             packet: PacketQps::default(),
             links: Links::new(nid, nodes),
             turns: 0,
-            packets_flow: false,
+            packet_turns: 0,
         }
     }
 
@@ -472,9 +476,12 @@ impl Worker {
             }
         }
         self.turns = self.turns.wrapping_add(1);
-        if self.packets_flow || self.turns % TURNS_PER_PACKET_TURN == 0 {
+        self.packet_turns = self.packet_turns.saturating_sub(1);
+        if self.packet_turns != 0 || self.turns % TURNS_PER_PACKET_TURN == 0 {
             let packets = self.turn_packets();
-            self.packets_flow = packets != 0;
+            if packets != 0 {
+                self.packet_turns = TURNS_AFTER_PACKETS;
+            }
             steps += packets;
         }
         steps
