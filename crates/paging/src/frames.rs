@@ -172,10 +172,11 @@ mod loom_tests {
     }
 
     /// Others do this while one takes a frame and gives it back: a frame has one user, no more are given out
-    /// than allowed, and none is lost. Threads are interrupted so many times at most.
-    fn check(preemptions: usize, budget: usize, others: &'static [fn(&Shared)]) {
+    /// than allowed, and none is lost.
+    fn check(budget: usize, others: &'static [fn(&Shared)]) {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(preemptions);
+        // To another, back, there again and back: what it takes to be fooled by a list.
+        model.preemption_bound = Some(4);
         model.check(move || {
             let frames = Frames::new(budget, 3).unwrap();
             let shared = Arc::new(Shared { frames, users: [(); 3].map(|()| AtomicU32::new(0)) });
@@ -201,15 +202,13 @@ mod loom_tests {
 
     #[test]
     fn the_limit_holds_as_frames_come_and_go() {
-        check(3, 2, &[take_and_give, |shared| (0..2).for_each(|_| take_and_give(shared))]);
+        check(2, &[take_and_give, |shared| (0..2).for_each(|_| take_and_give(shared))]);
     }
 
     /// A thread that takes the first of the list must notice that it left the list and came back meanwhile.
     #[test]
     fn a_list_that_begins_alike_is_not_the_same() {
-        // To another, back, there again and back: what it takes to be fooled by a list.
         check(
-            4,
             3,
             &[|shared| {
                 let mut first = [shared.take(), shared.take()];

@@ -88,7 +88,7 @@ fn execute(script: &Path, folder: &Path, racks: &Path) -> bool {
     let mut shell = std::process::Command::new("bash");
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        // What cargo tells this test would have build scripts run again.
+        // Build scripts that read these variables of the test would run again.
         let is_cargos =
             ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"].iter().any(|at| text.starts_with(at));
         if is_cargos || text.starts_with("RACKMEM_") && name != "RACKMEM_CC" {
