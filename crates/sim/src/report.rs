@@ -34,7 +34,7 @@ pub struct Report {
     pub offered: Option<Offered>,
     /// Latency of a read, from its posting to its completion.
     pub latency: Option<Latency>,
-    /// Synchronous reads: mean time of each stage, in the order of events.
+    /// Mean time of a measured read in each stage, in the order of events.
     pub breakdown: Vec<Stage>,
     /// Asynchronous reads, each window.
     pub windows: Vec<Window>,
@@ -189,6 +189,7 @@ impl Stage {
     /// The name in words, as Table 3 of Manycore NI has it where it has the stage.
     pub fn title(&self) -> &'static str {
         match self.name {
+            "core_wait" => "Wait for the core",
             "load" => "Remote read issuing (single load)",
             "wq_write" => "WQ write software overhead",
             "wq_read_rgp" => "WQ read and RGP processing",

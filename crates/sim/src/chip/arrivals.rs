@@ -169,7 +169,9 @@ impl Chip {
                     Placement::Numa => tiles[usize::from(number)].core.loaded(&reply, wires),
                     Placement::PerTile => rmc.reply(reply, wires),
                     _ => {
-                        wires.probe.back(served, wires.now);
+                        if let Some(read) = rmc.read_of(reply.header.tid) {
+                            wires.probe.back(read, served, wires.now);
+                        }
                         rmc.reply(reply, wires);
                     }
                 }

@@ -15,7 +15,7 @@ use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, BUFFER_LINE, Line, Part};
 use super::message::{NetPacket, Payload};
 use super::open_loop::Arrivals;
-use super::probe::Mark;
+use super::probe::{Mark, ReadId};
 use super::wires::{Event, Wires};
 use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
@@ -43,6 +43,16 @@ enum Doing {
     Loads,
     /// Has nothing under way, and waits for the time of its next read.
     Awaits,
+}
+
+/// A store of a word, in the store buffer.
+#[derive(Clone, Copy, Debug)]
+struct Store {
+    line: Line,
+    word: usize,
+    value: u64,
+    /// The slot whose WQ entry is whole with it.
+    publishes: Option<u16>,
 }
 
 /// The microbenchmark's parameters.
@@ -75,18 +85,14 @@ pub struct Core {
     next_at: Cycle,
     /// Times of reads that do not wait for others.
     arrivals: Option<Arrivals>,
-    /// Asynchronous reads: beginning of the one that is being made, and of those under way, by slot.
-    begun_at: Cycle,
-    posted_at: Vec<Cycle>,
     wq: Cursor,
     cq: Cursor,
     /// Bit = slot whose operation has not been seen to be complete.
     busy: u128,
     posts_since_poll: u32,
     next_buffer: u64,
-    stores: VecDeque<(Line, usize, u64)>,
+    stores: VecDeque<Store>,
     draining: bool,
-    started_at: Cycle,
     reads: u64,
     /// Number of synchronous reads that are left; those beyond `measured` warm up.
     left: u32,
@@ -127,8 +133,6 @@ impl Core {
             doing: Doing::Nothing,
             next_at: 0,
             arrivals: Arrivals::of(number, nid, machine),
-            begun_at: 0,
-            posted_at: vec![0; machine.ni.wq_entries as usize],
             wq: Cursor::START,
             cq: Cursor::START,
             busy: 0,
@@ -136,7 +140,6 @@ impl Core {
             next_buffer: 0,
             stores: VecDeque::new(),
             draining: false,
-            started_at: 0,
             reads: 0,
             left: 0,
             measured: 0,
@@ -209,16 +212,17 @@ impl Core {
     pub fn drain(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
         self.draining = false;
         for _ in 0..self.program.stores_per_cycle {
-            let Some(&(line, word, value)) = self.stores.front() else { break };
+            let Some(&Store { line, word, value, publishes }) = self.stores.front() else { break };
             if !l1.store(line, wires, |words| words[word] = value) {
                 wires.counts.store_misses += 1;
                 return;
             }
             self.stores.pop_front();
+            if let Some(slot) = publishes {
+                wires.probe.mark(self.read(slot), Mark::WqWritten, wires.now);
+            }
         }
-        if self.stores.is_empty() {
-            wires.probe.mark(Mark::WqWritten, wires.now);
-        } else {
+        if !self.stores.is_empty() {
             self.drain_next_cycle(wires);
         }
         if matches!(self.doing, Doing::WantsToStore(_)) {
@@ -255,7 +259,7 @@ impl Core {
         wires.counts.rcp_lines += 1;
         self.outstanding -= 1;
         if self.unsent == 0 && self.outstanding == 0 {
-            self.complete(self.begun_at, wires);
+            self.complete(0, wires);
         } else {
             self.send_loads(wires);
         }
@@ -268,15 +272,13 @@ impl Core {
                 self.doing = Doing::Nothing;
                 return;
             }
-            self.started_at = wires.now;
-            wires.probe.start(wires.now);
             wires.trace.begin(self.number, self.reads);
         }
         if self.program.placement == Placement::Numa {
             if !self.is_time(wires.now) {
                 return self.await_read(wires);
             }
-            self.begun_at = self.take_time(wires.now);
+            self.start_read(0, wires);
             self.offset = self.random_offset(wires);
             self.unsent = self.program.slot_span_lines as u32;
             self.doing = Doing::Loads;
@@ -296,7 +298,7 @@ impl Core {
         } else if waits || polls || !self.may_post(wires.now) {
             self.then(Doing::WillLook, wires.now + 1, wires);
         } else {
-            self.begun_at = self.take_time(wires.now);
+            self.start_read(self.wq.index as u16, wires);
             self.then(Doing::MakesEntry, wires.now + self.program.make_cycles, wires);
         }
     }
@@ -318,9 +320,15 @@ impl Core {
         self.busy >> self.wq.index & 1 == 0 && self.is_time(now)
     }
 
-    /// The cycle from which the latency of the read counts that is made now.
-    fn take_time(&mut self, now: Cycle) -> Cycle {
-        self.arrivals.as_mut().map_or(now, Arrivals::take)
+    /// Begins with the next read, whose latency counts from its own time, if it has one.
+    fn start_read(&mut self, slot: u16, wires: &mut Wires) {
+        let since = self.arrivals.as_mut().map_or(wires.now, Arrivals::take);
+        wires.probe.start(self.read(slot), since, wires.now);
+    }
+
+    /// The name of its read in a slot.
+    fn read(&self, slot: u16) -> ReadId {
+        ReadId { core: self.number, slot }
     }
 
     /// Does nothing until the time of the next read.
@@ -361,10 +369,10 @@ impl Core {
         let slot = self.wq.index;
         let line = wires.layout.wq_line(self.number, slot);
         let at = (slot as usize * WQ_ENTRY_BYTES % BLOCK_BYTES as usize) / 8;
-        self.stores.push_back((line, at + 1, words[1]));
-        self.stores.push_back((line, at, words[0]));
+        let publishes = Some(slot as u16);
+        self.stores.push_back(Store { line, word: at + 1, value: words[1], publishes: None });
+        self.stores.push_back(Store { line, word: at, value: words[0], publishes });
         self.busy |= 1 << slot;
-        self.posted_at[slot as usize] = self.begun_at;
         self.wq.advance(self.program.slots);
         self.posts_since_poll += 1;
         self.go_on(wires);
@@ -390,8 +398,11 @@ impl Core {
         };
         let byte = self.cq.index as usize * CQ_ENTRY_BYTES % BLOCK_BYTES as usize;
         let word = (words[byte / 8] >> (byte % 8 * 8)) as u32;
-        if let Doing::Looks(since) = self.doing {
-            wires.probe.cq_transfer(since, wires.now);
+        let entry = CqEntry::decode(word);
+        if let Doing::Looks(since) = self.doing
+            && entry.phase == self.cq.phase
+        {
+            wires.probe.cq_transfer(self.read(entry.slot), since, wires.now);
         }
         // A load that has missed reads the L1 again when the block is there.
         let cycles = self.program.load_cycles + self.program.compare_cycles;
@@ -405,7 +416,7 @@ impl Core {
             assert_eq!(entry.status_code, Status::Ok as u8, "reads stay inside of the segment");
             self.busy &= !(1 << entry.slot);
             self.cq.advance(self.program.slots);
-            self.complete(self.posted_at[usize::from(entry.slot)], wires);
+            self.complete(entry.slot, wires);
             return;
         }
         self.posts_since_poll = 0;
@@ -427,23 +438,22 @@ impl Core {
         }
     }
 
-    /// A read is complete that began in that cycle.
-    fn complete(&mut self, begun_at: Cycle, wires: &mut Wires) {
+    /// The read of a slot is complete.
+    fn complete(&mut self, slot: u16, wires: &mut Wires) {
         self.reads += 1;
         wires.counts.reads += 1;
-        if self.program.kind == WorkloadKind::SyncRead {
-            let measured = self.left <= self.measured;
+        let is_sync = self.program.kind == WorkloadKind::SyncRead;
+        let measured = !is_sync || self.left <= self.measured;
+        let latency = wires.probe.end(self.read(slot), wires.now, measured);
+        wires.trace.end(self.number, self.reads - 1, wires.now - latency, wires.now);
+        if is_sync {
             if measured {
-                self.latencies.push(wires.now - self.started_at);
+                self.latencies.push(latency);
             }
-            wires.probe.end(wires.now, self.program.placement, measured);
-            wires.trace.end(self.number, self.reads - 1, self.started_at, wires.now);
             self.left -= 1;
-            self.begin(wires);
-            return;
+            return self.begin(wires);
         }
-        wires.latencies.add(wires.now - begun_at);
-        wires.trace.end(self.number, self.reads - 1, begun_at, wires.now);
+        wires.latencies.add(latency);
         if self.program.placement == Placement::Numa {
             self.begin(wires);
         } else {
@@ -462,7 +472,7 @@ impl Core {
         self.unsent -= 1;
         self.outstanding += 1;
         let packet = remote_load(self, self.offset + line * BLOCK_BYTES, wires.nid);
-        wires.probe.mark(Mark::FrontendDone, wires.now);
+        wires.probe.mark(self.read(0), Mark::FrontendDone, wires.now);
         let port = Part::Port(wires.layout.unit_of_tile(self.number));
         wires.send(engine, port, Payload::Net(packet));
         if self.unsent > 0 && self.outstanding < self.program.loads {

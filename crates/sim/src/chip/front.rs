@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 
-use rackmem_abi::{Status, WQ_ENTRY_BYTES};
+use rackmem_abi::{CqEntry, Status, WQ_ENTRY_BYTES};
 use rackmem_rmc::qp::Qp;
 use rackmem_rmc::{QpConfig, Rights, Work, rgp};
 
 use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
-use super::probe::Mark;
+use super::probe::{Mark, ReadId};
 use super::wires::{Event, Wires};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
@@ -175,7 +175,8 @@ impl Front {
             pair.watch = Watch::Asleep(line);
             return;
         };
-        wires.probe.mark(Mark::WqInNi, wires.now);
+        let read = ReadId { core: pair.number, slot: next.index as u16 };
+        wires.probe.mark(read, Mark::WqInNi, wires.now);
         match rgp::check(&entry, self.nodes, pair.state.config().rights) {
             Ok(work) if wires.has_buffer(&work) => {
                 let slot = pair.state.take_entry(true);
@@ -220,7 +221,8 @@ impl Front {
             return;
         }
         pair.writing = None;
-        wires.probe.mark(Mark::CqWritten, wires.now);
+        let read = ReadId { core: pair.number, slot: CqEntry::decode(word).slot };
+        wires.probe.mark(read, Mark::CqWritten, wires.now);
         if !pair.done.is_empty() {
             let event = Event::Complete { front: self.part, index: index as u16 };
             wires.wheel.at(wires.now + 1, event);
@@ -282,7 +284,8 @@ impl Front {
         let engine = Part::Engine(wires.layout.engine_of_tile(qp));
         let payload = Payload::Work { qp, slot, work };
         if self.placement == Placement::Split {
-            wires.probe.mark(Mark::FrontendDone, wires.now + self.frontend_cycles);
+            let read = ReadId { core: qp, slot };
+            wires.probe.mark(read, Mark::FrontendDone, wires.now + self.frontend_cycles);
             wires.send_after(self.frontend_cycles, self.part, engine, payload);
         } else {
             wires.hand(self.frontend_cycles, engine, payload);

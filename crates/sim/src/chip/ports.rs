@@ -7,9 +7,10 @@ use rackmem_abi::Packet;
 use super::Chip;
 use super::layout::Part;
 use super::message::{NetPacket, Payload, VNET_NETWORK};
-use super::probe::Mark;
+use super::probe::{Mark, ReadId};
 use super::wires::Event;
 use crate::engine::Cycle;
+use crate::machine::spec::Placement;
 
 /// A port of the network router: replies that wait to cross the chip, and whose turn it is to send
 /// requests to homes.
@@ -25,17 +26,34 @@ impl Chip {
     #[inline]
     pub(super) fn port_receives(&mut self, number: u16, payload: Payload) {
         let Payload::Net(packet) = payload else { panic!("port[{number}] got {payload:?}") };
+        let read = self.read_of(&packet);
         match packet.packet {
             Packet::Request(_) => {
-                self.wires.probe.mark(Mark::Out, self.wires.now);
+                if let Some(read) = read {
+                    self.wires.probe.mark(read, Mark::Out, self.wires.now);
+                }
                 self.wires.depart(packet);
             }
             Packet::Reply(_) => {
-                self.wires.probe.back(packet.served, self.wires.now);
+                if let Some(read) = read {
+                    self.wires.probe.back(read, packet.served, self.wires.now);
+                }
                 self.ports[usize::from(number)].replies.push_back(packet);
                 self.pump_port(number);
             }
         }
+    }
+
+    /// The chip's own operation that a packet belongs to.
+    fn read_of(&self, packet: &NetPacket) -> Option<ReadId> {
+        if self.wires.layout.placement == Placement::Numa {
+            return Some(ReadId { core: packet.engine, slot: 0 });
+        }
+        let tid = match &packet.packet {
+            Packet::Request(request) => request.header.tid,
+            Packet::Reply(reply) => reply.header.tid,
+        };
+        self.rmcs.get(usize::from(packet.engine))?.read_of(tid)
     }
 
     /// Sends what waits at a port, as long as the network takes it: replies that cross the chip;

@@ -1,16 +1,19 @@
-//! The breakdown of a synchronous read's latency: parts note when they have done their share, and the
-//! differences are the rows of the paper's Table 3.
+//! The breakdown of a read's latency: parts note when they have done their share, and the differences are
+//! the rows of the paper's Table 3.
 
 use crate::engine::Cycle;
-use crate::machine::spec::Placement;
+use crate::machine::Machine;
+use crate::machine::spec::{Placement, WorkloadKind};
 use crate::report::Stage;
 
 /// A moment in the life of a read. Of a read of several lines, the first line passes the moments
 /// on the way out, and the last line those on the way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Software begins.
+    /// The time of the read.
     Start,
+    /// Software begins with it.
+    Begun,
     /// The stores of the WQ entry are performed.
     WqWritten,
     /// The entry is in the NI cache.
@@ -41,124 +44,205 @@ pub enum Mark {
 
 const MARKS: usize = Mark::End as usize + 1;
 
-/// The moments of the present read, and sums over the measured ones.
-#[derive(Clone, Debug, Default)]
-pub struct Probe {
+/// A read under way: a slot of a core's queue pair has one at a time, and a core without queue pairs too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadId {
+    /// The core.
+    pub core: u16,
+    /// The slot of its WQ entry; 0 of a core that loads.
+    pub slot: u16,
+}
+
+/// A part of a read's latency.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// From one moment to another.
+    Between(Mark, Mark),
+    /// The CQ entry is on its way from the NI cache to the core.
+    CqTransfer,
+    /// The rest of the time between the CQ entry and the end.
+    CqRead,
+}
+
+/// The moments of a read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
     at: [Cycle; MARKS],
-    /// Cycles for which the CQ entry was on its way from NI cache to core.
     cq_transfer_cycles: u64,
-    sums: Vec<(&'static str, u64)>,
+}
+
+/// Cycles of measured reads in each part.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    cycles: Vec<u64>,
     reads: u64,
 }
 
+/// The moments of the reads under way, and sums over the measured ones.
+#[derive(Clone, Debug, Default)]
+pub struct Probe {
+    parts: Vec<(&'static str, Part)>,
+    /// Reads that each core can have under way.
+    slots: usize,
+    /// By core and slot; empty if programs make the reads.
+    moments: Vec<Moments>,
+    sums: Sums,
+}
+
 impl Probe {
-    /// A read begins.
-    pub fn start(&mut self, now: Cycle) {
-        self.at = [now; MARKS];
-        self.cq_transfer_cycles = 0;
+    /// That of a chip.
+    pub fn new(machine: &Machine) -> Probe {
+        if machine.workload.kind == WorkloadKind::Program {
+            return Probe::default();
+        }
+        let slots = machine.ni.wq_entries.max(1) as usize;
+        let cores = usize::from(machine.tiles.columns) * usize::from(machine.tiles.rows);
+        let parts = parts(machine.ni.placement, machine.workload.rate > 0.0);
+        let sums = Sums { cycles: vec![0; parts.len()], reads: 0 };
+        Probe { parts, slots, moments: vec![Moments::default(); cores * slots], sums }
+    }
+
+    /// Software begins with a read that counts from cycle `since`.
+    pub fn start(&mut self, read: ReadId, since: Cycle, now: Cycle) {
+        if let Some(moments) = self.moments(read) {
+            *moments = Moments { at: [since; MARKS], cq_transfer_cycles: 0 };
+            moments.at[Mark::Begun as usize] = now;
+        }
     }
 
     /// A moment passes; on the way out only the first time counts.
     #[inline]
-    pub fn mark(&mut self, mark: Mark, now: Cycle) {
+    pub fn mark(&mut self, read: ReadId, mark: Mark, now: Cycle) {
+        let Some(moments) = self.moments(read) else { return };
         let outward = (mark as usize) <= Mark::AtRrpp as usize;
-        let passed = self.at[mark as usize] > self.at[Mark::Start as usize];
+        let passed = moments.at[mark as usize] > moments.at[Mark::Start as usize];
         if !(outward && passed) {
-            self.at[mark as usize] = now;
+            moments.at[mark as usize] = now;
         }
     }
 
     /// A reply is back at the chip; the RRPP had its request from the one cycle to the other.
-    pub fn back(&mut self, served: (Cycle, Cycle), now: Cycle) {
-        self.mark(Mark::AtRrpp, served.0);
-        self.mark(Mark::RrppDone, served.1);
-        self.mark(Mark::Back, now);
+    pub fn back(&mut self, read: ReadId, served: (Cycle, Cycle), now: Cycle) {
+        self.mark(read, Mark::AtRrpp, served.0);
+        self.mark(read, Mark::RrppDone, served.1);
+        self.mark(read, Mark::Back, now);
     }
 
-    /// The core's look at the CQ missed its L1 at `since` and is answered now. The CQ entry has
+    /// The core's look at the read's CQ entry missed its L1 at `since` and is answered now. The entry has
     /// been on its way since it was written, or since it was asked for.
-    pub fn cq_transfer(&mut self, since: Cycle, now: Cycle) {
-        self.cq_transfer_cycles = now - since.max(self.at[Mark::CqWritten as usize]);
+    pub fn cq_transfer(&mut self, read: ReadId, since: Cycle, now: Cycle) {
+        let Some(moments) = self.moments(read) else { return };
+        moments.cq_transfer_cycles = now - since.max(moments.at[Mark::CqWritten as usize]);
     }
 
-    /// The read is over; it counts if `measured`.
-    pub fn end(&mut self, now: Cycle, placement: Placement, measured: bool) {
-        self.mark(Mark::End, now);
-        if !measured {
-            return;
+    /// The read is over, and counts if `measured`; its latency.
+    pub fn end(&mut self, read: ReadId, now: Cycle, measured: bool) -> u64 {
+        self.mark(read, Mark::End, now);
+        let Some(&mut moments) = self.moments(read) else { return 0 };
+        if measured {
+            self.sums.reads += 1;
+            for (&(_, part), sum) in self.parts.iter().zip(&mut self.sums.cycles) {
+                *sum += moments.cycles(part);
+            }
         }
-        let stages = self.stages(placement);
-        if self.sums.is_empty() {
-            self.sums = stages.iter().map(|&(name, _)| (name, 0)).collect();
-        }
-        for ((_, sum), (_, cycles)) in self.sums.iter_mut().zip(stages) {
-            *sum += cycles;
-        }
-        self.reads += 1;
+        moments.from(Mark::Start, Mark::End)
     }
 
-    /// Means over the measured reads.
-    pub fn breakdown(&self) -> Vec<Stage> {
-        let mean = |sum: u64| sum as f64 / self.reads.max(1) as f64;
-        self.sums.iter().map(|&(name, sum)| Stage { name, mean_cycles: mean(sum) }).collect()
+    /// The sums up to now.
+    pub fn sums(&self) -> Sums {
+        self.sums.clone()
     }
 
-    /// The rows of Table 3 that the placement has.
-    fn stages(&self, placement: Placement) -> Vec<(&'static str, u64)> {
-        use Mark::{
-            AtBackend, AtFrontend, AtRcp, AtRrpp, Back, BackendDone, CqWritten, End, FrontendDone,
-            Out, RrppDone, Start, WqInNi, WqWritten,
-        };
-        let from = |a: Mark, b: Mark| self.at[b as usize].saturating_sub(self.at[a as usize]);
-        let mut rows = match placement {
-            Placement::Edge => {
-                vec![("wq_write", from(Start, WqWritten)), ("wq_read_rgp", from(WqWritten, Out))]
-            }
-            Placement::PerTile => vec![
-                ("wq_write", from(Start, WqWritten)),
-                ("wq_transfer", from(WqWritten, WqInNi)),
-                ("rgp", from(WqInNi, FrontendDone)),
-                ("to_edge", from(FrontendDone, Out)),
-            ],
-            Placement::Split => vec![
-                ("wq_write", from(Start, WqWritten)),
-                ("wq_transfer", from(WqWritten, WqInNi)),
-                ("rgp_frontend", from(WqInNi, FrontendDone)),
-                ("to_backend", from(FrontendDone, AtBackend)),
-                ("rgp_backend", from(AtBackend, Out)),
-            ],
-            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => vec![],
-            Placement::Numa => {
-                vec![("load", from(Start, FrontendDone)), ("to_edge", from(FrontendDone, Out))]
-            }
-        };
-        rows.extend([
-            ("network_out", from(Out, AtRrpp)),
-            ("rrpp", from(AtRrpp, RrppDone)),
-            ("network_back", from(RrppDone, Back)),
-        ]);
-        let transfer = self.cq_transfer_cycles.min(from(CqWritten, End));
-        let cq = [("cq_transfer", transfer), ("cq_read", from(CqWritten, End) - transfer)];
-        match placement {
-            Placement::Edge => rows.extend([
-                ("rcp_cq_write", from(Back, CqWritten)),
-                ("cq_read", from(CqWritten, End)),
-            ]),
-            Placement::PerTile => {
-                rows.extend([("to_rcp", from(Back, AtRcp)), ("rcp", from(AtRcp, CqWritten))]);
-                rows.extend(cq);
-            }
-            Placement::Split => {
-                rows.extend([
-                    ("rcp_backend", from(Back, BackendDone)),
-                    ("to_rcp_frontend", from(BackendDone, AtFrontend)),
-                    ("rcp_frontend", from(AtFrontend, CqWritten)),
-                ]);
-                rows.extend(cq);
-            }
-            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => {}
-            Placement::Numa => rows.push(("to_core", from(Back, End))),
+    /// Means over the reads that were measured between two moments.
+    pub fn breakdown(&self, before: &Sums, after: &Sums) -> Vec<Stage> {
+        let reads = after.reads - before.reads;
+        if reads == 0 {
+            return Vec::new();
         }
-        rows
+        let earlier = before.cycles.iter().copied().chain(std::iter::repeat(0));
+        let sums = after.cycles.iter().zip(earlier).map(|(after, before)| after - before);
+        let mean = |cycles: u64| cycles as f64 / reads as f64;
+        let named = self.parts.iter().zip(sums);
+        named.map(|(&(name, _), cycles)| Stage { name, mean_cycles: mean(cycles) }).collect()
     }
+
+    fn moments(&mut self, read: ReadId) -> Option<&mut Moments> {
+        self.moments.get_mut(usize::from(read.core) * self.slots + usize::from(read.slot))
+    }
+}
+
+impl Moments {
+    fn cycles(&self, part: Part) -> u64 {
+        let in_cq = self.from(Mark::CqWritten, Mark::End);
+        let transfer = self.cq_transfer_cycles.min(in_cq);
+        match part {
+            Part::Between(from, to) => self.from(from, to),
+            Part::CqTransfer => transfer,
+            Part::CqRead => in_cq - transfer,
+        }
+    }
+
+    fn from(&self, from: Mark, to: Mark) -> u64 {
+        self.at[to as usize].saturating_sub(self.at[from as usize])
+    }
+}
+
+/// The rows of Table 3 that the placement has; before them, the wait of reads that have a time of their own.
+fn parts(placement: Placement, has_times: bool) -> Vec<(&'static str, Part)> {
+    use Mark::{
+        AtBackend, AtFrontend, AtRcp, AtRrpp, Back, BackendDone, Begun, CqWritten, End,
+        FrontendDone, Out, RrppDone, Start, WqInNi, WqWritten,
+    };
+    use Part::{Between, CqRead, CqTransfer};
+    let mut rows = Vec::new();
+    if has_times {
+        rows.push(("core_wait", Between(Start, Begun)));
+    }
+    rows.extend_from_slice(match placement {
+        Placement::Edge => {
+            &[("wq_write", Between(Begun, WqWritten)), ("wq_read_rgp", Between(WqWritten, Out))]
+        }
+        Placement::PerTile => &[
+            ("wq_write", Between(Begun, WqWritten)),
+            ("wq_transfer", Between(WqWritten, WqInNi)),
+            ("rgp", Between(WqInNi, FrontendDone)),
+            ("to_edge", Between(FrontendDone, Out)),
+        ],
+        Placement::Split => &[
+            ("wq_write", Between(Begun, WqWritten)),
+            ("wq_transfer", Between(WqWritten, WqInNi)),
+            ("rgp_frontend", Between(WqInNi, FrontendDone)),
+            ("to_backend", Between(FrontendDone, AtBackend)),
+            ("rgp_backend", Between(AtBackend, Out)),
+        ],
+        Placement::Numa => {
+            &[("load", Between(Begun, FrontendDone)), ("to_edge", Between(FrontendDone, Out))]
+        }
+        Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => return Vec::new(),
+    });
+    rows.extend([
+        ("network_out", Between(Out, AtRrpp)),
+        ("rrpp", Between(AtRrpp, RrppDone)),
+        ("network_back", Between(RrppDone, Back)),
+    ]);
+    rows.extend_from_slice(match placement {
+        Placement::Edge => {
+            &[("rcp_cq_write", Between(Back, CqWritten)), ("cq_read", Between(CqWritten, End))]
+        }
+        Placement::PerTile => &[
+            ("to_rcp", Between(Back, AtRcp)),
+            ("rcp", Between(AtRcp, CqWritten)),
+            ("cq_transfer", CqTransfer),
+            ("cq_read", CqRead),
+        ],
+        Placement::Split => &[
+            ("rcp_backend", Between(Back, BackendDone)),
+            ("to_rcp_frontend", Between(BackendDone, AtFrontend)),
+            ("rcp_frontend", Between(AtFrontend, CqWritten)),
+            ("cq_transfer", CqTransfer),
+            ("cq_read", CqRead),
+        ],
+        _ => &[("to_core", Between(Back, End))],
+    });
+    rows
 }

@@ -11,7 +11,7 @@ use super::block::Block;
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
-use super::probe::Mark;
+use super::probe::{Mark, ReadId};
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
@@ -140,7 +140,7 @@ impl Rmc {
 
     /// The frontend has a WQ entry.
     pub fn accept(&mut self, qp: u16, slot: u16, work: Work, wires: &mut Wires) {
-        wires.probe.mark(Mark::AtBackend, wires.now);
+        wires.probe.mark(ReadId { core: qp, slot }, Mark::AtBackend, wires.now);
         // The last stage sends; the stages before it take a cycle each.
         let ready_at = wires.now + self.rgp_cycles + self.interface_cycles;
         self.arrived.push_back(Arrived { ready_at, qp, slot, work });
@@ -164,7 +164,9 @@ impl Rmc {
 
     /// A reply has come to the RCP.
     pub fn reply(&mut self, reply: Reply, wires: &mut Wires) {
-        wires.probe.mark(Mark::AtRcp, wires.now);
+        if let Some(read) = self.read_of(reply.header.tid) {
+            wires.probe.mark(read, Mark::AtRcp, wires.now);
+        }
         self.replies.push_back(reply);
         self.take_replies(wires);
     }
@@ -237,6 +239,12 @@ impl Rmc {
         work + done + waits + self.itt.in_use() as usize
     }
 
+    /// The operation of a transfer that is under way.
+    pub fn read_of(&self, tid: u32) -> Option<ReadId> {
+        let entry = self.itt.get(tid)?;
+        Some(ReadId { core: entry.qp?.index() as u16, slot: entry.slot })
+    }
+
     fn unroll_at(&mut self, cycle: Cycle, wires: &mut Wires) {
         if !self.unrolling {
             self.unrolling = true;
@@ -302,12 +310,15 @@ impl Rmc {
 
     fn transmit(&mut self, request: NetRequest, wires: &mut Wires) {
         let packet = NetPacket::request(request, self.number);
-        if wires.layout.engines_in_tiles() {
-            wires.probe.mark(Mark::FrontendDone, wires.now);
+        let in_tile = wires.layout.engines_in_tiles();
+        if let Some(read) = self.read_of(request.header.tid) {
+            let mark = if in_tile { Mark::FrontendDone } else { Mark::Out };
+            wires.probe.mark(read, mark, wires.now);
+        }
+        if in_tile {
             let port = Part::Port(wires.layout.unit_of_tile(self.number));
             wires.send(self.part(), port, Payload::Net(packet));
         } else {
-            wires.probe.mark(Mark::Out, wires.now);
             wires.depart(packet);
         }
     }
@@ -455,7 +466,7 @@ impl Rmc {
         let (slot, status) = (entry.slot, entry.status);
         let bytes = if status == Status::Ok { entry.length } else { 0 };
         let payload = Payload::Completion { qp, slot, status, bytes };
-        wires.probe.mark(Mark::BackendDone, wires.now + delay);
+        wires.probe.mark(ReadId { core: qp, slot }, Mark::BackendDone, wires.now + delay);
         let front = wires.front_of(qp);
         match self.placement {
             Placement::Split => wires.send_after(delay, self.part(), front, payload),

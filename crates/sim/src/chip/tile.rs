@@ -11,6 +11,7 @@ use super::front::{Front, QueueCache};
 use super::integrated::Integrated;
 use super::layout::{Layout, Line, Part};
 use super::message::Payload;
+use super::probe::{Mark, ReadId};
 use super::wires::Wires;
 use crate::coherence::{Message, Party};
 use crate::machine::Machine;
@@ -97,7 +98,7 @@ impl Tile {
                 ni.changed(line, complete, wires);
             }
             (Payload::Completion { qp, slot, status, bytes }, Some(ni)) => {
-                wires.probe.mark(super::probe::Mark::AtFrontend, wires.now);
+                wires.probe.mark(ReadId { core: qp, slot }, Mark::AtFrontend, wires.now);
                 ni.front.complete(qp, slot, status, bytes, wires);
             }
             (other, _) => panic!("a tile got {other:?}"),
@@ -238,7 +239,7 @@ impl NiCache {
                 self.front.changed(line, complete, &mut self.cache, wires);
             }
             Payload::Completion { qp, slot, status, bytes } => {
-                wires.probe.mark(super::probe::Mark::AtFrontend, wires.now);
+                wires.probe.mark(ReadId { core: qp, slot }, Mark::AtFrontend, wires.now);
                 self.front.complete(qp, slot, status, bytes, wires);
             }
             other => panic!("an NI cache got {other:?}"),

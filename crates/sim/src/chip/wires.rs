@@ -130,7 +130,7 @@ pub struct Wires {
     pub departures: VecDeque<Departure>,
     /// Counters of the whole run, which reports list.
     pub counts: Counts,
-    /// Moments of the present synchronous read, for the breakdown of its latency.
+    /// Moments of the reads under way, for the breakdown of their latency.
     pub probe: Probe,
     /// Latencies of asynchronous reads, since they were last taken.
     pub latencies: Histogram,
@@ -217,7 +217,7 @@ impl Wires {
             letters: Slab::default(),
             departures: VecDeque::new(),
             counts: Counts::default(),
-            probe: Probe::default(),
+            probe: Probe::new(machine),
             latencies: Histogram::default(),
             trace: Trace::default(),
             updates: None,

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::chip::Chip;
 use crate::chip::message::VNETS;
+use crate::chip::probe::Sums;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -23,6 +24,7 @@ struct Reading {
     flits: u64,
     link_flits: Vec<u64>,
     figures: Figures,
+    stages: Sums,
     latencies: Histogram,
 }
 
@@ -125,7 +127,7 @@ fn report(
         machine: machine.name.clone(),
         cycles: chip.wires.now,
         seconds: began.elapsed().as_secs_f64(),
-        breakdown: chip.wires.probe.breakdown(),
+        breakdown: chip.wires.probe.breakdown(&before.stages, &after.stages),
         rcp_gbps,
         rrpp_gbps,
         app_gbps: rcp_gbps + rrpp_gbps,
@@ -172,6 +174,7 @@ fn reading(chip: &mut Chip) -> Reading {
         flits: chip.wires.net.stats().flits_injected(),
         link_flits: chip.wires.net.link_loads().map(|load| load.flits).collect(),
         figures: figures(chip),
+        stages: chip.wires.probe.sums(),
         latencies: std::mem::take(&mut chip.wires.latencies),
     }
 }

@@ -34,6 +34,20 @@ fn full_queues_hold_what_they_let_through_times_its_latency() {
     }
 }
 
+/// However many reads are under way, each one's stages follow each other without a gap.
+#[test]
+fn the_stages_of_reads_add_up_to_their_latency() {
+    for placement in ["edge", "split", "per-tile", "numa"] {
+        for load in ["workload.kind=sync-read run.reads=16", "workload.rate=4", "workload.rate=0"] {
+            let placement = format!("ni.placement={placement}");
+            let report = report(&[&placement, load, "workload.transfer_bytes=192"]);
+            let stages: f64 = report.breakdown.iter().map(|stage| stage.mean_cycles).sum();
+            let off = stages / mean_latency(&report) - 1.0;
+            assert!(off.abs() < 1e-9, "{placement} {load}: {:?}", report.breakdown);
+        }
+    }
+}
+
 #[test]
 fn at_a_low_rate_a_read_takes_what_it_takes_alone() {
     for placement in ["edge", "split", "per-tile", "numa"] {

@@ -40,8 +40,8 @@ Examples:
   rackmem sim run manycore-ni --trace trace.json --trace-window 10us..12us
   rackmem sim sweep manycore-ni --vary workload.rate=0.2,0.5,1,2 --csv      latency against load
 
-With workload.kind=sync-read the report has the latency and its parts; with async-read the bandwidth
-and its 95 % confidence interval, and the latency under that load. workload.rate has each core make so
+With workload.kind=sync-read the report has the latency by stage; with async-read the bandwidth and
+its 95 % confidence interval, and the latency under that load by stage. workload.rate has each core make so
 many reads in a microsecond instead of as many as its queue holds. A rack of simplified nodes has
 bandwidth, and latency by the number of hops. The warm-up of such runs is found and left out, and they
 go on until half the interval is run.precision_percent of the bandwidth; a run that run.max_windows
