@@ -268,24 +268,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Adds what other seeds give: the spread of each quantity. An ordering has to hold with all of them. Errors and
-    /// orderings that do not hold name their seed.
+    /// Adds what other seeds give, and other runs on this host: the spread of each quantity. An ordering has to hold
+    /// with all of them. Errors and orderings that do not hold name their seed.
     pub fn spread_over(&mut self, others: &[(u64, Outcome)]) {
-        for (at, judged) in self.claims.iter_mut().enumerate().filter(|(_, judged)| judged.by_run) {
-            let with_seed = others.iter().map(|(seed, other)| (*seed, other.claims.get(at)));
-            let same: Vec<(u64, &Judged)> =
-                with_seed.filter_map(|(seed, judged)| Some((seed, judged?))).collect();
-            let quantities = same.iter().filter_map(|(_, other)| other.quantity());
-            let values = quantities.chain(judged.quantity());
-            let range = values.map(|value| (value, value));
-            judged.spread =
-                range.reduce(|(least, most), (value, _)| (least.min(value), most.max(value)));
-            let turned = same.iter().find(|(_, other)| other.verdict == Verdict::Missed);
-            if let (Verdict::Holds, Kind::Ordering, Some((seed, turned))) =
-                (judged.verdict, judged.kind, turned)
-            {
-                judged.verdict = Verdict::Missed;
-                judged.why = format!("not so with seed {seed}: {}", turned.why);
+        let lists: [fn(&Outcome) -> &Vec<Judged>; 2] = [|one| &one.claims, |one| &one.runtime];
+        for (mine, list) in [&mut self.claims, &mut self.runtime].into_iter().zip(lists) {
+            for (at, judged) in mine.iter_mut().enumerate().filter(|(_, judged)| judged.by_run) {
+                let same = others.iter().map(|(seed, other)| (*seed, list(other).get(at)));
+                let same = same.filter_map(|(seed, judged)| Some((seed, judged?)));
+                judged.spread_over(&same.collect::<Vec<_>>());
             }
         }
         for (seed, other) in others {
@@ -295,6 +286,22 @@ impl Outcome {
             }));
         }
         self.summary = Summary::of(&self.claims);
+    }
+}
+
+impl Judged {
+    /// The spread of its quantity over this and other seeds.
+    fn spread_over(&mut self, others: &[(u64, &Judged)]) {
+        let quantities = others.iter().filter_map(|(_, other)| other.quantity());
+        let range = quantities.chain(self.quantity()).map(|value| (value, value));
+        self.spread = range.reduce(|(least, most), (value, _)| (least.min(value), most.max(value)));
+        let turned = others.iter().find(|(_, other)| other.verdict == Verdict::Missed);
+        if let (Verdict::Holds, Kind::Ordering, Some((seed, turned))) =
+            (self.verdict, self.kind, turned)
+        {
+            self.verdict = Verdict::Missed;
+            self.why = format!("not so with seed {seed}: {}", turned.why);
+        }
     }
 }
 

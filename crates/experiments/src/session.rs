@@ -93,11 +93,15 @@ impl<'a> Session<'a> {
         varied
     }
 
-    /// Takes the reports of those of these runs that another reproduction has made as they are; gives the rest.
+    /// Takes the reports of those of these runs that another reproduction has made as they are; gives the rest, and
+    /// with another seed all runs on this host.
     pub fn take_made(&mut self, runs: Vec<Run>, other: &Session<'_>) -> Vec<Run> {
         let mut rest = Vec::new();
+        let is_seed = self.variation.is_some_and(Variation::is_seed);
         for run in runs {
-            match other.reports.get(&run.name).filter(|_| other.runs[&run.name] == run) {
+            let is_same = other.runs.get(&run.name) == Some(&run);
+            let stays = is_same && !(is_seed && run.machine.is_none());
+            match other.reports.get(&run.name).filter(|_| stays) {
                 Some(report) => {
                     self.reports.insert(run.name.clone(), report.clone());
                     self.runs.insert(run.name.clone(), run);

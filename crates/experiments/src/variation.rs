@@ -50,6 +50,11 @@ impl Variation {
         self.machines.as_ref().is_none_or(|machines| machines.contains(machine))
     }
 
+    /// Whether it is another seed: runs on this host are then made once more, too.
+    pub fn is_seed(&self) -> bool {
+        self.path == "seed"
+    }
+
     /// As `path = value`.
     pub fn name(&self) -> String {
         format!("{} = {}", self.path, self.value.trim_matches('"'))

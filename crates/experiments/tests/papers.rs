@@ -200,6 +200,23 @@ fn a_variation_changes_the_runs_that_do_not_set_it_themselves() {
     }
 }
 
+/// With another seed, runs on this host are made again; with another value of a parameter they are as they were.
+#[test]
+fn seeds_repeat_the_runs_on_this_host() {
+    let document = PAPERS.iter().find(|paper| paper.name == "tsm").unwrap().document().unwrap();
+    let mut base = session(&document, Effort::Quick, None);
+    for run in base.plan() {
+        base.add(run, Ok(json!({})));
+    }
+    let of_value = Variation::open(&document).unwrap().swap_remove(0);
+    for (variation, are_made) in [(of_value, false), (Variation::seed(2), true)] {
+        let mut varied = base.varied(&variation, model::machines(&document, Some(&variation)));
+        let planned = varied.plan();
+        let rest = varied.take_made(planned, &base);
+        assert_eq!(rest.iter().any(|run| run.machine.is_none()), are_made, "{}", variation.name());
+    }
+}
+
 /// A claim that a machine's parameter was fitted to is out of the count, whatever its run gives.
 #[test]
 fn fitted_claims_do_not_count() {

@@ -69,6 +69,16 @@ pub struct Part {
     pub statistic: Vec<Statistic>,
 }
 
+/// A program of `programs/`, and what it prints with `--json`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// That of its file in `programs/`, without `.c`.
+    pub name: String,
+    /// Members of `output` of its reports.
+    pub member: Vec<Statistic>,
+}
+
 /// All statistics and fields.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,12 +87,14 @@ pub struct Schema {
     pub part: Vec<Part>,
     /// Its other members.
     pub field: Vec<Statistic>,
+    /// Outputs of programs.
+    pub program: Vec<Program>,
 }
 
 /// The schema of this version of the model.
 pub fn schema() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-        let none = Schema { part: vec![], field: vec![] };
+        let none = Schema { part: vec![], field: vec![], program: vec![] };
         toml::from_str(include_str!("statistics.toml")).unwrap_or(none)
     });
     &SCHEMA
@@ -99,6 +111,12 @@ impl Schema {
         let simulated = Simulated::of(machine);
         let has = move |part: &&Part| part.of.iter().any(|one| simulated.contains(one));
         self.part.iter().filter(has).flat_map(|part| &part.statistic)
+    }
+
+    /// What a program prints, if it is one of `programs/`.
+    pub fn output_of(&self, program: &str) -> Option<&[Statistic]> {
+        let found = self.program.iter().find(|one| one.name == program);
+        found.map(|one| one.member.as_slice())
     }
 
     /// Whether reports can have a statistic of this path, with indices or without.
@@ -144,8 +162,9 @@ mod tests {
         paths.sort_unstable();
         paths.dedup();
         assert_eq!(paths.len(), all);
-        for one in schema.statistics().chain(&schema.field) {
-            assert!(!one.unit.is_empty() && one.meaning.len() > 10, "{}", one.path);
+        let outputs = schema.program.iter().flat_map(|program| &program.member);
+        for one in schema.statistics().chain(&schema.field).chain(outputs) {
+            assert!(!one.unit.is_empty() && one.meaning.len() > 7, "{}", one.path);
         }
     }
 

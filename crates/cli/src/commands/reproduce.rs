@@ -82,7 +82,8 @@ pub struct ReproduceArgs {
     /// are also measured with software that is executed, and the two ways are compared
     #[arg(long, value_enum)]
     pub cores: Option<CoresArg>,
-    /// Make the runs of the model with so many seeds, and report the spread: an ordering has to hold with all of them
+    /// Make the runs of the model with so many seeds, those on this host so many times, and report the spread: an
+    /// ordering has to hold with all of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=99))]
     pub seeds: u64,
     /// Also change the statistics that each counted claim reads, and fail if no change turns a verdict: such a check

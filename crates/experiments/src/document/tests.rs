@@ -3,8 +3,8 @@
 use super::Document;
 
 const HEAD: &str = "paper = \"mine\"\ntitle = \"Mine\"\n";
-const RUN: &str =
-    "[run.read]\nparameters = \"bytes\"\nname = \"read/{bytes}\"\nmachine = \"manycore-ni\"\n";
+const RUN: &str = "[run.read]\nparameters = \"bytes\"\nname = \"read/{bytes}\"\nmachine = \"manycore-ni\"\n\
+     [run.pipe]\nname = \"pipe\"\nmachine = \"sonuma\"\nprogram = \"netpipe\"\nnodes = \"2\"\n";
 const PART: &str = "[[part]]\nname = \"all\"\ntitle = \"All\"\n";
 
 fn claim(rest: &str) -> String {
@@ -30,12 +30,12 @@ fn wrong_files_are_refused_in_one_line() {
     let measured =
         |expr: &str| claim(&format!("class = \"ratio\"\nvalue = 1\nmeasure = \"{expr}\""));
     for (text, expected) in [
-        (measured("read(64).x +"), "mine.toml:14: expected a value, found the end"),
+        (measured("read(64).x +"), "mine.toml:19: expected a value, found the end"),
         (
             measured("raed(64).x"),
-            "mine.toml:11: x: there is no function 'raed'; did you mean read?",
+            "mine.toml:16: x: there is no function 'raed'; did you mean read?",
         ),
-        (measured("read(64) + sise"), "mine.toml:11: x: there is no 'sise'"),
+        (measured("read(64) + sise"), "mine.toml:16: x: there is no 'sise'"),
         (
             measured("read(64).stats['rrpp.line']"),
             "x: no report has a statistic 'rrpp.line'; did you mean rrpp.lines?",
@@ -45,6 +45,11 @@ fn wrong_files_are_refused_in_one_line() {
             measured("read(64).latency.mean_cycle"),
             "x: the report of read has no 'latency.mean_cycle'; did you mean latency.mean_cycles?",
         ),
+        (
+            measured("pipe.output.size[0].bytes"),
+            "the report of pipe has no 'output.size[].bytes'; did you mean output.sizes[].bytes?",
+        ),
+        (measured("pipe.output['treshold']"), "did you mean output.threshold?"),
         (measured("read(64).links[0].form"), "the report of read has no 'links[].form'"),
         (measured("read()"), "x: read needs 'bytes'"),
         (measured("read(1, 2)"), "x: read takes 1 argument(s), not 2"),

@@ -1,14 +1,11 @@
 //! Whether reports have what expressions read of them.
 
-use rackmem_sim::statistics::{schema, without_indices};
+use rackmem_sim::statistics::{Statistic, schema, without_indices};
 
 use super::Problem;
 use super::ast::{Argument, Expr, Node};
 use crate::document::{Body, Document, RunTemplate};
 use crate::nearest::nearest;
-
-/// Members of the report of a program.
-const OF_PROGRAMS: [&str; 3] = ["output", "cycles", "stats"];
 
 /// A statistic that is named in an expression is one that reports can have: `run.stats['rrpp.lines']`,
 /// `total(run.stats, '.lines')`.
@@ -50,12 +47,7 @@ pub(super) fn fields_exist(document: &Document, expr: &Expr) -> Result<(), Probl
     if has(run, &path) {
         return Ok(());
     }
-    let fields = schema().field.iter().map(|field| field.path.as_str());
-    let known: Vec<&str> = match run.program {
-        Some(_) => OF_PROGRAMS.to_vec(),
-        None => fields.chain(["stats"]).collect(),
-    };
-    let near = nearest(&path, known);
+    let near = nearest(&path, known(run));
     Err(Problem::new(expr.at, format!("the report of {name} has no '{path}'{near}")))
 }
 
@@ -67,24 +59,44 @@ fn path_in_report(expr: &Expr) -> Option<(&str, String)> {
             let (run, path) = path_in_report(of)?;
             Some((run, if path.is_empty() { name.clone() } else { format!("{path}.{name}") }))
         }
-        Node::Index(of, _) => path_in_report(of).map(|(run, path)| (run, path + "[]")),
+        Node::Index(of, arguments) => {
+            let (run, path) = path_in_report(of)?;
+            let member = match arguments.as_slice() {
+                [Argument { name: None, value: Expr { node: Node::Text(name), .. } }] => name,
+                _ => return Some((run, path + "[]")),
+            };
+            Some((run, format!("{path}.{member}")))
+        }
         _ => None,
     }
 }
 
-/// Whether reports of the run have this path. Trials on this host and outputs of programs have no schema: any path is
-/// taken.
+/// Whether reports of the run have this path. Trials on this host have no schema: any path is taken. So is a member of
+/// a program's output whose name an expression makes, `output[]`, and what is in it.
 fn has(run: &RunTemplate, path: &str) -> bool {
     let first = path.split(['.', '[']).next().unwrap_or_default();
-    if first.is_empty() || run.trial.is_some() {
+    if first.is_empty() || first == "stats" || run.trial.is_some() || path.starts_with("output[]") {
         return true;
     }
-    if run.program.is_some() {
-        return OF_PROGRAMS.contains(&first);
-    }
     let path = path.trim_end_matches("[]");
-    let is_part = |known: &str| {
+    let is_part = |known: String| {
         known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    first == "stats" || schema().field.iter().any(|field| is_part(&field.path))
+    known(run).into_iter().any(is_part)
+}
+
+/// Paths of the reports of a run. Of a program that an expression names, those of all programs.
+fn known(run: &RunTemplate) -> Vec<String> {
+    let schema = schema();
+    let paths = |of: &[Statistic]| of.iter().map(|one| one.path.clone()).collect::<Vec<_>>();
+    let Some(program) = &run.program else {
+        return paths(&schema.field).into_iter().chain(["stats".to_owned()]).collect();
+    };
+    let is_it = |name: &str| program.name.plain().is_none_or(|plain| plain == name);
+    let programs = schema.program.iter().filter(|one| is_it(&one.name));
+    let in_its_place = program.if_it_fails.as_ref().and_then(|output| output.as_object());
+    let in_its_place = in_its_place.into_iter().flat_map(|output| output.keys().cloned());
+    let outputs = programs.flat_map(|one| paths(&one.member)).chain(in_its_place);
+    let outputs = outputs.map(|path| format!("output.{path}"));
+    outputs.chain(["cycles", "stats"].map(str::to_owned)).collect()
 }

@@ -18,6 +18,14 @@ pub enum Piece {
 }
 
 impl Template {
+    /// The text, if there are no expressions in it.
+    pub fn plain(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
     /// Parses a text. `{{` and `}}` stand for single braces.
     ///
     /// # Errors

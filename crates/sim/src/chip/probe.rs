@@ -47,7 +47,7 @@ const MARKS: usize = Mark::End as usize + 1;
 /// A read under way: a slot of a core's queue pair has one at a time, and a core without queue pairs too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadId {
-    /// The core.
+    /// The core whose queue pair it is, or that loads.
     pub core: u16,
     /// The slot of its WQ entry; 0 of a core that loads.
     pub slot: u16,

@@ -109,7 +109,7 @@ pub enum SimCommand {
     Machines,
     /// Print a machine with all its keys, as a file that can be changed and run
     Show(MachineArgs),
-    /// Print all statistics that reports can have: path, unit, meaning
+    /// Print all statistics that reports can have, and outputs of programs: path, unit, meaning
     #[command(after_long_help = STATS_EXAMPLES)]
     Stats(StatsArgs),
     /// Execute a RISC-V program on a machine
@@ -129,15 +129,16 @@ Examples:
   rackmem sim stats sonuma                      those of a machine
   rackmem sim stats manycore-ni noc.            of these, those with one of the words
   rackmem sim stats rmc. memory                 those with one of these words in path or meaning
+  rackmem sim stats netpipe                     what this program prints with --json
 
 A report has those of the parts that its machine has. `[]` stands for an index.";
 
 /// Arguments of `rackmem sim stats`.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Machine, built-in or a file, whose statistics are printed; then words of which one is in the path or the meaning
-    /// [default: all]
-    #[arg(value_name = "MACHINE|WORD")]
+    /// Machine, built-in or a file, whose statistics are printed, or program, whose output is explained; then words of
+    /// which one is in the path or the meaning [default: all]
+    #[arg(value_name = "MACHINE|PROGRAM|WORD")]
     pub words: Vec<String>,
     /// Override a key of the machine, such as ni.placement=edge; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]

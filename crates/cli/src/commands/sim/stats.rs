@@ -3,53 +3,105 @@
 use std::path::Path;
 
 use rackmem_sim::machine::{self, BUILT_IN, Machine};
-use rackmem_sim::statistics::{Statistic, schema};
+use rackmem_sim::statistics::{Program, Statistic, schema};
 use serde_json::json;
 
 use super::args::StatsArgs;
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 
+/// The statistics that are asked for.
+enum Of {
+    All,
+    Machine(Box<Machine>),
+    Program(&'static Program),
+}
+
+/// Statistics of one kind, which a table shows and a member of the JSON has.
+struct Section {
+    member: &'static str,
+    /// The program whose output has them.
+    program: Option<&'static str>,
+    title: String,
+    list: Vec<&'static Statistic>,
+}
+
 /// Prints the schema of statistics, or a part of it.
 ///
 /// # Errors
 /// No statistic has any of the words, or the machine cannot be loaded.
 pub fn run(args: &StatsArgs) -> Result<()> {
-    let (machine, words) = chosen(args)?;
+    let (of, words) = chosen(args)?;
     let has = |one: &&Statistic| {
         let is_in = |word: &String| one.path.contains(word) || one.meaning.contains(word);
         words.is_empty() || words.iter().any(is_in)
     };
-    let statistics: Vec<&Statistic> = match &machine {
-        Some(machine) => schema().statistics_of(machine).filter(has).collect(),
-        None => schema().statistics().filter(has).collect(),
-    };
-    let fields: Vec<&Statistic> = schema().field.iter().filter(has).collect();
-    if statistics.is_empty() && fields.is_empty() {
+    let mut sections = sections(&of);
+    sections.iter_mut().for_each(|section| section.list.retain(has));
+    sections.retain(|section| !section.list.is_empty());
+    if sections.is_empty() {
         let words = words.join(" or ");
         return Err(Failure::usage(format!("no statistic has {words} in its path or meaning")));
     }
     if args.json {
-        return console::print_json(&json!({ "statistic": statistics, "field": fields }));
+        let mut all = json!({});
+        for Section { member, program, list, .. } in &sections {
+            match program {
+                Some(program) => all[member][program] = json!(list),
+                None => all[member] = json!(list),
+            }
+        }
+        return console::print_json(&all);
     }
-    let titled = [("statistic", &statistics), ("other field of a report", &fields)];
-    for (title, list) in titled.into_iter().filter(|(_, list)| !list.is_empty()) {
+    for Section { title, list, .. } in &sections {
         console::print(&(table(title, list) + "\n"))?;
     }
     Ok(())
 }
 
-/// The machine, if the first word names one, and the other words.
-fn chosen(args: &StatsArgs) -> Result<(Option<Machine>, &[String])> {
+fn sections(of: &Of) -> Vec<Section> {
+    let section = |member, title: &str, list| Section {
+        member,
+        program: None,
+        title: title.to_owned(),
+        list,
+    };
+    let output = |program: &'static Program| Section {
+        member: "output",
+        program: Some(&program.name),
+        title: format!("output of {}", program.name),
+        list: program.member.iter().collect(),
+    };
+    let schema = schema();
+    let statistics = match of {
+        Of::Program(program) => return vec![output(program)],
+        Of::Machine(machine) => schema.statistics_of(machine).collect(),
+        Of::All => schema.statistics().collect(),
+    };
+    let fields = section("field", "other field of a report", schema.field.iter().collect());
+    let mut all = vec![section("statistic", "statistic", statistics), fields];
+    if matches!(of, Of::All) {
+        all.extend(schema.program.iter().map(output));
+    }
+    all
+}
+
+/// The machine or the program, if the first word names one, and the other words.
+fn chosen(args: &StatsArgs) -> Result<(Of, &[String])> {
+    let program = |name: &String| schema().program.iter().find(|program| program.name == *name);
     match args.words.split_first() {
         Some((name, others)) if names_a_machine(name) => {
             let machine = machine::load(name, &args.set);
-            Ok((Some(machine.map_err(|error| Failure::usage(error.to_string()))?), others))
+            let machine = machine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok((Of::Machine(Box::new(machine)), others))
         }
         _ if !args.set.is_empty() => {
             Err(Failure::usage("--set needs a machine as the first word".to_owned()))
         }
-        _ => Ok((None, &args.words)),
+        Some((name, others)) if let Some(program) = program(name) => {
+            Ok((Of::Program(program), others))
+        }
+        _ => Ok((Of::All, &args.words)),
     }
 }
 

@@ -1,0 +1,84 @@
+//! What programs print with `--json`, beside what the schema of statistics says of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use rackmem_sim::statistics::schema;
+use serde_json::Value;
+
+/// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
+const RUNS: [(&str, &str, &str, &[&str]); 13] = [
+    ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
+    ("fft", "cache-integrated", "1", &["--n=16 --rounds=1"]),
+    ("kvstore", "sonuma", "2", &["--seconds=0.00001 --keys=100"]),
+    ("many_reads", "sonuma", "2", &["--reads=4"]),
+    ("netpipe", "sonuma", "2", &["--sizes=8 --seconds=0.00001"]),
+    ("pagerank", "sonuma", "2", &["--kronecker=6 --supersteps=1 --variant=serial,bulk"]),
+    (
+        "remote_read",
+        "sonuma",
+        "2",
+        &[
+            "--sizes=64 --sides=2 --seconds=0.00001 --region=64K",
+            "--sizes=64 --seconds=0.00001 --region=64K",
+        ],
+    ),
+    ("stream", "cache-integrated", "1", &["--servers=1"]),
+    (
+        "sync_bench",
+        "cache-integrated",
+        "1",
+        &[
+            "--lock=mrq --episodes=5",
+            "--barrier=counter --episodes=5",
+            "--remote-store --episodes=5",
+        ],
+    ),
+    ("tsm_kernels", "tsm-sim", "2", &["--kernel=b1"]),
+    ("tsm_share", "pcie-ntb", "2", &["--share=policy", "--share=message"]),
+    ("tsm_share", "tsm-sim", "2", &["--share=atomics"]),
+    ("tsm_transfer", "pcie-ntb", "2", &["--bytes=64K"]),
+];
+
+/// The line of JSON that the first node prints.
+fn printed(program: &str, machine: &str, nodes: &str, arguments: &str) -> Value {
+    let file = format!("{}/../../programs/prebuilt/{program}.rv64", env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    command.args(["sim", "exec", machine, "-n", nodes, "--", &file, "--json"]);
+    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shown = || {
+        let problems = String::from_utf8_lossy(&output.stderr).into_owned();
+        panic!("{program} {arguments}: {text}{problems}")
+    };
+    let json = text.lines().find_map(|line| line.find('{').map(|at| &line[at..]));
+    json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_else(shown)
+}
+
+/// Adds the paths of all members that are no lists and no objects.
+fn add_paths(of: &Value, path: &str, all: &mut BTreeSet<String>) {
+    match of {
+        Value::Object(members) => {
+            let dot = if path.is_empty() { "" } else { "." };
+            members.iter().for_each(|(name, of)| add_paths(of, &format!("{path}{dot}{name}"), all));
+        }
+        Value::Array(rows) => rows.iter().for_each(|of| add_paths(of, &format!("{path}[]"), all)),
+        _ => drop(all.insert(path.to_owned())),
+    }
+}
+
+#[test]
+fn programs_print_what_the_schema_says() {
+    let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (program, machine, nodes, runs) in RUNS {
+        let found = all.entry(program).or_default();
+        for arguments in runs {
+            add_paths(&printed(program, machine, nodes, arguments), "", found);
+        }
+    }
+    for (program, found) in all {
+        let members = schema().output_of(program).expect("a program of the schema");
+        let known: BTreeSet<String> = members.iter().map(|member| member.path.clone()).collect();
+        assert_eq!(found, known, "{program}");
+    }
+}
