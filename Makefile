@@ -2,6 +2,7 @@
 # make install       to PREFIX (/usr/local); DESTDIR is put in front of it, for packages
 # make uninstall     removes what `make install` of this version wrote
 # make deb           a Debian package, in target/
+# make wheel         a wheel for Python, in target/wheels/; needs maturin
 # make test          what `cargo test` does
 #
 # Needs Rust, a C compiler with binutils, and GNU make; `make deb` needs dpkg-deb, too.
@@ -115,7 +116,10 @@ uninstall:
 deb:
 	packaging/deb $(VERSION) $(TARGET)
 
+wheel:
+	python/build
+
 test:
 	$(CARGO) test --locked
 
-.PHONY: all build install uninstall deb test
+.PHONY: all build install uninstall deb wheel test

@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paging", &["lease", "runtime"]),
     ("blk", &["fabric", "lease"]),
     ("preload", &["lease", "paging"]),
+    ("python", &["cli", "experiments", "sim"]),
     (
         "cli",
         &[

@@ -13,16 +13,6 @@ type Main = unsafe extern "C" fn(c_int, *mut *mut c_char) -> c_int;
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
-/// The program `pagerank` for the cores of the model.
-pub const PAGERANK_RV64: &[u8] = include_bytes!("../../../programs/prebuilt/pagerank.rv64");
-
-/// The same of others, each of which does its work alone.
-pub const HELLO_RV64: &[u8] = include_bytes!("../../../programs/prebuilt/hello.rv64");
-/// Tests of the C interface.
-pub const RACK_TEST_RV64: &[u8] = include_bytes!("../../../programs/prebuilt/rack_test.rv64");
-/// The kernels of the paper on transparent shared memory.
-pub const TSM_KERNELS_RV64: &[u8] = include_bytes!("../../../programs/prebuilt/tsm_kernels.rv64");
-
 /// Names of all programs.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().map(|&(name, _)| name)

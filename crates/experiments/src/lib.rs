@@ -24,6 +24,7 @@ pub mod model;
 pub mod nearest;
 pub mod outcome;
 pub mod papers;
+pub mod prebuilt;
 pub mod run;
 pub mod session;
 pub mod tolerance;

@@ -9,31 +9,9 @@ use serde_json::{Value as Json, json};
 
 use crate::Known;
 use crate::document::{Document, Output};
+use crate::prebuilt;
 use crate::run::{Execution, Run, Work};
 use crate::variation::Variation;
-
-macro_rules! prebuilt {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_bytes!(concat!("../../../programs/prebuilt/", $name, ".rv64"))),)*]
-    };
-}
-
-/// Programs for RISC-V.
-const PREBUILT: [(&str, &[u8]); 13] = prebuilt![
-    "bitonic",
-    "fft",
-    "many_reads",
-    "netpipe",
-    "pagerank",
-    "rack_test",
-    "remote_read",
-    "scr_test",
-    "stream",
-    "sync_bench",
-    "tsm_kernels",
-    "tsm_share",
-    "tsm_transfer",
-];
 
 /// Headers whose constants expressions can name.
 const HEADERS: [(&str, &str); 3] = [
@@ -112,8 +90,7 @@ fn last_words(node: &NodeOutcome) -> String {
 }
 
 fn binary(program: &str) -> Known<&'static [u8]> {
-    let found = PREBUILT.iter().find(|&&(name, _)| name == program);
-    found.map(|&(_, bytes)| bytes).ok_or_else(|| format!("there is no {program} for RISC-V here"))
+    prebuilt::find(program).ok_or_else(|| format!("there is no {program} for RISC-V here"))
 }
 
 /// The trees that expressions of a file can name, but those of the host.

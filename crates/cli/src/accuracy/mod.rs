@@ -12,6 +12,7 @@ use std::path::Path;
 use rackmem_experiments::document::Document;
 use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::papers::PAPERS;
+use rackmem_experiments::prebuilt;
 use rackmem_experiments::run::Run;
 use rackmem_experiments::{Effort, Known};
 use rackmem_sim::cpu::CpuSpec;
@@ -21,7 +22,6 @@ use rackmem_sim::reference::{dram, instructions, noc, queueing};
 use self::figures::Figure;
 use crate::console;
 use crate::failure::{Failure, Result};
-use crate::programs::{HELLO_RV64, PAGERANK_RV64, RACK_TEST_RV64, TSM_KERNELS_RV64};
 use crate::reproduce::{self, Options};
 
 /// All that the page shows.
@@ -95,15 +95,12 @@ fn reproduced(document: &Document, effort: Effort, threads: usize) -> (Outcome, 
 }
 
 /// Ready-built programs that do their work alone, and their arguments.
-const ALONE: [(&[u8], &[&str]); 4] = [
-    (HELLO_RV64, &["hello"]),
-    (PAGERANK_RV64, &["pagerank", "--kronecker", "6"]),
-    (RACK_TEST_RV64, &["rack_test"]),
-    (TSM_KERNELS_RV64, &["tsm_kernels"]),
-];
+const ALONE: [&[&str]; 4] =
+    [&["hello"], &["pagerank", "--kronecker", "6"], &["rack_test"], &["tsm_kernels"]];
 
 fn programs() -> Result<Vec<Figure>> {
-    let figure = |(file, args): &(&[u8], &[&str])| {
+    let figure = |args: &&[&str]| {
+        let file = prebuilt::find(args[0]).unwrap_or_default();
         let found = instructions::compare(file, args, &CpuSpec::default());
         let found = found.map_err(|error| Failure::new(format!("{}: {error}", args[0])))?;
         Ok(figures::of_program(args[0], &found))

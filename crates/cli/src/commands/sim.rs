@@ -11,13 +11,13 @@ mod stats;
 mod sweep;
 mod trace;
 
-use indicatif::ProgressBar;
 use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Override};
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{self, Options};
 
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
+use crate::size;
 
 use args::{MachineArgs, RunArgs, SimArgs, SimCommand, TraceArgs};
 
@@ -84,13 +84,12 @@ fn simulate(args: &RunArgs) -> Result<()> {
 /// Runs a machine and shows how far it has come.
 fn watched(machine: &Machine, traced: &TraceArgs) -> Result<Report> {
     let spinner = console::spinner();
-    let tell = |cycles: u64| message(&spinner, &machine.name, cycles);
+    let tell = |cycles: u64| {
+        spinner.set_message(format!("{}: {} cycles", machine.name, size::rounded(cycles as f64)));
+        true
+    };
     let options = Options { trace: trace::cycles(traced, machine), progress: Some(&tell) };
     let result = run::run(machine, &options);
     spinner.finish_and_clear();
     result.map_err(|error| Failure::new(format!("{}: {error}", machine.name)))
-}
-
-fn message(spinner: &ProgressBar, name: &str, cycles: u64) {
-    spinner.set_message(format!("{name}: {} cycles", crate::size::rounded(cycles as f64)));
 }

@@ -8,7 +8,7 @@
 //! | [`pages`] | physical memory, page tables, the program's address space |
 //! | [`device`], [`controller`] | the device driver of the network interface |
 //! | [`borrow`] | the driver of borrowed memory and its DMA engine |
-//! | [`outcome`] | the outcome of a run |
+//! | [`outcome`], [`report`] | the outcome of a run, and what is written of it |
 //!
 //! Instructions, accesses and packets take the time that the chip's parts take. The operating system takes
 //! no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for every system call: it
@@ -53,6 +53,7 @@ pub mod node;
 pub mod outcome;
 pub mod pages;
 pub mod rack;
+pub mod report;
 pub mod system;
 
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ use rackmem_riscv::kernel::Stream;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, Remote};
-use crate::run::MIRROR_NODES;
+use crate::run::{MIRROR_NODES, Progress};
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
 use rack::Rack;
 
@@ -106,8 +107,8 @@ pub struct Options<'a> {
     /// Takes the output as it comes, in an order that does not depend on the threads. Otherwise
     /// it is in the outcome.
     pub sink: Option<&'a mut Sink<'a>>,
-    /// Is told now and then which cycle has been reached.
-    pub progress: Option<&'a (dyn Fn(Cycle) + Sync)>,
+    /// Follows the run and may end it; the outcome is then cut short.
+    pub progress: Option<&'a Progress<'a>>,
 }
 
 /// Reasons why nothing was executed.

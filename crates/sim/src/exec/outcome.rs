@@ -1,5 +1,7 @@
 //! The outcome of a run: ends of the processes, output, counters.
 
+use std::fmt;
+
 use rackmem_riscv::functional::Failure;
 
 use crate::engine::Cycle;
@@ -38,6 +40,24 @@ impl End {
     /// Whether it is what one hopes for.
     pub fn is_success(&self) -> bool {
         *self == End::Exit(0)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Exit(code) => write!(f, "ended with status {code}"),
+            End::Killed(signal) => write!(f, "ended itself by signal {signal}"),
+            End::Crashed(crash) => crash.fmt(f),
+            End::Stopped => f.write_str("was stopped"),
+        }
+    }
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // In the words of a machine that has cores.
+        f.write_str(&self.failure.to_string().replacen("hart", "core", 1))
     }
 }
 

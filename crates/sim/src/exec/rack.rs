@@ -21,7 +21,7 @@ use crate::report::Stats;
 use crate::window;
 
 /// Epochs between two reports of progress.
-const EPOCHS_PER_REPORT: u64 = 1 << 14;
+const EPOCHS_PER_REPORT: u64 = 1 << 10;
 
 /// After so many turns of a loop, some ten microseconds, a thread lets others have the core: the one
 /// that it waits for may be among them.
@@ -117,9 +117,9 @@ impl Rack {
             exchange(&mut shares, self.latency_cycles, self.mirrored);
             pass_output(&mut shares, options);
             if epoch % EPOCHS_PER_REPORT == 0
-                && let Some(progress) = options.progress
+                && options.progress.is_some_and(|progress| !progress(last))
             {
-                progress(last);
+                return Over::Cut("interrupted".to_owned());
             }
         }
         Over::Ended

@@ -65,10 +65,8 @@ fn drive(
         if platform.events > MOST_EVENTS {
             return Err(RunError::Stuck(format!("no end after {MOST_EVENTS} events")));
         }
-        if platform.events % (1 << 16) == 0
-            && let Some(progress) = options.progress
-        {
-            progress(cycles(&platform));
+        if platform.events % (1 << 16) == 0 {
+            options.told(cycles(&platform))?;
         }
     }
     let mut extension = ExtensionReport::default();

@@ -36,9 +36,7 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
             watchdog.check(&rack)?;
         }
         watchdog.check(&rack)?;
-        if let Some(progress) = options.progress {
-            progress(end);
-        }
+        options.told(end)?;
         if meter.look(&mut rack) {
             return Ok(meter.report(&rack));
         }

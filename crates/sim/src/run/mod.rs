@@ -27,13 +27,29 @@ pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
 
+/// Is told now and then how many cycles have been simulated; says whether the run goes on.
+pub type Progress<'a> = dyn Fn(Cycle) -> bool + Sync + 'a;
+
 /// Options of a run; none is needed.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
     /// Record messages and reads that begin in this stretch of time; nothing if it is empty.
     pub trace: (Cycle, Cycle),
-    /// Is told now and then how many cycles have been simulated.
-    pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
+    /// Follows the run and may end it.
+    pub progress: Option<&'a Progress<'a>>,
+}
+
+impl Options<'_> {
+    /// So many cycles have been simulated.
+    ///
+    /// # Errors
+    /// [`RunError::Interrupted`] if the run is to end.
+    pub(crate) fn told(&self, cycles: Cycle) -> Result<(), RunError> {
+        match self.progress {
+            Some(progress) if !progress(cycles) => Err(RunError::Interrupted),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Reasons why a machine cannot run, or did not come to an end.
@@ -43,12 +59,15 @@ pub enum RunError {
     Impossible(String),
     /// Nothing has moved for too long: messages and transactions that are stuck, with their places.
     Stuck(String),
+    /// [`Options::progress`] has ended it.
+    Interrupted,
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Impossible(what) | RunError::Stuck(what) => f.write_str(what),
+            RunError::Interrupted => f.write_str("interrupted"),
         }
     }
 }
@@ -131,9 +150,7 @@ fn latency(
         }
         let chip = &mut world.chips()[0];
         latencies.extend(chip.tiles[core].core.take_latencies());
-        if let Some(progress) = options.progress {
-            progress(chip.wires.now);
-        }
+        options.told(chip.wires.now)?;
     }
     Ok(latency_report(machine, began, &mut world.chips()[0], &latencies))
 }
@@ -154,9 +171,7 @@ fn bandwidth(
     loop {
         let end = meter.next();
         world.run_until(end, &mut watchdog)?;
-        if let Some(progress) = options.progress {
-            progress(end);
-        }
+        options.told(end)?;
         let chip = &mut world.chips()[0];
         if meter.look(chip) {
             return Ok(meter.report(chip));

@@ -10,15 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use rackmem_experiments::prebuilt::pagerank;
 use rackmem_sim::exec::{self, Job, Options};
 use rackmem_sim::machine::{self, Machine, Override};
+use rackmem_sim::run::Progress;
 use serde::Serialize;
 
 use super::{Native, Output, VARIANTS, agrees, difference, verdict};
 use crate::console::{Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::programs::PAGERANK_RV64 as PROGRAM;
 use crate::size;
 
 /// The machine of the soNUMA paper.
@@ -173,6 +174,7 @@ fn simulate(
     let text = unless_interrupted(plan.interrupt, move || {
         execute(&machine, &args, nodes, folder, &|cycles| {
             progress.set_message(format!("{what}, {} cycles", size::rounded(cycles as f64)));
+            true
         })
     })??;
     let output = Output::parse(&text)?;
@@ -191,9 +193,9 @@ fn execute(
     args: &[String],
     nodes: u16,
     folder: PathBuf,
-    tell: &(dyn Fn(u64) + Sync),
+    tell: &Progress<'_>,
 ) -> Result<String> {
-    let job = Job { program: PROGRAM, args, env: &[], nodes };
+    let job = Job { program: pagerank(), args, env: &[], nodes };
     let options = Options { folder: Some(folder), progress: Some(tell), ..Options::default() };
     let outcome = exec::run(machine, &job, options);
     let outcome = outcome.map_err(|error| Failure::new(format!("{MACHINE}: {error}")))?;

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use rackmem_experiments::prebuilt::pagerank;
 use rackmem_riscv::functional;
 use rackmem_sim::exec::{self, Job, Options};
 use rackmem_sim::machine::{self, Override};
@@ -14,7 +15,6 @@ use serde::Serialize;
 use super::internal;
 use crate::console::{Align, Table};
 use crate::failure::{Failure, Result};
-use crate::programs::PAGERANK_RV64 as PROGRAM;
 use crate::size;
 
 /// Length of the measurement.
@@ -139,7 +139,7 @@ fn without_timing(scale: u32) -> Result<(u64, f64)> {
         ..functional::Options::default()
     };
     let began = Instant::now();
-    let outcome = functional::run(PROGRAM, &args, &[], &options).map_err(internal)?;
+    let outcome = functional::run(pagerank(), &args, &[], &options).map_err(internal)?;
     Ok((outcome.instructions, began.elapsed().as_secs_f64()))
 }
 
@@ -153,7 +153,7 @@ fn on_machine(
     let settings = [Override::new("run.threads", setup.threads)];
     let machine = machine::load(machine, &settings).map_err(internal)?;
     let args = arguments(more, scale, supersteps);
-    let job = Job { program: PROGRAM, args: &args, env: &[], nodes: setup.nodes };
+    let job = Job { program: pagerank(), args: &args, env: &[], nodes: setup.nodes };
     let outcome = exec::run(&machine, &job, Options::default()).map_err(internal)?;
     match (&outcome.cut_short, outcome.failed()) {
         (None, None) => Ok((outcome.instructions, outcome.seconds)),

@@ -5,11 +5,9 @@ use std::fs::File;
 use std::io::Read;
 
 use rackmem_riscv::kernel;
+use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, End, ExecError, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine};
-use rackmem_sim::recipe::{Recipe, fingerprint};
-use rackmem_sim::report::Stats;
-use serde::Serialize;
 
 use super::{FAILED, NO_PROGRAM, read, write};
 use crate::commands::sim::args::ExecArgs;
@@ -18,35 +16,6 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
 use crate::size;
-
-/// Contents of the file of `--report`.
-#[derive(Debug, Serialize)]
-struct Report<'a> {
-    machine: &'a str,
-    recipe: Recipe,
-    program: &'a str,
-    program_hash: String,
-    arguments: &'a [String],
-    environment: &'a [String],
-    max_cycles: Option<u64>,
-    exit_status: u8,
-    cut_short: &'a Option<String>,
-    cycles: u64,
-    simulated_ns: f64,
-    instructions: u64,
-    nodes: Vec<Node>,
-    stats: &'a Stats,
-}
-
-/// One node's process.
-#[derive(Debug, Serialize)]
-struct Node {
-    exit_status: i32,
-    end: String,
-    cycle: u64,
-    instructions: u64,
-    warnings: Vec<String>,
-}
 
 /// Executes the program on a machine, with timing.
 ///
@@ -64,6 +33,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let spinner = console::spinner();
     let tell = |cycle: u64| {
         spinner.set_message(format!("{}: {} cycles", machine.name, size::rounded(cycle as f64)));
+        true
     };
     let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
     let mut sink = |nid: u16, stream: kernel::Stream, bytes: &[u8]| {
@@ -90,8 +60,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let verdict = verdict(name, &outcome);
     let traced = trace::write(&args.trace, &machine, &traces);
     let verdict = verdict.and(traced);
-    let exit_status = verdict.as_ref().err().map_or(0, |failure| failure.status);
-    let report = report(&machine, args, &program, exit_status, &outcome);
+    let report = Report::new(&machine, &job, args.max_cycles, &outcome);
     if args.stats {
         console::remark(&summary(&report, outcome.seconds));
     }
@@ -135,65 +104,18 @@ fn verdict(name: &str, outcome: &Outcome) -> Result<()> {
     let cycle = node.cycle;
     match &node.end {
         End::Crashed(crash) => {
-            let failure = describe(&crash.failure);
-            let message = format!("{name}: node {nid}, {failure}, in cycle {cycle}");
+            let message = format!("{name}: node {nid}, {crash}, in cycle {cycle}");
             Err(Failure::with_status(FAILED, message))
         }
         End::Exit(_) | End::Killed(_) if outcome.nodes.len() > 1 => {
-            let message = format!("{name}: node {nid} {} in cycle {cycle}", said(&node.end));
+            let message = format!("{name}: node {nid} {} in cycle {cycle}", node.end);
             Err(Failure::with_status(status, message))
         }
         _ => Err(Failure::silent(status)),
     }
 }
 
-/// The failure in the words of a machine that has cores.
-fn describe(failure: &rackmem_riscv::functional::Failure) -> String {
-    failure.to_string().replacen("hart", "core", 1)
-}
-
-fn said(end: &End) -> String {
-    match end {
-        End::Exit(code) => format!("ended with status {code}"),
-        End::Killed(signal) => format!("ended itself by signal {signal}"),
-        End::Crashed(crash) => describe(&crash.failure),
-        End::Stopped => "was stopped".to_owned(),
-    }
-}
-
-fn report<'a>(
-    machine: &'a Machine,
-    args: &'a ExecArgs,
-    program: &[u8],
-    exit_status: u8,
-    outcome: &'a Outcome,
-) -> Report<'a> {
-    let node = |node: &exec::NodeOutcome| Node {
-        exit_status: node.end.status(),
-        end: said(&node.end),
-        cycle: node.cycle,
-        instructions: node.instructions,
-        warnings: node.warnings.clone(),
-    };
-    Report {
-        machine: &machine.name,
-        recipe: Recipe::of(machine),
-        program: &args.rest[0],
-        program_hash: fingerprint(program),
-        arguments: &args.rest[1..],
-        environment: &args.env,
-        max_cycles: args.max_cycles,
-        exit_status,
-        cut_short: &outcome.cut_short,
-        cycles: outcome.cycles,
-        simulated_ns: outcome.cycles as f64 / machine.clock_ghz,
-        instructions: outcome.instructions,
-        nodes: outcome.nodes.iter().map(node).collect(),
-        stats: &outcome.stats,
-    }
-}
-
-fn summary(report: &Report<'_>, seconds: f64) -> String {
+fn summary(report: &Report, seconds: f64) -> String {
     let rate = size::rounded(report.instructions as f64 / seconds.max(1e-9));
     format!(
         "{} cycles ({:.1} us), {} instructions in {seconds:.3} s: {rate} instructions a second",

@@ -1,0 +1,42 @@
+//! The Python module `rackmem._rackmem`: what the package in `python/rackmem` is built on. Reports cross as JSON,
+//! settings as pairs of texts.
+
+mod execute;
+mod machines;
+mod watched;
+mod workload;
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+create_exception!(
+    rackmem,
+    Error,
+    PyException,
+    "An error of rackmem: its text says what is wrong and what to do."
+);
+create_exception!(
+    rackmem,
+    MachineError,
+    Error,
+    "A machine cannot be loaded or built as its settings describe it."
+);
+create_exception!(rackmem, RunError, Error, "A run of the model did not come to its end.");
+
+#[pymodule]
+fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Error", py.get_type::<Error>())?;
+    module.add("MachineError", py.get_type::<MachineError>())?;
+    module.add("RunError", py.get_type::<RunError>())?;
+    module.add_function(wrap_pyfunction!(machines::machines, module)?)?;
+    module.add_function(wrap_pyfunction!(machines::resolve, module)?)?;
+    module.add_function(wrap_pyfunction!(machines::statistics, module)?)?;
+    module.add_function(wrap_pyfunction!(machines::fingerprint, module)?)?;
+    module.add_function(wrap_pyfunction!(workload::run, module)?)?;
+    module.add_function(wrap_pyfunction!(execute::programs, module)?)?;
+    module.add_function(wrap_pyfunction!(execute::program, module)?)?;
+    module.add_function(wrap_pyfunction!(execute::execute, module)?)
+}

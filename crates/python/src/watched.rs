@@ -1,0 +1,54 @@
+//! Work without Python's lock, which signals and exceptions of Python end.
+
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use rackmem_sim::run::Progress;
+
+/// Time between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Works in a thread of its own. `told` is called now and then with the number of simulated cycles; what it raises ends
+/// the work, and so does Ctrl-C.
+pub fn watched<T: Send>(
+    py: Python<'_>,
+    told: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Progress<'_>) -> T + Send,
+) -> PyResult<T> {
+    let (stops, cycles) = (AtomicBool::new(false), AtomicU64::new(0));
+    let progress = |now: u64| {
+        cycles.store(now, Ordering::Relaxed);
+        !stops.load(Ordering::Relaxed)
+    };
+    thread::scope(|scope| {
+        let (done, ended) = mpsc::channel::<()>();
+        let ended = Mutex::new(ended);
+        let worker = scope.spawn(|| {
+            // Dropped at the end, whatever becomes of the work.
+            let _done = done;
+            work(&progress)
+        });
+        let mut raised = None;
+        let goes_on = || match ended.lock() {
+            Ok(ended) => ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout),
+            Err(_) => false,
+        };
+        while py.detach(goes_on) {
+            let look = py.check_signals().and_then(|()| match told {
+                Some(told) => told.call1((cycles.load(Ordering::Relaxed),)).map(drop),
+                None => Ok(()),
+            });
+            if let Err(error) = look {
+                stops.store(true, Ordering::Relaxed);
+                raised.get_or_insert(error);
+            }
+        }
+        let result = py.detach(|| worker.join()).unwrap_or_else(|panic| resume_unwind(panic));
+        raised.map_or(Ok(result), Err)
+    })
+}

@@ -1,0 +1,99 @@
+//! The report of an executed program: its counters, and what is needed to run it again.
+
+use serde::Serialize;
+
+use super::{Job, Outcome};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+use crate::recipe::{Recipe, fingerprint};
+use crate::report::Stats;
+
+/// Status of a program that did not come to its end.
+const CUT_SHORT: i32 = 125;
+
+/// What the command and the Python module write of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name of the machine.
+    pub machine: String,
+    /// The machine, as a file, and the version of the model.
+    pub recipe: Recipe,
+    /// Name of the program: its first argument.
+    pub program: String,
+    /// Fingerprint of its bytes.
+    pub program_hash: String,
+    /// Its other arguments.
+    pub arguments: Vec<String>,
+    /// Its environment, without the variables of nodes.
+    pub environment: Vec<String>,
+    /// The cycle in which the run was to end at the latest.
+    pub max_cycles: Option<Cycle>,
+    /// Status of the first process that failed, or 0.
+    pub exit_status: i32,
+    /// The reason, if the run was ended before all processes came to their ends by themselves.
+    pub cut_short: Option<String>,
+    /// Simulated cycles, of the slowest node.
+    pub cycles: Cycle,
+    /// The same as time of the machine's clock.
+    pub simulated_ns: f64,
+    /// Instructions that all cores have retired.
+    pub instructions: u64,
+    /// The process of each node.
+    pub nodes: Vec<Node>,
+    /// Counters, by path of the part.
+    pub stats: Stats,
+}
+
+/// One node's process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Node {
+    /// The exit status that a shell would report.
+    pub exit_status: i32,
+    /// The end in words.
+    pub end: String,
+    /// Cycle in which it ended.
+    pub cycle: Cycle,
+    /// Instructions that its cores have retired.
+    pub instructions: u64,
+    /// Things that it asked for and did not get.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// Of a run of a job on a machine.
+    pub fn new(
+        machine: &Machine,
+        job: &Job<'_>,
+        max_cycles: Option<Cycle>,
+        outcome: &Outcome,
+    ) -> Report {
+        let failed = outcome.failed().map_or(0, |(_, node)| node.end.status());
+        let nodes = outcome.nodes.iter().map(|node| Node {
+            exit_status: node.end.status(),
+            end: node.end.to_string(),
+            cycle: node.cycle,
+            instructions: node.instructions,
+            warnings: node.warnings.clone(),
+        });
+        let (program, arguments) = job.args.split_first().map_or_else(Default::default, |split| {
+            let (program, arguments) = split;
+            (program.clone(), arguments.to_vec())
+        });
+        Report {
+            machine: machine.name.clone(),
+            recipe: Recipe::of(machine),
+            program,
+            program_hash: fingerprint(job.program),
+            arguments,
+            environment: job.env.to_vec(),
+            max_cycles,
+            exit_status: if outcome.cut_short.is_some() { CUT_SHORT } else { failed },
+            cut_short: outcome.cut_short.clone(),
+            cycles: outcome.cycles,
+            simulated_ns: outcome.cycles as f64 / machine.clock_ghz,
+            instructions: outcome.instructions,
+            nodes: nodes.collect(),
+            stats: outcome.stats.clone(),
+        }
+    }
+}

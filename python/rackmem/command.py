@@ -1,0 +1,18 @@
+"""The command `rackmem`, which the wheel installs beside Python."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from pathlib import Path
+
+from .errors import CommandError
+
+
+def find_command() -> str:
+    """Path of the command: that of this installation, or else of PATH."""
+    own = Path(sysconfig.get_path("scripts")) / "rackmem"
+    found = str(own) if own.is_file() else shutil.which("rackmem")
+    if found is None:
+        raise CommandError("there is no command rackmem beside this Python nor in PATH: pip install rackmem")
+    return found

@@ -1,0 +1,166 @@
+"""Machines, runs and results."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import rackmem
+
+
+def test_built_in_machines_and_programs_are_named():
+    assert "manycore-ni" in rackmem.machines() and "netpipe" in rackmem.programs()
+
+
+def test_a_machine_has_its_keys_and_set_gives_another(machine):
+    edge = machine.set("ni.placement", "edge")
+    assert (machine["ni.placement"], edge["ni.placement"]) == ("split", "edge")
+    assert machine != edge and edge == machine.set({"ni.placement": "edge"})
+    assert edge.set("ni.placement", "split") == machine
+    assert machine.set("noc.vcs", 4)["noc"]["vcs"] == 4
+    assert eval(repr(edge), {"Machine": rackmem.Machine}) == edge
+
+
+def test_a_machine_is_a_file_that_loads_to_the_same(machine, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(machine.toml)
+    assert rackmem.Machine.load(file) == machine
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda machine: machine.set("noc.vc", 2), "noc.vc: no such key; did you mean noc.vcs?"),
+        (lambda machine: machine.set("noc.vcs", "many"), "noc.vcs: "),
+        (lambda machine: machine.set("ni.placement", "edgy"), "ni.placement: unknown variant"),
+        (lambda _: rackmem.Machine.load("manycore"), "did you mean manycore-ni?"),
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused(machine, wrong, said):
+    with pytest.raises(rackmem.MachineError) as raised:
+        wrong(machine)
+    assert said in str(raised.value)
+
+
+def test_results_are_read_by_path(machine):
+    result = machine.run()
+    assert result["latency.mean_cycles"] == result.report["latency"]["mean_cycles"]
+    assert result["rmc[0].requests"] == result.stats["rmc[0].requests"]
+    assert set(result.query(r"^rmc\[0\]")) == {"rmc[0].lines_stored", "rmc[0].requests"}
+    total = sum(stage.mean_cycles for stage in result.breakdown)
+    assert total == pytest.approx(result["latency.mean_cycles"])
+    assert "noc.packets.request" in result and "noc.packets.requests" not in result
+    with pytest.raises(rackmem.PathError, match="did you mean latency.mean_cycles"):
+        result["latency.mean_cycle"]
+    with pytest.raises(KeyError):
+        result["nothing"]
+
+
+def test_results_are_tables_and_html(machine):
+    pytest.importorskip("pandas")
+    result = machine.run()
+    table = result.df().set_index("path")
+    assert table.loc["latency.mean_cycles", "unit"] == "cycles"
+    assert table.loc["core.reads", "meaning"]
+    shown = result._repr_html_()
+    assert "wq_write" in shown and shown.count("<tr>") == len(result.breakdown) + len(result.headline())
+
+
+def test_the_same_run_has_the_same_bytes(machine, tmp_path):
+    for name in ("a", "b"):
+        machine.run().save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert rackmem.Result.load(tmp_path / "a").report == machine.run().report
+    with pytest.raises(rackmem.StoreError, match="No such file"):
+        rackmem.Result.load(tmp_path / "c")
+    (tmp_path / "d").write_text("{")
+    with pytest.raises(rackmem.StoreError, match="no report"):
+        rackmem.Result.load(tmp_path / "d")
+
+
+def test_programs_are_executed():
+    machine = rackmem.Machine.load("sonuma")
+    execution = machine.execute("netpipe", "--sizes=8", "--seconds=0.00001", "--json", nodes=2)
+    assert execution.output["program"] == "netpipe" and len(execution.nodes) == 2
+    assert execution["node[0].rmc.requests"] > 0
+    with pytest.raises(rackmem.ProgramError, match="ended with status") as raised:
+        machine.execute("netpipe", "--no-such-option")
+    assert pickle.loads(pickle.dumps(raised.value)).execution.status == raised.value.execution.status
+    with pytest.raises(rackmem.Error, match="programs that are ready are"):
+        machine.execute("nothing")
+    with pytest.raises(rackmem.RunError):
+        machine.execute(b"no program")
+    with pytest.raises(rackmem.RunError, match="max-cycles"):
+        machine.execute("netpipe", nodes=2, max_cycles=1000)
+    with pytest.raises(rackmem.MachineError, match="execute nothing"):
+        rackmem.Machine.load("rack-torus").execute("hello")
+
+
+def test_what_is_told_may_end_a_run_and_other_threads_go_on(endless):
+    class Enough(Exception):
+        pass
+
+    turns = []
+
+    def told(cycles):
+        turns.append(cycles)
+        if len(turns) == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        endless.run(told=told)
+    assert turns == sorted(turns)
+
+
+def test_ctrl_c_ends_a_run():
+    code = (
+        "import rackmem; m = rackmem.Machine.load('manycore-ni').set({'run.max_windows': 1000000,"
+        "'run.precision_percent': 0.0001})\n"
+        "try: m.run(told=lambda cycles: cycles and print('runs', flush=True))\n"
+        "except KeyboardInterrupt: print('interrupted')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "runs\n"
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    assert rest.endswith("interrupted\n") and process.wait(timeout=60) == 0
+
+
+def test_runs_in_threads_do_not_block_each_other(machine, endless):
+    stop = threading.Event()
+
+    def told(_):
+        if stop.is_set():
+            raise rackmem.RunError("enough")
+
+    failed = []
+
+    def forever():
+        try:
+            endless.run(told=told)
+        except rackmem.RunError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=forever)
+    thread.start()
+    assert machine.run()["latency.mean_cycles"] > 0
+    stop.set()
+    thread.join(timeout=60)
+    assert failed == ["enough"]
+
+
+def test_claims_are_judged_by_the_command():
+    claims = rackmem.reproduce("deoi/table1")
+    assert claims.outcome["paper"] == "deoi" and "Claims" in repr(claims)
+    with pytest.raises(rackmem.CommandError, match="there is no paper"):
+        rackmem.reproduce("doi")
+
+
+def test_the_command_is_beside_python():
+    from rackmem.command import find_command
+
+    assert os.path.dirname(find_command()) == os.path.dirname(sys.executable)
