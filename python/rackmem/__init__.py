@@ -10,6 +10,7 @@ from ._rackmem import __version__
 from .claims import Claims, reproduce
 from .errors import CommandError, Error, MachineError, PathError, ProgramError, RunError, StoreError
 from .machine import Machine, machines, programs
+from .report import report
 from .result import Execution, Result, Stage
 from .sweep import Point, Sweep
 
@@ -31,5 +32,6 @@ __all__ = [
     "__version__",
     "machines",
     "programs",
+    "report",
     "reproduce",
 ]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import TYPE_CHECKING, Any
 
-from .command import find_command
-from .errors import CommandError
+from .command import call
 from .frames import frame
 
 if TYPE_CHECKING:
@@ -46,10 +44,7 @@ def reproduce(what: str, *, quick: bool = True, seeds: int = 1, jobs: int | None
 
     Raises `CommandError` if there is no such paper, or a run fails.
     """
-    command = [find_command(), "reproduce", what, "--json", "--seeds", str(seeds)]
-    command += ["--quick"] if quick else []
-    command += ["--jobs", str(jobs)] if jobs else []
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not ended.stdout:
-        raise CommandError(ended.stderr.strip() or f"rackmem reproduce ended with status {ended.returncode}")
-    return Claims(json.loads(ended.stdout))
+    options = ["--json", "--seeds", str(seeds)]
+    options += ["--quick"] if quick else []
+    options += ["--jobs", str(jobs)] if jobs else []
+    return Claims(json.loads(call("reproduce", what, *options)))

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sysconfig
 from pathlib import Path
 
 from .errors import CommandError
+
+
+def call(*arguments: str) -> str:
+    """What the command prints. Raises `CommandError` if it prints nothing but an error."""
+    ended = subprocess.run([find_command(), *arguments], capture_output=True, text=True, check=False)
+    if not ended.stdout:
+        raise CommandError(ended.stderr.strip() or f"rackmem {arguments[0]} ended with status {ended.returncode}")
+    return ended.stdout
 
 
 def find_command() -> str:

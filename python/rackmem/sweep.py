@@ -216,7 +216,7 @@ def row(point: Point) -> dict[str, Any]:
     if point.result is None:
         return cells
     report = point.result.report
-    members = {name: member for name, member in report.items() if name not in ("stats", "recipe", "links", "windows")}
+    members = {name: member for name, member in report.items() if name not in ("stats", "recipe", "links", "windows", "latencies")}
     numbers = ((path, value) for path, value in leaves(members) if isinstance(value, (bool, int, float)))
     cells.update((path, value) for path, value in numbers)
     for stage in point.result.breakdown:

@@ -160,6 +160,30 @@ def test_claims_are_judged_by_the_command():
         rackmem.reproduce("doi")
 
 
+def test_a_report_is_a_page_about_results(machine, tmp_path):
+    runs = [machine.set("ni.placement", placement).run() for placement in ("edge", "split")]
+    page = tmp_path / "report.html"
+    assert rackmem.report(runs, page) == page
+    text = page.read_text()
+    assert "placement edge" in text and runs[1]["recipe.machine_hash"] in text
+    with pytest.raises(rackmem.CommandError, match="No such file"):
+        rackmem.report(runs, tmp_path / "nowhere" / "report.html")
+
+
+def test_the_demonstration_ends_in_a_picture(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "rackmem", "demo", "-o", "page.html"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "edge" in done.stdout and "page.html" in done.stdout
+    assert "Latency by stage" in (tmp_path / "page.html").read_text()
+
+
+def test_the_module_is_the_command_too():
+    done = subprocess.run([sys.executable, "-m", "rackmem", "sim", "machines"], capture_output=True, text=True)
+    assert done.returncode == 0 and "manycore-ni" in done.stdout
+
+
 def test_the_command_is_beside_python():
     from rackmem.command import find_command
 

@@ -267,6 +267,12 @@ pub enum Command {
         after_long_help = crate::commands::accuracy::EXAMPLES
     )]
     Accuracy(crate::commands::accuracy::AccuracyArgs),
+    /// Write a page about runs of the model, side by side
+    #[command(
+        long_about = crate::commands::report::ABOUT,
+        after_long_help = crate::commands::report::EXAMPLES
+    )]
+    Report(crate::commands::report::ReportArgs),
     /// Lend a network interface to another host, or borrow one
     #[command(
         disable_help_subcommand = true, arg_required_else_help = true,

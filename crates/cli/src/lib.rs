@@ -14,6 +14,7 @@ pub mod console;
 pub mod failure;
 pub mod help;
 pub mod host;
+pub mod html;
 pub mod installed;
 pub mod interrupt;
 pub mod job;
@@ -23,6 +24,7 @@ pub mod placement;
 pub mod plot;
 pub mod programs;
 pub mod rackctl;
+pub mod report;
 pub mod reproduce;
 pub mod size;
 pub mod spawn;
@@ -97,6 +99,7 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Accuracy(args) => commands::accuracy::run(&args),
+        Command::Report(args) => commands::report::run(&args),
         Command::Nic(args) => commands::nic::run(choice, &args),
         Command::Sockets(args) => commands::sockets::run(choice, &args),
         Command::Completion(args) => commands::manual::completion(&args),

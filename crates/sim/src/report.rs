@@ -8,7 +8,7 @@ pub use crate::interconnect::{ExtensionReport, KeyValueReport};
 pub use crate::rack::RackReport;
 pub use crate::recipe::Recipe;
 
-use crate::measure::Summary;
+use crate::measure::{Histogram, Summary};
 
 /// Statistics by path of the part, such as `chip.home[12].llc.misses`: a tree, flattened.
 pub type Stats = BTreeMap<String, f64>;
@@ -34,6 +34,8 @@ pub struct Report {
     pub offered: Option<Offered>,
     /// Latency of a read, from its posting to its completion.
     pub latency: Option<Latency>,
+    /// The same reads by latency, in up to 50 intervals of one width.
+    pub latencies: Vec<Bin>,
     /// Mean time of a measured read in each stage, in the order of events.
     pub breakdown: Vec<Stage>,
     /// Asynchronous reads, each window.
@@ -118,6 +120,24 @@ impl From<Summary> for Latency {
             p99_cycles: of.p99,
             max_cycles: of.max,
         }
+    }
+}
+
+/// Reads of similar latency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Bin {
+    /// The smallest latency of the interval.
+    pub from_cycles: u64,
+    /// Reads in it.
+    pub count: u64,
+}
+
+impl Bin {
+    /// All that a histogram has counted.
+    pub fn of(histogram: &Histogram) -> Vec<Bin> {
+        const MOST: u64 = 50;
+        let bin = |(from_cycles, count)| Bin { from_cycles, count };
+        histogram.bins(MOST).into_iter().map(bin).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use rackmem_sim::cpu::CpuSpec;
 use rackmem_sim::litmus::generate::built_in;
 use rackmem_sim::litmus::suite::{self, Summary, Sums};
 
-use super::page::table;
 use crate::failure::{Failure, Result};
+use crate::html::table;
 
 /// Runs the built-in set.
 ///

@@ -11,10 +11,9 @@ use super::figures::{Figure, INSTRUCTION_SETS, QUEUEING, View};
 use super::{Accuracy, Memory, litmus};
 use crate::commands::sim::output;
 use crate::failure::Result;
+use crate::html::{self, escaped, table};
 use crate::plot::lines::{Plot, Series};
 use crate::reproduce::write::plot;
-
-const STYLE: &str = include_str!("page.css");
 
 /// Errors that the first table shows.
 const SHOWN: usize = 40;
@@ -58,25 +57,7 @@ fn html(accuracy: &Accuracy) -> String {
         &of_part(&accuracy.figures, QUEUEING),
     );
     body += &litmus::html(&accuracy.litmus);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width\">\n<title>Accuracy of rackmem</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n{body}</body>\n</html>\n"
-    )
-}
-
-/// A table in a box that scrolls by itself on narrow screens.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let cells = |row: &[String]| -> String {
-        row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect()
-    };
-    let head: String = head.iter().map(|name| format!("<th>{name}</th>")).collect();
-    let rows: String = rows.iter().map(|row| format!("<tr>{}</tr>\n", cells(row))).collect();
-    format!("<div class=\"wide\"><table>\n<tr>{head}</tr>\n{rows}</table></div>\n")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    html::page("Accuracy of rackmem", &body)
 }
 
 fn percent(error: f64) -> String {

@@ -20,6 +20,7 @@ pub mod monitor;
 pub mod nic;
 pub mod noc;
 pub mod program;
+pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod sensitivity;

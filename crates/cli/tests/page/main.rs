@@ -4,6 +4,7 @@
 //! The page here has some figures of each kind. `RACKMEM_ACCURACY_PAGE=DIR` tests one that the command has written.
 
 mod browser;
+mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -114,6 +114,26 @@ impl Histogram {
         Some(Summary { count: self.count, mean, min: self.min, p50, p95, p99, max: self.max })
     }
 
+    /// The number of values in each of so many intervals of one width, the last of which ends at the largest value.
+    /// Fewer, if they would be narrower than 1. Each with its smallest value.
+    pub fn bins(&self, most: u64) -> Vec<(u64, u64)> {
+        if self.count == 0 || most == 0 {
+            return Vec::new();
+        }
+        let span = self.max - self.min + 1;
+        let width = span.div_ceil(most);
+        let from = |bin: u64| self.min + bin * width;
+        let mut bins: Vec<(u64, u64)> =
+            (0..span.div_ceil(width)).map(|bin| (from(bin), 0)).collect();
+        for (at, &count) in self.counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            // The last bucket holds all that is too large for others.
+            let value = if at + 1 == BUCKETS { self.max } else { value(at) };
+            let bin = (value.clamp(self.min, self.max) - self.min) / width;
+            bins[bin as usize].1 += count;
+        }
+        bins
+    }
+
     /// The smallest value that so many of 100 do not exceed.
     fn percentile(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100).max(1);
@@ -132,6 +152,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn bins_hold_all_values_from_the_least_to_the_largest() {
+        let mut latencies = Histogram::new();
+        assert!(latencies.bins(4).is_empty());
+        [10, 10, 11, 14, 19, 29].into_iter().for_each(|value| latencies.add(value));
+        assert_eq!(latencies.bins(4), [(10, 4), (15, 1), (20, 0), (25, 1)]);
+        assert_eq!(latencies.bins(1), [(10, 6)]);
+        assert_eq!(latencies.bins(1000).len(), 20);
+        latencies.add(1 << 40);
+        let bins = latencies.bins(7);
+        assert_eq!((bins[0].1, bins[6].1), (6, 1));
+    }
 
     proptest! {
         #[test]

@@ -13,7 +13,7 @@ use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::TrafficLoop;
 use crate::measure::{Histogram, Sampler, Segment};
-use crate::report::{Latency, LinkLoad, Measured, Report};
+use crate::report::{Bin, Latency, LinkLoad, Measured, Report};
 
 /// Names of the lanes in reports.
 const LANE_NAMES: [&str; LANES] = ["request", "reply"];
@@ -121,6 +121,7 @@ impl Span<'_> {
             machine: self.machine.name.clone(),
             cycles: rack.now(),
             latency: self.last.latencies().summary().map(Latency::from),
+            latencies: Bin::of(&self.last.latencies()),
             rcp_gbps: self.rcp_gbps(),
             rrpp_gbps: self.rrpp_gbps(),
             app_gbps: self.rcp_gbps() + self.rrpp_gbps(),

@@ -9,7 +9,7 @@ use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::measure::{Histogram, Sampler, Segment};
-use crate::report::{Latency, LinkLoad, Measured, Offered, Report};
+use crate::report::{Bin, Latency, LinkLoad, Measured, Offered, Report};
 
 /// An open loop of which less than this share was completed is saturated.
 const COMPLETED_SHARE: f64 = 0.95;
@@ -90,6 +90,7 @@ impl<'a> Meter<'a> {
             measured: Some(measured),
             offered,
             latency: after.latencies.summary().map(Latency::from),
+            latencies: Bin::of(&after.latencies),
             windows: steady.windows,
             ..report
         }
@@ -107,7 +108,8 @@ pub fn latency_report(
     latencies.iter().for_each(|&latency| counted.add(latency));
     let last = reading(chip);
     let report = report(machine, began, chip, &Reading::default(), &last);
-    Report { converged: true, latency: counted.summary().map(Latency::from), ..report }
+    let latency = counted.summary().map(Latency::from);
+    Report { converged: true, latency, latencies: Bin::of(&counted), ..report }
 }
 
 /// What was counted between two readings.
