@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from .command import call
+from .errors import CommandError
 from .frames import frame
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def reproduce(what: str, *, quick: bool = True, seeds: int = 1, jobs: int | None
 
     Raises `CommandError` if there is no such paper, or a run fails.
     """
+    if what.startswith("-"):
+        raise CommandError(f"{what!r} is no paper")
     options = ["--json", "--seeds", str(seeds)]
     options += ["--quick"] if quick else []
     options += ["--jobs", str(jobs)] if jobs else []

@@ -14,7 +14,8 @@ def call(*arguments: str) -> str:
     """What the command prints. Raises `CommandError` if it prints nothing but an error."""
     ended = subprocess.run([find_command(), *arguments], capture_output=True, text=True, check=False)
     if not ended.stdout:
-        raise CommandError(ended.stderr.strip() or f"rackmem {arguments[0]} ended with status {ended.returncode}")
+        said = ended.stderr.strip().removeprefix("rackmem: ")
+        raise CommandError(said or f"rackmem {arguments[0]} ended with status {ended.returncode}")
     return ended.stdout
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Union
 
 from . import _rackmem
-from .errors import Error, ProgramError
+from .errors import Error, MachineError, PathError, ProgramError
 from .paths import look_up
 from .result import Execution, Result
 
 Setting = Union[bool, int, float, str, list]
 Settings = tuple[tuple[str, str], ...]
 Told = Callable[[int], Any]
+
+# Nodes have numbers of 16 bits.
+MOST_NODES = 65_535
 
 
 def machines() -> dict[str, str]:
@@ -33,19 +37,20 @@ class Machine:
     Machines do not change: `set` gives another one.
     """
 
-    def __init__(self, source: str, settings: Settings = ()) -> None:
+    def __init__(self, toml: str, keys: str, source: str, settings: Settings = ()) -> None:
+        # The text decides: what becomes of the file that it came from does not matter.
+        self._toml = toml
+        self._keys: dict[str, Any] = json.loads(keys)
         self._source = source
         self._settings = settings
-        self._toml, text = _rackmem.resolve(source, list(settings))
-        self._keys: dict[str, Any] = json.loads(text)
 
     @classmethod
     def load(cls, source: str | Path) -> Machine:
-        """The built-in machine of this name (`rackmem.machines()`), or that of a TOML file.
+        """The built-in machine of this name (`rackmem.machines()`), or that of a TOML file as it is now.
 
         Raises `MachineError` if there is none, or the file is wrong.
         """
-        return cls(str(source))
+        return cls(*_rackmem.load(str(source)), str(source))
 
     def set(self, key: str | Mapping[str, Setting], value: Setting | None = None) -> Machine:
         """This machine with another value of a key, or with other values of several: `set({"noc.vcs": 2})`.
@@ -58,12 +63,22 @@ class Machine:
             raise TypeError(f"set({key!r}) needs a value")
         else:
             changes = {key: value}
+        changed = [(path, as_toml(path, value)) for path, value in changes.items()]
         kept = tuple(setting for setting in self._settings if setting[0] not in changes)
-        return Machine(self._source, kept + tuple((path, as_toml(value)) for path, value in changes.items()))
+        return Machine(*_rackmem.change(self._toml, changed), self._source, (*kept, *changed))
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key, such as `machine["noc.vcs"]`; a section is a dict."""
-        return look_up(self._keys, key, f"the machine {self.name}")
+        return copy.deepcopy(look_up(self._keys, key, f"the machine {self.name}"))
+
+    __iter__ = None
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self[str(key)]
+        except PathError:
+            return False
+        return True
 
     @property
     def name(self) -> str:
@@ -93,7 +108,7 @@ class Machine:
 
         Raises `MachineError` if the machine cannot be built, `RunError` if the run does not come to an end.
         """
-        return Result(json.loads(_rackmem.run(self._source, list(self._settings), told)))
+        return Result(json.loads(_rackmem.run(self._toml, told)))
 
     def execute(
         self,
@@ -127,8 +142,9 @@ class Machine:
         told: Told | None,
     ) -> Execution:
         """As `execute`: a program that has been read, with its name as the first argument."""
-        settings, name = list(self._settings), argv[0]
-        text = _rackmem.execute(self._source, settings, binary, argv, environment, nodes, max_cycles, told)
+        check_nodes(nodes)
+        name = argv[0]
+        text = _rackmem.execute(self._toml, binary, argv, environment, nodes, max_cycles, told)
         execution = Execution(json.loads(text))
         if execution.status != 0:
             raise ProgramError(failure(name, execution), execution)
@@ -145,8 +161,18 @@ class Machine:
         return f"Machine.load({self._source!r}){changes}"
 
 
-def as_toml(value: Setting) -> str:
+def check_nodes(nodes: int) -> None:
+    """Raises `MachineError` unless a rack can have so many nodes."""
+    if not isinstance(nodes, int) or not 1 <= nodes <= MOST_NODES:
+        raise MachineError(f"nodes: {nodes!r} is no number of nodes from 1 to {MOST_NODES}")
+
+
+def as_toml(path: str, value: Setting) -> str:
     """A value as a machine file has it."""
+    if value is None:
+        raise MachineError(f"{path}: None is no value")
+    # NumPy's numbers are none of Python's.
+    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -168,6 +194,8 @@ def read_program(program: str | Path | bytes) -> tuple[str, bytes]:
     """Name and bytes of a program."""
     if isinstance(program, (bytes, bytearray, memoryview)):
         return "program", bytes(program)
+    if not isinstance(program, (str, Path)):
+        raise Error(f"{program!r} is no program: expected a name, a path, or bytes")
     name = str(program)
     ready = _rackmem.program(name.removeprefix(":"))
     if ready is not None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from .errors import PathError
 
-STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+PATH = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[\d+\])*")
 
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -26,12 +27,14 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def look_up(tree: Any, path: str, of: str) -> Any:
     """The member of this path. Raises `PathError`, which names the nearest."""
-    member = tree
+    member = tree if PATH.fullmatch(path) else None
     for name, index in STEP.findall(path):
-        try:
-            member = member[int(index)] if index else member[name]
-        except (KeyError, IndexError, TypeError):
-            raise no_member(path, (known for known, _ in leaves(tree)), of) from None
+        if index and isinstance(member, list) and int(index) < len(member):
+            member = member[int(index)]
+        elif name and isinstance(member, dict) and name in member:
+            member = member[name]
+        else:
+            raise no_member(path, (known for known, _ in leaves(tree)), of)
     return member
 
 

@@ -38,12 +38,10 @@ class Result:
     def load(cls, file: str | Path) -> Result:
         """The result that `save`, or `rackmem sim run --out`, has written."""
         try:
-            report = json.loads(Path(file).read_text())
+            text = Path(file).read_bytes()
         except OSError as error:
             raise StoreError(f"{file}: {error.strerror}") from error
-        except ValueError as error:
-            raise StoreError(f"{file}: no report: {error}") from error
-        return Execution(report) if "nodes" in report else cls(report)
+        return to_result(text, str(file))
 
     def json(self) -> str:
         """The report as JSON: the same run, the same bytes."""
@@ -75,6 +73,13 @@ class Result:
             known = (name for name, _ in self._members())
             raise no_member(path, known, f"the report of {self.report['machine']}") from None
 
+    __iter__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Result) and self.report == other.report
+
+    __hash__ = None
+
     def __contains__(self, path: object) -> bool:
         try:
             self[str(path)]
@@ -105,7 +110,7 @@ class Result:
     def headline(self) -> list[tuple[str, str]]:
         """What people ask for first: name and value."""
         report, lines = self.report, [("machine", str(self.report["machine"]))]
-        if report.get("latency"):
+        if report.get("latency") and report["latency"]["mean_cycles"] is not None:
             lines.append(("latency", f"{report['latency']['mean_cycles']:.1f} cycles in the mean"))
         if report.get("windows"):
             lines.append(("application bandwidth", f"{report['app_gbps']:.1f} GB/s"))
@@ -132,6 +137,18 @@ class Result:
         return f"<table>{cells}</table>"
 
 
+def to_result(text: bytes | str, of: str) -> Result:
+    """The result of a report. Raises `StoreError` if it is none; `of` says where it came from."""
+    try:
+        report = json.loads(text)
+        is_report = isinstance(report, dict) and isinstance(report["stats"], dict) and "machine" in report["recipe"]
+    except (ValueError, KeyError, TypeError):
+        is_report = False
+    if not is_report:
+        raise StoreError(f"{of} is no report of a run; delete it to make the run again")
+    return Execution(report) if isinstance(report.get("nodes"), list) else Result(report)
+
+
 class Execution(Result):
     """The report of a program that was executed, and what it printed."""
 
@@ -147,8 +164,8 @@ class Execution(Result):
 
     @property
     def stdout(self) -> str:
-        """Standard output of node 0."""
-        return str(self.nodes[0]["stdout"])
+        """Standard output of node 0; `PathError` if the report was written by the command, which prints it."""
+        return str(self["nodes[0].stdout"])
 
     @property
     def output(self) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from . import _rackmem
 from .errors import Error, RunError, StoreError
 from .frames import frame
-from .machine import Machine, Setting, as_toml, read_program
+from .machine import Machine, Setting, check_nodes, read_program
 from .paths import leaves
 from .progress import Progress
-from .result import Execution, Result
+from .result import Execution, Result, to_result
 
 if TYPE_CHECKING:
     import pandas
@@ -42,8 +43,7 @@ class Point:
 class Job:
     """What a worker of an executor needs for a point. It may be another process, or another host."""
 
-    source: str
-    settings: list[tuple[str, str]]
+    machine: Machine
     program: tuple[str, bytes] | None
     arguments: list[str]
     nodes: int
@@ -73,17 +73,18 @@ class Sweep:
 
     def __init__(
         self,
-        machine: Machine | str,
+        machine: Machine | str | Path,
         vary: Mapping[str, Sequence[Setting]],
         *,
         programs: Sequence[str | Sequence[str]] = (),
         nodes: int = 1,
         folder: str | Path = "sweep",
     ) -> None:
-        base = Machine.load(machine) if isinstance(machine, str) else machine
-        for key, values in vary.items():
-            if isinstance(values, str) or not values:
-                raise Error(f"{key} is varied over {values!r}; give a list of values")
+        base = machine if isinstance(machine, Machine) else Machine.load(machine)
+        check_nodes(nodes)
+        vary = {key: to_values(key, values) for key, values in vary.items()}
+        if isinstance(programs, (str, bytes, Path)):
+            raise Error(f"programs: {programs!r}; give a list of programs")
         self.folder = Path(folder)
         self.nodes = nodes
         self._base = base
@@ -98,24 +99,31 @@ class Sweep:
         """Makes the runs that have no file yet, and returns the sweep.
 
         `executor` is any executor of `concurrent.futures`, such as a process pool or the one of a Dask client; without
-        one, there is a thread for each core. A run that fails is a row with its error. After Ctrl-C, `points` and
-        `df()` have what is done.
+        one, there is a thread for each core. A run that fails is a row with its error, and is made again the next
+        time. After Ctrl-C, `points` and `df()` have what is done; runs in other processes end when these do.
 
-        Raises `StoreError` if the folder cannot be written to.
+        Raises `StoreError` if the folder cannot be written to, `RunError` if a worker dies.
         """
-        todo = [point for point in self.points if point.error is None and not self._take(point)]
-        shown = Progress(len(self.points), len(self.points) - len(todo), progress)
-        stop = None if executor else Stop()
+        todo: dict[str, list[Point]] = {}
+        for point in self.points:
+            if point.machine is not None and not self._take(point):
+                todo.setdefault(point.key, []).append(point)
+        shown = Progress(len(self.points), len(self.points) - sum(map(len, todo.values())), progress)
+        # Threads of this process see it; others cannot be told.
+        stop = Stop() if executor is None or isinstance(executor, ThreadPoolExecutor) else None
         with pool(executor, stop) as workers, shown:
-            waiting: dict[Future[str], Point] = {}
+            waiting: dict[Future[str], list[Point]] = {}
             try:
-                waiting.update((workers.submit(make, self._job(point, stop)), point) for point in todo)
+                for points in todo.values():
+                    waiting[workers.submit(make, self._job(points[0], stop))] = points
                 for future in as_completed(waiting):
-                    self._done(waiting[future], future)
+                    self._done(waiting.pop(future), future)
                     shown.step()
+            except BrokenExecutor as error:
+                self._give_up(waiting, stop)
+                raise RunError(f"a worker of the executor died ({error}); run the sweep again to go on") from error
             except BaseException:
-                for future in waiting:
-                    future.cancel()
+                self._give_up(waiting, stop)
                 raise
         return self
 
@@ -137,21 +145,20 @@ class Sweep:
 
     def _point(self, settings: dict[str, Setting], argv: tuple[str, ...] | None) -> Point:
         try:
-            machine = self._base.set(settings)
+            # No result depends on the number of threads: the others are for other runs.
+            machine = self._base.set({**settings, "run.threads": 1})
         except Error as error:
             return Point(settings, argv, None, "", error=str(error))
         program = [self._programs[argv[0]][0], *argv[1:], str(self.nodes)] if argv else []
         binary = _rackmem.fingerprint(self._programs[argv[0]][1]) if argv else ""
-        decides = json.dumps([_rackmem.__version__, without_threads(machine), program, binary])
+        decides = json.dumps([model_version(), machine.toml, program, binary])
         return Point(settings, argv, machine, _rackmem.fingerprint(decides.encode()).replace(":", "-"))
 
     def _job(self, point: Point, stop: Stop | None) -> Job:
         assert point.machine is not None
-        machine = point.machine.set("run.threads", 1)
-        settings = [(key, as_toml(value)) for key, value in machine.settings.items()]
         argv = point.program
         program = self._programs[argv[0]] if argv else None
-        return Job(machine.source, settings, program, list(argv[1:]) if argv else [], self.nodes, stop)
+        return Job(point.machine, program, list(argv[1:]) if argv else [], self.nodes, stop)
 
     def _file(self, point: Point) -> Path:
         return self.folder / f"{point.key}.json"
@@ -159,52 +166,67 @@ class Sweep:
     def _take(self, point: Point) -> bool:
         """Takes the result of an earlier run; whether there is one."""
         try:
-            text = self._file(point).read_text()
+            text = self._file(point).read_bytes()
         except FileNotFoundError:
             return False
         except OSError as error:
             raise StoreError(f"{self._file(point)}: {error.strerror}") from error
-        try:
-            point.result = to_result(text)
-        except ValueError as error:
-            raise StoreError(f"{self._file(point)} is no report ({error}); delete it to make the run again") from error
+        point.result = to_result(text, str(self._file(point)))
         return True
 
-    def _done(self, point: Point, future: Future[str]) -> None:
+    def _done(self, points: list[Point], future: Future[str]) -> None:
+        """Stores the result of a run, of which there may be several points, or its error."""
         try:
             text = future.result()
         except Error as error:
-            point.error = str(error)
+            for point in points:
+                point.error = str(error)
             return
-        write_whole(self._file(point), text.encode())
-        point.result = to_result(text)
+        write_whole(self._file(points[0]), text.encode())
+        for point in points:
+            point.result, point.error = to_result(text, "a run"), None
+
+    def _give_up(self, waiting: dict[Future[str], list[Point]], stop: Stop | None) -> None:
+        """Ends the runs under way, and keeps those that are done."""
+        if stop:
+            stop.event.set()
+        for future, points in waiting.items():
+            if not future.cancel() and future.done() and future.exception() is None:
+                self._done(points, future)
 
 
-def to_argv(program: str | Sequence[str]) -> tuple[str, ...]:
+def to_values(key: str, values: Sequence[Setting]) -> list[Setting]:
+    """The values of a key that is varied."""
+    try:
+        found = [] if isinstance(values, (str, bytes, Mapping)) else list(values)
+    except TypeError:
+        found = []
+    if not found:
+        raise Error(f"{key} is varied over {values!r}; give a list of values")
+    return found
+
+
+@functools.cache
+def model_version() -> str:
+    """Tells versions of the model apart, and builds of one version."""
+    binary = Path(str(_rackmem.__file__)).read_bytes()
+    return f"{_rackmem.__version__} {_rackmem.fingerprint(binary)}"
+
+
+def to_argv(program: str | Path | Sequence[str]) -> tuple[str, ...]:
     """A program with its arguments."""
-    return (program,) if isinstance(program, str) else tuple(map(str, program))
+    argv = (str(program),) if isinstance(program, (str, Path)) else tuple(map(str, program))
+    if not argv or isinstance(program, bytes):
+        raise Error(f"{program!r} is no program: expected a name or a path, or a list of it and its arguments")
+    return argv
 
 
 def make(job: Job) -> str:
     """Makes a run, wherever it is called; the report as JSON, always the same bytes."""
-    machine = Machine(job.source, tuple(job.settings))
     if job.program is None:
-        result = machine.run(told=job.stop)
-    else:
-        name, binary = job.program
-        result = machine.execute_binary(binary, [name, *job.arguments], [], job.nodes, None, job.stop)
-    return result.json()
-
-
-def to_result(text: str) -> Result:
-    """The result in a file of a sweep."""
-    report = json.loads(text)
-    return Execution(report) if "nodes" in report else Result(report)
-
-
-def without_threads(machine: Machine) -> str:
-    """The machine with all its keys but the number of threads, on which no result depends."""
-    return machine.set("run.threads", 0).toml
+        return job.machine.run(told=job.stop).json()
+    name, binary = job.program
+    return job.machine.execute_binary(binary, [name, *job.arguments], [], job.nodes, None, job.stop).json()
 
 
 def row(point: Point) -> dict[str, Any]:
@@ -239,9 +261,12 @@ def output_cells(execution: Execution) -> Iterator[tuple[str, Any]]:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """Writes a file so that it is there whole or not at all, whatever happens meanwhile."""
-    temporary = None
+    """Writes a file so that it is there whole or not at all; what is there and no file gets the content as it is."""
+    temporary, file = None, Path(os.path.realpath(file))
     try:
+        if file.exists() and not file.is_file():
+            file.write_bytes(content)
+            return
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=file.parent)
         with os.fdopen(handle, "wb") as part:

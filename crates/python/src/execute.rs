@@ -5,7 +5,7 @@ use rackmem_experiments::prebuilt;
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, ExecError, Job, Options};
 
-use crate::machines::{Settings, load};
+use crate::machines::of_text;
 use crate::watched::watched;
 use crate::{MachineError, RunError};
 
@@ -23,12 +23,11 @@ pub fn program(name: &str) -> Option<&'static [u8]> {
 
 /// Executes a program with a process on every node, and gives the report as JSON. The first argument is its name.
 #[pyfunction]
-#[pyo3(signature = (machine, settings, program, arguments, environment, nodes, max_cycles=None, told=None))]
+#[pyo3(signature = (machine, program, arguments, environment, nodes, max_cycles=None, told=None))]
 #[expect(clippy::too_many_arguments, reason = "one caller, which names them")]
 pub fn execute(
     py: Python<'_>,
     machine: &str,
-    settings: Settings,
     program: &[u8],
     arguments: Vec<String>,
     environment: Vec<String>,
@@ -36,7 +35,7 @@ pub fn execute(
     max_cycles: Option<u64>,
     told: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let machine = load(machine, &settings)?;
+    let machine = of_text(machine)?;
     let job = Job { program, args: &arguments, env: &environment, nodes };
     let outcome = watched(py, told.as_ref(), |progress| {
         let folder = std::env::current_dir().ok();

@@ -32,7 +32,8 @@ fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MachineError", py.get_type::<MachineError>())?;
     module.add("RunError", py.get_type::<RunError>())?;
     module.add_function(wrap_pyfunction!(machines::machines, module)?)?;
-    module.add_function(wrap_pyfunction!(machines::resolve, module)?)?;
+    module.add_function(wrap_pyfunction!(machines::load, module)?)?;
+    module.add_function(wrap_pyfunction!(machines::change, module)?)?;
     module.add_function(wrap_pyfunction!(machines::statistics, module)?)?;
     module.add_function(wrap_pyfunction!(machines::fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(workload::run, module)?)?;

@@ -10,10 +10,14 @@ use crate::MachineError;
 /// Keys and their values as TOML; a text that is not TOML is taken as a string.
 pub type Settings = Vec<(String, String)>;
 
-/// A machine with settings.
-pub fn load(machine: &str, settings: &Settings) -> PyResult<Machine> {
+/// The machine of a text that names all keys.
+pub fn of_text(text: &str) -> PyResult<Machine> {
+    changed(text, &vec![])
+}
+
+fn changed(text: &str, settings: &Settings) -> PyResult<Machine> {
     let settings = settings.iter().map(|(path, value)| Override::new(path, value));
-    machine::load(machine, &settings.collect::<Vec<_>>())
+    machine::load_text("the machine", text, &settings.collect::<Vec<_>>())
         .map_err(|error| MachineError::new_err(said(&error)))
 }
 
@@ -28,37 +32,41 @@ fn said(error: &machine::MachineError) -> String {
 /// Names and descriptions of the built-in machines.
 #[pyfunction]
 pub fn machines() -> PyResult<Vec<(&'static str, String)>> {
-    let described = |name| load(name, &vec![]).map(|machine| (name, machine.description));
+    let described = |name| read(name).map(|machine| (name, machine.description));
     BUILT_IN.iter().map(|known| described(known.name)).collect()
 }
 
-/// A machine with all its keys: as a TOML file, and as JSON.
-#[pyfunction]
-pub fn resolve(machine: &str, settings: Settings) -> PyResult<(String, String)> {
-    let machine = load(machine, &settings)?;
-    let json = serde_json::to_string(&machine);
-    let json = json.map_err(|error| MachineError::new_err(error.to_string()))?;
-    Ok((machine::resolved(&machine), json))
+fn read(source: &str) -> PyResult<Machine> {
+    machine::load(source, &[]).map_err(|error| MachineError::new_err(said(&error)))
 }
 
-/// Path, unit and meaning of each statistic and field of reports: of a machine, or of all.
+/// A built-in machine or that of a file, with all its keys: as a TOML file, and as JSON.
 #[pyfunction]
-#[pyo3(signature = (machine=None, settings=vec![]))]
-pub fn statistics(
-    machine: Option<&str>,
-    settings: Settings,
-) -> PyResult<Vec<(String, String, String)>> {
+pub fn load(source: &str) -> PyResult<(String, String)> {
+    both(&read(source)?)
+}
+
+/// The machine of such a text with other values of some keys.
+#[pyfunction]
+pub fn change(text: &str, settings: Settings) -> PyResult<(String, String)> {
+    both(&changed(text, &settings)?)
+}
+
+fn both(machine: &Machine) -> PyResult<(String, String)> {
+    let json = serde_json::to_string(machine);
+    let json = json.map_err(|error| MachineError::new_err(error.to_string()))?;
+    Ok((machine::resolved(machine), json))
+}
+
+/// Path, unit and meaning of each statistic and field of reports.
+#[pyfunction]
+pub fn statistics() -> Vec<(String, String, String)> {
     let schema = schema();
     let row = |one: &Statistic| (one.path.clone(), one.unit.clone(), one.meaning.clone());
-    let mut rows: Vec<_> = match machine {
-        Some(machine) => schema.statistics_of(&load(machine, &settings)?).map(row).collect(),
-        None => schema.statistics().map(row).collect(),
-    };
-    rows.extend(schema.field.iter().map(row));
-    Ok(rows)
+    schema.statistics().chain(&schema.field).map(row).collect()
 }
 
-/// Tells contents apart that differ by mistake.
+/// FNV-1a of 64 bits: tells contents apart that differ by mistake.
 #[pyfunction]
 pub fn fingerprint(bytes: &[u8]) -> String {
     recipe::fingerprint(bytes)

@@ -1,6 +1,5 @@
 //! Work without Python's lock, which signals and exceptions of Python end.
 
-use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,6 +8,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use rackmem_sim::run::Progress;
+
+use crate::RunError;
 
 /// Time between two looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
@@ -39,16 +40,24 @@ pub fn watched<T: Send>(
             Err(_) => false,
         };
         while py.detach(goes_on) {
+            if raised.is_some() {
+                continue;
+            }
             let look = py.check_signals().and_then(|()| match told {
                 Some(told) => told.call1((cycles.load(Ordering::Relaxed),)).map(drop),
                 None => Ok(()),
             });
             if let Err(error) = look {
                 stops.store(true, Ordering::Relaxed);
-                raised.get_or_insert(error);
+                raised = Some(error);
             }
         }
-        let result = py.detach(|| worker.join()).unwrap_or_else(|panic| resume_unwind(panic));
-        raised.map_or(Ok(result), Err)
+        let result = py.detach(|| worker.join());
+        let result = result.map_err(|panic| {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+            RunError::new_err(format!("the model has a defect, please report it: {said}"))
+        });
+        raised.map_or(result, Err)
     })
 }

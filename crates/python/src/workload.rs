@@ -3,20 +3,15 @@
 use pyo3::prelude::*;
 use rackmem_sim::run::{self as model, Options, RunError as Refused};
 
-use crate::machines::{Settings, load};
+use crate::machines::of_text;
 use crate::watched::watched;
 use crate::{MachineError, RunError};
 
-/// Runs a machine's workload and gives the report as JSON.
+/// Runs the workload of a machine, given as text, and gives the report as JSON.
 #[pyfunction]
-#[pyo3(signature = (machine, settings, told=None))]
-pub fn run(
-    py: Python<'_>,
-    machine: &str,
-    settings: Settings,
-    told: Option<Bound<'_, PyAny>>,
-) -> PyResult<String> {
-    let machine = load(machine, &settings)?;
+#[pyo3(signature = (machine, told=None))]
+pub fn run(py: Python<'_>, machine: &str, told: Option<Bound<'_, PyAny>>) -> PyResult<String> {
+    let machine = of_text(machine)?;
     let report = watched(py, told.as_ref(), |progress| {
         model::run(&machine, &Options { progress: Some(progress), ..Options::default() })
     })?;

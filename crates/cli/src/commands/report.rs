@@ -1,6 +1,6 @@
 //! `rackmem report`.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -40,13 +40,18 @@ pub struct ReportArgs {
     pub out: PathBuf,
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all; what is there and no file, such as a pipe, gets the text as it is.
 fn write(file: &Path, text: &str) -> io::Result<()> {
+    let file = match file.canonicalize() {
+        Ok(there) if !there.is_file() => return fs::write(there, text),
+        Ok(there) => there,
+        Err(_) => file.to_owned(),
+    };
     let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let mut part =
         tempfile::Builder::new().permissions(Permissions::from_mode(0o644)).tempfile_in(folder)?;
     part.write_all(text.as_bytes())?;
-    part.persist(file).map(drop).map_err(|error| error.error)
+    part.persist(&file).map(drop).map_err(|error| error.error)
 }
 
 /// Writes the page.

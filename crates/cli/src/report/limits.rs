@@ -17,14 +17,18 @@ pub fn of(run: &Run) -> Vec<String> {
     said.extend(links(run));
     said.extend(memory(run));
     if said.is_empty() {
-        said.push("Nothing that the report counts is near its limit.".to_owned());
+        let counts = ["breakdown", "links"].iter().any(|name| run.report.get(name).is_some());
+        said.push(String::from(match counts {
+            true => "Nothing that the report counts is near its limit.",
+            false => "The report counts nothing that tells what limited it.",
+        }));
     }
     said
 }
 
 fn unsure(run: &Run) -> Option<String> {
-    let converged = run.report["converged"].as_bool() == Some(false);
-    converged.then(|| {
+    let is_unsure = run.report["converged"].as_bool() == Some(false);
+    is_unsure.then(|| {
         "The run ended before its bandwidth was known as precisely as was asked for.".to_owned()
     })
 }
@@ -56,7 +60,7 @@ fn stages(run: &Run) -> Vec<String> {
 
 /// The busiest link of the network on chip.
 fn links(run: &Run) -> Option<String> {
-    let links = run.report["links"].as_array()?;
+    let links = run.report["links"].as_array().filter(|_| !run.is_rack())?;
     let utilisation = |link: &serde_json::Value| link["utilisation"].as_f64().unwrap_or(0.0);
     let busiest = links.iter().max_by(|a, b| utilisation(a).total_cmp(&utilisation(b)))?;
     let share = utilisation(busiest);
@@ -94,7 +98,9 @@ mod tests {
 
     #[test]
     fn what_is_near_its_limit_is_said() {
-        assert_eq!(said(json!({})), ["Nothing that the report counts is near its limit."]);
+        assert_eq!(said(json!({})), ["The report counts nothing that tells what limited it."]);
+        let idle = said(json!({ "links": [] }));
+        assert_eq!(idle, ["Nothing that the report counts is near its limit."]);
         let report = json!({
             "converged": false,
             "breakdown": [{"name": "rrpp", "mean_cycles": 900.0}, {"name": "rgp", "mean_cycles": 100.0}],

@@ -24,7 +24,7 @@ const NUMBERS: [(&str, &[&str]); 6] = [
 /// The page about these runs.
 pub fn html(runs: &[Run]) -> String {
     let differences = runs::differences(runs);
-    let labels: Vec<String> = runs.iter().map(|run| run.label(&differences)).collect();
+    let labels = labels(runs, &differences);
     let mut body = String::from("<h1>Runs of the model</h1>\n") + &summary(runs, &labels);
     body += "<h2>What limited them</h2>\n";
     for (run, label) in runs.iter().zip(&labels) {
@@ -35,6 +35,19 @@ pub fn html(runs: &[Run]) -> String {
     body += &breakdown(runs, &labels);
     body += &format!("<div id=\"charts\"></div>\n{}", scripts(runs, &labels));
     html::page("Runs of rackmem's model", &body)
+}
+
+/// A name for each run that no other has.
+fn labels(runs: &[Run], differences: &[String]) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for run in runs {
+        let label = run.label(differences);
+        let numbered = (2..).map(|number| format!("{label} ({number})"));
+        let unused =
+            [label.clone()].into_iter().chain(numbered).find(|name| !labels.contains(name));
+        labels.extend(unused);
+    }
+    labels
 }
 
 fn summary(runs: &[Run], labels: &[String]) -> String {
@@ -112,9 +125,9 @@ fn stages(run: &Run) -> impl Iterator<Item = (&str, f64)> {
 
 fn scripts(runs: &[Run], labels: &[String]) -> String {
     let data: Vec<Value> = runs.iter().zip(labels).map(|(run, label)| data(run, label)).collect();
-    // What would end the element stands for itself in JSON, too.
     let data = json!({ "runs": data, "stages": stage_names(runs) });
-    let data = data.to_string().replace("</", "<\\/");
+    // Nothing in it may look like a tag or a comment.
+    let data = data.to_string().replace('<', "\\u003c");
     format!(
         "<script type=\"application/json\" id=\"runs\">{data}</script>\n<script>{D3}</script>\n\
          <script>{PLOT}</script>\n<script>{CHARTS}</script>\n"
@@ -129,7 +142,8 @@ fn data(run: &Run, label: &str) -> Value {
         "label": label,
         "breakdown": list("breakdown"),
         "latencies": list("latencies"),
-        "links": list("links"),
+        // Links between the nodes of a rack are no mesh.
+        "links": if run.is_rack() { vec![] } else { list("links") },
         "stats": run.report["stats"].as_object().cloned().unwrap_or_default(),
         "columns": key("tiles.columns").unwrap_or(1),
         "rows": key("tiles.rows").unwrap_or(1),
@@ -155,9 +169,17 @@ mod tests {
     }
 
     #[test]
+    fn no_two_runs_have_the_same_name() {
+        let runs = [run(&[]), run(&[]), run(&[])];
+        assert_eq!(labels(&runs, &[]), ["a & b", "a & b (2)", "a & b (3)"]);
+    }
+
+    #[test]
     fn names_in_reports_end_no_element() {
         let page = html(&[run(&["write"])]);
         assert!(page.contains("a &amp; b") && page.contains("&lt;/script&gt;"));
         assert_eq!(page.matches("</script>").count(), 4);
+        let stage = html(&[run(&["<!--<script>"])]);
+        assert!(!stage.contains("<!--") && stage.contains("\\u003c!--\\u003cscript>"));
     }
 }

@@ -113,6 +113,11 @@ impl Run {
         }
     }
 
+    /// Whether it is of simplified nodes on a torus.
+    pub fn is_rack(&self) -> bool {
+        self.report.get("rack").is_some()
+    }
+
     /// A number of the report, by members.
     pub fn number(&self, path: &[&str]) -> Option<f64> {
         path.iter().try_fold(&self.report, |value, name| value.get(name))?.as_f64()

@@ -158,6 +158,7 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
     let wrong = |what: &str| Err(ExecError::Machine(what.to_owned()));
     let mirrored = machine.network.remote == Remote::Generator;
     match machine.ni.placement {
+        _ if job.nodes == 0 => wrong("a program needs a node at least"),
         _ if machine.network.remote == Remote::Torus => {
             wrong("network.remote: is \"torus\", whose simplified nodes execute nothing")
         }

@@ -21,6 +21,9 @@ const MESSAGES: u64 = 200;
 /// Bytes of a request, or of an answer without a value.
 const REQUEST_BYTES: u32 = 64;
 
+/// Events between two reports of progress.
+const EVENTS_PER_REPORT: u64 = 1 << 16;
+
 /// Runs a machine with `network.remote = "extension"`.
 ///
 /// # Errors
@@ -54,6 +57,7 @@ fn drive(
     let mut platform = Platform::new(machine);
     workload.start(&mut platform).map_err(RunError::Impossible)?;
     let cycles = |platform: &Platform| (platform.now() as f64 / 1000.0 * machine.clock_ghz) as u64;
+    let mut next_report = EVENTS_PER_REPORT;
     loop {
         let Some(upcall) = platform.next_upcall() else {
             let problem = "nothing happens any more, and the experiment is not at its end";
@@ -65,7 +69,8 @@ fn drive(
         if platform.events > MOST_EVENTS {
             return Err(RunError::Stuck(format!("no end after {MOST_EVENTS} events")));
         }
-        if platform.events % (1 << 16) == 0 {
+        if platform.events >= next_report {
+            next_report = platform.events + EVENTS_PER_REPORT;
             options.told(cycles(&platform))?;
         }
     }

@@ -34,6 +34,17 @@ pub(super) struct Layers {
     pub open: Vec<Open>,
 }
 
+/// Reads the text of a machine that is based on no other.
+pub(super) fn read_text(name: &str, text: &str) -> Result<Layers, MachineError> {
+    let Layer { base, settings, open, .. } = Layer::parse(name.to_owned(), text)?;
+    match base {
+        None => Ok(Layers { settings, open }),
+        Some((_, line)) => {
+            Err(about_base(name, line, "a text is based on no other; resolve it first".to_owned()))
+        }
+    }
+}
+
 /// Reads a machine file and those that it is based on.
 pub(super) fn read(machine: &str) -> Result<Layers, MachineError> {
     let mut place = find(machine)?;
@@ -176,7 +187,10 @@ struct Layer {
 
 impl Layer {
     fn read(place: &Place) -> Result<Layer, MachineError> {
-        let (name, text) = (place.name(), place.text()?);
+        Layer::parse(place.name(), &place.text()?)
+    }
+
+    fn parse(name: String, text: &str) -> Result<Layer, MachineError> {
         let line_of = |offset: usize| {
             text.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count() + 1
         };
@@ -188,7 +202,7 @@ impl Layer {
                 format!("is not TOML: {}", error.message().trim().replace('\n', ", ")),
             )
         };
-        let lines = DeTable::parse(&text).map_err(not_toml)?;
+        let lines = DeTable::parse(text).map_err(not_toml)?;
         let mut values: Table = text.parse().map_err(not_toml)?;
         let declared = values.remove(open::SECTION).unwrap_or(Value::Table(Table::new()));
         let line_of_key = |path: &str| {

@@ -15,8 +15,20 @@ use super::validate::validate;
 /// The first thing that is wrong with the file, the files it is based on, the overrides, or the
 /// machine that they describe together.
 pub fn load(machine: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
+    build(layer::read(machine)?, overrides)
+}
+
+/// The machine of a text that is based on no other, such as [`resolved`] gives. Errors call it by this name.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(name: &str, text: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
+    build(layer::read_text(name, text)?, overrides)
+}
+
+fn build(layers: Layers, overrides: &[Override]) -> Result<Machine, MachineError> {
     let schema = Schema::new();
-    let Layers { mut settings, open } = layer::read(machine)?;
+    let Layers { mut settings, open } = layers;
     open.iter().try_for_each(|open| open.check(&schema))?;
     settings.extend(overrides.iter().map(|setting| Setting {
         path: setting.path.clone(),

@@ -27,6 +27,9 @@ pub use mirror::{Mirror, NODES as MIRROR_NODES};
 pub use rack::Rack;
 pub use watchdog::Watchdog;
 
+/// Steps of synchronous reads between two reports of progress.
+const STEPS_PER_REPORT: u32 = 1 << 14;
+
 /// Is told now and then how many cycles have been simulated; says whether the run goes on.
 pub type Progress<'a> = dyn Fn(Cycle) -> bool + Sync + 'a;
 
@@ -145,8 +148,13 @@ fn latency(
         let Chip { tiles, wires, .. } = &mut world.chips()[0];
         let mut watchdog = Watchdog::new(machine, wires.now);
         tiles[core].core.start(machine.workload.warmup_reads, machine.run.reads, wires);
+        let mut steps = 0_u32;
         while !world.chips()[0].tiles[core].core.is_done() {
             world.step(&mut watchdog)?;
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(STEPS_PER_REPORT) {
+                options.told(world.chips()[0].wires.now)?;
+            }
         }
         let chip = &mut world.chips()[0];
         latencies.extend(chip.tiles[core].core.take_latencies());
