@@ -61,6 +61,8 @@ struct State {
     owner: Option<usize>,
     is_busy: bool,
     requests: VecDeque<(usize, bool)>,
+    /// Times that everything takes, beside other lines; 0 is 1.
+    slowness: u64,
 }
 
 /// Memory, and the holders of each line. The values are in one place: each holder of a line sees the only
@@ -70,8 +72,8 @@ pub struct Memory {
     pub space: AddressSpace,
     code: Code,
     lines: HashMap<Line, State>,
-    /// Lines that were asked for.
-    known: Vec<Line>,
+    /// Lines that may be evicted.
+    evictable: Vec<Line>,
     events: BTreeMap<Cycle, Vec<Event>>,
     waiting: Vec<Vec<Line>>,
     delays: Delays,
@@ -86,7 +88,7 @@ impl Memory {
             space,
             code: Code::new(),
             lines: HashMap::new(),
-            known: Vec::new(),
+            evictable: Vec::new(),
             events: BTreeMap::new(),
             waiting: vec![Vec::new(); 64],
             delays,
@@ -107,6 +109,16 @@ impl Memory {
             state.holders = others | 1 << core;
             state.owner = writable.then_some(core);
         }
+    }
+
+    /// Makes everything that concerns a line take so many times as long as in others.
+    pub fn slow_down(&mut self, address: u64, times: u64) {
+        self.line(address / LINE_BYTES).slowness = times;
+    }
+
+    /// Lets a line be evicted before anybody has asked for it.
+    pub fn make_evictable(&mut self, address: u64) {
+        self.evictable.push(address / LINE_BYTES);
     }
 
     /// The cycle of the next event.
@@ -143,13 +155,15 @@ impl Memory {
             Event::Evict => {
                 let delay = 1 + self.rng.below(2 * self.delays.evict);
                 self.after(delay, Event::Evict);
-                if self.known.is_empty() {
+                if self.evictable.is_empty() {
                     return;
                 }
-                let line = self.known[self.rng.below(self.known.len() as u64) as usize];
-                let state = &self.lines[&line];
-                let core = state.holders.trailing_zeros() as usize;
-                if !state.is_busy && core < 64 {
+                let line = self.evictable[self.rng.below(self.evictable.len() as u64) as usize];
+                let &mut State { holders, is_busy, .. } = self.line(line);
+                if !is_busy && holders != 0 {
+                    let number = self.rng.below(holders.count_ones().into()) as usize;
+                    let mut cores = (0..64).filter(|core| holders >> core & 1 != 0);
+                    let core = cores.nth(number).expect("there are as many");
                     self.take_away(core, line, notices);
                 }
             }
@@ -185,18 +199,19 @@ impl Memory {
         let (core, write) = state.requests.pop_front().expect("it was asked for");
         let others = state.holders & !(1 << core);
         let owner = state.owner.filter(|&owner| owner != core);
+        let times = state.slowness.max(1);
         let mut last = 0;
         if write {
             for other in (0..64).filter(|other| others >> other & 1 != 0) {
-                let delay = self.delay(self.delays.invalidate);
+                let delay = times * self.delay(self.delays.invalidate);
                 last = last.max(delay);
                 self.after(delay, Event::Invalidate(other, line));
             }
         } else if owner.is_some() {
-            last = self.delay(self.delays.invalidate);
+            last = times * self.delay(self.delays.invalidate);
             self.after(last, Event::Downgrade(line));
         }
-        let delay = last + self.delay(self.delays.grant);
+        let delay = last + times * self.delay(self.delays.grant);
         self.after(delay, Event::Grant(core, line, write));
     }
 
@@ -207,7 +222,7 @@ impl Memory {
         }
         waiting.push(line);
         if !self.lines.contains_key(&line) || self.rng.below(16) == 0 {
-            self.known.push(line);
+            self.evictable.push(line);
         }
         let state = self.line(line);
         state.requests.push_back((core, write));

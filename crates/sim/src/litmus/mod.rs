@@ -12,6 +12,7 @@
 //! | [`model`] | RVWMO by its axioms: all executions of a test, and which are allowed |
 //! | [`generate`] | the built-in set: classic shapes times fences, dependencies, annotations |
 //! | [`run`] | a test on cores, seed by seed |
+//! | [`on_chip`] | a test on the cores of a chip, with its caches and its network |
 //! | [`suite`] | many tests, and sums by shape |
 //! | [`code`] | an assembler for short programs |
 //! | [`memory`] | coherent memory in miniature, with delays as wild as a test wants |
@@ -30,6 +31,7 @@ pub mod generate;
 pub mod memory;
 pub mod model;
 pub mod node;
+pub mod on_chip;
 pub mod parse;
 pub mod run;
 pub mod suite;

@@ -1,9 +1,13 @@
 //! A test on the model's cores, seed by seed.
 //!
 //! A seed and the test's name decide when each thread starts, where the locations lie, who has copies of them, how
-//! long memory takes, what predictors believe, and which accesses have late addresses: these come
-//! from a chain of multiplications or remainders in two registers that the test does not use. Nothing of that changes
-//! what the model allows.
+//! long memory takes and which line is slow, what predictors believe, and which accesses have late addresses: these
+//! come from a chain of multiplications or remainders in two registers that the test does not use. Nothing of that
+//! changes what the model allows.
+//!
+//! Most relaxed outcomes come if all threads start at about the same time, have old copies, and one access takes much
+//! longer than the next one. So half of the locations are shared by all, half of the accesses are late, and most times
+//! one line is much slower than the others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +28,10 @@ use crate::engine::{Cycle, Random};
 pub type Seen = BTreeMap<Outcome, u64>;
 
 /// Cycles after which a run is given up.
-const LIMIT: Cycle = 1_000_000;
+pub(super) const LIMIT: Cycle = 1_000_000;
+
+/// Times that the slow line takes longer than others.
+const SLOWNESS: u64 = 16;
 
 /// A run that did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,28 +92,28 @@ fn once(
 }
 
 /// Number of a test's own stream of random numbers (FNV-1a), so that tests with the same seed differ.
-fn stream(name: &str) -> u64 {
+pub(super) fn stream(name: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// Addresses: in lines of their own, in neighbouring ones, or in one.
-fn place(test: &Test, random: &mut Random) -> Layout {
-    let apart = [256, 256, 64, 8][random.below(4) as usize];
+/// Addresses: in one line, in neighbouring ones, or in lines of their own. In one line, several stores show at once.
+pub(super) fn place(test: &Test, random: &mut Random) -> Layout {
+    let apart = [256, 64, 8, 8][random.below(4) as usize];
     let first = DATA + 8 * random.below(4);
     let address = |place: usize| first + place as u64 * apart;
     Layout { addresses: (0..test.locations.len()).map(address).collect() }
 }
 
 fn delays(random: &mut Random) -> Delays {
-    let evict = if random.below(4) == 0 { 40 } else { 0 };
+    let evict = [0, 0, 40, 10][random.below(4) as usize];
     let quick = Delays { grant: (1, 6), invalidate: (1, 6), ..Delays::wild() };
     let even = Delays { grant: (8, 12), invalidate: (1, 3), ..Delays::wild() };
     let delays = [even, quick, Delays::wild()][random.below(3) as usize];
     Delays { evict, ..delays }
 }
 
-fn registers(thread: &Thread, layout: &Layout) -> [u64; 32] {
+pub(super) fn registers(thread: &Thread, layout: &Layout) -> [u64; 32] {
     let mut registers = [0; 32];
     for &(register, value) in &thread.registers {
         registers[usize::from(register)] = layout.bits(value);
@@ -123,15 +130,22 @@ fn prepare(node: &mut Node, test: &Test, layout: &Layout, random: &mut Random) {
         let stored = node.memory.space.store(address, test.bytes, bits);
         stored.expect("locations are mapped");
     }
+    let slow = random.below(1 + layout.addresses.len() as u64) as usize;
+    if let Some(&address) = layout.addresses.get(slow) {
+        node.memory.slow_down(address, SLOWNESS);
+    }
     for &address in &layout.addresses {
-        match random.below(4) {
-            0 => node.memory.warm(random.below(cores) as usize, address, 8, true),
-            1 | 2 => {
-                for core in (0..cores as usize).filter(|_| random.below(2) == 0) {
-                    node.memory.warm(core, address, 8, false);
-                }
-            }
-            _ => {}
+        node.memory.make_evictable(address);
+        let sharers = match random.below(8) {
+            0..4 => u64::MAX,
+            4 | 5 => random.bits(),
+            _ => 0,
+        };
+        for core in (0..cores as usize).filter(|core| sharers >> core & 1 != 0) {
+            node.memory.warm(core, address, 8, false);
+        }
+        if sharers == 0 && random.below(2) == 0 {
+            node.memory.warm(random.below(cores) as usize, address, 8, true);
         }
     }
     for core in 0..cores as usize {
@@ -174,7 +188,7 @@ fn outcome(node: &mut Node, test: &Test, layout: &Layout) -> Outcome {
 }
 
 /// Two registers that a thread does not name.
-fn spare(thread: &Thread) -> Option<[u32; 2]> {
+pub(super) fn spare(thread: &Thread) -> Option<[u32; 2]> {
     let named = |number: u8| {
         let is_source = |step: &Step| {
             let inst = decode(step.word);
@@ -189,9 +203,9 @@ fn spare(thread: &Thread) -> Option<[u32; 2]> {
 }
 
 /// The instructions of a thread: something to pass the time with, then its steps, then a stop.
-fn program(thread: &Thread, spare: Option<[u32; 2]>, random: &mut Random) -> Code {
+pub(super) fn program(thread: &Thread, spare: Option<[u32; 2]>, random: &mut Random) -> Code {
     let mut code = Code::default();
-    let most = [16, 150, 400][random.below(3) as usize];
+    let most = [16, 40, 100][random.below(3) as usize];
     code.repeat(random.below(most) as usize, &[addi(0, 0, 0)]);
     let mut places = Vec::new();
     let mut branches = Vec::new();
@@ -199,7 +213,7 @@ fn program(thread: &Thread, spare: Option<[u32; 2]>, random: &mut Random) -> Cod
         places.push(code.here());
         match (step.target, spare) {
             (Some(target), _) => branches.push((code.here(), target)),
-            (None, Some(spare)) if may_be_late(step.word) && random.below(3) == 0 => {
+            (None, Some(spare)) if may_be_late(step.word) && random.below(2) == 0 => {
                 late(&mut code, step.word, spare, random);
                 continue;
             }
@@ -228,7 +242,7 @@ fn late(code: &mut Code, word: u32, [zero, address]: [u32; 2], random: &mut Rand
     // Remainders take long, and the one of 0 by 0 is 0.
     let operation = [0, 6][random.below(2) as usize];
     let zeros = |source| r(opcode::OP, operation, 1, zero, source, source);
-    code.word(zeros(0)).repeat(random.below(12) as usize, &[zeros(zero)]);
+    code.word(zeros(0)).repeat(random.below(16) as usize, &[zeros(zero)]);
     code.add(address, zero, word >> 15 & 31);
     code.word(word & !(31 << 15) | address << 15);
 }

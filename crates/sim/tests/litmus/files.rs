@@ -9,7 +9,7 @@ use rackmem_sim::litmus::test::Test;
 use rackmem_sim::litmus::{model, parse};
 
 /// Name, text, and test.
-fn files() -> Vec<(String, String, Test)> {
+pub fn files() -> Vec<(String, String, Test)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/litmus");
     let entries = fs::read_dir(folder).expect("the folder is there");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("it can be read").path()).collect();
@@ -40,7 +40,7 @@ fn the_model_has_the_published_verdicts() {
 #[test]
 fn cores_keep_to_the_model() {
     for (name, _, test) in files() {
-        let judged = Judged::new(test, &CpuSpec::default(), 0..100);
+        let judged = Judged::new(test, &CpuSpec::default(), 0..300);
         let judged = judged.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(judged.seen(Class::Forbidden), 0, "{name}: {:?}", judged.seen);
     }

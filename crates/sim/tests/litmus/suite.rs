@@ -10,7 +10,8 @@ use rackmem_sim::litmus::suite;
 const SEEDS: u64 = 8;
 
 /// Shapes in which loads pass loads, or stores: relaxed outcomes have to come.
-const RELAXED: [&str; 7] = ["MP", "SB", "SB+rfi", "R", "RWC", "ISA2", "3.SB"];
+const RELAXED: [&str; 10] =
+    ["MP", "SB", "SB+rfi", "R", "RWC", "W+RWC", "ISA2", "IRIW", "Z6.4", "3.SB"];
 
 /// Shapes that need stores to be late or early: they leave in order, after older loads.
 const IN_ORDER: [&str; 5] = ["LB", "S", "2+2W", "3.LB", "3.2W"];

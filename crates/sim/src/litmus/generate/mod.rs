@@ -1,7 +1,7 @@
 //! The built-in set: classic shapes, with everything that may stand between two accesses.
 //!
-//! Of shapes with two threads and a place in each, all pairs are taken; of others each alternative in each place,
-//! the other places being empty or full fences. A test is made as text, in the form of files.
+//! Of shapes with two threads and two places, all pairs are taken; of others each alternative in each place, the other
+//! places being empty or full fences. A test is made as text, in the form of files.
 
 mod link;
 mod shape;

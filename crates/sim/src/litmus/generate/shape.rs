@@ -31,7 +31,7 @@ impl Shape {
 }
 
 /// By name: threads, and the values at the end. `Wx1` stores 1 to x, `Rx0` loads 0 from it.
-const SHAPES: [(&str, &str, &str); 41] = [
+const SHAPES: [(&str, &str, &str); 43] = [
     ("MP", "Wx1 Wy1 | Ry1 Rx0", ""),
     ("SB", "Wx1 Ry0 | Wy1 Rx0", ""),
     ("LB", "Rx1 Wy1 | Ry1 Wx1", ""),
@@ -70,6 +70,8 @@ const SHAPES: [(&str, &str, &str); 41] = [
     ("CoRW1", "Rx1 Wx1", ""),
     ("CoRW2", "Wx2 | Rx2 Wx1", "x2"),
     ("CoWR", "Wx1 Rx0", ""),
+    ("CoWWR", "Wx1 Wx2 Rx1", ""),
+    ("CoWRR", "Wx1 Rx2 Rx1 | Wx2", "x2"),
     ("CoWR2", "Wx1 Rx2 | Wx2", "x1"),
     ("CoMP", "Wx1 Wx2 | Rx2 Rx0", ""),
     ("CoSB", "Wx1 Rx2 | Wx2 Rx1", ""),
