@@ -27,8 +27,8 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def look_up(tree: Any, path: str, of: str) -> Any:
     """The member of this path. Raises `PathError`, which names the nearest."""
-    member = tree if PATH.fullmatch(path) else None
-    for name, index in STEP.findall(path):
+    member, steps = tree, STEP.findall(path) if PATH.fullmatch(path) else [("", "")]
+    for name, index in steps:
         if index and isinstance(member, list) and int(index) < len(member):
             member = member[int(index)]
         elif name and isinstance(member, dict) and name in member:

@@ -46,6 +46,29 @@ def test_a_machine_that_cannot_be_is_refused(machine, wrong, said):
     assert said in str(raised.value)
 
 
+def test_a_machine_stays_what_it_is_when_its_file_changes(machine, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(machine.toml)
+    mine = rackmem.Machine.load(file)
+    file.write_text(machine.set("noc.hop_cycles", 20).toml)
+    assert mine.run() == machine.run() != rackmem.Machine.load(file).run()
+    section = mine["noc"]
+    section["vcs"] = 77
+    assert mine["noc.vcs"] != 77 and "noc.vcs" in mine and "noc.vc" not in mine
+
+
+@pytest.mark.parametrize("nodes", [0, -1, 70_000, "2"])
+def test_a_rack_has_a_possible_number_of_nodes(nodes):
+    with pytest.raises(rackmem.MachineError, match="number of nodes"):
+        rackmem.Machine.load("sonuma").execute("hello", nodes=nodes)
+
+
+@pytest.mark.parametrize("path", ["", "latency.", "latency..mean_cycles", "latency.mean_cycles[", "machine[0]"])
+def test_paths_that_are_none_lead_nowhere(machine, path):
+    with pytest.raises(rackmem.PathError):
+        machine.run()[path]
+
+
 def test_results_are_read_by_path(machine):
     result = machine.run()
     assert result["latency.mean_cycles"] == result.report["latency"]["mean_cycles"]
@@ -77,9 +100,10 @@ def test_the_same_run_has_the_same_bytes(machine, tmp_path):
     assert rackmem.Result.load(tmp_path / "a").report == machine.run().report
     with pytest.raises(rackmem.StoreError, match="No such file"):
         rackmem.Result.load(tmp_path / "c")
-    (tmp_path / "d").write_text("{")
-    with pytest.raises(rackmem.StoreError, match="no report"):
-        rackmem.Result.load(tmp_path / "d")
+    for wrong in (b"{", b"\xff\xfe", b"3", b"null", b"[]", b"{}", b'{"nodes": 3}'):
+        (tmp_path / "d").write_bytes(wrong)
+        with pytest.raises(rackmem.StoreError, match="no report"):
+            rackmem.Result.load(tmp_path / "d")
 
 
 def test_programs_are_executed():
@@ -111,9 +135,12 @@ def test_what_is_told_may_end_a_run_and_other_threads_go_on(endless):
         if len(turns) == 3:
             raise Enough
 
-    with pytest.raises(Enough):
-        endless.run(told=told)
-    assert turns == sorted(turns)
+    many = endless.set({"workload.kind": "sync-read", "run.reads": 1_000_000_000})
+    for machine in (endless, many):
+        turns.clear()
+        with pytest.raises(Enough):
+            machine.run(told=told)
+        assert len(turns) == 3 and turns == sorted(turns)
 
 
 def test_ctrl_c_ends_a_run():

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
@@ -134,6 +134,13 @@ except KeyboardInterrupt:
 def test_bad_input_is_refused(machine, tmp_path):
     with pytest.raises(rackmem.Error, match="give a list of values"):
         rackmem.Sweep(machine, {"ni.placement": "edge"})
+    for wrong in (3, {}, [], b"ab"):
+        with pytest.raises(rackmem.Error, match="give a list of values"):
+            rackmem.Sweep(machine, {"noc.vcs": wrong})
+    with pytest.raises(rackmem.MachineError, match="number of nodes"):
+        rackmem.Sweep(machine, {"noc.vcs": [2]}, nodes=0)
+    with pytest.raises(rackmem.Error, match="give a list of programs"):
+        rackmem.Sweep(machine, {"noc.vcs": [2]}, programs="hello")
     with pytest.raises(rackmem.Error, match="programs that are ready"):
         rackmem.Sweep(machine, {"noc.vcs": [2]}, programs=["nothing"])
     sweep = rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path).run()
@@ -141,6 +148,42 @@ def test_bad_input_is_refused(machine, tmp_path):
     file.write_text("{")
     with pytest.raises(rackmem.StoreError, match="delete it to make the run again"):
         rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path).run()
+
+
+class Dies(ThreadPoolExecutor):
+    """An executor whose worker dies after the first run."""
+
+    def submit(self, what, job):
+        if self._work_queue.qsize() or getattr(self, "used", False):
+            dead = Future()
+            dead.set_exception(BrokenExecutor("killed"))
+            return dead
+        self.used = True
+        return super().submit(what, job)
+
+
+def test_a_worker_that_dies_is_named_and_what_is_done_is_kept(machine, tmp_path):
+    sweep = rackmem.Sweep(machine, {"seed": [1, 2, 3]}, folder=tmp_path)
+    with Dies(1) as executor, pytest.raises(rackmem.RunError, match="run the sweep again"):
+        sweep.run(executor)
+    sweep.run()
+    assert all(point.result is not None for point in sweep.points) and len(contents(tmp_path)) == 3
+
+
+def test_equal_points_are_run_once(machine, tmp_path):
+    sweep = rackmem.Sweep(machine, {"noc.vcs": [2, 2, "2"]}, folder=tmp_path).run()
+    assert len(contents(tmp_path)) == 1 and sweep.points[0].result == sweep.points[2].result
+
+
+def test_tables_may_go_to_pipes(machine, tmp_path):
+    pytest.importorskip("pandas")
+    sweep = rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path / "runs").run()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        sweep.to_csv(pipe)
+        assert reader.stdout.read().startswith(b"noc.vcs,error")
+    assert pipe.is_fifo()
 
 
 def test_a_full_disk_leaves_nothing_half_written(machine, tmp_path, monkeypatch):
