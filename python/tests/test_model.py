@@ -144,17 +144,24 @@ def test_what_is_told_may_end_a_run_and_other_threads_go_on(endless):
 
 
 def test_ctrl_c_ends_a_run():
-    code = (
-        "import rackmem; m = rackmem.Machine.load('manycore-ni').set({'run.max_windows': 1000000,"
-        "'run.precision_percent': 0.0001})\n"
-        "try: m.run(told=lambda cycles: cycles and print('runs', flush=True))\n"
-        "except KeyboardInterrupt: print('interrupted')"
-    )
+    # What runs in the background of a shell ignores SIGINT until it asks for it.
+    code = """
+import rackmem, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+settings = {"run.max_windows": 1000000, "run.precision_percent": 0.0001}
+machine = rackmem.Machine.load("manycore-ni").set(settings)
+try:
+    machine.run(told=lambda cycles: cycles and print("runs", flush=True))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "runs\n"
-    process.send_signal(signal.SIGINT)
-    rest = process.stdout.read()
-    assert rest.endswith("interrupted\n") and process.wait(timeout=60) == 0
+    try:
+        assert process.stdout.readline() == "runs\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0].endswith("interrupted\n") and process.returncode == 0
+    finally:
+        process.kill()
 
 
 def test_runs_in_threads_do_not_block_each_other(machine, endless):

@@ -111,6 +111,8 @@ def test_a_killed_sweep_goes_on_with_the_same_bytes(machine, tmp_path):
 def test_ctrl_c_keeps_what_is_done(endless, tmp_path):
     code = f"""
 import os, rackmem, signal, threading, time
+# What runs in the background of a shell ignores SIGINT until it asks for it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 machine = rackmem.Machine.load("manycore-ni").set({dict(endless.settings)!r})
 vary = {{"run.max_windows": [1, 1000000], "run.min_windows": [1], "run.window_cycles": [20000]}}
 sweep = rackmem.Sweep(machine, vary, folder={str(tmp_path)!r})
