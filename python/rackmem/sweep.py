@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import pandas
 
 
+# Members of reports that are no columns of a table.
+LISTS = ("stats", "recipe", "links", "windows", "latencies")
+
+
 @dataclass
 class Point:
     """A run of a sweep: its settings, and its result or the error that it ended with."""
@@ -238,7 +242,7 @@ def row(point: Point) -> dict[str, Any]:
     if point.result is None:
         return cells
     report = point.result.report
-    members = {name: member for name, member in report.items() if name not in ("stats", "recipe", "links", "windows", "latencies")}
+    members = {name: member for name, member in report.items() if name not in LISTS}
     numbers = ((path, value) for path, value in leaves(members) if isinstance(value, (bool, int, float)))
     cells.update((path, value) for path, value in numbers)
     for stage in point.result.breakdown:

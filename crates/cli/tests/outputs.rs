@@ -1,4 +1,4 @@
-//! What programs print with `--json`, beside what the schema of statistics says of it.
+//! Programs print with `--json` exactly the members that the schema of statistics has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -113,7 +113,7 @@ impl Schema {
         self.part.iter().filter(has).flat_map(|part| &part.statistic)
     }
 
-    /// What a program prints, if it is one of `programs/`.
+    /// Members of the output of a program; `None` if it is not one of `programs/`.
     pub fn output_of(&self, program: &str) -> Option<&[Statistic]> {
         let found = self.program.iter().find(|one| one.name == program);
         found.map(|one| one.member.as_slice())

@@ -1,4 +1,4 @@
-//! What limited a run, in words.
+//! Sentences that name the stage, link or memory which limited a run.
 
 use super::runs::Run;
 

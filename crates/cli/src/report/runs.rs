@@ -100,7 +100,7 @@ pub fn differences(runs: &[Run]) -> Vec<String> {
 }
 
 impl Run {
-    /// What it is called beside others: by the keys in which they differ, if these are few.
+    /// A name that tells it from others: the values of up to three keys in which their machines differ, else its own.
     pub fn label(&self, differences: &[String]) -> String {
         let value = |key: &String| {
             let (_, short) = key.rsplit_once('.').unwrap_or(("", key));
