@@ -12,6 +12,7 @@ from .errors import CommandError, Error, MachineError, PathError, ProgramError, 
 from .machine import Machine, machines, programs
 from .report import report
 from .result import Execution, Result, Stage
+from .session import Mark, Measurement, Session
 from .sweep import Point, Sweep
 
 __all__ = [
@@ -21,11 +22,14 @@ __all__ = [
     "Execution",
     "Machine",
     "MachineError",
+    "Mark",
+    "Measurement",
     "PathError",
     "Point",
     "ProgramError",
     "Result",
     "RunError",
+    "Session",
     "Stage",
     "StoreError",
     "Sweep",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._rackmem import Error, MachineError, RunError
 
 if TYPE_CHECKING:
     from .result import Execution
+
+T = TypeVar("T")
 
 __all__ = ["CommandError", "Error", "MachineError", "PathError", "ProgramError", "RunError", "StoreError"]
 
@@ -32,6 +35,14 @@ class PathError(Error, KeyError):
 
 class StoreError(Error, OSError):
     """A file or folder of results cannot be written or read."""
+
+
+def stored(call: Callable[..., T], *arguments: Any) -> T:
+    """Calls what reads or writes files. Raises `StoreError` for what the operating system refuses."""
+    try:
+        return call(*arguments)
+    except OSError as error:
+        raise StoreError(str(error)) from error
 
 
 class CommandError(Error):

@@ -12,6 +12,7 @@ from . import _rackmem
 from .errors import Error, MachineError, PathError, ProgramError
 from .paths import look_up
 from .result import Execution, Result
+from .session import Session
 
 Setting = Union[bool, int, float, str, list]
 Settings = tuple[tuple[str, str], ...]
@@ -96,6 +97,11 @@ class Machine:
         return dict(self._settings)
 
     @property
+    def changes(self) -> Settings:
+        """The same in their order."""
+        return self._settings
+
+    @property
     def toml(self) -> str:
         """The machine with all its keys, as a file that loads to the same machine."""
         return self._toml
@@ -131,6 +137,19 @@ class Machine:
         argv = [name, *map(str, arguments)]
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
         return self.execute_binary(binary, argv, variables, nodes, max_cycles, told)
+
+    def session(
+        self,
+        program: str | Path | bytes,
+        *arguments: str,
+        nodes: int = 1,
+        environment: Mapping[str, str] | None = None,
+    ) -> Session:
+        """The same program to be executed piece by piece, with statistics in between. Nothing is executed yet."""
+        name, binary = read_program(program)
+        check_nodes(nodes)
+        variables = [f"{name}={value}" for name, value in (environment or {}).items()]
+        return Session(self, _rackmem.Session(self._toml, binary, [name, *map(str, arguments)], variables, nodes))
 
     def execute_binary(
         self,

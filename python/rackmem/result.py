@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _rackmem
-from .errors import StoreError
+from .errors import StoreError, stored
 from .frames import frame
 from .paths import leaves, look_up, no_member
 
@@ -48,11 +48,8 @@ class Result:
         return json.dumps(self.report, indent=1, sort_keys=True) + "\n"
 
     def save(self, file: str | Path) -> None:
-        """Writes the report as JSON."""
-        try:
-            Path(file).write_text(self.json())
-        except OSError as error:
-            raise StoreError(f"{file}: {error.strerror}") from error
+        """Writes the report as JSON, whole or not at all."""
+        stored(_rackmem.write_whole, Path(file), self.json().encode())
 
     @property
     def stats(self) -> dict[str, float]:

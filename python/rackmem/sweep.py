@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _rackmem
-from .errors import Error, RunError, StoreError
+from .errors import Error, RunError, stored
 from .frames import frame
-from .machine import Machine, Setting, check_nodes, read_program
-from .paths import leaves
+from .machine import Machine, Setting, as_toml, check_nodes, read_program
 from .progress import Progress
-from .result import Execution, Result, to_result
+from .result import Result, to_result
 
 if TYPE_CHECKING:
     import pandas
-
-
-# Members of reports that are no columns of a table.
-LISTS = ("stats", "recipe", "links", "windows", "latencies")
 
 
 @dataclass
@@ -47,8 +40,8 @@ class Point:
 class Job:
     """What a worker of an executor needs for a point. It may be another process, or another host."""
 
-    machine: Machine
-    program: tuple[str, bytes] | None
+    machine: str
+    program: bytes | None
     arguments: list[str]
     nodes: int
     stop: Stop | None = None
@@ -91,12 +84,13 @@ class Sweep:
             raise Error(f"programs: {programs!r}; give a list of programs")
         self.folder = Path(folder)
         self.nodes = nodes
-        self._base = base
-        self._programs = {name: read_program(name) for name in {to_argv(program)[0] for program in programs}}
-        combinations = itertools.product(*vary.values())
-        argvs: list[tuple[str, ...] | None] = [to_argv(program) for program in programs] or [None]
+        argvs = [to_argv(program) for program in programs]
+        self._programs = {argv[0]: read_program(argv[0]) for argv in argvs}
+        texts = [(key, [as_toml(key, value) for value in values]) for key, values in vary.items()]
+        found = _rackmem.points(base.toml, texts, [self._named(argv) for argv in argvs], nodes)
+        combinations = itertools.product(itertools.product(*vary.values()), argvs or [None])
         self.points = [
-            self._point(dict(zip(vary, values)), argv) for values in combinations for argv in argvs
+            to_point(base, dict(zip(vary, values)), argv, *one) for (values, argv), one in zip(combinations, found)
         ]
 
     def run(self, executor: Executor | None = None, *, progress: bool = True) -> Sweep:
@@ -120,9 +114,12 @@ class Sweep:
             try:
                 for points in todo.values():
                     waiting[workers.submit(make, self._job(points[0], stop))] = points
-                for future in as_completed(waiting):
-                    self._done(waiting.pop(future), future)
-                    shown.step()
+                while waiting:
+                    # A signal that comes right before Python waits ends no wait, so none is long.
+                    done, _ = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        self._done(waiting.pop(future), future)
+                        shown.step()
             except BrokenExecutor as error:
                 self._give_up(waiting, stop)
                 raise RunError(f"a worker of the executor died ({error}); run the sweep again to go on") from error
@@ -141,42 +138,28 @@ class Sweep:
 
     def to_csv(self, file: str | Path) -> None:
         """Writes `df()` as CSV, whole or not at all."""
-        write_whole(Path(file), self.df().to_csv(index=False).encode())
+        stored(_rackmem.write_whole, Path(file), self.df().to_csv(index=False).encode())
 
     def to_parquet(self, file: str | Path) -> None:
         """Writes `df()` as Parquet, whole or not at all. Needs pyarrow."""
-        write_whole(Path(file), self.df().to_parquet(index=False))
+        stored(_rackmem.write_whole, Path(file), self.df().to_parquet(index=False))
 
-    def _point(self, settings: dict[str, Setting], argv: tuple[str, ...] | None) -> Point:
-        try:
-            # No result depends on the number of threads: the others are for other runs.
-            machine = self._base.set({**settings, "run.threads": 1})
-        except Error as error:
-            return Point(settings, argv, None, "", error=str(error))
-        program = [self._programs[argv[0]][0], *argv[1:], str(self.nodes)] if argv else []
-        binary = _rackmem.fingerprint(self._programs[argv[0]][1]) if argv else ""
-        decides = json.dumps([model_version(), machine.toml, program, binary])
-        return Point(settings, argv, machine, _rackmem.fingerprint(decides.encode()).replace(":", "-"))
+    def _named(self, argv: tuple[str, ...]) -> tuple[list[str], bytes]:
+        """Arguments with the program's short name, and the program."""
+        name, binary = self._programs[argv[0]]
+        return [name, *argv[1:]], binary
 
     def _job(self, point: Point, stop: Stop | None) -> Job:
         assert point.machine is not None
-        argv = point.program
-        program = self._programs[argv[0]] if argv else None
-        return Job(point.machine, program, list(argv[1:]) if argv else [], self.nodes, stop)
-
-    def _file(self, point: Point) -> Path:
-        return self.folder / f"{point.key}.json"
+        argv, binary = self._named(point.program) if point.program else ([], None)
+        return Job(point.machine.toml, binary, argv, self.nodes, stop)
 
     def _take(self, point: Point) -> bool:
         """Takes the result of an earlier run; whether there is one."""
-        try:
-            text = self._file(point).read_bytes()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StoreError(f"{self._file(point)}: {error.strerror}") from error
-        point.result = to_result(text, str(self._file(point)))
-        return True
+        text = stored(_rackmem.take, self.folder, point.key)
+        if text is not None:
+            point.result = to_result(text, str(self.folder / f"{point.key}.json"))
+        return text is not None
 
     def _done(self, points: list[Point], future: Future[str]) -> None:
         """Stores the result of a run, of which there may be several points, or its error."""
@@ -186,7 +169,7 @@ class Sweep:
             for point in points:
                 point.error = str(error)
             return
-        write_whole(self._file(points[0]), text.encode())
+        stored(_rackmem.put, self.folder, points[0].key, text)
         for point in points:
             point.result, point.error = to_result(text, "a run"), None
 
@@ -210,11 +193,19 @@ def to_values(key: str, values: Sequence[Setting]) -> list[Setting]:
     return found
 
 
-@functools.cache
-def model_version() -> str:
-    """Tells versions of the model apart, and builds of one version."""
-    binary = Path(str(_rackmem.__file__)).read_bytes()
-    return f"{_rackmem.__version__} {_rackmem.fingerprint(binary)}"
+def to_point(
+    base: Machine,
+    settings: dict[str, Setting],
+    argv: tuple[str, ...] | None,
+    run: tuple[str, str, str] | None,
+    error: str | None,
+) -> Point:
+    """A point from what the model says of it: its machine and name, or an error."""
+    if run is None:
+        return Point(settings, argv, None, "", error=error)
+    toml, keys, key = run
+    changed = tuple((path, as_toml(path, value)) for path, value in settings.items())
+    return Point(settings, argv, Machine(toml, keys, base.source, (*base.changes, *changed)), key)
 
 
 def to_argv(program: str | Path | Sequence[str]) -> tuple[str, ...]:
@@ -226,11 +217,8 @@ def to_argv(program: str | Path | Sequence[str]) -> tuple[str, ...]:
 
 
 def make(job: Job) -> str:
-    """Makes a run, wherever it is called; the report as JSON, always the same bytes."""
-    if job.program is None:
-        return job.machine.run(told=job.stop).json()
-    name, binary = job.program
-    return job.machine.execute_binary(binary, [name, *job.arguments], [], job.nodes, None, job.stop).json()
+    """Makes a run, wherever it is called; the report as text, always the same bytes."""
+    return _rackmem.make(job.machine, job.program, job.arguments, job.nodes, job.stop)
 
 
 def row(point: Point) -> dict[str, Any]:
@@ -239,51 +227,9 @@ def row(point: Point) -> dict[str, Any]:
     if point.program is not None:
         cells["program"] = " ".join(point.program)
     cells["error"] = point.error
-    if point.result is None:
-        return cells
-    report = point.result.report
-    members = {name: member for name, member in report.items() if name not in LISTS}
-    numbers = ((path, value) for path, value in leaves(members) if isinstance(value, (bool, int, float)))
-    cells.update((path, value) for path, value in numbers)
-    for stage in point.result.breakdown:
-        cells[f"breakdown.{stage.name}"] = stage.mean_cycles
-    for index in range(len(point.result.breakdown)):
-        cells.pop(f"breakdown[{index}].mean_cycles", None)
-    if isinstance(point.result, Execution):
-        cells.update(output_cells(point.result))
-    cells.update(point.result.stats)
+    if point.result is not None:
+        cells.update(json.loads(_rackmem.numbers(point.result.json())))
     return cells
-
-
-def output_cells(execution: Execution) -> Iterator[tuple[str, Any]]:
-    """Numbers that a program printed as JSON."""
-    try:
-        printed = execution.output
-    except ValueError:
-        return iter(())
-    return ((f"output.{path}", value) for path, value in leaves(printed) if not isinstance(value, str))
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """Writes a file so that it is there whole or not at all; what is there and no file gets the content as it is."""
-    temporary, file = None, Path(os.path.realpath(file))
-    try:
-        if file.exists() and not file.is_file():
-            file.write_bytes(content)
-            return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=file.parent)
-        with os.fdopen(handle, "wb") as part:
-            part.write(content)
-            part.flush()
-            os.fsync(part.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, file)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from error
-    finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Sweeps: files, executors, failures, interruptions."""
 
-import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +12,7 @@ from multiprocessing import get_context
 import pytest
 
 import rackmem
+from rackmem.command import find_command
 
 VARY = {"ni.placement": ["edge", "split"], "noc.vcs": [2, 4]}
 
@@ -188,14 +189,31 @@ def test_tables_may_go_to_pipes(machine, tmp_path):
     assert pipe.is_fifo()
 
 
-def test_a_full_disk_leaves_nothing_half_written(machine, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(rackmem.StoreError, match="cannot be written: No space left"):
-        rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path).run()
+def test_a_full_disk_leaves_nothing_half_written(machine, tmp_path):
+    """A limit on the size of files stands for the disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sweep = rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        with pytest.raises(rackmem.StoreError, match="cannot be written: File too large"):
+            sweep.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert contents(tmp_path) == {}
+
+
+def test_the_command_takes_what_python_has_made(machine, tmp_path):
+    rackmem.Sweep(machine, VARY, folder=tmp_path / "runs").run()
+    (tmp_path / "machine.toml").write_text(machine.toml)
+    study = tmp_path / "study.toml"
+    study.write_text(f'machine = "machine.toml"\nfolder = "runs"\nvary = {toml(VARY)}\n')
+    command = [find_command(), "sweep", study, "--list"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def toml(vary):
+    return "{" + ", ".join(f'"{key}" = {values!r}' for key, values in vary.items()) + "}"
 
 
 def test_a_folder_that_is_a_file_is_refused(machine, tmp_path):

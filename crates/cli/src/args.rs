@@ -243,6 +243,13 @@ pub enum Command {
         after_long_help = crate::commands::sim::args::EXAMPLES
     )]
     Sim(crate::commands::sim::args::SimArgs),
+    /// Run a machine of the model for each combination of some settings
+    #[command(
+        arg_required_else_help = true,
+        long_about = crate::commands::sweep::args::ABOUT,
+        after_long_help = crate::commands::sweep::args::EXAMPLES
+    )]
+    Sweep(crate::commands::sweep::args::SweepArgs),
     /// Compile C and C++ programs for the model or for this host
     #[command(
         long_about = crate::commands::cc::ABOUT,

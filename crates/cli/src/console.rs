@@ -74,7 +74,7 @@ pub fn spinner() -> ProgressBar {
 
 /// A bar of so many steps; shown on a terminal only.
 pub fn steps(count: u64) -> ProgressBar {
-    animated(ProgressBar::new(count), "{spinner} [{bar:24}] {msg}")
+    animated(ProgressBar::new(count), "{spinner} [{bar:24}] {pos} of {len}, {eta} left: {msg}")
 }
 
 fn animated(bar: ProgressBar, template: &str) -> ProgressBar {

@@ -13,7 +13,10 @@ pub const GROUPS: [(&str, &[&str]); 4] = [
         &["demo", "run", "cc", "up", "down", "status", "info", "context", "key", "top", "bench"],
     ),
     ("Lend and borrow", &["borrow", "lend", "leases", "monitor", "blk", "nic", "sockets"]),
-    ("Model and study", &["sim", "noc", "dram", "reproduce", "sensitivity", "accuracy", "report"]),
+    (
+        "Model and study",
+        &["sim", "sweep", "noc", "dram", "reproduce", "sensitivity", "accuracy", "report"],
+    ),
     ("Tools", &["completion", "man", "help"]),
 ];
 

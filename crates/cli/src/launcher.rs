@@ -100,7 +100,7 @@ fn replace_command(word: &str, command: &OsStr) -> OsString {
 }
 
 /// One text that a POSIX shell takes apart to these words.
-fn quote(words: &[OsString]) -> OsString {
+pub fn quote(words: &[OsString]) -> OsString {
     let mut text = Vec::new();
     for word in words {
         if !text.is_empty() {

@@ -95,6 +95,7 @@ fn dispatch(choice: &Choice, command: Command) -> Result<()> {
         Command::Noc(args) => commands::noc::run(&args),
         Command::Dram(args) => commands::dram::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Sweep(args) => commands::sweep::run(&args),
         Command::Cc(args) => commands::cc::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),

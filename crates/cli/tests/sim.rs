@@ -62,19 +62,6 @@ fn a_run_reports_where_the_time_goes_and_leaves_its_files() {
 }
 
 #[test]
-fn a_sweep_has_a_row_for_each_machine_in_order() {
-    let host = Host::new();
-    let vary = ["--vary", "ni.placement=edge,split", "--vary", "network.hops=1,2", "--csv"];
-    let csv = host.ok(&[&["sim", "sweep", "manycore-ni"], &SHORT[..], &vary[..]].concat());
-    let starts: Vec<String> = csv
-        .lines()
-        .skip(1)
-        .map(|line| line.split(',').take(2).collect::<Vec<_>>().join(","))
-        .collect();
-    assert_eq!(starts, ["edge,1", "edge,2", "split,1", "split,2"], "{csv}");
-}
-
-#[test]
 fn chips_of_a_rack_give_the_same_result_on_any_number_of_threads() {
     let host = Host::new();
     let run = |threads: &str| {
@@ -119,16 +106,6 @@ fn wrong_machines_are_wrong_usage() {
             "expected one of `xy`, `yx`",
         ),
         (&["sim", "run", "manycore-ni", "--set", "noc.vcs=0"], "noc.vcs: is 0, must be at least 1"),
-        (&["sim", "sweep", "manycore-ni"], "--vary"),
-        (&["sim", "sweep", "manycore-ni", "--vary", "noc.vcs=2,x"], "noc.vcs: invalid type"),
-        (
-            &["sim", "sweep", "manycore-ni", "--vary", "noc.vcs=2", "--csv", "--json"],
-            "cannot be used with",
-        ),
-        (
-            &["sim", "sweep", "manycore-ni", "--vary", "noc.vcs=2", "--vary", "noc.vcs=3"],
-            "noc.vcs is varied twice",
-        ),
         (&["sim", "fly"], "unrecognized subcommand"),
     ] {
         let found = host.fails(2, args);
@@ -160,16 +137,6 @@ fn a_rack_reports_latency_by_hops_and_where_packets_wait() {
     let trace = ["--trace", "trace.json"];
     let refused = host.fails(1, &[&["sim", "run", "rack-torus"], &trace[..]].concat());
     assert!(refused.contains("simplified nodes record no events"), "{refused}");
-}
-
-#[test]
-fn a_sweep_over_load_shows_where_a_rack_saturates() {
-    let host = Host::new();
-    let load = ["--set", "traffic.loop=open", "--vary", "traffic.offered_gbps=4,60", "--csv"];
-    let csv = host.ok(&[&["sim", "sweep", "rack-torus"], &SMALL_RACK[..], &load[..]].concat());
-    let rows: Vec<&str> = csv.lines().collect();
-    assert!(rows[0].ends_with("offered_gbps,accepted_gbps,link_mean,link_max,saturated"), "{csv}");
-    assert!(rows[1].ends_with(",0") && rows[2].ends_with(",1"), "{csv}");
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! | [`variation`], [`bands`] | other seeds, other values of open parameters, and what they give |
 //! | [`session`] | from runs to verdicts |
 //! | [`outcome`] | what a reproduction gives |
+//! | [`study`] | sweeps over settings, whose runs have files |
 
 pub mod bands;
 pub mod claims;
@@ -27,6 +28,7 @@ pub mod papers;
 pub mod prebuilt;
 pub mod run;
 pub mod session;
+pub mod study;
 pub mod tolerance;
 pub mod variation;
 pub mod verdict;

@@ -2,12 +2,12 @@
 
 use pyo3::prelude::*;
 use rackmem_experiments::prebuilt;
-use rackmem_sim::exec::report::Report;
-use rackmem_sim::exec::{self, ExecError, Job, Options};
+use rackmem_experiments::study::run;
+use rackmem_sim::exec::Job;
 
 use crate::machines::of_text;
+use crate::study::refused;
 use crate::watched::watched;
-use crate::{MachineError, RunError};
 
 /// Names of the programs that are ready for the model.
 #[pyfunction]
@@ -37,23 +37,8 @@ pub fn execute(
 ) -> PyResult<String> {
     let machine = of_text(machine)?;
     let job = Job { program, args: &arguments, env: &environment, nodes };
-    let outcome = watched(py, told.as_ref(), |progress| {
-        let folder = std::env::current_dir().ok();
-        let progress = Some(progress);
-        exec::run(&machine, &job, Options { max_cycles, folder, progress, ..Options::default() })
+    let made = watched(py, told.as_ref(), |progress| {
+        run::execute(&machine, &job, max_cycles, Some(progress))
     })?;
-    let outcome = outcome.map_err(|error| match error {
-        ExecError::Machine(what) => MachineError::new_err(format!("{}: {what}", machine.name)),
-        ExecError::Program(error) => RunError::new_err(format!("{}: {error}", arguments[0])),
-    })?;
-    if let Some(why) = outcome.cut_short {
-        return Err(RunError::new_err(format!("{}: {why}", arguments[0])));
-    }
-    let json = serde_json::to_value(Report::new(&machine, &job, max_cycles, &outcome));
-    let mut json = json.map_err(|error| RunError::new_err(error.to_string()))?;
-    for (nid, node) in outcome.nodes.iter().enumerate() {
-        json["nodes"][nid]["stdout"] = String::from_utf8_lossy(&node.stdout).into();
-        json["nodes"][nid]["stderr"] = String::from_utf8_lossy(&node.stderr).into();
-    }
-    Ok(json.to_string())
+    made.and_then(|(report, _)| run::as_json(&report)).map_err(refused)
 }

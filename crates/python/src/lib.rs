@@ -3,6 +3,8 @@
 
 mod execute;
 mod machines;
+mod session;
+mod study;
 mod watched;
 mod workload;
 
@@ -31,13 +33,20 @@ fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", py.get_type::<Error>())?;
     module.add("MachineError", py.get_type::<MachineError>())?;
     module.add("RunError", py.get_type::<RunError>())?;
+    module.add_class::<session::Session>()?;
+    module.add_class::<session::Reading>()?;
     module.add_function(wrap_pyfunction!(machines::machines, module)?)?;
     module.add_function(wrap_pyfunction!(machines::load, module)?)?;
     module.add_function(wrap_pyfunction!(machines::change, module)?)?;
     module.add_function(wrap_pyfunction!(machines::statistics, module)?)?;
-    module.add_function(wrap_pyfunction!(machines::fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(workload::run, module)?)?;
     module.add_function(wrap_pyfunction!(execute::programs, module)?)?;
     module.add_function(wrap_pyfunction!(execute::program, module)?)?;
-    module.add_function(wrap_pyfunction!(execute::execute, module)?)
+    module.add_function(wrap_pyfunction!(execute::execute, module)?)?;
+    module.add_function(wrap_pyfunction!(study::points, module)?)?;
+    module.add_function(wrap_pyfunction!(study::make, module)?)?;
+    module.add_function(wrap_pyfunction!(study::take, module)?)?;
+    module.add_function(wrap_pyfunction!(study::put, module)?)?;
+    module.add_function(wrap_pyfunction!(study::write_whole, module)?)?;
+    module.add_function(wrap_pyfunction!(study::numbers, module)?)
 }

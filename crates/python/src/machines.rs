@@ -1,8 +1,8 @@
 //! Machines, their settings, and what their statistics mean.
 
 use pyo3::prelude::*;
-use rackmem_sim::machine::{self, BUILT_IN, Machine, Origin, Override};
-use rackmem_sim::recipe;
+use rackmem_experiments::study::points::said;
+use rackmem_sim::machine::{self, BUILT_IN, Machine, Override};
 use rackmem_sim::statistics::{Statistic, schema};
 
 use crate::MachineError;
@@ -19,14 +19,6 @@ fn changed(text: &str, settings: &Settings) -> PyResult<Machine> {
     let settings = settings.iter().map(|(path, value)| Override::new(path, value));
     machine::load_text("the machine", text, &settings.collect::<Vec<_>>())
         .map_err(|error| MachineError::new_err(said(&error)))
-}
-
-/// What is wrong; a setting of the caller has no place but its key.
-fn said(error: &machine::MachineError) -> String {
-    match error.origin {
-        Origin::Override => format!("{}: {}", error.key, error.problem),
-        _ => error.to_string(),
-    }
 }
 
 /// Names and descriptions of the built-in machines.
@@ -52,7 +44,8 @@ pub fn change(text: &str, settings: Settings) -> PyResult<(String, String)> {
     both(&changed(text, &settings)?)
 }
 
-fn both(machine: &Machine) -> PyResult<(String, String)> {
+/// As TOML and as JSON.
+pub fn both(machine: &Machine) -> PyResult<(String, String)> {
     let json = serde_json::to_string(machine);
     let json = json.map_err(|error| MachineError::new_err(error.to_string()))?;
     Ok((machine::resolved(machine), json))
@@ -64,10 +57,4 @@ pub fn statistics() -> Vec<(String, String, String)> {
     let schema = schema();
     let row = |one: &Statistic| (one.path.clone(), one.unit.clone(), one.meaning.clone());
     schema.statistics().chain(&schema.field).map(row).collect()
-}
-
-/// FNV-1a of 64 bits: tells contents apart that differ by mistake.
-#[pyfunction]
-pub fn fingerprint(bytes: &[u8]) -> String {
-    recipe::fingerprint(bytes)
 }

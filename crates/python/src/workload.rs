@@ -1,11 +1,12 @@
 //! Runs of a machine's own workload.
 
 use pyo3::prelude::*;
-use rackmem_sim::run::{self as model, Options, RunError as Refused};
+use rackmem_experiments::study::run::{as_json, unmade};
+use rackmem_sim::run::{self as model, Options};
 
 use crate::machines::of_text;
+use crate::study::refused;
 use crate::watched::watched;
-use crate::{MachineError, RunError};
 
 /// Runs the workload of a machine, given as text, and gives the report as JSON.
 #[pyfunction]
@@ -15,9 +16,6 @@ pub fn run(py: Python<'_>, machine: &str, told: Option<Bound<'_, PyAny>>) -> PyR
     let report = watched(py, told.as_ref(), |progress| {
         model::run(&machine, &Options { progress: Some(progress), ..Options::default() })
     })?;
-    let report = report.map_err(|error| match error {
-        Refused::Impossible(what) => MachineError::new_err(format!("{}: {what}", machine.name)),
-        other => RunError::new_err(format!("{}: {other}", machine.name)),
-    })?;
-    serde_json::to_string(&report).map_err(|error| RunError::new_err(error.to_string()))
+    let report = report.map_err(|error| unmade(&machine, error));
+    report.and_then(|report| as_json(&report)).map_err(refused)
 }

@@ -1,5 +1,6 @@
 //! [`Host`] on this machine: its standard streams and files.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -26,6 +27,8 @@ pub struct LocalHost {
     pub stderr: Vec<u8>,
     /// Warnings so far, once each.
     pub warnings: Vec<String>,
+    /// Names of the files that were opened to be read and not written, as the program said them.
+    pub inputs: BTreeSet<String>,
     harts: usize,
     output: Output,
     folder: Option<PathBuf>,
@@ -40,6 +43,7 @@ impl LocalHost {
             stdout: Vec::new(),
             stderr: Vec::new(),
             warnings: Vec::new(),
+            inputs: BTreeSet::new(),
             harts: harts.max(1),
             output,
             folder,
@@ -82,8 +86,8 @@ impl Host for LocalHost {
         }
     }
 
-    fn open(&mut self, path: &str, mode: OpenMode) -> io::Result<File> {
-        let path = Path::new(path);
+    fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<File> {
+        let path = Path::new(name);
         if mode.write && !self.may_write(path) {
             self.warn(&format!(
                 "{} is outside of the run's folder: it may not be written",
@@ -95,14 +99,18 @@ impl Host for LocalHost {
             Some(folder) => folder.join(path),
             None => path.to_owned(),
         };
-        OpenOptions::new()
+        let file = OpenOptions::new()
             .read(mode.read)
             .write(mode.write && !mode.append)
             .append(mode.write && mode.append)
             .truncate(mode.write && mode.truncate && !mode.append)
             .create(mode.write && mode.create)
             .create_new(mode.write && mode.create_new)
-            .open(path)
+            .open(path)?;
+        if mode.read && !mode.write {
+            self.inputs.insert(name.to_owned());
+        }
+        Ok(file)
     }
 
     fn harts(&self) -> usize {

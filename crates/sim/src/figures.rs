@@ -33,10 +33,11 @@ impl Figures {
         self.0.insert(path, Figure { sum, over: Some(over) });
     }
 
-    /// The readings under another path: `prefix` in front of theirs.
-    pub fn under(self, prefix: &str) -> impl Iterator<Item = (String, f64)> {
-        let prefix = prefix.to_owned();
-        self.0.into_iter().map(move |(path, figure)| (format!("{prefix}{path}"), figure.value()))
+    /// Adds readings under another path: `prefix` in front of theirs.
+    pub fn add_under(&mut self, prefix: &str, readings: Figures) {
+        let named =
+            readings.0.into_iter().map(|(path, figure)| (format!("{prefix}{path}"), figure));
+        self.0.extend(named);
     }
 
     /// What was counted since an earlier reading.
@@ -75,7 +76,8 @@ mod tests {
         assert_eq!(since, [("a".to_owned(), 5.0), ("b".to_owned(), 30.0)]);
         let whole: Vec<f64> = before.since(&Figures::default()).into_values().collect();
         assert_eq!(whole, [11.0, 25.0]);
-        let named: Vec<String> = before.under("node[0].").map(|(path, _)| path).collect();
-        assert_eq!(named, ["node[0].a", "node[0].b"]);
+        let mut named = Figures::default();
+        named.add_under("node[0].", before);
+        assert_eq!(named.since(&Figures::default())["node[0].b"], 25.0);
     }
 }

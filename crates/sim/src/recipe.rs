@@ -1,8 +1,14 @@
 //! What is needed to make a run again.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
 
 use crate::machine::{self, Machine};
+
+/// Tells versions of the model apart, and sources of one version: its sources' fingerprint.
+pub const MODEL: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("RACKMEM_MODEL"));
 
 /// The model, the machine and the seed: the same again give the same report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -33,6 +39,14 @@ impl Recipe {
 pub fn fingerprint(bytes: &[u8]) -> String {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("fnv1a-64:{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// The same of a file that a program has read, whose name begins in this folder; empty if it is gone.
+pub fn fingerprint_file(folder: Option<&Path>, name: &str) -> String {
+    let path = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+    // A device or pipe has no contents that could be read again.
+    let read = || path.is_file().then(|| fs::read(&path).ok()).flatten();
+    read().map_or_else(String::new, |bytes| fingerprint(&bytes))
 }
 
 #[cfg(test)]

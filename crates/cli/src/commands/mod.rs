@@ -28,5 +28,6 @@ pub mod sim;
 pub mod sockets;
 pub mod spread;
 pub mod status;
+pub mod sweep;
 pub mod top;
 pub mod up;

@@ -8,7 +8,6 @@ mod render;
 mod render_extension;
 mod render_rack;
 mod stats;
-mod sweep;
 mod trace;
 
 use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Override};
@@ -28,7 +27,6 @@ use args::{MachineArgs, RunArgs, SimArgs, SimCommand, TraceArgs};
 pub fn run(args: &SimArgs) -> Result<()> {
     match &args.command {
         SimCommand::Run(args) => simulate(args),
-        SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::Machines => machines(),
         SimCommand::Show(args) => console::print(&machine::resolved(&load(args)?)),
         SimCommand::Stats(args) => stats::run(args),

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | [`rack`] | the nodes, side by side for a fabric latency at a time, in threads |
+//! | [`session`] | a run in pieces |
 //! | [`node`] | a chip and its operating system |
 //! | [`system`] | the operating system: threads, system calls, ends of processes |
 //! | [`pages`] | physical memory, page tables, the program's address space |
@@ -54,6 +55,7 @@ pub mod outcome;
 pub mod pages;
 pub mod rack;
 pub mod report;
+pub mod session;
 pub mod system;
 
 use std::path::PathBuf;
@@ -66,7 +68,7 @@ use crate::machine::Machine;
 use crate::machine::spec::{Placement, Remote};
 use crate::run::{MIRROR_NODES, Progress};
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
-use rack::Rack;
+pub use session::{Session, Until};
 
 /// A program, its arguments and environment; each node has a process of it.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +143,12 @@ impl From<LoadError> for ExecError {
 ///
 /// # Errors
 /// [`ExecError`] if it does not come to that. The ends of processes are part of the outcome.
-pub fn run(machine: &Machine, job: &Job<'_>, options: Options<'_>) -> Result<Outcome, ExecError> {
-    Rack::new(machine, job, &options)?.run(options)
+pub fn run(
+    machine: &Machine,
+    job: &Job<'_>,
+    mut options: Options<'_>,
+) -> Result<Outcome, ExecError> {
+    let mut session = Session::new(machine, job, &options)?;
+    session.run(Until::default(), &mut options);
+    Ok(session.finish(options))
 }

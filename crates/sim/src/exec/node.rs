@@ -21,7 +21,6 @@ use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
-use crate::report::Stats;
 use crate::sonuma::Rmc;
 use crate::sonuma::driver::Driver;
 use crate::window;
@@ -40,7 +39,6 @@ pub struct Sent {
 
 /// One node of a rack that executes a program: a process on a chip.
 pub struct Node {
-    nid: u16,
     /// The node's hardware; the rack carries what leaves it.
     pub chip: Chip,
     /// The software that is not executed.
@@ -103,7 +101,7 @@ impl Node {
         }
         chip.wires.trace.record(options.trace.0..options.trace.1);
         let system = System::new(nid, machine, job, options, pages, &mut chip)?;
-        Ok(Node { nid, chip, system, output: Default::default() })
+        Ok(Node { chip, system, output: Default::default() })
     }
 
     /// The cycle in which the next thing happens, if anything will.
@@ -187,12 +185,18 @@ impl Node {
             stdout,
             stderr,
             warnings: self.system.warnings().to_vec(),
+            inputs: self.system.inputs().clone(),
             trace: self.chip.wires.trace.take(),
         }
     }
 
-    /// Adds what its parts have counted.
-    pub fn write_stats(&self, stats: &mut Stats) {
+    /// Standard output, as far as it was kept.
+    pub fn printed(&self) -> &[u8] {
+        &self.output.0
+    }
+
+    /// Reads what its parts have counted.
+    pub fn figures(&self) -> Figures {
         let mut own = Figures::default();
         for home in &self.chip.homes {
             home.write_stats(&mut own);
@@ -218,7 +222,7 @@ impl Node {
         if let Some(dma) = &self.chip.dma {
             dma.write_stats(&mut own);
         }
-        self.system.write_stats(&mut own);
-        stats.extend(own.under(&format!("node[{}].", self.nid)));
+        self.system.write_stats(&self.chip, &mut own);
+        own
     }
 }

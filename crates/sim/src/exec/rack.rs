@@ -4,6 +4,8 @@
 //! do not see each other. Threads simulate nodes side by side for an epoch; then the messages travel, in
 //! the order of the nodes' numbers. The result does not depend on the threads.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
@@ -12,12 +14,14 @@ use rackmem_riscv::kernel::Stream;
 
 use super::node::{Node, Sent};
 use super::outcome::{NodeOutcome, Outcome};
+use super::session::Until;
 use super::{ExecError, Job, Options};
 use crate::chip::link::Departure;
 use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement, Remote};
-use crate::report::Stats;
+use crate::recipe;
 use crate::window;
 
 /// Epochs between two reports of progress.
@@ -39,7 +43,7 @@ pub struct Rack {
 }
 
 /// Reasons why a run is over.
-enum Over {
+pub enum Over {
     /// All processes have ended, or one has failed.
     Ended,
     /// They will not, and this is why.
@@ -75,40 +79,43 @@ impl Rack {
         Ok(Rack { shares, latency_cycles: latency_cycles.max(1), mirrored })
     }
 
-    /// Runs until all processes have ended.
-    ///
-    /// # Errors
-    /// None so far; processes that fail are part of the outcome.
-    pub fn run(self, mut options: Options<'_>) -> Result<Outcome, ExecError> {
-        let began = Instant::now();
+    /// Runs until all processes have ended, or to the place that is given; `None` if they go on after it.
+    pub fn run(&self, until: Until<'_>, options: &mut Options<'_>) -> Option<Over> {
         let gate = Gate::default();
         let workers = self.shares.len() - 1;
-        let over = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             for share in &self.shares[1..] {
                 let gate = &gate;
                 scope.spawn(move || gate.work(share));
             }
             // Whatever happens here, the workers have to come to an end.
             let _closing = Closing(&gate);
-            self.epochs(&gate, workers, &mut options)
-        });
-        let cut_short = match over {
-            Over::Ended => None,
-            Over::Cut(why) => Some(why),
-        };
-        Ok(self.finish(cut_short, began, options))
+            self.epochs(&gate, workers, until, options)
+        })
     }
 
-    fn epochs(&self, gate: &Gate, workers: usize, options: &mut Options<'_>) -> Over {
+    fn epochs(
+        &self,
+        gate: &Gate,
+        workers: usize,
+        until: Until<'_>,
+        options: &mut Options<'_>,
+    ) -> Option<Over> {
+        let most = [options.max_cycles, until.cycle.map(|cycle| cycle.saturating_sub(1))];
+        let most = most.into_iter().flatten().min();
+        let mut seen = lock(&self.shares[0])[0].printed().len();
         for epoch in 1.. {
             let mut shares = self.lock();
             let next = each(&mut shares).filter_map(|node| node.next_cycle()).min();
             if let Some(over) = over(&mut shares, next, options.max_cycles) {
-                return over;
+                return Some(over);
             }
-            let Some(next) = next else { return Over::Ended };
+            let Some(next) = next else { return Some(Over::Ended) };
+            if until.cycle.is_some_and(|cycle| next >= cycle) {
+                return None;
+            }
             let last = next + self.latency_cycles - 1;
-            let last = options.max_cycles.map_or(last, |most| last.min(most));
+            let last = most.map_or(last, |most| last.min(most));
             drop(shares);
             gate.open(last);
             simulate(&mut lock(&self.shares[0]), last);
@@ -116,30 +123,54 @@ impl Rack {
             let mut shares = self.lock();
             exchange(&mut shares, self.latency_cycles, self.mirrored);
             pass_output(&mut shares, options);
+            if until.output.is_some_and(|text| prints(&shares[0][0], &mut seen, text)) {
+                return None;
+            }
             if epoch % EPOCHS_PER_REPORT == 0
                 && options.progress.is_some_and(|progress| !progress(last))
             {
-                return Over::Cut("interrupted".to_owned());
+                return Some(Over::Cut("interrupted".to_owned()));
             }
         }
-        Over::Ended
+        Some(Over::Ended)
+    }
+
+    /// The cycle that the slowest node has come to.
+    pub fn cycle(&self) -> Cycle {
+        each(&mut self.lock()).map(|node| node.chip.wires.now).max().unwrap_or(0)
+    }
+
+    /// Reads all counters.
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        for (nid, node) in each(&mut self.lock()).enumerate() {
+            figures.add_under(&format!("node[{nid}]."), node.figures());
+        }
+        figures
+    }
+
+    /// What a node has printed, if no sink took it.
+    pub fn printed(&self, nid: usize) -> Vec<u8> {
+        each(&mut self.lock()).nth(nid).map_or_else(Vec::new, |node| node.printed().to_vec())
     }
 
     fn lock(&self) -> Vec<MutexGuard<'_, Vec<Node>>> {
         self.shares.iter().map(lock).collect()
     }
 
-    fn finish(
+    /// Stops what has not ended.
+    pub fn finish(
         &self,
         cut_short: Option<String>,
         began: Instant,
-        mut options: Options<'_>,
+        options: &mut Options<'_>,
     ) -> Outcome {
         let mut shares = self.lock();
-        let mut stats = Stats::new();
         each(&mut shares).for_each(Node::stop);
-        pass_output(&mut shares, &mut options);
-        each(&mut shares).for_each(|node| node.write_stats(&mut stats));
+        pass_output(&mut shares, options);
+        drop(shares);
+        let stats = self.figures().since(&Figures::default());
+        let mut shares = self.lock();
         let cycles = each(&mut shares).map(|node| node.chip.wires.now).max().unwrap_or(0);
         let nodes: Vec<NodeOutcome> = each(&mut shares).map(Node::outcome).collect();
         Outcome {
@@ -147,10 +178,27 @@ impl Rack {
             cycles,
             instructions: nodes.iter().map(|node| node.instructions).sum(),
             seconds: began.elapsed().as_secs_f64(),
+            inputs: inputs(&nodes, options.folder.as_deref()),
             nodes,
             stats,
         }
     }
+}
+
+/// Whether a node has printed a text since `seen` bytes of its output were looked at.
+fn prints(node: &Node, seen: &mut usize, text: &str) -> bool {
+    let printed = node.printed();
+    // A text may begin in what was looked at.
+    let from = seen.saturating_sub(text.len().saturating_sub(1)).min(printed.len());
+    let is_fresh = printed.len() > *seen;
+    *seen = printed.len();
+    is_fresh && printed[from..].windows(text.len().max(1)).any(|found| found == text.as_bytes())
+}
+
+/// Fingerprints of files that processes have read.
+fn inputs(nodes: &[NodeOutcome], folder: Option<&Path>) -> BTreeMap<String, String> {
+    let names = nodes.iter().flat_map(|node| &node.inputs);
+    names.map(|name| (name.clone(), recipe::fingerprint_file(folder, name))).collect()
 }
 
 /// Whether programs can be executed on such nodes, and on so many of them.

@@ -1,5 +1,7 @@
 //! The report of an executed program: its counters, and what is needed to run it again.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{Job, Outcome};
@@ -40,6 +42,9 @@ pub struct Report {
     pub instructions: u64,
     /// The process of each node.
     pub nodes: Vec<Node>,
+    /// Fingerprints of the files that the processes have read, by the names that they used.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Counters, by path of the part.
     pub stats: Stats,
 }
@@ -57,6 +62,12 @@ pub struct Node {
     pub instructions: u64,
     /// Things that it asked for and did not get.
     pub warnings: Vec<String>,
+    /// Standard output, if the report has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// Standard error, if the report has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
 }
 
 impl Report {
@@ -74,6 +85,8 @@ impl Report {
             cycle: node.cycle,
             instructions: node.instructions,
             warnings: node.warnings.clone(),
+            stdout: None,
+            stderr: None,
         });
         let (program, arguments) = job.args.split_first().map_or_else(Default::default, |split| {
             let (program, arguments) = split;
@@ -93,7 +106,18 @@ impl Report {
             simulated_ns: outcome.cycles as f64 / machine.clock_ghz,
             instructions: outcome.instructions,
             nodes: nodes.collect(),
+            inputs: outcome.inputs.clone(),
             stats: outcome.stats.clone(),
         }
+    }
+
+    /// The same with what the processes have printed, of a run without a sink.
+    #[must_use]
+    pub fn with_output(mut self, outcome: &Outcome) -> Report {
+        let text = |bytes: &[u8]| Some(String::from_utf8_lossy(bytes).into_owned());
+        for (node, outcome) in self.nodes.iter_mut().zip(&outcome.nodes) {
+            (node.stdout, node.stderr) = (text(&outcome.stdout), text(&outcome.stderr));
+        }
+        self
     }
 }

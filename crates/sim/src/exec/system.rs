@@ -1,5 +1,7 @@
 //! The operating system of a node: it runs one process, whose threads have a core each.
 
+use std::collections::BTreeSet;
+
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{LocalHost, Output};
@@ -124,6 +126,11 @@ impl System {
         &self.host.warnings
     }
 
+    /// Names of the files that it has read.
+    pub fn inputs(&self) -> &BTreeSet<String> {
+        &self.host.inputs
+    }
+
     /// Instructions that have been retired.
     pub fn instructions(&self, chip: &Chip) -> u64 {
         let running = chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
@@ -200,8 +207,10 @@ impl System {
     }
 
     /// Adds the cores' counters; the process has ended.
-    pub fn write_stats(&self, stats: &mut Figures) {
-        for (core, counted) in self.counted.iter().enumerate() {
+    pub fn write_stats(&self, chip: &Chip, stats: &mut Figures) {
+        let running = chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
+        let running = running.map(|cpu| cpu.core().stats());
+        for (core, counted) in self.counted.iter().chain(running).enumerate() {
             for (name, value) in counted.named() {
                 stats.insert(format!("core[{core}].{name}"), value as f64);
             }

@@ -1,8 +1,8 @@
 //! Things that must not make a difference make none.
 
-use rackmem_sim::exec::Outcome;
+use rackmem_sim::exec::{Job, Options, Outcome, Session, Until};
 
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, run};
+use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run};
 
 /// All that a run has found out, but for the time that it has taken.
 fn all_of(outcome: &Outcome) -> String {
@@ -38,4 +38,29 @@ fn sleeping_while_one_polls() {
         all_of(&run(&load("sonuma", &settings), 2, &tests))
     };
     assert_eq!(with("true"), with("false"));
+}
+
+#[test]
+fn pauses() {
+    let machine = load("sonuma", &[]);
+    let args: Vec<String> = ["rack_test", "join", "async", "barrier"].map(str::to_owned).into();
+    let program = prebuilt("rack_test.rv64");
+    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
+    let in_pieces = |cycles: u64| {
+        let mut session = Session::new(&machine, &job, &Options::default()).unwrap();
+        let (mut pieces, mut until) = (0, cycles);
+        while session.run(Until { cycle: Some(until), ..Until::default() }, &mut Options::default())
+        {
+            assert!(session.cycle() < until);
+            (pieces, until) = (pieces + 1, until + cycles);
+        }
+        (pieces, all_of(&session.finish(Options::default())))
+    };
+    let (none, whole) = in_pieces(u64::MAX);
+    assert_eq!(none, 0);
+    for cycles in [997, 12_345] {
+        let (pieces, found) = in_pieces(cycles);
+        assert!(pieces > 2, "{pieces}");
+        assert_eq!(found, whole, "pieces of {cycles} cycles");
+    }
 }

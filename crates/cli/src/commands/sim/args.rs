@@ -48,16 +48,6 @@ go on until half the interval is run.precision_percent of the bandwidth; a run t
 ends before says NOT CONVERGED. links.svg shows the load of every link of the network on chip; a
 trace opens in https://ui.perfetto.dev.";
 
-const SWEEP_EXAMPLES: &str = "\
-Examples:
-  rackmem sim sweep manycore-ni --vary noc.routing=xy,yx,o1turn,cdr,cdr-directory
-  rackmem sim sweep manycore-ni --set workload.kind=sync-read \\
-      --vary ni.placement=edge,per-tile,split --vary workload.transfer_bytes=64,1024,16384 --csv
-  rackmem sim sweep rack-torus --set traffic.loop=open --vary traffic.offered_gbps=2,4,6,8,10,12,14
-
-The last --vary changes fastest; the order of the output does not depend on the number of runs at
-the same time.";
-
 const EXEC_ABOUT: &str = "\
 Executes a static RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine:
 one process per node, as `rackmem run` does it on hosts. Everything takes the time that it takes on
@@ -102,9 +92,6 @@ pub enum SimCommand {
     /// Run a machine and report latency, bandwidth and traffic
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Run a machine for each combination of some settings
-    #[command(after_long_help = SWEEP_EXAMPLES)]
-    Sweep(SweepArgs),
     /// List the built-in machines
     Machines,
     /// Print a machine with all its keys, as a file that can be changed and run
@@ -194,29 +181,6 @@ pub struct TraceWindow {
     pub from_ns: f64,
     /// Time from which on nothing is recorded.
     pub to_ns: f64,
-}
-
-/// Arguments of `rackmem sim sweep`.
-#[derive(Debug, Args)]
-pub struct SweepArgs {
-    /// Machine to run, with changed keys.
-    #[command(flatten)]
-    pub machine: MachineArgs,
-    /// Run with each of these values; several of these options make all combinations
-    #[arg(long, value_name = "PATH=V1,V2,...", required = true)]
-    pub vary: Vec<Override>,
-    /// Print JSON: a list of settings and reports
-    #[arg(long, conflicts_with = "csv")]
-    pub json: bool,
-    /// Print comma-separated values
-    #[arg(long)]
-    pub csv: bool,
-    /// Write sweep.json, sweep.csv and the machine of each run into this directory
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Runs at the same time [default: one per core of this host]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
 }
 
 /// Nodes of a rack that executes programs, and harts of a program without a machine.

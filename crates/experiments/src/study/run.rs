@@ -1,0 +1,181 @@
+//! A run of a study.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rackmem_sim::exec::report::Report;
+use rackmem_sim::exec::{self, ExecError, Job, Outcome};
+use rackmem_sim::machine::{self, Machine};
+use rackmem_sim::recipe::{MODEL, fingerprint};
+use rackmem_sim::run::{self as model, Progress, RunError};
+use serde::Serialize;
+
+/// A program and its arguments.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name and its arguments.
+    pub argv: Vec<String>,
+    /// A static RV64GC program.
+    pub binary: Arc<[u8]>,
+}
+
+/// A machine's own workload or a program on it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// A machine on one thread.
+    pub machine: Machine,
+    /// The program that takes the place of its workload.
+    pub program: Option<Program>,
+    /// Nodes of the rack, each with a process of the program.
+    pub nodes: u16,
+    /// Name of the run: of what decides its result.
+    pub key: String,
+}
+
+/// Reasons why there is no report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unmade {
+    /// The machine cannot be built or used so.
+    Machine(String),
+    /// It did not come to its end, or its program failed.
+    Failed(String),
+}
+
+impl fmt::Display for Unmade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Unmade::Machine(what) | Unmade::Failed(what)) = self;
+        f.write_str(what)
+    }
+}
+
+impl Run {
+    /// A run of a machine, on one thread.
+    pub fn new(mut machine: Machine, program: Option<Program>, nodes: u16) -> Run {
+        machine.run.threads = 1;
+        let program_key = program.as_ref().map(|one| (&one.argv, fingerprint(&one.binary), nodes));
+        let decides = serde_json::json!([MODEL, machine::resolved(&machine), program_key]);
+        let key = fingerprint(decides.to_string().as_bytes()).replace(':', "-");
+        Run { machine, program, nodes, key }
+    }
+
+    /// Makes it; the report as JSON, always the same bytes. Names of the program's files begin in the current folder.
+    ///
+    /// # Errors
+    /// [`Unmade`], with the name of the machine or program.
+    pub fn make(&self, progress: Option<&Progress<'_>>) -> Result<String, Unmade> {
+        match &self.program {
+            None => self.make_workload(progress),
+            Some(program) => self.execute(program, progress),
+        }
+    }
+
+    fn make_workload(&self, progress: Option<&Progress<'_>>) -> Result<String, Unmade> {
+        let report = model::run(&self.machine, &model::Options { progress, ..Default::default() });
+        report.map_err(|error| unmade(&self.machine, error)).and_then(|report| as_json(&report))
+    }
+
+    fn execute(
+        &self,
+        program: &Program,
+        progress: Option<&Progress<'_>>,
+    ) -> Result<String, Unmade> {
+        let Program { argv, binary } = program;
+        let job = Job { program: binary, args: argv, env: &[], nodes: self.nodes };
+        let (report, outcome) = execute(&self.machine, &job, None, progress)?;
+        match failure(&argv[0], &outcome) {
+            Some(failure) => Err(Unmade::Failed(failure)),
+            None => as_json(&report),
+        }
+    }
+}
+
+/// Why a workload's run gave nothing.
+pub fn unmade(machine: &Machine, error: RunError) -> Unmade {
+    match error {
+        RunError::Impossible(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
+        other => Unmade::Failed(format!("{}: {other}", machine.name)),
+    }
+}
+
+/// Why a program was not executed.
+pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmade {
+    match error {
+        ExecError::Machine(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
+        ExecError::Program(error) => Unmade::Failed(format!("{program}: {error}")),
+    }
+}
+
+/// Executes a program whose files begin in the current folder; the report has what it printed.
+///
+/// # Errors
+/// The machine or the program cannot be used, or the run was cut short.
+pub fn execute(
+    machine: &Machine,
+    job: &Job<'_>,
+    max_cycles: Option<u64>,
+    progress: Option<&Progress<'_>>,
+) -> Result<(Report, Outcome), Unmade> {
+    let name = &job.args[0];
+    let folder: Option<PathBuf> = std::env::current_dir().ok();
+    let options = exec::Options { max_cycles, folder, progress, ..exec::Options::default() };
+    let outcome = exec::run(machine, job, options);
+    let outcome = outcome.map_err(|error| not_executed(machine, name, error))?;
+    if let Some(why) = &outcome.cut_short {
+        return Err(Unmade::Failed(format!("{name}: {why}")));
+    }
+    Ok((Report::new(machine, job, max_cycles, &outcome).with_output(&outcome), outcome))
+}
+
+/// The process whose failure ended the run, and what it said; `None` if all ended well.
+pub fn failure(name: &str, outcome: &Outcome) -> Option<String> {
+    let (number, node) = outcome.failed()?;
+    let said = [&node.stderr, &node.stdout].map(|bytes| String::from_utf8_lossy(bytes));
+    let said = said.iter().map(|text| text.trim()).find(|text| !text.is_empty());
+    let said = said.map_or_else(String::new, |text| format!(": {text}"));
+    Some(format!("{name}: node {number} {} in cycle {}{said}", node.end, node.cycle))
+}
+
+/// A report as text.
+///
+/// # Errors
+/// Never: reports are plain data.
+pub fn as_json(report: &impl Serialize) -> Result<String, Unmade> {
+    let text = serde_json::to_string_pretty(report);
+    text.map(|text| text + "\n").map_err(|error| Unmade::Failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prebuilt;
+
+    fn run(settings: &[&str], arguments: &[&str], nodes: u16) -> Run {
+        let settings: Vec<_> = settings.iter().map(|setting| setting.parse().unwrap()).collect();
+        let binary = prebuilt::find(arguments[0]).unwrap().into();
+        let argv = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let machine = machine::load("sonuma", &settings).unwrap();
+        Run::new(machine, Some(Program { argv, binary }), nodes)
+    }
+
+    #[test]
+    fn keys_tell_apart_what_decides_and_nothing_else() {
+        let one = run(&[], &["hello"], 1).key;
+        assert_eq!(one, run(&["run.threads=2"], &["hello"], 1).key);
+        for other in [
+            run(&["seed=2"], &["hello"], 1),
+            run(&[], &["hello", "-v"], 1),
+            run(&[], &["hello"], 2),
+        ] {
+            assert_ne!(one, other.key);
+        }
+    }
+
+    #[test]
+    fn a_program_that_fails_is_no_report() {
+        let found = run(&[], &["netpipe", "--nonsense"], 1).make(None).unwrap_err().to_string();
+        assert!(found.starts_with("netpipe: node 0 ") && found.contains("nonsense"), "{found}");
+        let report = run(&[], &["hello"], 2).make(None).unwrap();
+        assert_eq!(report, run(&[], &["hello"], 2).make(None).unwrap());
+    }
+}

@@ -1,0 +1,131 @@
+//! Programs that are executed piece by piece.
+
+use std::sync::{Mutex, MutexGuard};
+
+use pyo3::prelude::*;
+use rackmem_experiments::study::run::{as_json, failure, not_executed};
+use rackmem_sim::exec::report::Report;
+use rackmem_sim::exec::{self, Job, Options, Until};
+use rackmem_sim::figures::Figures;
+use rackmem_sim::machine::Machine;
+
+use crate::RunError;
+use crate::machines::of_text;
+use crate::study::refused;
+use crate::watched::watched;
+
+/// A rack between two pieces of its program.
+#[pyclass(frozen)]
+pub struct Session {
+    machine: Machine,
+    program: Vec<u8>,
+    arguments: Vec<String>,
+    environment: Vec<String>,
+    nodes: u16,
+    session: Mutex<Option<exec::Session>>,
+}
+
+/// A reading of all counters.
+#[pyclass(frozen)]
+pub struct Reading(Figures);
+
+#[pymethods]
+impl Session {
+    #[new]
+    fn new(
+        machine: &str,
+        program: Vec<u8>,
+        arguments: Vec<String>,
+        environment: Vec<String>,
+        nodes: u16,
+    ) -> PyResult<Session> {
+        let machine = of_text(machine)?;
+        let session = {
+            let job = Job { program: &program, args: &arguments, env: &environment, nodes };
+            let session = exec::Session::new(&machine, &job, &options());
+            session.map_err(|error| refused(not_executed(&machine, &arguments[0], error)))?
+        };
+        let session = Mutex::new(Some(session));
+        Ok(Session { machine, program, arguments, environment, nodes, session })
+    }
+
+    /// Executes a piece: whether the program goes on after it.
+    #[pyo3(signature = (cycle=None, output=None, told=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        cycle: Option<u64>,
+        output: Option<&str>,
+        told: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        watched(py, told.as_ref(), |progress| {
+            let mut options = Options { progress: Some(progress), ..options() };
+            self.with(|session| session.run(Until { cycle, output }, &mut options))
+        })?
+    }
+
+    /// The cycle that the slowest node has come to.
+    fn cycle(&self) -> PyResult<u64> {
+        self.with(|session| session.cycle())
+    }
+
+    /// What node 0 has printed so far.
+    fn printed(&self) -> PyResult<Vec<u8>> {
+        self.with(|session| session.printed())
+    }
+
+    /// Reads all counters.
+    fn read(&self) -> PyResult<Reading> {
+        self.with(|session| Reading(session.figures()))
+    }
+
+    /// The report as JSON; the session is over.
+    fn finish(&self) -> PyResult<String> {
+        let session = self.lock()?.take().ok_or_else(over)?;
+        let Session { machine, program, arguments, environment, nodes, .. } = self;
+        let job = Job { program, args: arguments, env: environment, nodes: *nodes };
+        let outcome = session.finish(options());
+        if let Some(why) = &outcome.cut_short {
+            return Err(RunError::new_err(format!("{}: {why}", arguments[0])));
+        }
+        match failure(&arguments[0], &outcome) {
+            Some(failure) => Err(RunError::new_err(failure)),
+            None => {
+                let report = Report::new(machine, &job, None, &outcome).with_output(&outcome);
+                as_json(&report).map_err(refused)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Reading {
+    /// What was counted since an earlier reading, or since the begin.
+    #[pyo3(signature = (before=None))]
+    fn since(&self, before: Option<PyRef<'_, Reading>>) -> Vec<(String, f64)> {
+        let none = Figures::default();
+        let before = before.as_ref().map_or(&none, |before| &before.0);
+        self.0.since(before).into_iter().collect()
+    }
+}
+
+impl Session {
+    /// The session, unless another thread executes a piece: it needs Python's lock to come to its end, so nothing waits
+    /// for it here.
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<exec::Session>>> {
+        let busy = "another thread executes a piece of this session; wait for it";
+        self.session.try_lock().map_err(|_| RunError::new_err(busy))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut exec::Session) -> T) -> PyResult<T> {
+        self.lock()?.as_mut().map(work).ok_or_else(over)
+    }
+}
+
+fn over() -> PyErr {
+    RunError::new_err("the session is over: it gave its result; make another one")
+}
+
+fn options<'a>() -> Options<'a> {
+    Options { folder: std::env::current_dir().ok(), ..Options::default() }
+}

@@ -1,0 +1,90 @@
+//! Runs of sweeps and their files, as `rackmem sweep` has them.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use rackmem_experiments::study::points::{Varied, points as all_points};
+use rackmem_experiments::study::run::{Program, Unmade};
+use rackmem_experiments::study::{Folder, Run, folder, row};
+
+use crate::machines::{both, of_text};
+use crate::watched::watched;
+use crate::{MachineError, RunError};
+
+/// A machine as TOML and JSON, and the name of its run; or the reason why there is none.
+type Point = (Option<(String, String, String)>, Option<String>);
+
+/// All combinations, as `rackmem_experiments::study::points` orders them.
+#[pyfunction]
+pub fn points(
+    machine: &str,
+    vary: Vec<(String, Vec<String>)>,
+    programs: Vec<(Vec<String>, Vec<u8>)>,
+    nodes: u16,
+) -> PyResult<Vec<Point>> {
+    let vary: Vec<Varied> =
+        vary.into_iter().map(|(path, values)| Varied { path, values }).collect();
+    let program = |(argv, binary): (Vec<String>, Vec<u8>)| Program { argv, binary: binary.into() };
+    let programs: Vec<Program> = programs.into_iter().map(program).collect();
+    let points = all_points(machine, &vary, &programs, nodes).into_iter();
+    let point = |run: Result<Run, String>| match run {
+        Ok(Run { machine, key, .. }) => {
+            both(&machine).map(|(toml, json)| (Some((toml, json, key)), None))
+        }
+        Err(why) => Ok((None, Some(why))),
+    };
+    points.map(|one| point(one.run)).collect()
+}
+
+/// Makes a run: the report as text, always the same bytes.
+#[pyfunction]
+#[pyo3(signature = (machine, program, arguments, nodes, told=None))]
+pub fn make(
+    py: Python<'_>,
+    machine: &str,
+    program: Option<&[u8]>,
+    arguments: Vec<String>,
+    nodes: u16,
+    told: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let program = program.map(|bytes| Program { argv: arguments, binary: bytes.into() });
+    let run = Run::new(of_text(machine)?, program, nodes);
+    watched(py, told.as_ref(), |progress| run.make(Some(progress)))?.map_err(refused)
+}
+
+/// The exception for a run without a report.
+pub fn refused(unmade: Unmade) -> PyErr {
+    match unmade {
+        Unmade::Machine(what) => MachineError::new_err(what),
+        Unmade::Failed(what) => RunError::new_err(what),
+    }
+}
+
+/// The report of an earlier run, if there is one.
+#[pyfunction]
+pub fn take(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
+    Folder::new(folder).take(key).map_err(PyOSError::new_err)
+}
+
+/// Stores a report, whole or not at all.
+#[pyfunction]
+pub fn put(py: Python<'_>, folder: PathBuf, key: &str, report: &str) -> PyResult<()> {
+    py.detach(|| Folder::new(folder).put(key, report)).map_err(PyOSError::new_err)
+}
+
+/// Writes a file, whole or not at all.
+#[pyfunction]
+pub fn write_whole(py: Python<'_>, file: PathBuf, content: &[u8]) -> PyResult<()> {
+    let failed = |file: &Path, error| format!("{} cannot be written: {error}", file.display());
+    let written = py.detach(|| folder::write_whole(&file, content));
+    written.map_err(|error| PyOSError::new_err(failed(&file, error)))
+}
+
+/// All numbers of a report by path, as JSON.
+#[pyfunction]
+pub fn numbers(report: &str) -> PyResult<String> {
+    let report = serde_json::from_str(report);
+    let report = report.map_err(|error| PyOSError::new_err(format!("no report: {error}")))?;
+    Ok(serde_json::Value::Object(row::numbers(&report)).to_string())
+}

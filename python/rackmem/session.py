@@ -1,0 +1,126 @@
+"""Programs that are executed piece by piece, with statistics in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import _rackmem
+from .errors import Error
+from .result import Execution
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a run: its cycle, and a reading of all counters."""
+
+    cycle: int
+    reading: _rackmem.Reading = field(repr=False)
+
+
+@dataclass
+class Measurement:
+    """What was counted between two marks: `stats` by path, of `cycles` cycles, which are `ns` simulated ns."""
+
+    stats: dict[str, float] = field(default_factory=dict)
+    cycles: int = 0
+    ns: float = 0.0
+
+    def __getitem__(self, path: str) -> float:
+        return self.stats[path]
+
+
+class Session:
+    """A program on a rack, executed piece by piece; `Machine.session` makes one.
+
+    The pieces together are the run that goes through without a pause: the same results, to the byte.
+
+        session = machine.session("pagerank", "graph.txt", nodes=2)
+        session.run(us=20)
+        with session.measure() as part:
+            session.run(us=10)
+        print(part["node[0].rgp.requests"])
+        result = session.finish()
+    """
+
+    def __init__(self, machine: Machine, session: _rackmem.Session) -> None:
+        self.machine = machine
+        self._session = session
+        self._is_running = True
+
+    def run(
+        self,
+        *,
+        cycles: int | None = None,
+        us: float | None = None,
+        until: str | None = None,
+        told: Callable[[int], Any] | None = None,
+    ) -> bool:
+        """Executes a piece: so many cycles or simulated us, to the end of the program without a limit.
+
+        `until` is a text: the piece ends, at the latest, when node 0 has printed it. Whether the program goes on.
+        `told` is as in `Machine.run`; what it raises ends the run for good.
+
+        Raises `RunError` if the session is over.
+        """
+        if cycles is not None and us is not None:
+            raise Error("a piece is of so many cycles or of so many us; give one of them")
+        if us is not None:
+            cycles = round(us * 1000 * self.machine["clock_ghz"])
+        if cycles is not None and cycles < 1:
+            raise Error(f"a piece of {cycles} cycles; give 1 or more")
+        if until == "":
+            raise Error("until: an empty text is printed at any time; give one that is not empty")
+        limit = None if cycles is None else self.cycle + cycles
+        self._is_running = self._session.run(limit, until, told)
+        return self._is_running
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program goes on."""
+        return self._is_running
+
+    @property
+    def cycle(self) -> int:
+        """The cycle that the slowest node has come to."""
+        return self._session.cycle()
+
+    @property
+    def stdout(self) -> str:
+        """What node 0 has printed so far."""
+        return bytes(self._session.printed()).decode(errors="replace")
+
+    def mark(self) -> Mark:
+        """This place, to measure from or to."""
+        return Mark(self.cycle, self._session.read())
+
+    def between(self, begin: Mark, end: Mark | None = None) -> Measurement:
+        """What was counted between two marks, or since one; means and shares are those of that time."""
+        end = end or self.mark()
+        if end.cycle < begin.cycle:
+            raise Error(f"the mark of cycle {end.cycle} is before that of cycle {begin.cycle}; exchange them")
+        cycles = end.cycle - begin.cycle
+        return Measurement(dict(end.reading.since(begin.reading)), cycles, cycles / self.machine["clock_ghz"])
+
+    @contextmanager
+    def measure(self) -> Iterator[Measurement]:
+        """Measures what the block runs: `with session.measure() as part: session.run(us=10)`."""
+        begin, part = self.mark(), Measurement()
+        try:
+            yield part
+        finally:
+            part.__dict__.update(self.between(begin).__dict__)
+
+    def finish(self) -> Execution:
+        """Executes what is left, and gives the report of the whole run; the session is over.
+
+        Raises `RunError` if a process fails, or the program never ends.
+        """
+        self.run()
+        return Execution(json.loads(self._session.finish()))

@@ -1,0 +1,79 @@
+"""Programs that are executed piece by piece."""
+
+import pytest
+
+import rackmem
+
+SIZES = ["netpipe", "--sizes=8,64", "--seconds=0.00002", "--json"]
+
+
+@pytest.fixture(scope="module")
+def rack():
+    return rackmem.Machine.load("sonuma")
+
+
+def test_pieces_are_the_whole_to_the_byte(rack):
+    whole = rack.execute(*SIZES, nodes=2)
+    session = rack.session(*SIZES, nodes=2)
+    pieces = 0
+    while session.run(cycles=10_007):
+        pieces += 1
+    assert pieces > 3 and not session.is_running
+    assert session.finish().json() == whole.json()
+
+
+def test_marks_add_up_to_the_report(rack):
+    session = rack.session(*SIZES, nodes=2)
+    begin = session.mark()
+    session.run(us=20)
+    middle = session.mark()
+    with session.measure() as rest:
+        assert not session.run()
+    first = session.between(begin, middle)
+    assert first.cycles > 0 and rest.cycles > 0 and first.ns == pytest.approx(20_000, rel=0.01)
+    report = session.finish()
+    counters = [path for path in report.stats if path.endswith(".retired")]
+    assert counters
+    for path in counters:
+        assert first[path] + rest[path] == report[path]
+    assert rest.cycles + first.cycles == report["cycles"]
+
+
+def test_a_piece_ends_where_a_text_is_printed(rack):
+    session = rack.session("hello", nodes=2)
+    assert session.run(until="took number")
+    assert session.stdout.startswith("node 0 of 2 took number")
+    assert not session.run(until="never printed")
+    assert session.finish().status == 0
+
+
+def test_bad_input_is_refused(rack):
+    session = rack.session("hello")
+    for wrong in ({"cycles": 0}, {"us": -1}, {"cycles": 1, "us": 1}, {"until": ""}):
+        with pytest.raises(rackmem.Error):
+            session.run(**wrong)
+    first = session.mark()
+    session.run(cycles=1000)
+    with pytest.raises(rackmem.Error, match="exchange them"):
+        session.between(session.mark(), first)
+    session.finish()
+    with pytest.raises(rackmem.RunError, match="the session is over"):
+        session.run()
+    with pytest.raises(rackmem.MachineError):
+        rackmem.Machine.load("rack-torus").session("hello")
+    with pytest.raises(rackmem.RunError, match="netpipe: node 0 ended with status"):
+        rack.session("netpipe", "--nonsense").finish()
+
+
+def test_what_told_raises_ends_the_run(rack):
+    class Stop(Exception):
+        pass
+
+    def told(_cycles):
+        raise Stop
+
+    session = rack.session("pagerank", "--kronecker", "12", "--variant", "fine", nodes=2)
+    with pytest.raises(Stop):
+        session.run(told=told)
+    with pytest.raises(rackmem.RunError, match="interrupted"):
+        session.finish()
