@@ -328,8 +328,8 @@ INLINED double measure_alone(bench *b, operation run)
     return seconds;
 }
 
-/* Both at once, as fast as they can: seconds of one operation, of either. Who is done early waits
- * for the other, so it does not help to be unfair. */
+/* Both at once, as fast as they can: seconds of one operation, of either. The one that is done early
+ * waits for the other, so it does not help to be unfair. */
 INLINED double measure_contended(bench *b, operation run)
 {
     enum { TURNS = 5000 };

@@ -404,6 +404,58 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
+/// Beginnings of sentences without a subject: "Who waits is woken" names nobody.
+const HEADLESS: [&str; 5] = ["Who ", "Whoever ", "Whose ", "Is told ", "Is asked "];
+
+#[test]
+fn sentences_name_their_subject() {
+    let repository = Repository::open();
+    let mut wrong = Vec::new();
+    for file in repository.with(&["rs", "h", "c", "py", "toml", "md"]) {
+        for (line, text) in numbered(&repository.text(file)) {
+            if let Some(start) = prose(file, text).and_then(headless) {
+                wrong.push(format!(
+                    "{file}:{line}: a sentence begins with `{}`; name its subject: a thread that, a reader who",
+                    start.trim()
+                ));
+            }
+        }
+    }
+    none(wrong);
+}
+
+/// The part of a line that people read: all of Markdown, and a comment that has the line for itself.
+fn prose<'a>(file: &str, line: &'a str) -> Option<&'a str> {
+    let line = line.trim();
+    match file.ends_with(".md") {
+        true => Some(line),
+        false => {
+            ["///", "//!", "//", "/*", "*", "#"].iter().find_map(|mark| line.strip_prefix(mark))
+        }
+    }
+}
+
+/// The beginning of a sentence that has no subject and is no question.
+fn headless(text: &str) -> Option<&'static str> {
+    let mut sentences = text.split_inclusive(['.', '?', '|']).map(str::trim);
+    sentences.find_map(|sentence| {
+        let sentence = sentence.trim_start_matches(['-', '*', ' ']);
+        let start = HEADLESS.iter().find(|start| sentence.starts_with(**start));
+        start.copied().filter(|_| !sentence.ends_with('?'))
+    })
+}
+
+#[test]
+fn headless_sentences_are_told_from_others() {
+    let found = |file, line| prose(file, line).and_then(headless);
+    assert_eq!(found("a.rs", "    /// Who waits is woken."), Some("Who "));
+    assert_eq!(found("a.h", " * Lines are atomic. Whoever polls sees one."), Some("Whoever "));
+    assert_eq!(found("a.md", "- Is told when it ends"), Some("Is told "));
+    assert_eq!(found("a.rs", "    // Who enforces that? The lender."), None);
+    assert_eq!(found("a.rs", "    let text = \"Who waits\";"), None);
+    assert_eq!(found("a.rs", "    /// A thread who waits is woken."), None);
+}
+
 #[test]
 fn empty_comments_are_told_from_others() {
     let is_empty = |comment, line| says_nothing(comment, item(line).unwrap());

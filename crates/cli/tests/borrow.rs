@@ -298,7 +298,7 @@ fn what_cannot_be_lent_to_is_told_before_it_starts() {
     if cc.is_ok_and(|status| status.success()) {
         let refused = host.fails(1, &["borrow", "64M", "--", built.to_str().unwrap()]);
         assert!(refused.contains("statically") && refused.contains("swapon"), "{refused}");
-        // Whoever starts one is told.
+        // A process that starts one gets a warning.
         for script in ["\"$0\"; exit $?", "exec \"$0\""] {
             let command = ["sh", "-c", script, built.to_str().unwrap()];
             let done = Done::from(borrow(&host, &["64M"], &command).output().unwrap());

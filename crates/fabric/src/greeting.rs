@@ -31,8 +31,8 @@
 //!   a guess of the caller before its message is read.
 //! - *The secret beside keys is `psk1`*: it is mixed in before the hello is encrypted. With `psk2` a callee would read
 //!   the hello of a caller without the secret, answer it, and never learn why the caller hung up.
-//! - *Reasons of a refusal are in the clear.* They say which proof has failed and nothing of the callee's file. Who is
-//!   in the middle may forge them: that ends a handshake, which he could do anyway.
+//! - *Reasons of a refusal are in the clear.* They say which proof has failed and nothing of the callee's file. A
+//!   man in the middle may forge them: that ends a handshake, which he could do anyway.
 //! - *Callees with keys multiply up to three times before they refuse a hello*, where a secret costs a hash. The number
 //!   of handshakes at a time and the turns of other connections bound that; silent strangers cost nothing.
 
@@ -586,7 +586,7 @@ mod tests {
             assert_eq!(fail(&stranger, &its), expected);
             let misled = with_keys(&ours, 1, 9);
             assert_eq!(fail(&misled, &its), (GreetingError::Misled, GreetingError::OtherKey));
-            // Whoever has the key of another node is that node.
+            // The owner of another node's key is that node.
             let (_, first) = call(&with_keys(&ours, 2, 0));
             assert_eq!(Callee::new(&its).hear::<Hello>(&first).unwrap().unwrap().node, Some(2));
         }

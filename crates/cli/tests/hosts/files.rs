@@ -28,7 +28,7 @@ fn a_wrong_file_is_named_with_its_line() {
     rig.assert_nothing_left();
 }
 
-/// Whoever listens says the same of an address that it cannot have.
+/// All listeners say the same of an address that they cannot have.
 #[test]
 fn a_taken_address_is_said_to_be_with_a_remedy() {
     let rig = Rig::new(2);

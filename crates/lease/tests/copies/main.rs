@@ -91,7 +91,7 @@ fn read_of_silent(
     (told, ended)
 }
 
-/// Who touches memory of a lender that has died, before that is known, is not told to wait.
+/// A thread that touches memory of a dead lender, before that is known, is not told to wait.
 #[test]
 fn nobody_is_told_to_wait_for_a_lender_that_is_lost() {
     let (told, ended) = read_of_silent(Duration::from_secs(3600), |lender, store, _| {

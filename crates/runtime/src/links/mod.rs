@@ -117,7 +117,7 @@ pub struct Links {
     asks_kernel: bool,
     /// Says which of many connections have something to read, once there are many.
     readable: Option<OwnedFd>,
-    /// Whose turn it is for requests and for replies.
+    /// The next link to look at for requests, and for replies.
     turns: [Turn; 2],
     /// The link whose request [`Network::peek_request`] has named.
     request: Option<usize>,

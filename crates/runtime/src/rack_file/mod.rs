@@ -32,7 +32,7 @@
 //!
 //! - *`{node}` in the name of the private key's file.* All hosts have the same rack file, hosts with a common file
 //!   system see the same folder, and one host may have several nodes, each with a key of its own.
-//! - *The secret is hashed with a label of racks*, and that of leases with one of leases. Whoever listens for leases
+//! - *The secret is hashed with a label of racks*, and that of leases with one of leases. A listener for leases
 //!   cannot pass the handshake on to a daemon, nor the other way round, when both use the same file.
 //! - *Commands do not read private keys*: those that only look at the rack need none. Daemons do, and `rackmem up`
 //!   before it starts them.

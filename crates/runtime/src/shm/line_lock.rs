@@ -519,7 +519,7 @@ mod loom_tests {
         });
     }
 
-    /// Who has done an atomic reads a line that has it, and all of a write or nothing.
+    /// A thread that has done an atomic reads a line that has it, and all of a write or nothing.
     #[test]
     fn a_read_after_an_atomic_agrees_with_it() {
         for word in [0, 1] {

@@ -76,7 +76,7 @@ mod tests {
         fn no_tick_is_missed(khz in 1_u64..10_000_000, tck_ps in 500_u64..4000, tick in 0_u64..1 << 50) {
             let clocks = Clocks::new(khz as f64 / 1e6, tck_ps);
             let cycle = clocks.cycle_from(tick);
-            // Whoever wakes then has seen the tick, and a cycle before that has not.
+            // A part that wakes then has seen the tick, and a cycle before that has not.
             prop_assert!(clocks.tick_by(cycle) >= tick);
             prop_assert!(cycle == 0 || clocks.tick_by(cycle - 1) < tick);
             prop_assert!(clocks.tick_from(cycle) >= clocks.tick_by(cycle));

@@ -30,7 +30,7 @@ pub use watchdog::Watchdog;
 /// Steps of synchronous reads between two reports of progress.
 const STEPS_PER_REPORT: u32 = 1 << 14;
 
-/// Is told now and then how many cycles have been simulated; says whether the run goes on.
+/// Gets the number of simulated cycles now and then; returns whether the run goes on.
 pub type Progress<'a> = dyn Fn(Cycle) -> bool + Sync + 'a;
 
 /// Options of a run; none is needed.

@@ -330,7 +330,7 @@ impl World {
     }
 
     fn atomics_add_up(&self, state: &State) -> bool {
-        // Whoever dies, or does not look, may have added without having seen it.
+        // A process that dies, or does not look, may have added without having seen it.
         let all_seen =
             state.rack.fabric.up.iter().all(|&up| up)
                 && self.processes.iter().zip(&state.software).all(|(process, software)| {

@@ -199,7 +199,7 @@ impl Channel {
                 Some(refresh.map_or(next, |refresh| sooner(next, refresh)))
             });
         }
-        // Whoever becomes urgent before that may want something else to be done then.
+        // A request that becomes urgent before that may need another command then.
         match next {
             Some(next) if of_age <= next.at => Some(Planned::first(of_age, Deed::Look)),
             next => next,
