@@ -2,7 +2,9 @@
 # make install       to PREFIX (/usr/local); DESTDIR is put in front of it, for packages
 # make uninstall     removes what `make install` of this version wrote
 # make deb           a Debian package, in target/
+# make doc           reference of the Rust and C interfaces, in target/doc/; of Python's where pdoc and the wheel are there
 # make wheel         a wheel for Python, in target/wheels/; needs maturin
+# make release       the artefacts of a release and their checksums: see packaging/release --help
 # make test          what `cargo test` does
 #
 # Needs Rust, a C compiler with binutils, and GNU make; `make deb` needs dpkg-deb, too.
@@ -116,10 +118,21 @@ uninstall:
 deb:
 	packaging/deb $(VERSION) $(TARGET)
 
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --lib --locked
+	$(CARGO) run --quiet --locked --example c_reference -- $(TARGET)/doc/c/index.html \
+	    $(addprefix include/,$(HEADERS) $(MODEL_HEADERS))
+	@if python3 -c 'import pdoc, rackmem' 2>/dev/null; then \
+	    python3 -m pdoc --output-directory $(TARGET)/doc/python rackmem; \
+	else echo "not made: the reference of the Python package needs pdoc and the wheel (pip install pdoc rackmem)"; fi
+
 wheel:
 	python/build
+
+release:
+	packaging/release
 
 test:
 	$(CARGO) test --locked
 
-.PHONY: all build install uninstall deb wheel test
+.PHONY: all build install uninstall deb doc wheel release test

@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 
+/* Numbers of the system calls behind these functions. */
 enum {
     WINDOW_CALL_BORROW = 0x52414320,
     WINDOW_CALL_LENT = 0x52414321,

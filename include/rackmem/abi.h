@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A check at compile time, under its name in C or in C++. */
 #ifdef __cplusplus
 #define RACKMEM_STATIC_ASSERT(condition, text) static_assert(condition, text)
 extern "C" {
@@ -15,7 +16,7 @@ extern "C" {
 /* Version of these headers. A library of another minor version refuses programs that were compiled
  * with them. */
 #define RACKMEM_VERSION_MAJOR 0
-#define RACKMEM_VERSION_MINOR 1
+#define RACKMEM_VERSION_MINOR 2
 #define RACKMEM_VERSION_PATCH 0
 #define RACKMEM_VERSION \
     (RACKMEM_VERSION_MAJOR << 16 | RACKMEM_VERSION_MINOR << 8 | RACKMEM_VERSION_PATCH)
@@ -24,11 +25,14 @@ extern "C" {
 #define RACKMEM_LINE_BYTES 64
 /* Most entries of a work queue; slots are 0 .. MAX_WQ_SIZE - 1. */
 #define MAX_WQ_SIZE 128
+/* Most nodes of a rack. */
 #define RACKMEM_MAX_NODES 4096
 /* Longest transfer of one work queue entry, in bytes. */
 #define RACKMEM_MAX_LENGTH ((1u << 24) - 1)
+/* Largest offset in a segment, and largest address of a local buffer. */
 #define RACKMEM_MAX_OFFSET ((UINT64_C(1) << 40) - 1)
 #define RACKMEM_MAX_ADDRESS ((UINT64_C(1) << 48) - 1)
+/* Sizes of queue entries, in bytes. */
 #define RACKMEM_WQ_ENTRY_BYTES 16
 #define RACKMEM_CQ_ENTRY_BYTES 4
 
@@ -89,32 +93,38 @@ typedef struct rackmem_wq_entry {
 /* Completion queue entry: slot 16 bits | status 8 | zero 7 | phase 1. */
 typedef uint32_t rackmem_cq_entry;
 
+/* The word of a work queue entry that publishes it. No field may be wider than its bits. */
 static inline uint64_t rackmem_wq_word0(uint64_t phase, uint64_t op, uint64_t dst_nid,
                                         uint64_t offset, uint64_t length)
 {
     return phase | op << 1 | dst_nid << 4 | offset << 16 | (length >> 16) << 56;
 }
 
+/* The other word: address of the local buffer, and the low 16 bits of the length. */
 static inline uint64_t rackmem_wq_word1(uint64_t address, uint64_t length)
 {
     return address | (length & 0xffff) << 48;
 }
 
+/* Slot of the operation that completed. */
 static inline uint32_t rackmem_cq_slot(rackmem_cq_entry entry)
 {
     return entry & 0xffff;
 }
 
+/* Its enum rackmem_status. */
 static inline uint32_t rackmem_cq_status(rackmem_cq_entry entry)
 {
     return entry >> 16 & 0xff;
 }
 
+/* Flips each time the queue wraps around, so that software sees which entries are new. */
 static inline uint32_t rackmem_cq_phase(rackmem_cq_entry entry)
 {
     return entry >> 31;
 }
 
+/* One end of a queue pair: see below. */
 typedef struct rackmem_qp rackmem_qp;
 
 /*
@@ -159,6 +169,7 @@ typedef struct rackmem_engine {
 /* rackmem_segment_head.state while operations are served. */
 #define RACKMEM_SEGMENT_LIVE 1
 
+/* The first bytes of a segment. */
 typedef struct rackmem_segment_head {
     uint32_t state;
     uint32_t owner_nid;
@@ -172,6 +183,7 @@ typedef struct rackmem_line_lock {
     uint64_t done;                /* ticket of the hold that was released last */
 } rackmem_line_lock;
 
+/* Fields of rackmem_line_lock.taken. */
 #define RACKMEM_TICKET_SHIFT 24
 #define RACKMEM_OWNER_MASK ((UINT64_C(1) << RACKMEM_TICKET_SHIFT) - 1)
 /* Memory below this address is never a buffer. */
@@ -219,6 +231,7 @@ struct rackmem_qp {
 #endif
 };
 
+/* Its name in Scale-Out NUMA (§5.2). */
 typedef rackmem_qp QP;
 
 RACKMEM_STATIC_ASSERT(sizeof(rackmem_wq_entry) == RACKMEM_WQ_ENTRY_BYTES, "two words");

@@ -24,6 +24,7 @@ extern "C" {
 /* A callback of rmc_wait_for_slot and rmc_drain_cq; `arg` is qp->callback_arg. */
 typedef void (*rmc_callback)(int slot, void *arg);
 
+/* Hints to the compiler. */
 #define RACKMEM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RACKMEM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RACKMEM_INLINE static inline __attribute__((always_inline))
@@ -176,6 +177,7 @@ RACKMEM_INLINE int rackmem_changed_(QP *qp, uint32_t nid, unsigned char *segment
 }
 
 #ifdef __x86_64__
+/* Defined where a line is copied by vector moves. */
 #define RACKMEM_HAS_LINE_COPY 1
 
 /* Copies a line by four moves, its first 16 bytes last; stores are seen in this order. In machine

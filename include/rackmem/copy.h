@@ -30,6 +30,7 @@ extern "C" {
 /* Bytes that one operation moves. Between two other nodes they pass through a buffer here. */
 #define RACKMEM_COPY_CHUNK_BYTES 8192
 
+/* What a part of a copy waits for. */
 enum rackmem_copy_stage {
     RACKMEM_COPY_IDLE = 0,
     RACKMEM_COPY_FETCHING = 1, /* from another node into the buffer; to be written then */

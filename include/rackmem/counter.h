@@ -44,6 +44,7 @@ enum rackmem_notify_kind {
     RACKMEM_NOTIFY_QUEUE = 3    /* a queue of words (queue.h): the word is enqueued */
 };
 
+/* Where a counter sends its word when it becomes zero. */
 typedef struct rackmem_notification {
     int kind; /* enum rackmem_notify_kind */
     rackmem_address at;

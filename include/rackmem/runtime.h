@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* A context that this process has joined; rackmem_close ends it. */
 typedef struct rackmem_context rackmem_context;
 
 /* Version of the library, to be compared with RACKMEM_VERSION of the headers. */
@@ -89,6 +90,7 @@ typedef struct rackmem_mapping {
     const uint32_t *state; /* RACKMEM_MAPPING_LIVE as long as the node is there */
 } rackmem_mapping;
 
+/* rackmem_mapping.state of a live node. */
 #define RACKMEM_MAPPING_LIVE 1u
 
 /*

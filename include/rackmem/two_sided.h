@@ -26,6 +26,7 @@
 extern "C" {
 #endif
 
+/* Whether queue pairs send and receive: on hosts they do, on the model they do not. */
 #ifdef __riscv
 #define RACKMEM_HAS_TWO_SIDED 0
 #define RACKMEM_HOST_ONLY_                                                                       \

@@ -31,6 +31,7 @@ typedef struct rackmem_address {
 /* The address that means none. */
 #define RACKMEM_NOWHERE_NID (-1)
 
+/* The address `offset` bytes into the segment of node nid. */
 static inline rackmem_address rackmem_at(int nid, uint64_t offset)
 {
     rackmem_address at;
@@ -39,6 +40,7 @@ static inline rackmem_address rackmem_at(int nid, uint64_t offset)
     return at;
 }
 
+/* An address that means none. */
 static inline rackmem_address rackmem_nowhere(void)
 {
     return rackmem_at(RACKMEM_NOWHERE_NID, 0);

@@ -22,6 +22,7 @@
 #define NI_MOST_COPY_BYTES 65536
 #define NI_MOST_MESSAGE_WORDS 5
 
+/* Commands of a network interface: a message of some words, or a copy. */
 enum ni_opcode { NI_MESSAGE = 1, NI_COPY = 2 };
 
 /* Words of a command buffer (CINI §3.3): source of a copy, or data of a message. */
@@ -98,11 +99,13 @@ SCR_FUNCTION int ni_test(scr_word *flag)
 
 /* ---- Counters ---------------------------------------------------------------------------- */
 
+/* Adds to a counter, from any core; at zero it sends its notifications. */
 SCR_FUNCTION void ni_counter_add(scr_word *counter, int64_t value)
 {
     counter[SCR_COUNTER_VALUE] = (uint64_t)value;
 }
 
+/* A counter's value: usually minus the sum that has still to arrive. */
 SCR_FUNCTION int64_t ni_counter_value(const scr_word *counter)
 {
     return (int64_t)counter[SCR_COUNTER_VALUE];
@@ -120,6 +123,7 @@ typedef struct ni_sr_reader {
     unsigned item_words;
 } ni_sr_reader;
 
+/* The reader of a queue that scr_alloc_sr_queue() made; one core may have it. */
 static inline ni_sr_reader ni_sr_reader_of(scr_word *queue)
 {
     uint64_t state = *scr_tag(queue);
@@ -147,6 +151,7 @@ SCR_FUNCTION const scr_word *ni_sr_wait(const ni_sr_reader *reader)
     return reader->queue + SCR_LINE_WORDS + index * reader->item_words;
 }
 
+/* Gives the place of the oldest item back to the queue. */
 SCR_FUNCTION void ni_sr_free(ni_sr_reader *reader)
 {
     reader->queue[NI_SR_HEAD] = ++reader->head;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Functions that are inlined, also where the compiler would not. */
 #define SCR_INLINE static inline __attribute__((always_inline))
 
 /* Functions of nilib and syslib on a critical path: inline, or, where SCR_CALLS is defined, calls,
@@ -23,6 +24,7 @@
 #define SCR_FUNCTION SCR_INLINE
 #endif
 
+/* Sizes of a word and of a line. */
 #define SCR_WORD_BYTES 8
 #define SCR_LINE_BYTES 64
 #define SCR_LINE_WORDS 8
@@ -103,6 +105,7 @@ SCR_INLINE void scr_release(void)
     SCR_FENCE_("rw,w", __ATOMIC_RELEASE);
 }
 
+/* Everything before it comes before everything after it. */
 SCR_INLINE void scr_fence(void)
 {
     SCR_FENCE_("rw,rw", __ATOMIC_SEQ_CST);
@@ -135,11 +138,13 @@ SCR_INLINE uint64_t scr_core_of(const volatile void *address)
     return ((uint64_t)(uintptr_t)address - SCR_BASE) / SCR_STRIDE;
 }
 
+/* Whether an address is in some core's window. */
 SCR_INLINE int scr_is_scratchpad(const scr_pad *pad, const volatile void *address)
 {
     return scr_core_of(address) < pad->cores;
 }
 
+/* Whether an address is in the window of this core. */
 SCR_INLINE int scr_is_local(const scr_pad *pad, const volatile void *address)
 {
     return scr_core_of(address) == pad->core;
@@ -241,6 +246,7 @@ SCR_INLINE void scr_mark(scr_word *line, uint64_t state)
     scr_fence();
 }
 
+/* Makes a line a command buffer. */
 SCR_INLINE void scr_mark_command(scr_word *line)
 {
     scr_mark(line, SCR_COMMAND);

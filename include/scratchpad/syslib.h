@@ -35,8 +35,10 @@ SCR_INLINE uint64_t sys_cycles(void)
 
 /* ---- Threads ----------------------------------------------------------------------------- */
 
+/* Most threads of a team. */
 enum { SYS_MOST_MEMBERS = 128 };
 
+/* Threads that work together: see below. */
 typedef struct sys_team sys_team;
 
 /* A thread, on a core of its own. */
@@ -47,8 +49,10 @@ typedef struct sys_member {
     pthread_t thread;
 } sys_member;
 
+/* What each thread of a team runs. */
 typedef void (*sys_work)(sys_member *self, void *argument);
 
+/* A team's state, each hot word in a line of its own. */
 struct sys_team {
     __attribute__((aligned(SCR_LINE_BYTES))) unsigned arrived;
     __attribute__((aligned(SCR_LINE_BYTES))) unsigned meetings;
@@ -155,6 +159,7 @@ SCR_FUNCTION void sys_mrq_lock_request(scr_word *lock, scr_word *command, scr_wo
     (void)ni_wait(token);
 }
 
+/* Gives the token back: it goes to the oldest request. */
 SCR_FUNCTION void sys_mrq_unlock(scr_word *lock)
 {
     ni_signal(lock, 1);
@@ -171,6 +176,7 @@ typedef struct sys_mcs_lock {
     __attribute__((aligned(SCR_LINE_BYTES))) sys_mcs_node *tail;
 } sys_mcs_lock;
 
+/* Takes the lock; `self` stays in use until it is released. */
 SCR_FUNCTION void sys_mcs_acquire(sys_mcs_lock *lock, sys_mcs_node *self)
 {
     __atomic_store_n(&self->next, (sys_mcs_node *)NULL, __ATOMIC_RELAXED);
@@ -183,6 +189,7 @@ SCR_FUNCTION void sys_mcs_acquire(sys_mcs_lock *lock, sys_mcs_node *self)
     }
 }
 
+/* Hands the lock to the next in the queue, or frees it. */
 SCR_FUNCTION void sys_mcs_release(sys_mcs_lock *lock, sys_mcs_node *self)
 {
     sys_mcs_node *next = __atomic_load_n(&self->next, __ATOMIC_ACQUIRE);
@@ -201,6 +208,7 @@ SCR_FUNCTION void sys_mcs_release(sys_mcs_lock *lock, sys_mcs_node *self)
  * has it, a store frees it. */
 #define SYS_LOCK_BOX UINT64_C(0x5000000000)
 
+/* The lock of the box with this number. */
 SCR_INLINE scr_word *sys_box_lock_of(unsigned number)
 {
     return (scr_word *)(uintptr_t)(SYS_LOCK_BOX + number * SCR_WORD_BYTES);
@@ -210,6 +218,7 @@ SCR_INLINE scr_word *sys_box_lock_of(unsigned number)
  * time for that. */
 enum { SYS_BOX_PAUSE = 8 };
 
+/* Takes a lock of the box; it polls until it has it. */
 SCR_FUNCTION void sys_box_lock(scr_word *lock)
 {
     while (*lock != 0)
@@ -218,6 +227,7 @@ SCR_FUNCTION void sys_box_lock(scr_word *lock)
     scr_acquire();
 }
 
+/* Frees a lock of the box, after the stores before it. */
 SCR_FUNCTION void sys_box_unlock(scr_word *lock)
 {
     scr_release();
@@ -332,6 +342,7 @@ static inline int sys_counter_barrier_make(sys_counter_barrier *barrier, sys_mem
     return 0;
 }
 
+/* Returns when all members of the team have called it. */
 SCR_FUNCTION void sys_counter_barrier_wait(sys_counter_barrier barrier)
 {
     ni_signal(barrier.counter, 1);
@@ -365,6 +376,7 @@ static inline int sys_mutex_barrier_make(sys_mutex_barrier *barrier, sys_member 
     return 0;
 }
 
+/* Returns when all members of the team have called it. */
 SCR_FUNCTION void sys_mutex_barrier_wait(sys_mutex_barrier barrier)
 {
     unsigned members = barrier.team->members;
@@ -401,6 +413,7 @@ typedef struct sys_tree_node {
     struct sys_tree_node *child[2];
 } sys_tree_node;
 
+/* Children of a node in the tree of arrivals, and in that of wake-ups. */
 enum { SYS_TREE_ARRIVALS = 4, SYS_TREE_WAKE_UPS = 2 };
 
 /* Sets up the node of a thread in an array that has one for each. */
@@ -431,6 +444,7 @@ SCR_INLINE uint32_t sys_four_bytes_(const uint8_t bytes[4])
     return __atomic_load_n((const word *)(const void *)bytes, __ATOMIC_ACQUIRE);
 }
 
+/* Returns when all threads of the tree have called it. */
 SCR_FUNCTION void sys_tree_barrier_wait(sys_tree_node *self)
 {
     typedef uint32_t __attribute__((may_alias)) word;

@@ -15,9 +15,9 @@ use crate::variation::Variation;
 
 /// Headers whose constants expressions can name.
 const HEADERS: [(&str, &str); 3] = [
-    ("pagerank", include_str!("../../../programs/pagerank/pagerank.h")),
-    ("nilib", include_str!("../../../include/scratchpad/nilib.h")),
-    ("scrlib", include_str!("../../../include/scratchpad/scrlib.h")),
+    ("pagerank", include_str!("../programs/pagerank/pagerank.h")),
+    ("nilib", include_str!("../include/scratchpad/nilib.h")),
+    ("scrlib", include_str!("../include/scratchpad/scrlib.h")),
 ];
 
 /// Makes a run of the model, on one thread: the others are taken by other runs.

@@ -19,9 +19,9 @@ macro_rules! paper {
     ($name:literal) => {
         Paper {
             name: $name,
-            experiments: include_str!(concat!("../../../experiments/", $name, ".toml")),
-            published: include_str!(concat!("../../../published/", $name, ".toml")),
-            bands: include_str!(concat!("../../../experiments/bands/", $name, ".toml")),
+            experiments: include_str!(concat!("../experiments/", $name, ".toml")),
+            published: include_str!(concat!("../published/", $name, ".toml")),
+            bands: include_str!(concat!("../experiments/bands/", $name, ".toml")),
         }
     };
 }

@@ -2,7 +2,7 @@
 
 macro_rules! prebuilt {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_bytes!(concat!("../../../programs/prebuilt/", $name, ".rv64"))),)*]
+        [$(($name, include_bytes!(concat!("../programs/prebuilt/", $name, ".rv64"))),)*]
     };
 }
 

@@ -1,5 +1,43 @@
 //! Remote memory at rack scale: the client library and the daemon of rackmem.
 //!
+//! A program joins a context as a node, and reads, writes and atomically updates the memory of the others:
+//!
+//! ```
+//! # use rackmem::{control, daemon, rack::Rack};
+//! # use std::time::{Duration, Instant};
+//! # let dir = tempfile::tempdir()?;
+//! # unsafe { std::env::set_var("RACKMEM_DIR", dir.path()) };
+//! # let rack = Rack::named(None)?;
+//! # rack.create(2)?;
+//! # rack.create_context(0, 0o600)?;
+//! # let (spin, share_core) = (Duration::from_micros(20), true);
+//! # let (pin_core, rack_file, faults) = (None, None, None);
+//! # let of_rack = rack.clone();
+//! # let config = daemon::Config { rack: of_rack, nids: vec![0, 1], pin_core, spin, share_core, rack_file, faults };
+//! # std::thread::spawn(move || daemon::run(config));
+//! # let deadline = Instant::now() + Duration::from_secs(60);
+//! # while !control::status(&rack, 0).is_ok_and(|status| status.peers_up.len() == 1) {
+//! #     assert!(Instant::now() < deadline, "the daemon does not answer");
+//! #     std::thread::sleep(Duration::from_millis(1));
+//! # }
+//! use rackmem::client::{Context, OpenOptions};
+//!
+//! // `rackmem run -n 2 -- PROGRAM` starts a process for each node. Here both nodes are in one.
+//! let options = OpenOptions::from_env()?.segment_bytes(1 << 20);
+//! let home = Context::open(&options.clone().node(0))?;
+//! let other = Context::open(&options.node(1))?;
+//! # other.wait_joined(0, Some(deadline))?;
+//!
+//! let mut qp = other.queue_pair(64)?;
+//! let number = qp.fetch_add(0, 0, 1)?; // the 8 bytes at offset 0 of node 0
+//! qp.write(0, 64, b"hello")?;
+//!
+//! let mut text = [0; 5];
+//! home.read_own(64, &mut text)?;
+//! assert_eq!((number, &text), (0, b"hello"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | module | contents |
 //! |---|---|
 //! | [`client`] | contexts, queue pairs, local buffers: the safe face for programs in Rust |

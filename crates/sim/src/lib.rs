@@ -6,6 +6,19 @@
 //! cycle, so the order in which they are visited within a cycle is not part of the model, and
 //! stretches in which nothing happens are skipped.
 //!
+//! A machine is a file. This runs one of the built-in ones, with one setting changed:
+//!
+//! ```
+//! use rackmem_sim::machine::{self, Override};
+//! use rackmem_sim::run::{self, Options};
+//!
+//! let machine = machine::load("manycore-ni", &[Override::new("workload.kind", "sync-read")])?;
+//! let report = run::run(&machine, &Options::default())?;
+//! let latency = report.latency.expect("reads were measured");
+//! assert!(latency.mean_cycles > 200.0, "two hops of 70 cycles, and a memory at the other end");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | module | content |
 //! |---|---|
 //! | [`engine`] | cycles, events, random numbers |
