@@ -307,6 +307,47 @@ fn dependencies_are_found_in_all_forms() {
     assert_eq!(names, ["runtime", "abi", "rmc", "sim"]);
 }
 
+#[test]
+fn published_crates_include_only_their_own_files() {
+    let repository = Repository::open();
+    let mut wrong = Vec::new();
+    for manifest in repository.with(&["toml"]) {
+        let folder =
+            manifest.strip_suffix("/Cargo.toml").filter(|path| path.starts_with("crates/"));
+        let Some(folder) = folder else { continue };
+        if repository.text(manifest).contains("\npublish = false\n") {
+            continue;
+        }
+        for file in repository.with(&["rs"]) {
+            let Some(inside) = file.strip_prefix(&format!("{folder}/src/")) else { continue };
+            for (line, _) in numbered(&repository.text(file)).filter(|line| leaves(inside, line.1))
+            {
+                wrong.push(format!(
+                    "{file}:{line}: its package lacks what is included; link the data into {folder}, and name it \
+                     under `include` of {manifest}"
+                ));
+            }
+        }
+    }
+    none(wrong);
+}
+
+/// Whether a line of a file of `src` includes a file from outside of the crate.
+fn leaves(inside: &str, line: &str) -> bool {
+    let up = |text: &str| text.split("../").take_while(|part| part.is_empty()).count();
+    let mut included = line.split("include_").skip(1).filter_map(|rest| rest.split('"').nth(1));
+    included.any(|path| path.starts_with("../") && up(path) > inside.split('/').count())
+}
+
+#[test]
+fn includes_from_outside_are_found() {
+    assert!(!leaves("lib.rs", "const A: &str = include_str!(\"../machines/a.toml\");"));
+    assert!(leaves("lib.rs", "const A: &str = include_str!(\"../../machines/a.toml\");"));
+    assert!(!leaves("a/b.rs", "include_str!(concat!(\"../../machines/\", $name, \".toml\"))"));
+    assert!(leaves("a/b.rs", "include_bytes!(concat!(\"../../../machines/\", $name))"));
+    assert!(!leaves("lib.rs", "#[path = \"../../other.rs\"]"));
+}
+
 // ---- Comments ------------------------------------------------------------------------------------
 
 #[test]
