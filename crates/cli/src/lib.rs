@@ -4,10 +4,11 @@
 //! the work they share: [`choice`] finds the rack that is meant, [`rackctl`] starts and stops the
 //! daemons of a rack, [`job`] runs one process per node and ends them all together, also on other
 //! hosts, which [`launcher`] reaches. [`reproduce`] compares the model with what papers say, and
-//! [`plot`] draws.
+//! [`charts`] draws.
 
 pub mod accuracy;
 pub mod args;
+pub mod charts;
 pub mod choice;
 pub mod commands;
 pub mod console;
@@ -21,7 +22,6 @@ pub mod job;
 pub mod launcher;
 pub mod loadable;
 pub mod placement;
-pub mod plot;
 pub mod programs;
 pub mod rackctl;
 pub mod report;

@@ -225,6 +225,9 @@ pub struct Curve {
     pub dashed: bool,
     /// Points from left to right.
     pub points: Vec<(f64, f64)>,
+    /// Positions at which the paper gives a value, with the names of these claims.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<(f64, String)>,
 }
 
 /// A figure without a published one to be held against.

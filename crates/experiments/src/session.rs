@@ -224,12 +224,12 @@ impl<'a> Session<'a> {
         failed.collect()
     }
 
-    /// The report of the run of each picture of links that has been made.
-    pub fn heats(&self) -> Vec<(&'a str, &'a str, &Json)> {
+    /// The title of each picture of links whose run has been made, and the report of this run.
+    pub fn heats(&self) -> Vec<(&'a str, &Json)> {
         let world = self.world(false);
         let found = self.document.heats.iter().filter_map(|heat| {
             match world.value(&heat.run, &Scope::default()).ok()? {
-                Value::Tree(report) => Some((heat.name.as_str(), heat.title.as_str(), report)),
+                Value::Tree(report) => Some((heat.title.as_str(), report)),
                 _ => None,
             }
         });
@@ -324,7 +324,7 @@ fn curves<'s>(world: &World<'s>, sheet: &Sheet) -> Evaluated<Curves> {
 
 fn curve<'s>(world: &World<'s>, series: &Series, scope: &Scope<'s>) -> Evaluated<Curve> {
     let (name, list) = &series.points;
-    let mut points = Vec::new();
+    let (mut points, mut claims) = (Vec::new(), Vec::new());
     let mut is_unknown = false;
     let positions = match world.value(list, scope)? {
         Value::Unknown => vec![],
@@ -333,15 +333,22 @@ fn curve<'s>(world: &World<'s>, series: &Series, scope: &Scope<'s>) -> Evaluated
     for position in positions {
         let mut scope = scope.clone();
         scope.set(name, position);
+        let claim = world.text(&series.claim, &scope)?;
         match (world.value(&series.x, &scope)?, world.value(&series.y, &scope)?) {
             (Value::Unknown, _) | (_, Value::Unknown) => is_unknown = true,
-            (x, y) => points.push((x.number()?, y.number()?)),
+            (x, y) => {
+                let x = x.number()?;
+                points.push((x, y.number()?));
+                if !claim.is_empty() {
+                    claims.push((x, format!("{}/{claim}", world.document.paper)));
+                }
+            }
         }
     }
     if is_unknown && !world.is_planning {
         return missing("a point is not known");
     }
-    Ok(Curve { name: world.text(&series.name, scope)?, dashed: series.dashed, points })
+    Ok(Curve { name: world.text(&series.name, scope)?, dashed: series.dashed, points, claims })
 }
 
 /// The rows that have a value: those of failed runs are left out.

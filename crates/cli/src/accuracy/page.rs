@@ -1,19 +1,20 @@
-//! The page: one HTML file without scripts that opens offline, and the same figures as CSV.
+//! The page: one HTML file that opens offline, and the same figures as CSV.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use rackmem_experiments::digits::three_digits;
-use rackmem_experiments::outcome::Outcome;
-use rackmem_sim::reference::noc::Comparison;
+use rackmem_experiments::outcome::{Curve, Curves, Outcome};
+use rackmem_sim::reference::noc::{Comparison, Point};
 
 use super::figures::{Figure, INSTRUCTION_SETS, QUEUEING, View};
 use super::{Accuracy, Memory, litmus};
+use crate::charts::{Charts, side_by_side};
 use crate::commands::sim::output;
 use crate::failure::Result;
-use crate::html::{self, escaped, table};
-use crate::plot::lines::{Plot, Series};
-use crate::reproduce::write::plot;
+use crate::html::{escaped, table};
+use crate::reproduce::figures;
+use crate::reproduce::page::shares;
 
 /// Errors that the first table shows.
 const SHOWN: usize = 40;
@@ -30,6 +31,7 @@ pub fn write(dir: &Path, accuracy: &Accuracy) -> Result<()> {
 }
 
 fn html(accuracy: &Accuracy) -> String {
+    let mut charts = Charts::default();
     let (version, effort) = (env!("CARGO_PKG_VERSION"), accuracy.effort);
     let mut body = format!(
         "<h1>What the model's numbers are worth</h1>\n<p>rackmem {version}, {effort} runs. Errors are ours over the \
@@ -40,9 +42,9 @@ fn html(accuracy: &Accuracy) -> String {
     body += &views(&accuracy.figures);
     body += &worst(&accuracy.figures);
     for outcome in &accuracy.papers {
-        body += &paper(outcome, &accuracy.figures);
+        body += &paper(&mut charts, outcome, &accuracy.figures);
     }
-    body += &networks(&accuracy.networks, &of_part(&accuracy.figures, "noc"));
+    body += &networks(&mut charts, &accuracy.networks, &of_part(&accuracy.figures, "noc"));
     body += &memories(&accuracy.memories);
     body += &group(
         "Instruction sets",
@@ -57,27 +59,11 @@ fn html(accuracy: &Accuracy) -> String {
         &of_part(&accuracy.figures, QUEUEING),
     );
     body += &litmus::html(&accuracy.litmus);
-    html::page("Accuracy of rackmem", &body)
+    charts.page("Accuracy of rackmem", &body)
 }
 
 fn percent(error: f64) -> String {
     format!("{:+.1} %", 100.0 * error)
-}
-
-fn shares(papers: &[Outcome]) -> String {
-    let row = |outcome: &Outcome| {
-        let sum = &outcome.summary;
-        vec![
-            outcome.paper.clone(),
-            format!("{} of {}", sum.counted.holds, sum.counted.judged()),
-            format!("{:.0} %", sum.counted.percent()),
-            sum.fitted.to_string(),
-            sum.untestable.to_string(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = papers.iter().map(row).collect();
-    String::from("<h2>Claims that hold</h2>\n")
-        + &table(&["paper", "claims", "share", "fitted", "untestable"], &rows)
 }
 
 fn views(figures: &[Figure]) -> String {
@@ -145,39 +131,44 @@ fn group(title: &str, about: &str, rows: &[Vec<String>]) -> String {
     format!("<h2>{title}</h2>\n<p>{about}</p>\n") + &table(&HEAD, rows)
 }
 
-fn paper(outcome: &Outcome, figures: &[Figure]) -> String {
-    let mut text = format!("<h2>{}</h2>\n", escaped(&outcome.paper));
-    text += &table(&HEAD, &of_part(figures, &outcome.paper));
-    for curves in outcome.curves.values() {
-        text += &inline(&plot(curves));
-    }
-    text
+fn paper(charts: &mut Charts, outcome: &Outcome, figures: &[Figure]) -> String {
+    let sheets = outcome.curves.values();
+    let places: String =
+        sheets.map(|curves| figures::curves(charts, curves, &outcome.claims)).collect();
+    format!("<h2>{}</h2>\n", escaped(&outcome.paper))
+        + &table(&HEAD, &of_part(figures, &outcome.paper))
+        + &side_by_side(&places)
 }
 
-fn networks(networks: &[Comparison], rows: &[Vec<String>]) -> String {
-    let mut text = String::from("<h2>Networks on chip beside BookSim2</h2>\n");
+fn networks(charts: &mut Charts, networks: &[Comparison], rows: &[Vec<String>]) -> String {
+    let text = String::from("<h2>Networks on chip beside BookSim2</h2>\n");
     if networks.is_empty() {
         return text + "<p>No curves were given: <code>--references DIR</code>.</p>\n";
     }
-    for compared in networks {
-        let curve = |ours: bool| {
-            let latency = |point: &rackmem_sim::reference::noc::Point| {
-                if ours { point.ours } else { point.theirs }
-            };
-            compared.points.iter().map(|point| (point.load, latency(point))).collect()
-        };
-        text += &inline(&Plot {
-            title: compared.name.clone(),
-            x: "offered load, flits per endpoint and cycle".to_owned(),
-            y: "mean latency, cycles".to_owned(),
-            log_x: false,
-            series: vec![
-                Series { name: "rackmem".to_owned(), dashed: false, points: curve(true) },
-                Series { name: "BookSim2".to_owned(), dashed: true, points: curve(false) },
-            ],
-        });
-    }
-    text + &table(&HEAD, rows)
+    let places: String = networks.iter().map(|compared| network(charts, compared)).collect();
+    text + &side_by_side(&places) + &table(&HEAD, rows)
+}
+
+/// The model's curve and the reference's.
+fn network(charts: &mut Charts, compared: &Comparison) -> String {
+    let curve = |name: &str, dashed: bool, latency: fn(&Point) -> f64| Curve {
+        name: name.to_owned(),
+        dashed,
+        points: compared.points.iter().map(|point| (point.load, latency(point))).collect(),
+        claims: vec![],
+    };
+    let both = Curves {
+        part: 0,
+        title: compared.name.clone(),
+        x: "offered load, flits per endpoint and cycle".to_owned(),
+        y: "mean latency, cycles".to_owned(),
+        log_x: false,
+        series: vec![
+            curve("rackmem", false, |point| point.ours),
+            curve("BookSim2", true, |point| point.theirs),
+        ],
+    };
+    figures::curves(charts, &both, &[])
 }
 
 fn memories(memories: &[Memory]) -> String {
@@ -202,13 +193,6 @@ fn memories(memories: &[Memory]) -> String {
     let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
     text += "<p>Mean latency of reads in nCK, of a busy channel the requests done.</p>\n";
     text + &table(&["grade", "pattern", "interval", "DRAMsim3", "rackmem", "error"], &rows)
-}
-
-/// A plot as a part of the page.
-fn inline(plot: &Plot) -> String {
-    let svg = plot.svg();
-    let begin = svg.find("<svg").unwrap_or(0);
-    format!("<figure>{}</figure>\n", &svg[begin..])
 }
 
 fn csv(figures: &[Figure]) -> String {
@@ -291,10 +275,11 @@ mod tests {
         for shown in ["mesh &lt;8x8&gt;: knee", "-10.0 %", "+5.0 %", "-2.0 %", "BookSim2"] {
             assert!(html.contains(shown), "{shown} is not in {html}");
         }
-        for outside in ["<script", "http", "src=", "<8x8>:"] {
-            let body = html.replace("http://www.w3.org/2000/svg", "");
-            assert!(!body.contains(outside), "{outside} is in {body}");
+        let own = html.split("<script").next().unwrap();
+        for outside in ["http", "src=", "<8x8>:"] {
+            assert!(!own.contains(outside), "{outside} is in {own}");
         }
-        assert_eq!(html.matches("<svg").count(), 1);
+        assert!(!html.contains("<script src"));
+        assert_eq!(html.matches("data-chart=").count(), 1);
     }
 }

@@ -16,7 +16,7 @@ pub const ABOUT: &str = "\
 Writes one page, DIR/index.html, on what the model's numbers are worth, and the same figures as CSV:
 every measured claim of the five papers, with its band if there is one; networks on chip and memories beside the curves
 of other simulators; the worst error first; the memory ordering of cores beside RVWMO.
-The page opens offline and has no scripts.
+The page opens offline.
 
 The curves of other simulators are not part of rackmem. A folder of --references has noc/CASE.cfg and
 noc/CASE.csv (BookSim2) and dram/dramsim3.csv; without one these parts stay empty.";

@@ -40,7 +40,7 @@ Examples:
   rackmem reproduce --quick                     all of manycore-ni, fewer sizes, shorter windows
   rackmem reproduce manycore-ni/table3          one table
   rackmem reproduce all --quick                 every paper
-  rackmem reproduce --out results/              with plots, machine files and results.json
+  rackmem reproduce --out results/              with report.html, machine files and results.json
   rackmem reproduce --experiment mine.toml      your own experiments
 
 Parts:
@@ -67,7 +67,7 @@ pub struct ReproduceArgs {
     /// Print JSON: verdicts and curves
     #[arg(long)]
     pub json: bool,
-    /// Write results.json, plots and the machine file of each run into this directory
+    /// Write report.html, results.json and the machine and report of each run into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Run the experiments of this file in place of a built-in one; WHAT is then one of its parts, or
@@ -127,6 +127,9 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         for paper in &PAPERS {
             let out = args.out.as_ref().map(|out| out.join(paper.name));
             outcomes.push(one(args, &paper.document().map_err(wrong)?, None, out.as_deref())?);
+        }
+        if let Some(dir) = &args.out {
+            write::overview(dir, &outcomes)?;
         }
         return show(args, &outcomes);
     }

@@ -1,10 +1,12 @@
 //! `rackmem reproduce`: makes the runs of an experiment file, and shows and writes what follows from them.
 //!
 //! `rackmem_experiments` reads the files and judges; this makes their runs: [`pool`] those of the model side by side,
-//! [`host`] those of this host, by programs and trials, one after the other. [`render`] is for people, [`mod@write`]
-//! for directories.
+//! [`host`] those of this host, by programs and trials, one after the other. [`render`] is for terminals, [`page`] for
+//! browsers, with the charts of [`figures`]; [`mod@write`] is for directories.
 
+pub mod figures;
 pub mod host;
+pub mod page;
 pub mod pool;
 pub mod render;
 mod trials;

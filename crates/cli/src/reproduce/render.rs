@@ -146,55 +146,68 @@ fn section(outcome: &Outcome, part: usize, colour: bool) -> String {
     text + &beyond + "\n"
 }
 
+/// Columns of a table of claims.
+pub(super) const HEAD: [(&str, Align); 8] = [
+    ("claim", Align::Left),
+    ("published", Align::Right),
+    ("measured", Align::Right),
+    ("unit", Align::Left),
+    ("ratio", Align::Right),
+    ("spread", Align::Right),
+    ("band", Align::Right),
+    ("verdict", Align::Left),
+];
+
 fn table(title: &str, judged: &[&Judged]) -> Table {
-    let mut table = Table::new(&[
-        (title, Align::Left),
-        ("published", Align::Right),
-        ("measured", Align::Right),
-        ("unit", Align::Left),
-        ("ratio", Align::Right),
-        ("spread", Align::Right),
-        ("band", Align::Right),
-        ("verdict", Align::Left),
-    ]);
+    let mut head = HEAD;
+    head[0].0 = title;
+    let mut table = Table::new(&head);
     for judged in judged {
-        let published = match (judged.published, judged.against) {
-            (_, Some(_)) => format!("left {} right", judged.relation),
-            (Some(value), None) if judged.relation == "=" => exact(value),
-            (Some(value), None) => format!("{} {}", judged.relation, exact(value)),
-            (None, None) if judged.unit != "text" => format!("left {} right", judged.relation),
-            (None, None) => "so".to_owned(),
-        };
-        let measured = match (judged.measured, judged.against) {
-            (Some(left), Some(right)) => {
-                format!("{} : {}", three_digits(left), three_digits(right))
-            }
-            (Some(value), None) if judged.published.is_none() => {
-                (if value == 1.0 { "so" } else { "not so" }).to_owned()
-            }
-            (Some(value), None) if !judged.by_run => exact(value),
-            (Some(value), None) => three_digits(value),
-            (None, _) => "-".to_owned(),
-        };
-        table.row([
-            short(&judged.id).to_owned(),
-            published,
-            measured,
-            if judged.unit == "text" { String::new() } else { judged.unit.clone() },
-            judged.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
-            judged.spread.map_or(String::new(), range),
-            judged.band.as_ref().map_or(String::new(), |band| range((band.least, band.most))),
-            judged.verdict.name().to_owned(),
-        ]);
+        table.row(row(judged));
     }
     table.without_empty()
+}
+
+/// A claim as tables show it.
+pub(super) fn row(judged: &Judged) -> [String; 8] {
+    let measured = match (judged.measured, judged.against) {
+        (Some(left), Some(right)) => format!("{} : {}", three_digits(left), three_digits(right)),
+        (Some(value), None) if judged.published.is_none() => {
+            (if value == 1.0 { "so" } else { "not so" }).to_owned()
+        }
+        (Some(value), None) if !judged.by_run => exact(value),
+        (Some(value), None) => three_digits(value),
+        (None, _) => "-".to_owned(),
+    };
+    [
+        short(&judged.id).to_owned(),
+        published(judged),
+        measured,
+        if judged.unit == "text" { String::new() } else { judged.unit.clone() },
+        judged.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+        judged.spread.map_or(String::new(), range),
+        judged.band.as_ref().map_or(String::new(), |band| range((band.least, band.most))),
+        judged.verdict.name().to_owned(),
+    ]
+}
+
+/// What the paper says.
+pub(super) fn published(judged: &Judged) -> String {
+    match (judged.published, judged.against) {
+        (_, Some(_)) => format!("left {} right", judged.relation),
+        (Some(value), None) if judged.relation == "=" => exact(value),
+        (Some(value), None) => format!("{} {}", judged.relation, exact(value)),
+        (None, None) if judged.unit != "text" => format!("left {} right", judged.relation),
+        (None, None) => "so".to_owned(),
+    }
 }
 
 fn range((least, most): (f64, f64)) -> String {
     format!("{} to {}", three_digits(least), three_digits(most))
 }
 
-fn short(id: &str) -> &str {
+/// A claim's name without that of its paper.
+pub(super) fn short(id: &str) -> &str {
     id.split_once('/').map_or(id, |(_, rest)| rest)
 }
 

@@ -2,49 +2,39 @@
 
 use std::path::Path;
 
-use rackmem_experiments::outcome::{Curves, Outcome};
+use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::session::Session;
 use rackmem_sim::machine;
 use rackmem_sim::report::LinkLoad;
 use serde::Deserialize;
 
+use super::page::{self, Heat};
 use crate::commands::sim::output;
 use crate::failure::{Failure, Result};
-use crate::plot::heat;
-use crate::plot::lines::{Plot, Series};
 
-/// Writes results and plots, and the machine and the report of each run.
+/// Writes results and the page about them, and the machine and the report of each run.
 ///
 /// # Errors
 /// The directory cannot be written.
 pub fn all(dir: &Path, outcome: &Outcome, session: &Session<'_>) -> Result<()> {
     output::make(dir)?;
     output::json(dir, "results.json", outcome)?;
-    for (name, curves) in &outcome.curves {
-        output::text(dir, &format!("{name}.svg"), &plot(curves).svg())?;
-    }
-    for (name, title, report) in session.heats() {
+    let heats = session.heats().into_iter().map(|(title, report)| {
         let links = Vec::<LinkLoad>::deserialize(&report["links"]);
         let links = links.map_err(|error| Failure::new(format!("loads of links: {error}")))?;
-        output::text(dir, &format!("{name}.svg"), &heat::links(title, &links))?;
-    }
+        Ok((title.to_owned(), links))
+    });
+    let heats = heats.collect::<Result<Vec<Heat>>>()?;
+    output::text(dir, "report.html", &page::html(&session.document.title, outcome, &heats))?;
     runs(dir, session)
 }
 
-/// The figure of a paper, redrawn.
-pub fn plot(curves: &Curves) -> Plot {
-    let series = curves.series.iter().map(|curve| Series {
-        name: curve.name.clone(),
-        dashed: curve.dashed,
-        points: curve.points.clone(),
-    });
-    Plot {
-        title: curves.title.clone(),
-        x: curves.x.clone(),
-        y: curves.y.clone(),
-        log_x: curves.log_x,
-        series: series.collect(),
-    }
+/// Writes the page from which those of several papers are reached.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn overview(dir: &Path, outcomes: &[Outcome]) -> Result<()> {
+    output::text(dir, "report.html", &page::overview(outcomes))
 }
 
 fn runs(dir: &Path, session: &Session<'_>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The page of `rackmem report`: its tables have the numbers of the reports, its charts a bar for each of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,10 +8,10 @@ use rackmem_cli::report::{page, runs};
 use rackmem_experiments::digits::three_digits;
 use rackmem_sim::machine::{self, Override};
 use rackmem_sim::run::{Options, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::{SCHEMES, TABLES, Table, WIDTHS};
+use crate::{Chart, Table, each_view};
 
 const SMALL: [&str; 8] = [
     "tiles.columns=4",
@@ -22,19 +23,6 @@ const SMALL: [&str; 8] = [
     "run.min_windows=1",
     "run.max_windows=1",
 ];
-
-/// Title of a chart; bars, rectangles, arrows and cells in it.
-type Chart = (String, usize, usize, usize, usize);
-
-/// Number of drawn elements in the figure or box below a heading.
-const DRAWN: &str = r##"
-[...document.querySelectorAll("#charts h2")].filter(title => !title.closest(".small")).map(title => {
-    let chart = title.nextElementSibling;
-    while (chart.tagName === "P") chart = chart.nextElementSibling;
-    const count = what => chart.querySelectorAll(what).length;
-    return [title.textContent, count("[aria-label=bar] rect"), count("[aria-label=rect] rect"),
-            count("[aria-label=arrow] path"), count("[aria-label=cell] rect")];
-})"##;
 
 /// Runs the small chip and writes its report as the command does.
 fn write(folder: &Path, placement: &str) -> PathBuf {
@@ -80,16 +68,32 @@ fn check_tables(tables: &[Table], runs: &[runs::Run]) {
 /// Charts have a mark for each number.
 fn check_charts(charts: &[Chart], runs: &[runs::Run]) {
     let all = |name: &str| runs.iter().map(|run| array(&run.report, name).len()).sum::<usize>();
-    let of = |title: &str| charts.iter().find(|chart| chart.0 == title).unwrap();
-    assert_eq!(of("Latency by stage").1, all("breakdown"));
-    let counted = of("Latencies").2;
+    let of = |title: &str| charts.iter().find(|chart| chart.title == title).unwrap();
+    assert_eq!(of("Latency by stage").marks["bar"], all("breakdown"));
+    let counted = of("Latencies").marks["rect"];
     assert!(counted <= all("latencies") && counted > all("latencies") / 4, "{counted}");
     for (run, placement) in runs.iter().zip(["edge", "split"]) {
         let links = of(&format!("Links on chip: placement {placement}"));
-        assert_eq!(links.3, array(&run.report, "links").len());
-        let cells = of(&format!("Parts: placement {placement}")).4;
+        assert_eq!(links.marks["arrow"], array(&run.report, "links").len());
+        let cells = of(&format!("Parts: placement {placement}")).marks["cell"];
         assert!(cells >= 3 * 16 && cells.is_multiple_of(16), "{cells}");
     }
+    check_sweep(of("latency, cycles"), runs, "/latency/mean_cycles");
+    check_sweep(of("GB/s"), runs, "/app_gbps");
+}
+
+/// A quantity by setting has a dot for each run, with the report's number.
+fn check_sweep(chart: &Chart, runs: &[runs::Run], path: &str) {
+    let differences = runs::differences(runs);
+    let wanted = |run: &runs::Run| {
+        let number = run.report.pointer(path).and_then(Value::as_f64).unwrap();
+        format!("{}: {number}", run.label(&differences))
+    };
+    let mut wanted: Vec<String> = runs.iter().map(wanted).collect();
+    let mut found = chart.labels.clone();
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted, "{}", chart.title);
 }
 
 #[test]
@@ -104,20 +108,62 @@ fn the_report_shows_what_its_runs_have() {
     let file = folder.path().join("report.html");
     fs::write(&file, page::html(&runs)).expect("a file");
     let url = format!("file://{}", file.display());
-    for (width, (scheme, ground)) in
-        WIDTHS.into_iter().flat_map(|width| SCHEMES.map(|scheme| (width, scheme)))
-    {
-        let errors = browser.open(&url, width, scheme);
-        assert!(errors.is_empty(), "{width} {scheme}: {errors:?}");
-        let tables: Vec<Table> = serde_json::from_value(browser.value(TABLES)).expect("tables");
-        check_tables(&tables, &runs);
-        let charts: Vec<Chart> = serde_json::from_value(browser.value(DRAWN)).expect("charts");
-        check_charts(&charts, &runs);
-        let page_width = browser.value("document.documentElement.scrollWidth");
-        assert_eq!(page_width, width, "{scheme}: the page itself does not scroll sideways");
-        browser.value("document.getElementById('charts').scrollIntoView()");
-        let colours = browser.colours();
-        assert_eq!(colours[0].0, ground, "{width} {scheme}: {:?}", &colours[..3]);
-        assert!(colours.len() > 20, "{width} {scheme}: {} colours", colours.len());
+    each_view(&mut browser, &url, |tables, charts| {
+        check_tables(tables, &runs);
+        check_charts(charts, &runs);
+    });
+}
+
+/// Runs that differ in this many settings.
+fn invented(settings: &[(&str, &[&str])]) -> Vec<runs::Run> {
+    let mut all = vec![BTreeMap::new()];
+    for (key, values) in settings {
+        let with = |keys: BTreeMap<String, String>| {
+            values.iter().map(move |value| {
+                let mut keys = keys.clone();
+                keys.insert((*key).to_owned(), (*value).to_owned());
+                keys
+            })
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    let run = |(at, keys): (usize, BTreeMap<String, String>)| runs::Run {
+        name: format!("run {at}"),
+        report: json!({ "app_gbps": 10.5 + at as f64, "latency": { "mean_cycles": 400.0 / (at + 1) as f64 } }),
+        keys,
+    };
+    all.into_iter().enumerate().map(run).collect()
+}
+
+#[test]
+fn settings_become_axes_panels_and_colours() {
+    let Some(mut browser) = Browser::start() else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("there is room for temporary files");
+    let file = folder.path().join("report.html");
+    let url = format!("file://{}", file.display());
+    let settings: [(&str, &[&str]); 3] = [
+        ("workload.transfer_bytes", &["64", "1024", "16384"]),
+        ("ni.placement", &["\"edge\"", "\"split\""]),
+        ("noc.vcs", &["2", "4"]),
+    ];
+    for (count, panels, lines) in [(1, 0, 1), (2, 2, 2), (3, 2, 4)] {
+        let runs = invented(&settings[..count]);
+        fs::write(&file, page::html(&runs)).expect("a file");
+        each_view(&mut browser, &url, |_, charts| {
+            assert_eq!(charts.len(), 2, "{charts:?}");
+            check_sweep(&charts[0], &runs, "/latency/mean_cycles");
+            check_sweep(&charts[1], &runs, "/app_gbps");
+        });
+        let drawn = |what: &str| {
+            format!("document.querySelector('[data-kind=sweep]').querySelectorAll('{what}').length")
+        };
+        assert_eq!(
+            browser.value(&drawn("[aria-label^=fx-axis][aria-label*=label] text")),
+            panels + usize::from(panels > 0)
+        );
+        assert_eq!(browser.value(&drawn("[aria-label=line] path")), lines);
     }
 }

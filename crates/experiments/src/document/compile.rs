@@ -172,7 +172,7 @@ impl Compiler<'_> {
         }
         for heat in raw.heat {
             let run = self.expression(&heat.run)?;
-            document.heats.push(Heat { name: heat.name, title: heat.title, run });
+            document.heats.push(Heat { title: heat.title, run });
         }
         Ok(document)
     }
@@ -397,6 +397,7 @@ impl Compiler<'_> {
                 x: raw.x.as_ref().map_or(Ok(at), |x| self.expression(x))?,
                 points,
                 y: self.expression(&raw.y)?,
+                claim: self.optional(raw.claim.as_ref())?,
                 dashed: raw.dashed,
             })
         };

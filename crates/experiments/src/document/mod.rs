@@ -245,7 +245,7 @@ pub enum Quantity {
 /// A figure as curves.
 #[derive(Debug)]
 pub struct Sheet {
-    /// Name of its file.
+    /// Name of its figure.
     pub name: String,
     /// Part that it is shown with.
     pub part: usize,
@@ -276,6 +276,8 @@ pub struct Series {
     pub x: Expr,
     /// Vertical position.
     pub y: Expr,
+    /// The claim whose published value a point is held against; empty: none.
+    pub claim: Template,
     /// Whether it is dashed.
     pub dashed: bool,
 }
@@ -300,8 +302,6 @@ pub struct Row {
 /// A picture of the loads of links.
 #[derive(Debug)]
 pub struct Heat {
-    /// Name of its file.
-    pub name: String,
     /// Title above the picture.
     pub title: String,
     /// Run whose `links` are drawn.

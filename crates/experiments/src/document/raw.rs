@@ -121,6 +121,7 @@ pub(super) struct Series {
     pub points: Text,
     pub x: Option<Text>,
     pub y: Text,
+    pub claim: Option<Text>,
     #[serde(default)]
     pub dashed: bool,
 }
@@ -139,7 +140,6 @@ pub(super) struct Row {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Heat {
-    pub name: String,
     pub title: String,
     pub run: Text,
 }

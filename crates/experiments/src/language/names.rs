@@ -181,6 +181,7 @@ impl<'a> Names<'a> {
         self.check_template(&series.name, &mut locals)?;
         self.check(&series.points.1, &mut locals)?;
         locals.push(series.points.0.clone());
+        self.check_template(&series.claim, &mut locals)?;
         self.check(&series.x, &mut locals)?;
         self.check(&series.y, &mut locals)
     }

@@ -45,8 +45,8 @@ its 95 % confidence interval, and the latency under that load by stage. workload
 many reads in a microsecond instead of as many as its queue holds. A rack of simplified nodes has
 bandwidth, and latency by the number of hops. The warm-up of such runs is found and left out, and they
 go on until half the interval is run.precision_percent of the bandwidth; a run that run.max_windows
-ends before says NOT CONVERGED. links.svg shows the load of every link of the network on chip; a
-trace opens in https://ui.perfetto.dev.";
+ends before says NOT CONVERGED. `rackmem report DIR` draws what --out has written, the load of every link of the
+network on chip too; a trace opens in https://ui.perfetto.dev.";
 
 const EXEC_ABOUT: &str = "\
 Executes a static RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine:
@@ -154,7 +154,7 @@ pub struct RunArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write machine.toml, report.json, stats.json and links.svg into this directory
+    /// Write machine.toml, report.json and stats.json into this directory, for `rackmem report`
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Messages to be recorded.

@@ -9,20 +9,18 @@ use serde::Serialize;
 
 use crate::console;
 use crate::failure::{Failure, Result};
-use crate::plot::heat;
 
 /// Writes all files of a run into a directory, which is made if need be.
 pub(super) fn write(dir: &Path, machine: &Machine, report: &Report) -> Result<()> {
     make(dir)?;
     text(dir, "machine.toml", &machine::resolved(machine))?;
     json(dir, "stats.json", &report.stats)?;
-    json(dir, "report.json", report)?;
-    text(dir, "links.svg", &heat::links(&report.machine, &report.links))
+    json(dir, "report.json", report)
 }
 
 /// The names of those files.
 pub(super) fn files(dir: &Path) -> String {
-    let names = ["machine.toml", "stats.json", "report.json", "links.svg"];
+    let names = ["machine.toml", "stats.json", "report.json"];
     console::count(names.len(), "file") + &format!(" into {}: {}", dir.display(), names.join(", "))
 }
 
@@ -62,8 +60,7 @@ mod tests {
         }
         let again = dir.join("machine.toml");
         assert_eq!(machine::load(again.to_str().unwrap(), &[]).unwrap(), machine);
-        assert!(fs::read_to_string(dir.join("links.svg")).unwrap().ends_with("</svg>\n"));
-        assert!(files(&dir).starts_with("4 files into "));
+        assert!(files(&dir).starts_with("3 files into "));
         let blocked = dir.join("stats.json");
         let failure = write(&blocked, &machine, &Report::default()).unwrap_err();
         assert!(failure.message.unwrap().starts_with("cannot make "));

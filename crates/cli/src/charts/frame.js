@@ -1,0 +1,74 @@
+// What all charts share. Each kind is a function of its data and a width, which gives an element, or nothing.
+"use strict";
+
+const kinds = {};
+const BLUE = "#4c78a8";
+
+/// Height of a row: its name, and below that what is drawn.
+const ROW = 40;
+const NAME = 18;
+
+function plot(width, options) {
+    const style = { background: "transparent", color: "inherit", fontSize: "12px", maxWidth: "100%", overflow: "visible" };
+    return Plot.plot({ width, style, ...options });
+}
+
+/// Names of rows on lines of their own, above what is drawn: so they overlap nothing, however long they are.
+function rowNames(names, width) {
+    return Plot.text(names, {
+        y: name => name, text: name => name, frameAnchor: "left", textAnchor: "start", dy: (NAME - ROW) / 2,
+        lineWidth: width / 12, textOverflow: "ellipsis", fill: "currentColor", stroke: "var(--ground)", strokeWidth: 4,
+    });
+}
+
+/// A row for each name.
+function rows(names, width, options) {
+    return plot(width, {
+        marginLeft: 14, marginRight: 20, marginTop: 4, height: 44 + ROW * names.length,
+        ...options,
+        y: { type: "band", domain: names, axis: null, padding: 0 },
+        marks: [rowNames(names, width - 34), ...options.marks],
+    });
+}
+
+/// Numbers as tables have them: three digits at least.
+function digits(value) {
+    const shown = Math.abs(value) < 100 ? Number(value.toPrecision(3)) : Math.round(value);
+    return shown.toLocaleString("en-US", { maximumSignificantDigits: 12, useGrouping: Math.abs(value) >= 1e5 });
+}
+
+/// Sizes by their powers of 1024.
+function size(value) {
+    for (const [unit, of] of [["G", 2 ** 30], ["M", 2 ** 20], ["k", 2 ** 10]]) {
+        if (value >= of && value % of === 0) return `${value / of}${unit}`;
+    }
+    return digits(value);
+}
+
+/// Those of these values that have room for a label of so many pixels beside each other.
+function ticks(values, width, room) {
+    const all = [...new Set(values)].sort(d3.ascending);
+    const step = Math.ceil(all.length / Math.max(2, Math.floor(width / room)));
+    return all.filter((_, at) => at % step === 0);
+}
+
+/// A horizontal axis with a label at each of these values, also where it is logarithmic.
+function labelled(values, label, text) {
+    return Plot.axisX(values, { text, label: `${label} →`, labelAnchor: "right" });
+}
+
+/// Whether values lie so far apart that equal factors, not equal steps, have to be equally far apart.
+function isWide(values, factor) {
+    return d3.min(values) > 0 && d3.max(values) > factor * d3.min(values);
+}
+
+function drawAll() {
+    const charts = JSON.parse(document.getElementById("charts").textContent);
+    for (const place of document.querySelectorAll("[data-chart]")) {
+        const { kind, data } = charts[place.dataset.chart];
+        const width = Math.max(280, Math.min(960, place.clientWidth));
+        const drawn = kinds[kind](data, width);
+        if (drawn) place.append(drawn);
+        else place.remove();
+    }
+}
