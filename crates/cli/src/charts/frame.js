@@ -8,8 +8,11 @@ const BLUE = "#4c78a8";
 const ROW = 40;
 const NAME = 18;
 
+/// From a horizontal axis to its label, below those of its values.
+const LABEL = 36;
+
 function plot(width, options) {
-    const style = { background: "transparent", color: "inherit", fontSize: "12px", maxWidth: "100%", overflow: "visible" };
+    const style = { background: "transparent", color: "inherit", fontSize: "12px", maxWidth: "100%" };
     return Plot.plot({ width, style, ...options });
 }
 
@@ -24,7 +27,7 @@ function rowNames(names, width) {
 /// A row for each name.
 function rows(names, width, options) {
     return plot(width, {
-        marginLeft: 14, marginRight: 20, marginTop: 4, height: 44 + ROW * names.length,
+        marginLeft: 14, marginRight: 20, marginTop: 4, marginBottom: 46, height: 50 + ROW * names.length,
         ...options,
         y: { type: "band", domain: names, axis: null, padding: 0 },
         marks: [rowNames(names, width - 34), ...options.marks],
@@ -34,7 +37,7 @@ function rows(names, width, options) {
 /// Numbers as tables have them: three digits at least.
 function digits(value) {
     const shown = Math.abs(value) < 100 ? Number(value.toPrecision(3)) : Math.round(value);
-    return shown.toLocaleString("en-US", { maximumSignificantDigits: 12, useGrouping: Math.abs(value) >= 1e5 });
+    return shown.toLocaleString("en-US", { maximumSignificantDigits: 12, useGrouping: Math.abs(value) >= 1e4 });
 }
 
 /// Sizes by their powers of 1024.
@@ -52,9 +55,17 @@ function ticks(values, width, room) {
     return all.filter((_, at) => at % step === 0);
 }
 
+/// Round values for a logarithmic axis on which there is room for so many labels.
+function powers(values, room) {
+    const all = d3.scaleLog().domain(d3.extent(values)).nice().ticks();
+    const round = steps => all.filter(value => steps.includes(Number(value.toExponential(6).split("e")[0])));
+    const fitting = [[1, 2, 5], [1, 3], [1]].map(round).find(some => some.length > 1 && some.length <= room);
+    return fitting ?? ticks(round([1]), room, 1);
+}
+
 /// A horizontal axis with a label at each of these values, also where it is logarithmic.
 function labelled(values, label, text) {
-    return Plot.axisX(values, { text, label: `${label} →`, labelAnchor: "right" });
+    return Plot.axisX(values, { text, label: `${label} →`, labelAnchor: "right", labelOffset: LABEL });
 }
 
 /// Whether values lie so far apart that equal factors, not equal steps, have to be equally far apart.

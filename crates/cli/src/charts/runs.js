@@ -5,12 +5,15 @@
 kinds.stages = ({ runs, stages }, width) => {
     const parts = runs.flatMap(run => run.breakdown.map(stage => ({ ...stage, run: run.label })));
     if (parts.length === 0) return null;
+    // More stages than any scheme of categories has colours.
+    const range = stages.map((_, at) => d3.interpolateRainbow(at / stages.length));
     return rows(runs.map(run => run.label), width, {
-        x: { label: "cycles" },
-        // More stages than any scheme of categories has colours.
-        color: { domain: stages, range: stages.map((_, at) => d3.interpolateRainbow(at / stages.length)), legend: true },
+        x: { label: "cycles", labelOffset: LABEL },
+        color: { domain: stages, range, legend: true },
         marks: [
-            Plot.barX(parts, { x: "mean_cycles", y: "run", fill: "name", order: stages, insetTop: NAME, insetBottom: 4, tip: true }),
+            Plot.barX(parts, {
+                x: "mean_cycles", y: "run", fill: "name", order: stages, insetTop: NAME, insetBottom: 4, tip: true,
+            }),
             Plot.ruleX([0]),
         ],
     });
@@ -27,19 +30,26 @@ kinds.histograms = ({ runs }, width) => {
     }));
     const domain = [d3.min(bins.flat(), bin => bin.from), d3.max(bins.flat(), bin => bin.to)];
     const box = document.createElement("div");
-    counted.forEach((run, at) => box.append(plot(width, {
-        height: 130, marginLeft: 46, marginTop: 34, x: { label: "cycles", domain }, y: { label: "reads", ticks: 3, grid: true },
-        marks: [
-            Plot.text([run.label], { frameAnchor: "top-left", dy: -30, lineWidth: (width - 66) / 12, textOverflow: "ellipsis", text: label => label }),
-            Plot.rectY(bins[at], { x1: "from", x2: "to", y: "count", fill: BLUE, tip: true }),
-            Plot.ruleY([0]),
-        ],
-    })));
+    counted.forEach((run, at) => {
+        const name = document.createElement("div");
+        name.className = "name";
+        name.textContent = run.label;
+        const isLast = at === counted.length - 1;
+        box.append(name, plot(width, {
+            height: isLast ? 126 : 100, marginLeft: 46, marginTop: 10, marginBottom: isLast ? 46 : 20,
+            x: { label: isLast ? "cycles" : null, labelOffset: LABEL, domain, ticks: Math.round(width / 80) },
+            y: { label: null, ticks: 3, grid: true },
+            marks: [
+                Plot.rectY(bins[at], { x1: "from", x2: "to", y: "count", fill: BLUE, tip: true }),
+                Plot.ruleY([0]),
+            ],
+        }));
+    });
     return box;
 };
 
 /// A quantity of runs over the settings in which they differ, on a scale of its own.
-kinds.sweep = ({ axes, metric, points }, width) => {
+kinds.sweep = ({ axes, points }, width) => {
     const [x, ...others] = axes;
     const few = others.findIndex(axis => axis.values.length <= 4);
     const facet = few < 0 ? null : others[few];
@@ -51,20 +61,24 @@ kinds.sweep = ({ axes, metric, points }, width) => {
     const isLog = isNumber(x) && isWide(x.values, 7);
     const scale = isNumber(x) ? { type: isLog ? "log" : "linear" } : { type: "point", domain: x.values };
     const panel = (width - 80) / (facet ? facet.values.length : 1);
-    const name = colour && (point => String(shown(setting(colour)(point))));
+    const named = value => `${colour.key.split(".").pop()} ${shown(value)}`;
+    const name = colour && (point => named(setting(colour)(point)));
     const channels = { x: setting(x), y: "value", ...(facet && { fx: setting(facet) }), stroke: name ?? BLUE };
     const said = point => `${point.label}\n${digits(point.value)}`;
     return plot(width, {
-        height: 240, marginLeft: 56, marginRight: 24, marginTop: facet ? 44 : 24, 
+        height: 260, marginLeft: 56, marginRight: 24, marginTop: facet ? 40 : 12, marginBottom: 46,
         x: { ...scale, inset: 8 },
         ...(facet && { fx: { domain: facet.values, label: label(facet), tickFormat: shown } }),
-        y: { label: `↑ ${metric}`, zero: true, grid: true, nice: true, ticks: 5, tickFormat: digits },
-        ...(colour && { color: { domain: colour.values.map(value => String(shown(value))), legend: true, label: colour.key } }),
+        y: { label: null, zero: true, grid: true, nice: true, ticks: 5, tickFormat: digits },
+        ...(colour && { color: { domain: colour.values.map(named), legend: true } }),
         marks: [
             labelled(ticks(x.values, panel, 44), x.key, shown),
             // Between names there is nothing.
             isNumber(x) ? Plot.line(points, channels) : null,
-            Plot.dot(points, { ...channels, fill: channels.stroke, r: 4, title: said, tip: true, ariaLabel: point => `${point.label}: ${point.value}` }),
+            Plot.dot(points, {
+                ...channels, fill: channels.stroke, r: 4, title: said, tip: true,
+                ariaLabel: point => `${point.label}: ${point.value}`,
+            }),
             Plot.ruleY([0]),
         ],
     });
@@ -85,7 +99,10 @@ kinds.links = ({ links }, width) => {
         height: side * Math.min(1.5, lines / columns) + 40,
         x: { domain: [-0.5, columns - 0.5], axis: null },
         y: { domain: [lines - 0.5, -0.5], axis: null },
-        color: { domain: [0, 1], scheme: "ylorrd", legend: true, label: "share of the time in which a link is busy" },
+        color: {
+            domain: [0, 1], scheme: "ylorrd", range: [0.2, 1],
+            legend: true, label: "share of the time in which a link is busy",
+        },
         marks: [
             Plot.arrow(shifted, {
                 x1: "x1", y1: "y1", x2: "x2", y2: "y2", stroke: "utilisation",
@@ -118,7 +135,8 @@ kinds.parts = ({ stats, columns, rows }) => {
                 marks: [Plot.cell(values, { x: "x", y: "y", fill: "value", tip: true })],
             })
             : plot(230, {
-                title, height: 140, marginLeft: 45, x: { label: null, ticks: [] }, y: { label: null, tickFormat: "~s", ticks: 3 },
+                title, height: 140, marginLeft: 45,
+                x: { label: null, ticks: [] }, y: { label: null, tickFormat: "~s", ticks: 3 },
                 marks: [Plot.barY(values, { x: "at", y: "value", fill: BLUE, tip: true }), Plot.ruleY([0])],
             }));
     }

@@ -31,8 +31,8 @@ pub fn html(runs: &[Run]) -> String {
     body += &settings(runs, &labels, &differences);
     body += &breakdown(runs, &labels);
     let mut charts = Charts::default();
-    body += &drawn(&mut charts, runs, &labels);
     body += &sweep::drawn(&mut charts, runs, &labels, &differences);
+    body += &drawn(&mut charts, runs, &labels);
     body += &links_and_parts(&mut charts, runs, &labels);
     charts.page("Runs of rackmem's model", &body)
 }

@@ -30,7 +30,7 @@ pub fn drawn(charts: &mut Charts, runs: &[Run], labels: &[String], keys: &[Strin
             })
             .collect();
         if points.len() > 1 {
-            let data = json!({ "axes": axes, "metric": metric, "points": points });
+            let data = json!({ "axes": axes, "points": points });
             places += &charts.add("sweep", metric, "", data);
         }
     }

@@ -50,12 +50,11 @@ pub fn claims(charts: &mut Charts, outcome: &Outcome, part: usize) -> String {
             None => groups.push((unit.to_owned(), vec![mark])),
         }
     }
-    let group = |(unit, claims): &(String, Vec<Value>)| json!({ "unit": unit, "claims": claims });
-    let groups: Vec<Value> = groups.iter().map(group).collect();
-    match groups.is_empty() {
-        true => String::new(),
-        false => charts.add("claims", "Claims", "", json!({ "groups": groups })),
-    }
+    let mut place = |(unit, claims): &(String, Vec<Value>)| {
+        let data = json!({ "unit": unit, "claims": claims });
+        charts.add("claims", &format!("Claims: {unit}"), "", data)
+    };
+    groups.iter().map(&mut place).collect()
 }
 
 /// What a chart shows of a claim; nothing of one that has no measured value.
