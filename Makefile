@@ -76,7 +76,7 @@ install:
 	@$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/cmake/rackmem \
 	    $(INCLUDEDIR)/rackmem $(INCLUDEDIR)/scratchpad $(MANDIR)/man1 $(UNITDIR) \
 	    $(DATADIR)/bash-completion/completions $(DATADIR)/zsh/site-functions \
-	    $(DATADIR)/fish/vendor_completions.d $(DATADIR)/doc/rackmem)
+	    $(DATADIR)/fish/vendor_completions.d $(DATADIR)/doc/rackmem $(DATADIR)/rackmem/grafana)
 	@$(INSTALL) -s -m 755 $(RELEASE)/rackmem $(RELEASE)/rackmemd $(DESTDIR)$(BINDIR)
 	@$(INSTALL) -s -m 644 $(RELEASE)/deps/librackmem_preload.so $(DESTDIR)$(LIBDIR)
 	@$(INSTALL) -m 644 $(STAGE)/librackmem.a $(DESTDIR)$(LIBDIR)
@@ -98,6 +98,7 @@ install:
 	@for unit in rackmem-lend@ rackmemd@; do \
 	    sed 's|@BINDIR@|$(BINDIR)|' packaging/systemd/$$unit.service.in \
 	        >$(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; done
+	@$(INSTALL) -m 644 packaging/grafana/rackmem.json $(DESTDIR)$(DATADIR)/rackmem/grafana
 	@$(INSTALL) -m 644 README.md LICENSE-APACHE LICENSE-MIT SECURITY.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/rackmem
 	@[ -n "$(DESTDIR)" ] || echo "installed to $(PREFIX)"
 	@[ -n "$(DESTDIR)" ] || pkg-config --exists rackmem 2>/dev/null || \
@@ -113,7 +114,7 @@ uninstall:
 	    $(DATADIR)/bash-completion/completions/rackmem $(DATADIR)/zsh/site-functions/_rackmem \
 	    $(DATADIR)/fish/vendor_completions.d/rackmem.fish) $(DESTDIR)$(MANDIR)/man1/rackmem-*.1
 	rm -rf $(addprefix $(DESTDIR),$(INCLUDEDIR)/rackmem $(INCLUDEDIR)/scratchpad $(LIBDIR)/cmake/rackmem \
-	    $(DATADIR)/doc/rackmem)
+	    $(DATADIR)/doc/rackmem $(DATADIR)/rackmem)
 
 deb:
 	packaging/deb $(VERSION) $(TARGET)

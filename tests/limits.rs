@@ -207,6 +207,19 @@ const TABLES: &[Table] = &[
                 "MAX_STRANGERS",
             ),
             ("time for the proof", Number, "crates/fabric/src/stranger.rs", "PROOF"),
+            ("request for a page", Bytes, "crates/cli/src/http/request.rs", "MAX_REQUEST_BYTES"),
+            (
+                "clients of a page at a time",
+                Number,
+                "crates/cli/src/http/server.rs",
+                "MAX_CONNECTIONS",
+            ),
+            (
+                "time for a request, for its response, and to hang up",
+                Number,
+                "crates/cli/src/http/connection.rs",
+                "STEP_TIMEOUT",
+            ),
         ],
     ),
     (

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::failure::{Failure, Result};
+use crate::http::Endpoint;
 use crate::interrupt::Interrupt;
 use crate::spawn::Spawn;
 
@@ -61,6 +62,8 @@ pub struct Plan {
     pub together: bool,
     /// Whether they stay when this command has ended.
     pub stay: bool,
+    /// Where node 0 has its metrics, and each other as many ports above as its number.
+    pub metrics: Option<Endpoint>,
 }
 
 impl Plan {
@@ -69,7 +72,17 @@ impl Plan {
         let share_core = usize::from(nodes) > crate::placement::cores().len();
         let spin = rackmem::daemon::DEFAULT_SPIN;
         let (cores, nids) = (Vec::new(), (0..nodes).collect());
-        Plan { nodes, nids, rack_file: None, cores, spin, share_core, together: false, stay: false }
+        Plan {
+            nodes,
+            nids,
+            rack_file: None,
+            cores,
+            spin,
+            share_core,
+            together: false,
+            stay: false,
+            metrics: None,
+        }
     }
 }
 
@@ -247,6 +260,9 @@ fn spawn_daemons(rack: &Rack, plan: &Plan, daemons: &mut Vec<Child>) -> Result<(
         command.args(["--spin", &plan.spin.as_micros().to_string()]);
         command.args(core.map(|core| format!("--pin={core}")));
         command.args(plan.share_core.then_some("--share-core"));
+        if let Some(endpoint) = plan.metrics {
+            command.args(["--metrics", &metrics_of(endpoint, nids[0])?.to_string()]);
+        }
         command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
         // A daemon must not keep the directory busy in which it happened to be started.
         command.current_dir("/").env("RACKMEM_DIR", absolute_base()?);
@@ -255,6 +271,15 @@ fn spawn_daemons(rack: &Rack, plan: &Plan, daemons: &mut Vec<Child>) -> Result<(
         daemons.push(command.spawn().map_err(failed)?);
     }
     Ok(())
+}
+
+/// Where the daemon whose first node this is has its metrics.
+fn metrics_of(endpoint: Endpoint, nid: u16) -> Result<Endpoint> {
+    endpoint.above(nid).ok_or_else(|| {
+        Failure::usage(format!(
+            "the metrics of node {nid} have no port: there are not {nid} ports above {endpoint}"
+        ))
+    })
 }
 
 /// The directory of all racks, for processes whose working directory is another.

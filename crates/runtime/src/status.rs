@@ -23,6 +23,9 @@ pub struct NodeStatus {
     pub contexts: Vec<ContextStatus>,
     /// Its queue pairs.
     pub qps: Vec<QpStatus>,
+    /// Work of all its queue pairs since its daemon started, those that have ended included.
+    #[serde(default)]
+    pub total: Work,
     /// Requests of other nodes that its RRPP has answered, in packets.
     pub served_packets: u64,
     /// Bytes that these requests read or wrote.
@@ -30,6 +33,17 @@ pub struct NodeStatus {
     /// Its links to other nodes; of a large rack, those that are down and the first of the others.
     #[serde(default)]
     pub links: Vec<LinkStatus>,
+}
+
+/// Work of queue pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Operations completed.
+    pub ops: u64,
+    /// Payload bytes of the operations that succeeded.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
 }
 
 /// The link of a node to another.

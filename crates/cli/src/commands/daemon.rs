@@ -11,6 +11,8 @@ use super::key::with_own_keys;
 use crate::args::{DEFAULT_SPIN_US, RackOrFileArg};
 use crate::choice::Choice;
 use crate::failure::Result;
+use crate::http::{Endpoint, Server};
+use crate::metrics::serve_nodes;
 
 /// Arguments of `rackmem daemon` and of `rackmemd`.
 #[derive(Debug, Args)]
@@ -34,6 +36,9 @@ pub struct DaemonArgs {
     /// Yield the core between polls, for daemons that share one
     #[arg(long)]
     pub share_core: bool,
+    /// Serve metrics for Prometheus there, to this host
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Endpoint>,
 }
 
 /// Runs the daemon until it is asked to end.
@@ -51,5 +56,10 @@ pub fn run(choice: &Choice, args: &DaemonArgs) -> Result<()> {
         rack_file: with_own_keys(choice, args.key_file.as_deref())?,
         faults: None,
     };
+    if let Some(endpoint) = args.metrics {
+        let server = Server::listen(endpoint)?;
+        tracing::info!("metrics at {}metrics", server.url());
+        serve_nodes(server, &config.rack, &config.nids)?;
+    }
     Ok(daemon::run(config)?)
 }

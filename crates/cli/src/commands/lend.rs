@@ -13,7 +13,9 @@ use crate::args::{RackOrFileArg, parse_mode};
 use crate::choice::Choice;
 use crate::console;
 use crate::failure::Result;
+use crate::http::{Endpoint, Server};
 use crate::interrupt::Interrupt;
+use crate::metrics::serve_agent;
 use crate::size;
 
 /// First text of `rackmem help lend`.
@@ -60,6 +62,9 @@ pub struct NetworkArgs {
     /// Name to go by [default: host and process]
     #[arg(long, value_parser = parse_name)]
     pub name: Option<String>,
+    /// Serve metrics for Prometheus there, to this host
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Endpoint>,
 }
 
 /// Arguments of `rackmem lend`.
@@ -126,16 +131,22 @@ pub fn run(choice: &Choice, args: &LendArgs) -> Result<()> {
         ..config
     };
     let what = format!("lends {} in rack '{}'", size::exact(args.size), config.rack.name());
-    serve(config, &what)
+    serve(config, args.network.metrics, &what)
 }
 
 /// Runs an agent in the foreground.
-pub(super) fn serve(config: Config, what: &str) -> Result<()> {
+pub(super) fn serve(config: Config, metrics: Option<Endpoint>, what: &str) -> Result<()> {
     log(LevelFilter::WARN);
     let interrupt = Interrupt::catch()?;
     let grace = config.grace;
     let is_lender = config.lend.is_some();
+    let rack = config.rack.name().to_owned();
+    let server = metrics.map(Server::listen).transpose()?;
     let agent = Agent::start(config, |event| say(&tell(&event)))?;
+    if let Some(server) = server {
+        say(&format!("metrics at {}metrics", server.url()));
+        serve_agent(server, &rack, &agent)?;
+    }
     say(what);
     while !agent.has_ended() && interrupt.sleep(Duration::from_secs(1)).is_ok() {}
     if !agent.has_ended() {
@@ -174,6 +185,6 @@ fn tell(event: &Event) -> String {
 }
 
 /// A process as people know it: name, process number, host.
-pub(super) fn party(party: &Party) -> String {
+pub(crate) fn party(party: &Party) -> String {
     format!("{} (process {} on {})", party.name, party.pid, party.host)
 }

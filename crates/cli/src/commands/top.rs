@@ -349,6 +349,7 @@ impl Drop for Screen {
 #[cfg(test)]
 mod tests {
     use rackmem::protocol::Progress;
+    use rackmem::status::Work;
 
     use super::*;
 
@@ -373,6 +374,7 @@ mod tests {
             peers_up: Vec::new(),
             contexts: Vec::new(),
             qps: vec![qp],
+            total: Work::default(),
             served_packets: 0,
             served_bytes: 0,
             links: Vec::new(),

@@ -13,6 +13,7 @@ use crate::args::{DEFAULT_SPIN_US, RackOrFileArg};
 use crate::choice::Choice;
 use crate::console::{self, count};
 use crate::failure::{Failure, Result};
+use crate::http::Endpoint;
 use crate::interrupt::Interrupt;
 use crate::job;
 use crate::placement;
@@ -43,6 +44,9 @@ pub struct UpArgs {
     /// One process for all nodes: saves cores, but the nodes can only fail together
     #[arg(long)]
     pub together: bool,
+    /// Serve metrics for Prometheus to this host: the daemon of node N at N ports above this one
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Endpoint>,
     /// Part of `rackmem up --hosts`, which says which links are missing
     #[arg(long, hide = true)]
     pub part: bool,
@@ -94,6 +98,9 @@ fn settings(args: &UpArgs) -> Result<Vec<OsString>> {
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
     let mut words: Vec<OsString> =
         flags.chain(["--part".into(), "--spin".into(), args.spin.to_string().into()]).collect();
+    if let Some(endpoint) = args.metrics {
+        words.extend(["--metrics".into(), endpoint.to_string().into()]);
+    }
     if let Some(path) = &args.key_file {
         let path = std::path::absolute(path)
             .map_err(|error| Failure::io("cannot tell the working directory", error))?;
@@ -108,7 +115,8 @@ fn plan(nodes: u16, args: &UpArgs) -> Plan {
         false => Vec::new(),
     };
     let spin = Duration::from_micros(args.spin);
-    Plan { cores, spin, together: args.together, stay: true, ..Plan::new(nodes) }
+    let (together, metrics) = (args.together, args.metrics);
+    Plan { cores, spin, together, stay: true, metrics, ..Plan::new(nodes) }
 }
 
 fn up(choice: &Choice, nodes: u16, args: &UpArgs, interrupt: &Interrupt) -> Result<()> {

@@ -14,6 +14,7 @@ use rackmem_fabric::{Buffer, Inlet, MAX_PLAIN_BYTES, Received, Sealer};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::memory::Memory;
+use super::status::Traffic;
 use crate::error::{Error, Result};
 use crate::messages::Reply;
 use crate::store::mapped;
@@ -67,7 +68,7 @@ impl Lanes {
     pub fn open(
         &mut self,
         (fd, keys): (OwnedFd, Keys),
-        memory: Arc<Memory>,
+        lent: (Arc<Memory>, Arc<Traffic>),
         base: u64,
         spin: Duration,
         (owner, number): (u32, u64),
@@ -85,7 +86,7 @@ impl Lanes {
         let serve = move || {
             before.wait();
             let Ok(open) = frame::encode(&Reply::LaneOpen, MAX_FRAME_BYTES) else { return };
-            let mut server = Server::new((fd, keys), memory, base, spin);
+            let mut server = Server::new((fd, keys), lent, base, spin);
             server.out.extend_from_slice(&open);
             server.run();
         };
@@ -139,6 +140,7 @@ struct Server {
     fd: Arc<OwnedFd>,
     sealer: Option<Sealer>,
     memory: Arc<Memory>,
+    traffic: Arc<Traffic>,
     base: u64,
     spin: Duration,
     input: Inlet,
@@ -150,14 +152,14 @@ struct Server {
 impl Server {
     fn new(
         (fd, keys): (Arc<OwnedFd>, Keys),
-        memory: Arc<Memory>,
+        (memory, traffic): (Arc<Memory>, Arc<Traffic>),
         base: u64,
         spin: Duration,
     ) -> Server {
         let out = Vec::with_capacity(BATCH_BYTES + SMALL_BYTES + HEADER_BYTES);
         let (sealer, incoming) = keys.map(|keys| (keys.sealer, keys.incoming)).unzip();
         let input = Inlet::new(Buffer::with_room(IN_BYTES), incoming);
-        Server { fd, sealer, memory, base, spin, input, out, record: Vec::new() }
+        Server { fd, sealer, memory, traffic, base, spin, input, out, record: Vec::new() }
     }
 
     fn run(mut self) {
@@ -212,14 +214,19 @@ impl Server {
         let at = unsafe { self.memory.base().add(offset as usize) };
         let length = request.length as usize;
         match request.op {
-            Op::Read => self.read(&request, at, length),
+            Op::Read => {
+                self.traffic.count(&request);
+                self.read(&request, at, length)
+            }
             Op::Write => {
                 self.write(at, length)?;
+                self.traffic.count(&request);
                 self.answer(&request, Status::Done, 0);
                 Ok(())
             }
             Op::Discard => {
                 let done = mapped::discard(at, length);
+                self.traffic.count(&request);
                 self.answer(&request, if done.is_ok() { Status::Done } else { Status::Failed }, 0);
                 done.map_err(|_| Over)
             }

@@ -11,9 +11,10 @@ use rackmem_fabric::random;
 use super::config::Lend;
 use super::lane::Lanes;
 use super::memory::Memory;
+use super::status::{Served, Traffic};
 use super::{Event as Told, Mail, Mailbox, Tell};
 use crate::error::Result;
-use crate::messages::{Network, Offer, Party, Record, Reply, Request};
+use crate::messages::{Listing, Network, Offer, Party, Record, Reply, Request};
 use crate::placement::LEASE_BYTES;
 use crate::pool::{Action, Event, Pool, User};
 use crate::quota::Account;
@@ -70,6 +71,8 @@ pub(super) struct Lender {
     held: BTreeMap<u64, Held>,
     /// Patience of each borrower, as its request for a lease gave it.
     patience: BTreeMap<User, Duration>,
+    served: Served,
+    traffic: Arc<Traffic>,
     reports: Vec<Request>,
     replies: Vec<(User, Reply, Option<OwnedFd>)>,
     grace: Duration,
@@ -94,6 +97,8 @@ impl Lender {
             made: BTreeMap::new(),
             held: BTreeMap::new(),
             patience: BTreeMap::new(),
+            served: Served::default(),
+            traffic: Arc::default(),
             reports: Vec::new(),
             replies: Vec::new(),
             grace: Duration::ZERO,
@@ -116,6 +121,15 @@ impl Lender {
     /// Records of all leases whose memory is made.
     pub fn records(&self) -> Vec<Record> {
         self.pool.records().cloned().collect()
+    }
+
+    /// The offer and the leases, as the monitor lists them.
+    pub fn listing(&self) -> Listing {
+        Listing { offer: self.offer(), leases: self.records(), promised_bytes: 0 }
+    }
+
+    pub fn served(&self) -> Served {
+        self.traffic.of(self.served)
     }
 
     /// Takes the reports that were not yet sent to the monitor.
@@ -196,13 +210,14 @@ impl Lender {
 
     /// A connection becomes a lane of a lease.
     fn lane(&mut self, peer: PeerId, base: u64, token: &str, lane: (u32, u64), hub: &mut Hub) {
-        let spin = self.lend.spin;
+        let (spin, traffic) = (self.lend.spin, self.traffic.clone());
         let Some(held) = self.held_by(base, token) else {
             return hub.send(peer, &Reply::NoLease, None);
         };
         hub.allow_silence(peer, held.silence());
         let Some(way) = hub.take_out(peer) else { return };
-        if let Err(error) = held.lanes.open(way, held.memory.clone(), base, spin, lane) {
+        let lent = (held.memory.clone(), traffic);
+        if let Err(error) = held.lanes.open(way, lent, base, spin, lane) {
             tracing::warn!("{error}");
         }
     }
@@ -338,6 +353,8 @@ impl Lender {
         self.replies.push((user, leased, fd));
         tell(Told::Leased(record.size_bytes, record.borrower.clone()));
         self.reports.push(Request::Leased(record.clone()));
+        self.served.leases += 1;
+        self.served.leased_bytes += record.size_bytes;
         let lanes = Lanes::default();
         let patience = self.patience.remove(&user).unwrap_or_default();
         let base = record.base;
@@ -353,6 +370,7 @@ impl Lender {
             aside("rackmem-drop", move || drop(memory));
         }
         let Some(held) = self.held.remove(&base) else { return };
+        self.served.ended += 1;
         tell(Told::Ended(held.record.size_bytes, held.record.borrower));
         // Before this process can end.
         held.memory.end_lease();

@@ -11,10 +11,12 @@ mod lender;
 mod memory;
 mod monitor;
 mod running;
+mod status;
 mod uplink;
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::messages::{PARTIES, Party};
@@ -24,6 +26,7 @@ use rackmem_fabric::net::link::Link;
 
 pub use config::{Config, Lend, MonitorAt, this_party};
 pub use memory::{available_bytes, check_available};
+pub use status::{LenderStatus, Served, Status};
 
 use memory::Memory;
 use running::Running;
@@ -51,6 +54,8 @@ enum Mail {
     Made(u64, Result<Memory>),
     /// Lanes have ended, as this peer asked.
     Fenced(PeerId),
+    /// Somebody wants to know the state.
+    Report(Sender<Status>),
     /// A connection to the monitor was made, or not.
     Uplink(Result<Link>),
     /// Begin to leave: no new leases, and those that there are end after the grace time.
@@ -74,6 +79,19 @@ impl Mailbox {
 }
 
 type Tell = Box<dyn FnMut(Event) + Send>;
+
+/// Asks an agent for its state, from any thread.
+#[derive(Clone)]
+pub struct Watcher(Mailbox);
+
+impl Watcher {
+    /// The agent's state, unless it has ended or does not answer within `patience`.
+    pub fn status(&self, patience: Duration) -> Option<Status> {
+        let (reply, status) = channel();
+        self.0.send(Mail::Report(reply));
+        status.recv_timeout(patience).ok()
+    }
+}
 
 /// A running lender, monitor or both. Dropping it ends it as its death would.
 pub struct Agent {
@@ -108,6 +126,11 @@ impl Agent {
     /// grace time.
     pub fn leave(&self) {
         self.mailbox.send(Mail::Leave);
+    }
+
+    /// What asks it for its state.
+    pub fn watcher(&self) -> Watcher {
+        Watcher(self.mailbox.clone())
     }
 
     /// Whether it has ended.

@@ -53,9 +53,7 @@ impl MonitorPart {
             }
             Request::Want(want) => Event::Want(peer, Want { account, ..want }),
             Request::Show => {
-                let lenders = self.monitor.listings();
-                let ledger = Ledger { monitor: self.party.clone(), lenders };
-                hub.send(peer, &Reply::Ledger(ledger), None);
+                hub.send(peer, &Reply::Ledger(self.ledger()), None);
                 return;
             }
             _ => return,
@@ -70,6 +68,15 @@ impl MonitorPart {
                 Action::Refuse(peer, why) => hub.send(peer, &Reply::Refused(why), None),
             }
         }
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger { monitor: self.party.clone(), lenders: self.monitor.listings() }
+    }
+
+    /// The ledger, once lenders have had the time to report.
+    pub fn settled_ledger(&self) -> Option<Ledger> {
+        self.settles_until.is_none().then(|| self.ledger())
     }
 
     pub fn gone(&mut self, peer: PeerId) {

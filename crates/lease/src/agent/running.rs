@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::lender::Lender;
 use super::monitor::MonitorPart;
+use super::status::{LenderStatus, Status};
 use super::uplink::Uplink;
 use super::{Config, Event, Mail, Mailbox, MonitorAt, Tell};
 use crate::directory::Directory;
@@ -255,9 +256,21 @@ impl Running {
                 }
             }
             Mail::Leave => {}
+            Mail::Report(reply) => {
+                let _ = reply.send(self.status());
+            }
             Mail::Stop => self.is_stopped = true,
         }
         self.report();
+    }
+
+    fn status(&self) -> Status {
+        let lender = self.lender.as_ref().map(|lender| LenderStatus {
+            listing: lender.listing(),
+            is_registered: self.uplink.is_welcome(),
+            served: lender.served(),
+        });
+        Status { lender, ledger: self.monitor.as_ref().and_then(MonitorPart::settled_ledger) }
     }
 
     /// Tells the monitor what has changed, and then the borrowers.

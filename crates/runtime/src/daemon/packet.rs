@@ -53,6 +53,7 @@ impl PacketQps {
     fn remove_if(&mut self, rmc: &mut Rmc, is_it: impl Fn(&PacketQp) -> bool) {
         for place in &mut self.0 {
             if let Some(qp) = place.take_if(|qp| is_it(qp)) {
+                qp.publish(rmc);
                 rmc.remove_qp(qp.id);
             }
         }
@@ -71,11 +72,16 @@ impl PacketQps {
 
     /// Copies the controller's counters to the shared memory of the queue pairs.
     pub fn publish(&self, rmc: &Rmc) {
-        for qp in self.0.iter().flatten() {
-            let counters = qp.memory.counters();
-            counters.publish(&rmc.qp_stats(qp.id).unwrap_or_default());
-            counters.outstanding.store(rmc.in_flight(qp.id).unwrap_or(0), Ordering::Relaxed);
-        }
+        self.0.iter().flatten().for_each(|qp| qp.publish(rmc));
+    }
+}
+
+impl PacketQp {
+    /// Copies the controller's counters to the shared memory.
+    fn publish(&self, rmc: &Rmc) {
+        let counters = self.memory.counters();
+        counters.publish(&rmc.qp_stats(self.id).unwrap_or_default());
+        counters.outstanding.store(rmc.in_flight(self.id).unwrap_or(0), Ordering::Relaxed);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::shm::line_lock::Owner;
 use crate::shm::mapping::Mapping;
 use crate::shm::queue::QueueMemory;
 use crate::shm::segment::Segment;
+use crate::status::Work;
 
 /// A queue pair of a client.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct QpRecord {
     pub progress: Progress,
     /// Entries of each queue: a power of two from 2 to [`rackmem_abi::MAX_WQ_SIZE`].
     pub entries: u32,
+    /// What has been added to the node's total.
+    pub counted: Work,
 }
 
 /// A client's membership in a context.

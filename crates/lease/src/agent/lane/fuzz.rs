@@ -26,7 +26,8 @@ impl Lease {
         let mut answers = Vec::new();
         std::thread::scope(|threads| {
             threads.spawn(|| near.read_to_end(&mut answers).expect("a socket of this process"));
-            Server::new((Arc::new(far.into()), None), self.0.clone(), base, Duration::ZERO).run();
+            let lent = (self.0.clone(), Default::default());
+            Server::new((Arc::new(far.into()), None), lent, base, Duration::ZERO).run();
         });
         answers
     }

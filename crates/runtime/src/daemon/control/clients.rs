@@ -14,6 +14,7 @@ use crate::daemon::worker::{Command, NewQp};
 use crate::protocol::{PROTOCOL_VERSION, Progress, Request, Response};
 use crate::shm::mapping::Mapping;
 use crate::shm::queue::QueueMemory;
+use crate::status::Work;
 use crate::transport::Received;
 
 /// Queue pairs of a member.
@@ -133,7 +134,8 @@ impl Control {
         member.qps_made += 1;
         let client = member.id;
         let fd = clone_fd(memory.mapping())?;
-        member.qps.insert(qp, QpRecord { memory: memory.clone(), progress, entries });
+        let counted = Work::default();
+        member.qps.insert(qp, QpRecord { memory: memory.clone(), progress, entries, counted });
         if by_packets || progress != Progress::Inline {
             let new = NewQp { client, memory, config, by_packets };
             self.worker.call(Command::AddQp(new)).map_err(held_up)?;
@@ -158,9 +160,11 @@ impl Control {
 
     pub(super) fn destroy_qp(&mut self, id: u64, qp: u32) -> Answer {
         let member = self.member(id)?;
-        let record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
-        let client = member.id;
-        self.worker.call(Command::RemoveQp(client, record.memory)).map_err(held_up)?;
+        let mut record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
+        let remove = Command::RemoveQp(member.id, record.memory.clone());
+        let removed = self.worker.call(remove);
+        record.count(&mut self.total);
+        removed.map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
     }
 

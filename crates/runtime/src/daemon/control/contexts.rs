@@ -276,9 +276,12 @@ impl Control {
     }
 
     /// A member is gone: of its own will or not.
-    pub(super) fn leave(&mut self, member: Member, closed: bool) {
+    pub(super) fn leave(&mut self, mut member: Member, closed: bool) {
         // If the worker is held up it takes the command later; it releases no lock that is not its own.
         let _ = self.worker.call(Command::RemoveClient(member.id));
+        for record in member.qps.values_mut() {
+            record.count(&mut self.total);
+        }
         self.clients[member.id] = false;
         let ctx_id = member.ctx_id;
         for segment in self.present_segments(ctx_id).chain([&member.segment]) {
@@ -310,8 +313,10 @@ impl Control {
         for session in self.sessions.values_mut() {
             let Role::Member(member) = &mut session.role else { continue };
             if Arc::ptr_eq(&member.segment, segment) {
-                for (_, record) in std::mem::take(&mut member.qps) {
-                    let _ = self.worker.call(Command::RemoveQp(member.id, record.memory));
+                for (_, mut record) in std::mem::take(&mut member.qps) {
+                    let removed = Command::RemoveQp(member.id, record.memory.clone());
+                    let _ = self.worker.call(removed);
+                    record.count(&mut self.total);
                 }
             }
         }

@@ -33,6 +33,7 @@ use crate::protocol::Response;
 use crate::rack::Rack;
 use crate::shm::bell::Bells;
 use crate::shm::segment::{Segment, State};
+use crate::status::Work;
 use crate::transport;
 
 /// Connections that have not joined a context: beyond, the oldest gives way to the newest.
@@ -98,6 +99,8 @@ pub struct Control {
     contexts: BTreeMap<u16, Context>,
     /// Reports of peers on contexts, by node and context.
     peer_contexts: BTreeMap<(u16, u16), PeerContext>,
+    /// Work of queue pairs so far.
+    total: Work,
     /// Linked nodes and the session of the link; this node is linked to itself by no session.
     peers: BTreeMap<u16, u64>,
     /// Client numbers in use.
@@ -148,6 +151,7 @@ impl Control {
             unserved: Vec::new(),
             contexts: BTreeMap::new(),
             peer_contexts: BTreeMap::new(),
+            total: Work::default(),
             peers: BTreeMap::new(),
             clients: Vec::new(),
             far,

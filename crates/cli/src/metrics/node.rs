@@ -1,0 +1,110 @@
+//! Metrics of the nodes of a daemon.
+
+use rackmem::control;
+use rackmem::rack::Rack;
+use rackmem::status::{NodeStatus, QpStatus};
+
+use super::text::{CONTENT_TYPE, Family, Kind, Labels, write};
+use crate::failure::Result;
+use crate::http::{Response, Server};
+
+/// Whether a daemon's control answers; the other metrics are missing as long as it does not.
+const ANSWERS: [Family<bool>; 1] = [Family::gauge(
+    "rackmem_node_up",
+    "Whether the daemon of the node answers: 1, or 0 without other metrics of the node.",
+    |answers| f64::from(u8::from(*answers)),
+)];
+
+const NODE: [Family<NodeStatus>; 15] = [
+    Family::gauge("rackmem_node_uptime_seconds", "Time since the daemon started.", |node| {
+        node.uptime_ms as f64 / 1000.0
+    }),
+    Family::gauge("rackmem_node_rack_nodes", "Nodes of the rack.", |node| node.nodes.into()),
+    Family::gauge("rackmem_node_links_up", "Other nodes that the node has a link to.", |node| {
+        node.peers_up.len() as f64
+    }),
+    Family::gauge("rackmem_node_links_down", "Other nodes that it has no link to.", |node| {
+        f64::from(node.nodes).max(1.0) - 1.0 - node.peers_up.len() as f64
+    }),
+    Family::gauge("rackmem_node_contexts", "Contexts that the node has joined.", |node| {
+        node.contexts.len() as f64
+    }),
+    Family::gauge("rackmem_node_segment_bytes", "Size of its segments.", |node| {
+        node.contexts.iter().map(|context| context.segment_bytes as f64).sum::<f64>() + 0.0
+    }),
+    Family::gauge("rackmem_node_members", "Members of contexts on the node.", |node| {
+        node.contexts.iter().map(|context| f64::from(context.clients)).sum::<f64>() + 0.0
+    }),
+    Family::gauge("rackmem_node_queue_pairs", "Queue pairs of the node.", |node| {
+        node.qps.len() as f64
+    }),
+    Family::gauge("rackmem_node_queue_entries", "Entries of its work queues.", |node| {
+        of_queue_pairs(node, |qp| qp.entries)
+    }),
+    Family::gauge("rackmem_node_in_flight", "Operations in flight in its work queues.", |node| {
+        of_queue_pairs(node, |qp| qp.outstanding)
+    }),
+    Family::counter(
+        "rackmem_node_operations_total",
+        "Operations that its queue pairs have completed, those that have ended included.",
+        |node| node.total.ops as f64,
+    ),
+    Family::counter(
+        "rackmem_node_operation_bytes_total",
+        "Payload of the operations that have succeeded.",
+        |node| node.total.bytes as f64,
+    ),
+    Family::counter(
+        "rackmem_node_operation_errors_total",
+        "Operations that have failed.",
+        |node| node.total.errors as f64,
+    ),
+    Family::counter(
+        "rackmem_node_served_packets_total",
+        "Requests of other nodes that it has answered, in packets.",
+        |node| node.served_packets as f64,
+    ),
+    Family::counter(
+        "rackmem_node_served_bytes_total",
+        "Bytes that these requests have read or written.",
+        |node| node.served_bytes as f64,
+    ),
+];
+
+fn of_queue_pairs(node: &NodeStatus, what: fn(&QpStatus) -> u32) -> f64 {
+    node.qps.iter().map(|qp| f64::from(what(qp))).sum::<f64>() + 0.0
+}
+
+/// Name, kind and help of all of them.
+pub(super) fn described() -> Vec<(&'static str, Kind, &'static str)> {
+    let answers = ANSWERS.iter().map(Family::described);
+    answers.chain(NODE.iter().map(Family::described)).collect()
+}
+
+/// The page about nodes, of which those without a status do not answer.
+pub fn node_page(rack: &str, nodes: Vec<(u16, Option<NodeStatus>)>) -> String {
+    let labels =
+        |nid: u16| -> Labels { vec![("rack", rack.to_owned()), ("node", nid.to_string())] };
+    let answers: Vec<_> = nodes.iter().map(|(nid, node)| (labels(*nid), node.is_some())).collect();
+    let nodes: Vec<_> =
+        nodes.into_iter().filter_map(|(nid, node)| Some((labels(nid), node?))).collect();
+    let mut page = String::new();
+    write(&mut page, &ANSWERS, &answers);
+    write(&mut page, &NODE, &nodes);
+    page
+}
+
+/// Serves the page about the nodes of this process.
+///
+/// # Errors
+/// There is no thread for it.
+pub fn serve_nodes(server: Server, rack: &Rack, nids: &[u16]) -> Result<()> {
+    let (rack, nids) = (rack.clone(), nids.to_vec());
+    server.serve(move |path| {
+        (path == "/metrics").then(|| {
+            let answers = control::status_of(&rack, &nids, &nids).into_iter().map(|node| node.ok());
+            let nodes = nids.iter().copied().zip(answers).collect();
+            Response::page(CONTENT_TYPE, node_page(rack.name(), nodes))
+        })
+    })
+}
