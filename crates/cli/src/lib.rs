@@ -21,6 +21,7 @@ pub mod installed;
 pub mod interrupt;
 pub mod job;
 pub mod launcher;
+pub mod live;
 pub mod loadable;
 pub mod metrics;
 pub mod placement;

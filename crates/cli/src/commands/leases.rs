@@ -92,7 +92,7 @@ fn network(network: Network) -> &'static str {
     }
 }
 
-pub(super) fn free(lender: &Listing) -> u64 {
+pub(crate) fn free(lender: &Listing) -> u64 {
     let leased: u64 = lender.leases.iter().map(|lease| lease.size_bytes).sum();
     lender.offer.size_bytes.saturating_sub(leased + lender.promised_bytes)
 }

@@ -1,24 +1,22 @@
-//! `rackmem top`: the activity of a rack, from two looks at its counters.
+//! `rackmem top`: the activity of a rack, on a terminal or in a browser.
 
-use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rackmem::control;
 use rackmem::rack::Rack;
-use rackmem::status::{NodeStatus, QpStatus};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use serde::Serialize;
 
 use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
+use crate::http::Endpoint;
 use crate::interrupt::Interrupt;
-use crate::rackctl::hosts;
+use crate::live::measure::{Lender, Measurement, lenders, look, measure, total};
+use crate::live::{self, Lenders};
 use crate::size;
 
 /// Arguments of `rackmem top`.
@@ -33,6 +31,10 @@ pub struct TopArgs {
     /// Measure once and end
     #[arg(long)]
     pub once: bool,
+    /// Serve a page for a browser of this host that follows, until Ctrl-C
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "once",
+        default_missing_value = "127.0.0.1:0")]
+    pub web: Option<Endpoint>,
     /// Print JSON
     #[arg(long, requires = "once")]
     pub json: bool,
@@ -51,47 +53,6 @@ const HOME: &str = "\x1b[H";
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// All counters at one moment.
-struct Look {
-    at: Instant,
-    nodes: Vec<(u16, Option<NodeStatus>)>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-struct Measurement {
-    rack: String,
-    seconds: f64,
-    nodes: Vec<NodeRates>,
-}
-
-/// A node in a measurement.
-#[derive(Debug, PartialEq, Serialize)]
-struct NodeRates {
-    nid: u16,
-    answers: bool,
-    ops_per_second: f64,
-    bytes_per_second: f64,
-    errors: u64,
-    served_packets_per_second: f64,
-    qps: Vec<QpRates>,
-}
-
-/// A queue pair in a measurement.
-#[derive(Debug, PartialEq, Serialize)]
-struct QpRates {
-    pid: u32,
-    qp: u32,
-    ctx_id: u16,
-    progress: &'static str,
-    ops_per_second: f64,
-    bytes_per_second: f64,
-    ops: u64,
-    bytes: u64,
-    errors: u64,
-    outstanding: u32,
-    entries: u32,
-}
-
 /// Measures until asked to end, or once.
 ///
 /// # Errors
@@ -99,6 +60,9 @@ struct QpRates {
 pub fn run(choice: &Choice, args: &TopArgs) -> Result<()> {
     let (rack, _) = choice.existing()?;
     let interrupt = Interrupt::catch()?;
+    if let Some(endpoint) = args.web {
+        return live::serve(&rack, args.interval, endpoint, &interrupt);
+    }
     if args.once || !io::stdout().is_terminal() {
         return once(&rack, args, &interrupt);
     }
@@ -108,7 +72,7 @@ pub fn run(choice: &Choice, args: &TopArgs) -> Result<()> {
 fn once(rack: &Rack, args: &TopArgs, interrupt: &Interrupt) -> Result<()> {
     let before = look(rack)?;
     interrupt.sleep(args.interval)?;
-    let measurement = measure(rack.name(), &before, &look(rack)?);
+    let measurement = measure(rack.name(), &before, &look(rack)?, lenders(rack));
     match args.json {
         true => console::print_json(&measurement),
         false => console::print(&render(&measurement)),
@@ -117,84 +81,16 @@ fn once(rack: &Rack, args: &TopArgs, interrupt: &Interrupt) -> Result<()> {
 
 fn watch(rack: &Rack, interval: Duration, interrupt: &Interrupt) -> Result<()> {
     let mut before = look(rack)?;
+    let lenders = Lenders::watch(rack, interval)?;
     let screen = Screen::enter()?;
     screen.draw(&format!("rack '{}': measuring\n", rack.name()))?;
     while !screen.wait_for_end(interval, interrupt) {
         let after = look(rack)?;
-        screen.draw(&render(&measure(rack.name(), &before, &after)))?;
+        let measurement = measure(rack.name(), &before, &after, lenders.latest());
+        screen.draw(&render(&measurement))?;
         before = after;
     }
     Ok(())
-}
-
-fn look(rack: &Rack) -> Result<Look> {
-    let description = rack.describe()?;
-    let here = hosts::nodes_here(rack, &description)?;
-    let all: Vec<u16> = (0..description.nodes).collect();
-    let answers = control::status_of(rack, &here, &all).into_iter().map(|node| node.ok());
-    let nodes = all.iter().copied().zip(answers).collect();
-    Ok(Look { at: Instant::now(), nodes })
-}
-
-fn measure(rack: &str, before: &Look, after: &Look) -> Measurement {
-    let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let nodes = after
-        .nodes
-        .iter()
-        .map(|(nid, node)| {
-            let earlier = before.nodes.iter().find(|(earlier, _)| earlier == nid);
-            let earlier = earlier.and_then(|(_, node)| node.as_ref());
-            node_rates(*nid, earlier, node.as_ref(), seconds)
-        })
-        .collect();
-    Measurement { rack: rack.to_owned(), seconds, nodes }
-}
-
-fn node_rates(
-    nid: u16,
-    before: Option<&NodeStatus>,
-    after: Option<&NodeStatus>,
-    seconds: f64,
-) -> NodeRates {
-    // Counters of a queue pair that is new start at zero, and so do all of a daemon that is.
-    let before = before.filter(|node| Some(node.pid) == after.map(|node| node.pid));
-    let earlier: HashMap<(u32, u32, u16), &QpStatus> =
-        before.iter().flat_map(|node| &node.qps).map(|qp| (key(qp), qp)).collect();
-    let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-    let qps: Vec<QpRates> = after
-        .iter()
-        .flat_map(|node| &node.qps)
-        .map(|qp| {
-            let earlier = earlier.get(&key(qp));
-            QpRates {
-                pid: qp.pid,
-                qp: qp.qp,
-                ctx_id: qp.ctx_id,
-                progress: qp.progress.name(),
-                ops_per_second: rate(qp.ops, earlier.map_or(0, |qp| qp.ops)),
-                bytes_per_second: rate(qp.bytes, earlier.map_or(0, |qp| qp.bytes)),
-                ops: qp.ops,
-                bytes: qp.bytes,
-                errors: qp.errors,
-                outstanding: qp.outstanding,
-                entries: qp.entries,
-            }
-        })
-        .collect();
-    let served = |node: Option<&NodeStatus>| node.map_or(0, |node| node.served_packets);
-    NodeRates {
-        nid,
-        answers: after.is_some(),
-        ops_per_second: total(qps.iter().map(|qp| qp.ops_per_second)),
-        bytes_per_second: total(qps.iter().map(|qp| qp.bytes_per_second)),
-        errors: qps.iter().map(|qp| qp.errors).sum(),
-        served_packets_per_second: rate(served(after), served(before)),
-        qps,
-    }
-}
-
-fn key(qp: &QpStatus) -> (u32, u32, u16) {
-    (qp.pid, qp.qp, qp.ctx_id)
 }
 
 fn render(measurement: &Measurement) -> String {
@@ -249,19 +145,27 @@ fn render(measurement: &Measurement) -> String {
     let ops_total = total(measurement.nodes.iter().map(|node| node.ops_per_second));
     let bytes_total = total(measurement.nodes.iter().map(|node| node.bytes_per_second));
     format!(
-        "rack '{}': {}, {} ops/s, {}/s, over {:.1} s\n\n{}",
+        "rack '{}': {}, {} ops/s, {}/s, over {:.1} s\n\n{}{}",
         measurement.rack,
         count(measurement.nodes.len(), "node"),
         size::rounded(ops_total.round()),
         bytes(bytes_total),
         measurement.seconds,
-        table.render()
+        table.render(),
+        measurement.lenders.as_deref().map(lent).unwrap_or_default()
     )
 }
 
-/// A sum that starts from plain zero: that of no floating-point numbers is -0.
-fn total(rates: impl Iterator<Item = f64>) -> f64 {
-    rates.fold(0.0, |sum, rate| sum + rate)
+/// A line about lent memory.
+fn lent(lenders: &[Lender]) -> String {
+    let sum = |of: fn(&Lender) -> u64| lenders.iter().map(of).sum();
+    format!(
+        "\nlent: {} of {}, in {} of {}\n",
+        size::exact(sum(|lender| lender.leased_bytes)),
+        size::exact(sum(|lender| lender.size_bytes)),
+        count(lenders.iter().map(|lender| lender.leases).sum(), "lease"),
+        count(lenders.len(), "lender")
+    )
 }
 
 /// The terminal's second screen, with keys that are not echoed; given back when dropped.
@@ -348,60 +252,24 @@ impl Drop for Screen {
 
 #[cfg(test)]
 mod tests {
-    use rackmem::protocol::Progress;
-    use rackmem::status::Work;
-
     use super::*;
-
-    fn node(pid: u32, ops: u64) -> NodeStatus {
-        let qp = QpStatus {
-            pid: 50,
-            qp: 0,
-            ctx_id: 1,
-            progress: Progress::Daemon,
-            entries: 64,
-            ops,
-            bytes: ops * 64,
-            errors: 0,
-            outstanding: 3,
-        };
-        NodeStatus {
-            nid: 0,
-            nodes: 1,
-            pid,
-            version: String::new(),
-            uptime_ms: 0,
-            peers_up: Vec::new(),
-            contexts: Vec::new(),
-            qps: vec![qp],
-            total: Work::default(),
-            served_packets: 0,
-            served_bytes: 0,
-            links: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn rates_are_differences_over_time() {
-        let rates = node_rates(0, Some(&node(9, 100)), Some(&node(9, 300)), 2.0);
-        assert_eq!((rates.ops_per_second, rates.bytes_per_second), (100.0, 6400.0));
-        // The daemon is another one: its counters have started anew.
-        let rates = node_rates(0, Some(&node(9, 100)), Some(&node(10, 50)), 2.0);
-        assert_eq!(rates.ops_per_second, 25.0);
-        let rates = node_rates(0, Some(&node(9, 100)), None, 2.0);
-        assert!(!rates.answers && rates.qps.is_empty());
-    }
-
-    #[test]
-    fn nothing_is_not_less_than_nothing() {
-        assert_eq!(total(std::iter::empty()).to_string(), "0");
-        assert_eq!(total([1.5, 2.0].into_iter()).to_string(), "3.5");
-    }
+    use crate::live::measure::node_rates;
+    use crate::live::measure::tests::node;
 
     #[test]
     fn the_table_lists_nodes_and_their_queue_pairs() {
         let nodes = vec![node_rates(0, None, Some(&node(9, 2000)), 1.0)];
-        let text = render(&Measurement { rack: "r".to_owned(), seconds: 1.0, nodes });
+        let lender = Lender {
+            name: "store".to_owned(),
+            size_bytes: 1 << 30,
+            leased_bytes: 1 << 29,
+            free_bytes: 1 << 29,
+            leases: 2,
+            is_leaving: false,
+        };
+        let (rack, lenders) = ("r".to_owned(), Some(vec![lender]));
+        let text = render(&Measurement { rack, unix_seconds: 0.0, seconds: 1.0, nodes, lenders });
+        assert!(text.ends_with("\nlent: 512 MiB of 1 GiB, in 2 leases of 1 lender\n"), "{text}");
         assert!(text.starts_with("rack 'r': 1 node, 2.00 k ops/s, 125 KiB/s, over 1.0 s\n"));
         assert!(text.contains("daemon"), "{text}");
         assert!(text.contains("3/64"), "{text}");

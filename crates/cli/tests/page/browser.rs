@@ -142,9 +142,9 @@ impl Drop for Browser {
 /// Decodes the image as the browser does, and counts.
 const COUNT_COLOURS: &str = r#"
 (async () => {
-    const image = new Image();
-    image.src = "data:image/png;base64,DATA";
-    await image.decode();
+    // Not by a URL: a page may forbid images.
+    const bytes = Uint8Array.from(atob("DATA"), character => character.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
     const canvas = new OffscreenCanvas(image.width, image.height);
     const context = canvas.getContext("2d");
     context.drawImage(image, 0, 0);
