@@ -30,6 +30,7 @@ pub mod rackctl;
 pub mod report;
 pub mod reproduce;
 pub mod size;
+pub mod spans;
 pub mod spawn;
 
 use std::path::PathBuf;

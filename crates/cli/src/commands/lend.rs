@@ -1,5 +1,6 @@
 //! `rackmem lend`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,6 +18,7 @@ use crate::http::{Endpoint, Server};
 use crate::interrupt::Interrupt;
 use crate::metrics::serve_agent;
 use crate::size;
+use crate::spans::{LeaseSpans, Spans};
 
 /// First text of `rackmem help lend`.
 pub const ABOUT: &str = "\
@@ -98,6 +100,9 @@ pub struct LendArgs {
     #[arg(long, value_name = "MICROSECONDS",
         default_value_t = Lend::DEFAULT_SPIN.as_micros() as u64)]
     pub spin: u64,
+    /// Append a span for each lease to this file when it ends, as OpenTelemetry's JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub spans: Option<PathBuf>,
 }
 
 impl NetworkArgs {
@@ -130,19 +135,35 @@ pub fn run(choice: &Choice, args: &LendArgs) -> Result<()> {
         grace: Duration::from_secs(args.grace),
         ..config
     };
+    let spans = args.spans.as_deref().map(Spans::open).transpose()?;
+    let mut spans = spans.map(|spans| LeaseSpans::new(spans, config.rack.name()));
+    let trace = move |event: &Event| match (&mut spans, event) {
+        (Some(spans), Event::Leased(lease)) => spans.begin(lease),
+        (Some(spans), Event::Ended(lease)) => spans.end(lease),
+        _ => {}
+    };
     let what = format!("lends {} in rack '{}'", size::exact(args.size), config.rack.name());
-    serve(config, args.network.metrics, &what)
+    serve(config, args.network.metrics, &what, trace)
 }
 
-/// Runs an agent in the foreground.
-pub(super) fn serve(config: Config, metrics: Option<Endpoint>, what: &str) -> Result<()> {
+/// Runs an agent in the foreground. `trace` gets its events.
+pub(super) fn serve(
+    config: Config,
+    metrics: Option<Endpoint>,
+    what: &str,
+    mut trace: impl FnMut(&Event) + Send + 'static,
+) -> Result<()> {
     log(LevelFilter::WARN);
     let interrupt = Interrupt::catch()?;
     let grace = config.grace;
     let is_lender = config.lend.is_some();
     let rack = config.rack.name().to_owned();
     let server = metrics.map(Server::listen).transpose()?;
-    let agent = Agent::start(config, |event| say(&tell(&event)))?;
+    let take = move |event: Event| {
+        trace(&event);
+        say(&tell(&event));
+    };
+    let agent = Agent::start(config, take)?;
     if let Some(server) = server {
         say(&format!("metrics at {}metrics", server.url()));
         serve_agent(server, &rack, &agent)?;
@@ -175,11 +196,11 @@ fn tell(event: &Event) -> String {
         Event::IsMonitor => "is the monitor of this rack".to_owned(),
         Event::Reported => "registered with the monitor".to_owned(),
         Event::MonitorLost(why) => format!("the monitor is lost ({why}); leases stay"),
-        Event::Leased(bytes, borrower) => {
-            format!("{} to {}", size::exact(*bytes), self::party(borrower))
+        Event::Leased(lease) => {
+            format!("{} to {}", size::exact(lease.size_bytes), party(&lease.borrower))
         }
-        Event::Ended(bytes, borrower) => {
-            format!("{} back from {}", size::exact(*bytes), self::party(borrower))
+        Event::Ended(lease) => {
+            format!("{} back from {}", size::exact(lease.size_bytes), party(&lease.borrower))
         }
     }
 }

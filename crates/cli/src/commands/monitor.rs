@@ -41,5 +41,5 @@ pub struct MonitorArgs {
 pub fn run(choice: &Choice, args: &MonitorArgs) -> Result<()> {
     let config = args.network.apply(choice, Config::monitor(choice.rack()?))?;
     let what = format!("is the monitor of rack '{}'", config.rack.name());
-    serve(config, args.network.metrics, &what)
+    serve(config, args.network.metrics, &what, |_| {})
 }

@@ -186,6 +186,41 @@ mod tests {
         assert_eq!(status(&many), 431);
     }
 
+    /// Requests of which bytes were changed, cut off or doubled end in an answer or wait for more.
+    #[test]
+    fn no_bytes_upset_it() {
+        let good = b"GET /metrics?a HTTP/1.1\r\nHost: [::1]:9469\r\nAccept: */*\r\n\r\n";
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        let mut seen = [0; 3];
+        for _ in 0..50_000 {
+            let mut bytes = good.to_vec();
+            for _ in 0..random(4) {
+                let at = random(bytes.len());
+                match random(3) {
+                    0 => bytes[at] = random(256) as u8,
+                    1 => bytes.truncate(at + 1),
+                    _ => bytes.extend_from_within(at..),
+                }
+            }
+            seen[match parse(&bytes) {
+                Parsed::Part => 0,
+                Parsed::Whole(request) => {
+                    assert!(request.path.len() < bytes.len());
+                    1
+                }
+                Parsed::Refused(response) => {
+                    assert!((400..=431).contains(&response.status));
+                    2
+                }
+            }] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 1000), "{seen:?}");
+    }
+
     #[test]
     fn queries_are_left_out() {
         let parsed = parse(b"GET /metrics?name=a HTTP/1.1\r\nHost: localhost\r\n\r\n");

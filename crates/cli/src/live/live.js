@@ -10,6 +10,7 @@ const KEPT = 300;
 /// Nodes that charts show one by one; of more they show the sum.
 const MOST_LINES = 12;
 const kept = [];
+let sentence = "";
 
 function scaled(number, base, units) {
     let at = 0;
@@ -71,13 +72,14 @@ const LENDER_HEAD = ["lender", "lends", "leased", "free", "leases", "state"];
 function showTables(data) {
     fill("nodes", NODE_HEAD, data.nodes.flatMap(nodeRows));
     const lenders = data.lenders ?? [];
+    document.getElementById("lent").hidden = lenders.length === 0;
     fill("lenders", LENDER_HEAD, lenders.map(lender => [
         cell(lender.name), cell(lender.size_bytes, bytes), cell(lender.leased_bytes, bytes),
         cell(lender.free_bytes, bytes), cell(lender.leases, count), cell(lender.is_leaving ? "leaves" : "lends"),
     ]));
     const nodes = `${data.nodes.length} node${data.nodes.length === 1 ? "" : "s"}`;
     const [ops, rate] = [sum(data.nodes, "ops_per_second"), sum(data.nodes, "bytes_per_second")];
-    said.textContent = `${nodes}, ${count(ops)} operations/s, ${bytes(rate)}/s, over ${data.seconds.toFixed(1)} s`;
+    sentence = `${nodes}, ${count(ops)} operations/s, ${bytes(rate)}/s, over ${data.seconds.toFixed(1)} s`;
     said.dataset.measured = data.unix_seconds;
 }
 
@@ -91,7 +93,7 @@ function chart(title, name, format) {
     });
     return Plot.plot({
         title,
-        width: Math.max(260, Math.min(400, place.clientWidth)),
+        width: Math.max(260, Math.min(300, place.clientWidth)),
         height: 180,
         marginLeft: 60,
         style: { background: "transparent", color: "inherit", fontSize: "11px", maxWidth: "100%" },
@@ -128,7 +130,12 @@ async function follow() {
     try {
         const response = await fetch("data.json");
         const data = await response.json();
-        if (data) show(data);
+        if (data) {
+            show(data);
+            const age = Date.now() / 1000 - data.unix_seconds;
+            const isOld = age > 3 * (interval / 1000 + data.seconds);
+            said.textContent = sentence + (isOld ? `; measured ${Math.round(age)} s ago: a daemon does not answer` : "");
+        }
     } catch {
         said.textContent = "rackmem top has ended: these are its last numbers";
     }

@@ -32,13 +32,13 @@ impl Lenders {
     /// # Errors
     /// There is no thread for it.
     pub fn watch(rack: &Rack, interval: Duration) -> Result<Lenders> {
-        let latest = Arc::new(Mutex::new(lenders(rack)));
+        let latest = Arc::new(Mutex::new(None));
         let (rack, shared) = (rack.clone(), latest.clone());
         aside("lenders", move || {
             loop {
-                thread::sleep(interval);
                 let now = lenders(&rack);
                 *shared.lock().unwrap_or_else(PoisonError::into_inner) = now;
+                thread::sleep(interval);
             }
         })?;
         Ok(Lenders(latest))

@@ -19,7 +19,8 @@ pub fn html(rack: &str, interval: Duration) -> String {
         "<main data-interval=\"{}\">\n<h1>Rack {}</h1>\n<p id=\"said\">measuring</p>\n\
          <div id=\"charts\" class=\"small\"></div>\n\
          <h2>Nodes and queue pairs</h2>\n<div class=\"wide\"><table id=\"nodes\"></table></div>\n\
-         <h2>Lent memory</h2>\n<div class=\"wide\"><table id=\"lenders\"></table></div>\n</main>\n\
+         <section id=\"lent\" hidden>\n<h2>Lent memory</h2>\n\
+         <div class=\"wide\"><table id=\"lenders\"></table></div>\n</section>\n</main>\n\
          <script src=\"d3.js\"></script>\n<script src=\"plot.js\"></script>\n<script src=\"live.js\"></script>\n",
         interval.as_secs_f64(),
         escaped(rack)

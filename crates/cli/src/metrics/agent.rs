@@ -21,18 +21,20 @@ const LENDER: [Family<LenderStatus>; 11] = [
         "Memory that the lender lends, leased or not.",
         |at| at.listing.offer.size_bytes as f64,
     ),
-    Family::gauge("rackmem_lender_leased_bytes", "Memory of it that is leased.", |at| {
+    Family::gauge("rackmem_lender_leased_bytes", "Memory that is leased now.", |at| {
         leased(&at.listing) as f64
     }),
-    Family::gauge("rackmem_lender_leases", "Leases that there are.", |at| {
+    Family::gauge("rackmem_lender_leases", "Leases that there are now.", |at| {
         at.listing.leases.len() as f64
     }),
-    Family::gauge("rackmem_lender_leaving", "Whether it drains, to end: 0 or 1.", |at| {
+    Family::gauge("rackmem_lender_leaving", "Whether the lender drains, to end: 0 or 1.", |at| {
         f64::from(u8::from(at.listing.offer.is_leaving))
     }),
-    Family::gauge("rackmem_lender_registered", "Whether the monitor knows it: 0 or 1.", |at| {
-        f64::from(u8::from(at.is_registered))
-    }),
+    Family::gauge(
+        "rackmem_lender_registered",
+        "Whether the monitor knows the lender: 0 or 1.",
+        |at| f64::from(u8::from(at.is_registered)),
+    ),
     Family::counter("rackmem_lender_leases_begun_total", "Leases that have begun.", |at| {
         at.served.leases as f64
     }),
@@ -51,12 +53,12 @@ const LENDER: [Family<LenderStatus>; 11] = [
     ),
     Family::counter(
         "rackmem_lender_read_bytes_total",
-        "Bytes that these requests have read.",
+        "Bytes that borrowers have read over the network.",
         |at| at.served.read_bytes as f64,
     ),
     Family::counter(
         "rackmem_lender_written_bytes_total",
-        "Bytes that these requests have written.",
+        "Bytes that borrowers have written over the network.",
         |at| at.served.written_bytes as f64,
     ),
 ];
@@ -72,12 +74,12 @@ const LISTING: [Family<Listing>; 5] = [
     Family::gauge("rackmem_monitor_size_bytes", "Memory that a lender has on offer.", |lender| {
         lender.offer.size_bytes as f64
     }),
-    Family::gauge("rackmem_monitor_leased_bytes", "Memory of it that is leased.", |lender| {
+    Family::gauge("rackmem_monitor_leased_bytes", "Memory of a lender that is leased.", |lender| {
         leased(lender) as f64
     }),
     Family::gauge(
         "rackmem_monitor_promised_bytes",
-        "Memory of it that borrowers were sent for and have not leased yet.",
+        "Memory of a lender that borrowers were sent for and have not leased yet.",
         |lender| lender.promised_bytes as f64,
     ),
     Family::gauge("rackmem_monitor_leases", "Leases of a lender.", |lender| {

@@ -23,13 +23,13 @@ const NODE: [Family<NodeStatus>; 15] = [
     Family::gauge("rackmem_node_links_up", "Other nodes that the node has a link to.", |node| {
         node.peers_up.len() as f64
     }),
-    Family::gauge("rackmem_node_links_down", "Other nodes that it has no link to.", |node| {
+    Family::gauge("rackmem_node_links_down", "Other nodes that the node has no link to.", |node| {
         f64::from(node.nodes).max(1.0) - 1.0 - node.peers_up.len() as f64
     }),
     Family::gauge("rackmem_node_contexts", "Contexts that the node has joined.", |node| {
         node.contexts.len() as f64
     }),
-    Family::gauge("rackmem_node_segment_bytes", "Size of its segments.", |node| {
+    Family::gauge("rackmem_node_segment_bytes", "Size of the segments of the node.", |node| {
         node.contexts.iter().map(|context| context.segment_bytes as f64).sum::<f64>() + 0.0
     }),
     Family::gauge("rackmem_node_members", "Members of contexts on the node.", |node| {
@@ -38,20 +38,22 @@ const NODE: [Family<NodeStatus>; 15] = [
     Family::gauge("rackmem_node_queue_pairs", "Queue pairs of the node.", |node| {
         node.qps.len() as f64
     }),
-    Family::gauge("rackmem_node_queue_entries", "Entries of its work queues.", |node| {
-        of_queue_pairs(node, |qp| qp.entries)
-    }),
-    Family::gauge("rackmem_node_in_flight", "Operations in flight in its work queues.", |node| {
+    Family::gauge(
+        "rackmem_node_queue_entries",
+        "Entries of the work queues of the node.",
+        |node| of_queue_pairs(node, |qp| qp.entries),
+    ),
+    Family::gauge("rackmem_node_in_flight", "Operations in flight from the node.", |node| {
         of_queue_pairs(node, |qp| qp.outstanding)
     }),
     Family::counter(
         "rackmem_node_operations_total",
-        "Operations that its queue pairs have completed, those that have ended included.",
+        "Operations that the queue pairs of the node have completed, ended queue pairs included.",
         |node| node.total.ops as f64,
     ),
     Family::counter(
         "rackmem_node_operation_bytes_total",
-        "Payload of the operations that have succeeded.",
+        "Payload of operations that have succeeded.",
         |node| node.total.bytes as f64,
     ),
     Family::counter(
@@ -61,12 +63,12 @@ const NODE: [Family<NodeStatus>; 15] = [
     ),
     Family::counter(
         "rackmem_node_served_packets_total",
-        "Requests of other nodes that it has answered, in packets.",
+        "Requests of other nodes that the node has answered, in packets.",
         |node| node.served_packets as f64,
     ),
     Family::counter(
         "rackmem_node_served_bytes_total",
-        "Bytes that these requests have read or written.",
+        "Bytes that requests of other nodes have read or written.",
         |node| node.served_bytes as f64,
     ),
 ];

@@ -156,6 +156,44 @@ fn a_monitor_knows_all_lenders() {
     host.assert_nothing_left();
 }
 
+/// Leases that are given back and one that ends with the lender have a span each.
+#[test]
+fn each_lease_has_a_span() {
+    let host = Host::new();
+    let file = host.racks().join("spans.jsonl");
+    let arguments = ["lend", "--overcommit", "32M", "--grace", "0", "--spans"];
+    let lender = Agent::start(&host, &[&arguments[..], &[file.to_str().unwrap()]].concat());
+    let sizes = [4 << 20, 8 << 20, 16 << 20];
+    for size in &sizes[..2] {
+        borrowed(&lender, *size).release().unwrap();
+    }
+    let _kept = borrowed(&lender, sizes[2]);
+    lender.end();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut last = 0;
+    let found: Vec<u64> = lines
+        .map(|line| {
+            let span = &line["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+            let attribute = |name: &str| {
+                let attributes = span["attributes"].as_array().unwrap();
+                let found = attributes.iter().find(|attribute| attribute["key"] == name).unwrap();
+                found["value"]["intValue"].as_str().unwrap().parse::<u64>().unwrap()
+            };
+            let time = |name: &str| span[name].as_str().unwrap().parse::<u64>().unwrap();
+            let (begun, ended) = (time("startTimeUnixNano"), time("endTimeUnixNano"));
+            assert!(last <= begun && begun < ended, "{text}");
+            last = ended;
+            assert_eq!(span["name"], "lease");
+            assert_eq!(attribute("rackmem.borrower.pid"), u64::from(std::process::id()));
+            attribute("rackmem.lease.size_bytes")
+        })
+        .collect();
+    assert_eq!(found, sizes);
+    std::fs::remove_file(file).unwrap();
+    host.assert_nothing_left();
+}
+
 /// An agent that does not answer has no numbers, and the client gets no stale ones.
 #[test]
 fn a_lender_that_ends_takes_its_page_along() {

@@ -351,7 +351,7 @@ impl Lender {
             token: token.clone(),
         };
         self.replies.push((user, leased, fd));
-        tell(Told::Leased(record.size_bytes, record.borrower.clone()));
+        tell(Told::Leased(record.clone()));
         self.reports.push(Request::Leased(record.clone()));
         self.served.leases += 1;
         self.served.leased_bytes += record.size_bytes;
@@ -371,7 +371,7 @@ impl Lender {
         }
         let Some(held) = self.held.remove(&base) else { return };
         self.served.ended += 1;
-        tell(Told::Ended(held.record.size_bytes, held.record.borrower));
+        tell(Told::Ended(held.record));
         // Before this process can end.
         held.memory.end_lease();
         let (ending, memory) = (held.lanes.close(), held.memory);

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::messages::{PARTIES, Party};
+use crate::messages::{PARTIES, Record};
 use rackmem_fabric::address::Address;
 use rackmem_fabric::net::hub::{Hub, PeerId, Waker};
 use rackmem_fabric::net::link::Link;
@@ -42,10 +42,10 @@ pub enum Event {
     Reported,
     /// The monitor is gone; leases stay.
     MonitorLost(String),
-    /// A lease has begun: bytes, borrower.
-    Leased(u64, Party),
-    /// A lease has ended: bytes, borrower.
-    Ended(u64, Party),
+    /// A lease has begun.
+    Leased(Record),
+    /// A lease has ended.
+    Ended(Record),
 }
 
 /// A message of another thread to the agent's.
