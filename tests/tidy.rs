@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paging", &["lease", "runtime"]),
     ("blk", &["fabric", "lease"]),
     ("preload", &["lease", "paging"]),
-    ("python", &["cli", "experiments", "sim"]),
+    ("python", &["cli", "experiments", "lease", "paging", "runtime", "sim"]),
     (
         "cli",
         &[

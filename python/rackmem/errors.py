@@ -12,7 +12,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["CommandError", "Error", "MachineError", "PathError", "ProgramError", "RunError", "StoreError"]
+__all__ = [
+    "ArrayError",
+    "ClosedError",
+    "CommandError",
+    "Error",
+    "LeaseError",
+    "MachineError",
+    "NodeError",
+    "NodeLostError",
+    "PathError",
+    "ProgramError",
+    "RackError",
+    "RangeError",
+    "RightsError",
+    "RunError",
+    "StoreError",
+    "WaitTimeout",
+]
 
 
 class ProgramError(RunError):
@@ -47,3 +64,39 @@ def stored(call: Callable[..., T], *arguments: Any) -> T:
 
 class CommandError(Error):
     """The command `rackmem` failed, or is not there."""
+
+
+class ArrayError(Error, BufferError, TypeError):
+    """An object cannot be the buffer of an operation: no buffer, read-only, not contiguous, or of objects."""
+
+
+class RangeError(Error, IndexError):
+    """An offset or a length leaves the segment, or the offset of an atomic is no multiple of 8."""
+
+
+class NodeError(Error, ConnectionError):
+    """The rack has no such node, or the node has not joined the context or has left it."""
+
+
+class NodeLostError(NodeError):
+    """A node's process or daemon died, or its host cannot be reached."""
+
+
+class RackError(Error, OSError):
+    """There is no rack, daemon or context to join, or it refuses."""
+
+
+class RightsError(RackError, PermissionError):
+    """The context was joined for reading only."""
+
+
+class WaitTimeout(Error, TimeoutError):
+    """A wait ended before what it waited for happened."""
+
+
+class ClosedError(Error, ValueError):
+    """The object was closed, or belongs to the process that forked this one."""
+
+
+class LeaseError(Error, OSError):
+    """Memory cannot be borrowed: nobody lends so much, or the host does not permit it."""

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hosts import MODES, may_borrow
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,3 +17,22 @@ def test_blocks_run(name, tmp_path, monkeypatch):
     names: dict = {}
     for block in blocks:
         exec(compile(block, name, "exec"), names)
+
+
+def chapter_of_programs():
+    """The blocks that are one program of two nodes, and those on borrowed memory."""
+    text = (ROOT / "docs/book/src/programs/python.md").read_text()
+    parts = text.split("\n## Borrowed memory\n")
+    return ["\n".join(re.findall(r"```python\n(.*?)```", part, re.DOTALL)) for part in parts]
+
+
+@pytest.mark.parametrize("progress", MODES)
+def test_the_program_of_the_chapter_runs(host, progress):
+    pytest.importorskip("numpy")
+    host.run(chapter_of_programs()[0], progress=progress)
+
+
+@pytest.mark.skipif(not may_borrow(), reason="userfaultfd is not permitted here")
+def test_the_lease_of_the_chapter_is_borrowed(lender):
+    pytest.importorskip("numpy")
+    assert "35184367894528" in lender.alone(chapter_of_programs()[1])

@@ -2,6 +2,7 @@
 //! settings as pairs of texts.
 
 mod execute;
+mod host;
 mod machines;
 mod session;
 mod study;
@@ -48,5 +49,6 @@ fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(study::take, module)?)?;
     module.add_function(wrap_pyfunction!(study::put, module)?)?;
     module.add_function(wrap_pyfunction!(study::write_whole, module)?)?;
-    module.add_function(wrap_pyfunction!(study::numbers, module)?)
+    module.add_function(wrap_pyfunction!(study::numbers, module)?)?;
+    host::register(module)
 }

@@ -75,4 +75,4 @@ pub mod transport;
 pub mod trust;
 
 pub use error::{Error, Result};
-pub use rackmem_abi::{LINE_BYTES, MAX_WQ_SIZE, Op, Status};
+pub use rackmem_abi::{LINE_BYTES, MAX_LENGTH, MAX_WQ_SIZE, Op, Status};

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crate::shm::mapping::Mapping;
+use crate::shm::mapping::{Access, Mapping};
+use crate::shm::segment::Segment;
 
 /// Shared memory for local buffers: every progress mode reaches it at full speed.
 ///
@@ -22,5 +23,33 @@ impl std::ops::DerefMut for LocalBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; `&mut self` makes it the only access by this process.
         unsafe { std::slice::from_raw_parts_mut(self.0.base(), self.0.len()) }
+    }
+}
+
+impl LocalBuffer {
+    /// First byte, for interfaces that hand the memory out.
+    pub fn base(&self) -> *mut u8 {
+        self.0.base()
+    }
+}
+
+/// The own segment, which stays mapped while this lives. Other nodes may change it at any time until this one has left.
+#[derive(Clone, Debug)]
+pub struct OwnSegment(pub(crate) Arc<Segment>);
+
+impl OwnSegment {
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.0.data()
+    }
+
+    /// Size in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    /// Whether it is mapped for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.0.access() == Access::Read
     }
 }

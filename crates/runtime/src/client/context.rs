@@ -7,7 +7,7 @@ use rackmem_rmc::Rights;
 
 use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use super::options::JOIN_TIMEOUT;
-use super::{LocalBuffer, OpenOptions, QueuePair, RawQueuePair};
+use super::{LocalBuffer, OpenOptions, OwnSegment, QueuePair, RawQueuePair, interrupt};
 use crate::control::{self, Connection, unexpected};
 use crate::error::{Error, Result};
 use crate::protocol::{PeerState, Progress, Request, Response};
@@ -152,7 +152,7 @@ impl Context {
                 return Err(Error::new(libc::ETIMEDOUT, message));
             }
             absence.look(missing, &self.membership.rack)?;
-            std::thread::sleep(JOIN_POLL);
+            std::thread::sleep(interrupt::ask(JOIN_POLL)?);
         }
     }
 
@@ -180,6 +180,21 @@ impl Context {
     /// joined for reading only must not write it.
     pub fn segment_data(&self) -> *mut u8 {
         self.membership.segment.data()
+    }
+
+    /// This node's segment as memory that stays mapped while the result lives, also after this process has left.
+    pub fn own_segment(&self) -> OwnSegment {
+        OwnSegment(self.membership.segment.clone())
+    }
+
+    /// Nodes of the rack, also those that do not take part: 0 to one less.
+    pub fn rack_nodes(&self) -> u16 {
+        self.membership.rack_nodes
+    }
+
+    /// Whether this process joined for remote reads only.
+    pub fn is_read_only(&self) -> bool {
+        self.membership.rights == Rights::ReadOnly
     }
 
     /// A node's segment as memory of this process, which it stays for as long as the context.
@@ -365,7 +380,7 @@ impl Context {
                 let message = format!("node {nid} is gone while it was waited for");
                 return Err(Error::new(libc::EHOSTDOWN, message));
             }
-            let mut nap = LIVENESS_INTERVAL;
+            let mut nap = interrupt::ask(LIVENESS_INTERVAL)?;
             if let Some(deadline) = deadline {
                 nap = nap.min(deadline.saturating_duration_since(Instant::now()));
                 if nap.is_zero() {

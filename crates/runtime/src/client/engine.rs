@@ -40,6 +40,8 @@ pub(crate) struct EngineState {
     windows: Box<[ffi::Window]>,
     /// This node's own segment: lost when the node is.
     own: View,
+    /// Longest sleep.
+    pub(super) nap: Duration,
     stall: Stall,
 }
 
@@ -78,6 +80,7 @@ impl EngineState {
             peers: (0..membership.rack_nodes).map(|_| None).collect(),
             windows: vec![ffi::Window::NONE; membership.rack_nodes.into()].into(),
             own: membership.segment.view(),
+            nap: LIVENESS_INTERVAL,
             stall: Stall::default(),
             membership,
             memory,
@@ -253,7 +256,7 @@ unsafe extern "C" fn sleep(qp: *mut ffi::Qp) {
     let mut ready = || CqEntry::decode(entry.load(Ordering::Acquire)).phase == phase;
     // The daemon may itself have gone to sleep before it could see our last entry.
     state.membership.bell.ring_if_asleep();
-    state.memory.bed().sleep_unless(&mut ready, LIVENESS_INTERVAL);
+    state.memory.bed().sleep_unless(&mut ready, state.nap);
     if ready() {
         state.stall = Stall::default();
     } else if state.membership.is_daemon_gone() {

@@ -98,6 +98,27 @@ impl Messaging {
         Ok(length)
     }
 
+    /// Waits for the next message of node `nid` (`None`: of any). Returns its sender and its length. It stays, to be
+    /// received, unless it is empty.
+    ///
+    /// # Errors
+    /// The node is lost; a wait that is interrupted has changed nothing.
+    pub fn wait_message(&mut self, nid: Option<u16>) -> Result<(u16, usize)> {
+        let (m, to, mut length) = (self.0.as_ptr(), std::ptr::NonNull::dangling().as_ptr(), 0);
+        let mut sender = nid.map_or(-1, c_int::from);
+        // SAFETY: the endpoint is open; nothing is written to a buffer of no bytes.
+        let code = unsafe {
+            match nid {
+                Some(_) => rackmem_inline_recv(m, sender, to, 0, &mut length),
+                None => rackmem_inline_recv_any(m, &mut sender, to, 0, &mut length),
+            }
+        };
+        if code != -libc::EMSGSIZE {
+            check(code)?;
+        }
+        Ok((sender as u16, length))
+    }
+
     /// As [`Messaging::receive`], but `None` if no message has begun to arrive.
     ///
     /// # Errors

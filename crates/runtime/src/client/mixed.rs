@@ -64,17 +64,19 @@ pub(super) struct Mixed {
     answer: Option<u8>,
     /// The daemon is gone, and with it the way to other hosts.
     is_daemon_lost: bool,
+    /// Longest sleep.
+    pub(super) nap: Duration,
     stall: Stall,
 }
 
 /// Most turns of the own links in vain, each a system call, before a waiting thread sleeps: about 0.5 ms. A daemon
 /// that sleeps takes 0.1 ms to wake on a virtual machine. If the thread slept before it answers, it would take as long
 /// itself, the daemon would sleep again meanwhile, and so each operation would wake both.
-const MAX_IDLE_TURNS: u32 = 1024;
+pub(super) const MAX_IDLE_TURNS: u32 = 1024;
 
 /// Turns of the own links in vain after which a waiting thread lets others of its core run. The daemon that wakes
 /// for our request may be one of them: the kernel likes to wake a process where its packet came from.
-const TURNS_PER_YIELD: u32 = 16;
+pub(super) const TURNS_PER_YIELD: u32 = 16;
 
 /// Longest sleep while completions may come both from the daemon and by an own link.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
@@ -95,6 +97,7 @@ impl Mixed {
             cq: ProgramCq::new(size),
             answer: None,
             is_daemon_lost: false,
+            nap: LIVENESS_INTERVAL,
             stall: Stall::default(),
             engine,
         }
@@ -224,9 +227,9 @@ impl Mixed {
         let mut ready = || self.shared.completion().is_some();
         match self.far.as_ref().filter(|far| far.rings.in_flight() != 0) {
             // One sleep cannot wait for both.
-            Some(far) if self.shared.in_flight() != 0 => far.sleep(SHORT_SLEEP),
-            Some(far) => far.sleep(LIVENESS_INTERVAL),
-            None => self.engine.memory.bed().sleep_unless(&mut ready, LIVENESS_INTERVAL),
+            Some(far) if self.shared.in_flight() != 0 => far.sleep(SHORT_SLEEP.min(self.nap)),
+            Some(far) => far.sleep(self.nap),
+            None => self.engine.memory.bed().sleep_unless(&mut ready, self.nap),
         }
         if ready() {
             self.stall = Stall::default();

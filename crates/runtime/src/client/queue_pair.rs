@@ -21,7 +21,7 @@ static AWAKE: AtomicU32 = AtomicU32::new(0);
 /// The daemon does the operations, or those on other hosts, whose completions have their positions on the CQ.
 const NO_WINDOWS: (*const ffi::Window, u32) = (std::ptr::null(), 0);
 
-const FREE: u8 = 0;
+pub(super) const FREE: u8 = 0;
 const BUSY: u8 = 1;
 
 /// A queue pair and all it needs, as both faces use it.
@@ -142,6 +142,16 @@ impl QueuePair {
         QueuePair(raw)
     }
 
+    #[inline]
+    pub(super) fn raw(&self) -> &RawQueuePair {
+        &self.0
+    }
+
+    #[inline]
+    pub(super) fn raw_mut(&mut self) -> &mut RawQueuePair {
+        &mut self.0
+    }
+
     /// The pair as C works on it; it stays where it is while `self` lives.
     pub(crate) fn as_ffi(&mut self) -> *mut ffi::Qp {
         &raw mut *self.0.qp
@@ -217,7 +227,7 @@ impl QueuePair {
     /// # Errors
     /// The first error of any of them.
     pub fn scope<'env>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>)) -> Outcome {
-        let mut scope = Scope { raw: &mut self.0, first: Status::Ok, _env: PhantomData };
+        let mut scope = Scope::over(&mut self.0);
         body(&mut scope);
         scope.drain()
         // If `body` panics, dropping the scope drains it.
@@ -243,16 +253,21 @@ impl QueuePair {
 }
 
 /// Of an operation, or of the first that failed among several.
-type Outcome = std::result::Result<(), Status>;
+pub(super) type Outcome = std::result::Result<(), Status>;
 
 /// Operations in flight together; see [`QueuePair::scope`].
 pub struct Scope<'qp, 'env> {
     raw: &'qp mut RawQueuePair,
-    first: Status,
+    pub(super) first: Status,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-impl<'env> Scope<'_, 'env> {
+impl<'qp, 'env> Scope<'qp, 'env> {
+    #[inline]
+    pub(super) fn over(raw: &'qp mut RawQueuePair) -> Scope<'qp, 'env> {
+        Scope { raw, first: Status::Ok, _env: PhantomData }
+    }
+
     /// Posts a read into `out`.
     pub fn read(&mut self, nid: u16, offset: u64, out: &'env mut [u8]) {
         self.post_long(Op::Read, nid, offset, out.as_mut_ptr() as u64, out.len());
@@ -293,7 +308,7 @@ impl<'env> Scope<'_, 'env> {
     }
 
     #[inline]
-    fn post(&mut self, op: Op, nid: u16, offset: u64, buffer: u64, length: u32) {
+    pub(super) fn post(&mut self, op: Op, nid: u16, offset: u64, buffer: u64, length: u32) {
         // SAFETY: the engine is one of this crate's tables.
         if let Some(start) = unsafe { &*self.raw.qp.engine }.start {
             // With inline progress alone nothing is ever outstanding.
@@ -352,33 +367,33 @@ impl<'env> Scope<'_, 'env> {
         let slot = (self.raw.qp.posted & (self.raw.qp.size - 1)) as usize;
         let mut polls = 0;
         while self.raw.qp.slot_state[slot] == BUSY {
-            if !self.reap() {
+            if self.reap().is_none() {
                 self.relax(&mut polls);
             }
         }
         slot
     }
 
-    /// Takes a completion, if there is one.
+    /// Takes a completion, if there is one. Returns its slot.
     #[inline]
-    fn reap(&mut self) -> bool {
+    pub(super) fn reap(&mut self) -> Option<u16> {
         let qp = &mut *self.raw.qp;
         if qp.reaped == qp.posted {
-            return false;
+            return None;
         }
         let position = (qp.reaped & (qp.size - 1)) as usize;
         // SAFETY: the position lies in the completion queue; the controller only stores it.
         let word = unsafe { &*qp.cq.add(position).cast::<AtomicU32>() }.load(Ordering::Acquire);
         let entry = CqEntry::decode(word);
         if entry.phase != phase_of(qp.reaped, qp.size) {
-            return false;
+            return None;
         }
         qp.reaped = qp.reaped.wrapping_add(1);
         let slot = usize::from(entry.slot) & (qp.size as usize - 1);
         qp.slot_state[slot] = FREE;
         qp.slot_status[slot] = entry.status_code;
         self.note(Status::from_code(entry.status_code).unwrap_or(Status::BadOperation));
-        true
+        Some(slot as u16)
     }
 
     fn note(&mut self, status: Status) {
@@ -389,12 +404,22 @@ impl<'env> Scope<'_, 'env> {
 
     /// Runs the pipelines here, polls, and sleeps after `spin_limit` times.
     fn relax(&mut self, polls: &mut u32) {
-        self.call(|engine| engine.progress);
+        self.progress();
         *polls += 1;
         if *polls > self.raw.qp.spin_limit {
-            self.call(|engine| engine.sleep);
+            self.sleep();
             *polls = 0;
         }
+    }
+
+    /// Runs the pipelines here, if this thread does.
+    pub(super) fn progress(&mut self) {
+        self.call(|engine| engine.progress);
+    }
+
+    /// Sleeps until a completion may have come.
+    pub(super) fn sleep(&mut self) {
+        self.call(|engine| engine.sleep);
     }
 
     fn call(&mut self, which: fn(&ffi::Engine) -> Option<unsafe extern "C" fn(*mut ffi::Qp)>) {
@@ -409,7 +434,7 @@ impl<'env> Scope<'_, 'env> {
     fn drain(&mut self) -> Outcome {
         let mut polls = 0;
         while self.raw.qp.posted != self.raw.qp.reaped {
-            if !self.reap() {
+            if self.reap().is_none() {
                 self.relax(&mut polls);
             }
         }

@@ -1,0 +1,162 @@
+//! Borrowed memory.
+
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use rackmem_lease::Wanted;
+use rackmem_paging::{MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions, Placement, Region, Waiting};
+
+use super::errors::{Kind, raise};
+use super::memory::Memory;
+
+/// Share of borrowed memory that is local unless something else is said.
+const CACHE_SHARE: usize = 4;
+
+/// Memory that hosts lend (`rackmem lend`), of zeroed bytes: `numpy.frombuffer(lease, dtype)` is an array whose pages
+/// are here while they are used, and at the lender else. Returned by `close()` or the end of a `with` block, once no
+/// array is over it any more.
+#[pyclass(frozen, module = "rackmem")]
+pub struct Lease {
+    region: Mutex<Option<Arc<Region>>>,
+    memory: Mutex<Option<Py<Memory>>>,
+    length: usize,
+}
+
+fn wishes(
+    nbytes: usize,
+    cache_bytes: Option<usize>,
+    copies: u32,
+    prefetch_pages: Option<usize>,
+    rack: Option<String>,
+    patience: Option<f64>,
+) -> PyResult<(Wanted, PagerOptions)> {
+    let mut wanted = Wanted::new(nbytes as u64);
+    (wanted.copies, wanted.rack) = (copies, rack);
+    // A keeper of leases may say something while a thread that holds Python's lock waits for it.
+    wanted.tell = Arc::new(|text| eprintln!("rackmem: {text}"));
+    if let Some(seconds) = patience {
+        let wrong =
+            |_| PyValueError::new_err(format!("patience={seconds}: give seconds from 0 up"));
+        wanted.patience = Duration::try_from_secs_f64(seconds).map_err(wrong)?;
+    }
+    let mut paging = PagerOptions {
+        waiting: Waiting::Auto,
+        evictor: Placement::Auto,
+        ..PagerOptions::default()
+    };
+    let share = (nbytes / CACHE_SHARE).max(MIN_CACHE_PAGES * PAGE_BYTES);
+    paging.cache_bytes = cache_bytes.unwrap_or(share);
+    paging.prefetch_pages = prefetch_pages.unwrap_or(paging.prefetch_pages);
+    Ok((wanted, paging))
+}
+
+impl Lease {
+    fn region(&self) -> PyResult<Arc<Region>> {
+        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        region.ok_or_else(|| raise(Kind::Closed, "this lease is closed: make another one"))
+    }
+}
+
+#[pymethods]
+impl Lease {
+    /// Borrows `nbytes` bytes. `cache_bytes` of them are local at most (None: a quarter); with `copies=2` a lender may
+    /// die; `prefetch_pages` are fetched ahead at most; an access waits for a lender that cannot be reached for
+    /// `patience` seconds (None: 120).
+    #[new]
+    #[pyo3(signature = (
+        nbytes, *, cache_bytes = None, copies = 1, prefetch_pages = None, rack = None, patience = None
+    ))]
+    fn new(
+        py: Python<'_>,
+        nbytes: usize,
+        cache_bytes: Option<usize>,
+        copies: u32,
+        prefetch_pages: Option<usize>,
+        rack: Option<String>,
+        patience: Option<f64>,
+    ) -> PyResult<Lease> {
+        let (wanted, paging) = wishes(nbytes, cache_bytes, copies, prefetch_pages, rack, patience)?;
+        let region = py.detach(|| Region::borrow(&wanted, &paging));
+        let mut region = region.map_err(|error| raise(Kind::Lease, error))?;
+        let base = region.as_mut_ptr();
+        let region = Arc::new(region);
+        // SAFETY: the region is mapped while it lives, and nothing else hands out its bytes.
+        let memory =
+            unsafe { Memory::new("a lease", base, nbytes, false, Box::new(region.clone())) };
+        let memory = Mutex::new(Some(Py::new(py, memory)?));
+        Ok(Lease { region: Mutex::new(Some(region)), memory, length: nbytes })
+    }
+
+    /// Its size in bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.length
+    }
+
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    /// Pages that are local, and pages that the lender has.
+    fn pages(&self) -> PyResult<(u64, u64)> {
+        let statistics = self.region()?.statistics();
+        Ok((statistics.resident_pages, statistics.slots_in_use))
+    }
+
+    /// Sends all pages to the lender, so that the memory occupies nothing here.
+    fn evict(&self, py: Python<'_>) -> PyResult<()> {
+        let region = self.region()?;
+        py.detach(|| region.pager().evict_all()).map_err(|error| raise(Kind::Lease, error))
+    }
+
+    /// Returns the memory, once no array is over it any more. Its contents are thrown away.
+    fn close(&self, py: Python<'_>) {
+        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.memory.lock().unwrap_or_else(PoisonError::into_inner).take());
+        py.detach(|| drop(region));
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) {
+        self.close(py);
+    }
+
+    /// # Safety
+    /// `view` is one that Python asks to be filled.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let memory = slf.get().memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = memory.as_ref().map(|memory| memory.clone_ref(slf.py()));
+        let memory =
+            memory.ok_or_else(|| raise(Kind::Closed, "this lease is closed: make another one"))?;
+        // The view is one of the memory, which outlives the lease as long as that.
+        // SAFETY: the view is ours to fill.
+        match unsafe { ffi::PyObject_GetBuffer(memory.as_ptr(), view, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+
+    /// Nothing: what is released is a view of the memory. NumPy keeps views of objects that have this function alone;
+    /// of others it keeps the object, and takes for granted that their memory stays.
+    ///
+    /// # Safety
+    /// None is needed.
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}

@@ -1,0 +1,76 @@
+//! Waits without Python's lock, which end at a deadline, or by what a handler of signals raises.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rackmem::client::{Question, interruptible};
+
+/// Time between two looks at signals.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// End of a wait; `None`: it has no end but that of what it waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// `timeout` is in seconds; `None`: for ever.
+    pub fn after(timeout: Option<f64>) -> PyResult<Deadline> {
+        let Some(seconds) = timeout else { return Ok(Deadline(None)) };
+        if seconds.is_nan() || seconds < 0.0 {
+            let text =
+                format!("timeout={seconds}: give seconds from 0 up, or None to wait without end");
+            return Err(PyValueError::new_err(text));
+        }
+        // Beyond what a clock can say is for ever.
+        let length = Duration::try_from_secs_f64(seconds).ok();
+        Ok(Deadline(length.and_then(|length| Instant::now().checked_add(length))))
+    }
+
+    /// Time that is left for the next part of a wait.
+    pub fn left(self) -> Duration {
+        self.0.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK))
+    }
+
+    pub fn has_passed(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// How an interruptible call ended.
+pub enum Ended<T> {
+    Result(T),
+    /// The deadline passed.
+    TimedOut,
+}
+
+/// Calls `work` without Python's lock. Waits for other nodes in it end with `EINTR` at the deadline, and when a handler
+/// of signals raises.
+pub fn interrupted<T: Send>(
+    py: Python<'_>,
+    deadline: Deadline,
+    work: impl FnOnce() -> rackmem::Result<T> + Send,
+) -> PyResult<Ended<rackmem::Result<T>>> {
+    let (result, raised) = py.detach(|| {
+        let raised = Rc::new(RefCell::new(None));
+        let question: Question = Box::new({
+            let raised = raised.clone();
+            move || {
+                if let Err(error) = Python::attach(|py| py.check_signals()) {
+                    *raised.borrow_mut() = Some(error);
+                    return None;
+                }
+                (!deadline.has_passed()).then(|| deadline.left())
+            }
+        });
+        let result = interruptible(question, work);
+        (result, raised.take())
+    });
+    match (raised, result) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) if error.errno() == libc::EINTR => Ok(Ended::TimedOut),
+        (None, result) => Ok(Ended::Result(result)),
+    }
+}

@@ -1,0 +1,48 @@
+"""Borrowed memory: a lender as a process of its own."""
+
+import pytest
+from hosts import may_borrow
+
+
+def test_without_a_lender_the_error_names_the_command(host):
+    host.alone(
+        """
+raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20), "nobody lends", "rackmem lend")
+raises(OSError, lambda: rackmem.Lease(0))
+"""
+    )
+
+
+@pytest.mark.skipif(not may_borrow(), reason="userfaultfd is not permitted here")
+def test_a_lease_is_memory_for_arrays(lender):
+    pytest.importorskip("numpy")
+    lender.alone(
+        """
+import numpy as np
+with rackmem.Lease(64 << 20, cache_bytes=8 << 20) as lease:
+    assert len(lease) == lease.nbytes == 64 << 20
+    array = np.frombuffer(lease, dtype=np.uint64)
+    assert not array.any()
+    array[:] = np.arange(len(array))
+    lease.evict()
+    assert lease.pages() == (0, 16384)
+    assert int(array.sum()) == 35184367894528
+    assert lease.pages()[0] <= (8 << 20) // 4096
+    view = memoryview(lease)
+    view[:3] = b"abc"
+    assert bytes(view[:3]) == b"abc"
+# Views outlive it.
+assert array[5] == 5
+raises(rackmem.ClosedError, lambda: memoryview(lease) and None, "lease is closed")
+raises(rackmem.ClosedError, lease.evict)
+raises(rackmem.LeaseError, lambda: rackmem.Lease(100 << 20))
+del array, view
+import gc
+gc.collect()
+rackmem.Lease(100 << 20).close()
+raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 50))
+raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20, copies=0), "0 copies")
+raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20, copies=2))
+raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20, cache_bytes=1), "local cache")
+"""
+    )
