@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Optional, final
 
 from typing_extensions import Buffer, Self
 
@@ -48,11 +48,13 @@ def put(folder: Path, key: str, report: str) -> None: ...
 def write_whole(file: Path, content: bytes) -> None: ...
 def numbers(report: str) -> str: ...
 
+@final
 class Reading:
     """A reading of all counters."""
 
     def since(self, before: Optional[Reading] = None) -> list[tuple[str, float]]: ...
 
+@final
 class Session:
     """A rack between two pieces of its program."""
 
@@ -70,6 +72,7 @@ class Session:
     def read(self) -> Reading: ...
     def finish(self) -> str: ...
 
+@final
 class Memory:
     """Memory that NumPy can wrap, which stays mapped while a view of it is there."""
 
@@ -78,6 +81,7 @@ class Memory:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
 class Operation:
     """An operation that was started: `result()` waits for it, and so does `await` in asyncio."""
 
@@ -85,6 +89,7 @@ class Operation:
     def done(self) -> bool: ...
     def __await__(self) -> Generator[Any, None, Optional[int]]: ...
 
+@final
 class QueuePair:
     """Remote reads, writes and atomics: one at a time, or many in flight."""
 
@@ -105,6 +110,7 @@ class QueuePair:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
 
+@final
 class Messages:
     """A node's end of messages between the nodes of a context."""
 
@@ -116,6 +122,7 @@ class Messages:
     def receive_into(self, node: int, out: Buffer, timeout: Optional[float] = None) -> int: ...
     def close(self) -> None: ...
 
+@final
 class Barrier:
     """A node's end of a barrier, used again and again."""
 
@@ -123,6 +130,7 @@ class Barrier:
     def area_bytes(members: int) -> int: ...
     def wait(self, timeout: Optional[float] = None) -> None: ...
 
+@final
 class Lock:
     """An end of a lock between any processes of any nodes, held in a `with` block."""
 
@@ -136,11 +144,12 @@ class Lock:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
 
+@final
 class Context:
     """Membership in a context of a rack: this node's segment, and the way to those of the others."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         rack: Optional[str] = None,
         context: Optional[int] = None,
@@ -151,7 +160,7 @@ class Context:
         shared: bool = False,
         wait: bool = True,
         timeout: Optional[float] = 60.0,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def node(self) -> int: ...
     @property
@@ -173,11 +182,12 @@ class Context:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
 
+@final
 class Lease:
     """Memory that hosts lend, as a writable buffer."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         nbytes: int,
         *,
         cache_bytes: Optional[int] = None,
@@ -185,7 +195,7 @@ class Lease:
         prefetch_pages: Optional[int] = None,
         rack: Optional[str] = None,
         patience: Optional[float] = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def nbytes(self) -> int: ...
     def __len__(self) -> int: ...

@@ -394,9 +394,12 @@ else:
     pair = ctx.queue_pair()
     second = ctx.notifications
 
+    is_armed = False
+
     def interrupted(wait):
-        # The signal comes again until it meets the wait.
-        stop = threading.Event()
+        # The signal comes again until the wait has met one; then it raises no more.
+        global is_armed
+        stop, is_armed = threading.Event(), True
         def signals():
             while not stop.wait(0.05):
                 os.kill(os.getpid(), signal.SIGUSR1)
@@ -412,7 +415,10 @@ else:
         raise AssertionError("the wait ended by itself")
 
     def handler(number, frame):
-        raise KeyError
+        global is_armed
+        if is_armed:
+            is_armed = False
+            raise KeyError
     signal.signal(signal.SIGUSR1, handler)
     interrupted(lambda: messages.receive(1, 60))
     interrupted(lambda: messages.receive_any())

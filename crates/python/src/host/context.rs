@@ -18,7 +18,7 @@ use super::part::{Close, Part};
 use super::queue_pair::QueuePair;
 use super::wait::{Deadline, Ended, interrupted};
 
-/// Entries of a queue pair unless something else is said.
+/// Entries of the queue pairs of barriers and locks.
 const ENTRIES: u32 = 64;
 
 /// Membership in a context of a rack: this node's segment, and the way to those of the others.
@@ -174,7 +174,7 @@ impl Context {
     }
 
     /// A queue pair of `entries` entries: a power of two from 2 to 128.
-    #[pyo3(signature = (entries = ENTRIES))]
+    #[pyo3(signature = (entries = 64))]
     fn queue_pair(&self, py: Python<'_>, entries: u32) -> PyResult<QueuePair> {
         let (membership, pair) = self.raw_queue_pair(py, entries)?;
         let pair = Closing::new(Pair::new(pair, entries as usize, membership.rack_nodes()));
@@ -183,7 +183,7 @@ impl Context {
 
     /// This node's end of messages, in the area of `Messages.area_bytes(nodes)` at `offset` of every segment, which
     /// starts zeroed and is used for nothing else.
-    #[pyo3(signature = (offset, entries = ENTRIES))]
+    #[pyo3(signature = (offset, entries = 64))]
     fn messages(&self, py: Python<'_>, offset: u64, entries: u32) -> PyResult<Messages> {
         let (membership, pair) = self.raw_queue_pair(py, entries)?;
         let opened = py.detach(|| rackmem::client::Messaging::open(&membership, pair, offset));
