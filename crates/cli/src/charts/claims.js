@@ -45,7 +45,7 @@ kinds.lines = ({ x, y, log_x, series }, width) => {
         });
     const lines = [[false, "none"], [true, "5,4"]].map(([dashed, strokeDasharray]) => {
         const some = points.filter(point => point.dashed === dashed);
-        return Plot.line(some, { x: "x", y: "y", stroke: "name", strokeWidth: 2, strokeDasharray });
+        return Plot.line(some, { x: "x", y: "y", z: "name", stroke: "name", strokeWidth: 2, strokeDasharray });
     });
     return plot(width, {
         height: Math.round(Math.min(400, Math.max(280, width * 0.6))),

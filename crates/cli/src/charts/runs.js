@@ -63,7 +63,9 @@ kinds.sweep = ({ axes, points }, width) => {
     const panel = (width - 80) / (facet ? facet.values.length : 1);
     const named = value => `${colour.key.split(".").pop()} ${shown(value)}`;
     const name = colour && (point => named(setting(colour)(point)));
-    const channels = { x: setting(x), y: "value", ...(facet && { fx: setting(facet) }), stroke: name ?? BLUE };
+    const channels = {
+        x: setting(x), y: "value", ...(facet && { fx: setting(facet) }), stroke: name ?? BLUE, z: name ?? null,
+    };
     const said = point => `${point.label}\n${digits(point.value)}`;
     return plot(width, {
         height: 260, marginLeft: 56, marginRight: 24, marginTop: facet ? 40 : 12, marginBottom: 46,

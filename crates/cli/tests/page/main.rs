@@ -63,6 +63,11 @@ fn each_view(browser: &mut Browser, url: &str, check: impl Fn(&[Table], &[Chart]
         let tables: Vec<Table> = serde_json::from_value(browser.value(TABLES)).expect("tables");
         let charts: Vec<Chart> = serde_json::from_value(browser.value(CHARTS)).expect("charts");
         check(&tables, &charts);
+        // The library marks what it doubts.
+        let texts =
+            "[...document.querySelectorAll('svg text')].map(text => text.textContent).join()";
+        let texts = browser.value(texts);
+        assert!(!texts.as_str().unwrap_or_default().contains('\u{26a0}'), "{width} {scheme}");
         let page_width = browser.value("document.documentElement.scrollWidth");
         assert_eq!(page_width, width, "{scheme}: the page itself does not scroll sideways");
         browser.value("document.querySelector('[data-chart]').scrollIntoView()");
