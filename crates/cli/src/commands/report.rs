@@ -1,11 +1,9 @@
 //! `rackmem report`.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
+use rackmem_experiments::study::folder::write_whole;
 
 use crate::console;
 use crate::failure::{Failure, Result};
@@ -40,24 +38,6 @@ pub struct ReportArgs {
     pub out: PathBuf,
 }
 
-/// Writes a file whole or not at all. What is there and no file, such as a pipe, gets the text as it is, and so does
-/// what a link names that is not there yet.
-fn write(file: &Path, text: &str) -> io::Result<()> {
-    let file = match file.canonicalize() {
-        Ok(there) if !there.is_file() => return fs::write(there, text),
-        Ok(there) => there,
-        Err(_) if file.is_symlink() => return fs::write(file, text),
-        Err(_) => file.to_owned(),
-    };
-    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    let part = builder.permissions(Permissions::from_mode(0o644)).tempfile_in(folder);
-    // The whole error names the part, of which nobody knows.
-    let mut part = part.map_err(|error| io::Error::from(error.kind()))?;
-    part.write_all(text.as_bytes())?;
-    part.persist(&file).map(drop).map_err(|error| error.error)
-}
-
 /// Writes the page.
 ///
 /// # Errors
@@ -71,33 +51,7 @@ pub fn run(args: &ReportArgs) -> Result<()> {
         )));
     }
     let shown = args.out.display();
-    write(&args.out, &page::html(&runs)).map_err(|error| Failure::io(&shown, error))?;
+    write_whole(&args.out, page::html(&runs).as_bytes())
+        .map_err(|error| Failure::io(&shown, error))?;
     console::print(&format!("{shown}: {}\n", console::count(runs.len(), "run")))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_link_is_followed_whether_its_file_is_there_or_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
-        symlink("file", &link).unwrap();
-        for text in ["first", "second"] {
-            write(&link, text).unwrap();
-            assert_eq!(fs::read_to_string(&file).unwrap(), text);
-            assert!(link.is_symlink());
-        }
-    }
-
-    #[test]
-    fn an_error_names_no_file_that_nobody_gave() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = write(&dir.path().join("none/page.html"), "").unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        assert!(!error.to_string().contains(".tmp"), "{error}");
-    }
 }

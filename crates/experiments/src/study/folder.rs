@@ -48,7 +48,8 @@ impl Folder {
     /// The file cannot be written.
     pub fn put(&self, key: &str, report: &str) -> Result<(), String> {
         let file = self.file(key);
-        write_whole(&file, report.as_bytes())
+        fs::create_dir_all(&self.0)
+            .and_then(|()| write_whole(&file, report.as_bytes()))
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))
     }
 }
@@ -72,7 +73,6 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     }
     let parent = file.parent().filter(|parent| *parent != Path::new(""));
     let folder = parent.unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
     let mut written = lock(&part)?;
