@@ -2,7 +2,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`measure`] | what `rackmem top` shows, as a value |
+//! | [`mod@measure`] | what `rackmem top` shows, as a value |
 //! | `page`, `live.js` | the page and its script, which asks for `/data.json` again and again |
 
 pub mod measure;

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`file`] | a study as a TOML file |
+//! | [`mod@file`] | a study as a TOML file |
 //! | [`points`] | all combinations |
 //! | [`run`] | a run, and what decides its result |
 //! | [`folder`] | the files of runs |
