@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rackmem_sim::recipe::fingerprint_file;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use serde_json::Value;
 
 /// A folder with a file for each run.
@@ -42,14 +42,24 @@ impl Folder {
         Ok(inputs_are_the_same(&report).then_some(text))
     }
 
+    /// Makes it if need be, so that no run is made whose report could not be stored.
+    ///
+    /// # Errors
+    /// It cannot be made, or nothing may be written there.
+    pub fn prepare(&self) -> Result<(), String> {
+        fs::create_dir_all(&self.0)
+            .and_then(|()| Ok(access(&self.0, Access::WRITE_OK)?))
+            .map_err(|error| format!("{} cannot be written: {error}", self.0.display()))
+    }
+
     /// Stores a report, whole or not at all.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn put(&self, key: &str, report: &str) -> Result<(), String> {
         let file = self.file(key);
-        fs::create_dir_all(&self.0)
-            .and_then(|()| write_whole(&file, report.as_bytes()))
+        self.prepare()?;
+        write_whole(&file, report.as_bytes())
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))
     }
 }
@@ -124,6 +134,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path().join("new/runs"));
         assert_eq!(folder.take("a"), Ok(None));
+        fs::write(dir.path().join("file"), "").unwrap();
+        let error = Folder::new(dir.path().join("file")).prepare().unwrap_err();
+        assert!(error.contains("file cannot be written"), "{error}");
         // A process that was killed left its part.
         fs::create_dir_all(dir.path().join("new/runs")).unwrap();
         fs::write(dir.path().join("new/runs/.a.json.part"), "something longer than a report")

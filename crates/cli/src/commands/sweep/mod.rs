@@ -39,6 +39,7 @@ pub fn run(args: &SweepArgs) -> Result<()> {
     if args.list {
         return list(args, folder.as_ref(), &points, &found);
     }
+    folder.as_ref().map_or(Ok(()), Folder::prepare).map_err(Failure::new)?;
     let there = found.len();
     let made = make(args, folder.as_ref(), &points, &found);
     let (runs, failed) = (made.len(), made.values().filter(|made| made.is_err()).count());
