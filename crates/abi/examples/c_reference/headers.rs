@@ -8,7 +8,7 @@
 pub struct Group {
     /// Line of the first declaration, from 1.
     pub line: usize,
-    /// What the comment says, without its delimiters; empty without a comment.
+    /// Text of the comment without its delimiters; empty if there is none.
     pub comment: String,
     /// Names of functions, types and constants.
     pub names: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Group {
 pub struct Header {
     /// Its first comment.
     pub introduction: String,
-    /// What it declares for programs, in the order of the file.
+    /// Declarations for programs, in the order of the file.
     pub groups: Vec<Group>,
 }
 

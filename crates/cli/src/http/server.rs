@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use rackmem_fabric::net::socket::without_signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connection::Connection;
@@ -134,18 +135,5 @@ impl Server {
                 connections.push(connection);
             }
         }
-    }
-}
-
-/// Starts a thread that no signal comes to.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: plain calls on sets that live on the stack; the thread's mask is put back.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
     }
 }

@@ -148,7 +148,7 @@ fn drawn(charts: &mut Charts, runs: &[Run], labels: &[String]) -> String {
     String::from("<h2>Latencies</h2>\n") + &side_by_side(&(stages + &latencies))
 }
 
-/// What lies where on the chips. Links between the nodes of a rack are no mesh.
+/// Positions of the parts on the chips. Links between the nodes of a rack are no mesh.
 fn links_and_parts(charts: &mut Charts, runs: &[Run], labels: &[String]) -> String {
     let (mut links, mut parts) = (String::new(), String::new());
     for (run, label) in runs.iter().zip(labels) {

@@ -16,7 +16,7 @@ use crate::operations::Run;
 const WIDTHS: [u32; 2] = [1280, 400];
 const SCHEMES: [(&str, &str); 2] = [("light", "rgb(255, 255, 255)"), ("dark", "rgb(24, 24, 24)")];
 
-/// What the page shows: time of the measurement, exact values and texts of cells, charts, and what it has loaded.
+/// Contents of the page: time of the measurement, exact values and texts of cells, charts, and what it has loaded.
 const SHOWN: &str = r##"
 (() => {
     const rows = id => [...document.querySelectorAll(`#${id} tr`)].slice(1).map(row =>
@@ -178,7 +178,7 @@ fn the_page_shows_what_the_rack_does() {
         let now = || -> Shown {
             serde_json::from_value(browser.borrow_mut().value(SHOWN)).expect("what is shown")
         };
-        // What is shown and what is asked for are of the same measurement sooner or later.
+        // The page and the answer may be of neighbouring measurements: ask until they are of the same one.
         until("numbers are those of the data", || {
             let data = top.data();
             let shown = now();

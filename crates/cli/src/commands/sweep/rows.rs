@@ -72,7 +72,7 @@ impl Row {
         Row { settings: settings(point), program: point.program(), key, error, report }
     }
 
-    /// What it was run with, and what came of it.
+    /// Settings and program, by the names of their columns.
     fn named(&self) -> impl Iterator<Item = (String, Value)> {
         let settings = self.settings.clone().into_iter();
         let program = self.program.clone().map(|program| ("program".to_owned(), program.into()));
