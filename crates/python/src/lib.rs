@@ -9,9 +9,14 @@ mod study;
 mod watched;
 mod workload;
 
+use std::time::Duration;
+
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+
+/// Time between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
 
 create_exception!(
     rackmem,

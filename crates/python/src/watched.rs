@@ -4,15 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use rackmem_sim::run::Progress;
 
-use crate::RunError;
-
-/// Time between two looks at signals.
-const LOOK: Duration = Duration::from_millis(50);
+use crate::{LOOK, RunError};
 
 /// Works in a thread of its own. `told` is called now and then with the number of simulated cycles; what it raises ends
 /// the work, and so does Ctrl-C.

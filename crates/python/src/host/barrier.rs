@@ -7,7 +7,7 @@ use rackmem::client;
 
 use super::errors::{Kind, raise};
 use super::part::Part;
-use super::wait::{Deadline, Ended, interrupted};
+use super::wait::Deadline;
 
 /// This node's end of a barrier, used again and again. Made by `ctx.barrier(offset)`.
 #[pyclass(frozen, module = "rackmem")]
@@ -16,11 +16,6 @@ pub struct Barrier(Arc<Part<client::Barrier>>);
 impl Barrier {
     pub fn new(part: Arc<Part<client::Barrier>>) -> Barrier {
         Barrier(part)
-    }
-
-    /// Others may have passed, or wait for this node still: it cannot take part again.
-    fn breaks(&self, py: Python<'_>) {
-        py.detach(|| drop(self.0.take()));
     }
 }
 
@@ -37,24 +32,17 @@ impl Barrier {
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let deadline = Deadline::after(timeout)?;
-        drop(self.0.lock(py)?);
-        let part = &self.0;
-        let ended = interrupted(py, deadline, || {
-            part.lock_detached().map(|mut barrier| barrier.wait()).transpose()
-        });
-        let error = match ended {
-            Ok(Ended::Result(Ok(Some(())))) => return Ok(()),
-            Ok(Ended::Result(Ok(None))) => raise(Kind::Closed, "this barrier was closed meanwhile"),
-            Ok(Ended::Result(Err(error))) => {
+        let late = "timed out: a member has not arrived; the barrier is closed";
+        let error = match self.0.interrupted(py, deadline, late, client::Barrier::wait) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => {
                 let text = format!("a member did not arrive: {error}; the barrier is closed");
                 raise(Kind::of_errno(error.errno()), text)
             }
-            Ok(Ended::TimedOut) => {
-                raise(Kind::Timeout, "timed out: a member has not arrived; the barrier is closed")
-            }
             Err(error) => error,
         };
-        self.breaks(py);
+        // Others may have passed, or wait for this node still: it cannot take part again.
+        py.detach(|| drop(self.0.take()));
         Err(error)
     }
 }

@@ -4,19 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rackmem::client::{Address, Context as Membership, OpenOptions};
+use pyo3::types::PyTuple;
+use rackmem::client::{self, Address, Context as Membership, OpenOptions};
 use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
 
 use super::barrier::Barrier;
-use super::errors::{Kind, of_set_up, raise};
+use super::errors::of_set_up;
 use super::lock::Lock;
 use super::memory::Memory;
 use super::messages::Messages;
-use super::pair::{Closing, Pair};
+use super::pair::Pair;
 use super::part::{Close, Part};
 use super::queue_pair::QueuePair;
-use super::wait::{Deadline, Ended, interrupted};
+use super::wait::{Deadline, interrupted};
 
 /// Entries of the queue pairs of barriers and locks.
 const ENTRIES: u32 = 64;
@@ -40,9 +41,9 @@ fn options(
     segment_bytes: Option<u64>,
     progress: Option<&str>,
 ) -> PyResult<OpenOptions> {
-    let mut options = OpenOptions::from_env().map_err(|error| of_set_up(&error))?;
+    let mut options = OpenOptions::from_env().map_err(of_set_up)?;
     if let Some(name) = rack {
-        options = options.rack(Rack::named(Some(name)).map_err(|error| of_set_up(&error))?);
+        options = options.rack(Rack::named(Some(name)).map_err(of_set_up)?);
     }
     if let Some(ctx_id) = context {
         options = options.context(ctx_id);
@@ -62,15 +63,8 @@ fn options(
     Ok(options)
 }
 
-/// The result of an interruptible set-up.
-fn set_up<T>(ended: Ended<rackmem::Result<T>>) -> PyResult<T> {
-    match ended {
-        Ended::Result(result) => result.map_err(|error| of_set_up(&error)),
-        Ended::TimedOut => {
-            Err(raise(Kind::Timeout, "timed out: the other nodes have not joined the context"))
-        }
-    }
-}
+/// The text of a wait for nodes that was too long.
+const NOT_JOINED: &str = "timed out: the other nodes have not joined the context";
 
 impl Context {
     /// The membership, for the length of a call.
@@ -88,15 +82,17 @@ impl Context {
         part
     }
 
-    fn raw_queue_pair(
+    /// Opens a part on a queue pair of its own.
+    fn open<T: Send + 'static>(
         &self,
         py: Python<'_>,
+        name: &'static str,
         entries: u32,
-    ) -> PyResult<(Membership, rackmem::client::QueuePair)> {
+        open: impl FnOnce(&Membership, client::QueuePair) -> rackmem::Result<T> + Send,
+    ) -> PyResult<Arc<Part<T>>> {
         let membership = self.membership(py)?;
-        let pair =
-            py.detach(|| membership.queue_pair(entries)).map_err(|error| of_set_up(&error))?;
-        Ok((membership, pair))
+        let opened = py.detach(|| open(&membership, membership.queue_pair(entries)?));
+        Ok(self.part(name, opened.map_err(of_set_up)?))
     }
 }
 
@@ -123,16 +119,14 @@ impl Context {
         let deadline = Deadline::after(timeout)?;
         let options = options(rack, context, node, segment_bytes, progress)?;
         let options = options.read_only(read_only).shared(shared);
-        let membership = interrupted(py, deadline, || {
+        let membership = interrupted(py, deadline, NOT_JOINED, || {
             let membership = Membership::open(&options)?;
             let others = if wait { membership.nodes() } else { 0 };
             (0..others).try_for_each(|nid| membership.wait_joined(nid, None))?;
             Ok(membership)
         })?;
-        Ok(Context {
-            membership: Part::new("context", set_up(membership)?),
-            parts: Mutex::default(),
-        })
+        let membership = Part::new("context", membership.map_err(of_set_up)?);
+        Ok(Context { membership, parts: Mutex::default() })
     }
 
     /// Number of this node, from 0.
@@ -167,7 +161,7 @@ impl Context {
     /// progress by daemon and packet is faster than with other arrays.
     fn buffer(&self, py: Python<'_>, nbytes: usize) -> PyResult<Memory> {
         let membership = self.membership(py)?;
-        let buffer = py.detach(|| membership.buffer(nbytes)).map_err(|error| of_set_up(&error))?;
+        let buffer = py.detach(|| membership.buffer(nbytes)).map_err(of_set_up)?;
         let (base, length) = (buffer.base(), buffer.len());
         // SAFETY: the buffer stays mapped while it lives.
         Ok(unsafe { Memory::new("a local buffer", base, length, false, Box::new(buffer)) })
@@ -176,18 +170,20 @@ impl Context {
     /// A queue pair of `entries` entries: a power of two from 2 to 128.
     #[pyo3(signature = (entries = 64))]
     fn queue_pair(&self, py: Python<'_>, entries: u32) -> PyResult<QueuePair> {
-        let (membership, pair) = self.raw_queue_pair(py, entries)?;
-        let pair = Closing::new(Pair::new(pair, entries as usize, membership.rack_nodes()));
-        Ok(QueuePair::new(self.part("queue pair", pair), entries))
+        let pair = self.open(py, "queue pair", entries, |membership, pair| {
+            Ok(Pair::new(pair, entries as usize, membership.rack_nodes()))
+        });
+        Ok(QueuePair::new(pair?, entries))
     }
 
     /// This node's end of messages, in the area of `Messages.area_bytes(nodes)` at `offset` of every segment, which
     /// starts zeroed and is used for nothing else.
     #[pyo3(signature = (offset, entries = 64))]
     fn messages(&self, py: Python<'_>, offset: u64, entries: u32) -> PyResult<Messages> {
-        let (membership, pair) = self.raw_queue_pair(py, entries)?;
-        let opened = py.detach(|| rackmem::client::Messaging::open(&membership, pair, offset));
-        Ok(Messages::new(self.part("end of messages", opened.map_err(|error| of_set_up(&error))?)))
+        let end = self.open(py, "end of messages", entries, |membership, pair| {
+            client::Messaging::open(membership, pair, offset)
+        });
+        end.map(Messages::new)
     }
 
     /// This node's end of a barrier of `members` (None: all nodes), which all name the same members and offset, in the
@@ -195,10 +191,10 @@ impl Context {
     #[pyo3(signature = (offset, members = None))]
     fn barrier(&self, py: Python<'_>, offset: u64, members: Option<Vec<u16>>) -> PyResult<Barrier> {
         let members = members.unwrap_or_default();
-        let (membership, pair) = self.raw_queue_pair(py, ENTRIES)?;
-        let opened =
-            py.detach(|| rackmem::client::Barrier::open(&membership, pair, offset, &members));
-        Ok(Barrier::new(self.part("barrier", opened.map_err(|error| of_set_up(&error))?)))
+        let barrier = self.open(py, "barrier", ENTRIES, |membership, pair| {
+            client::Barrier::open(membership, pair, offset, &members)
+        });
+        barrier.map(Barrier::new)
     }
 
     /// One of at most `participants` ends of the lock at `offset` of node `node`, which takes
@@ -211,19 +207,20 @@ impl Context {
         participants: u32,
         flag_offset: u64,
     ) -> PyResult<Lock> {
-        let (membership, pair) = self.raw_queue_pair(py, ENTRIES)?;
         let home = Address::new(node, offset);
-        let opened = py.detach(|| {
-            rackmem::client::Lock::open(&membership, pair, home, participants, flag_offset)
+        let lock = self.open(py, "lock", ENTRIES, |membership, pair| {
+            client::Lock::open(membership, pair, home, participants, flag_offset)
         });
-        Ok(Lock::new(self.part("lock", opened.map_err(|error| of_set_up(&error))?)))
+        lock.map(Lock::new)
     }
 
     /// Waits until `node` has joined, for `timeout` seconds at most.
     #[pyo3(signature = (node, timeout = 60.0))]
     fn wait_joined(&self, py: Python<'_>, node: u16, timeout: Option<f64>) -> PyResult<()> {
         let membership = self.membership(py)?;
-        set_up(interrupted(py, Deadline::after(timeout)?, || membership.wait_joined(node, None))?)
+        let deadline = Deadline::after(timeout)?;
+        interrupted(py, deadline, NOT_JOINED, || membership.wait_joined(node, None))?
+            .map_err(of_set_up)
     }
 
     /// Notifications that this node has received in this context.
@@ -236,10 +233,8 @@ impl Context {
     #[pyo3(signature = (seen, timeout = None))]
     fn wait_notify(&self, py: Python<'_>, seen: u64, timeout: Option<f64>) -> PyResult<u64> {
         let membership = self.membership(py)?;
-        match interrupted(py, Deadline::after(timeout)?, || membership.wait_notify(seen, None))? {
-            Ended::Result(result) => result.map_err(|error| of_set_up(&error)),
-            Ended::TimedOut => Err(raise(Kind::Timeout, "timed out: no notification has come")),
-        }
+        let (deadline, late) = (Deadline::after(timeout)?, "timed out: no notification has come");
+        interrupted(py, deadline, late, || membership.wait_notify(seen, None))?.map_err(of_set_up)
     }
 
     /// Leaves the context, after closing what was made from it. Arrays over its memory can still be used.
@@ -256,13 +251,8 @@ impl Context {
         slf
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) {
         self.close(py);
     }
 }

@@ -64,13 +64,9 @@ pub fn raise(kind: Kind, text: impl Display) -> PyErr {
 }
 
 /// A failed call that sets something up.
-pub fn of_set_up(error: &rackmem::Error) -> PyErr {
-    match error.errno() {
-        libc::ERANGE => raise(Kind::Range, error),
-        libc::ETIMEDOUT => raise(Kind::Timeout, error),
-        libc::EHOSTDOWN | libc::EHOSTUNREACH | libc::ENXIO => {
-            raise(Kind::of_errno(error.errno()), error)
-        }
-        _ => raise(Kind::Rack, error),
+pub fn of_set_up(error: rackmem::Error) -> PyErr {
+    match Kind::of_errno(error.errno()) {
+        Kind::Rights => raise(Kind::Rack, error),
+        kind => raise(kind, error),
     }
 }

@@ -13,13 +13,52 @@ pub struct Given(Box<ffi::Py_buffer>);
 // SAFETY: the memory stays where it is while it is exported; the export itself is only ended with Python's lock.
 unsafe impl Send for Given {}
 
-/// What an operation does with a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// It is the source of a write.
-    Source,
-    /// It is the target of a read.
-    Target,
+/// A buffer that an operation reads.
+pub struct Source<'py>(pub Lent<'py>);
+
+/// A buffer that an operation writes.
+pub struct Target<'py>(pub Lent<'py>);
+
+impl<'py> FromPyObject<'_, 'py> for Source<'py> {
+    type Error = PyErr;
+
+    #[inline]
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Lent::new(&object, false).map(Source)
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Target<'py> {
+    type Error = PyErr;
+
+    #[inline]
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Lent::new(&object, true).map(Target)
+    }
+}
+
+impl Source<'_> {
+    /// # Safety
+    /// Nothing writes the buffer meanwhile.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        match self.0.len() {
+            0 => &[],
+            // SAFETY: the export vouches for the range.
+            length => unsafe { std::slice::from_raw_parts(self.0.base(), length) },
+        }
+    }
+}
+
+impl Target<'_> {
+    /// # Safety
+    /// Nothing else uses the buffer meanwhile.
+    pub unsafe fn bytes(&mut self) -> &mut [u8] {
+        match self.0.len() {
+            0 => &mut [],
+            // SAFETY: the export vouches for the range.
+            length => unsafe { std::slice::from_raw_parts_mut(self.0.base(), length) },
+        }
+    }
 }
 
 /// A buffer for the length of a call.
@@ -28,13 +67,13 @@ pub struct Lent<'py>(ffi::Py_buffer, std::marker::PhantomData<Python<'py>>);
 impl<'py> Lent<'py> {
     /// The buffer of an object: contiguous, in the order of C, and without pointers to objects.
     #[inline]
-    pub fn new(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Lent<'py>> {
+    fn new(object: &Bound<'py, PyAny>, is_written: bool) -> PyResult<Lent<'py>> {
         let mut view = ffi::Py_buffer::new();
-        let write = if used == Use::Target { ffi::PyBUF_WRITABLE } else { 0 };
+        let write = if is_written { ffi::PyBUF_WRITABLE } else { 0 };
         let flags = ffi::PyBUF_ND | ffi::PyBUF_FORMAT | write;
         // SAFETY: the object is alive, the view is ours.
         if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut view, flags) } != 0 {
-            return Err(refusal(object, used, &PyErr::fetch(object.py())));
+            return Err(refusal(object, is_written, &PyErr::fetch(object.py())));
         }
         let lent = Lent(view, std::marker::PhantomData);
         if lent.holds_objects() {
@@ -53,27 +92,6 @@ impl<'py> Lent<'py> {
 
     pub fn len(&self) -> usize {
         self.0.len.cast_unsigned()
-    }
-
-    /// # Safety
-    /// Nothing writes the buffer meanwhile.
-    pub unsafe fn bytes(&self) -> &[u8] {
-        match self.len() {
-            0 => &[],
-            // SAFETY: the export vouches for the range.
-            length => unsafe { std::slice::from_raw_parts(self.base(), length) },
-        }
-    }
-
-    /// # Safety
-    /// It was lent as a target, and nothing else uses it meanwhile.
-    #[allow(clippy::mut_from_ref, reason = "the bytes are Python's")]
-    pub unsafe fn bytes_mut(&self) -> &mut [u8] {
-        match self.len() {
-            0 => &mut [],
-            // SAFETY: the export vouches for the range.
-            length => unsafe { std::slice::from_raw_parts_mut(self.base(), length) },
-        }
     }
 
     /// The same export, for an operation in flight.
@@ -118,7 +136,7 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
 
 /// Why an object has no such buffer.
 #[cold]
-fn refusal(object: &Bound<'_, PyAny>, used: Use, error: &PyErr) -> PyErr {
+fn refusal(object: &Bound<'_, PyAny>, is_written: bool, error: &PyErr) -> PyErr {
     let name = type_name(object);
     let has = |flags| {
         let mut view = ffi::Py_buffer::new();
@@ -137,7 +155,7 @@ fn refusal(object: &Bound<'_, PyAny>, used: Use, error: &PyErr) -> PyErr {
         format!(
             "{name} is not a buffer: give a NumPy array, bytearray, memoryview, array.array or ctx.buffer(nbytes)"
         )
-    } else if used == Use::Target && has(ffi::PyBUF_ND) {
+    } else if is_written && has(ffi::PyBUF_ND) {
         format!(
             "{name} is read-only and cannot be the target of a read: give a writable buffer, such as a bytearray"
         )

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use rackmem_lease::Wanted;
 use rackmem_paging::{MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions, Placement, Region, Waiting};
 
@@ -21,9 +22,14 @@ const CACHE_SHARE: usize = 4;
 /// array is over it any more.
 #[pyclass(frozen, module = "rackmem")]
 pub struct Lease {
-    region: Mutex<Option<Arc<Region>>>,
-    memory: Mutex<Option<Py<Memory>>>,
+    open: Mutex<Option<Open>>,
     length: usize,
+}
+
+/// A lease that was not closed: the memory, and what Python sees of it.
+struct Open {
+    region: Arc<Region>,
+    memory: Py<Memory>,
 }
 
 fn wishes(
@@ -55,9 +61,10 @@ fn wishes(
 }
 
 impl Lease {
-    fn region(&self) -> PyResult<Arc<Region>> {
-        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        region.ok_or_else(|| raise(Kind::Closed, "this lease is closed: make another one"))
+    fn with<T>(&self, what: impl FnOnce(&Open) -> T) -> PyResult<T> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = || raise(Kind::Closed, "this lease is closed: make another one");
+        open.as_ref().map(what).ok_or_else(closed)
     }
 }
 
@@ -87,8 +94,8 @@ impl Lease {
         // SAFETY: the region is mapped while it lives, and nothing else hands out its bytes.
         let memory =
             unsafe { Memory::new("a lease", base, nbytes, false, Box::new(region.clone())) };
-        let memory = Mutex::new(Some(Py::new(py, memory)?));
-        Ok(Lease { region: Mutex::new(Some(region)), memory, length: nbytes })
+        let memory = Py::new(py, memory)?;
+        Ok(Lease { open: Mutex::new(Some(Open { region, memory })), length: nbytes })
     }
 
     /// Its size in bytes.
@@ -103,34 +110,28 @@ impl Lease {
 
     /// Pages that are local, and pages that the lender has.
     fn pages(&self) -> PyResult<(u64, u64)> {
-        let statistics = self.region()?.statistics();
+        let statistics = self.with(|open| open.region.statistics())?;
         Ok((statistics.resident_pages, statistics.slots_in_use))
     }
 
     /// Sends all pages to the lender, so that the memory occupies nothing here.
     fn evict(&self, py: Python<'_>) -> PyResult<()> {
-        let region = self.region()?;
+        let region = self.with(|open| open.region.clone())?;
         py.detach(|| region.pager().evict_all()).map_err(|error| raise(Kind::Lease, error))
     }
 
     /// Returns the memory, once no array is over it any more. Its contents are thrown away.
     fn close(&self, py: Python<'_>) {
-        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(self.memory.lock().unwrap_or_else(PoisonError::into_inner).take());
-        py.detach(|| drop(region));
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(open));
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) {
         self.close(py);
     }
 
@@ -141,10 +142,7 @@ impl Lease {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let memory = slf.get().memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = memory.as_ref().map(|memory| memory.clone_ref(slf.py()));
-        let memory =
-            memory.ok_or_else(|| raise(Kind::Closed, "this lease is closed: make another one"))?;
+        let memory = slf.get().with(|open| open.memory.clone_ref(slf.py()))?;
         // The view is one of the memory, which outlives the lease as long as that.
         // SAFETY: the view is ours to fill.
         match unsafe { ffi::PyObject_GetBuffer(memory.as_ptr(), view, flags) } {

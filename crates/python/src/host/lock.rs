@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use rackmem::client::{self, Acquired};
 
 use super::errors::{Kind, raise};
-use super::part::{Part, detached};
+use super::part::Part;
 use super::wait::Deadline;
 
 /// Between two attempts: the first, and the longest.
@@ -26,7 +27,7 @@ pub struct Lock {
     found_dead: AtomicBool,
 }
 
-fn failure(error: &rackmem::Error) -> PyErr {
+fn failure(error: rackmem::Error) -> PyErr {
     match error.errno() {
         libc::EDEADLK => raise(
             Kind::Rack,
@@ -40,10 +41,6 @@ fn failure(error: &rackmem::Error) -> PyErr {
 impl Lock {
     pub fn new(part: Arc<Part<client::Lock>>) -> Lock {
         Lock { part, found_dead: AtomicBool::new(false) }
-    }
-
-    fn note(&self, acquired: Acquired) {
-        self.found_dead.store(acquired == Acquired::FromTheDead, Ordering::Relaxed);
     }
 }
 
@@ -73,9 +70,11 @@ impl Lock {
 
     /// Acquires the lock unless another participant holds it. Returns whether it did.
     fn try_acquire(&self, py: Python<'_>) -> PyResult<bool> {
-        let outcome = detached(py, &self.part, client::Lock::try_acquire)?;
-        let acquired = outcome.map_err(|error| failure(&error))?;
-        acquired.into_iter().for_each(|acquired| self.note(acquired));
+        let outcome = self.part.detached(py, client::Lock::try_acquire)?;
+        let acquired = outcome.map_err(failure)?;
+        if let Some(acquired) = acquired {
+            self.found_dead.store(acquired == Acquired::FromTheDead, Ordering::Relaxed);
+        }
         Ok(acquired.is_some())
     }
 
@@ -87,7 +86,7 @@ impl Lock {
 
     /// Releases the lock.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, &self.part, client::Lock::release)?.map_err(|error| failure(&error))
+        self.part.detached(py, client::Lock::release)?.map_err(failure)
     }
 
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
@@ -95,13 +94,8 @@ impl Lock {
         Ok(slf)
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.release(py)
     }
 }

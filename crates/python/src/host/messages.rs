@@ -1,5 +1,6 @@
 //! Messages between nodes.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -7,9 +8,9 @@ use pyo3::types::PyBytes;
 use rackmem::client::Messaging;
 
 use super::errors::{Kind, raise};
-use super::given::{Lent, Use};
-use super::part::{Held, Part};
-use super::wait::{Deadline, Ended, interrupted};
+use super::given::{Source, Target};
+use super::part::Part;
+use super::wait::Deadline;
 
 /// This node's end of messages between the nodes of a context. Messages have any size and arrive in the order of each
 /// sender. Made by `ctx.messages(offset)`.
@@ -17,7 +18,7 @@ use super::wait::{Deadline, Ended, interrupted};
 pub struct Messages(Arc<Part<Messaging>>);
 
 /// A message that failed, or was not there in time.
-fn failure(what: &str, error: &rackmem::Error) -> PyErr {
+fn failure(what: impl Display, error: &rackmem::Error) -> PyErr {
     let kind = Kind::of_errno(error.errno());
     let remedy = match error.errno() {
         libc::EHOSTDOWN => ", see `rackmem status`",
@@ -33,46 +34,19 @@ impl Messages {
         Messages(part)
     }
 
-    fn call<T: Send>(
-        &self,
-        py: Python<'_>,
-        deadline: Deadline,
-        work: impl FnOnce(&mut Messaging) -> rackmem::Result<T> + Send,
-    ) -> PyResult<Ended<rackmem::Result<T>>> {
-        drop(self.0.lock(py)?);
-        let part = &self.0;
-        let ended = interrupted(py, deadline, || {
-            let held: Option<Held<'_, _>> = part.lock_detached();
-            held.map(|mut messaging| work(&mut messaging)).transpose()
-        })?;
-        Ok(match ended {
-            Ended::TimedOut => Ended::TimedOut,
-            Ended::Result(Err(error)) => Ended::Result(Err(error)),
-            Ended::Result(Ok(Some(value))) => Ended::Result(Ok(value)),
-            Ended::Result(Ok(None)) => {
-                return Err(raise(Kind::Closed, "this end of messages was closed meanwhile"));
-            }
-        })
-    }
-
     /// Work in which an interruption leaves half a message behind: then the end is closed.
     fn whole<T: Send>(
         &self,
         py: Python<'_>,
         deadline: Deadline,
-        what: &str,
+        what: impl Display,
         work: impl FnOnce(&mut Messaging) -> rackmem::Result<T> + Send,
     ) -> PyResult<T> {
-        let ended = self.call(py, deadline, work);
-        match ended {
-            Ok(Ended::Result(result)) => result.map_err(|error| failure(what, &error)),
-            Ok(Ended::TimedOut) => {
-                self.close(py);
-                let text = format!(
-                    "{what}: timed out in the middle; this end of messages is closed, as others cannot follow"
-                );
-                Err(raise(Kind::Timeout, text))
-            }
+        let late = format_args!(
+            "{what}: timed out in the middle; this end of messages is closed, as others cannot follow"
+        );
+        match self.0.interrupted(py, deadline, late, work) {
+            Ok(result) => result.map_err(|error| failure(what, &error)),
             Err(error) => {
                 self.close(py);
                 Err(error)
@@ -87,21 +61,18 @@ impl Messages {
         nid: Option<u16>,
         timeout: Option<f64>,
     ) -> PyResult<(u16, usize)> {
-        let ended =
-            self.call(py, Deadline::after(timeout)?, |messaging| messaging.wait_message(nid))?;
-        let what = nid
-            .map_or("a message of any node".to_owned(), |nid| format!("a message of node {nid}"));
-        match ended {
-            Ended::Result(result) => result.map_err(|error| failure(&what, &error)),
-            Ended::TimedOut => Err(raise(Kind::Timeout, format!("timed out: {what} has not come"))),
-        }
+        let from = nid.map_or("any node".to_owned(), |nid| format!("node {nid}"));
+        let late = format_args!("timed out: a message of {from} has not come");
+        let wait = |messaging: &mut Messaging| messaging.wait_message(nid);
+        let arrival = self.0.interrupted(py, Deadline::after(timeout)?, late, wait)?;
+        arrival.map_err(|error| failure(format_args!("a message of {from}"), &error))
     }
 
     fn take<'py>(&self, py: Python<'py>, nid: u16, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = vec![0; length];
         if length > 0 {
-            let deadline = Deadline::after(None)?;
-            self.whole(py, deadline, "receiving", |messaging| messaging.receive(nid, &mut bytes))?;
+            let receive = |messaging: &mut Messaging| messaging.receive(nid, &mut bytes);
+            self.whole(py, Deadline::NEVER, "receiving", receive)?;
         }
         Ok(PyBytes::new(py, &bytes))
     }
@@ -122,16 +93,13 @@ impl Messages {
         &self,
         py: Python<'_>,
         node: u16,
-        data: &Bound<'_, PyAny>,
+        data: Source<'_>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
-        let deadline = Deadline::after(timeout)?;
-        let lent = Lent::new(data, Use::Source)?;
         // SAFETY: the buffer is lent until the end of this function.
-        let bytes = unsafe { lent.bytes() };
-        self.whole(py, deadline, &format!("sending to node {node}"), |messaging| {
-            messaging.send(node, bytes)
-        })
+        let bytes = unsafe { data.bytes() };
+        let (deadline, what) = (Deadline::after(timeout)?, format_args!("sending to node {node}"));
+        self.whole(py, deadline, what, |messaging| messaging.send(node, bytes))
     }
 
     /// Receives the next message of node `node`, for which it waits for `timeout` seconds at most.
@@ -163,13 +131,12 @@ impl Messages {
         &self,
         py: Python<'_>,
         node: u16,
-        out: &Bound<'_, PyAny>,
+        mut out: Target<'_>,
         timeout: Option<f64>,
     ) -> PyResult<usize> {
-        let lent = Lent::new(out, Use::Target)?;
+        let room = out.0.len();
         let (node, length) = self.arrival(py, Some(node), timeout)?;
-        if length > lent.len() {
-            let room = lent.len();
+        if length > room {
             let text = format!(
                 "the message of node {node} has {length} bytes, and the buffer {room}: it waits for a larger one"
             );
@@ -177,9 +144,9 @@ impl Messages {
         }
         if length > 0 {
             // SAFETY: the buffer is lent until the end of this function, and writable.
-            let bytes = unsafe { lent.bytes_mut() };
-            let deadline = Deadline::after(None)?;
-            self.whole(py, deadline, "receiving", |messaging| messaging.receive(node, bytes))?;
+            let bytes = unsafe { out.bytes() };
+            let receive = |messaging: &mut Messaging| messaging.receive(node, bytes);
+            self.whole(py, Deadline::NEVER, "receiving", receive)?;
         }
         Ok(length)
     }

@@ -7,15 +7,16 @@ use rackmem::Op;
 
 use super::errors::{Kind, raise};
 use super::given::Given;
-use super::pair::{Closing, Flight, Request, Rest};
-use super::part::{Part, detached};
-use super::wait::{Deadline, LOOK};
+use super::pair::{Flight, Pair, Request, Rest};
+use super::part::Part;
+use super::wait::Deadline;
+use crate::LOOK;
 
 /// An operation that was started: `result()` waits for it, and so does `await` in asyncio. Its buffer is its own until
 /// then.
 #[pyclass(frozen, module = "rackmem")]
 pub struct Operation {
-    pair: Arc<Part<Closing>>,
+    pair: Arc<Part<Pair>>,
     flight: Arc<Flight>,
     nodes: u16,
 }
@@ -24,7 +25,7 @@ impl Operation {
     /// Posts an operation. Waits, without Python's lock, while the queue is full.
     pub fn begin(
         py: Python<'_>,
-        pair: &Arc<Part<Closing>>,
+        pair: &Arc<Part<Pair>>,
         request: Request,
         buffer: Option<Given>,
     ) -> PyResult<Operation> {
@@ -36,13 +37,14 @@ impl Operation {
         drop(held);
         let mut outcome = Ok(());
         while !is_posted && outcome.is_ok() {
-            outcome = detached(py, pair, |pair| {
-                is_posted = pair.post(&flight, &mut rest);
-                if !is_posted {
-                    pair.wait(LOOK);
-                }
-            })
-            .and_then(|()| py.check_signals());
+            outcome = pair
+                .detached(py, |pair| {
+                    is_posted = pair.post(&flight, &mut rest);
+                    if !is_posted {
+                        pair.wait(LOOK);
+                    }
+                })
+                .and_then(|()| py.check_signals());
         }
         // Nothing more will be posted.
         flight.land(Ok(()));
@@ -60,7 +62,7 @@ impl Operation {
                 let text = "the operation has not completed yet: it goes on, and result() can be called again";
                 return Err(raise(Kind::Timeout, text));
             }
-            detached(py, &self.pair, |pair| pair.wait(deadline.left()))?;
+            self.pair.detached(py, |pair| pair.wait(deadline.left()))?;
             py.check_signals()?;
         }
     }

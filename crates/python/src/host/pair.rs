@@ -1,5 +1,6 @@
 //! A queue pair with the operations that are in flight on it.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use rackmem::{LINE_BYTES, Op, Status};
 
 use super::errors::{Kind, raise};
 use super::given::Given;
-use super::wait::LOOK;
+use crate::LOOK;
 
 /// Time for which a pair that is closed waits for its operations.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -137,7 +138,7 @@ impl Rest {
 
 /// A queue pair.
 pub struct Pair {
-    qp: QueuePair,
+    qp: ManuallyDrop<QueuePair>,
     pub nodes: u16,
     /// By slot.
     flights: Vec<Option<Arc<Flight>>>,
@@ -150,7 +151,7 @@ impl Pair {
     pub fn new(qp: QueuePair, entries: usize, nodes: u16) -> Pair {
         let flights = vec![None; entries];
         let known = vec![false; nodes.into()];
-        Pair { qp, nodes, flights, known, looked: Instant::now() }
+        Pair { qp: ManuallyDrop::new(qp), nodes, flights, known, looked: Instant::now() }
     }
 
     pub fn in_flight(&self) -> u32 {
@@ -299,39 +300,18 @@ impl Pair {
     }
 }
 
-/// Waits for what is in flight. A pair that keeps some is never freed, nor are its buffers.
-pub struct Closing(Option<Pair>);
-
-impl Closing {
-    pub fn new(pair: Pair) -> Closing {
-        Closing(Some(pair))
-    }
-}
-
-impl std::ops::Deref for Closing {
-    type Target = Pair;
-    fn deref(&self) -> &Pair {
-        self.0.as_ref().expect("it is taken when it is dropped only")
-    }
-}
-
-impl std::ops::DerefMut for Closing {
-    fn deref_mut(&mut self) -> &mut Pair {
-        self.0.as_mut().expect("it is taken when it is dropped only")
-    }
-}
-
-impl Drop for Closing {
+/// Waits for what is in flight. Queues that keep some are never freed, nor are its buffers.
+impl Drop for Pair {
     fn drop(&mut self) {
-        let Some(mut pair) = self.0.take() else { return };
         let end = Instant::now() + CLOSING;
-        while pair.in_flight() != 0 && Instant::now() < end {
-            pair.wait(LOOK);
+        while self.in_flight() != 0 && Instant::now() < end {
+            self.wait(LOOK);
         }
-        if pair.in_flight() != 0 {
-            pair.flights.iter().flatten().for_each(|flight| flight.abandon());
-            std::mem::forget(pair);
+        if self.in_flight() == 0 {
+            // SAFETY: nothing uses them any more.
+            unsafe { ManuallyDrop::drop(&mut self.qp) };
         }
+        self.flights.iter().flatten().for_each(|flight| flight.abandon());
     }
 }
 
@@ -348,8 +328,7 @@ pub fn failure(request: &Request, status: Status, nodes: u16) -> PyErr {
     let (kind, why) = match status {
         Status::OutOfSegment => (
             Kind::Range,
-            "it leaves the node's segment: see `segment_bytes` of the rackmem.Context there"
-                .to_owned(),
+            "it leaves the node's segment: see `segment_bytes` of the rackmem.Context there".into(),
         ),
         Status::NoContext => (
             Kind::Node,
@@ -361,19 +340,19 @@ pub fn failure(request: &Request, status: Status, nodes: u16) -> PyErr {
             (Kind::Node, format!("the rack has no such node: 0 to {}", nodes.saturating_sub(1)))
         }
         Status::NodeLost => {
-            (Kind::Lost, "its process or a daemon is gone: `rackmem status` shows which".to_owned())
+            (Kind::Lost, "its process or a daemon is gone: `rackmem status` shows which".into())
         }
         Status::NoPermission => (
             Kind::Rights,
-            "this context is for reading only: open it without read_only=True".to_owned(),
+            "this context is for reading only: open it without read_only=True".into(),
         ),
         Status::BadLocalBuffer => (
             Kind::Array,
             "the daemon cannot reach the array: copy through ctx.buffer(nbytes), which it can"
-                .to_owned(),
+                .into(),
         ),
         Status::MisalignedAtomic => {
-            (Kind::Range, "the offset of an atomic is a multiple of 8".to_owned())
+            (Kind::Range, "the offset of an atomic is a multiple of 8".into())
         }
         other => (Kind::Rack, other.describe().to_owned()),
     };

@@ -1,11 +1,13 @@
 //! What was made from a context: one thread at a time uses it, and the context closes it.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 
 use pyo3::prelude::*;
 
 use super::errors::{Kind, raise};
+use super::wait::{Deadline, interrupted};
 
 /// Children of fork of this process's line, as far as this process is one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -72,10 +74,36 @@ impl<T: Send> Part<T> {
         }
     }
 
-    /// The part, for a thread without Python's lock. It was there before.
-    pub fn lock_detached(&self) -> Option<Held<'_, T>> {
-        let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.is_some().then_some(Held(guard))
+    /// Runs `work` on the part without Python's lock.
+    pub fn detached<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut T) -> R + Send,
+    ) -> PyResult<R> {
+        drop(self.lock(py)?);
+        py.detach(|| self.work(work)).ok_or_else(|| self.closed_meanwhile())
+    }
+
+    /// Runs `work` on the part as [`interrupted`] does.
+    pub fn interrupted<R: Send>(
+        &self,
+        py: Python<'_>,
+        deadline: Deadline,
+        late: impl Display,
+        work: impl FnOnce(&mut T) -> rackmem::Result<R> + Send,
+    ) -> PyResult<rackmem::Result<R>> {
+        drop(self.lock(py)?);
+        let result = interrupted(py, deadline, late, || self.work(work).transpose())?;
+        result.transpose().ok_or_else(|| self.closed_meanwhile())
+    }
+
+    fn work<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.as_mut().map(work)
+    }
+
+    fn closed_meanwhile(&self) -> PyErr {
+        raise(Kind::Closed, format!("this {} was closed meanwhile", self.name))
     }
 
     fn there<'a>(&'a self, guard: MutexGuard<'a, Option<T>>) -> PyResult<Held<'a, T>> {
@@ -131,15 +159,4 @@ impl<T> std::ops::DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_mut().expect("made for a part that is there")
     }
-}
-
-/// Keeps a part for the thread that runs `work` without Python's lock.
-pub fn detached<T: Send, R: Send>(
-    py: Python<'_>,
-    part: &Arc<Part<T>>,
-    work: impl FnOnce(&mut T) -> R + Send,
-) -> PyResult<R> {
-    drop(part.lock(py)?);
-    py.detach(|| part.lock_detached().map(|mut held| work(&mut held)))
-        .ok_or_else(|| raise(Kind::Closed, format!("this {} was closed meanwhile", part.name)))
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use rackmem::Op;
 
 use super::errors::{Kind, raise};
-use super::given::{Lent, Use};
+use super::given::{Lent, Source, Target};
 use super::operation::Operation;
-use super::pair::{Closing, Request, failure};
+use super::pair::{Pair, Request, failure};
 use super::part::Part;
 use super::wait::Deadline;
 
@@ -16,49 +18,94 @@ use super::wait::Deadline;
 /// its own, as only one thread at a time uses a pair.
 #[pyclass(frozen, module = "rackmem")]
 pub struct QueuePair {
-    pair: Arc<Part<Closing>>,
+    pair: Arc<Part<Pair>>,
     entries: u32,
 }
 
 /// The node of an operation.
-fn node(number: &Bound<'_, PyAny>) -> PyResult<u16> {
-    number.extract::<u16>().map_err(|error| {
-        match error.is_instance_of::<pyo3::exceptions::PyOverflowError>(number.py()) {
-            true => {
-                raise(Kind::Node, format!("no rack has a node {number}: nodes are numbered from 0"))
-            }
-            false => error,
-        }
-    })
+struct Node(u16);
+
+impl<'py> FromPyObject<'_, 'py> for Node {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Node> {
+        number.extract().map(Node).map_err(|error| {
+            or_overflow(error, Kind::Node, || {
+                format!("no rack has a node {}: nodes are numbered from 0", *number)
+            })
+        })
+    }
 }
 
 /// The offset of an operation in bytes.
-fn offset(number: &Bound<'_, PyAny>) -> PyResult<u64> {
-    number.extract::<u64>().map_err(|error| {
-        match error.is_instance_of::<pyo3::exceptions::PyOverflowError>(number.py()) {
-            true => raise(
-                Kind::Range,
-                format!("no segment has an offset {number}: offsets are bytes from 0"),
-            ),
-            false => error,
-        }
-    })
+struct Offset(u64);
+
+impl<'py> FromPyObject<'_, 'py> for Offset {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Offset> {
+        number.extract().map(Offset).map_err(|error| {
+            or_overflow(error, Kind::Range, || {
+                format!("no segment has an offset {}: offsets are bytes from 0", *number)
+            })
+        })
+    }
+}
+
+/// The error for a number: of this kind and text if it has too many bits, or a sign.
+#[cold]
+fn or_overflow(error: PyErr, kind: Kind, text: impl FnOnce() -> String) -> PyErr {
+    match Python::attach(|py| error.is_instance_of::<PyOverflowError>(py)) {
+        true => raise(kind, text()),
+        false => error,
+    }
 }
 
 /// An operand of an atomic: 64 bits, with or without a sign.
-fn word(number: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let signed = number.extract::<i64>().map(i64::cast_unsigned);
-    signed.or_else(|_| number.extract::<u64>())
+struct Word(u64);
+
+impl<'py> FromPyObject<'_, 'py> for Word {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Word> {
+        let signed = number.extract::<i64>().map(i64::cast_unsigned);
+        signed.or_else(|_| number.extract()).map(Word)
+    }
+}
+
+/// An operation, and the buffer that it reads or writes.
+type Asked<'py> = (Request, Option<Lent<'py>>);
+
+/// A read or a write of the whole of a buffer.
+#[inline]
+fn transfer(op: Op, Node(nid): Node, Offset(offset): Offset, lent: Lent<'_>) -> Asked<'_> {
+    let (base, length) = (lent.base() as usize, lent.len());
+    (Request { op, nid, offset, base, length, operands: [0; 2] }, Some(lent))
+}
+
+fn fetch_add(Node(nid): Node, Offset(offset): Offset, Word(addend): Word) -> Asked<'static> {
+    let operands = [addend, 0];
+    (Request { op: Op::FetchAdd, nid, offset, base: 0, length: 8, operands }, None)
+}
+
+fn compare_swap(
+    Node(nid): Node,
+    Offset(offset): Offset,
+    Word(expected): Word,
+    Word(desired): Word,
+) -> Asked<'static> {
+    let operands = [expected, desired];
+    (Request { op: Op::CompareSwap, nid, offset, base: 0, length: 8, operands }, None)
 }
 
 impl QueuePair {
-    pub fn new(pair: Arc<Part<Closing>>, entries: u32) -> QueuePair {
+    pub fn new(pair: Arc<Part<Pair>>, entries: u32) -> QueuePair {
         QueuePair { pair, entries }
     }
 
     /// Performs an operation. Returns an atomic's earlier value.
     #[inline]
-    fn perform(&self, py: Python<'_>, request: Request, lent: Option<Lent<'_>>) -> PyResult<u64> {
+    fn perform(&self, py: Python<'_>, (request, lent): Asked<'_>) -> PyResult<u64> {
         let mut pair = self.pair.lock(py)?;
         if pair.is_quick(&request) {
             // SAFETY: the buffer is lent until the end of this function, and the operation is over before.
@@ -67,149 +114,93 @@ impl QueuePair {
             }
         }
         drop(pair);
-        let buffer = lent.map(Lent::keep);
-        Operation::begin(py, &self.pair, request, buffer)?.wait(py, Deadline::after(None)?)
+        self.begin(py, (request, lent))?.wait(py, Deadline::NEVER)
     }
 
-    fn begin(
-        &self,
-        py: Python<'_>,
-        request: Request,
-        lent: Option<Lent<'_>>,
-    ) -> PyResult<Operation> {
+    fn begin(&self, py: Python<'_>, (request, lent): Asked<'_>) -> PyResult<Operation> {
         Operation::begin(py, &self.pair, request, lent.map(Lent::keep))
     }
-}
-
-/// A read or a write of the whole of a buffer.
-#[inline]
-fn transfer<'py>(
-    op: Op,
-    nid: &Bound<'py, PyAny>,
-    at: &Bound<'py, PyAny>,
-    array: &Bound<'py, PyAny>,
-) -> PyResult<(Request, Option<Lent<'py>>)> {
-    let used = if op == Op::Read { Use::Target } else { Use::Source };
-    let (nid, offset, lent) = (node(nid)?, offset(at)?, Lent::new(array, used)?);
-    let (base, length) = (lent.base() as usize, lent.len());
-    Ok((Request { op, nid, offset, base, length, operands: [0; 2] }, Some(lent)))
-}
-
-fn atomic(
-    op: Op,
-    nid: &Bound<'_, PyAny>,
-    at: &Bound<'_, PyAny>,
-    operands: [u64; 2],
-) -> PyResult<Request> {
-    Ok(Request { op, nid: node(nid)?, offset: offset(at)?, base: 0, length: 8, operands })
 }
 
 #[pymethods]
 impl QueuePair {
     /// Fills `out` with the bytes at `offset` of the segment of node `node`.
-    fn read(
-        &self,
-        py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let (request, lent) = transfer(Op::Read, node, offset, out)?;
-        self.perform(py, request, lent).map(drop)
+    fn read(&self, py: Python<'_>, node: Node, offset: Offset, out: Target<'_>) -> PyResult<()> {
+        self.perform(py, transfer(Op::Read, node, offset, out.0)).map(drop)
     }
 
     /// Writes the bytes of `data` at `offset` of the segment of node `node`.
-    fn write(
-        &self,
-        py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        data: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let (request, lent) = transfer(Op::Write, node, offset, data)?;
-        self.perform(py, request, lent).map(drop)
+    fn write(&self, py: Python<'_>, node: Node, offset: Offset, data: Source<'_>) -> PyResult<()> {
+        self.perform(py, transfer(Op::Write, node, offset, data.0)).map(drop)
     }
 
     /// Adds to the 8 bytes at `offset` of node `node`, modulo 2**64. Returns their earlier value.
-    fn fetch_add(
-        &self,
-        py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        addend: &Bound<'_, PyAny>,
-    ) -> PyResult<u64> {
-        let request = atomic(Op::FetchAdd, node, offset, [word(addend)?, 0])?;
-        self.perform(py, request, None)
+    fn fetch_add(&self, py: Python<'_>, node: Node, offset: Offset, addend: Word) -> PyResult<u64> {
+        self.perform(py, fetch_add(node, offset, addend))
     }
 
     /// Replaces the 8 bytes at `offset` of node `node` by `desired` if they are `expected`. Returns their old value.
     fn compare_swap(
         &self,
         py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        expected: &Bound<'_, PyAny>,
-        desired: &Bound<'_, PyAny>,
+        node: Node,
+        offset: Offset,
+        expected: Word,
+        desired: Word,
     ) -> PyResult<u64> {
-        let request = atomic(Op::CompareSwap, node, offset, [word(expected)?, word(desired)?])?;
-        self.perform(py, request, None)
+        self.perform(py, compare_swap(node, offset, expected, desired))
     }
 
     /// Interrupts node `node`: `ctx.wait_notify` there returns.
-    fn notify(&self, py: Python<'_>, node: &Bound<'_, PyAny>) -> PyResult<()> {
-        let nid = self::node(node)?;
-        let request =
-            Request { op: Op::Notify, nid, offset: 0, base: 0, length: 0, operands: [0; 2] };
-        self.perform(py, request, None).map(drop)
+    fn notify(&self, py: Python<'_>, node: Node) -> PyResult<()> {
+        let (op, nid, operands) = (Op::Notify, node.0, [0; 2]);
+        let request = Request { op, nid, offset: 0, base: 0, length: 0, operands };
+        self.perform(py, (request, None)).map(drop)
     }
 
     /// Starts a read into `out`, which must not be used before it has completed.
     fn read_async(
         &self,
         py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        out: &Bound<'_, PyAny>,
+        node: Node,
+        offset: Offset,
+        out: Target<'_>,
     ) -> PyResult<Operation> {
-        let (request, lent) = transfer(Op::Read, node, offset, out)?;
-        self.begin(py, request, lent)
+        self.begin(py, transfer(Op::Read, node, offset, out.0))
     }
 
     /// Starts a write of `data`, which must not change before it has completed.
     fn write_async(
         &self,
         py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        data: &Bound<'_, PyAny>,
+        node: Node,
+        offset: Offset,
+        data: Source<'_>,
     ) -> PyResult<Operation> {
-        let (request, lent) = transfer(Op::Write, node, offset, data)?;
-        self.begin(py, request, lent)
+        self.begin(py, transfer(Op::Write, node, offset, data.0))
     }
 
     /// As fetch_add; `result()` of what it returns is the earlier value.
     fn fetch_add_async(
         &self,
         py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        addend: &Bound<'_, PyAny>,
+        node: Node,
+        offset: Offset,
+        addend: Word,
     ) -> PyResult<Operation> {
-        let request = atomic(Op::FetchAdd, node, offset, [word(addend)?, 0])?;
-        self.begin(py, request, None)
+        self.begin(py, fetch_add(node, offset, addend))
     }
 
     /// As compare_swap; `result()` of what it returns is the earlier value.
     fn compare_swap_async(
         &self,
         py: Python<'_>,
-        node: &Bound<'_, PyAny>,
-        offset: &Bound<'_, PyAny>,
-        expected: &Bound<'_, PyAny>,
-        desired: &Bound<'_, PyAny>,
+        node: Node,
+        offset: Offset,
+        expected: Word,
+        desired: Word,
     ) -> PyResult<Operation> {
-        let request = atomic(Op::CompareSwap, node, offset, [word(expected)?, word(desired)?])?;
-        self.begin(py, request, None)
+        self.begin(py, compare_swap(node, offset, expected, desired))
     }
 
     /// Entries of its queues.
@@ -233,13 +224,8 @@ impl QueuePair {
         slf
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) {
         self.close(py);
     }
 }

@@ -1,6 +1,7 @@
 //! Waits without Python's lock, which end at a deadline, or by what a handler of signals raises.
 
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -8,17 +9,20 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rackmem::client::{Question, interruptible};
 
-/// Time between two looks at signals.
-pub const LOOK: Duration = Duration::from_millis(50);
+use super::errors::{Kind, raise};
+use crate::LOOK;
 
 /// End of a wait; `None`: it has no end but that of what it waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
+    /// The end of a wait without one.
+    pub const NEVER: Deadline = Deadline(None);
+
     /// `timeout` is in seconds; `None`: for ever.
     pub fn after(timeout: Option<f64>) -> PyResult<Deadline> {
-        let Some(seconds) = timeout else { return Ok(Deadline(None)) };
+        let Some(seconds) = timeout else { return Ok(Deadline::NEVER) };
         if seconds.is_nan() || seconds < 0.0 {
             let text =
                 format!("timeout={seconds}: give seconds from 0 up, or None to wait without end");
@@ -39,20 +43,14 @@ impl Deadline {
     }
 }
 
-/// How an interruptible call ended.
-pub enum Ended<T> {
-    Result(T),
-    /// The deadline passed.
-    TimedOut,
-}
-
-/// Calls `work` without Python's lock. Waits for other nodes in it end with `EINTR` at the deadline, and when a handler
-/// of signals raises.
+/// Calls `work` without Python's lock. Waits for other nodes in it end with `EINTR` when a handler of signals raises,
+/// and at the deadline: then `late` is the text of the exception.
 pub fn interrupted<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
+    late: impl Display,
     work: impl FnOnce() -> rackmem::Result<T> + Send,
-) -> PyResult<Ended<rackmem::Result<T>>> {
+) -> PyResult<rackmem::Result<T>> {
     let (result, raised) = py.detach(|| {
         let raised = Rc::new(RefCell::new(None));
         let question: Question = Box::new({
@@ -70,7 +68,7 @@ pub fn interrupted<T: Send>(
     });
     match (raised, result) {
         (Some(error), _) => Err(error),
-        (None, Err(error)) if error.errno() == libc::EINTR => Ok(Ended::TimedOut),
-        (None, result) => Ok(Ended::Result(result)),
+        (None, Err(error)) if error.errno() == libc::EINTR => Err(raise(Kind::Timeout, late)),
+        (None, result) => Ok(result),
     }
 }
