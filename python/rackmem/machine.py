@@ -15,7 +15,6 @@ from .result import Execution, Result
 from .session import Session
 
 Setting = Union[bool, int, float, str, list]
-Settings = tuple[tuple[str, str], ...]
 Told = Callable[[int], Any]
 
 # Nodes have numbers of 16 bits.
@@ -38,12 +37,12 @@ class Machine:
     Machines do not change: `set` gives another one.
     """
 
-    def __init__(self, toml: str, keys: str, source: str, settings: Settings = ()) -> None:
+    def __init__(self, toml: str, keys: str, source: str, settings: dict[str, str] | None = None) -> None:
         # The text decides: what becomes of the file that it came from does not matter.
         self._toml = toml
         self._keys: dict[str, Any] = json.loads(keys)
         self._source = source
-        self._settings = settings
+        self._settings = settings or {}
 
     @classmethod
     def load(cls, source: str | Path) -> Machine:
@@ -64,9 +63,9 @@ class Machine:
             raise TypeError(f"set({key!r}) needs a value")
         else:
             changes = {key: value}
-        changed = [(path, as_toml(path, value)) for path, value in changes.items()]
-        kept = tuple(setting for setting in self._settings if setting[0] not in changes)
-        return Machine(*_rackmem.change(self._toml, changed), self._source, (*kept, *changed))
+        changed = {path: as_toml(path, value) for path, value in changes.items()}
+        kept = {path: value for path, value in self._settings.items() if path not in changed}
+        return Machine(*_rackmem.change(self._toml, list(changed.items())), self._source, kept | changed)
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key, such as `machine["noc.vcs"]`; a section is a dict."""
@@ -95,11 +94,6 @@ class Machine:
     def settings(self) -> dict[str, str]:
         """What was set, as TOML values."""
         return dict(self._settings)
-
-    @property
-    def changes(self) -> Settings:
-        """The same in their order."""
-        return self._settings
 
     @property
     def toml(self) -> str:
@@ -134,9 +128,13 @@ class Machine:
         programs, `RunError` if the program never ends.
         """
         name, binary = read_program(program)
-        argv = [name, *map(str, arguments)]
-        variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-        return self.execute_binary(binary, argv, variables, nodes, max_cycles, told)
+        check_nodes(nodes)
+        argv, variables = [name, *map(str, arguments)], to_variables(environment)
+        report, failure = _rackmem.execute(self._toml, binary, argv, variables, nodes, max_cycles, told)
+        execution = Execution(json.loads(report))
+        if failure is not None:
+            raise ProgramError(failure, execution)
+        return execution
 
     def session(
         self,
@@ -148,26 +146,8 @@ class Machine:
         """The same program to be executed piece by piece, with statistics in between. Nothing is executed yet."""
         name, binary = read_program(program)
         check_nodes(nodes)
-        variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-        return Session(self, _rackmem.Session(self._toml, binary, [name, *map(str, arguments)], variables, nodes))
-
-    def execute_binary(
-        self,
-        binary: bytes,
-        argv: list[str],
-        environment: list[str],
-        nodes: int,
-        max_cycles: int | None,
-        told: Told | None,
-    ) -> Execution:
-        """As `execute`: a program that has been read, with its name as the first argument."""
-        check_nodes(nodes)
-        name = argv[0]
-        text = _rackmem.execute(self._toml, binary, argv, environment, nodes, max_cycles, told)
-        execution = Execution(json.loads(text))
-        if execution.status != 0:
-            raise ProgramError(failure(name, execution), execution)
-        return execution
+        argv, variables = [name, *map(str, arguments)], to_variables(environment)
+        return Session(self, _rackmem.Session(self._toml, binary, argv, variables, nodes))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self._toml == other._toml
@@ -176,7 +156,7 @@ class Machine:
         return hash(self._toml)
 
     def __repr__(self) -> str:
-        changes = "".join(f".set({path!r}, {value!r})" for path, value in self._settings)
+        changes = "".join(f".set({path!r}, {value!r})" for path, value in self._settings.items())
         return f"Machine.load({self._source!r}){changes}"
 
 
@@ -199,14 +179,9 @@ def as_toml(path: str, value: Setting) -> str:
     return str(value)
 
 
-def failure(name: str, execution: Execution) -> str:
-    """The process whose failure ended the run, and what it said."""
-    number, node = next(
-        (number, node) for number, node in enumerate(execution.nodes) if node["exit_status"] == execution.status
-    )
-    said = node["stderr"].strip() or node["stdout"].strip()
-    where = f"node {number} {node['end']} in cycle {node['cycle']}"
-    return f"{name}: {where}: {said}" if said else f"{name}: {where}"
+def to_variables(environment: Mapping[str, str] | None) -> list[str]:
+    """Variables as a process has them."""
+    return [f"{name}={value}" for name, value in (environment or {}).items()]
 
 
 def read_program(program: str | Path | bytes) -> tuple[str, bytes]:
@@ -215,13 +190,4 @@ def read_program(program: str | Path | bytes) -> tuple[str, bytes]:
         return "program", bytes(program)
     if not isinstance(program, (str, Path)):
         raise Error(f"{program!r} is no program: expected a name, a path, or bytes")
-    name = str(program)
-    ready = _rackmem.program(name.removeprefix(":"))
-    if ready is not None:
-        return name.removeprefix(":"), ready
-    try:
-        return Path(name).name, Path(name).read_bytes()
-    except OSError as error:
-        ready_names = ", ".join(programs())
-        raise Error(f"{name}: {error.strerror}; programs that are ready are {ready_names}") from error
-
+    return _rackmem.read_program(str(program))

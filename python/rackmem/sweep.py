@@ -204,8 +204,8 @@ def to_point(
     if run is None:
         return Point(settings, argv, None, "", error=error)
     toml, keys, key = run
-    changed = tuple((path, as_toml(path, value)) for path, value in settings.items())
-    return Point(settings, argv, Machine(toml, keys, base.source, (*base.changes, *changed)), key)
+    changed = {path: as_toml(path, value) for path, value in settings.items()}
+    return Point(settings, argv, Machine(toml, keys, base.source, base.settings | changed), key)
 
 
 def to_argv(program: str | Path | Sequence[str]) -> tuple[str, ...]:

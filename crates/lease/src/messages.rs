@@ -129,6 +129,18 @@ pub struct Listing {
     pub promised_bytes: u64,
 }
 
+impl Listing {
+    /// Bytes that are leased.
+    pub fn leased_bytes(&self) -> u64 {
+        self.leases.iter().map(|lease| lease.size_bytes).sum()
+    }
+
+    /// Bytes that are neither leased nor promised.
+    pub fn free_bytes(&self) -> u64 {
+        self.offer.size_bytes.saturating_sub(self.leased_bytes() + self.promised_bytes)
+    }
+}
+
 /// All lenders and leases that a monitor knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ledger {

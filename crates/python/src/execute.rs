@@ -2,9 +2,11 @@
 
 use pyo3::prelude::*;
 use rackmem_experiments::prebuilt;
-use rackmem_experiments::study::run;
+use rackmem_experiments::study::points;
+use rackmem_experiments::study::run::{self, Program};
 use rackmem_sim::exec::Job;
 
+use crate::Error;
 use crate::machines::of_text;
 use crate::study::refused;
 use crate::watched::watched;
@@ -15,13 +17,15 @@ pub fn programs() -> Vec<&'static str> {
     prebuilt::PROGRAMS.iter().map(|&(name, _)| name).collect()
 }
 
-/// The bytes of one of them; `None` if there is no such program.
+/// The name and the bytes of one of them, or of a file.
 #[pyfunction]
-pub fn program(name: &str) -> Option<&'static [u8]> {
-    prebuilt::find(name)
+pub fn read_program(name: String) -> PyResult<(String, Vec<u8>)> {
+    let Program { mut argv, binary } = points::program(&[name]).map_err(Error::new_err)?;
+    Ok((argv.swap_remove(0), binary.to_vec()))
 }
 
-/// Executes a program with a process on every node, and gives the report as JSON. The first argument is its name.
+/// Executes a program with a process on every node. Gives the report as JSON, and the failure that ended the run, if
+/// there is one. The first argument is the program's name.
 #[pyfunction]
 #[pyo3(signature = (machine, program, arguments, environment, nodes, max_cycles=None, told=None))]
 #[expect(clippy::too_many_arguments, reason = "one caller, which names them")]
@@ -34,11 +38,13 @@ pub fn execute(
     nodes: u16,
     max_cycles: Option<u64>,
     told: Option<Bound<'_, PyAny>>,
-) -> PyResult<String> {
+) -> PyResult<(String, Option<String>)> {
     let machine = of_text(machine)?;
     let job = Job { program, args: &arguments, env: &environment, nodes };
     let made = watched(py, told.as_ref(), |progress| {
         run::execute(&machine, &job, max_cycles, Some(progress))
     })?;
-    made.and_then(|(report, _)| run::as_json(&report)).map_err(refused)
+    let (report, outcome) = made.map_err(refused)?;
+    let report = run::as_json(&report).map_err(refused)?;
+    Ok((report, run::failure(&arguments[0], &outcome)))
 }

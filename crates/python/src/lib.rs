@@ -47,7 +47,7 @@ fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(machines::statistics, module)?)?;
     module.add_function(wrap_pyfunction!(workload::run, module)?)?;
     module.add_function(wrap_pyfunction!(execute::programs, module)?)?;
-    module.add_function(wrap_pyfunction!(execute::program, module)?)?;
+    module.add_function(wrap_pyfunction!(execute::read_program, module)?)?;
     module.add_function(wrap_pyfunction!(execute::execute, module)?)?;
     module.add_function(wrap_pyfunction!(study::points, module)?)?;
     module.add_function(wrap_pyfunction!(study::make, module)?)?;

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::html::{self, escaped};
 
-const SCRIPTS: [&str; 5] = [
-    include_str!("../../vendor/d3-7.9.2.min.js"),
-    include_str!("../../vendor/plot-0.6.17.min.js"),
-    include_str!("frame.js"),
-    include_str!("runs.js"),
-    include_str!("claims.js"),
-];
+/// The library of scales and axes.
+pub const D3: &str = include_str!("../../vendor/d3-7.9.2.min.js");
+/// The library of marks, on top of it.
+pub const PLOT: &str = include_str!("../../vendor/plot-0.6.17.min.js");
+
+const SCRIPTS: [&str; 5] =
+    [D3, PLOT, include_str!("frame.js"), include_str!("runs.js"), include_str!("claims.js")];
 
 /// The charts of a page.
 #[derive(Debug, Default)]

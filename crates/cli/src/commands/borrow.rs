@@ -15,7 +15,6 @@ use rackmem_paging::{
 };
 
 use super::access::{MONITOR, NodeProofArgs, monitor};
-use super::leases::free;
 use crate::args::RackOrFileArg;
 use crate::choice::Choice;
 use crate::failure::{Failure, Result};
@@ -247,7 +246,7 @@ fn check_lenders(choice: &Choice, args: &BorrowArgs, settings: &Settings) -> Res
     let monitor = monitor(choice, args.monitor.as_ref())?;
     let ledger = ledger(choice.rack_name(), monitor.as_ref(), args.proof.read(choice)?)?;
     let lenders = ledger.lenders.iter().filter(|lender| !lender.offer.is_leaving);
-    let free: u64 = lenders.clone().map(free).sum();
+    let free: u64 = lenders.clone().map(|lender| lender.free_bytes()).sum();
     let wanted = settings.size_bytes.saturating_mul(settings.copies.into());
     if free < wanted {
         return Err(Failure::new(format!(

@@ -3,7 +3,7 @@
 use clap::Args;
 use rackmem_fabric::Address;
 use rackmem_lease::ledger;
-use rackmem_lease::messages::{Ledger, Listing, Network, Party};
+use rackmem_lease::messages::{Ledger, Network, Party};
 
 use super::access::{NodeProofArgs, monitor};
 use super::lend::party;
@@ -57,7 +57,11 @@ fn table(ledger: &Ledger) -> String {
         let mut first = [
             at_node(&lender.offer.lender, lender.offer.node),
             size::exact(lender.offer.size_bytes),
-            if lender.offer.is_leaving { "leaves".to_owned() } else { size::exact(free(lender)) },
+            if lender.offer.is_leaving {
+                "leaves".to_owned()
+            } else {
+                size::exact(lender.free_bytes())
+            },
             network(lender.offer.network).to_owned(),
         ];
         for lease in &lender.leases {
@@ -90,9 +94,4 @@ fn network(network: Network) -> &'static str {
         Network::Cleartext => "cleartext",
         Network::Insecure => "insecure",
     }
-}
-
-pub(crate) fn free(lender: &Listing) -> u64 {
-    let leased: u64 = lender.leases.iter().map(|lease| lease.size_bytes).sum();
-    lender.offer.size_bytes.saturating_sub(leased + lender.promised_bytes)
 }

@@ -10,7 +10,6 @@ use rackmem_lease::ledger;
 use rackmem_lease::messages::Listing;
 use serde::Serialize;
 
-use crate::commands::leases::free;
 use crate::failure::Result;
 use crate::rackctl::hosts;
 
@@ -186,8 +185,8 @@ pub fn lenders(rack: &Rack) -> Option<Vec<Lender>> {
     let lender = |listing: &Listing| Lender {
         name: listing.offer.lender.name.clone(),
         size_bytes: listing.offer.size_bytes,
-        leased_bytes: listing.leases.iter().map(|lease| lease.size_bytes).sum(),
-        free_bytes: free(listing),
+        leased_bytes: listing.leased_bytes(),
+        free_bytes: listing.free_bytes(),
         leases: listing.leases.len(),
         is_leaving: listing.offer.is_leaving,
     };

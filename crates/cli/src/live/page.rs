@@ -4,11 +4,10 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Data;
+use crate::charts::{D3, PLOT};
 use crate::html::{self, escaped};
 use crate::http::Response;
 
-const D3: &str = include_str!("../../vendor/d3-7.9.2.min.js");
-const PLOT: &str = include_str!("../../vendor/plot-0.6.17.min.js");
 const SCRIPT: &str = include_str!("live.js");
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";

@@ -6,57 +6,51 @@ use std::time::Duration;
 use rackmem_lease::agent::{Agent, LenderStatus, Status};
 use rackmem_lease::messages::{Ledger, Listing};
 
-use super::text::{CONTENT_TYPE, Family, Kind, write};
+use super::text::{self, Family, counter, flag, gauge, write};
 use crate::commands::lend::party;
 use crate::failure::Result;
-use crate::http::{Response, Server};
+use crate::http::Server;
 
 /// Time that an agent has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Of a lender, by itself.
-const LENDER: [Family<LenderStatus>; 11] = [
-    Family::gauge(
-        "rackmem_lender_size_bytes",
-        "Memory that the lender lends, leased or not.",
-        |at| at.listing.offer.size_bytes as f64,
-    ),
-    Family::gauge("rackmem_lender_leased_bytes", "Memory that is leased now.", |at| {
-        leased(&at.listing) as f64
+pub(super) const LENDER: [Family<LenderStatus>; 11] = [
+    gauge("rackmem_lender_size_bytes", "Memory that the lender lends, leased or not.", |at| {
+        at.listing.offer.size_bytes as f64
     }),
-    Family::gauge("rackmem_lender_leases", "Leases that there are now.", |at| {
+    gauge("rackmem_lender_leased_bytes", "Memory that is leased now.", |at| {
+        at.listing.leased_bytes() as f64
+    }),
+    gauge("rackmem_lender_leases", "Leases that there are now.", |at| {
         at.listing.leases.len() as f64
     }),
-    Family::gauge("rackmem_lender_leaving", "Whether the lender drains, to end: 0 or 1.", |at| {
-        f64::from(u8::from(at.listing.offer.is_leaving))
+    gauge("rackmem_lender_leaving", "Whether the lender drains, to end: 0 or 1.", |at| {
+        flag(at.listing.offer.is_leaving)
     }),
-    Family::gauge(
-        "rackmem_lender_registered",
-        "Whether the monitor knows the lender: 0 or 1.",
-        |at| f64::from(u8::from(at.is_registered)),
-    ),
-    Family::counter("rackmem_lender_leases_begun_total", "Leases that have begun.", |at| {
+    gauge("rackmem_lender_registered", "Whether the monitor knows the lender: 0 or 1.", |at| {
+        flag(at.is_registered)
+    }),
+    counter("rackmem_lender_leases_begun_total", "Leases that have begun.", |at| {
         at.served.leases as f64
     }),
-    Family::counter("rackmem_lender_leases_ended_total", "Leases that have ended.", |at| {
+    counter("rackmem_lender_leases_ended_total", "Leases that have ended.", |at| {
         at.served.ended as f64
     }),
-    Family::counter(
-        "rackmem_lender_begun_bytes_total",
-        "Memory of leases that have begun.",
-        |at| at.served.leased_bytes as f64,
-    ),
-    Family::counter(
+    counter("rackmem_lender_begun_bytes_total", "Memory of leases that have begun.", |at| {
+        at.served.leased_bytes as f64
+    }),
+    counter(
         "rackmem_lender_requests_total",
         "Requests of borrowers over the network; those of this host map their leases and make none.",
         |at| at.served.requests as f64,
     ),
-    Family::counter(
+    counter(
         "rackmem_lender_read_bytes_total",
         "Bytes that borrowers have read over the network.",
         |at| at.served.read_bytes as f64,
     ),
-    Family::counter(
+    counter(
         "rackmem_lender_written_bytes_total",
         "Bytes that borrowers have written over the network.",
         |at| at.served.written_bytes as f64,
@@ -64,45 +58,32 @@ const LENDER: [Family<LenderStatus>; 11] = [
 ];
 
 /// By the monitor, of all lenders together.
-const MONITOR: [Family<Ledger>; 1] =
-    [Family::gauge("rackmem_monitor_lenders", "Lenders that the monitor knows.", |ledger| {
+pub(super) const MONITOR: [Family<Ledger>; 1] =
+    [gauge("rackmem_monitor_lenders", "Lenders that the monitor knows.", |ledger| {
         ledger.lenders.len() as f64
     })];
 
 /// Of a lender, by the monitor.
-const LISTING: [Family<Listing>; 5] = [
-    Family::gauge("rackmem_monitor_size_bytes", "Memory that a lender has on offer.", |lender| {
+pub(super) const LISTING: [Family<Listing>; 5] = [
+    gauge("rackmem_monitor_size_bytes", "Memory that a lender has on offer.", |lender| {
         lender.offer.size_bytes as f64
     }),
-    Family::gauge("rackmem_monitor_leased_bytes", "Memory of a lender that is leased.", |lender| {
-        leased(lender) as f64
+    gauge("rackmem_monitor_leased_bytes", "Memory of a lender that is leased.", |lender| {
+        lender.leased_bytes() as f64
     }),
-    Family::gauge(
+    gauge(
         "rackmem_monitor_promised_bytes",
         "Memory of a lender that borrowers were sent for and have not leased yet.",
         |lender| lender.promised_bytes as f64,
     ),
-    Family::gauge("rackmem_monitor_leases", "Leases of a lender.", |lender| {
-        lender.leases.len() as f64
-    }),
-    Family::gauge("rackmem_monitor_leaving", "Whether a lender drains: 0 or 1.", |lender| {
-        f64::from(u8::from(lender.offer.is_leaving))
+    gauge("rackmem_monitor_leases", "Leases of a lender.", |lender| lender.leases.len() as f64),
+    gauge("rackmem_monitor_leaving", "Whether a lender drains: 0 or 1.", |lender| {
+        flag(lender.offer.is_leaving)
     }),
 ];
 
-fn leased(lender: &Listing) -> u64 {
-    lender.leases.iter().map(|lease| lease.size_bytes).sum()
-}
-
-/// Name, kind and help of all of them.
-pub(super) fn described() -> Vec<(&'static str, Kind, &'static str)> {
-    let lender = LENDER.iter().map(Family::described);
-    let monitor = MONITOR.iter().map(Family::described);
-    lender.chain(monitor).chain(LISTING.iter().map(Family::described)).collect()
-}
-
 /// The page about an agent.
-pub fn agent_page(rack: &str, status: Status) -> String {
+fn page(rack: &str, status: Status) -> String {
     let rack = ("rack", rack.to_owned());
     let mut page = String::new();
     if let Some(lender) = status.lender {
@@ -140,11 +121,9 @@ fn with_names(lenders: &[Listing]) -> BTreeMap<String, &Listing> {
 /// There is no thread for it.
 pub fn serve_agent(server: Server, rack: &str, agent: &Agent) -> Result<()> {
     let (rack, watcher) = (rack.to_owned(), agent.watcher());
-    server.serve(move |path| {
-        (path == "/metrics").then(|| match watcher.status(PATIENCE) {
-            Some(status) => Response::page(CONTENT_TYPE, agent_page(&rack, status)),
-            None => Response::unavailable("the lender does not answer"),
-        })
+    text::serve(server, move || {
+        let status = watcher.status(PATIENCE).ok_or("the lender does not answer")?;
+        Ok(page(&rack, status))
     })
 }
 

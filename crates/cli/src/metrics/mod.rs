@@ -12,11 +12,14 @@ mod agent;
 mod node;
 mod text;
 
-pub use agent::{agent_page, serve_agent};
-pub use node::{node_page, serve_nodes};
-pub use text::{CONTENT_TYPE, Kind};
+pub use agent::serve_agent;
+pub use node::serve_nodes;
+pub use text::{Described, Kind};
 
-/// Name and kind of each metric, and what it says.
-pub fn all() -> Vec<(&'static str, Kind, &'static str)> {
-    [node::described(), agent::described()].concat()
+/// All metrics.
+pub fn all() -> Vec<Described> {
+    use text::described;
+    let of_nodes = [described(&node::ANSWERS), described(&node::NODE)].concat();
+    let of_monitors = [described(&agent::MONITOR), described(&agent::LISTING)].concat();
+    [of_nodes, described(&agent::LENDER), of_monitors].concat()
 }

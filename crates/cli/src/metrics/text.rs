@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use crate::failure;
+use crate::http::{Response, Server};
+
 /// Type of the pages.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,25 +39,43 @@ pub struct Family<T: 'static> {
     pub value: fn(&T) -> f64,
 }
 
-impl<T> Family<T> {
-    /// A family whose values never fall.
-    pub const fn counter(
-        name: &'static str,
-        help: &'static str,
-        value: fn(&T) -> f64,
-    ) -> Family<T> {
-        Family { name, kind: Kind::Counter, help, value }
-    }
+/// A family whose values never fall.
+pub const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> f64) -> Family<T> {
+    Family { name, kind: Kind::Counter, help, value }
+}
 
-    /// A family whose values go up and down.
-    pub const fn gauge(name: &'static str, help: &'static str, value: fn(&T) -> f64) -> Family<T> {
-        Family { name, kind: Kind::Gauge, help, value }
-    }
+/// A family whose values go up and down.
+pub const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> f64) -> Family<T> {
+    Family { name, kind: Kind::Gauge, help, value }
+}
 
-    /// Name, kind and help.
-    pub fn described(&self) -> (&'static str, Kind, &'static str) {
-        (self.name, self.kind, self.help)
-    }
+/// The value of a truth: 0 or 1.
+pub fn flag(is_so: bool) -> f64 {
+    u8::from(is_so).into()
+}
+
+/// Name and kind of a metric, and what it says.
+pub type Described = (&'static str, Kind, &'static str);
+
+/// All of these families.
+pub fn described<T>(families: &[Family<T>]) -> Vec<Described> {
+    families.iter().map(|family| (family.name, family.kind, family.help)).collect()
+}
+
+/// Serves `/metrics`. `page` gives its text, or says why there is none.
+///
+/// # Errors
+/// There is no thread for it.
+pub fn serve(
+    server: Server,
+    mut page: impl FnMut() -> Result<String, &'static str> + Send + 'static,
+) -> failure::Result<()> {
+    server.serve(move |path| {
+        (path == "/metrics").then(|| match page() {
+            Ok(text) => Response::page(CONTENT_TYPE, text),
+            Err(why) => Response::unavailable(why),
+        })
+    })
 }
 
 /// Labels of a thing: names and values.
@@ -89,7 +110,7 @@ mod tests {
 
     #[test]
     fn families_have_all_things_below_one_head() {
-        let families = [Family::counter("a_total", "As.", |n: &u64| *n as f64)];
+        let families = [counter("a_total", "As.", |n: &u64| *n as f64)];
         let things =
             [(vec![("x", "1".to_owned())], 3), (vec![("x", "\"\\\n".to_owned())], 1 << 40)];
         let mut page = String::new();
