@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from hosts import PATIENCE, Host
+from racks import PATIENCE, Host
 
 import rackmem
 from rackmem.command import find_command

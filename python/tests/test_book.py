@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hosts import MODES, may_borrow
+from racks import MODES, may_borrow
 
 ROOT = Path(__file__).resolve().parents[2]
 

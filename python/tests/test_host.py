@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from hosts import MODES
+from racks import MODES
 
 OPEN = """
 ctx = rackmem.Context(segment_bytes=1 << 20)

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from hosts import MODES, Host
+from racks import MODES, Host
 
 PROGRAM = """
 import asyncio

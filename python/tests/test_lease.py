@@ -1,7 +1,7 @@
 """Borrowed memory: a lender as a process of its own."""
 
 import pytest
-from hosts import may_borrow
+from racks import may_borrow
 
 
 def test_without_a_lender_the_error_names_the_command(host):

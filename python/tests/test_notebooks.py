@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hosts import may_borrow
+from racks import may_borrow
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 

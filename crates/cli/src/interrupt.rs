@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rackmem_fabric::socket::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, Result};
@@ -74,8 +75,7 @@ impl Interrupt {
     /// # Errors
     /// Names the signal.
     pub fn sleep(&self, duration: Duration) -> Result<()> {
-        let timeout =
-            Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ };
+        let timeout = timespec(duration);
         let _ = poll(&mut [PollFd::new(&self.readable, PollFlags::IN)], Some(&timeout));
         self.check()
     }

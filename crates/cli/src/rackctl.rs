@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use rackmem::control;
 use rackmem::rack::{self, Rack};
 use rackmem::rack_file::RackFile;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rackmem_fabric::socket::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -426,7 +427,7 @@ impl Daemon {
 
     fn has_ended_by(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+        let timeout = timespec(left);
         poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&timeout)) == Ok(1)
     }
 }

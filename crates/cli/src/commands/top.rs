@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rackmem::rack::Rack;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rackmem_fabric::socket::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::args::RackOrFileArg;
@@ -216,8 +217,7 @@ impl Screen {
         let stdin = io::stdin();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let timeout =
-                Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+            let timeout = timespec(left);
             let mut fds = vec![PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::IN)];
             if self.before.is_some() {
                 fds.push(PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN));

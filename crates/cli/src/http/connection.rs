@@ -35,14 +35,10 @@ pub struct Connection {
 pub type Step = io::Result<()>;
 
 impl Connection {
-    /// A client that has just come.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn new(stream: TcpStream) -> io::Result<Connection> {
-        stream.set_nonblocking(true)?;
+    /// A client that has just come, by a socket that does not block.
+    pub fn new(stream: TcpStream) -> Connection {
         let state = State::Asks(Vec::new());
-        Ok(Connection { stream, state, deadline: Instant::now() + STEP_TIMEOUT })
+        Connection { stream, state, deadline: Instant::now() + STEP_TIMEOUT }
     }
 
     /// Whether no whole request has come.

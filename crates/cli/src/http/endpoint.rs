@@ -9,11 +9,6 @@ use std::str::FromStr;
 pub struct Endpoint(SocketAddr);
 
 impl Endpoint {
-    /// Address and port.
-    pub fn address(self) -> SocketAddr {
-        self.0
-    }
-
     /// The endpoint `offset` ports above this one; any free port stays any. `None`: there are not so many ports.
     pub fn above(self, offset: u16) -> Option<Endpoint> {
         let port = match self.0.port() {

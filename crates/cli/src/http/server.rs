@@ -1,12 +1,13 @@
 //! The thread that serves all connections of a listener.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rackmem_fabric::net::socket::without_signals;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rackmem_fabric::net::socket;
+use rackmem_fabric::socket::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::connection::Connection;
 use super::endpoint::Endpoint;
@@ -22,7 +23,7 @@ const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(10);
 /// A listener whose pages nobody serves yet.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
+    listener: OwnedFd,
     address: SocketAddr,
 }
 
@@ -32,11 +33,7 @@ impl Server {
     /// # Errors
     /// The port is taken.
     pub fn listen(endpoint: Endpoint) -> Result<Server> {
-        let failed =
-            |error: io::Error| Failure::io(format_args!("cannot listen at {endpoint}"), error);
-        let listener = TcpListener::bind(endpoint.address()).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (listener, address) = socket::listen_tcp(&endpoint.to_string())?;
         Ok(Server { listener, address })
     }
 
@@ -63,7 +60,7 @@ impl Server {
             }
         };
         let spawn = || std::thread::Builder::new().name("http".to_owned()).spawn(serve);
-        let spawned = without_signals(spawn);
+        let spawned = socket::without_signals(spawn);
         spawned.map(drop).map_err(|error| Failure::io("cannot start a thread", error))
     }
 
@@ -97,11 +94,7 @@ impl Server {
         let mut fds: Vec<PollFd<'_>> = [listener].into_iter().chain(clients).collect();
         let end = connections.iter().map(Connection::deadline).min();
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let timeout = left.map(|left| Timespec {
-            tv_sec: left.as_secs() as _,
-            tv_nsec: left.subsec_nanos() as _,
-        });
-        if poll(&mut fds, timeout.as_ref()).is_err() {
+        if poll(&mut fds, left.map(timespec).as_ref()).is_err() {
             return (false, vec![false; connections.len()]);
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -120,8 +113,8 @@ impl Server {
                 let silent = connections.iter().position(Connection::asks);
                 connections.remove(silent.unwrap_or(0));
             }
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
+            let stream = match socket::accept(self.listener.as_fd(), true) {
+                Ok(stream) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) if connections.is_empty() => return std::thread::sleep(NO_DESCRIPTOR_PAUSE),
                 Err(_) => {
@@ -129,9 +122,8 @@ impl Server {
                     continue;
                 }
             };
-            if let Ok(mut connection) = Connection::new(stream)
-                && connection.go_on(answer).is_ok()
-            {
+            let mut connection = Connection::new(stream.into());
+            if connection.go_on(answer).is_ok() {
                 connections.push(connection);
             }
         }

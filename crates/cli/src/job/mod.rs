@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rackmem_fabric::socket::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::console;
 use crate::failure::{Failure, Result};
@@ -161,7 +162,7 @@ impl<'a> Watch<'a> {
     fn wait(&self) {
         let next = self.deadline.or(self.limit);
         let left = next.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or(LONG);
-        let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+        let timeout = timespec(left);
         let mut fds: Vec<PollFd<'_>> = self.processes.iter().flat_map(Process::poll_fds).collect();
         if self.failure.is_none() {
             fds.push(PollFd::from_borrowed_fd(self.interrupt.as_fd(), PollFlags::IN));

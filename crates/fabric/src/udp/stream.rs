@@ -5,7 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::socket::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::end::{LinkEnd, Settings, Stats};
 use super::faulty::{Faults, FaultyWire};
@@ -191,7 +192,7 @@ impl LinkStream {
         if until.is_zero() {
             return Ok(());
         }
-        let timeout = Timespec { tv_sec: until.as_secs() as _, tv_nsec: until.subsec_nanos() as _ };
+        let timeout = timespec(until);
         match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(Error::io("cannot wait for a link", error)),
