@@ -48,7 +48,7 @@ impl Response {
     }
 
     /// The bytes to send.
-    pub(super) fn encode(&self, head_only: bool) -> Vec<u8> {
+    pub fn encode(&self, head_only: bool) -> Vec<u8> {
         let Response { status, reason, content_type, body } = self;
         let allow = if *status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
         let mut bytes = format!(
