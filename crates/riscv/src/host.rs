@@ -1,6 +1,6 @@
 //! [`Host`] on this machine: its standard streams and files.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -27,8 +27,9 @@ pub struct LocalHost {
     pub stderr: Vec<u8>,
     /// Warnings so far, once each.
     pub warnings: Vec<String>,
-    /// Names of the files that were opened to be read and not written, as the program said them.
-    pub inputs: BTreeSet<String>,
+    /// Names of the files that the program has looked for, to read and not write them, as it said them; and whether the
+    /// file was there at first.
+    pub inputs: BTreeMap<String, bool>,
     harts: usize,
     output: Output,
     folder: Option<PathBuf>,
@@ -43,7 +44,7 @@ impl LocalHost {
             stdout: Vec::new(),
             stderr: Vec::new(),
             warnings: Vec::new(),
-            inputs: BTreeSet::new(),
+            inputs: BTreeMap::new(),
             harts: harts.max(1),
             output,
             folder,
@@ -106,11 +107,11 @@ impl Host for LocalHost {
             .truncate(mode.write && mode.truncate && !mode.append)
             .create(mode.write && mode.create)
             .create_new(mode.write && mode.create_new)
-            .open(path)?;
+            .open(path);
         if mode.read && !mode.write {
-            self.inputs.insert(name.to_owned());
+            self.inputs.entry(name.to_owned()).or_insert(file.is_ok());
         }
-        Ok(file)
+        file
     }
 
     fn harts(&self) -> usize {

@@ -41,7 +41,7 @@ pub fn fingerprint(bytes: &[u8]) -> String {
     format!("fnv1a-64:{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The same of a file that a program has read, whose name begins in this folder; empty if it is gone.
+/// The same of a file that a program has read, whose name begins in this folder; empty if there is none.
 pub fn fingerprint_file(folder: Option<&Path>, name: &str) -> String {
     let path = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
     // A device or pipe has no contents that could be read again.

@@ -24,7 +24,8 @@ impl Folder {
         self.0.join(format!("{key}.json"))
     }
 
-    /// The report of an earlier run; `None` if there is none, or a file that its program read has changed.
+    /// The report of an earlier run; `None` if there is none, or a file that its program read, or looked
+    /// for in vain, is not as it was.
     ///
     /// # Errors
     /// The file cannot be read, or is no report.
@@ -64,7 +65,7 @@ impl Folder {
     }
 }
 
-/// Whether files that a program has read are as they were.
+/// Whether files that a program has read are as they were, and those that were missing are missing still.
 fn inputs_are_the_same(report: &Value) -> bool {
     let here = std::env::current_dir().ok();
     let mut inputs = report["inputs"].as_object().into_iter().flatten();
@@ -187,5 +188,11 @@ mod tests {
         assert!(folder.take("a").unwrap().is_some());
         fs::write(&input, "1 3").unwrap();
         assert_eq!(folder.take("a"), Ok(None));
+        let missing = dir.path().join("missing.txt");
+        let report = serde_json::json!({"stats": {}, "inputs": {missing.to_str().unwrap(): ""}});
+        folder.put("b", &report.to_string()).unwrap();
+        assert!(folder.take("b").unwrap().is_some());
+        fs::write(&missing, "").unwrap();
+        assert_eq!(folder.take("b"), Ok(None));
     }
 }

@@ -13,8 +13,8 @@
 //!
 //! - *A run's file is named by what decides its result*: the sources of the model, the machine with all its keys, the
 //!   program and its arguments, the number of nodes. So studies may share a folder, go on after they were killed, and
-//!   grow. Files that a program has read are in its report with their fingerprints, and a run whose files have
-//!   changed is made again.
+//!   grow. Files that a program has read are in its report with their fingerprints, and those that it looked for in
+//!   vain without one; a run whose files have changed, or are there now, is made again.
 //! - *No number of threads is part of it*, as no result depends on it; each run has one, as the others are for other
 //!   runs.
 //! - *A run that fails has no file*: it is made again the next time.

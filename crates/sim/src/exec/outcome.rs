@@ -1,6 +1,6 @@
 //! The outcome of a run: ends of the processes, output, counters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rackmem_riscv::functional::Failure;
@@ -77,8 +77,8 @@ pub struct NodeOutcome {
     pub stderr: Vec<u8>,
     /// Things that it asked for and did not get.
     pub warnings: Vec<String>,
-    /// Names of the files that it has read.
-    pub inputs: BTreeSet<String>,
+    /// Names of the files that it has looked for, and whether each was there at first.
+    pub inputs: BTreeMap<String, bool>,
     /// Its messages in the stretch of time that was asked for.
     pub trace: Recording,
 }
@@ -97,7 +97,8 @@ pub struct Outcome {
     pub instructions: u64,
     /// Wall-clock time of the simulation.
     pub seconds: f64,
-    /// Fingerprints of the files that the processes have read, by the names that they used.
+    /// Fingerprints of the files that the processes have read, by the names that they used; empty of those that were
+    /// missing.
     pub inputs: BTreeMap<String, String>,
     /// Counters, by path of the part.
     pub stats: Stats,

@@ -195,10 +195,17 @@ fn prints(node: &Node, seen: &mut usize, text: &str) -> bool {
     is_fresh && printed[from..].windows(text.len().max(1)).any(|found| found == text.as_bytes())
 }
 
-/// Fingerprints of files that processes have read.
+/// Fingerprints of files that processes have read; empty of those that one of them looked for before they were there.
 fn inputs(nodes: &[NodeOutcome], folder: Option<&Path>) -> BTreeMap<String, String> {
-    let names = nodes.iter().flat_map(|node| &node.inputs);
-    names.map(|name| (name.clone(), recipe::fingerprint_file(folder, name))).collect()
+    let mut was_there = BTreeMap::new();
+    for (name, was) in nodes.iter().flat_map(|node| &node.inputs) {
+        *was_there.entry(name).or_insert(true) &= was;
+    }
+    let fingerprint = |(name, was_there): (&String, bool)| {
+        let found = was_there.then(|| recipe::fingerprint_file(folder, name));
+        (name.clone(), found.unwrap_or_default())
+    };
+    was_there.into_iter().map(fingerprint).collect()
 }
 
 /// Whether programs can be executed on such nodes, and on so many of them.

@@ -42,7 +42,8 @@ pub struct Report {
     pub instructions: u64,
     /// The process of each node.
     pub nodes: Vec<Node>,
-    /// Fingerprints of the files that the processes have read, by the names that they used.
+    /// Fingerprints of the files that the processes have read, by the names that they used; empty of those that were
+    /// missing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
     /// Counters, by path of the part.

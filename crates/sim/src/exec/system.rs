@@ -1,6 +1,6 @@
 //! The operating system of a node: it runs one process, whose threads have a core each.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
@@ -126,8 +126,8 @@ impl System {
         &self.host.warnings
     }
 
-    /// Names of the files that it has read.
-    pub fn inputs(&self) -> &BTreeSet<String> {
+    /// Names of the files that it has looked for, and whether each was there at first.
+    pub fn inputs(&self) -> &BTreeMap<String, bool> {
         &self.host.inputs
     }
 

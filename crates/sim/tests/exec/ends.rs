@@ -6,7 +6,7 @@ use rackmem_sim::exec::{End, ExecError, Job, Options};
 use super::{execute, load, prebuilt, run};
 
 /// A program of these instructions, as a static ELF file.
-fn elf(code: &[u32]) -> Vec<u8> {
+pub(super) fn elf(code: &[u32]) -> Vec<u8> {
     const BASE: u64 = 0x1_0000;
     let header_bytes = 64 + 56;
     let length = header_bytes + 4 * code.len() as u64;
@@ -25,10 +25,10 @@ fn elf(code: &[u32]) -> Vec<u8> {
 
 /// `j .`
 const LOOP: u32 = 0x6f;
-const ECALL: u32 = 0x73;
+pub(super) const ECALL: u32 = 0x73;
 const EBREAK: u32 = 0x0010_0073;
 
-fn li(rd: u32, value: i32) -> u32 {
+pub(super) fn li(rd: u32, value: i32) -> u32 {
     i(opcode::OP_IMM, 0, rd, 0, value)
 }
 

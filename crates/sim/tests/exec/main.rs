@@ -8,6 +8,7 @@ use rackmem_sim::machine::{self, Machine, Override};
 mod answers;
 mod borrowed;
 mod ends;
+mod files;
 mod same;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.
