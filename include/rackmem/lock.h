@@ -233,6 +233,31 @@ static inline int rackmem_lock_wait_(rackmem_lock *l)
     }
 }
 
+/*
+ * Takes a request back whose wait was interrupted. It counts as an arrival: no participant that has
+ * read the table before can hand the lock to this one any more. A lock that is ours by now goes to
+ * the next in turn. Returns -EINTR, or another error.
+ */
+static inline int rackmem_lock_withdraw_(rackmem_lock *l)
+{
+    int error = rackmem_lock_store_(l, rackmem_lock_request_of_(l->me), 0);
+    while (error == 0) {
+        if (rackmem_lock_is_held_(l)) {
+            error = rackmem_lock_hand_on_(l, l->me, rackmem_lock_found_(l) != 0);
+            break;
+        }
+        uint64_t next = l->known + RACKMEM_LOCK_ARRIVAL_;
+        int swapped = rackmem_lock_swap_(l, &l->known, next);
+        if (swapped == 1)
+            l->known = next;
+        if (swapped != 0) {
+            error = swapped < 0 ? swapped : 0;
+            break;
+        }
+    }
+    return error != 0 ? error : -4; /* EINTR */
+}
+
 /* The lock was not free. */
 RACKMEM_COLD int rackmem_lock_acquire_slow_(rackmem_lock *l)
 {
@@ -244,6 +269,8 @@ RACKMEM_COLD int rackmem_lock_acquire_slow_(rackmem_lock *l)
     if (had == 0)
         had = rackmem_lock_request_(l);
     int error = had < 0 ? had : had == 1 ? 0 : rackmem_lock_wait_(l);
+    if (error == -4) /* EINTR */
+        return rackmem_lock_withdraw_(l);
     if (error == 0)
         error = rackmem_lock_store_(l, rackmem_lock_request_of_(l->me), 0);
     return error != 0 ? error : rackmem_lock_found_(l);

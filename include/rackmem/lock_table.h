@@ -162,7 +162,7 @@ RACKMEM_INLINE uint64_t rackmem_lock_handed_(uint64_t word, uint32_t next, int m
                                              int is_orphaned)
 {
     return (word & RACKMEM_LOCK_ARRIVALS_) | next | (more ? RACKMEM_LOCK_CONTENDED_ : 0) |
-           (is_orphaned && next ? RACKMEM_LOCK_ORPHANED_ : 0);
+           (is_orphaned ? RACKMEM_LOCK_ORPHANED_ : 0);
 }
 
 /* Wakes the new holder, which otherwise learns later from the word that it holds the lock. */

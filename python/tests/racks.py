@@ -17,7 +17,7 @@ MODES = ["inline", "daemon", "packet"]
 PATIENCE = 120
 
 HEAD = """
-import os, sys, threading
+import os, signal, sys, threading
 import rackmem
 from rackmem import Barrier, Lock, Messages
 
@@ -30,6 +30,33 @@ def raises(kind, call, *words):
             assert word in str(error), (word, str(error))
         return error
     raise AssertionError(f"no {kind.__name__}")
+
+is_armed = False
+
+def interrupted(wait):
+    # The signal comes again until the wait has met one; then it raises no more.
+    global is_armed
+    stop = threading.Event()
+    def signals():
+        while not stop.wait(0.05):
+            os.kill(os.getpid(), signal.SIGUSR1)
+    def handler(number, frame):
+        global is_armed
+        if is_armed:
+            is_armed = False
+            raise KeyError
+    signal.signal(signal.SIGUSR1, handler)
+    thread = threading.Thread(target=signals)
+    try:
+        is_armed = True
+        thread.start()
+        wait()
+    except KeyError:
+        return
+    finally:
+        stop.set()
+        thread.join()
+    raise AssertionError("the wait ended by itself")
 """
 
 

@@ -1,13 +1,7 @@
 //! Locks between nodes.
-//!
-//! # Decisions
-//!
-//! - *A waiter tries again and again* and does not enter the table of requests. A request cannot be taken back, so a
-//!   lock would go to a waiter whose time is over or whose program was interrupted. Waiters in C and Rust come first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -16,9 +10,6 @@ use rackmem::client::{self, Acquired};
 use super::errors::{Kind, raise};
 use super::part::Part;
 use super::wait::Deadline;
-
-/// Between two attempts: the first, and the longest.
-const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 /// An end of a lock between any processes of any nodes, held in a `with` block. Made by `ctx.lock(...)`.
 #[pyclass(frozen, module = "rackmem")]
@@ -42,6 +33,10 @@ impl Lock {
     pub fn new(part: Arc<Part<client::Lock>>) -> Lock {
         Lock { part, found_dead: AtomicBool::new(false) }
     }
+
+    fn note(&self, acquired: Acquired) {
+        self.found_dead.store(acquired == Acquired::FromTheDead, Ordering::Relaxed);
+    }
 }
 
 #[pymethods]
@@ -55,27 +50,17 @@ impl Lock {
     /// Acquires the lock, for which it waits for `timeout` seconds at most (None: without end).
     #[pyo3(signature = (timeout = None))]
     fn acquire(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let late = "timed out: another participant holds the lock";
         let deadline = Deadline::after(timeout)?;
-        let mut nap = NAPS.0;
-        while !self.try_acquire(py)? {
-            if deadline.has_passed() {
-                return Err(raise(Kind::Timeout, "timed out: another participant holds the lock"));
-            }
-            py.detach(|| std::thread::sleep(nap.min(deadline.left())));
-            py.check_signals()?;
-            nap = (nap * 2).min(NAPS.1);
-        }
+        let acquired = self.part.interrupted(py, deadline, late, client::Lock::acquire)?;
+        self.note(acquired.map_err(failure)?);
         Ok(())
     }
 
     /// Acquires the lock unless another participant holds it. Returns whether it did.
     fn try_acquire(&self, py: Python<'_>) -> PyResult<bool> {
         let outcome = self.part.detached(py, client::Lock::try_acquire)?;
-        let acquired = outcome.map_err(failure)?;
-        if let Some(acquired) = acquired {
-            self.found_dead.store(acquired == Acquired::FromTheDead, Ordering::Relaxed);
-        }
-        Ok(acquired.is_some())
+        Ok(outcome.map_err(failure)?.map(|acquired| self.note(acquired)).is_some())
     }
 
     /// Whether the last holder before this one died with the lock: what it guards may be half changed.

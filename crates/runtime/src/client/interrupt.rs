@@ -13,7 +13,8 @@ thread_local! {
 }
 
 /// Calls `body`, in which waits of this thread for other nodes ask `question`. One that it ends fails with `EINTR`. It
-/// leaves an endpoint of messages or a barrier in the middle of its work, if it had begun: it cannot be used again.
+/// leaves an endpoint of messages or a barrier in the middle of its work, if it had begun: it cannot be used again. A
+/// lock can be: the wait takes its request back.
 pub fn interruptible<T>(question: Question, body: impl FnOnce() -> T) -> T {
     struct Restore(Option<Question>);
     impl Drop for Restore {

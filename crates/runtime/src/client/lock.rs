@@ -64,7 +64,7 @@ impl Lock {
     /// Acquires the lock.
     ///
     /// # Errors
-    /// This participant has it already, or its home is lost.
+    /// This participant has it already, its home is lost, or the wait was interrupted ([`super::interruptible`]).
     pub fn acquire(&mut self) -> Result<Acquired> {
         // SAFETY: the lock is open.
         acquired(unsafe { rackmem_inline_lock_acquire(self.0.as_ptr()) })

@@ -8,7 +8,8 @@
  * of processes) is one structure: it is copied to return to it, and hashed to recognise it. So each
  * state is visited once, and the search ends although the programs poll and retry.
  *
- * Processes may be killed between any two steps, as often as the test allows. Time passes for all
+ * Processes may be killed between any two steps, and a sleep may be interrupted, as often as the
+ * test allows. Time passes for all
  * sleepers at once, when no process can do anything else: if they then fall asleep in a state in
  * which all had slept before, none will ever wake, and that is an error as well.
  */
@@ -53,6 +54,7 @@ typedef struct process {
     void *arg;
     int has_timeout;
     int is_timed_out;
+    int is_interrupted;
     QP qp;
     uint64_t operands[4];
     struct rackmem_context ctx;
@@ -68,7 +70,7 @@ struct world {
     process processes[MOST_PROCESSES];
     _Alignas(64) unsigned char segments[MOST_PROCESSES][SEGMENT_BYTES];
     uint64_t notes[NOTES];
-    int kills_left;
+    int kills_left, interrupts_left;
 } world;
 
 /* The programs of a test, and its checks. */
@@ -76,6 +78,7 @@ typedef struct interleaving {
     const char *name;
     int processes;
     int kills;                                                /* at most so many processes die */
+    int interrupts;                                           /* at most so many sleeps end so */
     void (*open)(rackmem_context *ctx, QP *qp, void *handle); /* before all; may be NULL */
     void (*run)(rackmem_context *ctx, QP *qp, void *handle);
     void (*look)(void);   /* in every state; may be NULL */
@@ -96,8 +99,9 @@ static uint64_t states, ends;
 __attribute__((noreturn)) static void interleave_fail(const char *file, int line, const char *what)
 {
     printf("%s:%d: not true: %s\n%s, process %d, after", file, line, what, subject->name, running);
+    static const char *const kinds[] = {"", "kill-", "interrupt-"};
     for (int i = 0; i < depth; i++)
-        printf(choices[i] < MOST_PROCESSES ? " %d" : " kill-%d", choices[i] % MOST_PROCESSES);
+        printf(" %s%d", kinds[choices[i] / MOST_PROCESSES], choices[i] % MOST_PROCESSES);
     printf("\n");
     exit(1);
 }
@@ -227,8 +231,10 @@ int rackmem_sleep_until(rackmem_context *ctx, int (*ready)(void *arg), void *arg
     self->ready = ready;
     self->arg = arg;
     self->has_timeout = timeout_ms > 0;
-    self->is_timed_out = 0;
+    self->is_timed_out = self->is_interrupted = 0;
     leave(ASLEEP);
+    if (self->is_interrupted)
+        return -4; /* EINTR */
     return self->is_timed_out && !ready(arg) ? -110 : 0; /* ETIMEDOUT */
 }
 
@@ -238,7 +244,7 @@ static bool can_step(int who)
 {
     process *p = &world.processes[who];
     return p->status == READY ||
-           (p->status == ASLEEP && (p->is_timed_out || p->ready(p->arg) != 0));
+           (p->status == ASLEEP && (p->is_timed_out || p->is_interrupted || p->ready(p->arg) != 0));
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
@@ -261,6 +267,7 @@ static uint64_t hash_world(void)
     for (int i = 0; i < subject->processes; i++) {
         process *p = &world.processes[i];
         uint64_t state = (uint64_t)p->status << 32 | (uint64_t)p->is_timed_out << 16 |
+                         (uint64_t)p->is_interrupted << 15 | (uint64_t)world.interrupts_left << 8 |
                          (uint64_t)world.kills_left;
         hash = mix(hash, &state, sizeof state);
         if (p->status == DONE || p->status == DEAD)
@@ -341,7 +348,11 @@ static void try(int choice, const struct world *here, int time)
     int who = choice % MOST_PROCESSES;
     CHECK(depth < MOST_STEPS);
     choices[depth++] = (unsigned char)choice;
-    if (choice >= MOST_PROCESSES) {
+    if (choice >= 2 * MOST_PROCESSES) {
+        world.processes[who].is_interrupted = 1;
+        world.interrupts_left--;
+        step(who);
+    } else if (choice >= MOST_PROCESSES) {
         world.processes[who].status = DEAD;
         world.kills_left--;
     } else {
@@ -387,6 +398,8 @@ static void search(int time)
             try(i, here, time);
         if (world.kills_left > 0 && world.processes[i].status < DONE)
             try(MOST_PROCESSES + i, here, time);
+        if (world.interrupts_left > 0 && world.processes[i].status == ASLEEP)
+            try(2 * MOST_PROCESSES + i, here, time);
     }
     free(here);
 }
@@ -422,6 +435,7 @@ static void interleave(const interleaving *what)
     subject = what;
     memset(&world, 0, sizeof world);
     world.kills_left = what->kills;
+    world.interrupts_left = what->interrupts;
     free(seen);
     seen = NULL;
     seen_size = seen_count = states = ends = 0;
