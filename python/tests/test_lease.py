@@ -1,5 +1,7 @@
 """Borrowed memory: a lender as a process of its own."""
 
+import json
+
 import pytest
 from racks import may_borrow
 
@@ -44,5 +46,26 @@ raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 50))
 raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20, copies=0), "0 copies")
 raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20, copies=2))
 raises(rackmem.LeaseError, lambda: rackmem.Lease(1 << 20, cache_bytes=1), "local cache")
+"""
+    )
+
+
+@pytest.mark.skipif(not may_borrow(), reason="userfaultfd is not permitted here")
+def test_borrowing_of_a_lender_that_does_not_answer_ends_by_ctrl_c(lender):
+    pid = json.loads(lender.ok("leases", "--json"))["lenders"][0]["offer"]["lender"]["pid"]
+    lender.alone(
+        f"""
+os.kill({pid}, signal.SIGSTOP)
+try:
+    interrupted(lambda: rackmem.Lease(100 << 20))
+finally:
+    os.kill({pid}, signal.SIGCONT)
+# What is lent too late goes back: there is room for one such lease.
+while True:
+    try:
+        rackmem.Lease(100 << 20).close()
+        break
+    except rackmem.LeaseError:
+        pass
 """
     )

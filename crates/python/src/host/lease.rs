@@ -1,7 +1,9 @@
 //! Borrowed memory.
 
 use std::ffi::c_int;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -13,6 +15,7 @@ use rackmem_paging::{MIN_CACHE_PAGES, PAGE_BYTES, PagerOptions, Placement, Regio
 
 use super::errors::{Kind, raise};
 use super::memory::Memory;
+use crate::LOOK;
 
 /// Share of borrowed memory that is local unless something else is said.
 const CACHE_SHARE: usize = 4;
@@ -60,6 +63,24 @@ fn wishes(
     Ok((wanted, paging))
 }
 
+/// Borrows in a thread of its own, which gives back what it gets if a handler of signals has raised meanwhile.
+fn borrow(py: Python<'_>, wanted: Wanted, paging: PagerOptions) -> PyResult<Region> {
+    let (done, ended) = mpsc::channel();
+    let ended = Mutex::new(ended);
+    let work = move || drop(done.send(Region::borrow(&wanted, &paging)));
+    thread::Builder::new().name("borrow".to_owned()).spawn(work)?;
+    let wait = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+    loop {
+        match py.detach(wait) {
+            Ok(region) => return region.map_err(|error| raise(Kind::Lease, error)),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(raise(Kind::Lease, "borrowing has a defect, please report it"));
+            }
+        }
+    }
+}
+
 impl Lease {
     fn with<T>(&self, what: impl FnOnce(&Open) -> T) -> PyResult<T> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,8 +108,7 @@ impl Lease {
         patience: Option<f64>,
     ) -> PyResult<Lease> {
         let (wanted, paging) = wishes(nbytes, cache_bytes, copies, prefetch_pages, rack, patience)?;
-        let region = py.detach(|| Region::borrow(&wanted, &paging));
-        let mut region = region.map_err(|error| raise(Kind::Lease, error))?;
+        let mut region = borrow(py, wanted, paging)?;
         let base = region.as_mut_ptr();
         let region = Arc::new(region);
         // SAFETY: the region is mapped while it lives, and nothing else hands out its bytes.
