@@ -1,7 +1,7 @@
 //! `rackmem sensitivity`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
@@ -12,6 +12,7 @@ use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::variation::Variation;
 
 use super::reproduce::of_paper;
+use super::sim::output;
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 use crate::reproduce::{self, Options, pool};
@@ -75,7 +76,7 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
             .create(true)
             .append(true)
             .open(file)
-            .map_err(|error| cannot_write(file, error))?;
+            .map_err(|error| output::cannot_write(file, error))?;
     }
     let variations = wanted(Variation::open(&document).map_err(Failure::new)?, &args.parameter)?;
     let selection = reproduce::part(&document, part)?;
@@ -122,11 +123,7 @@ fn wanted(all: Vec<Variation>, paths: &[String]) -> Result<Vec<Variation>> {
 fn write(file: &Path, paper: &str, bands: &Bands) -> Result<()> {
     let quick = if bands.effort == "quick" { " --quick" } else { "" };
     let head = format!("# Made by `rackmem sensitivity {paper}{quick} --out`.\n\n");
-    fs::write(file, head + &bands.to_toml()).map_err(|error| cannot_write(file, error))
-}
-
-fn cannot_write(file: &Path, error: io::Error) -> Failure {
-    Failure::io(format_args!("cannot write {}", file.display()), error)
+    output::whole(file, &(head + &bands.to_toml()))
 }
 
 fn render(base: &Outcome, bands: &Bands) -> String {

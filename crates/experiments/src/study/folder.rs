@@ -76,23 +76,39 @@ fn inputs_are_the_same(report: &Value) -> bool {
 /// as it is; a link stays, and the file that it names is written.
 ///
 /// # Errors
-/// Any of the operating system.
+/// Any of the operating system. The text names the file at the end of links, and the folder if that may not be written.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
-    let file = target(file);
-    if file.exists() && !file.is_file() {
-        return fs::write(file, content);
-    }
+    let end = target(file)?;
+    let written = match end.exists() && !end.is_file() {
+        true => fs::write(&end, content),
+        false => replace(&end, content),
+    };
+    written.map_err(|error| match end == file {
+        true => error,
+        false => io::Error::new(error.kind(), format!("a link to {}: {error}", end.display())),
+    })
+}
+
+/// Writes beside the file, and puts what is written in its place.
+fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let parent = file.parent().filter(|parent| *parent != Path::new(""));
     let folder = parent.unwrap_or(Path::new("."));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
-    let mut written = lock(&part)?;
+    let mut written = lock(&part).map_err(|error| match error.kind() {
+        // The file itself may be writable.
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            let folder = folder.display();
+            io::Error::new(error.kind(), format!("nothing can be made in {folder}: {error}"))
+        }
+        _ => error,
+    })?;
     let stored = written
         .set_len(0)
         .and_then(|()| written.write_all(content))
         .and_then(|()| written.set_permissions(Permissions::from_mode(0o644)))
         .and_then(|()| written.sync_all())
-        .and_then(|()| fs::rename(&part, &file));
+        .and_then(|()| fs::rename(&part, file));
     if stored.is_err() {
         let _ = fs::remove_file(&part);
     }
@@ -100,14 +116,14 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The file at the end of links, which need not be there.
-fn target(file: &Path) -> PathBuf {
+fn target(file: &Path) -> io::Result<PathBuf> {
     let mut file = file.to_owned();
     // As many as the kernel follows.
     for _ in 0..40 {
-        let Ok(next) = fs::read_link(&file) else { break };
+        let Ok(next) = fs::read_link(&file) else { return Ok(file) };
         file = file.parent().map_or(next.clone(), |folder| folder.join(&next));
     }
-    file
+    Err(rustix::io::Errno::LOOP.into())
 }
 
 /// Opens the part for this process alone. Of one that was killed there may be an old one; a process that has just put
@@ -175,6 +191,17 @@ mod tests {
         write_whole(&link, b"text").unwrap();
         assert!(fs::read_link(&link).is_ok());
         assert_eq!(fs::read(dir.path().join("missing")).unwrap(), b"text");
+        let error = |name: &str, to: &str| {
+            let link = dir.path().join(name);
+            symlink(to, &link).unwrap();
+            let error = write_whole(&link, b"text").unwrap_err().to_string();
+            assert!(fs::read_link(&link).is_ok());
+            error
+        };
+        let end = dir.path().join("nowhere/page.html");
+        let dangling = error("dangling", "nowhere/page.html");
+        assert!(dangling.starts_with(&format!("a link to {}: ", end.display())), "{dangling}");
+        assert!(error("loop", "loop").contains("symbolic links"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The files of a run.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
+use rackmem_experiments::study::folder::write_whole;
 use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::Report;
 use serde::Serialize;
@@ -30,11 +31,19 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
         .map_err(|error| Failure::io(format_args!("cannot make {}", dir.display()), error))
 }
 
-/// Writes a file.
+/// Writes a file into a directory, whole or not at all.
 pub(crate) fn text(dir: &Path, name: &str, text: &str) -> Result<()> {
-    let path = dir.join(name);
-    fs::write(&path, text)
-        .map_err(|error| Failure::io(format_args!("cannot write {}", path.display()), error))
+    whole(&dir.join(name), text)
+}
+
+/// Writes a file, whole or not at all.
+pub(crate) fn whole(file: &Path, text: &str) -> Result<()> {
+    write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, error))
+}
+
+/// The failure of a file that cannot be written.
+pub(crate) fn cannot_write(file: &Path, error: io::Error) -> Failure {
+    Failure::io(format_args!("cannot write {}", file.display()), error)
 }
 
 /// Writes a file of JSON.
@@ -64,5 +73,12 @@ mod tests {
         let blocked = dir.join("stats.json");
         let failure = write(&blocked, &machine, &Report::default()).unwrap_err();
         assert!(failure.message.unwrap().starts_with("cannot make "));
+        // A file that is there stays as it is, if it cannot be written whole.
+        let file = dir.join("page.html");
+        fs::create_dir_all(dir.join(".page.html.part")).unwrap();
+        fs::write(&file, "before").unwrap();
+        let failure = text(&dir, "page.html", "after").unwrap_err().message.unwrap();
+        assert!(failure.starts_with(&format!("cannot write {}: ", file.display())), "{failure}");
+        assert_eq!(fs::read(&file).unwrap(), b"before");
     }
 }

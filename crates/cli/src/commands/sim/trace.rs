@@ -6,7 +6,6 @@
 //! something else begins does not overlap it.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use rackmem_sim::chip::trace::MOST_EVENTS;
 use rackmem_sim::machine::Machine;
@@ -14,6 +13,7 @@ use rackmem_sim::report::{Recording, TraceEvent};
 use serde_json::{Value, json};
 
 use super::args::TraceArgs;
+use super::output;
 use crate::console;
 use crate::failure::{Failure, Result};
 
@@ -42,7 +42,7 @@ pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[(u16, Recordin
         )));
     }
     let text = serde_json::to_string(&document(machine, nodes)).expect("a trace is plain data");
-    fs::write(path, text + "\n").map_err(|error| Failure::io(path.display(), error))?;
+    output::whole(path, &(text + "\n"))?;
     console::remark(&format!("wrote {count} messages and reads into {}", path.display()));
     if let Some(warning) = warning(&missing(nodes)) {
         console::remark(&warning);

@@ -9,6 +9,7 @@ use std::{fs, io};
 use serde::Serialize;
 
 use super::args::ExecArgs;
+use super::output;
 use crate::failure::{Failure, Result};
 
 /// Exit statuses of what cannot be run, as of `env` and shells.
@@ -34,5 +35,5 @@ fn read(name: &str) -> Result<Vec<u8>> {
 
 fn write(path: &Path, report: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(report).expect("a report is plain data");
-    fs::write(path, text + "\n").map_err(|error| Failure::io(path.display(), error))
+    output::whole(path, &(text + "\n"))
 }
