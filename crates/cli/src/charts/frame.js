@@ -1,8 +1,10 @@
-// What all charts share. Each kind is a function of its data and a width, which gives an element, or nothing.
+// What all charts share. Each kind is a function of its data, a width, and what all charts of the kind have in common,
+// which gives an element, or nothing.
 "use strict";
 
 const kinds = {};
 const BLUE = "#4c78a8";
+const RED = "#d9402b";
 
 /// Height of a row: its name, and below that what is drawn.
 const ROW = 40;
@@ -74,11 +76,11 @@ function isWide(values, factor) {
 }
 
 function drawAll() {
-    const charts = JSON.parse(document.getElementById("charts").textContent);
+    const { all, shared } = JSON.parse(document.getElementById("charts").textContent);
     for (const place of document.querySelectorAll("[data-chart]")) {
-        const { kind, data } = charts[place.dataset.chart];
+        const { kind, data } = all[place.dataset.chart];
         const width = Math.max(280, Math.min(960, place.clientWidth));
-        const drawn = kinds[kind](data, width);
+        const drawn = kinds[kind](data, width, shared[kind]);
         if (drawn) place.append(drawn);
         else place.remove();
     }

@@ -4,7 +4,7 @@
 //! `runs.js` knows the charts of runs, `claims.js` those that hold measured values against others. Without scripts the
 //! tables of a page are there all the same.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::html::{self, escaped};
 
@@ -20,6 +20,8 @@ const SCRIPTS: [&str; 5] =
 #[derive(Debug, Default)]
 pub struct Charts {
     all: Vec<Value>,
+    /// What charts of a kind have in common, by kind.
+    shared: Map<String, Value>,
 }
 
 impl Charts {
@@ -36,10 +38,16 @@ impl Charts {
         )
     }
 
+    /// Sets what all charts of a kind have in common.
+    pub fn share(&mut self, kind: &str, data: Value) {
+        self.shared.insert(kind.to_owned(), data);
+    }
+
     /// The whole page.
     pub fn page(&self, title: &str, body: &str) -> String {
         // Nothing in it may look like a tag or a comment.
-        let data = json!(self.all).to_string().replace('<', "\\u003c");
+        let data =
+            json!({ "all": self.all, "shared": self.shared }).to_string().replace('<', "\\u003c");
         let data = format!("<script type=\"application/json\" id=\"charts\">{data}</script>\n");
         let scripts = SCRIPTS.map(|script| format!("<script>{script}</script>\n")).concat();
         html::page(title, &(body.to_owned() + &data + &scripts + "<script>drawAll()</script>\n"))

@@ -48,43 +48,94 @@ kinds.histograms = ({ runs }, width) => {
     return box;
 };
 
-/// A quantity of runs over the settings in which they differ, on a scale of its own.
-kinds.sweep = ({ axes, points }, width) => {
-    const [x, ...others] = axes;
-    const few = others.findIndex(axis => axis.values.length <= 4);
-    const facet = few < 0 ? null : others[few];
-    const colour = others.find(axis => axis !== facet);
+/// A panel is at least so wide, or the chart is wider than its place, and scrolls.
+const PANEL = 64;
+
+/// A quantity of runs over the settings in which they differ, on a scale of its own. Runs that failed are crosses.
+kinds.sweep = ({ values }, width, { axes, runs }) => {
+    const [x, fx, colour, fy] = axes;
     const isNumber = axis => axis.values.every(value => typeof value === "number");
-    const label = axis => `${axis.key} →`;
     const shown = value => typeof value === "number" ? size(value) : value;
-    const setting = axis => point => point.settings[axis.key];
-    const isLog = isNumber(x) && isWide(x.values, 7);
-    const scale = isNumber(x) ? { type: isLog ? "log" : "linear" } : { type: "point", domain: x.values };
-    const panel = (width - 80) / (facet ? facet.values.length : 1);
-    const named = value => `${colour.key.split(".").pop()} ${shown(value)}`;
-    const name = colour && (point => named(setting(colour)(point)));
-    const channels = {
-        x: setting(x), y: "value", ...(facet && { fx: setting(facet) }), stroke: name ?? BLUE, z: name ?? null,
-    };
+    const place = (run, at) => axes[at]?.values[run.at[at]];
+    const all = runs.map((run, at) => ({
+        ...run, value: values[at], x: place(run, 0), fx: place(run, 1), colour: place(run, 2), fy: place(run, 3),
+    }));
+    const points = all.filter(run => run.value !== null);
+    const failed = all.filter(run => run.error !== null);
+    const side = fy ? 30 + Math.min(110, 7 * d3.max(fy.values, value => String(shown(value)).length)) : 24;
+    const panels = fx ? fx.values.length : 1;
+    const whole = Math.max(width, 56 + side + PANEL * panels);
+    const panel = (whole - 56 - side) / panels;
+    // Names are all there, and slanted where they have no room beside each other.
+    const long = isNumber(x) ? 0 : 6 * d3.max(x.values, value => String(value).length);
+    const slant = long > panel / x.values.length ? Math.min(90, long * 0.6) : 0;
+    const bottom = 46 + slant;
+    const scale = isNumber(x) ? { type: isWide(x.values, 7) ? "log" : "linear" } : { type: "point", domain: x.values };
+    const channels = { x: "x", ...(fx && { fx: "fx" }), ...(fy && { fy: "fy" }) };
+    const { stroke, legend } = colours(colour, isNumber, shown);
     const said = point => `${point.label}\n${digits(point.value)}`;
-    return plot(width, {
-        height: 260, marginLeft: 56, marginRight: 24, marginTop: facet ? 40 : 12, marginBottom: 46,
+    const labels = slant > 0 || !isNumber(x) ? x.values : ticks(x.values, panel, 44);
+    const drawn = plot(whole, {
+        height: (fy ? 70 + 130 * fy.values.length : 260) + slant, marginLeft: 56, marginRight: side,
+        marginTop: fx ? 40 : 12, marginBottom: bottom,
         x: { ...scale, inset: 8 },
-        ...(facet && { fx: { domain: facet.values, label: label(facet), tickFormat: shown } }),
-        y: { label: null, zero: true, grid: true, nice: true, ticks: 5, tickFormat: digits },
-        ...(colour && { color: { domain: colour.values.map(named), legend: true } }),
+        ...(fx && { fx: { domain: fx.values } }),
+        ...(fy && { fy: { domain: fy.values, label: `↓ ${fy.key}`, tickFormat: shown } }),
+        y: { label: null, zero: true, grid: true, nice: true, ticks: fy ? 3 : 5, tickFormat: digits },
+        ...legend,
         marks: [
-            labelled(ticks(x.values, panel, 44), x.key, shown),
+            fx && Plot.axisFx({
+                label: `${fx.key} →`, tickFormat: shown, lineWidth: panel / 12, textOverflow: "ellipsis",
+            }),
+            Plot.axisX(labels, {
+                text: shown, label: `${x.key} →`, labelAnchor: "right", labelOffset: LABEL + slant,
+                ...(slant > 0 && { tickRotate: -35, textAnchor: "end" }),
+            }),
             // Between names there is nothing.
-            isNumber(x) ? Plot.line(points, channels) : null,
+            isNumber(x) ? Plot.line(means(points), { ...channels, y: "value", z: "line", stroke }) : null,
             Plot.dot(points, {
-                ...channels, fill: channels.stroke, r: 4, title: said, tip: true,
+                ...channels, y: "value", stroke, fill: stroke, r: points.length > 200 ? 2.5 : 4, title: said, tip: true,
                 ariaLabel: point => `${point.label}: ${point.value}`,
+            }),
+            Plot.dot(failed, {
+                ...channels, y: () => 0, symbol: "times", stroke: RED, strokeWidth: 2, r: 4, tip: true,
+                title: run => `${run.label}\nfailed: ${run.error}`, ariaLabel: run => `${run.label}: failed`,
             }),
             Plot.ruleY([0]),
         ],
     });
+    if (whole === width) return drawn;
+    const box = document.createElement("div");
+    box.className = "wide";
+    drawn.style.maxWidth = "none";
+    box.append(drawn);
+    return box;
 };
+
+/// Colours of a setting: of many numbers a scale, else one for each value.
+function colours(axis, isNumber, shown) {
+    if (!axis) return { stroke: BLUE, legend: {} };
+    const name = axis.key.split(".").pop();
+    // Neither end of a scheme is seen on every ground.
+    const inner = count => d3.quantize(at => d3.interpolateTurbo(0.08 + 0.84 * at), count);
+    if (isNumber(axis) && axis.values.length > 8) {
+        const type = isWide(axis.values, 7) ? "log" : "linear";
+        const color = { type, range: inner(9), interpolate: "rgb", legend: true, label: name };
+        return { stroke: "colour", legend: { color } };
+    }
+    const named = value => `${name} ${shown(value)}`;
+    const range = isNumber(axis) || axis.values.length > 10
+        ? inner(Math.max(2, axis.values.length)) : d3.schemeTableau10.slice(0, axis.values.length);
+    const domain = axis.values.map(named);
+    return { stroke: run => named(run.colour), legend: { color: { type: "ordinal", domain, range, legend: true } } };
+}
+
+/// Points of lines in order: runs that differ in their seed alone are one point, their mean.
+function means(points) {
+    const groups = d3.flatGroup(points, point => point.line, point => point.x);
+    const means = groups.map(([, , same]) => ({ ...same[0], value: d3.mean(same, point => point.value) }));
+    return d3.sort(means, point => point.line, point => point.x);
+}
 
 /// Load of each direction of each link; the two of a pair lie beside each other.
 kinds.links = ({ links }, width) => {

@@ -1,4 +1,4 @@
-//! Sentences that name the stage, link or memory which limited a run.
+//! The stage, link or memory that limited a run, in sentences.
 
 use super::runs::Run;
 
@@ -8,58 +8,80 @@ const BUSY: f64 = 0.85;
 /// A stage with so much of the latency is worth a sentence.
 const LARGE: f64 = 0.25;
 
-/// Sentences on what a run waited for; never none.
-pub fn of(run: &Run) -> Vec<String> {
-    let mut said = Vec::new();
-    said.extend(unsure(run));
-    said.extend(saturated(run));
-    said.extend(stages(run));
-    said.extend(links(run));
-    said.extend(memory(run));
-    if said.is_empty() {
-        let counts = ["breakdown", "links"].iter().any(|name| run.report.get(name).is_some());
-        said.push(String::from(match counts {
-            true => "Nothing that the report counts is near its limit.",
-            false => "The report counts nothing that tells what limited it.",
-        }));
+/// Something that a run waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// What it is, in the same words for all runs.
+    pub what: String,
+    /// How much of it there is, from 0 to 1.
+    pub share: Option<f64>,
+    /// A sentence about this run.
+    pub said: String,
+}
+
+impl Limit {
+    fn new(what: impl Into<String>, share: Option<f64>, said: impl Into<String>) -> Limit {
+        Limit { what: what.into(), share, said: said.into() }
     }
-    said
 }
 
-fn unsure(run: &Run) -> Option<String> {
+/// What a run waited for; never none.
+pub fn of(run: &Run) -> Vec<Limit> {
+    let mut found = Vec::new();
+    found.extend(unsure(run));
+    found.extend(saturated(run));
+    found.extend(stages(run));
+    found.extend(links(run));
+    found.extend(memory(run));
+    if found.is_empty() {
+        let counts = ["breakdown", "links"].iter().any(|name| run.report.get(name).is_some());
+        found.push(match counts {
+            true => Limit::new(
+                "nothing is near its limit",
+                None,
+                "Nothing that the report counts is near its limit.",
+            ),
+            false => Limit::new(
+                "nothing that is counted",
+                None,
+                "The report counts nothing that tells what limited it.",
+            ),
+        });
+    }
+    found
+}
+
+fn unsure(run: &Run) -> Option<Limit> {
     let is_unsure = run.report["converged"].as_bool() == Some(false);
-    is_unsure.then(|| {
-        "The run ended before its bandwidth was known as precisely as was asked for.".to_owned()
-    })
+    let said = "The run ended before its bandwidth was known as precisely as was asked for.";
+    is_unsure.then(|| Limit::new("bandwidth not known precisely", None, said))
 }
 
-fn saturated(run: &Run) -> Option<String> {
+fn saturated(run: &Run) -> Option<Limit> {
     let saturated = run.report["offered"]["saturated"].as_bool() == Some(true);
-    saturated.then(|| {
-        "Fewer reads complete than are offered: latencies grow as long as it runs.".to_owned()
-    })
+    let said = "Fewer reads complete than are offered: latencies grow as long as it runs.";
+    saturated.then(|| Limit::new("saturated", None, said))
 }
 
 /// Stages that take much of a read's latency.
-fn stages(run: &Run) -> Vec<String> {
-    let Some(stages) = run.report["breakdown"].as_array() else { return vec![] };
-    let cycles = |stage: &serde_json::Value| stage["mean_cycles"].as_f64().unwrap_or(0.0);
-    let total: f64 = stages.iter().map(cycles).sum();
-    let mut large: Vec<(f64, &str)> = stages
-        .iter()
-        .filter(|stage| cycles(stage) > LARGE * total)
-        .map(|stage| (cycles(stage), stage["name"].as_str().unwrap_or_default()))
-        .collect();
-    large.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let say = |(cycles, name): (f64, &str)| {
-        let share = 100.0 * cycles / total;
-        format!("{name} takes {share:.0} % of a read's latency, {cycles:.0} of {total:.0} cycles.")
+fn stages(run: &Run) -> Vec<Limit> {
+    let total: f64 = run.stages().map(|(_, cycles)| cycles).sum();
+    let mut large: Vec<(&str, f64)> =
+        run.stages().filter(|&(_, cycles)| cycles > LARGE * total).collect();
+    large.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let limit = |(name, cycles): (&str, f64)| {
+        let share = cycles / total;
+        let percent = 100.0 * share;
+        let said = format!(
+            "{name} takes {percent:.0} % of a read's latency, {cycles:.0} of {total:.0} cycles."
+        );
+        Limit::new(name, Some(share), said)
     };
-    large.into_iter().map(say).collect()
+    large.into_iter().map(limit).collect()
 }
 
 /// The busiest link of the network on chip.
-fn links(run: &Run) -> Option<String> {
+fn links(run: &Run) -> Option<Limit> {
     let links = run.report["links"].as_array().filter(|_| !run.is_rack())?;
     let utilisation = |link: &serde_json::Value| link["utilisation"].as_f64().unwrap_or(0.0);
     let busiest = links.iter().max_by(|a, b| utilisation(a).total_cmp(&utilisation(b)))?;
@@ -68,22 +90,25 @@ fn links(run: &Run) -> Option<String> {
     let place = |end: &str| format!("({}, {})", busiest[end][0], busiest[end][1]);
     let (from, to) = (place("from"), place("to"));
     (share > BUSY).then(|| {
-        format!(
+        let said = format!(
             "{busy} of {} links on chip are busy for more than {:.0} % of the time, the one from {from} to {to} for \
              {:.0} %.",
             links.len(),
             100.0 * BUSY,
             100.0 * share
-        )
+        );
+        Limit::new("links on chip", Some(share), said)
     })
 }
 
 /// Misses of the last-level cache.
-fn memory(run: &Run) -> Option<String> {
+fn memory(run: &Run) -> Option<Limit> {
     let (hits, misses) = (run.stat("home.llc_hits")?, run.stat("home.llc_misses")?);
     let share = misses / (hits + misses).max(1.0);
     (share > BUSY).then(|| {
-        format!("{:.0} % of the requests that come to a home go on to memory.", 100.0 * share)
+        let percent = 100.0 * share;
+        let said = format!("{percent:.0} % of the requests that come to a home go on to memory.");
+        Limit::new("misses of the last-level cache", Some(share), said)
     })
 }
 
@@ -93,7 +118,8 @@ mod tests {
     use serde_json::json;
 
     fn said(report: serde_json::Value) -> Vec<String> {
-        of(&Run { name: String::new(), report, keys: Default::default() })
+        let limits = of(&Run::new(String::new(), report, Default::default()));
+        limits.into_iter().map(|limit| limit.said).collect()
     }
 
     #[test]

@@ -3,67 +3,84 @@
 use rackmem_experiments::digits::three_digits;
 use serde_json::{Value, json};
 
-use super::runs::{self, Run};
-use super::{limits, sweep};
+use super::runs::{self, Run, stage_names};
+use super::{many, quantities, read, sweep};
 use crate::charts::{Charts, side_by_side};
-use crate::html::{escaped, table};
+use crate::failure::Result;
+use crate::html::{escaped, marked_table, table};
 
-/// Names of numbers that each run is shown with, and their members in the report.
-pub(super) const NUMBERS: [(&str, &[&str]); 6] = [
-    ("latency, cycles", &["latency", "mean_cycles"]),
-    ("99 %, cycles", &["latency", "p99_cycles"]),
-    ("GB/s", &["app_gbps"]),
-    ("on chip, GB/s", &["noc_gbps"]),
-    ("reads/us", &["reads_per_us"]),
-    ("cycles simulated", &["cycles"]),
-];
+/// Runs that a page shows one beside the other: more would not be legible.
+pub const MOST_BESIDE: usize = 12;
 
-/// The page about these runs.
-pub fn html(runs: &[Run]) -> String {
+/// The page about these runs: each for itself if they are few, else as a sweep.
+///
+/// # Errors
+/// The file of a run cannot be read any longer.
+pub fn html(runs: &[Run]) -> Result<String> {
     let differences = runs::differences(runs);
-    let labels = labels(runs, &differences);
-    let mut body = String::from("<h1>Runs of the model</h1>\n") + &summary(runs, &labels);
-    body += "<h2>What limited them</h2>\n";
-    for (run, label) in runs.iter().zip(&labels) {
-        let said = limits::of(run).into_iter().map(|one| format!("<li>{}</li>", escaped(&one)));
-        body += &format!("<h3>{}</h3>\n<ul>{}</ul>\n", escaped(label), said.collect::<String>());
-    }
-    body += &settings(runs, &labels, &differences);
-    body += &breakdown(runs, &labels);
+    let labels = runs::labels(runs, &differences);
     let mut charts = Charts::default();
-    body += &sweep::drawn(&mut charts, runs, &labels, &differences);
-    body += &drawn(&mut charts, runs, &labels);
-    body += &links_and_parts(&mut charts, runs, &labels);
-    charts.page("Runs of rackmem's model", &body)
+    let body = match runs.len() {
+        0..=MOST_BESIDE => few(&mut charts, runs, &labels, &differences)?,
+        _ => many::body(&mut charts, runs, &labels, &differences)?,
+    };
+    Ok(charts.page("Runs of rackmem's model", &body))
 }
 
-/// A name for each run that no other has.
-fn labels(runs: &[Run], differences: &[String]) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for run in runs {
-        let label = run.label(differences);
-        let numbered = (2..).map(|number| format!("{label} ({number})"));
-        let unused =
-            [label.clone()].into_iter().chain(numbered).find(|name| !labels.contains(name));
-        labels.extend(unused);
+fn few(
+    charts: &mut Charts,
+    runs: &[Run],
+    labels: &[String],
+    differences: &[String],
+) -> Result<String> {
+    let mut body = String::from("<h1>Runs of the model</h1>\n") + &summary(runs, labels);
+    body += "<h2>What limited them</h2>\n";
+    for (run, label) in runs.iter().zip(labels) {
+        let limits = run.limits.iter().map(|limit| limit.said.clone());
+        let failed = run.error.iter().map(|error| format!("The run failed: {error}"));
+        let said = failed.chain(limits).map(|one| format!("<li>{}</li>", escaped(&one)));
+        body += &format!("<h3>{}</h3>\n<ul>{}</ul>\n", escaped(label), said.collect::<String>());
     }
-    labels
+    body += &settings(runs, labels, differences);
+    let all: Vec<usize> = (0..runs.len()).collect();
+    body += &sweep::drawn(charts, runs, labels, differences, &[]);
+    Ok(body + &each(charts, runs, labels, &all)?)
+}
+
+/// What is shown of each of these runs by itself. Those that failed have nothing to show.
+///
+/// # Errors
+/// The file of a run cannot be read any longer.
+pub(super) fn each(
+    charts: &mut Charts,
+    runs: &[Run],
+    labels: &[String],
+    wanted: &[usize],
+) -> Result<String> {
+    let wanted: Vec<usize> =
+        wanted.iter().copied().filter(|&at| runs[at].error.is_none()).collect();
+    let labels: Vec<String> = wanted.iter().map(|&at| labels[at].clone()).collect();
+    let whole = wanted.iter().map(|&at| read::whole(&runs[at])).collect::<Result<Vec<Run>>>()?;
+    let body = breakdown(&whole, &labels) + &latencies(charts, &whole, &labels);
+    Ok(body + &links_and_parts(charts, &whole, &labels))
 }
 
 fn summary(runs: &[Run], labels: &[String]) -> String {
+    let known = quantities::known(runs);
     let mut head = vec!["run", "machine"];
-    head.extend(NUMBERS.iter().map(|&(name, _)| name));
+    head.extend(known.iter().map(|quantity| quantity.name));
     head.extend(["seed", "machine's hash", "version"]);
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let row = |(run, label): (&Run, &String)| {
         let recipe = &run.report["recipe"];
-        let mut row = vec![label.clone(), text(&run.report["machine"])];
-        row.extend(NUMBERS.iter().map(|&(_, path)| run.shown(path)));
-        row.extend([recipe["seed"].to_string(), text(&recipe["machine_hash"])]);
-        row.push(text(&recipe["version"]));
-        row
+        let name = run.keys.get("name").map_or("-", |name| name.trim_matches('"'));
+        let mut row = vec![label.clone(), name.to_owned()];
+        row.extend(known.iter().map(|quantity| quantity.shown(run)));
+        row.extend([run.keys.get("seed").cloned().unwrap_or("-".to_owned())]);
+        row.extend([text(&recipe["machine_hash"]), text(&recipe["version"])]);
+        (if run.error.is_some() { "missed" } else { "" }, row)
     };
-    table(&head, &runs.iter().zip(labels).map(row).collect::<Vec<_>>())
+    marked_table(&head, &runs.iter().zip(labels).map(row).collect::<Vec<_>>())
 }
 
 /// Keys in which machines differ, a column for each run.
@@ -85,10 +102,7 @@ fn breakdown(runs: &[Run], labels: &[String]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let cell = |run: &Run, name: &str| {
-        let found = stages(run).find(|(stage, _)| *stage == name);
-        found.map_or("-".to_owned(), |(_, cycles)| three_digits(cycles))
-    };
+    let cell = |run: &Run, name: &str| run.stage(name).map_or("-".to_owned(), three_digits);
     let row = |name: &&str| {
         [(*name).to_owned()].into_iter().chain(runs.iter().map(|run| cell(run, name))).collect()
     };
@@ -96,31 +110,8 @@ fn breakdown(runs: &[Run], labels: &[String]) -> String {
     String::from("<h2>Cycles by stage</h2>\n") + &table(&head("stage", labels), &rows)
 }
 
-/// Names of all stages in the order of events: one that only some runs have comes after what it follows there.
-fn stage_names(runs: &[Run]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for run in runs {
-        let mut at = 0;
-        for (name, _) in stages(run) {
-            at = match names.iter().position(|known| *known == name) {
-                Some(known) => known + 1,
-                None => {
-                    names.insert(at, name);
-                    at + 1
-                }
-            };
-        }
-    }
-    names
-}
-
 fn head<'a>(first: &'a str, labels: &'a [String]) -> Vec<&'a str> {
     [first].into_iter().chain(labels.iter().map(String::as_str)).collect()
-}
-
-fn stages(run: &Run) -> impl Iterator<Item = (&str, f64)> {
-    let stages = run.report["breakdown"].as_array().into_iter().flatten();
-    stages.filter_map(|stage| Some((stage["name"].as_str()?, stage["mean_cycles"].as_f64()?)))
 }
 
 fn list(run: &Run, name: &str) -> Value {
@@ -128,7 +119,7 @@ fn list(run: &Run, name: &str) -> Value {
 }
 
 /// Latencies by stage and as histograms.
-fn drawn(charts: &mut Charts, runs: &[Run], labels: &[String]) -> String {
+fn latencies(charts: &mut Charts, runs: &[Run], labels: &[String]) -> String {
     let of = |name: &str| -> Vec<Value> {
         let one = |(run, label): (&Run, &String)| json!({ "label": label, name: list(run, name) });
         runs.iter().zip(labels).map(one).collect()
@@ -178,29 +169,19 @@ fn links_and_parts(charts: &mut Charts, runs: &[Run], labels: &[String]) -> Stri
 mod tests {
     use super::*;
 
-    fn run(stages: &[&str]) -> Run {
-        let stage = |name: &&str| json!({ "name": name, "mean_cycles": 7.0 });
-        let breakdown: Vec<Value> = stages.iter().map(stage).collect();
-        let report = json!({ "breakdown": breakdown, "machine": "</script>" });
-        Run { name: "a & b".to_owned(), report, keys: Default::default() }
-    }
-
-    #[test]
-    fn stages_are_in_the_order_of_events() {
-        let runs =
-            [run(&["write", "rgp", "out", "end"]), run(&["write", "transfer", "out", "end"])];
-        assert_eq!(stage_names(&runs), ["write", "transfer", "rgp", "out", "end"]);
-    }
-
-    #[test]
-    fn no_two_runs_have_the_same_name() {
-        let runs = [run(&[]), run(&[]), run(&[])];
-        assert_eq!(labels(&runs, &[]), ["a & b", "a & b (2)", "a & b (3)"]);
-    }
-
     #[test]
     fn names_in_reports_are_text() {
-        let page = html(&[run(&["write"])]);
+        let keys = [("name".to_owned(), "</script>".to_owned())].into();
+        let page = html(&[Run::new("a & b".to_owned(), json!({}), keys)]).unwrap();
         assert!(page.contains("a &amp; b") && page.contains("&lt;/script&gt;"));
+    }
+
+    #[test]
+    fn a_run_that_failed_is_there_and_says_why() {
+        let run = |name: &str| Run::new(name.to_owned(), json!({}), Default::default());
+        let failed = Run::failed("b".to_owned(), "no <room>".to_owned(), Default::default());
+        let page = html(&[run("a"), failed]).unwrap();
+        assert!(page.contains("<tr class=\"missed\"><td>b</td>"));
+        assert!(page.contains("The run failed: no &lt;room&gt;"));
     }
 }

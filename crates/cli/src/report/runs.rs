@@ -1,91 +1,114 @@
-//! Reports of runs, and how their machines differ.
+//! Runs, and how their machines differ.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 
-use rackmem_experiments::digits::three_digits;
 use serde_json::Value;
-use toml::Table;
 
-use crate::failure::{Failure, Result};
+use super::limits::{self, Limit};
 
-/// A report of `rackmem sim run`, `rackmem sim exec` or a sweep.
-#[derive(Clone, Debug)]
+/// Settings by which runs can be called: more make no name.
+pub const MOST_IN_LABEL: usize = 6;
+
+/// A run of `rackmem sim run`, `rackmem sim exec` or a sweep.
+#[derive(Clone, Debug, Default)]
 pub struct Run {
     /// The name that people gave it: of its file or folder.
     pub name: String,
-    /// All of it.
+    /// All of its report, or of [`Run::lighten`] the rest; null if the run failed.
     pub report: Value,
-    /// Keys of the machine, as TOML values.
+    /// Keys of the machine as TOML values; of programs `program` and `nodes`, too.
     pub keys: BTreeMap<String, String>,
+    /// Reason why there is no report.
+    pub error: Option<String>,
+    /// What limited it.
+    pub limits: Vec<Limit>,
+    /// Whether it measured in windows of time, so that it knows rates.
+    pub has_windows: bool,
+    /// The file that has the rest.
+    pub(super) file: Option<PathBuf>,
 }
 
-/// Reads files, `report.json` of folders that have one, and all reports of other folders.
-///
-/// # Errors
-/// There is nothing of a name, or a file is no report.
-pub fn read(names: &[PathBuf]) -> Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for name in names {
-        for file in files(name)? {
-            runs.push(read_one(&file)?);
+impl Run {
+    /// A run by its report and the keys of its machine.
+    pub fn new(name: String, report: Value, keys: BTreeMap<String, String>) -> Run {
+        let has_windows = report["windows"].as_array().is_none_or(|windows| !windows.is_empty());
+        let mut run = Run { name, report, keys, has_windows, ..Run::default() };
+        run.limits = limits::of(&run);
+        run
+    }
+
+    /// A run that failed for this reason.
+    pub fn failed(name: String, error: String, keys: BTreeMap<String, String>) -> Run {
+        Run { name, keys, error: Some(error), ..Run::default() }
+    }
+
+    /// Leaves out of the report what only pages about few runs show; the file has it.
+    pub(super) fn lighten(&mut self, file: PathBuf) {
+        for name in ["links", "stats", "latencies", "windows", "nodes"] {
+            self.report.as_object_mut().map(|report| report.remove(name));
+        }
+        self.file = Some(file);
+    }
+
+    /// Its value of a key: a number if it is one.
+    pub fn setting(&self, key: &str) -> Value {
+        let text = self.keys.get(key).map_or("-", |value| value.trim_matches('"'));
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.map_or_else(|| text.into(), Value::from)
+    }
+
+    /// A name that tells it from others: the values of the keys in which their machines differ, else its own.
+    pub fn label(&self, differences: &[String]) -> String {
+        let value = |key: &String| {
+            let (_, short) = key.rsplit_once('.').unwrap_or(("", key));
+            let value = self.keys.get(key).map_or("-", |value| value.trim_matches('"'));
+            format!("{short} {value}")
+        };
+        match differences.is_empty() || differences.len() > MOST_IN_LABEL {
+            true => self.name.clone(),
+            false => differences.iter().map(value).collect::<Vec<_>>().join(", "),
         }
     }
-    Ok(runs)
+
+    /// Whether it is of simplified nodes on a torus.
+    pub fn is_rack(&self) -> bool {
+        self.report.get("rack").is_some()
+    }
+
+    /// A statistic.
+    pub fn stat(&self, path: &str) -> Option<f64> {
+        self.report["stats"][path].as_f64()
+    }
+
+    /// Stages of a read with their mean cycles, in the order of events.
+    pub fn stages(&self) -> impl Iterator<Item = (&str, f64)> {
+        let stages = self.report["breakdown"].as_array().into_iter().flatten();
+        stages.filter_map(|stage| Some((stage["name"].as_str()?, stage["mean_cycles"].as_f64()?)))
+    }
+
+    /// Mean cycles of a stage.
+    pub fn stage(&self, name: &str) -> Option<f64> {
+        self.stages().find(|(stage, _)| *stage == name).map(|(_, cycles)| cycles)
+    }
 }
 
-fn files(name: &Path) -> Result<Vec<PathBuf>> {
-    let own = name.join("report.json");
-    if !name.is_dir() {
-        return Ok(vec![name.to_owned()]);
-    }
-    if own.is_file() {
-        return Ok(vec![own]);
-    }
-    let entries = fs::read_dir(name).map_err(|error| Failure::io(name.display(), error))?;
-    let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    all.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    all.sort();
-    match all.is_empty() {
-        true => Err(Failure::usage(format!(
-            "{} has no reports: `rackmem sim run MACHINE --out DIR` writes one",
-            name.display()
-        ))),
-        false => Ok(all),
-    }
-}
-
-fn read_one(file: &Path) -> Result<Run> {
-    let shown = file.display();
-    let text = fs::read_to_string(file).map_err(|error| Failure::io(&shown, error))?;
-    let no_report = |why: String| {
-        let hint =
-            "`rackmem sim run MACHINE --out DIR` and `rackmem sim exec --report FILE` write one";
-        Failure::usage(format!("{shown} is no report: {why}; {hint}"))
-    };
-    let report: Value =
-        serde_json::from_str(&text).map_err(|error| no_report(error.to_string()))?;
-    let machine = report["recipe"]["machine"].as_str();
-    let machine = machine.ok_or_else(|| no_report("it has no recipe.machine".to_owned()))?;
-    let table: Table =
-        machine.parse().map_err(|error| no_report(format!("recipe.machine: {error}")))?;
-    let mut keys = BTreeMap::new();
-    add_keys(&table, "", &mut keys);
-    let folder = file.parent().and_then(Path::file_name);
-    let stem = file.file_stem().filter(|stem| *stem != "report").or(folder);
-    let name = stem.map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    Ok(Run { name, report, keys })
-}
-
-fn add_keys(table: &Table, path: &str, all: &mut BTreeMap<String, String>) {
-    for (name, value) in table {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        match value {
-            toml::Value::Table(inner) => add_keys(inner, &path, all),
-            value => drop(all.insert(path, value.to_string())),
+/// A name for each run that no other has.
+pub fn labels(runs: &[Run], differences: &[String]) -> Vec<String> {
+    let (mut labels, mut taken) = (Vec::new(), HashSet::new());
+    let mut next: HashMap<String, usize> = HashMap::new();
+    for run in runs {
+        let first = run.label(differences);
+        let mut label = first.clone();
+        while !taken.insert(label.clone()) {
+            let number = next.entry(first.clone()).or_insert(1);
+            *number += 1;
+            label = format!("{first} ({number})");
         }
+        labels.push(label);
     }
+    labels
 }
 
 /// Keys in which not all machines are the same, without their names.
@@ -99,48 +122,43 @@ pub fn differences(runs: &[Run]) -> Vec<String> {
     all.into_iter().filter(is_about).filter(differs).cloned().collect()
 }
 
-impl Run {
-    /// A name that tells it from others: the values of up to three keys in which their machines differ, else its own.
-    pub fn label(&self, differences: &[String]) -> String {
-        let value = |key: &String| {
-            let (_, short) = key.rsplit_once('.').unwrap_or(("", key));
-            let value = self.keys.get(key).map_or("-", |value| value.trim_matches('"'));
-            format!("{short} {value}")
-        };
-        match differences.len() {
-            0 | 4.. => self.name.clone(),
-            _ => differences.iter().map(value).collect::<Vec<_>>().join(", "),
+/// Names of all stages in the order of events: one that only some runs have comes after what it follows there.
+pub fn stage_names(runs: &[Run]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for run in runs {
+        let mut at = 0;
+        for (name, _) in run.stages() {
+            at = match names.iter().position(|known| *known == name) {
+                Some(known) => known + 1,
+                None => {
+                    names.insert(at, name);
+                    at + 1
+                }
+            };
         }
     }
+    names
+}
 
-    /// Whether it is of simplified nodes on a torus.
-    pub fn is_rack(&self) -> bool {
-        self.report.get("rack").is_some()
-    }
-
-    /// A number of the report, by members.
-    pub fn number(&self, path: &[&str]) -> Option<f64> {
-        path.iter().try_fold(&self.report, |value, name| value.get(name))?.as_f64()
-    }
-
-    /// A statistic.
-    pub fn stat(&self, path: &str) -> Option<f64> {
-        self.report["stats"][path].as_f64()
-    }
-
-    /// The same as tables show it.
-    pub fn shown(&self, path: &[&str]) -> String {
-        self.number(path).map_or("-".to_owned(), three_digits)
+/// The order of values of a key: numbers by size, then texts.
+pub fn by_value(a: &Value, b: &Value) -> Ordering {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.as_str().cmp(&b.as_str()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn run(name: &str, keys: &[(&str, &str)]) -> Run {
         let own = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
-        Run { name: name.to_owned(), report: Value::Null, keys: keys.iter().map(own).collect() }
+        Run::new(name.to_owned(), Value::Null, keys.iter().map(own).collect())
     }
 
     #[test]
@@ -155,5 +173,30 @@ mod tests {
         assert_eq!(runs[0].label(&found), "placement edge, vcs 2");
         assert_eq!(runs[2].label(&found), "placement -, vcs 4");
         assert_eq!(runs[0].label(&differences(&runs[..1])), "a");
+    }
+
+    #[test]
+    fn no_two_runs_have_the_same_name() {
+        let runs = ["a", "a (2)", "a", "a"].map(|name| run(name, &[]));
+        assert_eq!(labels(&runs, &[]), ["a", "a (2)", "a (3)", "a (4)"]);
+    }
+
+    #[test]
+    fn values_are_numbers_where_they_can_be_drawn() {
+        let run = run("a", &[("a", "1e3"), ("b", "\"inf\""), ("c", "nan"), ("d", "true")]);
+        let found = ["a", "b", "c", "d"].map(|key| run.setting(key));
+        assert_eq!(found, [json!(1000.0), json!("inf"), json!("nan"), json!("true")]);
+    }
+
+    #[test]
+    fn stages_are_in_the_order_of_events() {
+        let run = |stages: &[&str]| {
+            let stage = |name: &&str| json!({ "name": name, "mean_cycles": 7.0 });
+            let breakdown: Vec<Value> = stages.iter().map(stage).collect();
+            Run::new(String::new(), json!({ "breakdown": breakdown }), BTreeMap::new())
+        };
+        let runs =
+            [run(&["write", "rgp", "out", "end"]), run(&["write", "transfer", "out", "end"])];
+        assert_eq!(stage_names(&runs), ["write", "transfer", "rgp", "out", "end"]);
     }
 }

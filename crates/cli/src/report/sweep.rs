@@ -1,105 +1,87 @@
 //! Quantities of runs over the settings in which their machines differ: small multiples.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::page::NUMBERS;
+use super::axes::{self, Axes};
+use super::quantities::RESULTS;
 use super::runs::Run;
 use crate::charts::{Charts, side_by_side};
+use crate::html::escaped;
 
-/// Settings that a chart can show: one across, one from panel to panel, one in colours.
-const MOST: usize = 3;
-
-/// Charts of each quantity that two runs have at least; nothing if the runs differ in nothing or in too much.
-pub fn drawn(charts: &mut Charts, runs: &[Run], labels: &[String], keys: &[String]) -> String {
-    if keys.is_empty() || keys.len() > MOST {
+/// Charts of each quantity that two runs have at least, and of these stages; nothing if the runs differ in nothing,
+/// and a sentence if they differ in too much.
+pub fn drawn(
+    charts: &mut Charts,
+    runs: &[Run],
+    labels: &[String],
+    keys: &[String],
+    stages: &[&str],
+) -> String {
+    if keys.is_empty() {
         return String::new();
     }
-    let axes = axes(runs, keys);
-    let settings = |run: &Run| -> Map<String, Value> {
-        keys.iter().map(|key| (key.clone(), setting(run, key))).collect()
+    let Some(axes) = Axes::of(runs, keys) else {
+        return format!(
+            "<h2>By setting</h2>\n<p>The machines differ in {} settings, and charts show {} at most: choose runs by \
+             --only.</p>\n",
+            keys.len(),
+            axes::MOST
+        );
     };
+    charts.share("sweep", axes.shared(runs, labels));
     let mut places = String::new();
-    // The time that was simulated is no result.
-    for (metric, path) in NUMBERS.iter().filter(|(_, path)| *path != ["cycles"]) {
-        let points: Vec<Value> = runs
-            .iter()
-            .zip(labels)
-            .filter_map(|(run, label)| {
-                let value = run.number(path)?;
-                Some(json!({ "label": label, "settings": settings(run), "value": value }))
-            })
-            .collect();
-        if points.len() > 1 {
-            let data = json!({ "axes": axes, "points": points });
-            places += &charts.add("sweep", metric, "", data);
-        }
+    for quantity in &RESULTS {
+        places += &chart(charts, quantity.name, runs.iter().map(|run| quantity.of(run)));
     }
-    match places.is_empty() {
-        true => places,
-        false => String::from("<h2>By setting</h2>\n") + &side_by_side(&places),
+    for name in stages {
+        let title = format!("{name}, cycles");
+        places += &chart(charts, &title, runs.iter().map(|run| run.stage(name)));
     }
+    if places.is_empty() {
+        return places;
+    }
+    let others = match axes.others.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<p>Lines are told apart by {}, too, which a chart has no place for: the pointer shows the values.</p>\n",
+            escaped(&axes.others.join(", "))
+        ),
+    };
+    String::from("<h2>By setting</h2>\n") + &others + &side_by_side(&places)
 }
 
-/// The settings with their values: numbers first, and what has the most values first.
-fn axes(runs: &[Run], keys: &[String]) -> Vec<Value> {
-    let mut all: Vec<(&String, Vec<Value>)> =
-        keys.iter().map(|key| (key, values(runs, key))).collect();
-    let is_numbers = |values: &[Value]| values.iter().all(Value::is_number);
-    all.sort_by_key(|(_, values)| (!is_numbers(values), usize::MAX - values.len()));
-    all.into_iter().map(|(key, values)| json!({ "key": key, "values": values })).collect()
-}
-
-/// Each value once: numbers by size, others as they come.
-fn values(runs: &[Run], key: &str) -> Vec<Value> {
-    let mut values: Vec<Value> = Vec::new();
-    for run in runs {
-        let value = setting(run, key);
-        if !values.contains(&value) {
-            values.push(value);
-        }
+/// A chart of a value of each run, if two have one.
+fn chart(charts: &mut Charts, title: &str, values: impl Iterator<Item = Option<f64>>) -> String {
+    let values: Vec<Option<f64>> = values.collect();
+    match values.iter().flatten().count() {
+        0 | 1 => String::new(),
+        _ => charts.add("sweep", title, "", json!({ "values": Value::from(values) })),
     }
-    if values.iter().all(Value::is_number) {
-        values.sort_by(|a, b| {
-            a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(std::cmp::Ordering::Equal)
-        });
-    }
-    values
-}
-
-/// The value of a key: a number if it is one.
-fn setting(run: &Run, key: &str) -> Value {
-    let text = run.keys.get(key).map_or("-", |value| value.trim_matches('"'));
-    text.parse::<f64>().map_or_else(|_| text.into(), Value::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run(vcs: &str, placement: &str) -> Run {
-        let keys = [("noc.vcs", vcs), ("ni.placement", placement)];
-        let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let report = json!({ "app_gbps": 7.0 });
-        Run { name: String::new(), report, keys: keys.into_iter().collect() }
-    }
-
-    #[test]
-    fn numbers_go_across_by_size_and_names_as_they_come() {
-        let runs = [run("16", "\"split\""), run("2", "\"edge\""), run("16", "\"edge\"")];
-        let keys = ["ni.placement", "noc.vcs"].map(str::to_owned);
-        let found = axes(&runs, &keys);
-        assert_eq!(found[0], json!({ "key": "noc.vcs", "values": [2.0, 16.0] }));
-        assert_eq!(found[1], json!({ "key": "ni.placement", "values": ["split", "edge"] }));
+    fn run(vcs: &str, bandwidth: Option<f64>) -> Run {
+        let keys = [("noc.vcs".to_owned(), vcs.to_owned())].into();
+        let stage = json!({ "name": "rgp", "mean_cycles": bandwidth });
+        Run::new(String::new(), json!({ "app_gbps": bandwidth, "breakdown": [stage] }), keys)
     }
 
     #[test]
     fn what_no_two_runs_have_is_not_drawn() {
-        let runs = [run("2", "\"edge\""), run("4", "\"edge\"")];
-        let labels = ["a", "b"].map(str::to_owned);
-        let of = |keys: &[&str]| {
+        let of = |runs: &[Run], keys: &[&str]| {
             let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-            drawn(&mut Charts::default(), &runs, &labels, &keys).matches("data-chart").count()
+            let labels = vec![String::new(); runs.len()];
+            drawn(&mut Charts::default(), runs, &labels, &keys, &["rgp"])
         };
-        assert_eq!([of(&[]), of(&["noc.vcs"]), of(&["a", "b", "c", "d"])], [0, 1, 0]);
+        let charts = |text: &str| text.matches("data-chart").count();
+        let two = [run("2", Some(7.0)), run("4", Some(7.0))];
+        assert_eq!(charts(&of(&two, &["noc.vcs"])), 2);
+        assert_eq!(of(&two, &[]), "");
+        assert_eq!(of(&[run("2", Some(7.0)), run("4", None)], &["noc.vcs"]), "");
+        let many = of(&two, &["a", "b", "c", "d", "e", "f", "g"]);
+        assert!(many.contains("differ in 7 settings, and charts show 6 at most"), "{many}");
     }
 }

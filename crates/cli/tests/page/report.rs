@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rackmem_cli::report::{page, runs};
+use rackmem_cli::report::{page, read, runs};
 use rackmem_experiments::digits::three_digits;
 use rackmem_sim::machine::{self, Override};
 use rackmem_sim::run::{Options, run};
@@ -104,9 +104,10 @@ fn the_report_shows_what_its_runs_have() {
     };
     let folder = tempfile::tempdir().expect("there is room for temporary files");
     let files = ["edge", "split"].map(|placement| write(folder.path(), placement));
-    let runs = runs::read(&files).expect("reports");
+    let runs = read::read(&files).expect("reports");
     let file = folder.path().join("report.html");
-    fs::write(&file, page::html(&runs)).expect("a file");
+    fs::write(&file, page::html(&runs).expect("a page")).expect("a file");
+    let runs: Vec<runs::Run> = runs.iter().map(|run| read::whole(run).expect("a report")).collect();
     let url = format!("file://{}", file.display());
     each_view(&mut browser, &url, |tables, charts| {
         check_tables(tables, &runs);
@@ -127,10 +128,10 @@ fn invented(settings: &[(&str, &[&str])]) -> Vec<runs::Run> {
         };
         all = all.into_iter().flat_map(with).collect();
     }
-    let run = |(at, keys): (usize, BTreeMap<String, String>)| runs::Run {
-        name: format!("run {at}"),
-        report: json!({ "app_gbps": 10.5 + at as f64, "latency": { "mean_cycles": 400.0 / (at + 1) as f64 } }),
-        keys,
+    let run = |(at, keys): (usize, BTreeMap<String, String>)| {
+        let latency = json!({ "mean_cycles": 400.0 / (at + 1) as f64 });
+        let report = json!({ "app_gbps": 10.5 + at as f64, "latency": latency });
+        runs::Run::new(format!("run {at}"), report, keys)
     };
     all.into_iter().enumerate().map(run).collect()
 }
@@ -151,7 +152,7 @@ fn settings_become_axes_panels_and_colours() {
     ];
     for (count, panels, lines) in [(1, 0, 1), (2, 2, 2), (3, 2, 4)] {
         let runs = invented(&settings[..count]);
-        fs::write(&file, page::html(&runs)).expect("a file");
+        fs::write(&file, page::html(&runs).expect("a page")).expect("a file");
         each_view(&mut browser, &url, |_, charts| {
             assert_eq!(charts.len(), 2, "{charts:?}");
             check_sweep(&charts[0], &runs, "/latency/mean_cycles");

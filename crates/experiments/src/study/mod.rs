@@ -19,6 +19,7 @@
 //!   runs.
 //! - *A run that fails has no file*: it is made again the next time.
 
+pub mod failed;
 pub mod file;
 pub mod folder;
 pub mod points;
