@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use toml::Table;
+
 use super::error::{MachineError, Origin};
 use super::layer::{self, Layers, Setting};
 use super::schema::{Override, Schema, set};
@@ -35,27 +37,44 @@ fn build(layers: Layers, overrides: &[Override]) -> Result<Machine, MachineError
         value: setting.parsed(),
         origin: Origin::Override,
     }));
-    let mut table = schema.defaults().clone();
-    let mut origins = BTreeMap::new();
-    for Setting { path, value, origin } in settings {
-        if schema.is_empty_section(&path, &value) {
-            continue;
-        }
-        let value = schema.checked(&path, value, &origin)?;
-        set(&mut table, &path, value);
-        origins.insert(path, origin);
-    }
-    let loaded: Machine = table.try_into().map_err(|error: toml::de::Error| MachineError {
-        origin: Origin::Unknown,
-        key: String::new(),
-        problem: error.message().to_owned(),
+    settings.retain(|one| !schema.is_empty_section(&one.path, &one.value));
+    let loaded = together(&schema, &settings).map_err(|error| {
+        // The first value that fits no machine, rather than a place in one.
+        let alone = |one: &Setting| schema.checked(&one.path, one.value.clone(), &one.origin);
+        settings.iter().find_map(|one| alone(one).err()).unwrap_or(error)
     })?;
+    let mut origins: BTreeMap<String, Origin> =
+        settings.into_iter().map(|one| (one.path, one.origin)).collect();
     validate(&loaded).map_err(|invalid| MachineError {
         origin: origins.remove(invalid.key).unwrap_or(Origin::Default),
         key: invalid.key.to_owned(),
         problem: invalid.problem,
     })?;
     Ok(loaded)
+}
+
+/// The machine of all settings, the last of a path.
+fn together(schema: &Schema, settings: &[Setting]) -> Result<Machine, MachineError> {
+    let mut table = schema.defaults().clone();
+    for Setting { path, value, origin } in settings {
+        set(&mut table, path, schema.converted(path, value.clone(), origin)?);
+    }
+    table.try_into().map_err(|error: toml::de::Error| MachineError {
+        origin: Origin::Unknown,
+        key: String::new(),
+        problem: error.message().to_owned(),
+    })
+}
+
+/// The text of a machine with overrides, also where they make no machine of it: what was asked for.
+pub fn asked(text: &str, overrides: &[Override]) -> String {
+    let schema = Schema::new();
+    let mut table: Table = text.parse().unwrap_or_default();
+    for one in overrides {
+        let value = schema.checked(&one.path, one.parsed(), &Origin::Override);
+        set(&mut table, &one.path, value.unwrap_or_else(|_| one.parsed()));
+    }
+    table.to_string()
 }
 
 /// Loads the memory of a device, a machine or a file, as [`load`] does.

@@ -26,7 +26,7 @@ mod window;
 pub use builtin::{BUILT_IN, BuiltIn, DEVICES};
 pub use error::{MachineError, Origin};
 pub use geometry::BLOCK_BYTES;
-pub use load::{load, load_device, load_text, resolved};
+pub use load::{asked, load, load_device, load_text, resolved};
 pub use open::{Open, open};
 pub use schema::Override;
 pub use spec::Machine;

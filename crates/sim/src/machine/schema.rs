@@ -82,30 +82,36 @@ impl Schema {
         empty && self.defaults.get(path).is_some_and(Value::is_table)
     }
 
-    /// The value in the form in which a machine takes it.
+    /// The value in the form in which a machine takes it, if it fits one.
     pub(super) fn checked(
         &self,
         path: &str,
         value: Value,
         origin: &Origin,
     ) -> Result<Value, MachineError> {
-        self.known(path, origin)?;
-        let wrong = |problem: String| MachineError {
-            origin: origin.clone(),
-            key: path.to_owned(),
-            problem,
-        };
-        let value = match value {
-            Value::String(text) if path.ends_with("_bytes") => {
-                Value::Integer(size(&text).map_err(&wrong)?)
-            }
-            value => value,
-        };
+        let value = self.converted(path, value, origin)?;
         let mut table = self.defaults.clone();
         set(&mut table, path, value.clone());
         match table.try_into::<Machine>() {
             Ok(_) => Ok(value),
-            Err(error) => Err(wrong(error.message().trim().to_owned())),
+            Err(error) => Err(wrong(path, origin, error.message().trim().to_owned())),
+        }
+    }
+
+    /// The value of a known key, with sizes as numbers.
+    pub(super) fn converted(
+        &self,
+        path: &str,
+        value: Value,
+        origin: &Origin,
+    ) -> Result<Value, MachineError> {
+        self.known(path, origin)?;
+        match value {
+            Value::String(text) if path.ends_with("_bytes") => {
+                let size = size(&text).map_err(|problem| wrong(path, origin, problem))?;
+                Ok(Value::Integer(size))
+            }
+            value => Ok(value),
         }
     }
 
@@ -168,6 +174,10 @@ pub(super) fn set(table: &mut Table, path: &str, value: Value) {
             }
         }
     }
+}
+
+fn wrong(path: &str, origin: &Origin, problem: String) -> MachineError {
+    MachineError { origin: origin.clone(), key: path.to_owned(), problem }
 }
 
 /// A number of bytes as people write it: `16M`.
