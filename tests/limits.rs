@@ -250,6 +250,18 @@ const TABLES: &[Table] = &[
                 "MAX_NODES",
             ),
             ("code and data of a program", Bytes, "crates/riscv/src/elf.rs", "LARGEST"),
+            (
+                "runs of a report that are shown each by itself",
+                Number,
+                "crates/cli/src/report/page.rs",
+                "MOST_BESIDE",
+            ),
+            (
+                "settings of a report's charts",
+                Number,
+                "crates/cli/src/report/axes.rs",
+                "MOST_SETTINGS",
+            ),
         ],
     ),
 ];

@@ -140,6 +140,16 @@ fn runs_that_fail_are_rows() {
     assert!(done.out.contains("1000,edge,") && done.out.contains("at most 32 are possible"));
     assert!(done.err.contains("4 of 6 runs failed"), "{}", done.err);
     assert_eq!(contents(&folder).len(), 2);
+    let page = format!("{folder}.html");
+    let written = host.ok(&["report", &folder, "-o", &page]);
+    assert_eq!(written, format!("{page}: 6 runs, 4 failed\n"));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("vcs 1000") && page.contains("at most 32 are possible"));
+    let one = ["--only", "noc.vcs=2", "--only", "ni.placement=edge"];
+    let written = host.ok(&[&["report", &folder, "-o", "/dev/null"], &one[..]].concat());
+    assert_eq!(written, "/dev/null: 1 run\n");
+    let none = host.fails(2, &["report", &folder, "--only", "noc.vcs=4"]);
+    assert!(none.contains("--only noc.vcs=4: no run is left; there are 0, 2, 1000"), "{none}");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use rackmem_experiments::study::points::{Varied, points as all_points};
 use rackmem_experiments::study::run::{Program, Unmade};
-use rackmem_experiments::study::{Folder, Run, folder, row};
+use rackmem_experiments::study::{Failed, Folder, Run, folder, row};
+use rackmem_sim::machine::Override;
 
 use crate::machines::{both, of_text};
 use crate::watched::watched;
@@ -71,6 +72,25 @@ pub fn take(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
 #[pyfunction]
 pub fn put(py: Python<'_>, folder: PathBuf, key: &str, report: &str) -> PyResult<()> {
     py.detach(|| Folder::new(folder).put(key, report)).map_err(PyOSError::new_err)
+}
+
+/// Stores that a run failed: the machine of its sweep, its settings as TOML, its program, and the reason.
+#[pyfunction]
+#[pyo3(signature = (folder, machine, settings, argv, nodes, why))]
+pub fn fail(
+    py: Python<'_>,
+    folder: PathBuf,
+    machine: &str,
+    settings: Vec<(String, String)>,
+    argv: Option<Vec<String>>,
+    nodes: u16,
+    why: &str,
+) -> PyResult<()> {
+    let settings: Vec<Override> =
+        settings.into_iter().map(|(path, value)| Override { path, value }).collect();
+    let failed = Failed { machine, settings: &settings, argv: argv.as_deref(), nodes, why };
+    let stored = py.detach(|| Folder::new(folder).fail(&failed));
+    stored.map(drop).map_err(PyOSError::new_err)
 }
 
 /// Writes a file, whole or not at all.

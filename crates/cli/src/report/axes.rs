@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::runs::{Run, by_value};
 
 /// Settings with which runs are drawn: four have a place of their own, others tell lines apart.
-pub const MOST: usize = 6;
+pub const MOST_SETTINGS: usize = 6;
 
 /// Values of a setting that becomes panels in a row.
 const MOST_ACROSS: usize = 4;
@@ -51,7 +51,7 @@ const SEED: &str = "seed";
 impl<'a> Axes<'a> {
     /// Of the keys in which runs differ; none if there are no keys or too many.
     pub fn of(runs: &[Run], keys: &'a [String]) -> Option<Axes<'a>> {
-        if keys.len() > MOST {
+        if keys.len() > MOST_SETTINGS {
             return None;
         }
         let is_setting = |key: &&'a String| *key != SEED || keys.len() == 1;

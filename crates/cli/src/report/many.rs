@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::page::MOST_BESIDE;
 use super::quantities::{self, BANDWIDTH, LATENCY, Quantity, TIME};
-use super::runs::{MOST_IN_LABEL, Run, by_value, stage_names};
+use super::runs::{MOST_IN_LABEL, Run, by_value, plain, stage_names};
 use super::{page, sweep};
 use crate::charts::Charts;
 use crate::console::count;
@@ -254,16 +254,4 @@ fn distinct(values: impl Iterator<Item = Value>) -> Vec<Value> {
     values.sort_by(by_value);
     values.dedup();
     values
-}
-
-/// A value without quotes; whole numbers without a fraction.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => {
-            number.as_f64().map_or_else(String::new, |value| value.to_string())
-        }
-        other => other.to_string(),
-    }
 }

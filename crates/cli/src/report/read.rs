@@ -1,6 +1,6 @@
 //! Files and folders of runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use rackmem_sim::machine::Override;
 use serde_json::Value;
 use toml::Table;
 
-use super::runs::{Run, by_value, differences};
+use super::runs::{Run, by_value, differences, plain};
+use crate::console;
 use crate::failure::{Failure, Result};
 use crate::size;
 
@@ -30,13 +31,35 @@ pub fn read(names: &[PathBuf]) -> Result<Vec<Run>> {
                 run
             })
         };
-        let mut found = files.iter().map(light).collect::<Result<Vec<Run>>>()?;
-        if is_sweep {
-            sort(&mut found);
-        }
-        runs.extend(found);
+        let found = files.iter().map(light).collect::<Result<Vec<Run>>>()?;
+        runs.extend(if is_sweep { in_order(newest(found)) } else { found });
     }
     Ok(runs)
+}
+
+/// Of runs with the same settings the one that was made last, and of those that failed and were made later, the
+/// report: the others are of other versions of the model or of a program.
+fn newest(runs: Vec<Run>) -> Vec<Run> {
+    let made = |run: &Run| {
+        let file = run.file.as_ref().and_then(|file| fs::metadata(file).ok());
+        (run.error.is_none(), file.and_then(|file| file.modified().ok()))
+    };
+    let made: Vec<_> = runs.iter().map(made).collect();
+    let mut last: HashMap<&BTreeMap<String, String>, usize> = HashMap::new();
+    for (at, run) in runs.iter().enumerate() {
+        let known = last.entry(&run.keys).or_insert(at);
+        if made[at] > made[*known] {
+            *known = at;
+        }
+    }
+    let mut kept: Vec<usize> = last.into_values().collect();
+    kept.sort_unstable();
+    if kept.len() < runs.len() {
+        let older = console::count(runs.len() - kept.len(), "older run");
+        console::remark(&format!("{older} of the same settings left out"));
+    }
+    let mut runs: Vec<Option<Run>> = runs.into_iter().map(Some).collect();
+    kept.into_iter().filter_map(|at| runs[at].take()).collect()
 }
 
 /// The run with all that its report has.
@@ -66,7 +89,7 @@ pub fn only(mut runs: Vec<Run>, wanted: &[Override]) -> Result<Vec<Run>> {
         if runs.is_empty() {
             known.sort_by(by_value);
             known.dedup();
-            let shown = known.iter().take(20).map(|one| one.to_string().replace('"', ""));
+            let shown = known.iter().take(20).map(plain);
             let known = shown.collect::<Vec<_>>().join(", ");
             return Err(Failure::usage(format!(
                 "--only {path}={value}: no run is left; there are {known}"
@@ -87,13 +110,14 @@ fn is_value(run: &Run, key: &str, text: &str) -> bool {
 }
 
 /// By the settings in which they differ.
-fn sort(runs: &mut [Run]) {
-    let differences = differences(runs);
+fn in_order(mut runs: Vec<Run>) -> Vec<Run> {
+    let differences = differences(&runs);
     runs.sort_by_cached_key(|run| run.name.clone());
     runs.sort_by(|a, b| {
         let each = differences.iter().map(|key| by_value(&a.setting(key), &b.setting(key)));
         each.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
     });
+    runs
 }
 
 fn files(name: &Path) -> Result<Vec<PathBuf>> {
@@ -181,14 +205,13 @@ mod tests {
 
     #[test]
     fn runs_of_a_folder_are_ordered_by_their_settings() {
-        let mut runs = [
+        let runs = vec![
             run("a", &[("noc.vcs", "16"), ("ni", "\"split\"")]),
             run("b", &[("noc.vcs", "2"), ("ni", "\"split\"")]),
             run("d", &[("noc.vcs", "4"), ("ni", "\"edge\"")]),
             run("c", &[("noc.vcs", "4"), ("ni", "\"edge\"")]),
         ];
-        sort(&mut runs);
-        assert_eq!(names(&runs), ["c", "d", "b", "a"]);
+        assert_eq!(names(&in_order(runs)), ["c", "d", "b", "a"]);
     }
 
     #[test]
@@ -209,6 +232,32 @@ mod tests {
         let error = |wanted| only(&[wanted]).unwrap_err().message.unwrap();
         assert!(error("ni.place=edge").ends_with("did you mean ni.placement?"));
         assert!(error("ni.placement=tile").ends_with("no run is left; there are edge, split"));
+    }
+
+    #[test]
+    fn of_the_same_settings_the_newest_report_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let begin = std::time::SystemTime::UNIX_EPOCH;
+        let at = |mut run: Run, seconds| {
+            let path = dir.path().join(&run.name);
+            let file = fs::File::create(&path).unwrap();
+            file.set_modified(begin + std::time::Duration::from_secs(seconds)).unwrap();
+            run.file = Some(path);
+            run
+        };
+        let made = |name: &str, vcs: &str, seconds| at(run(name, &[("noc.vcs", vcs)]), seconds);
+        let failed = |name: &str, vcs: &str, seconds| {
+            let keys = run("", &[("noc.vcs", vcs)]).keys;
+            at(Run::failed(name.to_owned(), String::new(), keys), seconds)
+        };
+        let all = vec![
+            made("a", "2", 9),
+            made("b", "2", 10),
+            made("c", "4", 9),
+            failed("d", "4", 10),
+            failed("e", "8", 9),
+        ];
+        assert_eq!(names(&newest(all)), ["b", "c", "e"]);
     }
 
     #[test]

@@ -150,6 +150,18 @@ pub fn by_value(a: &Value, b: &Value) -> Ordering {
     }
 }
 
+/// A value without quotes; whole numbers without a fraction.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => {
+            number.as_f64().map_or_else(String::new, |value| value.to_string())
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

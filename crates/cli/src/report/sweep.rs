@@ -25,7 +25,7 @@ pub fn drawn(
             "<h2>By setting</h2>\n<p>The machines differ in {} settings, and charts show {} at most: choose runs by \
              --only.</p>\n",
             keys.len(),
-            axes::MOST
+            axes::MOST_SETTINGS
         );
     };
     charts.share("sweep", axes.shared(runs, labels));

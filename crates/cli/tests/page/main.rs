@@ -6,6 +6,7 @@
 mod browser;
 mod report;
 mod reproduce;
+mod sweep;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -85,7 +86,7 @@ const TABLES: &str = r#"
 [...document.querySelectorAll("table")].map(table => {
     const cells = row => [...row.cells].map(cell => cell.textContent);
     let before = table.closest(".wide");
-    while (before && before.tagName !== "H2") before = before.previousElementSibling;
+    while (before && before.tagName !== "H2") before = before.previousElementSibling ?? before.parentElement;
     const [head, ...rows] = [...table.rows].map(cells);
     return { title: before ? before.textContent : "", head, rows };
 })"#;

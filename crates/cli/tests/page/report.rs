@@ -82,11 +82,12 @@ fn check_charts(charts: &[Chart], runs: &[runs::Run]) {
     check_sweep(of("GB/s"), runs, "/app_gbps");
 }
 
-/// A quantity by setting has a dot for each run, with the report's number.
-fn check_sweep(chart: &Chart, runs: &[runs::Run], path: &str) {
+/// A quantity by setting has a dot for each run, with the report's number, and a cross if it failed.
+pub fn check_sweep(chart: &Chart, runs: &[runs::Run], path: &str) {
     let differences = runs::differences(runs);
     let wanted = |run: &runs::Run| {
-        let number = run.report.pointer(path).and_then(Value::as_f64).unwrap();
+        let number = run.report.pointer(path).and_then(Value::as_f64);
+        let number = number.map_or("failed".to_owned(), |number| number.to_string());
         format!("{}: {number}", run.label(&differences))
     };
     let mut wanted: Vec<String> = runs.iter().map(wanted).collect();
@@ -115,8 +116,8 @@ fn the_report_shows_what_its_runs_have() {
     });
 }
 
-/// Runs that differ in this many settings.
-fn invented(settings: &[(&str, &[&str])]) -> Vec<runs::Run> {
+/// A run for each combination of the values of these settings.
+pub fn invented(settings: &[(&str, &[&str])]) -> Vec<runs::Run> {
     let mut all = vec![BTreeMap::new()];
     for (key, values) in settings {
         let with = |keys: BTreeMap<String, String>| {

@@ -21,7 +21,11 @@ impl Folder {
 
     /// The file of a run.
     pub fn file(&self, key: &str) -> PathBuf {
-        self.0.join(format!("{key}.json"))
+        self.file_of_kind(key, "json")
+    }
+
+    pub(super) fn file_of_kind(&self, name: &str, extension: &str) -> PathBuf {
+        self.0.join(format!("{name}.{extension}"))
     }
 
     /// The report of an earlier run; `None` if there is none, or a file that its program read, or looked

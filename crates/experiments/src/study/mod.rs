@@ -6,6 +6,7 @@
 //! | [`points`] | all combinations |
 //! | [`run`] | a run, and what decides its result |
 //! | [`folder`] | the files of runs |
+//! | [`failed`] | the files of runs that failed |
 //! | [`shard`] | a share of the points |
 //! | [`row`] | a report as a row of numbers |
 //!
@@ -17,7 +18,8 @@
 //!   vain without one; a run whose files have changed, or are there now, is made again.
 //! - *No number of threads is part of it*, as no result depends on it; each run has one, as the others are for other
 //!   runs.
-//! - *A run that fails has no file*: it is made again the next time.
+//! - *A run that fails has no report*: it is made again the next time. A file of another kind has the reason, for
+//!   pages about the study.
 
 pub mod failed;
 pub mod file;
@@ -27,6 +29,7 @@ pub mod row;
 pub mod run;
 pub mod shard;
 
+pub use failed::Failed;
 pub use file::Study;
 pub use folder::Folder;
 pub use points::Point;

@@ -1,6 +1,7 @@
 //! All combinations of settings and programs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rackmem_sim::machine::{self, MachineError, Origin, Override};
 
@@ -19,6 +20,8 @@ pub struct Varied {
 /// A run of a study: its settings, and the run or the reason why there is none.
 #[derive(Clone, Debug)]
 pub struct Point {
+    /// The machine without these settings, as text.
+    pub machine: Arc<str>,
     /// What is varied, with the values of this point.
     pub settings: Vec<Override>,
     /// The program with its arguments.
@@ -33,11 +36,12 @@ pub fn points(machine: &str, vary: &[Varied], programs: &[Program], nodes: u16) 
         [] => vec![None],
         some => some.iter().map(Some).collect(),
     };
+    let text: Arc<str> = machine.into();
     let point = |settings: &Vec<Override>, program: Option<&Program>| {
         let run = machine::load_text("the machine", machine, settings);
         let run = run.map(|machine| Run::new(machine, program.cloned(), nodes));
         let (argv, settings) = (program.map(|one| one.argv.clone()), settings.clone());
-        Point { settings, argv, run: run.map_err(|error| said(&error)) }
+        Point { machine: text.clone(), settings, argv, run: run.map_err(|error| said(&error)) }
     };
     let combinations = combinations(vary);
     let of = |settings| programs.iter().map(move |&program| point(settings, program));

@@ -3,13 +3,13 @@
 pub mod args;
 mod rows;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::env;
 use std::path::Path;
 
 use rackmem_experiments::study::file::is_study;
 use rackmem_experiments::study::points::Varied;
-use rackmem_experiments::study::{Folder, Point, Run, Shard, Study};
+use rackmem_experiments::study::{Failed, Folder, Point, Run, Shard, Study};
 use rackmem_sim::machine::Override;
 use serde_json::json;
 
@@ -46,6 +46,9 @@ pub fn run(args: &SweepArgs) -> Result<()> {
     found.extend(made);
     let rows = points.iter().map(|point| Row::new(point, &found)).collect::<Vec<_>>();
     rows::print(args, &rows)?;
+    if let Some(folder) = &folder {
+        store_failures(folder, &study, &points, &rows)?;
+    }
     if let Some(folder) = &study.folder {
         let done = format!("{} made, {there} were there", count(runs - failed, "run"));
         console::remark(&format!("{}: {done}", folder.display()));
@@ -117,9 +120,10 @@ fn make(
     found: &HashMap<String, Outcome>,
 ) -> HashMap<String, Outcome> {
     let mut jobs: Vec<Job<&Run>> = Vec::new();
+    let mut seen = HashSet::new();
     for point in points {
         let Ok(run) = &point.run else { continue };
-        if !found.contains_key(&run.key) && jobs.iter().all(|job| job.work.key != run.key) {
+        if !found.contains_key(&run.key) && seen.insert(&run.key) {
             let cost = u64::from(run.machine.workload.transfer_bytes);
             jobs.push(Job { name: point.label(), work: run, cost });
         }
@@ -131,6 +135,17 @@ fn make(
     };
     let made = pool::each(&jobs, pool::threads(args.jobs), &one);
     jobs.iter().map(|job| job.work.key.clone()).zip(made).collect()
+}
+
+/// Stores the reasons of failures, for pages about the folder.
+fn store_failures(folder: &Folder, study: &Study, points: &[Point], rows: &[Row]) -> Result<()> {
+    for (point, row) in points.iter().zip(rows) {
+        let Some(why) = &row.error else { continue };
+        let (machine, settings, argv) = (&*point.machine, &*point.settings, point.argv.as_deref());
+        let failed = Failed { machine, settings, argv, nodes: study.nodes, why };
+        folder.fail(&failed).map_err(Failure::new)?;
+    }
+    Ok(())
 }
 
 /// Prints a command for each run that is not there, or all runs as JSON.
@@ -156,14 +171,12 @@ fn list(
         };
         return console::print_json(&points.iter().map(one).collect::<Vec<_>>());
     }
-    let mut keys: Vec<&str> = Vec::new();
-    for run in points.iter().filter_map(|point| point.run.as_ref().ok()) {
-        if !found.contains_key(&run.key) && !keys.contains(&run.key.as_str()) {
-            keys.push(&run.key);
-        }
-    }
-    let command = |key: &&str| format!("{} --only {key}\n", again(args));
-    console::print(&keys.iter().map(command).collect::<String>())
+    let mut seen = HashSet::new();
+    let runs = points.iter().filter_map(|point| point.run.as_ref().ok());
+    let missing = runs.filter(|run| !found.contains_key(&run.key) && seen.insert(&run.key));
+    let again = again(args);
+    let command = |run: &Run| format!("{again} --only {}\n", run.key);
+    console::print(&missing.map(command).collect::<String>())
 }
 
 /// The command line that describes this study.
