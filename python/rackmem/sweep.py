@@ -7,10 +7,11 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from . import _rackmem
@@ -84,6 +85,7 @@ class Sweep:
             raise Error(f"programs: {programs!r}; give a list of programs")
         self.folder = Path(folder)
         self.nodes = nodes
+        self._base = base.toml
         argvs = [to_argv(program) for program in programs]
         self._programs = {argv[0]: read_program(argv[0]) for argv in argvs}
         texts = [(key, [as_toml(key, value) for value in values]) for key, values in vary.items()]
@@ -98,26 +100,31 @@ class Sweep:
 
         `executor` is any executor of `concurrent.futures`, such as a process pool or the one of a Dask client; without
         one, there is a thread for each core. A run that fails is a row with its error, and is made again the next
-        time. After Ctrl-C, `points` and `df()` have what is done; runs in other processes end when these do.
+        time; the folder has the error for pages of `report()`. After Ctrl-C, `points` and `df()` have what is done; runs in other processes end when these do.
 
         Raises `StoreError` if the folder cannot be written to, `RunError` if a worker dies.
         """
         todo: dict[str, list[Point]] = {}
         for point in self.points:
-            if point.machine is not None and not self._take(point):
+            if point.machine is None:
+                self._fail(point, self.folder)
+            elif not self._take(point):
                 todo.setdefault(point.key, []).append(point)
         shown = Progress(len(self.points), len(self.points) - sum(map(len, todo.values())), progress)
         # Threads of this process see it; others cannot be told.
         stop = Stop() if executor is None or isinstance(executor, ThreadPoolExecutor) else None
         with pool(executor, stop) as workers, shown:
             waiting: dict[Future[str], list[Point]] = {}
+            ended: SimpleQueue[Future[str]] = SimpleQueue()
             try:
                 for points in todo.values():
-                    waiting[workers.submit(make, self._job(points[0], stop))] = points
+                    future = workers.submit(make, self._job(points[0], stop))
+                    waiting[future] = points
+                    future.add_done_callback(ended.put)
                 while waiting:
                     # A signal that comes right before Python waits ends no wait, so none is long.
-                    done, _ = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
-                    for future in done:
+                    with suppress(Empty):
+                        future = ended.get(timeout=0.1)
                         self._done(waiting.pop(future), future)
                         shown.step()
             except BrokenExecutor as error:
@@ -144,6 +151,25 @@ class Sweep:
         """Writes `df()` as Parquet, whole or not at all. Needs pyarrow."""
         stored(_rackmem.write_whole, Path(file), self.df().to_parquet(index=False))
 
+    def _collect(self, folder: Path) -> int:
+        """Makes a file for each point that has a result or an error, or a link to it; how many have."""
+        known = [point for point in self.points if point.result is not None or point.error is not None]
+        for number, point in enumerate(known):
+            stored_in, file = self.folder.absolute() / f"{point.key}.json", folder / f"{number}.json"
+            if point.result is None:
+                self._fail(point, folder)
+            elif stored_in.is_file():
+                file.symlink_to(stored_in)
+            else:
+                point.result.save(file)
+        return len(known)
+
+    def _fail(self, point: Point, folder: Path) -> None:
+        """Stores that a point has no result, and why."""
+        settings = [(key, as_toml(key, value)) for key, value in point.settings.items()]
+        argv = self._named(point.program)[0] if point.program else None
+        stored(_rackmem.fail, folder, self._base, settings, argv, self.nodes, point.error or "")
+
     def _named(self, argv: tuple[str, ...]) -> tuple[list[str], bytes]:
         """Arguments with the program's short name, and the program."""
         name, binary = self._programs[argv[0]]
@@ -168,6 +194,7 @@ class Sweep:
         except Error as error:
             for point in points:
                 point.error = str(error)
+                self._fail(point, self.folder)
             return
         stored(_rackmem.put, self.folder, points[0].key, text)
         for point in points:

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 import pytest
 
 import rackmem
-from rackmem.command import find_command
+from rackmem.command import call, find_command
 
 VARY = {"ni.placement": ["edge", "split"], "noc.vcs": [2, 4]}
 
@@ -61,7 +61,7 @@ def test_failures_are_rows(machine, tmp_path):
     rows = rackmem.Sweep(machine, vary, folder=tmp_path).run().rows()
     assert [row["error"] is None for row in rows] == [True, False, False, False]
     assert "zz" in rows[1]["error"] and "virtual channels" in rows[2]["error"]
-    assert len(contents(tmp_path)) == 1
+    assert sorted(name.split(".")[-1] for name in contents(tmp_path)) == ["failed", "failed", "failed", "json"]
 
 
 def test_programs_are_swept(tmp_path):
@@ -220,3 +220,30 @@ def test_a_folder_that_is_a_file_is_refused(machine, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(rackmem.StoreError, match="Not a directory"):
         rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path / "file").run()
+
+
+def test_a_report_of_a_sweep_has_its_failures(machine, tmp_path):
+    vary = {"noc.vcs": [2, 1000, 0], "ni.placement": ["edge", "split"]}
+    sweep = rackmem.Sweep(machine, vary, folder=tmp_path / "runs")
+    page = tmp_path / "report.html"
+    # What cannot be a machine is known before any run.
+    assert sum(point.error is not None for point in sweep.points) == 2
+    with_errors = rackmem.report(sweep, page).read_text()
+    assert with_errors.count('class="missed"') == 2 and "vcs 1000" not in with_errors
+    sweep.run()
+    text = rackmem.report(sweep, page).read_text()
+    assert text.count('class="missed"') == 4 and "at most 32 are possible" in text
+    # The command says the same of the folder.
+    written = call("report", str(sweep.folder), f"--out={tmp_path / 'folder.html'}")
+    assert written.endswith("folder.html: 6 runs, 4 failed\n")
+    # Results count, also when their files are gone.
+    for file in sweep.folder.iterdir():
+        file.unlink()
+    assert rackmem.report(sweep, page).read_text() == text
+
+
+def test_a_report_of_many_results_is_about_them_all(machine, tmp_path):
+    result = machine.run()
+    page = rackmem.report({f"the {n}th": result for n in range(14)}, tmp_path / "report.html")
+    assert "the 13th" in page.read_text()
+    assert "14 runs of manycore-ni" in page.read_text()
