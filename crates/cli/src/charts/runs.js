@@ -107,8 +107,8 @@ kinds.sweep = ({ values }, width, { axes, runs }) => {
     if (whole === width) return drawn;
     const box = document.createElement("div");
     box.className = "wide";
-    drawn.style.maxWidth = "none";
     box.append(drawn);
+    box.querySelectorAll("svg").forEach(svg => { svg.style.maxWidth = "none"; });
     return box;
 };
 

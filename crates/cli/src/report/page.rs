@@ -120,6 +120,10 @@ fn list(run: &Run, name: &str) -> Value {
 
 /// Latencies by stage and as histograms.
 fn latencies(charts: &mut Charts, runs: &[Run], labels: &[String]) -> String {
+    let has = |name: &str| runs.iter().any(|run| run.report[name].is_array());
+    if !has("breakdown") && !has("latencies") {
+        return String::new();
+    }
     let of = |name: &str| -> Vec<Value> {
         let one = |(run, label): (&Run, &String)| json!({ "label": label, name: list(run, name) });
         runs.iter().zip(labels).map(one).collect()

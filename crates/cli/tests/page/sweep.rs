@@ -141,3 +141,29 @@ fn a_sweep_of_any_size_is_on_its_page() {
         assert_eq!(is_open, runs.len() <= 48);
     }
 }
+
+/// With many values of all settings a chart is wider than a narrow page, and scrolls in its own box.
+#[test]
+fn panels_keep_their_size_on_a_narrow_page() {
+    let Some(mut browser) = Browser::start() else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("there is room for temporary files");
+    let names = ["a", "b", "c", "d", "e", "f", "g"].map(|name| format!("\"a rather long {name}\""));
+    let names = names.each_ref().map(String::as_str);
+    let settings: [(&str, &[&str]); 4] = [
+        ("workload.transfer_bytes", &SIZES[..8]),
+        ("network.hops", &SIZES[..6]),
+        ("noc.vcs", &SIZES[..5]),
+        ("noc.topology", &names),
+    ];
+    let runs = invented(&settings);
+    let url = open(&mut browser, folder.path(), &runs);
+    each_view(&mut browser, &url, |_, charts| {
+        check_sweep(&charts[0], &runs, "/latency/mean_cycles");
+    });
+    let is_wider =
+        "(box => box.scrollWidth > box.clientWidth)(document.querySelector('.chart .wide'))";
+    assert_eq!(browser.value(is_wider), true);
+}
