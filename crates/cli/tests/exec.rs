@@ -175,7 +175,7 @@ fn on_a_machine_what_cannot_be_run_says_why_and_where() {
         (&["hi.rv64"], 2, "hi.rv64 is a program and no machine: name the machine before it"),
         (&["manycore-ni", "-n", "2", "hi.rv64"], 2, "manycore-ni: network.remote: is"),
         (&["manycore-ni", "--set", "network.remote=nodes", "hi.rv64"], 2, acknowledged),
-        (&["rack-torus", "hi.rv64"], 2, "rack-torus: network.remote: is \"torus\""),
+        (&["rack-torus", "hi.rv64"], 2, "rack-torus: kind: is \"torus\""),
         (&[], 2, "rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM"),
     ] {
         let done = rackmem(dir.path(), &[&["sim", "exec"], args].concat());

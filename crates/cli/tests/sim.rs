@@ -144,12 +144,17 @@ fn a_trace_shows_messages_and_reads_of_both_workloads() {
     let host = Host::new();
     let path = host.racks().join("trace.json");
     let file = path.to_str().unwrap();
-    for kind in ["workload.kind=sync-read", "workload.kind=async-read"] {
+    for (kind, short) in [
+        ("workload.kind=sync-read", &["--set", "run.reads=8"][..]),
+        (
+            "workload.kind=async-read",
+            &["--set", "run.window_cycles=4000", "--set", "run.max_windows=2"],
+        ),
+    ] {
         let args = ["sim", "run", "manycore-ni", "--set", kind, "--set", "workload.cores=4"];
-        let short = ["--set", "run.window_cycles=4000", "--set", "run.max_windows=2"];
-        let small = ["--set", "workload.transfer_bytes=64", "--set", "workload.rate=0"];
-        let trace = ["--trace", file, "--trace-window", "200ns..900ns", "--set", "run.reads=8"];
-        host.ok(&[&args[..], &short[..], &small[..], &trace[..]].concat());
+        let small = ["--set", "workload.transfer_bytes=64"];
+        let trace = ["--trace", file, "--trace-window", "200ns..900ns"];
+        host.ok(&[&args[..], short, &small[..], &trace[..]].concat());
         let events = traces::checked_trace(&path);
         let count = |phase: &str, category: &str| {
             let is = |event: &&serde_json::Value| event["ph"] == phase && event["cat"] == category;

@@ -1,6 +1,6 @@
 //! A run: a machine of the model or this host, and what it does there.
 
-use rackmem_sim::machine::{self, Machine, Override};
+use rackmem_sim::machine::{self, Machine, Override, Use};
 use serde_json::Value as Json;
 
 use crate::Known;
@@ -15,7 +15,7 @@ pub struct Run {
     /// Name in files and errors; two runs of one name are the same.
     pub name: String,
     /// Machine of the model and its settings; none: this host.
-    pub machine: Option<(String, Vec<(String, String)>)>,
+    pub machine: Option<(String, Vec<Override>)>,
     /// What it does.
     pub work: Work,
     /// Estimate of the host's time, relative to other runs.
@@ -61,14 +61,15 @@ impl Run {
             None => None,
             Some(name) => {
                 let varied = world.variation.filter(|varied| varied.concerns(&name));
-                let mut settings: Vec<(String, String)> = varied
-                    .map(|varied| (varied.path.clone(), varied.value.clone()))
+                // Not every run of a machine reads what its file leaves open.
+                let mut settings: Vec<Override> = varied
+                    .map(|varied| Override::new(&varied.path, &varied.value).if_read())
                     .into_iter()
                     .collect();
                 for (path, value) in template.settings.of(world.effort) {
                     if let Some(value) = optional(value, world, scope)? {
-                        settings.retain(|(varied, _)| varied != path);
-                        settings.push((path.clone(), value));
+                        settings.retain(|varied| varied.path != *path);
+                        settings.push(Override::new(path, value));
                     }
                 }
                 Some((name, settings))
@@ -92,8 +93,10 @@ impl Run {
     pub fn machine(&self) -> Option<Known<Machine>> {
         let (machine, settings) = self.machine.as_ref()?;
         let mut all = vec![Override::new("name", format!("\"{}\"", self.name))];
-        all.extend(settings.iter().map(|(path, value)| Override::new(path, value)));
-        let loaded = machine::load(machine, &all);
+        all.extend(settings.iter().cloned());
+        let reader =
+            if matches!(self.work, Work::Program(_)) { Use::Program } else { Use::Workload };
+        let loaded = machine::load_for(reader, machine, &all);
         Some(loaded.map_err(|error| format!("{}: {error}", self.name)))
     }
 }

@@ -192,7 +192,7 @@ fn a_variation_changes_the_runs_that_do_not_set_it_themselves() {
         for (name, run) in changed {
             any = true;
             let has = |run: &Run| {
-                run.machine.as_ref().unwrap().1.iter().any(|(path, _)| *path == variation.path)
+                run.machine.as_ref().unwrap().1.iter().any(|setting| setting.path == variation.path)
             };
             assert!(!has(run) && has(&after[name]), "{}: {name}", variation.name());
         }

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use rackmem_experiments::study::points::said;
-use rackmem_sim::machine::{self, BUILT_IN, Machine, Override};
+use rackmem_sim::machine::{self, BUILT_IN, Machine, Override, Use};
 use rackmem_sim::statistics::{Statistic, schema};
 
 use crate::MachineError;
@@ -17,7 +17,7 @@ pub fn of_text(text: &str) -> PyResult<Machine> {
 
 fn changed(text: &str, settings: &Settings) -> PyResult<Machine> {
     let settings = settings.iter().map(|(path, value)| Override::new(path, value));
-    machine::load_text("the machine", text, &settings.collect::<Vec<_>>())
+    machine::load_text(Use::Any, "the machine", text, &settings.collect::<Vec<_>>())
         .map_err(|error| MachineError::new_err(said(&error)))
 }
 

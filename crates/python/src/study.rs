@@ -87,7 +87,7 @@ pub fn fail(
     why: &str,
 ) -> PyResult<()> {
     let settings: Vec<Override> =
-        settings.into_iter().map(|(path, value)| Override { path, value }).collect();
+        settings.into_iter().map(|(path, value)| Override::new(path, value)).collect();
     let failed = Failed { machine, settings: &settings, argv: argv.as_deref(), nodes, why };
     let stored = py.detach(|| Folder::new(folder).fail(&failed));
     stored.map(drop).map_err(PyOSError::new_err)

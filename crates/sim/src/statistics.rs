@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
-use crate::machine::spec::{Placement, Remote};
+use crate::machine::spec::Placement;
+use crate::machine::{Kind, Machine};
 
 /// A statistic, or another field of a report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -44,13 +44,19 @@ pub enum Simulated {
 impl Simulated {
     /// All that a machine can simulate.
     pub fn of(machine: &Machine) -> Vec<Simulated> {
-        match (machine.network.remote, machine.ni.placement) {
-            (Remote::Torus, _) => vec![Simulated::Torus],
-            (Remote::Extension, _) => vec![Simulated::Extension],
-            (_, Placement::Sonuma) => vec![Simulated::Program, Simulated::Sonuma],
-            (_, Placement::CacheIntegrated) => vec![Simulated::Program, Simulated::CacheIntegrated],
-            (_, Placement::Window) => vec![Simulated::Program, Simulated::Window],
-            (_, Placement::Edge | Placement::PerTile | Placement::Split | Placement::Numa) => {
+        match (machine.kind, machine.ni.placement) {
+            (Kind::Memory, _) => vec![],
+            (Kind::Torus, _) => vec![Simulated::Torus],
+            (Kind::Soc, _) => vec![Simulated::Extension],
+            (Kind::Chip, Placement::Sonuma) => vec![Simulated::Program, Simulated::Sonuma],
+            (Kind::Chip, Placement::CacheIntegrated) => {
+                vec![Simulated::Program, Simulated::CacheIntegrated]
+            }
+            (Kind::Chip, Placement::Window) => vec![Simulated::Program, Simulated::Window],
+            (
+                Kind::Chip,
+                Placement::Edge | Placement::PerTile | Placement::Split | Placement::Numa,
+            ) => {
                 vec![Simulated::Workload, Simulated::Program, Simulated::ManycoreNi]
             }
         }

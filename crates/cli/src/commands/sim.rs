@@ -10,7 +10,7 @@ mod render_rack;
 mod stats;
 mod trace;
 
-use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Override};
+use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Use};
 use rackmem_sim::report::Report;
 use rackmem_sim::run::{self, Options};
 
@@ -28,7 +28,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
     match &args.command {
         SimCommand::Run(args) => simulate(args),
         SimCommand::Machines => machines(),
-        SimCommand::Show(args) => console::print(&machine::resolved(&load(args)?)),
+        SimCommand::Show(args) => console::print(&machine::resolved(&load(args, Use::Any)?)),
         SimCommand::Stats(args) => stats::run(args),
         SimCommand::Exec(args) => exec::run(args),
         SimCommand::Litmus(args) => litmus::run(args),
@@ -40,13 +40,8 @@ fn refused(error: MachineError) -> Failure {
     Failure::usage(error.to_string())
 }
 
-fn load(args: &MachineArgs) -> Result<Machine> {
-    load_with(args, &[])
-}
-
-fn load_with(args: &MachineArgs, more: &[Override]) -> Result<Machine> {
-    let overrides: Vec<Override> = args.set.iter().chain(more).cloned().collect();
-    machine::load(&args.machine, &overrides).map_err(refused)
+fn load(args: &MachineArgs, reader: Use) -> Result<Machine> {
+    machine::load_for(reader, &args.machine, &args.set).map_err(refused)
 }
 
 fn machines() -> Result<()> {
@@ -59,7 +54,7 @@ fn machines() -> Result<()> {
 }
 
 fn simulate(args: &RunArgs) -> Result<()> {
-    let machine = load(&args.machine)?;
+    let machine = load(&args.machine, Use::Workload)?;
     let mut report = watched(&machine, &args.trace)?;
     // A trace that cannot be written takes nothing of the report away.
     let traced = trace::write(&args.trace, &machine, &[(0, std::mem::take(&mut report.trace))]);

@@ -78,7 +78,7 @@ pub fn whole(run: &Run) -> Result<Run> {
 /// # Errors
 /// There are none, or their machines have no such key.
 pub fn only(mut runs: Vec<Run>, wanted: &[Override]) -> Result<Vec<Run>> {
-    for Override { path, value } in wanted {
+    for Override { path, value, .. } in wanted {
         if !runs.iter().any(|run| run.keys.contains_key(path)) {
             let near = nearest(path, runs.iter().flat_map(|run| run.keys.keys()));
             return Err(Failure::usage(format!("--only {path}: no run has such a key{near}")));

@@ -38,9 +38,7 @@ impl Folder {
     /// The file cannot be written.
     pub fn fail(&self, failed: &Failed<'_>) -> Result<PathBuf, String> {
         let Failed { settings, argv, nodes, why, .. } = failed;
-        // Reports leave out the number of threads, too.
-        let threads = [Override::new("run.threads", 0)];
-        let machine = machine::asked(failed.machine, &[*settings, &threads].concat());
+        let machine = machine::asked(failed.machine, settings);
         let decides = json!([machine, argv, nodes]);
         let mut content = json!({ "error": why, "recipe": { "machine": machine } });
         if let Some([program, arguments @ ..]) = argv {

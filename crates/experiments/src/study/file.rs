@@ -66,15 +66,30 @@ impl Study {
         if let Some(at) = (0..self.vary.len()).find(|&at| twice(at)) {
             return Err(format!("{} is varied twice; give all values at once", self.vary[at].path));
         }
-        let machine =
-            machine::load(&self.machine, &self.set).map_err(|error| points::said(&error))?;
+        // Whether they are read is known when the others are varied.
+        let set: Vec<Override> = self.set.iter().cloned().map(Override::if_read).collect();
+        let machine = machine::load(&self.machine, &set).map_err(|error| points::said(&error))?;
         let text = machine::resolved(&machine);
         let points = points::points(&text, &self.vary, &self.programs, self.nodes);
         let wrong = points.iter().map(|point| point.run.as_ref().err());
-        match wrong.collect::<Option<Vec<_>>>().as_deref() {
-            Some([first, ..]) => Err((*first).clone()),
-            _ => Ok(points),
+        if let Some([first, ..]) = wrong.collect::<Option<Vec<_>>>().as_deref() {
+            return Err((*first).clone());
         }
+        self.set.iter().try_for_each(|setting| is_read(setting, &points))?;
+        Ok(points)
+    }
+}
+
+/// That one of the runs reads a setting.
+fn is_read(setting: &Override, points: &[Point]) -> Result<(), String> {
+    let runs = points.iter().filter_map(|point| Some((point, point.run.as_ref().ok()?)));
+    let mut unread =
+        runs.map(|(point, run)| machine::unread(point.reader(), &run.machine, &setting.path));
+    match unread.next() {
+        Some(Some(because)) if unread.all(|other| other.is_some()) => {
+            Err(format!("{}: nothing reads it: {because}", setting.path))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rackmem_sim::machine::{self, MachineError, Origin, Override};
+use rackmem_sim::machine::{self, MachineError, Origin, Override, Use};
 
 use super::run::{Program, Run};
 use crate::prebuilt;
@@ -38,7 +38,7 @@ pub fn points(machine: &str, vary: &[Varied], programs: &[Program], nodes: u16) 
     };
     let text: Arc<str> = machine.into();
     let point = |settings: &Vec<Override>, program: Option<&Program>| {
-        let run = machine::load_text("the machine", machine, settings);
+        let run = machine::load_text(reader(program.is_some()), "the machine", machine, settings);
         let run = run.map(|machine| Run::new(machine, program.cloned(), nodes));
         let (argv, settings) = (program.map(|one| one.argv.clone()), settings.clone());
         Point { machine: text.clone(), settings, argv, run: run.map_err(|error| said(&error)) }
@@ -46,6 +46,10 @@ pub fn points(machine: &str, vary: &[Varied], programs: &[Program], nodes: u16) 
     let combinations = combinations(vary);
     let of = |settings| programs.iter().map(move |&program| point(settings, program));
     combinations.iter().flat_map(of).collect()
+}
+
+fn reader(executes: bool) -> Use {
+    if executes { Use::Program } else { Use::Workload }
 }
 
 /// What is wrong; a setting has no place but its key.
@@ -95,6 +99,11 @@ impl Point {
         let settings = self.settings.iter().map(|one| format!("{}={}", one.path, shown(one)));
         let parts: Vec<String> = settings.chain(self.program()).collect();
         parts.join(" ")
+    }
+
+    /// What reads its machine.
+    pub(super) fn reader(&self) -> Use {
+        reader(self.argv.is_some())
     }
 
     /// The program and its arguments in one text.

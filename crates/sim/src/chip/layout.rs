@@ -96,9 +96,10 @@ impl Layout {
         let tiles = machine.tiles.columns * machine.tiles.rows;
         let homes = machine.llc_banks() as u16;
         let units = machine.edge_places() as u16;
-        let own_homes = machine.llc.banks > 0;
-        let wq_lines = (u64::from(machine.ni.wq_entries) * 16).div_ceil(BLOCK_BYTES);
-        let cq_lines = (u64::from(machine.ni.wq_entries) * 4).div_ceil(BLOCK_BYTES);
+        let own_homes = machine.has_own_banks();
+        let entries = u64::from(machine.queue_entries());
+        let wq_lines = (entries * 16).div_ceil(BLOCK_BYTES);
+        let cq_lines = (entries * 4).div_ceil(BLOCK_BYTES);
         Layout {
             columns: machine.tiles.columns,
             tiles,

@@ -3,7 +3,7 @@
 use super::message::{VNET_FORWARD, VNET_NETWORK, VNET_RESPONSE, VNETS};
 use crate::machine::Machine;
 use crate::machine::spec::{NocRouting, NocTopology, Placement};
-use crate::noc::{Allocator, Dateline, Pipeline, Routing, Shape, Spec, VnetSpec};
+use crate::noc::{Allocator, Dateline, Routing, Shape, Spec, VnetSpec};
 
 /// The network's description.
 pub fn of(machine: &Machine) -> Spec {
@@ -17,11 +17,11 @@ pub fn of(machine: &Machine) -> Spec {
             Shape::Crossbar { ports: columns * rows + rows + usize::from(beside) }
         }
     };
-    let hop = match noc.topology {
-        NocTopology::NocOut => noc.butterfly_router_cycles + 1,
-        NocTopology::Mesh | NocTopology::Crossbar => noc.hop_cycles,
+    let link_latency_cycles = match noc.topology {
+        NocTopology::Mesh => u64::from(noc.hop_cycles) - noc.router.hop_cycles(0),
+        // Links of NOC-Out have times of their own, and a crossbar has none.
+        NocTopology::NocOut | NocTopology::Crossbar => 1,
     };
-    let (router, link_latency_cycles) = pipeline(u64::from(hop));
     // Forwards of a home to memory must not overtake each other: a block that is written back is
     // in memory before it is read again. Nor may remote stores of a core to another one.
     let is_integrated = machine.ni.placement == Placement::CacheIntegrated;
@@ -37,7 +37,7 @@ pub fn of(machine: &Machine) -> Spec {
             NocTopology::Mesh => routing(noc.routing),
             NocTopology::NocOut | NocTopology::Crossbar => Routing::Minimal,
         },
-        router,
+        router: noc.router,
         vnets: (0..VNETS).map(vnet).collect(),
         urgent: if noc.priorities { vec![VNET_RESPONSE, VNET_FORWARD] } else { Vec::new() },
         buffer_flits: noc.buffer_flits as usize,
@@ -45,21 +45,12 @@ pub fn of(machine: &Machine) -> Spec {
         tree_hop_cycles: u64::from(noc.tree_hop_cycles),
         tiles_per_cycle: u64::from(noc.tiles_per_cycle),
         // A packet that is sent in a cycle can enter its router in the next one.
-        injection_latency_cycles: u64::from(noc.injection_cycles.max(2) - 1),
+        injection_latency_cycles: u64::from(noc.injection_cycles - 1),
         ejection_latency_cycles: u64::from(noc.ejection_cycles),
         delivery_capacity_packets: noc.delivery_packets as usize,
         allocator: Allocator::OneRequest,
         dateline: Dateline::Crossing,
         ejection_credits: false,
-    }
-}
-
-/// A router of two stages and the link, or one cycle for all if there is no time for stages.
-fn pipeline(hop_cycles: u64) -> (Pipeline, u64) {
-    let stages = Pipeline::Three.hop_cycles(0);
-    match hop_cycles.checked_sub(stages) {
-        Some(link @ 1..) => (Pipeline::Three, link),
-        _ => (Pipeline::One, hop_cycles),
     }
 }
 

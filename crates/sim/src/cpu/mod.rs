@@ -200,8 +200,8 @@ impl Core {
     /// # Panics
     /// If [`CpuSpec::check`] finds something wrong.
     pub fn new(spec: &CpuSpec, hart: &Hart, now: Cycle) -> Core {
-        if let Err(wrong) = spec.check() {
-            panic!("{wrong}");
+        if let Err((setting, problem)) = spec.check() {
+            panic!("{setting}: {problem}");
         }
         let mut core = Core {
             spec: spec.clone(),

@@ -1,5 +1,7 @@
 //! Widths, units and times of a core.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 /// The most instructions that can be in flight: the window is kept in masks of as many bits.
@@ -136,35 +138,68 @@ impl Default for CpuSpec {
 
 impl CpuSpec {
     /// Checks that a core can be built so.
-    pub fn check(&self) -> Result<(), String> {
-        let widths = [self.fetch_width, self.dispatch_width, self.issue_width, self.retire_width];
-        let units = [self.alus, self.multipliers, self.fp_units, self.memory_ports];
-        let queues = [self.load_queue, self.store_queue, self.store_buffer, self.icache_ways];
-        if widths.iter().chain(&units).chain(&queues).any(|&count| count == 0) {
-            return Err("a core needs at least one of each width, unit, queue and way".into());
-        }
-        if widths.iter().any(|&width| width > MAX_WINDOW / 2) {
-            return Err(format!("widths may be {} at most", MAX_WINDOW / 2));
-        }
-        if !(1..=MAX_WINDOW).contains(&self.rob_entries) {
-            return Err(format!("rob_entries has to be 1 to {MAX_WINDOW}"));
-        }
-        if self.store_queue.saturating_add(self.store_buffer) > super::store_queue::ENTRIES {
-            return Err("store_queue and store_buffer have room for 64 together".into());
-        }
-        if self.front_end_entries() > super::front::ENTRIES {
-            return Err("fetch_width * (front_end_cycles + 2) may be 128 at most".into());
-        }
-        if self.latencies().iter().any(|cycles| !(1..=MAX_LATENCY).contains(cycles)) {
-            return Err(format!("latencies have to be 1 to {MAX_LATENCY} cycles"));
+    ///
+    /// # Errors
+    /// The first setting with which it cannot, as a machine file names it, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        self.check_counts()?;
+        self.check_queues()?;
+        for (name, cycles) in self.latencies() {
+            within(name, cycles, 1..=MAX_LATENCY)?;
         }
         let lines = self.icache_bytes / super::LINE_BYTES / u64::from(self.icache_ways);
-        let tables = [lines, self.indirect_targets.into(), self.return_stack.into()];
-        if !tables.iter().all(|entries| entries.is_power_of_two()) {
-            return Err("tables of predictors and caches have powers of two of entries".into());
+        for (name, entries) in [
+            ("cpu.icache_bytes", lines),
+            ("cpu.indirect_targets", self.indirect_targets.into()),
+            ("cpu.return_stack", self.return_stack.into()),
+        ] {
+            if !entries.is_power_of_two() {
+                return Err((name, format!("makes {entries} entries, must make a power of two")));
+            }
         }
-        if self.return_stack > 64 || !(1..=20).contains(&self.history_bits) {
-            return Err("return_stack may be 64 at most, history_bits 20".into());
+        within("cpu.return_stack", self.return_stack, 1..=64)?;
+        within("cpu.history_bits", self.history_bits, 1..=20)
+    }
+
+    fn check_counts(&self) -> Result<(), (&'static str, String)> {
+        for (name, width) in [
+            ("cpu.fetch_width", self.fetch_width),
+            ("cpu.dispatch_width", self.dispatch_width),
+            ("cpu.issue_width", self.issue_width),
+            ("cpu.retire_width", self.retire_width),
+        ] {
+            within(name, width, 1..=MAX_WINDOW / 2)?;
+        }
+        for (name, count) in [
+            ("cpu.alus", self.alus),
+            ("cpu.multipliers", self.multipliers),
+            ("cpu.fp_units", self.fp_units),
+            ("l1.ports", self.memory_ports),
+            ("cpu.load_queue", self.load_queue),
+            ("cpu.store_queue", self.store_queue),
+            ("cpu.store_buffer", self.store_buffer),
+            ("cpu.icache_ways", self.icache_ways),
+        ] {
+            within(name, count, 1..=u32::MAX)?;
+        }
+        within("cpu.rob_entries", self.rob_entries, 1..=MAX_WINDOW)
+    }
+
+    fn check_queues(&self) -> Result<(), (&'static str, String)> {
+        let most = super::store_queue::ENTRIES;
+        if self.store_queue.saturating_add(self.store_buffer) > most {
+            let (queue, buffer) = (self.store_queue, self.store_buffer);
+            let problem =
+                format!("is {queue} beside cpu.store_buffer = {buffer}, together at most {most}");
+            return Err(("cpu.store_queue", problem));
+        }
+        let (entries, most) = (self.front_end_entries(), super::front::ENTRIES);
+        if entries > most {
+            let problem = format!(
+                "is {}, and cpu.fetch_width * (cpu.front_end_cycles + 2) is {entries}, must be at most {most}",
+                self.front_end_cycles
+            );
+            return Err(("cpu.front_end_cycles", problem));
         }
         Ok(())
     }
@@ -174,22 +209,35 @@ impl CpuSpec {
         self.fetch_width.saturating_mul(self.front_end_cycles.saturating_add(2))
     }
 
-    fn latencies(&self) -> [u32; 13] {
+    fn latencies(&self) -> [(&'static str, u32); 13] {
         [
-            self.front_end_cycles,
-            self.address_cycles,
-            self.l1_cycles,
-            self.forward_cycles,
-            self.refill_cycles,
-            self.mul_cycles,
-            self.div_cycles,
-            self.fp_add_cycles,
-            self.fp_mul_cycles,
-            self.fma_cycles,
-            self.fp_div_cycles,
-            self.convert_cycles,
-            self.move_cycles,
+            ("cpu.front_end_cycles", self.front_end_cycles),
+            ("cpu.address_cycles", self.address_cycles),
+            ("l1.latency_cycles", self.l1_cycles),
+            ("cpu.forward_cycles", self.forward_cycles),
+            ("cpu.refill_cycles", self.refill_cycles),
+            ("cpu.mul_cycles", self.mul_cycles),
+            ("cpu.div_cycles", self.div_cycles),
+            ("cpu.fp_add_cycles", self.fp_add_cycles),
+            ("cpu.fp_mul_cycles", self.fp_mul_cycles),
+            ("cpu.fma_cycles", self.fma_cycles),
+            ("cpu.fp_div_cycles", self.fp_div_cycles),
+            ("cpu.convert_cycles", self.convert_cycles),
+            ("cpu.move_cycles", self.move_cycles),
         ]
+    }
+}
+
+fn within(
+    name: &'static str,
+    value: u32,
+    range: RangeInclusive<u32>,
+) -> Result<(), (&'static str, String)> {
+    let (least, most) = (range.start(), range.end());
+    match range.contains(&value) {
+        true => Ok(()),
+        false if *most == u32::MAX => Err((name, format!("is {value}, must be at least {least}"))),
+        false => Err((name, format!("is {value}, must be {least} to {most}"))),
     }
 }
 

@@ -80,10 +80,6 @@ impl Node {
         if tiled {
             let closed = Err(Status::NoContext);
             chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(CONTEXT, closed));
-            // There, addresses of synthetic workloads are other memory.
-            if placement != Placement::Window {
-                chip.warm(machine);
-            }
         } else {
             let rmc = Rmc::new(&spec, nid, nodes, driver.registers());
             let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;
@@ -94,7 +90,7 @@ impl Node {
         for tile in &mut chip.tiles {
             tile.l1.report_lost();
         }
-        let mut pages = Pages::new(driver, machine.rmc.page_bytes);
+        let mut pages = Pages::new(driver, machine.system.page_bytes);
         let lending = Lending::of(nid, nodes, machine);
         if let Some(lending) = lending.filter(|_| machine.window.heap) {
             pages.remote = Some(lending.borrow_all(&mut chip));

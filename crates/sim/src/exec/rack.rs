@@ -19,8 +19,8 @@ use super::{ExecError, Job, Options};
 use crate::chip::link::Departure;
 use crate::engine::Cycle;
 use crate::figures::Figures;
-use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement, Remote};
+use crate::machine::{Kind, Machine};
 use crate::recipe;
 use crate::window;
 
@@ -214,11 +214,11 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
     let mirrored = machine.network.remote == Remote::Generator;
     match machine.ni.placement {
         _ if job.nodes == 0 => wrong("a program needs a node at least"),
-        _ if machine.network.remote == Remote::Torus => {
-            wrong("network.remote: is \"torus\", whose simplified nodes execute nothing")
-        }
-        _ if machine.network.remote == Remote::Extension => {
-            wrong("network.remote: is \"extension\", whose simplified nodes execute nothing")
+        _ if machine.kind != Kind::Chip => {
+            let kind = machine.kind.name();
+            Err(ExecError::Machine(format!(
+                "kind: is \"{kind}\", and programs need chips: \"chip\""
+            )))
         }
         Placement::Sonuma => Ok(()),
         Placement::CacheIntegrated if job.nodes > 1 => wrong(

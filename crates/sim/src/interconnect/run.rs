@@ -24,7 +24,7 @@ const REQUEST_BYTES: u32 = 64;
 /// Events between two reports of progress.
 const EVENTS_PER_REPORT: u64 = 1 << 16;
 
-/// Runs a machine with `network.remote = "extension"`.
+/// Runs a machine of kind `soc`.
 ///
 /// # Errors
 /// [`RunError::Impossible`] if its experiment cannot be made, [`RunError::Stuck`] if it never ends.

@@ -1,5 +1,5 @@
-//! Nodes whose on-chip interconnect is extended to their neighbours, as a machine file describes them: used
-//! with `network.remote = "extension"`.
+//! Nodes whose on-chip interconnect is extended to their neighbours, as a machine file describes them:
+//! `kind = "soc"`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Numbers that follow from the shape of a chip: cores, banks, caches.
 
-use super::spec::{CpuSpec, L2Spec, Machine, NiCacheKind, NocTopology, Placement, RmcSpec};
+use super::spec::{CpuSpec, L2Spec, Machine, NiCacheKind, NiSpec, NocTopology, Placement, RmcSpec};
 use crate::scratchpad::Regions;
 
 /// Bytes of a cache block.
@@ -12,14 +12,19 @@ impl Machine {
         u32::from(self.tiles.columns) * u32::from(self.tiles.rows)
     }
 
-    /// Banks of the last-level cache: as many as the machine says, else one per tile, on NOC-Out one
+    /// Banks of the last-level cache: as many as a crossbar's machine says, else one per tile, on NOC-Out one
     /// per column.
     pub fn llc_banks(&self) -> u32 {
         match self.noc.topology {
-            _ if self.llc.banks > 0 => u32::from(self.llc.banks),
+            _ if self.has_own_banks() => u32::from(self.llc.banks),
             NocTopology::NocOut => u32::from(self.tiles.columns),
             NocTopology::Mesh | NocTopology::Crossbar => self.cores(),
         }
+    }
+
+    /// Whether banks of the last-level cache are beside the tiles: ports of a crossbar.
+    pub fn has_own_banks(&self) -> bool {
+        self.noc.topology == NocTopology::Crossbar && self.llc.banks > 0
     }
 
     /// Places of RRPPs and of what else of the network interfaces is at the edge: one per row, on
@@ -28,6 +33,15 @@ impl Machine {
         match self.noc.topology {
             NocTopology::NocOut => u32::from(self.tiles.columns),
             NocTopology::Mesh | NocTopology::Crossbar => u32::from(self.tiles.rows),
+        }
+    }
+
+    /// Entries of the queues with which the memory of every chip begins. Where no queue pairs are in them, they have
+    /// the usual length.
+    pub fn queue_entries(&self) -> u32 {
+        match self.ni.placement {
+            Placement::Edge | Placement::PerTile | Placement::Split => self.ni.wq_entries,
+            _ => NiSpec::default().wq_entries,
         }
     }
 
@@ -75,13 +89,19 @@ impl Machine {
         }
     }
 
-    /// The remote memory controller, with the values that the L1's section sets.
+    /// The remote memory controller, with the values that the sections of the L1 and of the system set. Systems lay out
+    /// the tables of an RMC where there is none, too.
     pub fn rmc_spec(&self) -> RmcSpec {
+        let own = match self.ni.placement {
+            Placement::Sonuma => self.rmc.clone(),
+            _ => RmcSpec::default(),
+        };
         RmcSpec {
+            page_bytes: self.system.page_bytes,
             l1_mshrs: self.l1.mshrs,
             l1_ports: self.l1.ports,
             l1_latency_cycles: self.l1.latency_cycles,
-            ..self.rmc.clone()
+            ..own
         }
     }
 }

@@ -14,6 +14,7 @@ use super::open::{self, Open};
 const BASE: &str = "base";
 
 /// A value that a file sets.
+#[derive(Clone)]
 pub(super) struct Setting {
     pub path: String,
     pub value: Value,
@@ -31,6 +32,8 @@ enum Place {
 #[derive(Default)]
 pub(super) struct Layers {
     pub settings: Vec<Setting>,
+    /// The first setting of a file that is based on another one; their number if there is no such file.
+    pub demands_from: usize,
     pub open: Vec<Open>,
 }
 
@@ -38,7 +41,7 @@ pub(super) struct Layers {
 pub(super) fn read_text(name: &str, text: &str) -> Result<Layers, MachineError> {
     let Layer { base, settings, open, .. } = Layer::parse(name.to_owned(), text)?;
     match base {
-        None => Ok(Layers { settings, open }),
+        None => Ok(Layers { demands_from: settings.len(), settings, open }),
         Some((_, line)) => {
             Err(about_base(name, line, "a text is based on no other; resolve it first".to_owned()))
         }
@@ -79,6 +82,10 @@ pub(super) fn read(machine: &str) -> Result<Layers, MachineError> {
                 && layer.open.iter().all(|above| above.path != below.path)
         };
         all.open.retain(is_kept);
+        all.demands_from = match layer.base {
+            Some(_) => all.settings.len(),
+            None => layer.settings.len(),
+        };
         all.settings.extend(layer.settings);
         all.open.extend(layer.open);
     }

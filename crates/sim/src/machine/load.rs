@@ -1,14 +1,13 @@
 //! From a file to a machine, and back.
 
-use std::collections::BTreeMap;
-
-use toml::Table;
+use toml::{Table, Value};
 
 use super::error::{MachineError, Origin};
 use super::layer::{self, Layers, Setting};
+use super::needs::{Reading, Use};
 use super::schema::{Override, Schema, set};
 use super::spec::Machine;
-use super::validate::validate;
+use super::validate::{Invalid, validate};
 
 /// Loads a machine: the name of a built-in one or the path of a file, with settings that override
 /// the file's.
@@ -17,62 +16,166 @@ use super::validate::validate;
 /// The first thing that is wrong with the file, the files it is based on, the overrides, or the
 /// machine that they describe together.
 pub fn load(machine: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
-    build(layer::read(machine)?, overrides)
+    load_for(Use::Any, machine, overrides)
+}
+
+/// The same for a certain use: an override that it does not read is an error.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_for(
+    reader: Use,
+    machine: &str,
+    overrides: &[Override],
+) -> Result<Machine, MachineError> {
+    build(layer::read(machine)?, overrides, reader)
 }
 
 /// The machine of a text that is based on no other, such as [`resolved`] gives. Errors call it by this name.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_text(name: &str, text: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
-    build(layer::read_text(name, text)?, overrides)
+pub fn load_text(
+    reader: Use,
+    name: &str,
+    text: &str,
+    overrides: &[Override],
+) -> Result<Machine, MachineError> {
+    build(layer::read_text(name, text)?, overrides, reader)
 }
 
-fn build(layers: Layers, overrides: &[Override]) -> Result<Machine, MachineError> {
+fn build(layers: Layers, overrides: &[Override], reader: Use) -> Result<Machine, MachineError> {
     let schema = Schema::new();
-    let Layers { mut settings, open } = layers;
+    let Layers { settings: of_files, demands_from, open } = layers;
     open.iter().try_for_each(|open| open.check(&schema))?;
-    settings.extend(overrides.iter().map(|setting| Setting {
-        path: setting.path.clone(),
-        value: setting.parsed(),
-        origin: Origin::Override,
-    }));
-    settings.retain(|one| !schema.is_empty_section(&one.path, &one.value));
-    let loaded = together(&schema, &settings).map_err(|error| {
-        // The first value that fits no machine, rather than a place in one.
-        let alone = |one: &Setting| schema.checked(&one.path, one.value.clone(), &one.origin);
-        settings.iter().find_map(|one| alone(one).err()).unwrap_or(error)
-    })?;
-    let mut origins: BTreeMap<String, Origin> =
-        settings.into_iter().map(|one| (one.path, one.origin)).collect();
-    validate(&loaded).map_err(|invalid| MachineError {
-        origin: origins.remove(invalid.key).unwrap_or(Origin::Default),
-        key: invalid.key.to_owned(),
-        problem: invalid.problem,
-    })?;
-    Ok(loaded)
+    let of_overrides: Vec<Setting> = overrides.iter().map(Setting::of).collect();
+    let files = Draft::new(&schema).with(&of_files)?;
+    let all = files.clone().with(&of_overrides)?;
+    let machine = all.machine()?;
+    // A file without a base may describe alternatives, such as the trees of NOC-Out beside the hops of a mesh. What is
+    // based on it, and overrides, are demands.
+    files.check_read(&of_files[demands_from..], Use::Any)?;
+    let is_demand = |(_, one): &(&Setting, &Override)| one.must_be_read;
+    let demands = of_overrides.iter().zip(overrides).filter(is_demand).map(|(one, _)| one);
+    all.check_read(demands, reader)?;
+    all.check_kind()?;
+    all.check(&machine)?;
+    Ok(machine)
 }
 
-/// The machine of all settings, the last of a path.
-fn together(schema: &Schema, settings: &[Setting]) -> Result<Machine, MachineError> {
-    let mut table = schema.defaults().clone();
-    for Setting { path, value, origin } in settings {
-        set(&mut table, path, schema.converted(path, value.clone(), origin)?);
+impl Setting {
+    fn of(setting: &Override) -> Setting {
+        Setting { path: setting.path.clone(), value: setting.parsed(), origin: Origin::Override }
     }
-    table.try_into().map_err(|error: toml::de::Error| MachineError {
-        origin: Origin::Unknown,
-        key: String::new(),
-        problem: error.message().to_owned(),
-    })
 }
 
-/// The text of a machine with overrides, also where they make no machine of it: what was asked for.
+/// Settings as files and overrides make them, one after the other.
+#[derive(Clone)]
+struct Draft<'a> {
+    schema: &'a Schema,
+    table: Table,
+    settings: Vec<Setting>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(schema: &'a Schema) -> Draft<'a> {
+        Draft { schema, table: schema.defaults().clone(), settings: Vec::new() }
+    }
+
+    fn with(mut self, settings: &[Setting]) -> Result<Draft<'a>, MachineError> {
+        for Setting { path, value, origin } in settings {
+            if self.schema.is_empty_section(path, value) {
+                continue;
+            }
+            let value = self.schema.converted(path, value.clone(), origin)?;
+            set(&mut self.table, path, value.clone());
+            let (path, origin) = (path.clone(), origin.clone());
+            self.settings.push(Setting { path, value, origin });
+        }
+        Ok(self)
+    }
+
+    /// The machine, whether or not it can be built.
+    fn machine(&self) -> Result<Machine, MachineError> {
+        self.table.clone().try_into().map_err(|error: toml::de::Error| {
+            // The first value that fits no machine, rather than a place in one.
+            let alone = |one: &Setting| {
+                self.schema.checked(&one.path, one.value.clone(), &one.origin).err()
+            };
+            let first = self.settings.iter().find_map(alone);
+            first.unwrap_or_else(|| MachineError {
+                origin: Origin::Unknown,
+                key: String::new(),
+                problem: error.message().to_owned(),
+            })
+        })
+    }
+
+    /// That each of these changes something.
+    fn check_read<'s>(
+        &self,
+        demands: impl IntoIterator<Item = &'s Setting>,
+        reader: Use,
+    ) -> Result<(), MachineError> {
+        let reading = Reading { machine: &self.table, reader };
+        let unread = |one: &Setting| Some(self.unread(one, &reading.unread(&one.path)?, reading));
+        demands.into_iter().find_map(unread).map_or(Ok(()), Err)
+    }
+
+    /// That files have sections of the machine's kind only.
+    fn check_kind(&self) -> Result<(), MachineError> {
+        let reading = Reading { machine: &self.table, reader: Use::Any };
+        let unread =
+            |one: &Setting| Some(self.unread(one, &reading.unread_by_kind(&one.path)?, reading));
+        self.settings.iter().find_map(unread).map_or(Ok(()), Err)
+    }
+
+    fn unread(&self, one: &Setting, because: &str, reading: Reading<'_>) -> MachineError {
+        let is_read = |known: &str| reading.unread(known).is_none();
+        let nearest = self.schema.nearest(&one.path, is_read);
+        let hint = nearest.map_or(String::new(), |known| format!("; did you mean {known}?"));
+        MachineError {
+            origin: one.origin.clone(),
+            key: one.path.clone(),
+            problem: format!("nothing reads it: {because}{hint}"),
+        }
+    }
+
+    /// That it can be built. Of settings that contradict each other, the last one is to blame: it is nearest to who
+    /// sees the error.
+    fn check(&self, machine: &Machine) -> Result<(), MachineError> {
+        let Err(Invalid { key, problem }) = validate(machine) else { return Ok(()) };
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let named = |path: &str| problem.split(|c| !is_part(c)).any(|word| word == path);
+        let last = self.settings.iter().rfind(|one| one.path == key || named(&one.path));
+        Err(match last {
+            Some(one) if one.path != key => MachineError {
+                origin: one.origin.clone(),
+                key: one.path.clone(),
+                problem: format!("does not fit: {key} {problem}"),
+            },
+            _ => MachineError {
+                origin: last.map_or(Origin::Default, |one| one.origin.clone()),
+                key: key.to_owned(),
+                problem,
+            },
+        })
+    }
+}
+
+/// The text of a machine with overrides, also where they make no machine of it: what was asked for. As in recipes of
+/// runs, the number of threads is left out.
 pub fn asked(text: &str, overrides: &[Override]) -> String {
     let schema = Schema::new();
     let mut table: Table = text.parse().unwrap_or_default();
     for one in overrides {
         let value = schema.checked(&one.path, one.parsed(), &Origin::Override);
         set(&mut table, &one.path, value.unwrap_or_else(|_| one.parsed()));
+    }
+    if let Some(Value::Table(run)) = table.get_mut("run")
+        && let Some(threads) = run.get_mut("threads")
+    {
+        *threads = Value::Integer(0);
     }
     table.to_string()
 }
@@ -83,12 +186,26 @@ pub fn asked(text: &str, overrides: &[Override]) -> String {
 /// The same; if there is nothing of that name, the error names the nearest device.
 pub fn load_device(device: &str, overrides: &[Override]) -> Result<Machine, MachineError> {
     layer::find_device(device)?;
-    load(device, overrides)
+    load_for(Use::Memory, device, overrides)
 }
 
-/// The machine as a file that depends on no other and names every key; it loads to the same
+/// The reason why nothing reads a setting of a machine; `None` if something does.
+pub fn unread(reader: Use, machine: &Machine, path: &str) -> Option<String> {
+    let table = Table::try_from(machine).unwrap_or_default();
+    Reading { machine: &table, reader }.unread(path)
+}
+
+/// The machine as a file that depends on no other and names every key of its kind; it loads to the same
 /// machine.
 pub fn resolved(machine: &Machine) -> String {
+    let mut table = Table::try_from(machine).unwrap_or_default();
+    table.retain(|section, value| match value {
+        Value::Table(keys) => {
+            keys.retain(|key, _| machine.kind.reads(&format!("{section}.{key}")));
+            !keys.is_empty()
+        }
+        _ => machine.kind.reads(section),
+    });
     // Fails only for a seed beyond TOML's integers, which no file can have set.
-    toml::to_string(machine).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    toml::to_string(&table).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
 }

@@ -1,4 +1,4 @@
-//! A rack of simplified nodes as a machine file describes it: used with `network.remote = "torus"`.
+//! A rack of simplified nodes as a machine file describes it: `kind = "torus"`.
 //!
 //! Nodes have no cores and no caches: a source of traffic, a network interface and a memory of
 //! limited bandwidth. In exchange there are hundreds of them, and all routers between them.

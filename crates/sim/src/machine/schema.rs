@@ -14,6 +14,8 @@ pub struct Override {
     pub path: String,
     /// As TOML; a text that is not TOML is taken as a string without quotes.
     pub value: String,
+    /// Whether it is an error if nothing of the machine reads it.
+    pub must_be_read: bool,
 }
 
 impl FromStr for Override {
@@ -22,7 +24,7 @@ impl FromStr for Override {
     fn from_str(text: &str) -> Result<Override, String> {
         match text.split_once('=') {
             Some((path, value)) if !path.trim().is_empty() && !value.trim().is_empty() => {
-                Ok(Override { path: path.trim().to_owned(), value: value.trim().to_owned() })
+                Ok(Override::new(path.trim(), value.trim()))
             }
             _ => Err(format!("'{text}': expected path=value, such as noc.link_bytes=32")),
         }
@@ -32,7 +34,12 @@ impl FromStr for Override {
 impl Override {
     /// A setting as `--set path=value` makes it.
     pub fn new(path: impl Into<String>, value: impl ToString) -> Override {
-        Override { path: path.into(), value: value.to_string() }
+        Override { path: path.into(), value: value.to_string(), must_be_read: true }
+    }
+
+    /// The same, for machines of which some read it.
+    pub fn if_read(self) -> Override {
+        Override { must_be_read: false, ..self }
     }
 
     /// Its value as TOML.
@@ -45,11 +52,21 @@ impl Override {
 }
 
 /// Settings that there were once, and what to set now.
-const GONE: [(&str, &str); 1] = [(
-    "run.stable_percent",
-    "is gone, as two windows may agree by chance; set run.precision_percent, half the 95 % confidence interval \
-     of the bandwidth in per cent of it",
-)];
+const GONE: [(&str, &str); 3] = [
+    (
+        "run.stable_percent",
+        "is gone, as two windows may agree by chance; set run.precision_percent, half the 95 % confidence interval \
+         of the bandwidth in per cent of it",
+    ),
+    ("noc.butterfly_router_cycles", "is gone, as it only chose between routers; set noc.router"),
+    ("rmc.page_bytes", "is gone, as all pages of a node have one size; set system.page_bytes"),
+];
+
+/// Values that there were once.
+const GONE_VALUES: [(&str, &str, &str); 2] = [
+    ("network.remote", "torus", "is gone; set kind = \"torus\""),
+    ("network.remote", "extension", "is gone; set kind = \"soc\""),
+];
 
 /// All settings with their default values.
 pub(super) struct Schema {
@@ -90,12 +107,14 @@ impl Schema {
         origin: &Origin,
     ) -> Result<Value, MachineError> {
         let value = self.converted(path, value, origin)?;
-        let mut table = self.defaults.clone();
+        // All other settings have their default values.
+        let mut table = Table::new();
         set(&mut table, path, value.clone());
-        match table.try_into::<Machine>() {
-            Ok(_) => Ok(value),
-            Err(error) => Err(wrong(path, origin, error.message().trim().to_owned())),
-        }
+        let Err(error) = table.try_into::<Machine>() else { return Ok(value) };
+        let is_gone =
+            |&&(gone, of, _): &&(&str, &str, &str)| gone == path && value.as_str() == Some(of);
+        let instead = GONE_VALUES.iter().find(is_gone).map(|(_, _, instead)| *instead);
+        Err(wrong(path, origin, instead.unwrap_or(error.message().trim()).to_owned()))
     }
 
     /// The value of a known key, with sizes as numbers.
@@ -139,13 +158,14 @@ impl Schema {
         if let Some(value) = self.paths.iter().find(outside) {
             return format!("no such key: {value} is a value, not a section");
         }
-        match self.nearest(path) {
+        match self.nearest(path, |_| true) {
             Some(known) => format!("no such key; did you mean {known}?"),
             None => "no such key; `rackmem sim show MACHINE` prints all keys".to_owned(),
         }
     }
 
-    fn nearest(&self, path: &str) -> Option<&str> {
+    /// The most similar setting, of those that are wanted.
+    pub(super) fn nearest(&self, path: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
         let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
         let likeness = |known: &String| {
             let whole = strsim::normalized_damerau_levenshtein(path, known);
@@ -155,7 +175,7 @@ impl Schema {
         };
         let rated = self.paths.iter().map(|known| (likeness(known), known.as_str()));
         rated
-            .filter(|&(likeness, _)| likeness > 0.5)
+            .filter(|&(likeness, known)| likeness > 0.5 && is_wanted(known))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, known)| known)
     }

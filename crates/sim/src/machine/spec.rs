@@ -10,16 +10,20 @@ pub use super::experiment::{
     Buffers, ExperimentKind, ExperimentSpec, KvSpec, NicSpec, Place, QpairSpec, Translation,
 };
 pub use super::extension::{ExtensionSpec, LineCode, LinkTopology, SocSpec};
+pub use super::kind::Kind;
 pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 pub use super::scratchpad::ScratchpadSpec;
 pub use super::window::{PrefetchSpec, WindowSpec, WritePolicy};
 pub use crate::cpu::CpuSpec;
+use crate::noc::Pipeline;
 pub use crate::sonuma::RmcSpec;
 
 /// A machine: its chips, the networks between them, and their work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Machine {
+    /// What the machine is made of: it decides which of the other sections it has.
+    pub kind: Kind,
     /// Name that reports give the machine.
     pub name: String,
     /// One line for people.
@@ -62,13 +66,13 @@ pub struct Machine {
     pub rmc: RmcSpec,
     /// Network between chips: hops, and the other end.
     pub network: NetworkSpec,
-    /// Routers between simplified nodes, with `network.remote = "torus"`.
+    /// Routers between simplified nodes, with `kind = "torus"`.
     pub rack: RackSpec,
-    /// A simplified node, with `network.remote = "torus"`.
+    /// A simplified node, with `kind = "torus"`.
     pub node: NodeSpec,
     /// Requests between simplified nodes.
     pub traffic: TrafficSpec,
-    /// The module that extends the on-chip interconnect, with `network.remote = "extension"`.
+    /// The module that extends the on-chip interconnect, with `kind = "soc"`.
     pub extension: ExtensionSpec,
     /// A node with such a module.
     pub soc: SocSpec,
@@ -109,6 +113,8 @@ pub struct SystemSpec {
     pub stack_bytes: u64,
     /// Entries of the context table.
     pub contexts: u16,
+    /// Pages of memory: 4096 or 8192.
+    pub page_bytes: u64,
 }
 
 /// Numbers of instructions that software executes around its accesses to the queues (Manycore NI §3.1).
@@ -168,7 +174,8 @@ pub struct L2Spec {
 pub struct LlcSpec {
     /// Capacity of all banks together.
     pub size_bytes: u64,
-    /// Banks; 0 = one per tile, on NOC-Out one per column. Another number needs a crossbar.
+    /// Banks beside the tiles of a crossbar; 0 = one per tile. Elsewhere there is one per tile, on NOC-Out one
+    /// per column.
     pub banks: u16,
     /// Associativity.
     pub ways: u32,
@@ -270,15 +277,15 @@ pub struct NocSpec {
     pub link_bytes: u32,
     /// Bytes of a packet besides its payload: route, command, address.
     pub header_bytes: u32,
-    /// Mesh: time of a flit from router to router, pipeline and link.
+    /// Stages of the routers of a mesh, a crossbar or the flattened butterfly.
+    pub router: Pipeline,
+    /// Mesh: time of a flit from router to router. What the router's stages leave of it is the link.
     pub hop_cycles: u32,
     /// NOC-Out: time from router to router of a tree.
     pub tree_hop_cycles: u32,
     /// NOC-Out: tiles that a flit passes in a cycle on a link of the flattened butterfly.
     pub tiles_per_cycle: u32,
-    /// NOC-Out: pipeline of the routers of the flattened butterfly, without links.
-    pub butterfly_router_cycles: u32,
-    /// From a part to its router: making a packet of a message, and the wire.
+    /// From a part to its router: making a packet of a message, and the wire; 2 at least.
     pub injection_cycles: u32,
     /// From a router to its part: the wire, and making a message of the packet.
     pub ejection_cycles: u32,
@@ -390,12 +397,6 @@ pub enum Remote {
     Generator,
     /// Other chips of the same kind, all simulated.
     Nodes,
-    /// There is no such chip: simplified nodes send to each other over a torus, as [`RackSpec`],
-    /// [`NodeSpec`] and [`TrafficSpec`] say.
-    Torus,
-    /// There is no such chip: nodes reach each other's memory and devices by modules that extend their
-    /// on-chip interconnect, as [`ExtensionSpec`] says.
-    Extension,
 }
 
 /// The network between chips.
@@ -489,6 +490,7 @@ impl Machine {
 impl Default for Machine {
     fn default() -> Self {
         Self {
+            kind: Kind::Chip,
             name: "unnamed".to_owned(),
             description: String::new(),
             seed: 1,
@@ -533,7 +535,13 @@ impl Default for TileSpec {
 
 impl Default for SystemSpec {
     fn default() -> Self {
-        Self { call_cycles: 200, clock_cycles: 40, stack_bytes: 8 << 20, contexts: 64 }
+        Self {
+            call_cycles: 200,
+            clock_cycles: 40,
+            stack_bytes: 8 << 20,
+            contexts: 64,
+            page_bytes: 8192,
+        }
     }
 }
 
@@ -608,10 +616,10 @@ impl Default for NocSpec {
             routing: NocRouting::CdrDirectory,
             link_bytes: 16,
             header_bytes: 16,
+            router: Pipeline::Three,
             hop_cycles: 3,
             tree_hop_cycles: 1,
             tiles_per_cycle: 2,
-            butterfly_router_cycles: 2,
             injection_cycles: 2,
             ejection_cycles: 2,
             local_cycles: 1,

@@ -1,6 +1,7 @@
 //! Checks that a machine can be built.
 
 use super::geometry::BLOCK_BYTES;
+use super::kind::Kind;
 use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote, WorkloadKind};
 use super::validate_extension::extension;
 use super::validate_rack::rack;
@@ -11,6 +12,9 @@ use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
 
 /// Longest read, as the queue entry's length field has it.
 const MAX_TRANSFER_BYTES: u32 = (16 << 20) - 1;
+
+/// Memory is lent in pages of this size, and no page tables have larger ones.
+pub(super) const PAGE_BYTES: u64 = 1 << 16;
 
 /// Simulated chips of a rack.
 const MAX_CHIPS: u16 = 64;
@@ -40,19 +44,32 @@ pub(super) type Checked = Result<(), Invalid>;
 /// # Errors
 /// The first setting with which it cannot.
 pub fn validate(machine: &Machine) -> Checked {
-    chip(machine)?;
+    require(i64::try_from(machine.seed).is_ok(), "seed", || "must be less than 2^63".to_owned())?;
+    positive("clock_ghz", machine.clock_ghz)?;
+    match machine.kind {
+        Kind::Chip => chip(machine),
+        Kind::Soc => dram(machine).and_then(|()| extension(machine)),
+        Kind::Torus => {
+            positive("network.hop_latency_ns", machine.network.hop_latency_ns)?;
+            transfers(machine)?;
+            rack(machine)?;
+            run(machine)
+        }
+        Kind::Memory => dram(machine),
+    }
+}
+
+fn chip(machine: &Machine) -> Checked {
+    tiles(machine)?;
     programs(machine)?;
     caches(machine)?;
     scratchpad(machine)?;
     window(machine)?;
     memory(machine)?;
     dram(machine)?;
-    dram_timing(machine)?;
     noc(machine)?;
     interfaces(machine)?;
     network(machine)?;
-    rack(machine)?;
-    extension(machine)?;
     workload(machine)?;
     run(machine)
 }
@@ -79,10 +96,8 @@ pub(super) fn not_negative(key: &'static str, value: f64) -> Checked {
     require(value.is_finite() && value >= 0.0, key, || format!("is {value}, must not be negative"))
 }
 
-fn chip(machine: &Machine) -> Checked {
+fn tiles(machine: &Machine) -> Checked {
     let (tiles, core) = (&machine.tiles, &machine.core);
-    require(i64::try_from(machine.seed).is_ok(), "seed", || "must be less than 2^63".to_owned())?;
-    positive("clock_ghz", machine.clock_ghz)?;
     power_of_two("tiles.columns", tiles.columns.into())?;
     power_of_two("tiles.rows", tiles.rows.into())?;
     at_least("core.wq_instructions", core.wq_instructions.into(), 1)?;
@@ -95,8 +110,8 @@ fn chip(machine: &Machine) -> Checked {
     let caches = machine.private_caches();
     require(caches as usize <= MAX_CACHES, "tiles.rows", || {
         format!(
-            "{} x {} tiles make {caches} private caches with those of the network interfaces; \
-             directories can tell {MAX_CACHES} apart",
+            "is {1}: {0} x {1} tiles make {caches} private caches with those of the network interfaces \
+             (ni.placement, ni.cache); directories can tell {MAX_CACHES} apart",
             tiles.columns, tiles.rows
         )
     })
@@ -104,21 +119,21 @@ fn chip(machine: &Machine) -> Checked {
 
 /// Checks the parts that execute programs.
 fn programs(machine: &Machine) -> Checked {
-    let of_cores = machine.cpu_spec().check();
-    require(of_cores.is_ok(), "cpu", || of_cores.clone().unwrap_err())?;
-    let of_controller = machine.rmc_spec().check();
-    require(of_controller.is_ok(), "rmc", || of_controller.clone().unwrap_err())?;
+    let unfit = |(key, problem)| Invalid { key, problem };
+    machine.cpu_spec().check().map_err(unfit)?;
+    machine.rmc_spec().check().map_err(unfit)?;
     let sonuma = machine.ni.placement == Placement::Sonuma;
     let crossbar = machine.noc.topology == NocTopology::Crossbar;
     require(!sonuma || crossbar && machine.tiles.rows == 1, "ni.placement", || {
         "is \"sonuma\", which needs noc.topology = \"crossbar\" and tiles.rows = 1".to_owned()
     })?;
-    require(machine.llc.banks == 0 || crossbar, "llc.banks", || {
-        format!("is {}, must be 0 without noc.topology = \"crossbar\"", machine.llc.banks)
-    })?;
     at_least("system.stack_bytes", machine.system.stack_bytes, 1 << 16)?;
     at_least("system.contexts", machine.system.contexts.into(), 1)?;
-    at_least("memory.size_bytes", machine.memory.size_bytes, 1 << 20)?;
+    let size = machine.memory.size_bytes;
+    at_least("memory.size_bytes", size, 1 << 20)?;
+    require(size.is_multiple_of(PAGE_BYTES), "memory.size_bytes", || {
+        format!("is {size}, must be a multiple of {PAGE_BYTES}, the largest page")
+    })?;
     at_least("network.credits", machine.network.credits.into(), 1)
 }
 
@@ -135,8 +150,8 @@ fn sets(
     let sets = size / row_bytes;
     require(size % row_bytes == 0 && sets.is_power_of_two(), ways_key, || {
         format!(
-            "{ways} ways of {BLOCK_BYTES}-byte blocks in {banks} bank(s) of {size} bytes in all do \
-             not make a power of two of sets; choose a power of two that fits"
+            "is {ways}: with {BLOCK_BYTES}-byte blocks in {banks} bank(s) and {size_key} = {size} it does not \
+             make a power of two of sets; choose a power of two that fits"
         )
     })
 }
@@ -191,8 +206,8 @@ fn memory(machine: &Machine) -> Checked {
     let memory = &machine.memory;
     positive("memory.latency_ns", memory.latency_ns)?;
     let (most, place) = match machine.noc.topology {
-        NocTopology::NocOut => (machine.tiles.columns, "column"),
-        NocTopology::Mesh | NocTopology::Crossbar => (machine.tiles.rows, "row"),
+        NocTopology::NocOut => (machine.tiles.columns, "column (tiles.columns)"),
+        NocTopology::Mesh | NocTopology::Crossbar => (machine.tiles.rows, "row (tiles.rows)"),
     };
     require((1..=most).contains(&memory.controllers), "memory.controllers", || {
         format!("is {}, must be 1 to {most}: one per {place} at most", memory.controllers)
@@ -211,7 +226,7 @@ fn dram(machine: &Machine) -> Checked {
     power_of_two("dram.banks", dram.banks.into())?;
     let banks = u64::from(dram.ranks) * u64::from(dram.banks);
     require(banks <= MAX_BANKS.into(), "dram.banks", || {
-        format!("{banks} in all ranks together, must be at most {MAX_BANKS}")
+        format!("makes {banks} in all of dram.ranks together, must make {MAX_BANKS} at most")
     })?;
     power_of_two("dram.bank_groups", dram.bank_groups.into())?;
     require(dram.bank_groups <= dram.banks, "dram.bank_groups", || {
@@ -238,7 +253,8 @@ fn dram(machine: &Machine) -> Checked {
     })?;
     at_least("dram.row_accesses", dram.row_accesses.into(), 1)?;
     positive("dram.age_limit_ns", dram.age_limit_ns)?;
-    not_negative("dram.controller_ns", dram.controller_ns)
+    not_negative("dram.controller_ns", dram.controller_ns)?;
+    dram_timing(machine)
 }
 
 fn dram_timing(machine: &Machine) -> Checked {
@@ -283,8 +299,6 @@ fn noc(machine: &Machine) -> Checked {
         ("noc.hop_cycles", noc.hop_cycles),
         ("noc.tree_hop_cycles", noc.tree_hop_cycles),
         ("noc.tiles_per_cycle", noc.tiles_per_cycle),
-        ("noc.butterfly_router_cycles", noc.butterfly_router_cycles),
-        ("noc.injection_cycles", noc.injection_cycles),
         ("noc.ejection_cycles", noc.ejection_cycles),
         ("noc.local_cycles", noc.local_cycles),
         ("noc.vcs", noc.vcs),
@@ -294,9 +308,17 @@ fn noc(machine: &Machine) -> Checked {
     ] {
         at_least(key, value.into(), 1)?;
     }
+    at_least("noc.injection_cycles", noc.injection_cycles.into(), 2)?;
+    let mesh = noc.topology == NocTopology::Mesh;
+    let stages = noc.router.hop_cycles(0);
+    require(!mesh || u64::from(noc.hop_cycles) > stages, "noc.hop_cycles", || {
+        format!(
+            "is {}, must be more than the {stages} of noc.router = \"{}\": the rest is the link",
+            noc.hop_cycles, noc.router
+        )
+    })?;
     let both_orders =
         matches!(noc.routing, NocRouting::O1turn | NocRouting::Cdr | NocRouting::CdrDirectory);
-    let mesh = noc.topology == NocTopology::Mesh;
     require(!(mesh && both_orders && noc.vcs < 2), "noc.vcs", || {
         "is 1, must be at least 2: with this noc.routing, packets go XY and YX, and each kind \
          needs a virtual channel of its own against deadlock"
@@ -304,7 +326,7 @@ fn noc(machine: &Machine) -> Checked {
     })?;
     let one_side = noc.topology == NocTopology::NocOut && machine.tiles.rows < 2;
     require(!one_side, "tiles.rows", || {
-        "is 1, must be at least 2: on NOC-Out, cores lie on both sides of the LLC".to_owned()
+        "is 1, must be at least 2 with noc.topology = \"noc-out\": cores lie on both sides of the LLC".to_owned()
     })
 }
 
@@ -337,19 +359,26 @@ fn network(machine: &Machine) -> Checked {
     })
 }
 
-fn workload(machine: &Machine) -> Checked {
-    let workload = &machine.workload;
-    let bytes = workload.transfer_bytes;
+fn transfers(machine: &Machine) -> Checked {
+    let bytes = machine.workload.transfer_bytes;
     require((1..=MAX_TRANSFER_BYTES).contains(&bytes), "workload.transfer_bytes", || {
         format!("is {bytes}, must be 1 to {MAX_TRANSFER_BYTES}")
-    })?;
+    })
+}
+
+fn workload(machine: &Machine) -> Checked {
+    transfers(machine)?;
+    let workload = &machine.workload;
     let cores = machine.cores();
     let (first, issuing) = (u32::from(workload.first_core), u32::from(workload.cores));
     require(first < cores, "workload.first_core", || {
-        format!("is {first}, but the last core is {}", cores - 1)
+        format!("is {first}, but the last core of tiles.columns x tiles.rows is {}", cores - 1)
     })?;
     require(first + issuing <= cores, "workload.cores", || {
-        format!("{issuing} from core {first} on are more than the {cores} cores of the chip")
+        format!(
+            "is {issuing}, from core {first} (workload.first_core) on more than the {cores} cores of the chip \
+             (tiles.columns x tiles.rows)"
+        )
     })?;
     not_negative("workload.rate", workload.rate)?;
     require(
@@ -360,7 +389,10 @@ fn workload(machine: &Machine) -> Checked {
     require(workload.rate <= 1000.0 * machine.clock_ghz, "workload.rate", || {
         format!("is {} per microsecond, more than one in every cycle", workload.rate)
     })?;
-    at_least("workload.footprint_bytes", workload.footprint_bytes, bytes.into())
+    let (footprint, bytes) = (workload.footprint_bytes, workload.transfer_bytes);
+    require(footprint >= bytes.into(), "workload.footprint_bytes", || {
+        format!("is {footprint}, must be at least workload.transfer_bytes, {bytes}")
+    })
 }
 
 fn run(machine: &Machine) -> Checked {

@@ -3,7 +3,7 @@
 use rackmem_rmc::amt::MAX_SLOTS;
 use rackmem_rmc::link::MAX_WINDOW;
 
-use super::spec::{ExperimentKind, LinkTopology, Machine, Remote};
+use super::spec::{ExperimentKind, LinkTopology, Machine};
 use super::validate::{Checked, at_least, not_negative, positive, require};
 
 /// Nodes of a rack: each may have a link to each other one.
@@ -18,14 +18,11 @@ const MAX_KEYS: u64 = 1 << 28;
 /// Connections of the queue pair channel (TSM §4.2: up to 64k).
 const MAX_CONNECTIONS: u32 = 1 << 16;
 
-/// Checks sections that matter only with `network.remote = "extension"`.
+/// Checks a machine of kind `soc`.
 ///
 /// # Errors
 /// The first setting with which such nodes cannot be built.
 pub(super) fn extension(machine: &Machine) -> Checked {
-    if machine.network.remote != Remote::Extension {
-        return Ok(());
-    }
     module(machine)?;
     link(machine)?;
     node(machine)?;

@@ -1,7 +1,7 @@
 //! Checks of racks of simplified nodes.
 
 use super::rack::{TrafficLoop, TrafficPattern};
-use super::spec::{Machine, Remote};
+use super::spec::Machine;
 use super::validate::{Checked, at_least, not_negative, positive, power_of_two, require};
 use crate::noc::Shape;
 
@@ -18,14 +18,11 @@ const MAX_BUFFER_FLITS: u32 = 200;
 /// Longest time between two parts of a network: it is counted in bytes.
 const MAX_LINK_CYCLES: u64 = 200;
 
-/// Checks sections that matter only with `network.remote = "torus"`.
+/// Checks a machine of kind `torus`.
 ///
 /// # Errors
 /// The first setting with which such a rack cannot be built.
 pub(super) fn rack(machine: &Machine) -> Checked {
-    if machine.network.remote != Remote::Torus {
-        return Ok(());
-    }
     links(machine)?;
     lanes(machine)?;
     node(machine)?;

@@ -1,7 +1,7 @@
 //! Checks of machines with borrowed memory.
 
 use super::spec::{Completion, Machine, NocTopology, Placement};
-use super::validate::{Checked, at_least, not_negative, require};
+use super::validate::{Checked, PAGE_BYTES, at_least, not_negative, require};
 
 /// Most lines that a prefetcher fetches ahead.
 const MAX_DEGREE: u32 = 64;
@@ -11,9 +11,6 @@ const MAX_OUTSTANDING: u32 = 4096;
 
 /// Most descriptors of a ring: its page.
 const MAX_DESCRIPTORS: u32 = 1 << 16;
-
-/// Memory is lent in pages.
-const PAGE_BYTES: u64 = 1 << 16;
 
 /// Checks what borrows.
 pub(super) fn window(machine: &Machine) -> Checked {

@@ -14,7 +14,7 @@ use crate::measure::Histogram;
 use crate::noc::{Allocator, Dateline, Network, Routing, Shape, Spec, SpecError, VnetSpec};
 
 impl Rack {
-    /// The rack of a machine with `network.remote = "torus"`, at cycle 0.
+    /// The rack of a machine of kind `torus`, at cycle 0.
     ///
     /// # Errors
     /// The network cannot be built.

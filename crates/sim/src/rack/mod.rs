@@ -29,8 +29,8 @@
 //!   control, an RRPP with transactions and memory bandwidth, an RCP, one port to the router. There are no cores,
 //!   caches or page tables: requests come from a traffic source, and an access takes what it takes on the detailed
 //!   chip.
-//! - *Machine files.* `network.remote = "torus"` with the sections `rack`, `node` and `traffic`; of the others only
-//!   clock, hop time, transfer size, run and seed count.
+//! - *Machine files.* `kind = "torus"`, with the sections `rack`, `node` and `traffic`; shared with chips are clock,
+//!   hop time, transfer size, run and seed.
 //! - *Deadlock.* Two virtual networks. Requests wait for replies, because an RRPP counts replies that wait for the port
 //!   among its transactions; replies wait for nothing. In each network, dimension order and datelines.
 //! - *Width of a link*, which the papers do not limit: 16 bytes a cycle, 32 GB/s each way. On rings of eight, uniform

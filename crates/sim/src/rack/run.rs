@@ -10,7 +10,7 @@ use crate::run::{Options, RunError};
 /// Stuck packets that are named.
 const NAMED: usize = 8;
 
-/// Runs a machine with `network.remote = "torus"` until its traffic is measured.
+/// Runs a machine of kind `torus` until its traffic is measured.
 ///
 /// # Errors
 /// [`RunError::Impossible`] if it cannot be built or nobody posts requests, [`RunError::Stuck`] if

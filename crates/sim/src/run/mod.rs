@@ -19,8 +19,8 @@ use std::time::Instant;
 
 use crate::chip::Chip;
 use crate::engine::Cycle;
-use crate::machine::Machine;
 use crate::machine::spec::{Remote, WorkloadKind};
+use crate::machine::{Kind, Machine};
 use crate::report::{Recipe, Report};
 use meter::{Meter, latency_report};
 pub use mirror::{Mirror, NODES as MIRROR_NODES};
@@ -100,11 +100,14 @@ pub trait World {
 /// # Errors
 /// [`RunError`]
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    let report = match machine.network.remote {
-        Remote::Generator => measure(machine, options, Mirror::new(machine)?),
-        Remote::Nodes => measure(machine, options, Rack::new(machine)?),
-        Remote::Torus => crate::rack::run(machine, options),
-        Remote::Extension => crate::interconnect::run(machine, options),
+    let report = match (machine.kind, machine.network.remote) {
+        (Kind::Chip, Remote::Generator) => measure(machine, options, Mirror::new(machine)?),
+        (Kind::Chip, Remote::Nodes) => measure(machine, options, Rack::new(machine)?),
+        (Kind::Torus, _) => crate::rack::run(machine, options),
+        (Kind::Soc, _) => crate::interconnect::run(machine, options),
+        (Kind::Memory, _) => Err(RunError::Impossible(
+            "kind is \"memory\", which has no cores: `rackmem dram` drives it".to_owned(),
+        )),
     };
     Ok(Report { recipe: Recipe::of(machine), ..report? })
 }

@@ -37,7 +37,7 @@ impl Rmc {
     /// # Errors
     /// The message of [`RmcSpec::check`].
     pub fn new(spec: &RmcSpec, nid: u16, nodes: u16, registers: Registers) -> Result<Rmc, String> {
-        spec.check()?;
+        spec.check().map_err(|(setting, problem)| format!("{setting}: {problem}"))?;
         Ok(Rmc {
             common: Common::new(spec, nid, nodes, registers),
             maq: Maq::new(spec),

@@ -26,6 +26,7 @@ pub struct RmcSpec {
     /// Translations in the TLB (Table 1).
     pub tlb_entries: u32,
     /// Size of a page: 4096 or 8192 (Table 1).
+    #[serde(skip)]
     pub page_bytes: u64,
 
     /// Time in which a load gets the data of a store that is in the MAQ.
@@ -104,53 +105,56 @@ impl RmcSpec {
     ///
     /// # Errors
     /// The name of the first field that cannot be, and why.
-    pub fn check(&self) -> Result<(), String> {
-        let small = [
-            ("maq_entries", self.maq_entries),
-            ("rgp_entries", self.rgp_entries),
-            ("rgp_transfers", self.rgp_transfers),
-            ("rgp_lines", self.rgp_lines),
-            ("rrpp_requests", self.rrpp_requests),
-            ("rcp_replies", self.rcp_replies),
-            ("walks", self.walks),
-        ];
-        for (name, value) in small {
-            if !(1..=MAX_SLOTS as u32).contains(&value) {
-                return Err(format!("{name} is {value}, but may be 1 to {MAX_SLOTS}"));
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        for (name, value, least) in [
+            ("rmc.maq_entries", self.maq_entries, 2), // Polling keeps one for itself.
+            ("rmc.rgp_entries", self.rgp_entries, 1),
+            ("rmc.rgp_transfers", self.rgp_transfers, 1),
+            ("rmc.rgp_lines", self.rgp_lines, 1),
+            ("rmc.rrpp_requests", self.rrpp_requests, 1),
+            ("rmc.rcp_replies", self.rcp_replies, 1),
+            ("rmc.walks", self.walks, 1),
+        ] {
+            if !(least..=MAX_SLOTS as u32).contains(&value) {
+                return Err((name, format!("is {value}, must be {least} to {MAX_SLOTS}")));
             }
         }
-        let positive = [
-            ("l1_mshrs", self.l1_mshrs),
-            ("l1_ports", self.l1_ports),
-            ("l1_latency_cycles", self.l1_latency_cycles),
-            ("forward_cycles", self.forward_cycles),
-            ("tlb_entries", self.tlb_entries),
-            ("ct_cache_entries", self.ct_cache_entries),
-            ("poll_interval_cycles", self.poll_interval_cycles),
-            ("lane_credits", self.lane_credits),
-        ];
-        for (name, value) in positive {
+        for (name, value) in [
+            ("l1.mshrs", self.l1_mshrs),
+            ("l1.ports", self.l1_ports),
+            ("l1.latency_cycles", self.l1_latency_cycles),
+            ("rmc.forward_cycles", self.forward_cycles),
+            ("rmc.tlb_entries", self.tlb_entries),
+            ("rmc.ct_cache_entries", self.ct_cache_entries),
+            ("rmc.poll_interval_cycles", self.poll_interval_cycles),
+            ("rmc.lane_credits", self.lane_credits),
+        ] {
             if value == 0 {
-                return Err(format!("{name} is 0"));
+                return Err((name, "is 0, must be at least 1".to_owned()));
             }
         }
-        if self.maq_entries < 2 {
-            return Err("maq_entries is 1, but polling keeps one for itself".to_owned());
+        let unfit = |name, value: &dyn std::fmt::Display, must: String| {
+            Err((name, format!("is {value}, must be {must}")))
+        };
+        match self {
+            _ if self.queue_pairs as usize > MAX_QPS => {
+                unfit("rmc.queue_pairs", &self.queue_pairs, format!("at most {MAX_QPS}"))
+            }
+            _ if !self.itt_entries.is_power_of_two() || self.itt_entries > MAX_ITT_CAPACITY => {
+                unfit(
+                    "rmc.itt_entries",
+                    &self.itt_entries,
+                    format!("a power of two up to {MAX_ITT_CAPACITY}"),
+                )
+            }
+            _ if ![4096, 8192].contains(&self.page_bytes) => {
+                unfit("system.page_bytes", &self.page_bytes, "4096 or 8192".to_owned())
+            }
+            _ if !self.word_bytes.is_power_of_two() || !(8..=64).contains(&self.word_bytes) => {
+                unfit("rmc.word_bytes", &self.word_bytes, "a power of two from 8 to 64".to_owned())
+            }
+            _ => Ok(()),
         }
-        if self.queue_pairs as usize > MAX_QPS {
-            return Err(format!("queue_pairs is {}, but may be {MAX_QPS}", self.queue_pairs));
-        }
-        if !self.itt_entries.is_power_of_two() || self.itt_entries > MAX_ITT_CAPACITY {
-            let (entries, most) = (self.itt_entries, MAX_ITT_CAPACITY);
-            return Err(format!("itt_entries is {entries}, not a power of two up to {most}"));
-        }
-        if self.page_bytes != 4096 && self.page_bytes != 8192 {
-            return Err(format!("page_bytes is {}, but may be 4096 or 8192", self.page_bytes));
-        }
-        if !self.word_bytes.is_power_of_two() || !(8..=64).contains(&self.word_bytes) {
-            return Err(format!("word_bytes is {}, but may be 8 to 64", self.word_bytes));
-        }
-        Ok(())
     }
 }
 
@@ -162,17 +166,16 @@ mod tests {
     fn what_cannot_be_made_is_named() {
         assert_eq!(RmcSpec::default().check(), Ok(()));
         let wrong = [
-            ("maq_entries", RmcSpec { maq_entries: 1, ..RmcSpec::default() }),
-            ("rgp_lines", RmcSpec { rgp_lines: 65, ..RmcSpec::default() }),
-            ("l1_ports", RmcSpec { l1_ports: 0, ..RmcSpec::default() }),
-            ("itt_entries", RmcSpec { itt_entries: 96, ..RmcSpec::default() }),
-            ("page_bytes", RmcSpec { page_bytes: 16384, ..RmcSpec::default() }),
-            ("word_bytes", RmcSpec { word_bytes: 4, ..RmcSpec::default() }),
-            ("queue_pairs", RmcSpec { queue_pairs: 5000, ..RmcSpec::default() }),
+            ("rmc.maq_entries", RmcSpec { maq_entries: 1, ..RmcSpec::default() }),
+            ("rmc.rgp_lines", RmcSpec { rgp_lines: 65, ..RmcSpec::default() }),
+            ("l1.ports", RmcSpec { l1_ports: 0, ..RmcSpec::default() }),
+            ("rmc.itt_entries", RmcSpec { itt_entries: 96, ..RmcSpec::default() }),
+            ("system.page_bytes", RmcSpec { page_bytes: 16384, ..RmcSpec::default() }),
+            ("rmc.word_bytes", RmcSpec { word_bytes: 4, ..RmcSpec::default() }),
+            ("rmc.queue_pairs", RmcSpec { queue_pairs: 5000, ..RmcSpec::default() }),
         ];
         for (field, spec) in wrong {
-            let error = spec.check().unwrap_err();
-            assert!(error.starts_with(field), "{field}: {error}");
+            assert_eq!(spec.check().unwrap_err().0, field);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use rackmem_sim::machine::{Machine, Override, load};
 
-/// The paper's machine with other settings, each `path=value`, several separated by spaces.
+/// The paper's machine with other settings, each `path=value`, several separated by spaces. Settings that tests share
+/// are for all workloads, so some need not read them.
 pub fn machine(settings: &[&str]) -> Machine {
-    let parse = |text: &str| text.parse::<Override>().expect("path=value");
+    let parse = |text: &str| text.parse::<Override>().expect("path=value").if_read();
     let settings = settings.iter().flat_map(|text| text.split_whitespace());
     let overrides: Vec<Override> = settings.map(parse).collect();
     load("manycore-ni", &overrides).expect("a machine that can be built")

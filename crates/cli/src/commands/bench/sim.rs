@@ -117,10 +117,10 @@ fn measure(
             Override::new("ni.placement", placement),
             Override::new("workload.kind", workload),
             Override::new("workload.transfer_bytes", transfer_bytes),
-            Override::new("run.window_cycles", effort.window_cycles),
-            Override::new("run.min_windows", effort.windows),
-            Override::new("run.max_windows", effort.windows),
-            Override::new("run.reads", effort.reads),
+            Override::new("run.window_cycles", effort.window_cycles).if_read(),
+            Override::new("run.min_windows", effort.windows).if_read(),
+            Override::new("run.max_windows", effort.windows).if_read(),
+            Override::new("run.reads", effort.reads).if_read(),
         ],
     );
     let machine = machine.map_err(internal)?;

@@ -7,7 +7,7 @@ use std::io::Read;
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, End, ExecError, Job, Options, Outcome};
-use rackmem_sim::machine::{self, Machine};
+use rackmem_sim::machine::{self, Machine, Use};
 
 use super::{FAILED, NO_PROGRAM, read, write};
 use crate::commands::sim::args::ExecArgs;
@@ -78,7 +78,7 @@ fn load_machine(args: &ExecArgs) -> Result<Machine> {
                     --functional";
         return Err(Failure::usage(format!("{first} is a program and no machine: {hint}")));
     }
-    machine::load(first, &args.set).map_err(super::super::refused)
+    machine::load_for(Use::Program, first, &args.set).map_err(super::super::refused)
 }
 
 fn is_elf(name: &str) -> bool {

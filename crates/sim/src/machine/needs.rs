@@ -1,0 +1,261 @@
+//! Settings that are read only if another one has a certain value.
+
+use toml::{Table, Value};
+
+use super::kind::Kind;
+
+/// What reads a machine: it decides whether cores execute a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Not known yet: one of the two others.
+    Any,
+    /// `sim run`: the workload that the machine describes.
+    Workload,
+    /// `sim exec`: a program, whatever the workload is.
+    Program,
+    /// `dram`: traffic to the memory alone.
+    Memory,
+}
+
+/// The setting that says what cores do, unless `sim exec` has them execute a program.
+const WORKLOAD: &str = "workload.kind";
+const PROGRAM: &str = "program";
+
+/// A condition under which a setting, or all of a section, is read.
+struct Need {
+    of: &'static str,
+    /// The setting that decides.
+    selector: &'static str,
+    is: Is,
+}
+
+enum Is {
+    OneOf(&'static [&'static str]),
+    NotZero,
+    /// Nothing of the model reads it, for this reason.
+    Never(&'static str),
+}
+
+const fn one_of(of: &'static str, selector: &'static str, values: &'static [&'static str]) -> Need {
+    Need { of, selector, is: Is::OneOf(values) }
+}
+
+const fn never(of: &'static str, because: &'static str) -> Need {
+    Need { of, selector: of, is: Is::Never(because) }
+}
+
+const fn not_zero(of: &'static str, selector: &'static str) -> Need {
+    Need { of, selector, is: Is::NotZero }
+}
+
+/// Kinds of `workload.kind` that `sim run` runs.
+const READS: &[&str] = &["sync-read", "async-read"];
+/// Places of network interfaces with an RGP and an RCP as Manycore NI has them.
+const QUEUE_PAIRS: &[&str] = &["edge", "per-tile", "split"];
+/// Experiments that use a network interface card.
+const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong", "key-value"];
+
+/// Experiments that send messages by the queue pair channel; another one has it copy blocks.
+const CHANNELS: &[&str] = &["qpair-ping-pong", "qpair-stream"];
+
+/// All that is read under a condition. Of a setting all conditions hold that are about it or its section; one about a
+/// selector that machines of this kind do not have says nothing.
+const NEEDS: &[Need] = &[
+    // -- cores, and what they do
+    one_of("core", "workload.kind", READS),
+    one_of("core", "ni.placement", QUEUE_PAIRS),
+    one_of("core.posts_per_poll", "workload.kind", &["async-read"]),
+    one_of("core.store_buffer", "workload.kind", &["async-read"]),
+    one_of("cpu", "workload.kind", &[PROGRAM]),
+    one_of("system", "workload.kind", &[PROGRAM]),
+    one_of("memory.size_bytes", "workload.kind", &[PROGRAM]),
+    one_of("workload.transfer_bytes", "workload.kind", READS),
+    one_of("workload.cores", "workload.kind", READS),
+    one_of("workload.first_core", "workload.kind", READS),
+    one_of("workload.footprint_bytes", "workload.kind", READS),
+    one_of("workload.warmup_reads", "workload.kind", &["sync-read"]),
+    one_of("workload.rate", "workload.kind", &["async-read"]),
+    one_of("workload.arrivals", "workload.kind", &["async-read"]),
+    not_zero("workload.arrivals", "workload.rate"),
+    one_of("run.reads", "workload.kind", &["sync-read"]),
+    one_of("run.window_cycles", "workload.kind", &["async-read"]),
+    one_of("run.precision_percent", "workload.kind", &["async-read"]),
+    one_of("run.min_windows", "workload.kind", &["async-read"]),
+    one_of("run.max_windows", "workload.kind", &["async-read"]),
+    // -- memory
+    one_of("memory.latency_ns", "memory.model", &["fixed"]),
+    one_of("memory.bytes_per_cycle", "memory.model", &["fixed"]),
+    one_of("memory.contents", "workload.kind", READS),
+    one_of("dram", "memory.model", &["ddr3"]),
+    one_of("dram.row_accesses", "dram.scheduler", &["rank-then-bank-round-robin", "bank-queues"]),
+    one_of("dram.bank_queue", "dram.scheduler", &["bank-queues"]),
+    one_of("llc.banks", "noc.topology", &["crossbar"]),
+    // -- network on chip
+    one_of("noc.routing", "noc.topology", &["mesh"]),
+    one_of("noc.hop_cycles", "noc.topology", &["mesh"]),
+    one_of("noc.tree_hop_cycles", "noc.topology", &["noc-out"]),
+    one_of("noc.tiles_per_cycle", "noc.topology", &["noc-out"]),
+    // -- network interfaces
+    one_of("ni.cache", "ni.placement", &["per-tile", "split"]),
+    one_of("ni.owned_state", "ni.placement", &["per-tile", "split"]),
+    one_of("ni.owned_state", "ni.cache", &["back-side"]),
+    one_of("ni.back_side_cycles", "ni.placement", &["per-tile", "split"]),
+    one_of("ni.cache_blocks", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.cache_latency_cycles", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.rgp_frontend_cycles", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.rgp_backend_cycles", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.rcp_backend_cycles", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.rcp_frontend_cycles", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.interface_cycles", "ni.placement", &["split"]),
+    one_of("ni.rcp_stores", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.unroll_per_cycle", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.max_outstanding_lines", "ni.placement", QUEUE_PAIRS),
+    one_of("ni.wq_entries", "ni.placement", QUEUE_PAIRS),
+    one_of("l2", "ni.placement", &["cache-integrated"]),
+    one_of("scratchpad", "ni.placement", &["cache-integrated"]),
+    one_of("rmc", "ni.placement", &["sonuma"]),
+    one_of("window", "ni.placement", &["window"]),
+    // -- network between chips
+    one_of("network.nodes", "network.remote", &["nodes"]),
+    one_of("network.nodes", "workload.kind", READS),
+    one_of("network.credits", "ni.placement", &["sonuma"]),
+    // -- simplified nodes
+    one_of("traffic.hot_share", "traffic.pattern", &["hot-spot"]),
+    one_of("traffic.hot_node", "traffic.pattern", &["hot-spot"]),
+    one_of("traffic.outstanding", "traffic.loop", &["closed"]),
+    one_of("traffic.offered_gbps", "traffic.loop", &["open"]),
+    // -- nodes with an extended interconnect
+    one_of("nic", "experiment.kind", CARDS),
+    one_of("kv", "experiment.kind", &["key-value"]),
+    one_of("qpair", "experiment.kind", &["qpair-ping-pong", "qpair-stream", "rdma"]),
+    one_of("qpair.queue_entries", "experiment.kind", CHANNELS),
+    one_of("qpair.packet_bytes", "experiment.kind", CHANNELS),
+    one_of("qpair.library_ns", "experiment.kind", CHANNELS),
+    one_of("qpair.poll_ns", "experiment.kind", CHANNELS),
+    one_of("qpair.buffers", "experiment.kind", CHANNELS),
+    one_of("qpair.translation", "experiment.kind", CHANNELS),
+    one_of("qpair.descriptor_bytes", "experiment.kind", CHANNELS),
+    one_of("qpair.descriptor_bytes", "qpair.buffers", &["uncached"]),
+    one_of("qpair.uncached_ns", "experiment.kind", CHANNELS),
+    one_of("qpair.uncached_ns", "qpair.buffers", &["uncached"]),
+    one_of("qpair.l2_ns", "experiment.kind", CHANNELS),
+    one_of("qpair.l2_ns", "qpair.buffers", &["cached"]),
+    one_of("qpair.l2_message_bytes", "experiment.kind", CHANNELS),
+    one_of("qpair.l2_message_bytes", "qpair.buffers", &["cached"]),
+    one_of("qpair.ocm_ns", "experiment.kind", CHANNELS),
+    one_of("qpair.ocm_ns", "qpair.buffers", &["ocm"]),
+    one_of("qpair.ocm_bytes", "qpair.buffers", &["ocm"]),
+    one_of("qpair.ocm_reserved_bytes", "qpair.buffers", &["ocm"]),
+    one_of("qpair.mmu_cycles", "experiment.kind", CHANNELS),
+    one_of("qpair.mmu_cycles", "qpair.translation", &["channel"]),
+    one_of("qpair.page_bytes", "experiment.kind", CHANNELS),
+    one_of("qpair.page_bytes", "qpair.translation", &["call"]),
+    one_of("qpair.translate_ns", "experiment.kind", CHANNELS),
+    one_of("qpair.translate_ns", "qpair.translation", &["call"]),
+    never("qpair.connections", "experiments use one connection of each node"),
+    one_of("experiment.footprint_bytes", "experiment.kind", &["reads", "key-value"]),
+];
+
+/// Settings with their values, and the reader of the machine.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    /// The whole machine.
+    pub machine: &'a Table,
+    /// What reads it.
+    pub reader: Use,
+}
+
+impl Reading<'_> {
+    /// Why nothing reads a setting of this machine; `None` if something does.
+    pub(super) fn unread(self, path: &str) -> Option<String> {
+        let of_kind = || self.unread_by_kind(path);
+        let of_values =
+            || NEEDS.iter().filter(|need| need.is_about(path)).find_map(|need| self.broken(need));
+        let is_replaced = path == WORKLOAD
+            && self.reader == Use::Program
+            && self.value(WORKLOAD).as_deref() != Some(PROGRAM);
+        if is_replaced {
+            return Some("cores execute a program".to_owned());
+        }
+        of_kind().or_else(of_values)
+    }
+
+    /// The same, if it follows from the kind of machine.
+    pub(super) fn unread_by_kind(self, path: &str) -> Option<String> {
+        let kind = self.kind();
+        if kind.reads(path) {
+            return None;
+        }
+        let others = Kind::ALL.into_iter().filter(|other| other.reads(path));
+        let others: Vec<String> = others.map(|other| format!("\"{}\"", other.name())).collect();
+        let because = match self.reader {
+            Use::Memory => "traffic to the memory alone reads memory.* and dram.*".to_owned(),
+            _ => format!(
+                "it is for kind = {}, and this machine's is \"{}\"",
+                others.join(" or "),
+                kind.name()
+            ),
+        };
+        Some(because)
+    }
+
+    fn kind(self) -> Kind {
+        let named = |kind: &Kind| self.value("kind").as_deref() == Some(kind.name());
+        match self.reader {
+            Use::Memory => Kind::Memory,
+            _ => Kind::ALL.into_iter().find(named).unwrap_or_default(),
+        }
+    }
+
+    /// Why a condition does not hold.
+    fn broken(self, need: &Need) -> Option<String> {
+        let selector = need.selector;
+        if !self.kind().reads(selector) {
+            return None;
+        }
+        let values = self.possible(selector);
+        let wanted = match need.is {
+            Is::Never(because) => return Some(because.to_owned()),
+            Is::NotZero if values.iter().any(|value| value.parse() != Ok(0.0)) => return None,
+            Is::OneOf(wanted) if values.iter().any(|value| wanted.contains(&value.as_str())) => {
+                return None;
+            }
+            Is::NotZero => "that is not 0".to_owned(),
+            Is::OneOf(wanted) => {
+                let wanted: Vec<String> =
+                    wanted.iter().map(|value| format!("\"{value}\"")).collect();
+                format!("= {}", wanted.join(" or "))
+            }
+        };
+        let has = values.first()?;
+        Some(format!("it needs {selector} {wanted}, and here it is {has}"))
+    }
+
+    /// The value of a setting, and others that its reader may give it.
+    fn possible(self, selector: &str) -> Vec<String> {
+        let has = self.value(selector);
+        let program = || PROGRAM.to_owned();
+        match self.reader {
+            Use::Program if selector == WORKLOAD => vec![program()],
+            Use::Any if selector == WORKLOAD => has.into_iter().chain([program()]).collect(),
+            _ => has.into_iter().collect(),
+        }
+    }
+
+    fn value(self, path: &str) -> Option<String> {
+        let value = match path.split_once('.') {
+            None => self.machine.get(path),
+            Some((section, key)) => self.machine.get(section)?.get(key),
+        };
+        value.map(|value| match value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        })
+    }
+}
+
+impl Need {
+    fn is_about(&self, path: &str) -> bool {
+        self.of == path || path.strip_prefix(self.of).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
