@@ -57,4 +57,41 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(shown, grouped);
     }
+
+    /// The words of a line of the shell up to the end of its first command.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for letter in line.chars() {
+            match (letter, quote) {
+                ('\'' | '"', None) => quote = Some(letter),
+                (_, Some(open)) if letter == open => quote = None,
+                (' ', None) => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(letter),
+            }
+        }
+        // Two spaces begin a remark.
+        let ends = |word: &String| ["", "|", "&&", "&", ">", "<"].contains(&word.as_str());
+        words.into_iter().take_while(|word| !ends(word)).collect()
+    }
+
+    fn examples(command: &clap::Command, all: &mut Vec<String>) {
+        let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.replace("\\\n", "");
+        for line in help.lines().filter(|line| line.starts_with("  ")) {
+            let commands = line.split(" && ").map(str::trim);
+            all.extend(commands.filter(|one| one.starts_with("rackmem ")).map(str::to_owned));
+        }
+        command.get_subcommands().for_each(|command| examples(command, all));
+    }
+
+    #[test]
+    fn examples_are_command_lines() {
+        let mut all = Vec::new();
+        examples(&Cli::command(), &mut all);
+        assert!(all.len() > 50, "{all:?}");
+        for example in all {
+            let parsed = command().try_get_matches_from(words(&example));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+    }
 }

@@ -131,7 +131,9 @@ impl<'a> Draft<'a> {
     }
 
     fn unread(&self, one: &Setting, because: &str, reading: Reading<'_>) -> MachineError {
-        let is_read = |known: &str| reading.unread(known).is_none();
+        let is_read = |known: &str| {
+            known.contains('.') == one.path.contains('.') && reading.unread(known).is_none()
+        };
         let nearest = self.schema.nearest(&one.path, is_read);
         let hint = nearest.map_or(String::new(), |known| format!("; did you mean {known}?"));
         MachineError {

@@ -7,7 +7,7 @@ use super::kind::Kind;
 /// What reads a machine: it decides whether cores execute a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Not known yet: one of the two others.
+    /// Not known yet: a workload or a program.
     Any,
     /// `sim run`: the workload that the machine describes.
     Workload,
@@ -58,8 +58,8 @@ const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong", "key-value"
 /// Experiments that send messages by the queue pair channel; another one has it copy blocks.
 const CHANNELS: &[&str] = &["qpair-ping-pong", "qpair-stream"];
 
-/// All that is read under a condition. Of a setting all conditions hold that are about it or its section; one about a
-/// selector that machines of this kind do not have says nothing.
+/// Conditions under which settings are read. A setting is read if all conditions about it and about its section hold;
+/// one with a selector that machines of this kind do not have says nothing.
 const NEEDS: &[Need] = &[
     // -- cores, and what they do
     one_of("core", "workload.kind", READS),

@@ -24,7 +24,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   rackmem sim run manycore-ni --set workload.kind=sync-read --set workload.transfer_bytes=64
   rackmem sim run manycore-ni --set ni.placement=edge --out edge/
-  rackmem sim sweep manycore-ni --vary ni.placement=edge,split --vary workload.transfer_bytes=64,4096
+  rackmem sweep manycore-ni --vary ni.placement=edge,split --vary workload.transfer_bytes=64,4096
   rackmem sim run rack-torus --set traffic.pattern=hot-spot
   rackmem sim exec sonuma -n 2 -- prog.rv64
   rackmem sim show manycore-ni > mine.toml && rackmem sim run mine.toml
@@ -38,7 +38,7 @@ Examples:
   rackmem sim run manycore-ni --set workload.kind=sync-read --set workload.transfer_bytes=64
   rackmem sim run manycore-ni --set ni.placement=edge --out edge/
   rackmem sim run manycore-ni --trace trace.json --trace-window 10us..12us
-  rackmem sim sweep manycore-ni --vary workload.rate=0.2,0.5,1,2 --csv      latency against load
+  rackmem sweep manycore-ni --vary workload.rate=0.2,0.5,1,2 --csv      latency against load
 
 With workload.kind=sync-read the report has the latency by stage; with async-read the bandwidth and
 its 95 % confidence interval, and the latency under that load by stage. workload.rate has each core make so
