@@ -98,10 +98,10 @@ pub enum Command {
             --hosts it starts the nodes of all hosts, and waits up to five seconds for their links.",
         after_long_help = "Examples:\n  \
             rackmem up --nodes 4\n  \
-            rackmem up --nodes 2 --pin --spin 1000   for low latency of daemon progress\n  \
-            rackmem up --rack test --nodes 2         a second rack beside the first\n  \
-            rackmem up --rack-file rack.toml         this host's nodes of a rack over several hosts\n  \
-            rackmem up --rack-file rack.toml --hosts all of its nodes, by ssh"
+            rackmem up --nodes 2 --pin --spin 1000     for low latency of daemon progress\n  \
+            rackmem up --rack test --nodes 2           a second rack beside the first\n  \
+            rackmem up --rack-file rack.toml           this host's nodes of a rack over several hosts\n  \
+            rackmem up --rack-file rack.toml --hosts   all of its nodes, by ssh"
     )]
     Up(crate::commands::up::UpArgs),
     /// Stop a rack and remove its files

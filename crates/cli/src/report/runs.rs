@@ -16,7 +16,7 @@ pub const MOST_IN_LABEL: usize = 6;
 pub struct Run {
     /// The name that people gave it: of its file or folder.
     pub name: String,
-    /// All of its report, or of [`Run::lighten`] the rest; null if the run failed.
+    /// All of its report, or of `Run::lighten` the rest; null if the run failed.
     pub report: Value,
     /// Keys of the machine as TOML values; of programs `program` and `nodes`, too.
     pub keys: BTreeMap<String, String>,

@@ -1,9 +1,12 @@
 //! Parts that the whole model shares: time, chance, and names for what travels.
 
+mod crew;
+mod pace;
 mod random;
 mod slab;
 mod wheel;
 
+pub use crew::Crew;
 pub use random::Random;
 pub use slab::Slab;
 pub use wheel::Wheel;

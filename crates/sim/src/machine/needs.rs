@@ -21,9 +21,9 @@ pub enum Use {
 const WORKLOAD: &str = "workload.kind";
 const PROGRAM: &str = "program";
 
-/// A condition under which a setting, or all of a section, is read.
+/// A condition under which settings, or all of their sections, are read.
 struct Need {
-    of: &'static str,
+    of: &'static [&'static str],
     /// The setting that decides.
     selector: &'static str,
     is: Is,
@@ -36,16 +36,12 @@ enum Is {
     Never(&'static str),
 }
 
-const fn one_of(of: &'static str, selector: &'static str, values: &'static [&'static str]) -> Need {
+const fn one_of(
+    of: &'static [&'static str],
+    selector: &'static str,
+    values: &'static [&'static str],
+) -> Need {
     Need { of, selector, is: Is::OneOf(values) }
-}
-
-const fn never(of: &'static str, because: &'static str) -> Need {
-    Need { of, selector: of, is: Is::Never(because) }
-}
-
-const fn not_zero(of: &'static str, selector: &'static str) -> Need {
-    Need { of, selector, is: Is::NotZero }
 }
 
 /// Kinds of `workload.kind` that `sim run` runs.
@@ -54,7 +50,6 @@ const READS: &[&str] = &["sync-read", "async-read"];
 const QUEUE_PAIRS: &[&str] = &["edge", "per-tile", "split"];
 /// Experiments that use a network interface card.
 const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong", "key-value"];
-
 /// Experiments that send messages by the queue pair channel; another one has it copy blocks.
 const CHANNELS: &[&str] = &["qpair-ping-pong", "qpair-stream"];
 
@@ -62,98 +57,123 @@ const CHANNELS: &[&str] = &["qpair-ping-pong", "qpair-stream"];
 /// one with a selector that machines of this kind do not have says nothing.
 const NEEDS: &[Need] = &[
     // -- cores, and what they do
-    one_of("core", "workload.kind", READS),
-    one_of("core", "ni.placement", QUEUE_PAIRS),
-    one_of("core.posts_per_poll", "workload.kind", &["async-read"]),
-    one_of("core.store_buffer", "workload.kind", &["async-read"]),
-    one_of("cpu", "workload.kind", &[PROGRAM]),
-    one_of("system", "workload.kind", &[PROGRAM]),
-    one_of("memory.size_bytes", "workload.kind", &[PROGRAM]),
-    one_of("workload.transfer_bytes", "workload.kind", READS),
-    one_of("workload.cores", "workload.kind", READS),
-    one_of("workload.first_core", "workload.kind", READS),
-    one_of("workload.footprint_bytes", "workload.kind", READS),
-    one_of("workload.warmup_reads", "workload.kind", &["sync-read"]),
-    one_of("workload.rate", "workload.kind", &["async-read"]),
-    one_of("workload.arrivals", "workload.kind", &["async-read"]),
-    not_zero("workload.arrivals", "workload.rate"),
-    one_of("run.reads", "workload.kind", &["sync-read"]),
-    one_of("run.window_cycles", "workload.kind", &["async-read"]),
-    one_of("run.precision_percent", "workload.kind", &["async-read"]),
-    one_of("run.min_windows", "workload.kind", &["async-read"]),
-    one_of("run.max_windows", "workload.kind", &["async-read"]),
+    one_of(&["core"], "workload.kind", READS),
+    one_of(&["core"], "ni.placement", QUEUE_PAIRS),
+    one_of(&["core.posts_per_poll", "core.store_buffer"], "workload.kind", &["async-read"]),
+    one_of(&["cpu", "system", "memory.size_bytes"], "workload.kind", &[PROGRAM]),
+    one_of(
+        &[
+            "workload.transfer_bytes",
+            "workload.cores",
+            "workload.first_core",
+            "workload.footprint_bytes",
+        ],
+        "workload.kind",
+        READS,
+    ),
+    one_of(&["workload.warmup_reads", "run.reads"], "workload.kind", &["sync-read"]),
+    one_of(
+        &[
+            "workload.rate",
+            "workload.arrivals",
+            "run.window_cycles",
+            "run.precision_percent",
+            "run.min_windows",
+            "run.max_windows",
+        ],
+        "workload.kind",
+        &["async-read"],
+    ),
+    Need { of: &["workload.arrivals"], selector: "workload.rate", is: Is::NotZero },
     // -- memory
-    one_of("memory.latency_ns", "memory.model", &["fixed"]),
-    one_of("memory.bytes_per_cycle", "memory.model", &["fixed"]),
-    one_of("memory.contents", "workload.kind", READS),
-    one_of("dram", "memory.model", &["ddr3"]),
-    one_of("dram.row_accesses", "dram.scheduler", &["rank-then-bank-round-robin", "bank-queues"]),
-    one_of("dram.bank_queue", "dram.scheduler", &["bank-queues"]),
-    one_of("llc.banks", "noc.topology", &["crossbar"]),
+    one_of(&["memory.latency_ns", "memory.bytes_per_cycle"], "memory.model", &["fixed"]),
+    one_of(&["memory.contents"], "workload.kind", READS),
+    one_of(&["dram"], "memory.model", &["ddr3"]),
+    one_of(
+        &["dram.row_accesses"],
+        "dram.scheduler",
+        &["rank-then-bank-round-robin", "bank-queues"],
+    ),
+    one_of(&["dram.bank_queue"], "dram.scheduler", &["bank-queues"]),
+    one_of(&["llc.banks"], "noc.topology", &["crossbar"]),
     // -- network on chip
-    one_of("noc.routing", "noc.topology", &["mesh"]),
-    one_of("noc.hop_cycles", "noc.topology", &["mesh"]),
-    one_of("noc.tree_hop_cycles", "noc.topology", &["noc-out"]),
-    one_of("noc.tiles_per_cycle", "noc.topology", &["noc-out"]),
+    one_of(&["noc.routing", "noc.hop_cycles"], "noc.topology", &["mesh"]),
+    one_of(&["noc.tree_hop_cycles", "noc.tiles_per_cycle"], "noc.topology", &["noc-out"]),
     // -- network interfaces
-    one_of("ni.cache", "ni.placement", &["per-tile", "split"]),
-    one_of("ni.owned_state", "ni.placement", &["per-tile", "split"]),
-    one_of("ni.owned_state", "ni.cache", &["back-side"]),
-    one_of("ni.back_side_cycles", "ni.placement", &["per-tile", "split"]),
-    one_of("ni.cache_blocks", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.cache_latency_cycles", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.rgp_frontend_cycles", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.rgp_backend_cycles", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.rcp_backend_cycles", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.rcp_frontend_cycles", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.interface_cycles", "ni.placement", &["split"]),
-    one_of("ni.rcp_stores", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.unroll_per_cycle", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.max_outstanding_lines", "ni.placement", QUEUE_PAIRS),
-    one_of("ni.wq_entries", "ni.placement", QUEUE_PAIRS),
-    one_of("l2", "ni.placement", &["cache-integrated"]),
-    one_of("scratchpad", "ni.placement", &["cache-integrated"]),
-    one_of("rmc", "ni.placement", &["sonuma"]),
-    one_of("window", "ni.placement", &["window"]),
+    one_of(
+        &["ni.cache", "ni.owned_state", "ni.back_side_cycles"],
+        "ni.placement",
+        &["per-tile", "split"],
+    ),
+    one_of(&["ni.owned_state"], "ni.cache", &["back-side"]),
+    one_of(
+        &[
+            "ni.cache_blocks",
+            "ni.cache_latency_cycles",
+            "ni.rgp_frontend_cycles",
+            "ni.rgp_backend_cycles",
+            "ni.rcp_backend_cycles",
+            "ni.rcp_frontend_cycles",
+            "ni.rcp_stores",
+            "ni.unroll_per_cycle",
+            "ni.max_outstanding_lines",
+            "ni.wq_entries",
+        ],
+        "ni.placement",
+        QUEUE_PAIRS,
+    ),
+    one_of(&["ni.interface_cycles"], "ni.placement", &["split"]),
+    one_of(&["l2", "scratchpad"], "ni.placement", &["cache-integrated"]),
+    one_of(&["rmc", "network.credits"], "ni.placement", &["sonuma"]),
+    one_of(&["window"], "ni.placement", &["window"]),
     // -- network between chips
-    one_of("network.nodes", "network.remote", &["nodes"]),
-    one_of("network.nodes", "workload.kind", READS),
-    one_of("network.credits", "ni.placement", &["sonuma"]),
+    one_of(&["network.nodes"], "network.remote", &["nodes"]),
+    one_of(&["network.nodes"], "workload.kind", READS),
     // -- simplified nodes
-    one_of("traffic.hot_share", "traffic.pattern", &["hot-spot"]),
-    one_of("traffic.hot_node", "traffic.pattern", &["hot-spot"]),
-    one_of("traffic.outstanding", "traffic.loop", &["closed"]),
-    one_of("traffic.offered_gbps", "traffic.loop", &["open"]),
+    one_of(&["traffic.hot_share", "traffic.hot_node"], "traffic.pattern", &["hot-spot"]),
+    one_of(&["traffic.outstanding"], "traffic.loop", &["closed"]),
+    one_of(&["traffic.offered_gbps"], "traffic.loop", &["open"]),
     // -- nodes with an extended interconnect
-    one_of("nic", "experiment.kind", CARDS),
-    one_of("kv", "experiment.kind", &["key-value"]),
-    one_of("qpair", "experiment.kind", &["qpair-ping-pong", "qpair-stream", "rdma"]),
-    one_of("qpair.queue_entries", "experiment.kind", CHANNELS),
-    one_of("qpair.packet_bytes", "experiment.kind", CHANNELS),
-    one_of("qpair.library_ns", "experiment.kind", CHANNELS),
-    one_of("qpair.poll_ns", "experiment.kind", CHANNELS),
-    one_of("qpair.buffers", "experiment.kind", CHANNELS),
-    one_of("qpair.translation", "experiment.kind", CHANNELS),
-    one_of("qpair.descriptor_bytes", "experiment.kind", CHANNELS),
-    one_of("qpair.descriptor_bytes", "qpair.buffers", &["uncached"]),
-    one_of("qpair.uncached_ns", "experiment.kind", CHANNELS),
-    one_of("qpair.uncached_ns", "qpair.buffers", &["uncached"]),
-    one_of("qpair.l2_ns", "experiment.kind", CHANNELS),
-    one_of("qpair.l2_ns", "qpair.buffers", &["cached"]),
-    one_of("qpair.l2_message_bytes", "experiment.kind", CHANNELS),
-    one_of("qpair.l2_message_bytes", "qpair.buffers", &["cached"]),
-    one_of("qpair.ocm_ns", "experiment.kind", CHANNELS),
-    one_of("qpair.ocm_ns", "qpair.buffers", &["ocm"]),
-    one_of("qpair.ocm_bytes", "qpair.buffers", &["ocm"]),
-    one_of("qpair.ocm_reserved_bytes", "qpair.buffers", &["ocm"]),
-    one_of("qpair.mmu_cycles", "experiment.kind", CHANNELS),
-    one_of("qpair.mmu_cycles", "qpair.translation", &["channel"]),
-    one_of("qpair.page_bytes", "experiment.kind", CHANNELS),
-    one_of("qpair.page_bytes", "qpair.translation", &["call"]),
-    one_of("qpair.translate_ns", "experiment.kind", CHANNELS),
-    one_of("qpair.translate_ns", "qpair.translation", &["call"]),
-    never("qpair.connections", "experiments use one connection of each node"),
-    one_of("experiment.footprint_bytes", "experiment.kind", &["reads", "key-value"]),
+    one_of(&["experiment.footprint_bytes"], "experiment.kind", &["reads", "key-value"]),
+    one_of(&["nic"], "experiment.kind", CARDS),
+    one_of(&["kv"], "experiment.kind", &["key-value"]),
+    one_of(&["qpair"], "experiment.kind", &["qpair-ping-pong", "qpair-stream", "rdma"]),
+    one_of(
+        &[
+            "qpair.queue_entries",
+            "qpair.packet_bytes",
+            "qpair.library_ns",
+            "qpair.poll_ns",
+            "qpair.buffers",
+            "qpair.translation",
+            "qpair.descriptor_bytes",
+            "qpair.uncached_ns",
+            "qpair.l2_ns",
+            "qpair.l2_message_bytes",
+            "qpair.ocm_ns",
+            "qpair.ocm_bytes",
+            "qpair.ocm_reserved_bytes",
+            "qpair.mmu_cycles",
+            "qpair.page_bytes",
+            "qpair.translate_ns",
+        ],
+        "experiment.kind",
+        CHANNELS,
+    ),
+    one_of(&["qpair.descriptor_bytes", "qpair.uncached_ns"], "qpair.buffers", &["uncached"]),
+    one_of(&["qpair.l2_ns", "qpair.l2_message_bytes"], "qpair.buffers", &["cached"]),
+    one_of(
+        &["qpair.ocm_ns", "qpair.ocm_bytes", "qpair.ocm_reserved_bytes"],
+        "qpair.buffers",
+        &["ocm"],
+    ),
+    one_of(&["qpair.mmu_cycles"], "qpair.translation", &["channel"]),
+    one_of(&["qpair.page_bytes", "qpair.translate_ns"], "qpair.translation", &["call"]),
+    Need {
+        of: &["qpair.connections"],
+        selector: "qpair.connections",
+        is: Is::Never("experiments use one connection of each node"),
+    },
 ];
 
 /// Settings with their values, and the reader of the machine.
@@ -256,6 +276,7 @@ impl Reading<'_> {
 
 impl Need {
     fn is_about(&self, path: &str) -> bool {
-        self.of == path || path.strip_prefix(self.of).is_some_and(|rest| rest.starts_with('.'))
+        let section = path.split('.').next().unwrap_or_default();
+        self.of.iter().any(|&of| of == path || of == section)
     }
 }

@@ -5,7 +5,7 @@
 //! This is the traffic generator of Manycore NI §5: incoming requests at the rate of the outgoing
 //! ones, and RRPP latency plus network latency for each round trip, without a mean in between.
 
-use std::slice;
+use std::iter;
 
 use super::watchdog::Watchdog;
 use super::{RunError, World};
@@ -49,16 +49,20 @@ impl Mirror {
 }
 
 impl World for Mirror {
-    fn chips(&mut self) -> &mut [Chip] {
-        slice::from_mut(&mut self.chip)
+    fn chips(&mut self) -> impl Iterator<Item = &mut Chip> {
+        iter::once(&mut self.chip)
+    }
+
+    fn first(&mut self) -> &mut Chip {
+        &mut self.chip
     }
 
     fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
         match self.chip.next_cycle() {
             Some(next) => self.cycle(next),
-            None => return Err(watchdog.deadlock(slice::from_ref(&self.chip))),
+            None => return Err(watchdog.deadlock(iter::once(&self.chip))),
         }
-        watchdog.check(slice::from_ref(&self.chip))
+        watchdog.check(iter::once(&self.chip))
     }
 
     fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {

@@ -79,8 +79,11 @@ impl std::error::Error for RunError {}
 
 /// One or more chips and the fabric or mirror between them.
 pub trait World {
-    /// The chips; the first one is measured.
-    fn chips(&mut self) -> &mut [Chip];
+    /// All chips, by their numbers.
+    fn chips(&mut self) -> impl Iterator<Item = &mut Chip>;
+
+    /// The one that is measured.
+    fn first(&mut self) -> &mut Chip;
 
     /// Simulates the next stretch in which something happens.
     ///
@@ -118,7 +121,7 @@ fn measure(
     mut world: impl World,
 ) -> Result<Report, RunError> {
     let (from, to) = options.trace;
-    world.chips()[0].wires.trace.record(from..to);
+    world.first().wires.trace.record(from..to);
     match machine.workload.kind {
         WorkloadKind::SyncRead => latency(machine, options, &mut world),
         WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),
@@ -148,22 +151,22 @@ fn latency(
     let mut latencies = Vec::new();
     for core in cores(machine) {
         let core = usize::from(core);
-        let Chip { tiles, wires, .. } = &mut world.chips()[0];
+        let Chip { tiles, wires, .. } = world.first();
         let mut watchdog = Watchdog::new(machine, wires.now);
         tiles[core].core.start(machine.workload.warmup_reads, machine.run.reads, wires);
         let mut steps = 0_u32;
-        while !world.chips()[0].tiles[core].core.is_done() {
+        while !world.first().tiles[core].core.is_done() {
             world.step(&mut watchdog)?;
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(STEPS_PER_REPORT) {
-                options.told(world.chips()[0].wires.now)?;
+                options.told(world.first().wires.now)?;
             }
         }
-        let chip = &mut world.chips()[0];
+        let chip = world.first();
         latencies.extend(chip.tiles[core].core.take_latencies());
         options.told(chip.wires.now)?;
     }
-    Ok(latency_report(machine, began, &mut world.chips()[0], &latencies))
+    Ok(latency_report(machine, began, world.first(), &latencies))
 }
 
 /// Asynchronous reads of all cores, until the bandwidth is known as precisely as the machine asks for.
@@ -183,7 +186,7 @@ fn bandwidth(
         let end = meter.next();
         world.run_until(end, &mut watchdog)?;
         options.told(end)?;
-        let chip = &mut world.chips()[0];
+        let chip = world.first();
         if meter.look(chip) {
             return Ok(meter.report(chip));
         }

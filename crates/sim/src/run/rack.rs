@@ -7,15 +7,14 @@
 use super::watchdog::Watchdog;
 use super::{RunError, World};
 use crate::chip::Chip;
-use crate::engine::Cycle;
+use crate::engine::{Crew, Cycle};
 use crate::machine::Machine;
 use crate::machine::spec::WorkloadKind;
 
 /// All chips of a rack, with the fabric's latency between them.
 pub struct Rack {
-    chips: Vec<Chip>,
+    chips: Crew<Chip>,
     network_cycles: u64,
-    threads: usize,
 }
 
 impl Rack {
@@ -41,7 +40,7 @@ impl Rack {
             (_, threads) => threads as usize,
         };
         let network_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        Ok(Rack { threads: threads.min(chips.len()), chips, network_cycles })
+        Ok(Rack { chips: Crew::new(chips, threads, simulate), network_cycles })
     }
 
     /// The cycle in which the next thing happens anywhere.
@@ -52,24 +51,12 @@ impl Rack {
     /// Simulates all chips up to and including cycle `last`, which is less than a fabric latency
     /// away, then lets their packets travel.
     fn epoch(&mut self, last: Cycle) {
-        let per_thread = self.chips.len().div_ceil(self.threads);
-        if self.threads == 1 {
-            self.chips.iter_mut().for_each(|chip| simulate(chip, last));
-        } else {
-            std::thread::scope(|scope| {
-                let mut shares = self.chips.chunks_mut(per_thread);
-                let mine = shares.next();
-                for share in shares {
-                    scope.spawn(move || share.iter_mut().for_each(|chip| simulate(chip, last)));
-                }
-                mine.into_iter().flatten().for_each(|chip| simulate(chip, last));
-            });
-        }
+        self.chips.advance(last);
         self.exchange();
     }
 
     fn exchange(&mut self) {
-        for from in 0..self.chips.len() {
+        for from in self.chips.numbers() {
             let departures = std::mem::take(&mut self.chips[from].wires.departures);
             for departure in &departures {
                 let to = &mut self.chips[usize::from(departure.packet.destination())];
@@ -88,16 +75,20 @@ fn simulate(chip: &mut Chip, last: Cycle) {
 }
 
 impl World for Rack {
-    fn chips(&mut self) -> &mut [Chip] {
-        &mut self.chips
+    fn chips(&mut self) -> impl Iterator<Item = &mut Chip> {
+        self.chips.iter_mut()
+    }
+
+    fn first(&mut self) -> &mut Chip {
+        &mut self.chips[0]
     }
 
     fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
         match self.next_cycle() {
             Some(next) => self.epoch(next + self.network_cycles - 1),
-            None => return Err(watchdog.deadlock(&self.chips)),
+            None => return Err(watchdog.deadlock(self.chips.iter())),
         }
-        watchdog.check(&self.chips)
+        watchdog.check(self.chips.iter())
     }
 
     fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
@@ -105,9 +96,9 @@ impl World for Rack {
             match self.next_cycle() {
                 Some(next) if next <= end => self.epoch(end.min(next + self.network_cycles - 1)),
                 Some(_) => break,
-                None => return Err(watchdog.deadlock(&self.chips)),
+                None => return Err(watchdog.deadlock(self.chips.iter())),
             }
-            watchdog.check(&self.chips)?;
+            watchdog.check(self.chips.iter())?;
         }
         self.chips.iter_mut().for_each(|chip| chip.wires.now = chip.wires.now.max(end));
         Ok(())

@@ -27,17 +27,24 @@ impl Watchdog {
     /// # Errors
     /// [`RunError::Stuck`] if nothing has got on for too long.
     #[inline]
-    pub fn check(&mut self, chips: &[Chip]) -> Result<(), RunError> {
-        let now = latest(chips);
+    pub fn check<'a>(
+        &mut self,
+        chips: impl Iterator<Item = &'a Chip> + Clone,
+    ) -> Result<(), RunError> {
+        let now = latest(chips.clone());
         if now - self.since <= self.patience_cycles { Ok(()) } else { self.look(now, chips) }
     }
 
-    fn look(&mut self, now: Cycle, chips: &[Chip]) -> Result<(), RunError> {
+    fn look<'a>(
+        &mut self,
+        now: Cycle,
+        chips: impl Iterator<Item = &'a Chip> + Clone,
+    ) -> Result<(), RunError> {
         let done = |chip: &Chip| {
             let counts = &chip.wires.counts;
             counts.reads + counts.rcp_lines + counts.rrpp_lines
         };
-        let progress = chips.iter().map(done).sum();
+        let progress = chips.clone().map(done).sum();
         if progress != self.progress {
             (self.progress, self.since) = (progress, now);
         } else {
@@ -52,20 +59,20 @@ impl Watchdog {
     }
 
     /// Nothing will ever happen again, and the workload is not done.
-    pub fn deadlock(&self, chips: &[Chip]) -> RunError {
-        let now = latest(chips);
+    pub fn deadlock<'a>(&self, chips: impl Iterator<Item = &'a Chip> + Clone) -> RunError {
+        let now = latest(chips.clone());
         RunError::Stuck(format!("everything waits since cycle {now}\n{}", describe_all(chips)))
     }
 }
 
 /// The cycle that the chip which is furthest on has come to.
-fn latest(chips: &[Chip]) -> Cycle {
-    chips.iter().map(|chip| chip.wires.now).max().unwrap_or(0)
+fn latest<'a>(chips: impl Iterator<Item = &'a Chip>) -> Cycle {
+    chips.map(|chip| chip.wires.now).max().unwrap_or(0)
 }
 
-fn describe_all(chips: &[Chip]) -> String {
+fn describe_all<'a>(chips: impl Iterator<Item = &'a Chip>) -> String {
     let node = |chip: &Chip| format!("node {} {}", chip.wires.nid, describe(chip));
-    chips.iter().map(node).collect::<Vec<_>>().join("\n")
+    chips.map(node).collect::<Vec<_>>().join("\n")
 }
 
 /// Messages and transactions under way, by part.

@@ -1,0 +1,288 @@
+//! Threads that advance parts of a world side by side, epoch by epoch.
+//!
+//! During an epoch parts do not see each other, so the result does not depend on which thread advances which. Each
+//! thread has a share. The leader advances its own, and then those with which no thread has begun: on a busy host it
+//! waits for no thread that has no core. If several threads are slower than one, the leader works alone for a while
+//! ([`Pace`]).
+
+use std::iter;
+use std::ops::{Index, IndexMut, Range};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use super::Cycle;
+use super::pace::Pace;
+
+/// After so many turns of a loop, some ten microseconds, a thread lets others have the core: the one that it waits for
+/// may be among them.
+const SPINS: u32 = 500;
+
+/// Advances a part up to and including a cycle.
+type Advance<T> = fn(&mut T, Cycle);
+
+/// Parts of a world, in their order, and the threads that advance them.
+pub struct Crew<T> {
+    /// The parts of each thread, the leader's first.
+    shares: Vec<Vec<T>>,
+    per_share: usize,
+    workers: Vec<Worker<T>>,
+    advance: Advance<T>,
+    pace: Pace,
+}
+
+impl<T: Send + 'static> Crew<T> {
+    /// A crew of so many threads, this one among them, or of one for each part if these are fewer.
+    pub fn new(parts: Vec<T>, threads: usize, advance: Advance<T>) -> Crew<T> {
+        let per_share = parts.len().div_ceil(threads.max(1)).max(1);
+        let mut parts = parts.into_iter();
+        let mut share = || Some(parts.by_ref().take(per_share).collect::<Vec<T>>());
+        let shares: Vec<Vec<T>> =
+            iter::from_fn(&mut share).take_while(|share| !share.is_empty()).collect();
+        let workers = shares.iter().skip(1).map(|_| Worker::new(advance)).collect();
+        Crew { shares, per_share, workers, advance, pace: Pace::default() }
+    }
+
+    /// Advances all parts up to and including cycle `last`.
+    ///
+    /// # Panics
+    /// If a part panics.
+    pub fn advance(&mut self, last: Cycle) {
+        if self.workers.is_empty() {
+            return self.advance_alone(last);
+        }
+        let begin = Instant::now();
+        if self.pace.is_together() {
+            self.advance_together(last);
+        } else {
+            self.advance_alone(last);
+        }
+        self.pace.epoch(begin.elapsed());
+    }
+
+    fn advance_alone(&mut self, last: Cycle) {
+        let advance = self.advance;
+        self.iter_mut().for_each(|part| advance(part, last));
+    }
+
+    fn advance_together(&mut self, last: Cycle) {
+        let advance = self.advance;
+        let Some((own, others)) = self.shares.split_first_mut() else { return };
+        for (worker, share) in self.workers.iter().zip(others.iter_mut()) {
+            worker.offer(share, last);
+        }
+        own.iter_mut().for_each(|part| advance(part, last));
+        for (worker, share) in self.workers.iter().zip(others) {
+            if worker.take_back(share) {
+                share.iter_mut().for_each(|part| advance(part, last));
+            }
+        }
+    }
+}
+
+impl<T> Crew<T> {
+    /// All parts, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.shares.iter().flatten()
+    }
+
+    /// All parts, in their order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.shares.iter_mut().flatten()
+    }
+
+    /// Numbers of all parts, in their order.
+    pub fn numbers(&self) -> Range<usize> {
+        0..self.shares.iter().map(Vec::len).sum()
+    }
+}
+
+impl<T> Index<usize> for Crew<T> {
+    type Output = T;
+
+    fn index(&self, number: usize) -> &T {
+        &self.shares[number / self.per_share][number % self.per_share]
+    }
+}
+
+impl<T> IndexMut<usize> for Crew<T> {
+    fn index_mut(&mut self, number: usize) -> &mut T {
+        &mut self.shares[number / self.per_share][number % self.per_share]
+    }
+}
+
+impl<T> Drop for Crew<T> {
+    fn drop(&mut self) {
+        for Worker { slot, thread } in &mut self.workers {
+            slot.set(CLOSED);
+            if let Some(thread) = thread.take() {
+                thread.thread().unpark();
+                // If it has panicked, the leader has, too.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// The share is with the leader, as between epochs.
+const HOME: u8 = 0;
+/// It is in the slot: the worker may begin with it, or the leader take it back.
+const OFFERED: u8 = 1;
+/// The worker advances it.
+const BEGUN: u8 = 2;
+/// It is in the slot, advanced.
+const DONE: u8 = 3;
+/// There are no more epochs.
+const CLOSED: u8 = 4;
+
+/// Where a share changes hands.
+struct Slot<T> {
+    /// One of the above.
+    state: AtomicU8,
+    /// The share, and the last cycle of the epoch.
+    work: Mutex<(Vec<T>, Cycle)>,
+}
+
+impl<T> Slot<T> {
+    fn set(&self, state: u8) {
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// Waits for one of these states: spins for a while, then calls `rest`.
+    fn wait(&self, states: [u8; 2], rest: impl Fn()) -> u8 {
+        let mut spins = 0;
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            if states.contains(&state) {
+                return state;
+            }
+            spins += 1;
+            if spins < SPINS { std::hint::spin_loop() } else { rest() }
+        }
+    }
+
+    /// Whether this thread is the one that turns an offer into something else.
+    fn claim(&self, state: u8) -> bool {
+        let claimed =
+            self.state.compare_exchange(OFFERED, state, Ordering::AcqRel, Ordering::Acquire);
+        claimed.is_ok()
+    }
+
+    fn work(&self) -> MutexGuard<'_, (Vec<T>, Cycle)> {
+        self.work.lock().expect("a thread that simulates has panicked")
+    }
+}
+
+struct Worker<T> {
+    slot: Arc<Slot<T>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Worker<T> {
+    /// A thread that waits for offers. Without one, if the host has no more, the leader takes all offers back.
+    fn new(advance: Advance<T>) -> Worker<T> {
+        let slot = Arc::new(Slot { state: AtomicU8::new(HOME), work: Mutex::new((Vec::new(), 0)) });
+        let own = Arc::clone(&slot);
+        let thread = thread::Builder::new().name("simulation".to_owned());
+        let thread = thread.spawn(move || follow(&own, advance)).ok();
+        Worker { slot, thread }
+    }
+
+    fn offer(&self, share: &mut Vec<T>, last: Cycle) {
+        *self.slot.work() = (std::mem::take(share), last);
+        self.slot.set(OFFERED);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Gets the share back. Whether it is as it was offered.
+    fn take_back(&self, share: &mut Vec<T>) -> bool {
+        let is_fresh = self.slot.claim(HOME);
+        if !is_fresh {
+            self.slot.wait([DONE, DONE], thread::yield_now);
+            self.slot.set(HOME);
+        }
+        *share = std::mem::take(&mut self.slot.work().0);
+        is_fresh
+    }
+}
+
+/// The loop of a worker.
+fn follow<T>(slot: &Slot<T>, advance: Advance<T>) {
+    while slot.wait([OFFERED, CLOSED], thread::park) == OFFERED {
+        if slot.claim(BEGUN) {
+            let _done = Done(slot);
+            let mut work = slot.work();
+            let last = work.1;
+            work.0.iter_mut().for_each(|part| advance(part, last));
+        }
+    }
+}
+
+/// Says that a share is done, also if that ends in a panic: the leader must not wait for ever.
+struct Done<'a, T>(&'a Slot<T>);
+
+impl<T> Drop for Done<'_, T> {
+    fn drop(&mut self) {
+        self.0.set(DONE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A part that counts what it was told, in its own words.
+    #[derive(Debug, PartialEq)]
+    struct Part {
+        number: u64,
+        sum: u64,
+    }
+
+    fn advance(part: &mut Part, last: Cycle) {
+        assert_ne!(part.number * last, 7 * 1_000_003, "a part of its own mind");
+        part.sum = part.sum.wrapping_mul(31) ^ (part.number + last);
+    }
+
+    fn crew(threads: usize) -> Crew<Part> {
+        let parts = (0..10).map(|number| Part { number, sum: 0 }).collect();
+        Crew::new(parts, threads, advance)
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let of = |threads| {
+            let mut crew = crew(threads);
+            (0..5_000).for_each(|last| crew.advance(last));
+            assert_eq!((crew.numbers().end, crew[7].number), (10, 7));
+            crew.iter().map(|part| part.sum).collect::<Vec<_>>()
+        };
+        let one = of(1);
+        for threads in [2, 3, 7, 10, 100] {
+            assert_eq!(of(threads), one, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn an_offer_that_no_thread_takes_comes_back() {
+        let slot = Slot { state: AtomicU8::new(HOME), work: Mutex::new((Vec::new(), 0)) };
+        let worker = Worker { slot: Arc::new(slot), thread: None };
+        let mut share = vec![1, 2];
+        worker.offer(&mut share, 5);
+        assert!(share.is_empty());
+        assert!(worker.take_back(&mut share));
+        assert_eq!(share, [1, 2]);
+    }
+
+    #[test]
+    #[should_panic = "a thread that simulates has panicked"]
+    fn the_panic_of_a_worker_reaches_the_leader() {
+        let mut crew = crew(10);
+        let (worker, share) = (&crew.workers[6], &mut crew.shares[7]);
+        worker.offer(share, 1_000_003);
+        worker.slot.wait([DONE, DONE], thread::yield_now);
+        worker.take_back(share);
+    }
+}
