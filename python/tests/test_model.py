@@ -120,7 +120,7 @@ def test_programs_are_executed():
         machine.execute(b"no program")
     with pytest.raises(rackmem.RunError, match="max-cycles"):
         machine.execute("netpipe", nodes=2, max_cycles=1000)
-    with pytest.raises(rackmem.MachineError, match="execute nothing"):
+    with pytest.raises(rackmem.MachineError, match="programs need chips"):
         rackmem.Machine.load("rack-torus").execute("hello")
 
 

@@ -200,6 +200,30 @@ pub fn unread(reader: Use, machine: &Machine, path: &str) -> Option<String> {
 /// The machine as a file that depends on no other and names every key of its kind; it loads to the same
 /// machine.
 pub fn resolved(machine: &Machine) -> String {
+    // Fails only for a seed beyond TOML's integers, which no file can have set.
+    let failed = |error| format!("# cannot be written: {error}\n");
+    let text = toml::to_string(machine).unwrap_or_else(failed);
+    // With texts of several lines, lines are no keys; a table has an order of its own.
+    if text.contains("\"\"\"") || text.contains("'''") {
+        return of_kind(machine).to_string();
+    }
+    let (mut kept, mut section, mut header) = (String::new(), String::new(), None);
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.replace(']', ".");
+            header = Some(format!("\n{line}\n"));
+            continue;
+        }
+        let key = line.split(" =").next().unwrap_or_default();
+        if machine.kind.reads(&format!("{section}{key}")) {
+            kept += &header.take().unwrap_or_default();
+            kept += &format!("{line}\n");
+        }
+    }
+    kept
+}
+
+fn of_kind(machine: &Machine) -> Table {
     let mut table = Table::try_from(machine).unwrap_or_default();
     table.retain(|section, value| match value {
         Value::Table(keys) => {
@@ -208,6 +232,5 @@ pub fn resolved(machine: &Machine) -> String {
         }
         _ => machine.kind.reads(section),
     });
-    // Fails only for a seed beyond TOML's integers, which no file can have set.
-    toml::to_string(&table).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    table
 }

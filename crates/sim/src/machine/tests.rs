@@ -313,6 +313,11 @@ proptest! {
         bytes in 1_u32..100_000,
         routing in prop::sample::select(vec!["xy", "yx", "o1turn", "cdr", "cdr-directory"]),
         placement in prop::sample::select(vec!["edge", "per-tile", "split", "numa"]),
+        description in prop::sample::select(vec![
+            "it's \"odd\"",
+            "\"[noc] = 3, ''' and \\\"\\\"\\\"\"",
+            "\"two lines\\n[noc]\\nvcs = 5\"",
+        ]),
     ) {
         let settings = [
             format!("seed={seed}"),
@@ -321,7 +326,7 @@ proptest! {
             format!("workload.transfer_bytes={bytes}"),
             format!("noc.routing={routing}"),
             format!("ni.placement={placement}"),
-            "description=it's \"odd\"".to_owned(),
+            format!("description={description}"),
         ];
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         let machine = with(&settings).unwrap();
