@@ -20,7 +20,7 @@ const SCRIPTS: [&str; 5] =
 #[derive(Debug, Default)]
 pub struct Charts {
     all: Vec<Value>,
-    /// What charts of a kind have in common, by kind.
+    /// Data that all charts of a kind use, by the name of the kind.
     shared: Map<String, Value>,
 }
 
@@ -38,7 +38,7 @@ impl Charts {
         )
     }
 
-    /// Sets what all charts of a kind have in common.
+    /// Sets the data that all charts of a kind use.
     pub fn share(&mut self, kind: &str, data: Value) {
         self.shared.insert(kind.to_owned(), data);
     }

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(of(&[("a", 2), ("b", 3), ("c", -2), ("d", 4)]), "d|b|a|c|");
         assert_eq!(of(&[("a", 5), ("b", 6), ("c", -7), ("d", 8)]), "d|a|c|b|");
         assert_eq!(of(&[("a", 2), ("b", 2), ("c", 2), ("d", 2), ("e", 2)]), "a|b|c|d|e");
-        // What differs by chance alone has no axis, unless there is nothing else.
+        // The seed has no axis, unless it is the only setting that differs.
         assert_eq!(of(&[("seed", 9), ("b", 3)]), "b|-|-|-|");
         assert_eq!(of(&[("seed", 9)]), "seed|-|-|-|");
         assert_eq!(of(&["a", "b", "c", "d", "e", "f", "g"].map(|key| (key, 1))), "");

@@ -11,7 +11,7 @@ const LARGE: f64 = 0.25;
 /// Something that a run waited for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// What it is, in the same words for all runs.
+    /// Name of the part, the same in every run, so that runs can be counted by it.
     pub what: String,
     /// How much of it there is, from 0 to 1.
     pub share: Option<f64>,

@@ -1,8 +1,8 @@
-//! What a machine is made of, which decides the sections of its file.
+//! Kinds of machines. The kind decides the sections of a machine file.
 
 use serde::{Deserialize, Serialize};
 
-/// What a machine is made of.
+/// The parts that a machine consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

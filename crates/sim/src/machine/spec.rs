@@ -22,7 +22,7 @@ pub use crate::sonuma::RmcSpec;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Machine {
-    /// What the machine is made of: it decides which of the other sections it has.
+    /// Kind of machine; it decides which of the other sections there are.
     pub kind: Kind,
     /// Name that reports give the machine.
     pub name: String,

@@ -28,11 +28,14 @@ impl Work {
     }
 }
 
+/// Paths and values.
+type Settings = &'static [(&'static str, &'static str)];
+
 /// A short run of a machine.
 #[derive(Debug)]
 pub struct One {
     pub machine: &'static str,
-    pub settings: &'static [(&'static str, &'static str)],
+    pub settings: Settings,
     pub work: Work,
 }
 
@@ -45,7 +48,7 @@ const MANY_CYCLES: u64 = 600_000;
 /// Most cycles of a workload: some values make it endless.
 const MOST_CYCLES: u64 = 10_000_000;
 
-const fn workload(machine: &'static str, settings: &'static [(&'static str, &'static str)]) -> One {
+const fn workload(machine: &'static str, settings: Settings) -> One {
     One { machine, settings, work: Work::Workload }
 }
 
@@ -53,9 +56,18 @@ const fn program(
     nodes: u16,
     argv: &'static [&'static str],
     machine: &'static str,
-    settings: &'static [(&'static str, &'static str)],
+    settings: Settings,
 ) -> One {
     One { machine, settings, work: Work::Program(nodes, CYCLES, argv) }
+}
+
+const fn long(
+    nodes: u16,
+    argv: &'static [&'static str],
+    machine: &'static str,
+    settings: Settings,
+) -> One {
+    One { work: Work::Program(nodes, MANY_CYCLES, argv), ..program(nodes, argv, machine, settings) }
 }
 
 /// A small chip, and few reads.
@@ -78,16 +90,7 @@ const FIRST: (&str, &str) = ("run.min_windows", "1");
 const SHORT: [(&str, &str); 2] = [("experiment.count", "60"), ("experiment.warm_up", "10")];
 const LAST: (&str, &str) = ("run.max_windows", "3");
 
-const fn long(
-    nodes: u16,
-    argv: &'static [&'static str],
-    machine: &'static str,
-    settings: &'static [(&'static str, &'static str)],
-) -> One {
-    One { machine, settings, work: Work::Program(nodes, MANY_CYCLES, argv) }
-}
-
-const fn memory(machine: &'static str, settings: &'static [(&'static str, &'static str)]) -> One {
+const fn memory(machine: &'static str, settings: Settings) -> One {
     One { machine, settings, work: Work::Memory }
 }
 
