@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::spec::Placement;
 use crate::machine::{Kind, Machine};
 
 /// A statistic, or another field of a report.
@@ -43,22 +42,12 @@ pub enum Simulated {
 
 impl Simulated {
     /// All that a machine can simulate.
-    pub fn of(machine: &Machine) -> Vec<Simulated> {
-        match (machine.kind, machine.ni.placement) {
-            (Kind::Memory, _) => vec![],
-            (Kind::Torus, _) => vec![Simulated::Torus],
-            (Kind::Soc, _) => vec![Simulated::Extension],
-            (Kind::Chip, Placement::Sonuma) => vec![Simulated::Program, Simulated::Sonuma],
-            (Kind::Chip, Placement::CacheIntegrated) => {
-                vec![Simulated::Program, Simulated::CacheIntegrated]
-            }
-            (Kind::Chip, Placement::Window) => vec![Simulated::Program, Simulated::Window],
-            (
-                Kind::Chip,
-                Placement::Edge | Placement::PerTile | Placement::Split | Placement::Numa,
-            ) => {
-                vec![Simulated::Workload, Simulated::Program, Simulated::ManycoreNi]
-            }
+    pub fn of(machine: &Machine) -> &'static [Simulated] {
+        match machine.kind {
+            Kind::Memory => &[],
+            Kind::Torus => &[Simulated::Torus],
+            Kind::Soc => &[Simulated::Extension],
+            Kind::Chip => machine.ni.placement.statistics(),
         }
     }
 }

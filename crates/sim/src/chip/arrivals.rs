@@ -2,15 +2,11 @@
 
 use std::collections::VecDeque;
 
-use rackmem_abi::Packet;
-
 use super::Chip;
 use super::layout::Part;
-use super::message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, VNETS};
+use super::message::{Letter, VNET_REQUEST, VNETS};
 use super::wires::Event;
-use crate::coherence::Message;
 use crate::engine::Cycle;
-use crate::machine::spec::Placement;
 
 /// Requests to a home that have not come through the network on chip, and whose turn it is.
 #[derive(Clone, Debug, Default)]
@@ -103,103 +99,24 @@ impl Chip {
     fn has_room(&self, letter: &Letter) -> bool {
         match (letter.to, letter.payload.vnet()) {
             (Part::Home(n), VNET_REQUEST) => self.homes[usize::from(n)].has_room(),
-            (Part::Engine(n), VNET_NETWORK) => {
-                self.wires.layout.placement != Placement::PerTile
-                    || self.rmcs[usize::from(n)].has_room()
-            }
+            (Part::Home(_) | Part::Tile(_), _) => true,
             (Part::Memory(n), _) => self.memories[usize::from(n)].has_room(&letter.payload),
-            (Part::Integrated(n), _) => self.tiles[usize::from(n)].has_room(&letter.payload),
-            (Part::Dma, _) => match (&self.dma, &letter.payload) {
-                (Some(dma), Payload::Scratchpad(packet)) => dma.has_room(packet),
-                _ => true,
-            },
-            _ => true,
+            _ => self.ni.has_room(letter, &self.tiles),
         }
     }
 
     fn arrive(&mut self, tag: u32) {
         let letter = self.wires.letters.take(tag);
         self.wires.trace.arrived(letter.trace, self.wires.now);
-        let Chip { wires, .. } = self;
+        let Chip { wires, tiles, .. } = self;
         match letter.to {
-            Part::Tile(n) => self.tiles[usize::from(n)].receive(letter.payload, wires),
-            Part::NiCache(n) => match &mut self.node_rmc {
-                Some(rmc) => rmc.receive(letter.payload, wires),
-                None => self.ni_caches[usize::from(n)].receive(letter.payload, wires),
-            },
+            Part::Tile(n) => tiles[usize::from(n)].receive(letter.payload, wires),
             Part::Home(n) => {
                 self.homes[usize::from(n)].receive(letter, wires);
                 self.tell_refreshed();
             }
             Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
-            Part::Engine(n) => self.engine_receives(n, letter.payload),
-            Part::Rrpp(n) => self.rrpp_receives(n, letter.payload),
-            Part::Port(n) => self.port_receives(n, letter.payload),
-            Part::Integrated(n) => {
-                // Whatever arrives is an access to the cache, and passes its pipeline first.
-                let tile = &self.tiles[usize::from(n)];
-                let at = wires.now + tile.integrated_latency(&letter.payload);
-                let tag = wires.letters.put(letter);
-                wires.wheel.at(at, Event::Accessed(tag));
-            }
-            Part::Window => {
-                if let Some(window) = &mut self.window {
-                    window.receive(letter.payload, wires);
-                }
-            }
-            Part::Dma => {
-                if let (Some(dma), Payload::Scratchpad(packet)) = (&mut self.dma, letter.payload) {
-                    dma.arrive(&packet, wires);
-                }
-            }
-        }
-    }
-
-    fn engine_receives(&mut self, number: u16, payload: Payload) {
-        let Chip { wires, rmcs, tiles, window, .. } = self;
-        if window.is_some() {
-            let Payload::Coherence { line, .. } = payload else { return };
-            return tiles[usize::from(number)].taken(line, wires);
-        }
-        let rmc = &mut rmcs[usize::from(number)];
-        match payload {
-            Payload::Work { qp, slot, work } => rmc.accept(qp, slot, work, wires),
-            Payload::Net(NetPacket { packet: Packet::Reply(reply), served, .. }) => {
-                match wires.layout.placement {
-                    Placement::Numa => tiles[usize::from(number)].core.loaded(&reply, wires),
-                    Placement::PerTile => rmc.reply(reply, wires),
-                    _ => {
-                        if let Some(read) = rmc.read_of(reply.header.tid) {
-                            wires.probe.back(read, served, wires.now);
-                        }
-                        rmc.reply(reply, wires);
-                    }
-                }
-            }
-            Payload::Coherence { line, message: Message::Response(response), .. } => {
-                rmc.response(line, response, wires);
-            }
-            other => panic!("rmc[{number}] got {other:?}"),
-        }
-    }
-
-    fn rrpp_receives(&mut self, number: u16, payload: Payload) {
-        if let (
-            Some(window),
-            Payload::Coherence { line, message: Message::Response(response), .. },
-        ) = (&mut self.window, &payload)
-        {
-            return window.response(*line, *response, &mut self.wires);
-        }
-        let rrpp = &mut self.rrpps[usize::from(number)];
-        match payload {
-            Payload::Net(NetPacket { packet: Packet::Request(request), engine, .. }) => {
-                rrpp.receive(request, engine, &mut self.wires);
-            }
-            Payload::Coherence { line, message: Message::Response(response), .. } => {
-                rrpp.response(line, response, &mut self.wires);
-            }
-            other => panic!("rrpp[{number}] got {other:?}"),
+            to => self.ni.receive(to, letter.payload, tiles, wires),
         }
     }
 }

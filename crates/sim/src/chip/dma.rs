@@ -2,6 +2,7 @@
 
 use super::layout::Part;
 use super::message::Payload;
+use super::ni::Timer;
 use super::wires::{Event, Wires};
 use crate::engine::Cycle;
 use crate::figures::Figures;
@@ -25,10 +26,10 @@ pub struct Dma {
 }
 
 impl Dma {
-    /// The machine's DMA engine, if it has one.
-    pub fn of(machine: &Machine) -> Option<Dma> {
-        let regions = machine.regions()?;
-        Some(Dma {
+    /// The DMA engine of a machine with cache-integrated interfaces.
+    pub fn new(machine: &Machine) -> Dma {
+        let regions = machine.regions().expect("a machine with cache-integrated interfaces");
+        Dma {
             dram: Dram::new(regions.dram_bytes, machine.scratchpad.read_entries as usize),
             regions,
             latency_cycles: machine.cycles(machine.memory.latency_ns),
@@ -37,7 +38,7 @@ impl Dma {
             free_at: 0.0,
             next_pump: 0,
             bytes: 0,
-        })
+        }
     }
 
     /// Whether a packet may arrive.
@@ -71,7 +72,7 @@ impl Dma {
             let next = (self.free_at.ceil() as Cycle).max(wires.now + 1);
             if self.next_pump <= wires.now || self.next_pump > next {
                 self.next_pump = next;
-                wires.wheel.at(next, Event::Dma);
+                wires.wheel.at(next, Event::Ni(Timer::of(Part::Dma)));
             }
         }
     }

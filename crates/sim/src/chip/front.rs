@@ -12,7 +12,9 @@ use rackmem_rmc::{QpConfig, Rights, Work, rgp};
 
 use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
+use super::ni::Timer;
 use super::probe::{Mark, ReadId};
+use super::queue_pairs::{COMPLETE, POLL};
 use super::wires::{Event, Wires};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
@@ -153,8 +155,17 @@ impl Front {
         self.pairs[index].is_owned = false;
     }
 
-    /// It is a queue pair's turn (Fig. 4a: select, compute, load, check).
-    pub fn poll(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
+    /// It is a queue pair's turn, or a completion is to be written.
+    #[inline]
+    pub fn happen(&mut self, what: u8, index: u32, cache: &mut impl QueueCache, wires: &mut Wires) {
+        match what {
+            POLL => self.poll(index as u16, cache, wires),
+            _ => self.write_completion(index as u16, cache, wires),
+        }
+    }
+
+    /// Looks at a queue pair (Fig. 4a: select, compute, load, check).
+    fn poll(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
         let index = usize::from(index);
         let pair = &mut self.pairs[index];
         if pair.watch == Watch::Detached {
@@ -198,13 +209,13 @@ impl Front {
         self.pairs[index].done.push_back(Done { slot, status, bytes });
         if self.pairs[index].done.len() == 1 && self.pairs[index].writing.is_none() {
             let delay = (self.completion_cycles + self.interface_cycles).max(1);
-            let event = Event::Complete { front: self.part, index: index as u16 };
+            let event = due(self.part, COMPLETE, index);
             wires.wheel.at(wires.now + delay, event);
         }
     }
 
     /// Writes the next CQ entry (Fig. 4b).
-    pub fn write_completion(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
+    fn write_completion(&mut self, index: u16, cache: &mut impl QueueCache, wires: &mut Wires) {
         let index = usize::from(index);
         let pair = &mut self.pairs[index];
         let (position, word) = match pair.writing {
@@ -224,7 +235,7 @@ impl Front {
         let read = ReadId { core: pair.number, slot: CqEntry::decode(word).slot };
         wires.probe.mark(read, Mark::CqWritten, wires.now);
         if !pair.done.is_empty() {
-            let event = Event::Complete { front: self.part, index: index as u16 };
+            let event = due(self.part, COMPLETE, index);
             wires.wheel.at(wires.now + 1, event);
         }
         if pair.watch == Watch::SlotBusy {
@@ -275,7 +286,7 @@ impl Front {
         let next = wires.now + 1;
         let turn = next + (index as u64 + period - next % period) % period;
         self.pairs[index].watch = Watch::Due;
-        wires.wheel.at(turn, Event::Poll { front: self.part, index: index as u16 });
+        wires.wheel.at(turn, due(self.part, POLL, index));
     }
 
     /// Sends a checked entry to the backend.
@@ -316,4 +327,8 @@ impl Front {
         };
         self.pairs.iter().map(of_pair).sum()
     }
+}
+
+fn due(part: Part, what: u8, index: usize) -> Event {
+    Event::Ni(Timer { part, what, index: index as u32 })
 }

@@ -2,8 +2,10 @@
 //! network on chip. [`crate::scratchpad`] has its function, this module its timing.
 
 use super::cache::{LastWay, PrivateCache};
+use super::cache_integrated::SEND;
 use super::layout::{Line, Part};
 use super::message::Payload;
+use super::ni::Timer;
 use super::wires::{Event, Wires};
 use crate::engine::Cycle;
 use crate::figures::Figures;
@@ -286,7 +288,8 @@ impl Integrated {
             let next = self.free_at.max(wires.now + 1);
             if self.next_pump <= wires.now || self.next_pump > next {
                 self.next_pump = next;
-                wires.wheel.at(next, Event::Integrated(self.number));
+                let part = Part::Integrated(self.number);
+                wires.wheel.at(next, Event::Ni(Timer { part, what: SEND, index: 0 }));
             }
         }
     }

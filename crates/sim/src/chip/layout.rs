@@ -1,9 +1,10 @@
 //! The places of everything: homes, controllers and RRPPs by address; endpoints of the network on chip by
 //! part.
 
+use super::ni::{Places, Side};
 use crate::coherence::Party;
 use crate::machine::Machine;
-use crate::machine::spec::{Contents, NocTopology, Placement};
+use crate::machine::spec::{Contents, NiCacheKind, NocTopology, Placement};
 use crate::scratchpad::{Regions, Target};
 
 /// Number of a block of 64 bytes: physical address / 64.
@@ -78,8 +79,9 @@ pub struct Layout {
     pub units: u16,
     /// Memory controllers: addresses alternate between them by `memory.interleave_bytes`.
     pub controllers: u16,
-    /// Place of RGPs and RCPs.
-    pub placement: Placement,
+    places: Places,
+    /// The NI cache with the frontend of a queue pair, if it is a part of its own.
+    front_cache: Option<Side>,
     topology: NocTopology,
     /// First endpoint of homes that have endpoints of their own.
     homes_at: Option<u16>,
@@ -106,7 +108,12 @@ impl Layout {
             homes,
             units,
             controllers: machine.memory.controllers,
-            placement: machine.ni.placement,
+            places: machine.ni.placement.places(),
+            front_cache: match (machine.ni.placement, machine.ni.cache) {
+                (Placement::Edge, _) => Some(Side::Edge),
+                (_, NiCacheKind::Separate) => Some(Side::Tiles),
+                (_, NiCacheKind::BackSide) => None,
+            },
             topology: machine.noc.topology,
             homes_at: own_homes.then_some(tiles + units + machine.memory.controllers),
             lines_per_turn: machine.memory.interleave_bytes / BLOCK_BYTES,
@@ -177,27 +184,26 @@ impl Layout {
     /// The RGP and RCP that serve a tile.
     #[inline]
     pub fn engine_of_tile(&self, tile: u16) -> u16 {
-        match self.placement {
-            Placement::Edge | Placement::Split | Placement::Sonuma | Placement::CacheIntegrated => {
-                self.unit_of_tile(tile)
-            }
-            Placement::PerTile | Placement::Numa | Placement::Window => tile,
+        match self.places.engines {
+            Side::Edge => self.unit_of_tile(tile),
+            Side::Tiles => tile,
         }
     }
 
-    /// Number of RGPs, which is that of RCPs.
-    pub fn engines(&self) -> u16 {
-        match self.placement {
-            Placement::Edge | Placement::Split => self.units,
-            Placement::PerTile | Placement::Numa => self.tiles,
-            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => 0,
+    /// The part with the frontend of a queue pair.
+    #[inline]
+    pub fn front_of(&self, qp: u16) -> Part {
+        match self.front_cache {
+            Some(Side::Edge) => Part::NiCache(self.unit_of_tile(qp)),
+            Some(Side::Tiles) => Part::NiCache(qp),
+            None => Part::Tile(qp),
         }
     }
 
     /// Whether RGP and RCP are in the tiles, so that packets cross the chip to the router; or the
     /// buffers of stores that go through.
     pub fn engines_in_tiles(&self) -> bool {
-        matches!(self.placement, Placement::PerTile | Placement::Numa | Placement::Window)
+        self.places.engines == Side::Tiles
     }
 
     /// The endpoint of the network on chip at which a part is.
@@ -205,10 +211,8 @@ impl Layout {
         let noc_out = self.topology == NocTopology::NocOut;
         // LLC tiles of NOC-Out and edge tiles of a mesh have the same numbers.
         let unit = |n: u16| self.tiles + n;
-        match (part, self.homes_at) {
-            (Part::Home(n), Some(first)) => return first + n,
-            (Part::NiCache(n), _) if self.placement == Placement::Sonuma => return unit(n),
-            _ => {}
+        if let (Part::Home(n), Some(first)) = (part, self.homes_at) {
+            return first + n;
         }
         match part {
             Part::Tile(n) | Part::Integrated(n) => n,
@@ -217,7 +221,7 @@ impl Layout {
             Part::Memory(n) => self.tiles + self.units + n,
             Part::Dma => self.tiles + self.units,
             Part::Window => unit(0),
-            Part::NiCache(n) if self.placement == Placement::Edge => unit(n),
+            Part::NiCache(n) if self.places.ni_caches == Side::Edge => unit(n),
             Part::NiCache(n) => n,
             Part::Engine(n) if self.engines_in_tiles() => n,
             Part::Engine(n) | Part::Rrpp(n) | Part::Port(n) => unit(n),

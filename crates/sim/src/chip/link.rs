@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use rackmem_abi::Packet;
 
-use crate::engine::Cycle;
+use super::message::Payload;
+use super::wires::Wires;
 use crate::sonuma::{Fabric, Lane};
 
 /// Virtual lanes.
@@ -18,17 +19,6 @@ pub enum Freight {
     Packet(Packet),
     /// A place in the sender's buffer for this node is free again.
     Credit(Lane),
-}
-
-/// Something that has left the node.
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    /// Cycle in which it leaves; the time to the other node is added later.
-    pub cycle: Cycle,
-    /// Number of the receiving node.
-    pub to: u16,
-    /// A packet, or a credit for one.
-    pub freight: Freight,
 }
 
 /// The interface of one node.
@@ -46,8 +36,6 @@ pub struct Link {
     turn: usize,
     /// Nodes that have gone.
     lost: Vec<bool>,
-    /// Messages that have left, in order.
-    pub departures: Vec<Departure>,
 }
 
 impl Link {
@@ -62,7 +50,6 @@ impl Link {
             room: [room; 2],
             turn: 0,
             lost: vec![false; usize::from(nodes)],
-            departures: Vec::new(),
         }
     }
 
@@ -80,7 +67,7 @@ impl Link {
     }
 
     /// Puts a packet on the wires if one can go; its lane, on which there is room again.
-    pub fn depart(&mut self, now: Cycle) -> Option<Lane> {
+    pub fn depart(&mut self, wires: &mut Wires) -> Option<Lane> {
         for step in 0..LANES.len() {
             let lane = LANES[(self.turn + step) % LANES.len()];
             let Some(&packet) = self.outgoing[lane as usize].front() else { continue };
@@ -91,7 +78,7 @@ impl Link {
             }
             *credits = credits.saturating_sub(1);
             self.outgoing[lane as usize].pop_front();
-            self.departures.push(Departure { cycle: now, to, freight: Freight::Packet(packet) });
+            self.send_to(to, Freight::Packet(packet), wires);
             self.turn = (lane as usize + 1) % LANES.len();
             return Some(lane);
         }
@@ -99,15 +86,18 @@ impl Link {
     }
 
     /// The next packet that the RMC has room for.
-    pub fn next_arrival(&mut self, now: Cycle) -> Option<Packet> {
+    pub fn next_arrival(&mut self, wires: &mut Wires) -> Option<Packet> {
         let lane = LANES.into_iter().find(|&lane| {
             self.room[lane as usize] > 0 && !self.incoming[lane as usize].is_empty()
         })?;
         let packet = self.incoming[lane as usize].pop_front()?;
         self.room[lane as usize] -= 1;
-        let freight = Freight::Credit(lane);
-        self.departures.push(Departure { cycle: now, to: source(&packet), freight });
+        self.send_to(source(&packet), Freight::Credit(lane), wires);
         Some(packet)
+    }
+
+    fn send_to(&self, to: u16, freight: Freight, wires: &mut Wires) {
+        wires.depart_after(0, to, Payload::Freight { from: wires.nid, freight });
     }
 
     /// Whether there is something to do in the next cycle.

@@ -159,6 +159,15 @@ impl NetPacket {
 }
 
 impl Payload {
+    /// What comes back from a mirror at the other end of the cable.
+    #[must_use]
+    pub fn reflected(self) -> Payload {
+        match self {
+            Payload::Net(packet) => Payload::Net(packet.reflected()),
+            other => other,
+        }
+    }
+
     /// The virtual network on which it travels.
     #[inline]
     pub fn vnet(&self) -> u8 {

@@ -7,16 +7,17 @@
 //! | [`cpu`], [`mmu`] | a core that executes a program, and the program's pages and instructions |
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
-//! | [`front`], [`rmc`], [`rrpp`] | the pipelines of the network interfaces |
+//! | [`ni`] | the list of network interfaces, and what one is |
+//! | [`queue_pairs`], [`front`], [`rmc`], [`rrpp`] | those of Manycore NI, with their pipelines |
 //! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
-//! | [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
+//! | `cache_integrated`, [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
 //! | [`dma`] | a DMA engine and uncached memory |
 //! | [`window`], [`inbound`] | borrowed memory with its DMA engine, and lent memory |
 //! | [`through`] | stores to borrowed memory that go through the caches |
 //! | [`home`], [`active`] | LLC banks with directory slices |
 //! | [`memory`], [`ddr3`] | memory controllers |
 //! | [`image`] | the content of memory while programs are executed |
-//! | `arrivals`, `ports`, `events` | delivery of arrivals, packets between chips, and events that are due |
+//! | `arrivals`, `events` | delivery of arrivals, and events that are due |
 //! | [`layout`], [`message`], [`wires`] | places of blocks and parts, messages, and the wires between parts |
 //! | [`probe`], [`trace`], [`counts`] | measurements |
 //!
@@ -64,6 +65,7 @@ mod arrivals;
 pub mod back_side;
 pub mod block;
 pub mod cache;
+mod cache_integrated;
 pub mod core;
 pub mod counts;
 pub mod cpu;
@@ -82,11 +84,12 @@ pub mod lock_box;
 pub mod memory;
 pub mod message;
 pub mod mmu;
+pub mod ni;
 mod noc_spec;
 pub mod node_rmc;
 pub mod open_loop;
-mod ports;
 pub mod probe;
+pub mod queue_pairs;
 pub mod rmc;
 pub mod rrpp;
 pub mod tags;
@@ -99,30 +102,20 @@ pub mod window;
 pub mod wires;
 pub mod write_through;
 
-use rackmem_abi::Packet;
-use rackmem_rmc::{Bounds, ContextTable};
-
 use crate::cpu::Stop;
 use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
-use crate::machine::spec::{Contents, NiCacheKind, Placement};
+use crate::machine::spec::Contents;
 use crate::noc;
 use arrivals::Inbox;
 use block::Block;
-use dma::Dma;
-use front::CONTEXT;
 use home::Home;
-use layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
-use link::Freight;
+use layout::{BLOCK_BYTES, Layout, Line};
 use memory::Memory;
-use message::{NetPacket, Payload};
-use node_rmc::NodeRmc;
-use ports::Port;
-use rmc::Rmc;
-use rrpp::Rrpp;
-use tile::{NiCache, Tile};
+use message::Payload;
+use ni::Ni;
+use tile::Tile;
 use values::Values;
-use window::Window;
 use wires::{Event, Wires};
 
 /// First stream of random numbers for the contents of LLC banks; cores have those below.
@@ -134,29 +127,16 @@ pub struct Chip {
     pub wires: Wires,
     /// Tiles by number, row by row.
     pub tiles: Vec<Tile>,
-    /// NI caches with numbers of their own.
-    pub ni_caches: Vec<NiCache>,
     /// Homes by number: block n is at home n modulo their count.
     pub homes: Vec<Home>,
     /// Memory controllers, by number.
     pub memories: Vec<Memory>,
-    /// RGPs and RCPs, or their backends.
-    pub rmcs: Vec<Rmc>,
-    /// RRPPs by number: one per network interface at the edge.
-    pub rrpps: Vec<Rrpp>,
-    /// The one RMC of a chip as in Scale-Out NUMA, once its driver has set it up.
-    pub node_rmc: Option<Box<NodeRmc>>,
-    /// The DMA engine at a memory controller, if there is one.
-    pub dma: Option<Dma>,
-    /// The window of borrowed memory, if there is one.
-    pub window: Option<Box<Window>>,
+    /// The network interfaces.
+    pub ni: Ni,
     /// Executing cores that have stopped in this cycle, for the operating system.
     pub stops: Vec<(u16, Stop)>,
-    ports: Vec<Port>,
     /// Requests to each home from parts of the same tile.
     inboxes: Vec<Inbox>,
-    /// Cycle in which a tile's stores will ask for the network again, by tile.
-    tile_pumps: Vec<Cycle>,
     due: Vec<Event>,
 }
 
@@ -168,15 +148,6 @@ impl Chip {
     pub fn new(machine: &Machine, nid: u16, nodes: u16) -> Result<Chip, noc::SpecError> {
         let wires = Wires::new(machine, nid, machine.seed ^ u64::from(nid) << 48)?;
         let layout = wires.layout.clone();
-        let own_caches = match (machine.ni.placement, machine.ni.cache) {
-            (Placement::Edge, _) => layout.units,
-            (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => layout.tiles,
-            _ => 0,
-        };
-        let units = match layout.placement {
-            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => 0,
-            _ => layout.units,
-        };
         let values = || {
             let mut values = Values::default();
             for (start, lines) in Layout::kept(machine) {
@@ -184,39 +155,23 @@ impl Chip {
             }
             values
         };
-        let mut contexts = ContextTable::new();
-        let bounds = Bounds { size_bytes: wires.segment_bytes };
-        contexts.install(CONTEXT, bounds).expect("the first context");
         let caches = machine.private_caches() as u16;
         let home = |n| Home::new(n, machine, layout.homes, caches, values());
         Ok(Chip {
             tiles: (0..layout.tiles).map(|n| Tile::new(n, nid, nodes, machine)).collect(),
-            ni_caches: (0..own_caches).map(|n| NiCache::new(n, nodes, machine, &layout)).collect(),
             homes: (0..layout.homes).map(home).collect(),
             memories: (0..layout.controllers).map(|n| Memory::new(n, machine, values())).collect(),
-            rmcs: (0..layout.engines()).map(|n| Rmc::new(n, nid, machine, &layout)).collect(),
-            rrpps: (0..units).map(|n| Rrpp::new(n, nid, machine, contexts.clone())).collect(),
-            node_rmc: None,
-            dma: Dma::of(machine),
-            window: Window::of(nid, machine),
+            ni: Ni::new(nid, nodes, machine, &layout),
             stops: Vec::new(),
-            ports: vec![Port::default(); usize::from(units)],
             inboxes: vec![Inbox::default(); usize::from(layout.homes)],
-            tile_pumps: vec![0; usize::from(layout.tiles)],
             wires,
             due: Vec::new(),
         })
     }
 
-    /// Has the frontends begin to poll the queue pairs that there are.
+    /// Has the network interfaces begin with what they do by themselves.
     pub fn start(&mut self) {
-        let Chip { tiles, ni_caches, wires, .. } = self;
-        for ni in tiles.iter_mut().filter_map(|tile| tile.ni.as_mut()) {
-            ni.front.start(wires);
-        }
-        for ni in ni_caches {
-            ni.front.start(wires);
-        }
+        self.ni.start(&mut self.tiles, &mut self.wires);
     }
 
     /// Fills the LLC as a long run would, unless contents are kept, of which it has none to show.
@@ -240,7 +195,7 @@ impl Chip {
     /// The next cycle in which something happens, if anything will.
     #[inline]
     pub fn next_cycle(&self) -> Option<Cycle> {
-        if self.wires.cpus_next != 0 || self.wires.rmc_next {
+        if self.wires.cpus_next != 0 || self.wires.ni_next {
             return Some(self.wires.now + 1);
         }
         let network = self.wires.net.next_event();
@@ -254,9 +209,9 @@ impl Chip {
 
     /// Simulates one cycle; all cycles before it must have been, or have nothing in them.
     pub fn cycle(&mut self, now: Cycle) {
-        let Wires { net, cpus_now, cpus_next, rmc_now, rmc_next, .. } = &mut self.wires;
+        let Wires { net, cpus_now, cpus_next, ni_now, ni_next, .. } = &mut self.wires;
         (*cpus_now, *cpus_next) = (*cpus_next, 0);
-        (*rmc_now, *rmc_next) = (*rmc_next, false);
+        (*ni_now, *ni_next) = (*ni_next, false);
         if net.next_event().is_some_and(|event| event <= now) {
             net.skip_to(now);
             net.tick();
@@ -274,10 +229,10 @@ impl Chip {
         self.tick_programs();
     }
 
-    /// Executing cores and the RMC have their cycle, after all messages.
+    /// Executing cores and the network interfaces have their cycle, after all messages.
     #[inline]
     fn tick_programs(&mut self) {
-        let Chip { wires, tiles, node_rmc, stops, .. } = self;
+        let Chip { wires, tiles, ni, stops, .. } = self;
         let mut left = wires.cpus_now;
         while left != 0 {
             let number = left.trailing_zeros() as u16;
@@ -286,29 +241,27 @@ impl Chip {
             let stop = cpu.as_mut().and_then(|cpu| cpu.tick(l1, wires));
             stops.extend(stop.map(|stop| (number, stop)));
         }
-        if let (true, Some(rmc)) = (wires.rmc_now, node_rmc) {
-            rmc.tick(wires);
+        if wires.ni_now {
+            ni.tick(wires);
         }
     }
 
     /// The operating system has changed a block of memory: its readers are notified as if it had been taken
     /// away.
     pub fn changed_by_system(&mut self, line: Line) {
-        let Chip { wires, tiles, homes, node_rmc, .. } = self;
+        let Chip { wires, tiles, homes, ni, .. } = self;
         for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
             cpu.changed(line, wires);
         }
         homes[usize::from(wires.layout.home_of(line))].changed_by_system(line, wires);
-        if let Some(rmc) = node_rmc {
-            rmc.changed(line, wires);
-        }
+        ni.changed(line, wires);
     }
 
     /// The operating system changes a block of borrowed memory; `changed_by_system` tells of it.
     pub fn change_borrowed(&mut self, line: Line, change: Block) {
-        let Chip { wires, homes, window, .. } = self;
-        let Some(window) = window else { return };
-        window.written_by_system(line, change, wires.now);
+        let Chip { wires, homes, ni, .. } = self;
+        let Ni::Window(window) = ni else { return };
+        window.written_by_system(line, change, wires);
         if homes[usize::from(wires.layout.home_of(line))].is_fetching(line) {
             wires.late_changes.push((line, change));
         }
@@ -345,31 +298,9 @@ impl Chip {
         }
     }
 
-    /// Something of another node reaches the RMC's fabric interface in `delay` cycles.
-    pub fn receive_freight(&mut self, delay: u64, from: u16, freight: Freight) {
-        self.wires.hand(delay, Part::NiCache(0), Payload::Freight { from, freight });
-    }
-
-    /// A packet of another node reaches the window in `delay` cycles.
-    pub fn receive_tlp(&mut self, delay: u64, packet: crate::window::packet::Packet) {
-        let Some(window) = &self.window else { return };
-        let delay = delay + window.latency_cycles(&packet);
-        self.wires.hand(delay, Part::Window, Payload::Tlp(packet));
-    }
-
-    /// A packet of the fabric reaches this chip in `delay` cycles.
-    pub fn receive(&mut self, delay: u64, packet: NetPacket) {
-        let layout = &self.wires.layout;
-        let to = match &packet.packet {
-            Packet::Request(request) => {
-                let line = SEGMENT_LINE + request.header.offset / BLOCK_BYTES;
-                Part::Rrpp(layout.rrpp_of(line))
-            }
-            Packet::Reply(_) if layout.engines_in_tiles() => {
-                Part::Port(layout.unit_of_tile(packet.engine))
-            }
-            Packet::Reply(_) => Part::Engine(packet.engine),
-        };
-        self.wires.hand(delay, to, Payload::Net(packet));
+    /// Something of another node reaches this one's network interfaces in `delay` cycles.
+    pub fn receive(&mut self, delay: u64, payload: Payload) {
+        let (to, more) = self.ni.entry(&payload, &self.wires.layout);
+        self.wires.hand(delay + more, to, payload);
     }
 }

@@ -3,15 +3,22 @@
 
 use super::block::Block;
 use super::cache::{Back, CacheSpec, PrivateCache};
-use super::layout::{Layout, Line, Part};
+use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::link::Link;
 use super::message::Payload;
+use super::ni::{Interface, Placement, Places, Side, Timer};
+use super::tile::Tile;
 use super::wires::{Event, Wires};
 use crate::coherence::Message;
 use crate::figures::Figures;
 use crate::machine::Machine;
+use crate::sonuma::driver::Driver;
 use crate::sonuma::memory::Words;
 use crate::sonuma::{L1, Rmc};
+use crate::statistics::Simulated;
+
+/// Its part, by the name of its L1.
+const PART: Part = Part::NiCache(0);
 
 /// An RMC with its L1 and its fabric interface.
 #[derive(Clone, Debug)]
@@ -25,10 +32,33 @@ pub struct NodeRmc {
 }
 
 impl NodeRmc {
-    /// The RMC of a machine's chip in a rack of `nodes` nodes.
-    pub fn new(rmc: Rmc, nodes: u16, machine: &Machine, layout: &Layout) -> NodeRmc {
+    fn coherence(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
+        let is_complete = self.l1.deliver(line, message, wires);
+        self.note_lost();
+        if is_complete {
+            let now = wires.now;
+            self.rmc.filled(now, line, &mut View { l1: &mut self.l1, wires });
+            self.note_lost();
+        }
+    }
+
+    fn note_lost(&mut self) {
+        for line in self.l1.lost.drain(..) {
+            self.rmc.changed(line);
+        }
+    }
+}
+
+impl Interface for NodeRmc {
+    const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Sonuma];
+
+    fn places(_placement: Placement) -> Places {
+        Places { engines: Side::Edge, ni_caches: Side::Edge }
+    }
+
+    fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NodeRmc {
         let l1 = CacheSpec {
-            part: Part::NiCache(0),
+            part: PART,
             party: layout.party_of_ni_cache(0),
             sets: machine.l1.size_bytes / 64 / u64::from(machine.l1.ways),
             ways: machine.l1.ways,
@@ -41,12 +71,19 @@ impl NodeRmc {
         let mut l1 = PrivateCache::new(&l1);
         l1.report_lost();
         let link = Link::new(nodes, machine.network.credits, machine.rmc.lane_credits);
+        let spec = machine.rmc_spec();
+        let first = layout.queue_lines() * BLOCK_BYTES;
+        let registers = Driver::registers_of(&spec, first, machine.system.contexts);
+        let rmc = Rmc::new(&spec, nid, nodes, registers).expect("a machine that was checked");
         NodeRmc { rmc, l1, link }
     }
 
-    /// A message, before this cycle's tick.
-    pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
-        wires.rmc_now = true;
+    fn entry(&self, _payload: &Payload, _layout: &Layout) -> (Part, u64) {
+        (PART, 0)
+    }
+
+    fn receive(&mut self, _to: Part, payload: Payload, _tiles: &mut [Tile], wires: &mut Wires) {
+        wires.ni_now = true;
         match payload {
             Payload::Coherence { line, message, .. } => self.coherence(line, message, wires),
             Payload::Freight { from, freight } => self.link.receive(from, freight),
@@ -54,46 +91,45 @@ impl NodeRmc {
         }
     }
 
-    fn coherence(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) {
-        let is_complete = self.l1.deliver(line, message, wires);
-        self.note_lost();
-        if is_complete {
-            let now = wires.now;
-            self.rmc.filled(now, line, &mut View { l1: &mut self.l1, wires });
-            self.note_lost();
-        }
+    fn happen(&mut self, _timer: Timer, _tiles: &mut [Tile], wires: &mut Wires) {
+        wires.ni_now = true;
     }
 
-    /// Somebody outside of the coherence domain has changed a block.
-    pub fn changed(&mut self, line: Line, wires: &mut Wires) {
-        self.rmc.changed(line);
-        wires.rmc_next = true;
-    }
-
-    /// One cycle, after all messages of this cycle.
-    pub fn tick(&mut self, wires: &mut Wires) {
+    fn tick(&mut self, wires: &mut Wires) {
         let now = wires.now;
-        if let Some(lane) = self.link.depart(now) {
+        if let Some(lane) = self.link.depart(wires) {
             self.rmc.credit(lane);
         }
-        while let Some(packet) = self.link.next_arrival(now) {
+        while let Some(packet) = self.link.next_arrival(wires) {
             self.rmc.deliver(packet);
         }
         self.rmc.tick(now, &mut View { l1: &mut self.l1, wires }, &mut self.link);
         self.note_lost();
         if self.link.is_busy() {
-            wires.rmc_next = true;
+            wires.ni_next = true;
             return;
         }
         match self.rmc.next(now + 1) {
-            Some(at) if at <= now + 1 => wires.rmc_next = true,
-            Some(at) => wires.wheel.at(at, Event::NodeRmc),
+            Some(at) if at <= now + 1 => wires.ni_next = true,
+            Some(at) => wires.wheel.at(at, Event::Ni(Timer::of(PART))),
             None => {}
         }
     }
 
-    /// Adds the counters of RMC and link.
-    pub fn write_stats(&self, stats: &mut Figures) {
+    fn changed(&mut self, line: Line, wires: &mut Wires) {
+        self.rmc.changed(line);
+        wires.ni_next = true;
+    }
+
+    fn under_way(&self, _tiles: &[Tile]) -> Vec<String> {
+        let waiting = self.link.waiting() + self.l1.in_transition();
+        let is_busy = waiting > 0 || !self.rmc.is_idle();
+        let text =
+            format!("rmc: {} operations, {waiting} packets and blocks", self.rmc.in_flight());
+        is_busy.then_some(text).into_iter().collect()
+    }
+
+    fn write_stats(&self, _tiles: &[Tile], _wires: &Wires, stats: &mut Figures) {
         let mut put = |name: &str, value: u64| {
             stats.insert(format!("rmc.{name}"), value as f64);
         };
@@ -118,12 +154,6 @@ impl NodeRmc {
         put("tlb.hits", mmu.hits);
         put("tlb.misses", mmu.misses);
         put("tlb.walks", mmu.walks);
-    }
-
-    fn note_lost(&mut self) {
-        for line in self.l1.lost.drain(..) {
-            self.rmc.changed(line);
-        }
     }
 }
 

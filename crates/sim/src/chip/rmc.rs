@@ -11,7 +11,9 @@ use super::block::Block;
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
+use super::ni::Timer;
 use super::probe::{Mark, ReadId};
+use super::queue_pairs::{UNROLL, pump};
 use super::wires::{Event, Wires};
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
@@ -93,9 +95,9 @@ pub struct Rmc {
 }
 
 impl Rmc {
-    /// Backend `number` of a chip.
-    pub fn new(number: u16, nid: u16, machine: &Machine, layout: &Layout) -> Rmc {
-        let pairs = u32::from(layout.tiles.div_ceil(layout.engines()));
+    /// Backend `number` of `engines` on a chip.
+    pub fn new(number: u16, engines: u16, nid: u16, machine: &Machine) -> Rmc {
+        let pairs = machine.cores().div_ceil(u32::from(engines));
         let capacity = (pairs * machine.ni.wq_entries).next_power_of_two().min(MAX_ITT_CAPACITY);
         let split = machine.ni.placement == Placement::Split;
         Rmc {
@@ -248,7 +250,7 @@ impl Rmc {
     fn unroll_at(&mut self, cycle: Cycle, wires: &mut Wires) {
         if !self.unrolling {
             self.unrolling = true;
-            wires.wheel.at(cycle, Event::Unroll(self.number));
+            wires.wheel.at(cycle, Event::Ni(Timer { part: self.part(), what: UNROLL, index: 0 }));
         }
     }
 
@@ -388,7 +390,7 @@ impl Rmc {
         } else {
             let buffer = entry.buffer + (reply.header.offset - entry.base);
             self.store_bytes(ready_at, buffer, &reply.payload[..bytes], tid, finished, wires);
-            wires.wheel.at(ready_at, Event::Pump(self.port(&wires.layout)));
+            wires.wheel.at(ready_at, pump(self.port(&wires.layout)));
         }
         // Room in the table, or under the limit of lines.
         if self.transfer.is_some() || !self.arrived.is_empty() {
@@ -467,7 +469,7 @@ impl Rmc {
         let bytes = if status == Status::Ok { entry.length } else { 0 };
         let payload = Payload::Completion { qp, slot, status, bytes };
         wires.probe.mark(ReadId { core: qp, slot }, Mark::BackendDone, wires.now + delay);
-        let front = wires.front_of(qp);
+        let front = wires.layout.front_of(qp);
         match self.placement {
             Placement::Split => wires.send_after(delay, self.part(), front, payload),
             _ => wires.hand(delay, front, payload),

@@ -9,7 +9,8 @@ use rackmem_rmc::{Bounds, ContextTable, rrpp};
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use super::message::{NetPacket, Payload, VNET_REQUEST};
-use super::wires::{Event, Wires};
+use super::queue_pairs::pump;
+use super::wires::Wires;
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
 use crate::figures::Figures;
@@ -90,7 +91,7 @@ impl Rrpp {
         wires.counts.rrpp_requests += 1;
         self.arrived.push_back(Arrived { at: wires.now, request, engine });
         let ready = wires.now + self.request_cycles.max(1);
-        wires.wheel.at(ready, Event::Pump(Part::Port(self.number)));
+        wires.wheel.at(ready, pump(Part::Port(self.number)));
     }
 
     /// Begins the next memory access if the port has room; whether there was one to begin.
@@ -154,7 +155,7 @@ impl Rrpp {
         debug_assert_eq!(header.op == Op::Read, is_data, "an answer to another access");
         self.reply(at, &header, engine, Status::Ok, block, wires);
         if !self.arrived.is_empty() {
-            wires.wheel.at(wires.now + 1, Event::Pump(Part::Port(self.number)));
+            wires.wheel.at(wires.now + 1, pump(Part::Port(self.number)));
         }
     }
 
@@ -201,7 +202,8 @@ impl Rrpp {
         wires.counts.rrpp_latency_cycles += done - arrived_at;
         let packet = Packet::Reply(reply);
         let served = (arrived_at, done);
-        wires.depart_after(self.reply_cycles, NetPacket { packet, engine, served });
+        let packet = NetPacket { packet, engine, served };
+        wires.depart_after(self.reply_cycles, packet.destination(), Payload::Net(packet));
     }
 
     fn send_home(&self, line: Line, message: Message<Block>, wires: &mut Wires) {

@@ -6,21 +6,29 @@ use rackmem_rmc::amt::{Amt, Target};
 
 use super::block::Block;
 use super::inbound::{Answer, Inbound};
-use super::layout::{Line, Part};
+use super::layout::{Layout, Line, Part};
 use super::message::Payload;
-use super::wires::{Event, Wires};
+use super::ni::{Interface, Placement, Places, Side, Timer};
+use super::tile::Tile;
+use super::wires::{Departure, Event, Wires};
 use crate::coherence::{Message, Party, Response};
 use crate::engine::{Cycle, Slab};
 use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::machine::spec::{Placement, WindowSpec};
+use crate::machine::spec::WindowSpec;
+use crate::statistics::Simulated;
 use crate::window::dma::{Engine, LINE_BYTES};
 use crate::window::orq::Orq;
-use crate::window::packet::{Asker, Departure, Packet};
+use crate::window::packet::{Asker, Packet};
 use crate::window::wire::Wire;
 
 /// Slots of the address mapping table.
 const SLOTS: u16 = 16;
+
+/// The next read may leave.
+const READ: Timer = Timer { part: Part::Window, what: 0, index: 0 };
+/// The DMA engine goes on.
+const ENGINE: Timer = Timer { part: Part::Window, what: 1, index: 0 };
 
 /// Tag of the engine's reads of its ring; those of data have others.
 const FETCH: u32 = 0;
@@ -55,8 +63,6 @@ pub struct Window {
     pub engine: Option<Box<Engine>>,
     /// Physical address to which the engine writes the number of descriptors that it has carried out.
     pub status_address: u64,
-    /// Packets that have left for other nodes.
-    pub departures: Vec<Departure>,
     orq: Orq,
     /// Stores that go through, until their lender has answered: line, and the party that waits.
     unanswered: Slab<(Line, Party)>,
@@ -79,99 +85,15 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of node `nid`, if the machine has one.
-    pub fn of(nid: u16, machine: &Machine) -> Option<Box<Window>> {
-        if machine.ni.placement != Placement::Window {
-            return None;
-        }
-        let spec = machine.window;
-        let per_cycle = spec.link_bytes_per_ns().map(|bytes| bytes / machine.clock_ghz);
-        Some(Box::new(Window {
-            nid,
-            spec,
-            amt: Amt::new(SLOTS, machine.memory.size_bytes, spec.lent_bytes),
-            engine: None,
-            status_address: 0,
-            departures: Vec::new(),
-            orq: Orq::new(spec.outstanding as usize),
-            unanswered: Slab::default(),
-            inbound: Inbound::new(spec.accesses as usize),
-            out: Wire::new(per_cycle),
-            into: Wire::new(per_cycle),
-            root_cycles: machine.cycles(spec.root_ns),
-            hop_cycles: machine.cycles(machine.network.hop_latency_ns),
-            setup_cycles: machine.cycles(spec.dma_setup_ns),
-            ask_at: 0,
-            tlps: Seen::default(),
-            dma_write_tlps: Seen::default(),
-            reads: 0,
-            read_cycles: 0,
-            writes: 0,
-            cycle_ns: 1.0 / machine.clock_ghz,
-        }))
-    }
-
-    /// Takes a message of a home, or a packet.
-    pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
-        match payload {
-            Payload::MemoryRead { line } => {
-                self.orq.ask(line, wires.now);
-                self.leave(wires);
-            }
-            Payload::MemoryWrite { line, data } => {
-                self.write(line, data, None, wires.now);
-            }
-            Payload::ThroughWrite { line, data, from } => self.through(line, data, from, wires),
-            Payload::Tlp(packet) => self.arrive(packet, wires),
-            other => panic!("window got {other:?}"),
-        }
-    }
-
     /// A home answers an access to this node's memory.
-    pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
+    fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
         self.inbound.response(line, response, wires);
         self.answer(wires);
     }
 
     /// The operating system has changed a block: its lender learns of it.
-    pub fn written_by_system(&mut self, line: Line, change: Block, now: Cycle) {
-        self.write(line, change, None, now);
-    }
-
-    /// Cycles of a packet of another node from the link to its part.
-    pub fn latency_cycles(&self, packet: &Packet) -> u64 {
-        match packet {
-            Packet::Data { .. } | Packet::Written { .. } => 0,
-            Packet::Read { .. } | Packet::Write { .. } => self.root_cycles,
-        }
-    }
-
-    /// Reads, accesses and descriptors that are not over.
-    pub fn under_way(&self) -> usize {
-        let engine = self.engine.as_ref();
-        let descriptors = engine.map_or(0, |engine| engine.posted() - engine.done());
-        self.orq.len() + self.unanswered.len() + self.inbound.under_way() + descriptors as usize
-    }
-
-    /// Adds the counters of window and engine.
-    pub fn write_stats(&self, wires: &Wires, stats: &mut Figures) {
-        let ns = |seen: Seen| (seen.last - seen.first) as f64 * self.cycle_ns;
-        for (name, value) in [
-            ("tlps", self.tlps.count as f64),
-            ("tlps_ns", ns(self.tlps)),
-            ("dma_write_tlps", self.dma_write_tlps.count as f64),
-            ("dma_write_tlps_ns", ns(self.dma_write_tlps)),
-            ("reads", self.reads as f64),
-            ("writes", self.writes as f64),
-            ("most_outstanding", self.orq.most() as f64),
-            ("through_writes", wires.counts.through_writes as f64),
-            ("through_dropped", wires.counts.through_dropped as f64),
-            ("prefetches", wires.counts.prefetches as f64),
-        ] {
-            stats.insert(format!("window.{name}"), value);
-        }
-        let read_ns = self.read_cycles as f64 * self.cycle_ns;
-        stats.mean("window.read_mean_ns".to_owned(), read_ns, self.reads as f64);
+    pub fn written_by_system(&mut self, line: Line, change: Block, wires: &mut Wires) {
+        self.write(line, change, None, wires);
     }
 
     /// Lets reads leave that have an entry.
@@ -183,7 +105,7 @@ impl Window {
             self.tlps.add(cycle);
             let asker = Asker::Queue(self.nid);
             let packet = Packet::Read { asker, tag, address, lines: 1 };
-            self.departures.push(Departure { cycle, to: destination, packet });
+            depart(cycle, destination, packet, wires);
         }
     }
 
@@ -193,26 +115,26 @@ impl Window {
         line: Line,
         block: Block,
         asker: Option<(Asker, u32)>,
-        now: Cycle,
+        wires: &mut Wires,
     ) -> Cycle {
         let Target { destination, address } = self.target(line);
         let bytes = self.spec.request_overhead_bytes + block.written_bytes();
-        let cycle = self.out.send(now + self.root_cycles, bytes);
+        let cycle = self.out.send(wires.now + self.root_cycles, bytes);
         self.tlps.add(cycle);
         self.writes += 1;
         let packet = Packet::Write { address, block, asker };
-        self.departures.push(Departure { cycle, to: destination, packet });
+        depart(cycle, destination, packet, wires);
         cycle
     }
 
     /// A store that goes through.
     fn through(&mut self, line: Line, block: Block, from: Party, wires: &mut Wires) {
         if self.spec.posted {
-            let left = self.write(line, block, None, wires.now);
+            let left = self.write(line, block, None, wires);
             return free_buffer(left - wires.now, line, from, wires);
         }
         let tag = self.unanswered.put((line, from));
-        self.write(line, block, Some((Asker::Queue(self.nid), tag)), wires.now);
+        self.write(line, block, Some((Asker::Queue(self.nid), tag)), wires);
     }
 
     fn target(&self, line: Line) -> Target {
@@ -235,7 +157,7 @@ impl Window {
                 if self.root_cycles == 0 {
                     self.leave(wires);
                 } else {
-                    wires.wheel.at(wires.now + self.root_cycles, Event::WindowRead);
+                    wires.wheel.at(wires.now + self.root_cycles, Event::Ni(READ));
                 }
             }
             Packet::Written { asker: Asker::Queue(_), tag } => {
@@ -253,11 +175,6 @@ impl Window {
                 self.answer(wires);
             }
         }
-    }
-
-    /// The next read may leave.
-    pub fn go_on(&mut self, wires: &mut Wires) {
-        self.leave(wires);
     }
 
     /// Answers accesses to this node's memory that are done.
@@ -278,13 +195,13 @@ impl Window {
                 let delay = cycle + self.hop_cycles - wires.now;
                 wires.hand(delay, Part::Window, Payload::Tlp(packet));
             } else {
-                self.departures.push(Departure { cycle, to: asker.node(), packet });
+                depart(cycle, asker.node(), packet, wires);
             }
         }
     }
 
     /// The engine goes on: fetches descriptors, asks for data.
-    pub fn run_engine(&mut self, wires: &mut Wires) {
+    fn run_engine(&mut self, wires: &mut Wires) {
         let Some(mut engine) = self.engine.take() else { return };
         if let Some(address) = engine.fetch() {
             let asker = Asker::Engine(self.nid);
@@ -301,7 +218,7 @@ impl Window {
             self.ask_at = wires.now + setup + self.into.cycles(bytes).max(1);
             self.ask(setup, read.address, read.lines, wires);
             if engine.wants_to_read() {
-                wires.wheel.at(self.ask_at, Event::WindowEngine);
+                wires.wheel.at(self.ask_at, Event::Ni(ENGINE));
             }
         }
         self.engine = Some(engine);
@@ -315,7 +232,7 @@ impl Window {
         match self.amt.lookup(address, bytes) {
             Ok(Target { destination, address }) => {
                 let cycle = wires.now + setup;
-                self.departures.push(Departure { cycle, to: destination, packet: read(address) });
+                depart(cycle, destination, read(address), wires);
             }
             Err(_) => self.ask_own_memory(self.spec.request_overhead_bytes, read(address), wires),
         }
@@ -340,7 +257,7 @@ impl Window {
                 Ok(Target { destination, address }) => {
                     let (address, asker) = (address + offset, None);
                     let packet = Packet::Write { address, block, asker };
-                    self.departures.push(Departure { cycle: wires.now, to: destination, packet });
+                    depart(wires.now, destination, packet, wires);
                     self.written(wires);
                 }
                 Err(_) => {
@@ -370,13 +287,13 @@ impl Window {
 
     /// The engine goes on in this cycle or when it may.
     fn schedule_engine(&mut self, wires: &mut Wires) {
-        wires.wheel.at(self.ask_at.max(wires.now + 1), Event::WindowEngine);
+        wires.wheel.at(self.ask_at.max(wires.now + 1), Event::Ni(ENGINE));
     }
 
     /// Descriptors have been posted.
     pub fn ring_doorbell(&mut self, wires: &mut Wires) {
         let delay = self.root_cycles + self.hop_cycles;
-        wires.wheel.at(wires.now + delay.max(1), Event::WindowEngine);
+        wires.wheel.at(wires.now + delay.max(1), Event::Ni(ENGINE));
     }
 
     /// A packet of the engine to the node beside it.
@@ -385,6 +302,113 @@ impl Window {
         let delay = left + self.hop_cycles + self.root_cycles - wires.now;
         wires.hand(delay, Part::Window, Payload::Tlp(packet));
     }
+}
+
+impl Interface for Window {
+    const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Window];
+
+    fn places(_placement: Placement) -> Places {
+        Places { engines: Side::Tiles, ni_caches: Side::Tiles }
+    }
+
+    fn new(nid: u16, _nodes: u16, machine: &Machine, _layout: &Layout) -> Window {
+        let spec = machine.window;
+        let per_cycle = spec.link_bytes_per_ns().map(|bytes| bytes / machine.clock_ghz);
+        Window {
+            nid,
+            spec,
+            amt: Amt::new(SLOTS, machine.memory.size_bytes, spec.lent_bytes),
+            engine: None,
+            status_address: 0,
+            orq: Orq::new(spec.outstanding as usize),
+            unanswered: Slab::default(),
+            inbound: Inbound::new(spec.accesses as usize),
+            out: Wire::new(per_cycle),
+            into: Wire::new(per_cycle),
+            root_cycles: machine.cycles(spec.root_ns),
+            hop_cycles: machine.cycles(machine.network.hop_latency_ns),
+            setup_cycles: machine.cycles(spec.dma_setup_ns),
+            ask_at: 0,
+            tlps: Seen::default(),
+            dma_write_tlps: Seen::default(),
+            reads: 0,
+            read_cycles: 0,
+            writes: 0,
+            cycle_ns: 1.0 / machine.clock_ghz,
+        }
+    }
+
+    /// Requests of other nodes pass the root complex first.
+    fn entry(&self, payload: &Payload, _layout: &Layout) -> (Part, u64) {
+        let delay = match payload {
+            Payload::Tlp(Packet::Read { .. } | Packet::Write { .. }) => self.root_cycles,
+            _ => 0,
+        };
+        (Part::Window, delay)
+    }
+
+    fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
+        match (to, payload) {
+            (Part::Engine(n), Payload::Coherence { line, .. }) => {
+                tiles[usize::from(n)].taken(line, wires);
+            }
+            (
+                Part::Rrpp(_),
+                Payload::Coherence { line, message: Message::Response(response), .. },
+            ) => self.response(line, response, wires),
+            (_, Payload::MemoryRead { line }) => {
+                self.orq.ask(line, wires.now);
+                self.leave(wires);
+            }
+            (_, Payload::MemoryWrite { line, data }) => {
+                self.write(line, data, None, wires);
+            }
+            (_, Payload::ThroughWrite { line, data, from }) => {
+                self.through(line, data, from, wires);
+            }
+            (_, Payload::Tlp(packet)) => self.arrive(packet, wires),
+            (to, other) => panic!("{to} got {other:?}"),
+        }
+    }
+
+    fn happen(&mut self, timer: Timer, _tiles: &mut [Tile], wires: &mut Wires) {
+        if timer == READ { self.leave(wires) } else { self.run_engine(wires) }
+    }
+
+    fn under_way(&self, _tiles: &[Tile]) -> Vec<String> {
+        let engine = self.engine.as_ref();
+        let descriptors = engine.map_or(0, |engine| engine.posted() - engine.done());
+        let stores = self.unanswered.len();
+        let accesses = self.orq.len() + stores + self.inbound.under_way();
+        let is_busy = accesses as u64 + descriptors > 0;
+        let text = format!("window: {accesses} accesses, {descriptors} descriptors");
+        is_busy.then_some(text).into_iter().collect()
+    }
+
+    fn write_stats(&self, _tiles: &[Tile], wires: &Wires, stats: &mut Figures) {
+        let ns = |seen: Seen| (seen.last - seen.first) as f64 * self.cycle_ns;
+        for (name, value) in [
+            ("tlps", self.tlps.count as f64),
+            ("tlps_ns", ns(self.tlps)),
+            ("dma_write_tlps", self.dma_write_tlps.count as f64),
+            ("dma_write_tlps_ns", ns(self.dma_write_tlps)),
+            ("reads", self.reads as f64),
+            ("writes", self.writes as f64),
+            ("most_outstanding", self.orq.most() as f64),
+            ("through_writes", wires.counts.through_writes as f64),
+            ("through_dropped", wires.counts.through_dropped as f64),
+            ("prefetches", wires.counts.prefetches as f64),
+        ] {
+            stats.insert(format!("window.{name}"), value);
+        }
+        let read_ns = self.read_cycles as f64 * self.cycle_ns;
+        stats.mean("window.read_mean_ns".to_owned(), read_ns, self.reads as f64);
+    }
+}
+
+/// A packet leaves for another node.
+fn depart(cycle: Cycle, to: u16, packet: Packet, wires: &mut Wires) {
+    wires.departures.push(Departure { cycle, to, payload: Payload::Tlp(packet) });
 }
 
 /// Tells a core that a store of a line is done.

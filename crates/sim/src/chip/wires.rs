@@ -1,7 +1,5 @@
 //! The wires between the parts of a chip: the network on chip, short wires inside a tile, and time.
 
-use std::collections::VecDeque;
-
 use rackmem_abi::{Op, Packet};
 use rackmem_riscv::space::PAGE;
 use rackmem_rmc::Work;
@@ -13,12 +11,13 @@ use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
 use super::lock_box::LockBox;
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::mmu::Mmu;
+use super::ni::Timer;
 use super::probe::Probe;
 use super::trace::Trace;
 use crate::coherence::Party;
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
-use crate::machine::spec::{NiCacheKind, Placement, WritePolicy};
+use crate::machine::spec::{Placement, WritePolicy};
 use crate::measure::Histogram;
 use crate::noc::{self, Network};
 use crate::scratchpad::region::FIRST;
@@ -41,24 +40,6 @@ pub enum Event {
     Core(u16),
     /// A core's store buffer goes on.
     Drain(u16),
-    /// A frontend looks at a queue pair.
-    Poll {
-        /// The part with the frontend.
-        front: Part,
-        /// Index of the queue pair among the frontend's.
-        index: u16,
-    },
-    /// A frontend writes completions.
-    Complete {
-        /// The part with the frontend.
-        front: Part,
-        /// Index of the queue pair among the frontend's.
-        index: u16,
-    },
-    /// A backend sends the next line.
-    Unroll(u16),
-    /// A unit at the edge, or a tile, looks whether its network port has room again.
-    Pump(Part),
     /// A memory controller gives a command.
     Memory(u16),
     /// A core that executes a program goes on.
@@ -67,18 +48,8 @@ pub enum Event {
     Filled(u16),
     /// The answer to a core's load from somebody else is there.
     Loaded(u16, u64),
-    /// A letter for an integrated network interface has passed the cache's pipeline.
-    Accessed(u32),
-    /// An integrated network interface sends.
-    Integrated(u16),
-    /// The DMA engine sends.
-    Dma,
-    /// The chip's RMC goes on.
-    NodeRmc,
-    /// The next read of borrowed memory may leave.
-    WindowRead,
-    /// The DMA engine beside the window goes on.
-    WindowEngine,
+    /// Something of the network interfaces is due.
+    Ni(Timer),
 }
 
 /// The effect of a store that goes through on a copy in the last-level cache.
@@ -90,13 +61,15 @@ pub enum Stay {
     Dropped,
 }
 
-/// A packet that has left the chip.
+/// Something that has left the chip for another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     /// Cycle in which it leaves; the time to the other node is added later.
     pub cycle: Cycle,
-    /// A request or a reply, with its times.
-    pub packet: NetPacket,
+    /// Number of the receiving node.
+    pub to: u16,
+    /// A packet of the network interfaces.
+    pub payload: Payload,
 }
 
 /// A change of a block that its home has made for a network interface.
@@ -126,8 +99,8 @@ pub struct Wires {
     pub wheel: Wheel<Event>,
     /// Messages in the network on chip; packets name them by index.
     pub letters: Slab<Letter>,
-    /// Packets that have left for other chips.
-    pub departures: VecDeque<Departure>,
+    /// What has left for other chips.
+    pub departures: Vec<Departure>,
     /// Counters of the whole run, which reports list.
     pub counts: Counts,
     /// Moments of the reads under way, for the breakdown of their latency.
@@ -144,10 +117,10 @@ pub struct Wires {
     pub cpus_now: u128,
     /// Those of the next cycle.
     pub cpus_next: u128,
-    /// Whether the RMC has a cycle now.
-    pub rmc_now: bool,
-    /// Whether the RMC has a cycle in the next cycle.
-    pub rmc_next: bool,
+    /// Whether the network interfaces have a cycle now.
+    pub ni_now: bool,
+    /// Whether they have one in the next cycle.
+    pub ni_next: bool,
     /// Notifications that have come from other chips.
     pub notifications: u64,
     /// Regions of addresses that are no ordinary memory, if there are any.
@@ -173,7 +146,6 @@ pub struct Wires {
     link_bytes: u32,
     header_bytes: u32,
     local_cycles: u64,
-    separate_ni_caches: bool,
     /// Links between endpoints, by source and destination.
     hops: Vec<u8>,
 }
@@ -215,7 +187,7 @@ impl Wires {
             hops,
             wheel: Wheel::default(),
             letters: Slab::default(),
-            departures: VecDeque::new(),
+            departures: Vec::new(),
             counts: Counts::default(),
             probe: Probe::new(machine),
             latencies: Histogram::default(),
@@ -229,12 +201,11 @@ impl Wires {
             misuse: None,
             cpus_now: 0,
             cpus_next: 0,
-            rmc_now: false,
-            rmc_next: false,
+            ni_now: false,
+            ni_next: false,
             link_bytes: machine.noc.link_bytes,
             header_bytes: machine.noc.header_bytes,
             local_cycles: u64::from(machine.noc.local_cycles),
-            separate_ni_caches: machine.ni.cache == NiCacheKind::Separate,
         })
     }
 
@@ -353,15 +324,6 @@ impl Wires {
         }
     }
 
-    /// The part with the frontend of a queue pair.
-    pub fn front_of(&self, qp: u16) -> Part {
-        match (self.layout.placement, self.separate_ni_caches) {
-            (Placement::Edge, _) => Part::NiCache(self.layout.unit_of_tile(qp)),
-            (_, true) => Part::NiCache(qp),
-            (_, false) => Part::Tile(qp),
-        }
-    }
-
     /// Number of packets that wait for the network at a part's endpoint.
     #[inline]
     pub fn queued(&self, at: Part, vnet: u8) -> usize {
@@ -375,17 +337,15 @@ impl Wires {
         u64::from(self.hops[usize::from(src) * self.net.endpoints() + usize::from(dst)])
     }
 
-    /// A packet leaves the chip.
+    /// A request leaves the chip.
     pub fn depart(&mut self, packet: NetPacket) {
-        self.depart_after(0, packet);
+        self.counts.requests_out += 1;
+        self.depart_after(0, packet.destination(), Payload::Net(packet));
     }
 
-    /// A packet leaves the chip in `delay` cycles.
-    pub fn depart_after(&mut self, delay: u64, packet: NetPacket) {
-        if matches!(packet.packet, Packet::Request(_)) {
-            self.counts.requests_out += 1;
-        }
-        self.departures.push_back(Departure { cycle: self.now + delay, packet });
+    /// Something leaves the chip in `delay` cycles.
+    pub fn depart_after(&mut self, delay: u64, to: u16, payload: Payload) {
+        self.departures.push(Departure { cycle: self.now + delay, to, payload });
     }
 }
 

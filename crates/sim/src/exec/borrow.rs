@@ -14,6 +14,7 @@ use super::device::{ENODEV, ENOMEM, Result};
 use super::pages::{Pages, User};
 use crate::chip::Chip;
 use crate::chip::layout::BLOCK_BYTES;
+use crate::chip::ni::Ni;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::sonuma::Image as _;
@@ -71,7 +72,7 @@ impl Lending {
     pub fn borrow_all(&self, chip: &mut Chip) -> Range<u64> {
         let range = self.window..self.window + self.bytes;
         chip.wires.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
-        if let Some(window) = &mut chip.window
+        if let Ni::Window(window) = &mut chip.ni
             && window.amt.lookup(self.window, self.bytes).is_err()
         {
             let lent = Target { destination: self.lender, address: self.lent };
@@ -144,7 +145,7 @@ impl Lending {
                 }
                 let status = user.pages.driver.allocate(page_bytes, page_bytes);
                 let ring = user.pages.driver.allocate(ring_bytes, page_bytes);
-                let window = user.chip.window.as_mut().ok_or(ENODEV)?;
+                let Ni::Window(window) = &mut user.chip.ni else { return Err(ENODEV) };
                 let engine = Engine::new(ring, self.descriptors, self.max_payload_bytes);
                 window.engine = Some(Box::new(engine));
                 window.status_address = status;
@@ -173,8 +174,8 @@ impl Lending {
             pieces(from + done, to + done, block, user.chip, &mut all)?;
             done += block;
         }
-        let Chip { window, wires, .. } = &mut *user.chip;
-        let window = window.as_mut().ok_or(ENODEV)?;
+        let Chip { ni, wires, .. } = &mut *user.chip;
+        let Ni::Window(window) = ni else { return Err(ENODEV) };
         let engine = window.engine.as_mut().ok_or(EINVAL)?;
         if engine.room() < all.len() as u64 {
             return Err(EAGAIN);

@@ -12,7 +12,8 @@ use super::pages::{Pages, User, image};
 use crate::chip::Chip;
 use crate::chip::front::{CONTEXT, Front};
 use crate::chip::layout::{BLOCK_BYTES, Layout, SEGMENT_LINE};
-use crate::chip::tile::{NiCache, Tile};
+use crate::chip::ni::Ni;
+use crate::chip::tile::Tile;
 
 /// The place of a context's segment in the process.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ pub fn open(
     kernel: &mut Kernel,
     user: &mut User<'_>,
 ) -> Result<Segment> {
-    if user.chip.node_rmc.is_some() {
+    if matches!(user.chip.ni, Ni::Sonuma(_)) {
         let address = reserve(bytes, kernel, user.pages)?;
         user.map(address, bytes, permissions);
         let space = user.pages.space;
@@ -60,28 +61,27 @@ pub fn open(
         invalidate(ctx_id, user.chip);
         return Ok(Segment { address, bytes });
     }
-    if user.chip.wires.regions.is_some() {
-        return Err(ENODEV);
-    }
     if ctx_id != CONTEXT || bytes > user.chip.wires.segment_bytes {
         return Err(if ctx_id == CONTEXT { ENOMEM } else { ENODEV });
     }
+    let Ni::QueuePairs(ni) = &mut user.chip.ni else { return Err(ENODEV) };
     let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
+    ni.set_context(ctx_id, Ok(Bounds { size_bytes: bytes }));
     let phys = SEGMENT_LINE * BLOCK_BYTES;
     Pages::map_physical(user.chip, address, phys, bytes, permissions);
-    let bounds = Bounds { size_bytes: bytes };
-    user.chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, Ok(bounds)));
     Ok(Segment { address, bytes })
 }
 
 /// Closes it: requests of other nodes end with this status from now on.
 pub fn close(ctx_id: u16, status: Status, user: &mut User<'_>) {
-    if user.chip.node_rmc.is_some() {
-        let space = user.pages.space;
-        user.pages.driver.join(ctx_id, space, Err(status), image(user.chip));
-        invalidate(ctx_id, user.chip);
-    } else {
-        user.chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, Err(status)));
+    match &mut user.chip.ni {
+        Ni::Sonuma(_) => {
+            let space = user.pages.space;
+            user.pages.driver.join(ctx_id, space, Err(status), image(user.chip));
+            invalidate(ctx_id, user.chip);
+        }
+        Ni::QueuePairs(ni) => ni.set_context(ctx_id, Err(status)),
+        _ => {}
     }
 }
 
@@ -97,10 +97,9 @@ pub fn attach(
     kernel: &mut Kernel,
     user: &mut User<'_>,
 ) -> Result<Queues> {
-    let (id, phys) = if user.chip.node_rmc.is_some() {
-        attach_to_rmc(ctx_id, entries, rights, user)?
-    } else {
-        attach_to_tile(core, entries, rights, user.chip)?
+    let (id, phys) = match user.chip.ni {
+        Ni::Sonuma(_) => attach_to_rmc(ctx_id, entries, rights, user)?,
+        _ => attach_to_tile(core, entries, rights, user.chip)?,
     };
     let mut queues = Queues { id, mapped: [(0, 0); 2], addresses: [0; 2] };
     let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
@@ -120,14 +119,14 @@ pub fn attach(
 pub fn detach(queues: &Queues, user: &mut User<'_>) {
     match queues.id {
         Id::Rmc(id) => {
-            if let Some(node) = &mut user.chip.node_rmc {
+            if let Ni::Sonuma(node) = &mut user.chip.ni {
                 node.rmc.detach(id);
-                user.chip.wires.rmc_next = true;
+                user.chip.wires.ni_next = true;
             }
         }
         Id::Tile(core) => {
-            let Chip { wires, tiles, ni_caches, .. } = &mut *user.chip;
-            if let Ok(front) = front_of(core, &wires.layout, tiles, ni_caches) {
+            let Chip { wires, tiles, ni, .. } = &mut *user.chip;
+            if let Ok(front) = front_of(core, &wires.layout, tiles, ni) {
                 front.detach(core);
             }
         }
@@ -139,8 +138,10 @@ pub fn detach(queues: &Queues, user: &mut User<'_>) {
 
 /// Notifications that have come for a context.
 pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
-    let of_rmc = chip.node_rmc.as_ref().map(|node| node.rmc.notifications(ctx_id));
-    of_rmc.unwrap_or(chip.wires.notifications)
+    match &chip.ni {
+        Ni::Sonuma(node) => node.rmc.notifications(ctx_id),
+        _ => chip.wires.notifications,
+    }
 }
 
 fn attach_to_rmc(
@@ -150,9 +151,9 @@ fn attach_to_rmc(
     user: &mut User<'_>,
 ) -> Result<(Id, [u64; 2])> {
     let queues = user.pages.driver.add_queues(ctx_id, entries, rights, image(user.chip));
-    let node = user.chip.node_rmc.as_mut().ok_or(ENODEV)?;
+    let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(ENODEV) };
     let id = node.rmc.attach(ctx_id, queues).ok_or(ENOSPC)?;
-    user.chip.wires.rmc_next = true;
+    user.chip.wires.ni_next = true;
     Ok((Id::Rmc(id), [queues.wq, queues.cq]))
 }
 
@@ -172,8 +173,8 @@ fn attach_to_tile(
             chip.changed_by_system(line);
         }
     }
-    let Chip { wires, tiles, ni_caches, .. } = chip;
-    let front = front_of(core, &wires.layout, tiles, ni_caches)?;
+    let Chip { wires, tiles, ni, .. } = chip;
+    let front = front_of(core, &wires.layout, tiles, ni)?;
     if !front.attach(core, u32::from(entries), rights, wires) {
         return Err(ENOSPC);
     }
@@ -185,17 +186,16 @@ fn front_of<'a>(
     core: u16,
     layout: &Layout,
     tiles: &'a mut [Tile],
-    ni_caches: &'a mut [NiCache],
+    ni: &'a mut Ni,
 ) -> Result<&'a mut Front> {
-    let own = if ni_caches.len() == tiles.len() { core } else { layout.unit_of_tile(core) };
-    match &mut tiles[usize::from(core)].ni {
-        Some(ni) => Ok(&mut ni.front),
-        None => ni_caches.get_mut(usize::from(own)).map(|ni| &mut ni.front).ok_or(ENODEV),
+    match ni {
+        Ni::QueuePairs(ni) => ni.front_of(core, layout, tiles).ok_or(ENODEV),
+        _ => Err(ENODEV),
     }
 }
 
 fn invalidate(ctx_id: u16, chip: &mut Chip) {
-    if let Some(node) = &mut chip.node_rmc {
+    if let Ni::Sonuma(node) = &mut chip.ni {
         node.rmc.invalidate_context(ctx_id);
     }
 }

@@ -1,7 +1,5 @@
 //! A node: its chip and its operating system.
 
-use std::collections::VecDeque;
-
 use rackmem_abi::Status;
 
 use super::borrow::Lending;
@@ -14,25 +12,18 @@ use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
 use crate::chip::image::Image;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
-use crate::chip::link::Departure;
-use crate::chip::node_rmc::NodeRmc;
-use crate::chip::wires;
+use crate::chip::ni::Ni;
+use crate::chip::wires::Departure;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
-use crate::sonuma::Rmc;
 use crate::sonuma::driver::Driver;
-use crate::window;
 
 /// Everything that a node has sent to other nodes in an epoch.
 pub struct Sent {
-    /// From the fabric interface of an RMC.
-    pub freight: Vec<Departure>,
-    /// From network interfaces as of Manycore NI.
-    pub packets: VecDeque<wires::Departure>,
-    /// From windows of borrowed memory, and from lent memory.
-    pub tlps: Vec<window::packet::Departure>,
+    /// From its network interfaces.
+    pub departures: Vec<Departure>,
     /// From the device driver.
     pub notices: Vec<(Cycle, Notice)>,
 }
@@ -66,8 +57,10 @@ impl Node {
         let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
         let bytes = machine.memory.size_bytes;
         let placement = machine.ni.placement;
-        let tiled = placement != Placement::Sonuma;
-        let lent = chip.window.as_ref().map_or(0, |_| machine.window.lent_bytes);
+        let lent = match chip.ni {
+            Ni::Window(_) => machine.window.lent_bytes,
+            _ => 0,
+        };
         let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
         let mut image = Image::new(match placement {
             Placement::Sonuma | Placement::CacheIntegrated => bytes,
@@ -77,14 +70,8 @@ impl Node {
         });
         let own = queues..bytes - lent;
         let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
-        if tiled {
-            let closed = Err(Status::NoContext);
-            chip.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(CONTEXT, closed));
-        } else {
-            let rmc = Rmc::new(&spec, nid, nodes, driver.registers());
-            let rmc = rmc.map_err(|what| wrong(format!("rmc: {what}")))?;
-            let node_rmc = NodeRmc::new(rmc, nodes, machine, &chip.wires.layout);
-            chip.node_rmc = Some(Box::new(node_rmc));
+        if let Ni::QueuePairs(ni) = &mut chip.ni {
+            ni.set_context(CONTEXT, Err(Status::NoContext));
         }
         chip.wires.image = Some(image);
         for tile in &mut chip.tiles {
@@ -122,39 +109,21 @@ impl Node {
 
     /// Whether anything has left for other nodes.
     pub fn has_sent(&self) -> bool {
-        let link = self.chip.node_rmc.as_ref().map(|rmc| &rmc.link);
-        link.is_some_and(|link| !link.departures.is_empty())
-            || !self.chip.wires.departures.is_empty()
-            || self.chip.window.as_ref().is_some_and(|window| !window.departures.is_empty())
-            || !self.system.device.outbox.is_empty()
+        !self.chip.wires.departures.is_empty() || !self.system.device.outbox.is_empty()
     }
 
     /// Takes everything that has left for other nodes; its memory comes back by [`Node::give_back`].
     pub fn take_sent(&mut self) -> Sent {
-        let link = self.chip.node_rmc.as_mut().map(|rmc| &mut rmc.link);
         Sent {
-            freight: link.map_or_else(Vec::new, |link| std::mem::take(&mut link.departures)),
-            packets: std::mem::take(&mut self.chip.wires.departures),
-            tlps: match &mut self.chip.window {
-                Some(window) => std::mem::take(&mut window.departures),
-                None => Vec::new(),
-            },
+            departures: std::mem::take(&mut self.chip.wires.departures),
             notices: std::mem::take(&mut self.system.device.outbox),
         }
     }
 
     /// Gives the memory of delivered packets back, for the next time.
     pub fn give_back(&mut self, mut sent: Sent) {
-        sent.freight.clear();
-        sent.packets.clear();
-        sent.tlps.clear();
-        if let Some(window) = &mut self.chip.window {
-            window.departures = sent.tlps;
-        }
-        if let Some(rmc) = &mut self.chip.node_rmc {
-            rmc.link.departures = sent.freight;
-        }
-        self.chip.wires.departures = sent.packets;
+        sent.departures.clear();
+        self.chip.wires.departures = sent.departures;
     }
 
     /// Ends the process from outside.
@@ -200,24 +169,7 @@ impl Node {
         for memory in &self.chip.memories {
             memory.write_stats(self.chip.wires.now, &mut own);
         }
-        for rmc in &self.chip.rmcs {
-            rmc.write_stats(&mut own);
-        }
-        for rrpp in &self.chip.rrpps {
-            rrpp.write_stats(&mut own);
-        }
-        if let Some(node) = &self.chip.node_rmc {
-            node.write_stats(&mut own);
-        }
-        for own_ni in self.chip.tiles.iter().filter_map(|tile| tile.l1.integrated.as_ref()) {
-            own_ni.write_stats(&mut own);
-        }
-        if let Some(window) = &self.chip.window {
-            window.write_stats(&self.chip.wires, &mut own);
-        }
-        if let Some(dma) = &self.chip.dma {
-            dma.write_stats(&mut own);
-        }
+        self.chip.ni.write_stats(&self.chip.tiles, &self.chip.wires, &mut own);
         self.system.write_stats(&self.chip, &mut own);
         own
     }

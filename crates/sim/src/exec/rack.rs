@@ -14,13 +14,12 @@ use super::node::{Node, Sent};
 use super::outcome::{NodeOutcome, Outcome};
 use super::session::Until;
 use super::{ExecError, Job, Options};
-use crate::chip::link::Departure;
+use crate::chip::wires::Departure;
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
 use crate::machine::spec::{Completion, Placement, Remote};
 use crate::machine::{Kind, Machine};
 use crate::recipe;
-use crate::window;
 
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 10;
@@ -57,11 +56,8 @@ impl Rack {
         let nodes = Crew::new(nodes, threads, Node::simulate);
         let hops = Cycle::from(machine.network.hops);
         let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        let has_port = !matches!(
-            machine.ni.placement,
-            Placement::Sonuma | Placement::CacheIntegrated | Placement::Window
-        );
-        let mirrored = has_port && machine.network.remote == Remote::Generator;
+        let mirrored =
+            machine.ni.placement.can_be_mirrored() && machine.network.remote == Remote::Generator;
         Ok(Rack { nodes, latency_cycles: latency_cycles.max(1), mirrored })
     }
 
@@ -231,19 +227,11 @@ fn exchange(nodes: &mut Crew<Node>, latency: Cycle, mirrored: bool) {
 }
 
 fn deliver(nodes: &mut Crew<Node>, from: u16, sent: &Sent, latency: Cycle, mirrored: bool) {
-    for Departure { cycle, to, freight } in &sent.freight {
-        let chip = &mut nodes[usize::from(*to)].chip;
-        chip.receive_freight(cycle + latency - chip.wires.now, from, *freight);
-    }
-    for window::packet::Departure { cycle, to, packet } in &sent.tlps {
-        let chip = &mut nodes[usize::from(*to)].chip;
-        chip.receive_tlp(cycle + latency - chip.wires.now, *packet);
-    }
-    for departure in &sent.packets {
-        let packet = departure.packet;
-        let packet = if mirrored { packet.reflected() } else { packet };
-        let chip = &mut nodes[usize::from(packet.destination())].chip;
-        chip.receive(departure.cycle + latency - chip.wires.now, packet);
+    for &Departure { cycle, to, payload } in &sent.departures {
+        // The mirror image of what is sent comes back.
+        let (to, payload) = if mirrored { (from, payload.reflected()) } else { (to, payload) };
+        let chip = &mut nodes[usize::from(to)].chip;
+        chip.receive(cycle + latency - chip.wires.now, payload);
     }
     for &(at, notice) in &sent.notices {
         // The mirror image is the other one of two.

@@ -16,6 +16,7 @@ use super::pages::{Pages, User};
 use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
+use crate::chip::ni::Ni;
 use crate::cpu::{Stats as Counted, Stop};
 use crate::engine::Cycle;
 use crate::figures::Figures;
@@ -360,7 +361,7 @@ impl System {
             }
         }
         if std::mem::take(translations_changed)
-            && let Some(node) = &mut chip.node_rmc
+            && let Ni::Sonuma(node) = &mut chip.ni
         {
             node.rmc.invalidate_translations(Some(space.asid), None);
         }

@@ -14,6 +14,7 @@ pub use super::kind::Kind;
 pub use super::rack::{NodeSpec, RackSpec, TrafficLoop, TrafficOp, TrafficPattern, TrafficSpec};
 pub use super::scratchpad::ScratchpadSpec;
 pub use super::window::{PrefetchSpec, WindowSpec, WritePolicy};
+pub use crate::chip::ni::Placement;
 pub use crate::cpu::CpuSpec;
 use crate::noc::Pipeline;
 pub use crate::sonuma::RmcSpec;
@@ -302,26 +303,6 @@ pub struct NocSpec {
     pub port_packets: u32,
     /// Packets of a virtual network that wait at a port for the part that they are for.
     pub delivery_packets: u32,
-}
-
-/// The place of the network interfaces (Manycore NI §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// RGP and RCP at the edge, one pair per row.
-    Edge,
-    /// RGP and RCP in every tile.
-    PerTile,
-    /// Frontends in every tile, a backend per row at the edge.
-    Split,
-    /// No queue pairs: cores load from remote memory through the edge.
-    Numa,
-    /// One RMC per chip with a private L1, as in Scale-Out NUMA: [`RmcSpec`].
-    Sonuma,
-    /// In every private L2, lines of which become scratchpad memory (CINI): [`ScratchpadSpec`].
-    CacheIntegrated,
-    /// None: memory of other nodes is at physical addresses of a window (TSM): [`WindowSpec`].
-    Window,
 }
 
 /// The part of a tile's NI cache in coherence (Manycore NI §3.4).

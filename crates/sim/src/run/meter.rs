@@ -205,8 +205,7 @@ fn figures(chip: &Chip) -> Figures {
     chip.homes.iter().for_each(|home| home.write_stats(&mut figures));
     let now = chip.wires.now;
     chip.memories.iter().for_each(|memory| memory.write_stats(now, &mut figures));
-    chip.rrpps.iter().for_each(|rrpp| rrpp.write_stats(&mut figures));
-    chip.rmcs.iter().for_each(|rmc| rmc.write_stats(&mut figures));
+    chip.ni.write_stats(&chip.tiles, &chip.wires, &mut figures);
     for (number, tile) in chip.tiles.iter().enumerate() {
         figures.insert(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
     }

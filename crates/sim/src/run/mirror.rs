@@ -10,6 +10,7 @@ use std::iter;
 use super::watchdog::Watchdog;
 use super::{RunError, World};
 use crate::chip::Chip;
+use crate::chip::wires::Departure;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 
@@ -41,10 +42,11 @@ impl Mirror {
     /// Simulates one cycle, as [`Chip::cycle`] does.
     pub fn cycle(&mut self, now: Cycle) {
         self.chip.cycle(now);
-        while let Some(departure) = self.chip.wires.departures.pop_front() {
-            let delay = departure.cycle - now + self.network_cycles;
-            self.chip.receive(delay, departure.packet.reflected());
+        let mut departures = std::mem::take(&mut self.chip.wires.departures);
+        for Departure { cycle, payload, .. } in departures.drain(..) {
+            self.chip.receive(cycle - now + self.network_cycles, payload.reflected());
         }
+        self.chip.wires.departures = departures;
     }
 }
 

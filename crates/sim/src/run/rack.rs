@@ -7,6 +7,7 @@
 use super::watchdog::Watchdog;
 use super::{RunError, World};
 use crate::chip::Chip;
+use crate::chip::wires::Departure;
 use crate::engine::{Crew, Cycle};
 use crate::machine::Machine;
 use crate::machine::spec::WorkloadKind;
@@ -57,12 +58,12 @@ impl Rack {
 
     fn exchange(&mut self) {
         for from in self.chips.numbers() {
-            let departures = std::mem::take(&mut self.chips[from].wires.departures);
-            for departure in &departures {
-                let to = &mut self.chips[usize::from(departure.packet.destination())];
-                let arrival = departure.cycle + self.network_cycles;
-                to.receive(arrival - to.wires.now, departure.packet);
+            let mut departures = std::mem::take(&mut self.chips[from].wires.departures);
+            for Departure { cycle, to, payload } in departures.drain(..) {
+                let to = &mut self.chips[usize::from(to)];
+                to.receive(cycle + self.network_cycles - to.wires.now, payload);
             }
+            self.chips[from].wires.departures = departures;
         }
     }
 }

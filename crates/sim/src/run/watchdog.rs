@@ -89,20 +89,12 @@ fn describe(chip: &Chip) -> String {
             lines.push(format!("  home[{number}] block {line:#x}, {waiting} waiting: {state}"));
         }
     }
-    for (number, rrpp) in chip.rrpps.iter().enumerate() {
-        let (waiting, accesses) = rrpp.under_way();
-        if waiting + accesses > 0 {
-            lines.push(format!("  rrpp[{number}]: {waiting} requests, {accesses} accesses"));
-        }
-    }
     for (number, memory) in chip.memories.iter().enumerate() {
         if memory.waiting() > 0 {
             lines.push(format!("  memory[{number}]: {} requests", memory.waiting()));
         }
     }
-    for (number, rmc) in chip.rmcs.iter().enumerate().filter(|(_, rmc)| rmc.in_flight() > 0) {
-        lines.push(format!("  rmc[{number}]: {} transfers", rmc.in_flight()));
-    }
+    lines.extend(chip.ni.under_way(&chip.tiles).into_iter().map(|what| format!("  {what}")));
     for (number, tile) in chip.tiles.iter().enumerate() {
         if !tile.core.is_idle() {
             lines.push(format!("  core[{number}]: {}", tile.core.describe()));

@@ -40,11 +40,10 @@ impl Driver {
         image: &mut impl Image,
     ) -> Driver {
         let (next, end) = (memory.start.next_multiple_of(spec.page_bytes), memory.end);
-        let registers = Registers { ct_base: 0, ct_entries: contexts, itt_base: 0 };
+        let registers = Driver::registers_of(spec, memory.start, contexts);
         let mut driver = Driver { format: spec.format(), next, end, registers, spaces: 0 };
-        driver.registers.ct_base = driver.allocate(u64::from(contexts) * CT_ENTRY_BYTES, LINE);
-        let entries = u64::from(spec.itt_entries);
-        driver.registers.itt_base = driver.allocate(entries * ITT_ENTRY_BYTES, LINE);
+        driver.allocate(u64::from(contexts) * CT_ENTRY_BYTES, LINE);
+        driver.allocate(u64::from(spec.itt_entries) * ITT_ENTRY_BYTES, LINE);
         for ctx_id in 0..contexts {
             driver.write_context(ctx_id, &Context::NONE, image);
         }
@@ -53,6 +52,14 @@ impl Driver {
             write_words(image, address, &Entry::free(tid).words());
         }
         driver
+    }
+
+    /// Values for the base registers of an RMC whose driver has memory from `first` on: the context table, and the
+    /// inflight transaction table behind it.
+    pub fn registers_of(spec: &RmcSpec, first: u64, contexts: u16) -> Registers {
+        let ct_base = first.next_multiple_of(spec.page_bytes);
+        let itt_base = (ct_base + u64::from(contexts) * CT_ENTRY_BYTES).next_multiple_of(LINE);
+        Registers { ct_base, ct_entries: contexts, itt_base }
     }
 
     /// Values for the RMC's base registers.

@@ -1,7 +1,6 @@
 //! Packets between nodes: transaction layer packets, as far as the model needs them.
 
 use crate::chip::block::Block;
-use crate::engine::Cycle;
 
 /// The part that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +61,4 @@ pub enum Packet {
         /// Name that the write's asker gave it.
         tag: u32,
     },
-}
-
-/// A packet that has left its node.
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    /// Cycle in which it has left the node; the time to the other node is added later.
-    pub cycle: Cycle,
-    /// Number of the receiving node.
-    pub to: u16,
-    /// Its addresses are those of the other node.
-    pub packet: Packet,
 }

@@ -5,8 +5,8 @@ use rackmem_abi::{Op, Packet, Reply, Request};
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::driver::{Access, Asked, Performed};
 use rackmem_sim::chip::layout::{Layout, Line, Part};
-use rackmem_sim::chip::message::NetPacket;
-use rackmem_sim::chip::wires::Updated;
+use rackmem_sim::chip::message::{NetPacket, Payload};
+use rackmem_sim::chip::wires::{Departure, Updated};
 use rackmem_sim::coherence::Party;
 use rackmem_sim::machine::Machine;
 use rackmem_sim::machine::spec::Placement;
@@ -37,6 +37,7 @@ pub struct Bench {
     stores: Vec<Store>,
     mistaken: usize,
     network_cycles: u64,
+    is_numa: bool,
     /// Sum of what cores have added to each word of the first block of the segment.
     pub added: [u64; 8],
 }
@@ -55,6 +56,7 @@ impl Bench {
             stores: Vec::new(),
             mistaken: 0,
             network_cycles: machine.cycles(machine.network.hop_latency_ns),
+            is_numa: machine.ni.placement == Placement::Numa,
             added: [0; 8],
         }
     }
@@ -80,7 +82,7 @@ impl Bench {
     pub fn receive(&mut self, engine: u16, request: Request) {
         let arrives = self.now() + 1;
         self.remote.request(engine, request, &self.chip.wires.layout, arrives);
-        self.chip.receive(1, NetPacket::request(request, engine));
+        self.chip.receive(1, Payload::Net(NetPacket::request(request, engine)));
     }
 
     /// Simulates the next cycle.
@@ -89,14 +91,15 @@ impl Bench {
         self.chip.cycle(now);
         self.see_updates();
         self.see_accesses();
-        while let Some(departure) = self.chip.wires.departures.pop_front() {
-            self.depart(departure.cycle - now, departure.packet);
+        for Departure { cycle, payload, .. } in std::mem::take(&mut self.chip.wires.departures) {
+            let Payload::Net(packet) = payload else { panic!("{payload:?} left the chip") };
+            self.depart(cycle - now, packet);
         }
     }
 
     /// Whether the chip has no queue pairs.
     pub fn is_numa(&self) -> bool {
-        self.chip.wires.layout.placement == Placement::Numa
+        self.is_numa
     }
 
     /// Whether nothing will happen any more.
@@ -184,7 +187,7 @@ impl Bench {
             }
             _ => unreachable!("a mirror makes requests of requests"),
         }
-        self.chip.receive(delay, reflected);
+        self.chip.receive(delay, Payload::Net(reflected));
     }
 
     /// Operations under way at an RGP, with buffer address and start, that a packet belongs to.

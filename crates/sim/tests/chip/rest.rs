@@ -2,6 +2,8 @@
 
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::layout::Line;
+use rackmem_sim::chip::ni::Ni;
+use rackmem_sim::chip::tile::NiCache;
 use rackmem_sim::coherence::home::Directory;
 use rackmem_sim::coherence::{Party, l1, pair};
 
@@ -40,7 +42,11 @@ fn copies(chip: &Chip, line: Line) -> Vec<Copied> {
         let (state, block) = tile.l1.peek(line);
         note(party, state, block.words);
     }
-    for (n, ni) in (0..).zip(&chip.ni_caches) {
+    let ni_caches: &[NiCache] = match &chip.ni {
+        Ni::QueuePairs(ni) => &ni.ni_caches,
+        _ => &[],
+    };
+    for (n, ni) in (0..).zip(ni_caches) {
         let (state, block) = ni.cache.peek(line);
         note(chip.wires.layout.party_of_ni_cache(n), state, block.words);
     }

@@ -1,0 +1,85 @@
+//! Network interfaces in the private caches (CINI §3), with the DMA engine at a memory controller (§4). What is in a tile
+//! is [`integrated`](super::integrated).
+
+use super::dma::Dma;
+use super::layout::{Layout, Part};
+use super::message::{Letter, Payload};
+use super::ni::{Interface, Placement, Places, Side, Timer};
+use super::tile::Tile;
+use super::wires::{Event, Wires};
+use crate::figures::Figures;
+use crate::machine::Machine;
+use crate::statistics::Simulated;
+
+/// The outgoing traffic controller of a tile's interface sends.
+pub(super) const SEND: u8 = 0;
+/// A letter has passed the pipeline of a tile's cache; its number goes with it.
+const ACCESSED: u8 = 1;
+
+/// What is not in the tiles: the DMA engine.
+#[derive(Clone, Debug)]
+pub struct CacheIntegrated {
+    dma: Dma,
+}
+
+impl Interface for CacheIntegrated {
+    const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::CacheIntegrated];
+
+    fn places(_placement: Placement) -> Places {
+        Places { engines: Side::Edge, ni_caches: Side::Tiles }
+    }
+
+    fn new(_nid: u16, _nodes: u16, machine: &Machine, _layout: &Layout) -> CacheIntegrated {
+        CacheIntegrated { dma: Dma::new(machine) }
+    }
+
+    fn entry(&self, payload: &Payload, _layout: &Layout) -> (Part, u64) {
+        panic!("cache-integrated interfaces are of one chip, and got {payload:?} of another")
+    }
+
+    fn has_room(&self, letter: &Letter, tiles: &[Tile]) -> bool {
+        match (letter.to, &letter.payload) {
+            (Part::Integrated(n), payload) => tiles[usize::from(n)].has_room(payload),
+            (_, Payload::Scratchpad(packet)) => self.dma.has_room(packet),
+            _ => true,
+        }
+    }
+
+    fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
+        match (to, payload) {
+            (Part::Integrated(n), payload) => {
+                // Whatever arrives is an access to the cache, and passes its pipeline first.
+                let delay = tiles[usize::from(n)].integrated_latency(&payload);
+                let index =
+                    wires.letters.put(Letter { to, payload, trace: super::message::UNTRACED });
+                let timer = Timer { part: to, what: ACCESSED, index };
+                wires.wheel.at(wires.now + delay, Event::Ni(timer));
+            }
+            (Part::Dma, Payload::Scratchpad(packet)) => self.dma.arrive(&packet, wires),
+            (to, other) => panic!("{to} got {other:?}"),
+        }
+    }
+
+    fn happen(&mut self, timer: Timer, tiles: &mut [Tile], wires: &mut Wires) {
+        match (timer.part, timer.what) {
+            (Part::Integrated(n), ACCESSED) => {
+                let letter = wires.letters.take(timer.index);
+                tiles[usize::from(n)].integrated(letter.payload, wires);
+            }
+            (Part::Integrated(n), _) => tiles[usize::from(n)].pump_integrated(wires),
+            _ => self.dma.pump(wires),
+        }
+    }
+
+    /// Packets are letters, which the chip counts.
+    fn under_way(&self, _tiles: &[Tile]) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn write_stats(&self, tiles: &[Tile], _wires: &Wires, stats: &mut Figures) {
+        for own in tiles.iter().filter_map(|tile| tile.l1.integrated.as_ref()) {
+            own.write_stats(stats);
+        }
+        self.dma.write_stats(stats);
+    }
+}

@@ -1,0 +1,224 @@
+//! The network interfaces of a chip. A machine has one kind of them, as `ni.placement` says.
+//!
+//! A new one is a file with a type that is an [`Interface`], and a line in the list below: the line makes its name a
+//! value of `ni.placement`.
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::{Layout, Line, Part};
+use super::message::{Letter, Payload};
+use super::tile::Tile;
+use super::wires::Wires;
+use crate::figures::Figures;
+use crate::machine::Machine;
+use crate::statistics::Simulated;
+
+/// Something of an interface that is due at a certain cycle. The interface decides what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// The part of the interface.
+    pub part: Part,
+    /// What is due there.
+    pub what: u8,
+    /// A number that goes with it.
+    pub index: u32,
+}
+
+impl Timer {
+    /// The only thing that is ever due at a part.
+    pub const fn of(part: Part) -> Timer {
+        Timer { part, what: 0, index: 0 }
+    }
+}
+
+/// The side of a chip on which parts of an interface are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// In the tiles: part `n` is at tile `n`.
+    Tiles,
+    /// At the edge: part `n` is at the unit of row `n`, or of LLC tile `n` of NOC-Out.
+    Edge,
+}
+
+/// Places of an interface's parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// [`Part::Engine`].
+    pub engines: Side,
+    /// [`Part::NiCache`].
+    pub ni_caches: Side,
+}
+
+/// The network interfaces of a chip. They keep their own state; they see other parts through the wires, by messages of
+/// at least a cycle. Tiles are there for interfaces that have a part in them.
+pub trait Interface: Sized {
+    /// What `rackmem sim stats` lists for machines with it.
+    const STATISTICS: &'static [Simulated];
+
+    /// Whether its packets are those of Manycore NI, which a chip's mirror image can answer.
+    const CAN_BE_MIRRORED: bool = false;
+
+    /// The places of its parts.
+    fn places(placement: Placement) -> Places;
+
+    /// Those of the chip of node `nid`, in a rack of `nodes` nodes.
+    fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> Self;
+
+    /// Begins with what it does by itself.
+    fn start(&mut self, _tiles: &mut [Tile], _wires: &mut Wires) {}
+
+    /// The part that something of another node is for, and cycles until it is there.
+    fn entry(&self, payload: &Payload, layout: &Layout) -> (Part, u64);
+
+    /// Whether a message that has arrived at one of its parts may come in.
+    fn has_room(&self, _letter: &Letter, _tiles: &[Tile]) -> bool {
+        true
+    }
+
+    /// Takes a message for one of its parts.
+    fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires);
+
+    /// Something is due.
+    fn happen(&mut self, timer: Timer, tiles: &mut [Tile], wires: &mut Wires);
+
+    /// A cycle that it has asked for ([`Wires::ni_now`]), after all messages.
+    fn tick(&mut self, _wires: &mut Wires) {}
+
+    /// Somebody outside of the coherence domain has changed a block.
+    fn changed(&mut self, _line: Line, _wires: &mut Wires) {}
+
+    /// What is not done, by part.
+    fn under_way(&self, tiles: &[Tile]) -> Vec<String>;
+
+    /// Adds its counters.
+    fn write_stats(&self, tiles: &[Tile], wires: &Wires, stats: &mut Figures);
+}
+
+macro_rules! interfaces {
+    ($($(#[$doc:meta])* $name:ident($type:ty) { $($(#[$place_doc:meta])* $place:ident,)+ })+) => {
+        /// Place and kind of the network interfaces.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Placement {
+            $($($(#[$place_doc])* $place,)+)+
+        }
+
+        /// The interfaces of a chip.
+        #[derive(Clone, Debug)]
+        pub enum Ni {
+            $($(#[$doc])* $name(Box<$type>),)+
+        }
+
+        impl Placement {
+            /// The places of the interface's parts.
+            pub fn places(self) -> Places {
+                match self {
+                    $($(Placement::$place)|+ => <$type>::places(self),)+
+                }
+            }
+
+            /// What `rackmem sim stats` lists.
+            pub fn statistics(self) -> &'static [Simulated] {
+                match self {
+                    $($(Placement::$place)|+ => <$type>::STATISTICS,)+
+                }
+            }
+
+            /// Whether a chip's mirror image can stand for other chips.
+            pub fn can_be_mirrored(self) -> bool {
+                match self {
+                    $($(Placement::$place)|+ => <$type>::CAN_BE_MIRRORED,)+
+                }
+            }
+        }
+
+        impl Ni {
+            /// Those of the chip of node `nid`, in a rack of `nodes` nodes.
+            pub fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> Ni {
+                match machine.ni.placement {
+                    $($(Placement::$place)|+ => {
+                        Ni::$name(Box::new(Interface::new(nid, nodes, machine, layout)))
+                    })+
+                }
+            }
+
+            /// [`Interface::start`].
+            pub fn start(&mut self, tiles: &mut [Tile], wires: &mut Wires) {
+                match self { $(Ni::$name(ni) => ni.start(tiles, wires),)+ }
+            }
+
+            /// [`Interface::entry`].
+            pub fn entry(&self, payload: &Payload, layout: &Layout) -> (Part, u64) {
+                match self { $(Ni::$name(ni) => Interface::entry(&**ni, payload, layout),)+ }
+            }
+
+            /// [`Interface::has_room`].
+            #[inline]
+            pub fn has_room(&self, letter: &Letter, tiles: &[Tile]) -> bool {
+                match self { $(Ni::$name(ni) => ni.has_room(letter, tiles),)+ }
+            }
+
+            /// [`Interface::receive`].
+            #[inline]
+            pub fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
+                match self { $(Ni::$name(ni) => Interface::receive(&mut **ni, to, payload, tiles, wires),)+ }
+            }
+
+            /// [`Interface::happen`].
+            #[inline]
+            pub fn happen(&mut self, timer: Timer, tiles: &mut [Tile], wires: &mut Wires) {
+                match self { $(Ni::$name(ni) => ni.happen(timer, tiles, wires),)+ }
+            }
+
+            /// [`Interface::tick`].
+            #[inline]
+            pub fn tick(&mut self, wires: &mut Wires) {
+                match self { $(Ni::$name(ni) => Interface::tick(&mut **ni, wires),)+ }
+            }
+
+            /// [`Interface::changed`].
+            pub fn changed(&mut self, line: Line, wires: &mut Wires) {
+                match self { $(Ni::$name(ni) => Interface::changed(&mut **ni, line, wires),)+ }
+            }
+
+            /// [`Interface::under_way`].
+            pub fn under_way(&self, tiles: &[Tile]) -> Vec<String> {
+                match self { $(Ni::$name(ni) => Interface::under_way(&**ni, tiles),)+ }
+            }
+
+            /// [`Interface::write_stats`].
+            pub fn write_stats(&self, tiles: &[Tile], wires: &Wires, stats: &mut Figures) {
+                match self { $(Ni::$name(ni) => Interface::write_stats(&**ni, tiles, wires, stats),)+ }
+            }
+        }
+    };
+}
+
+interfaces! {
+    /// Queue pairs, and pipelines that serve them (Manycore NI).
+    QueuePairs(super::queue_pairs::QueuePairs) {
+        /// RGP and RCP at the edge, one pair per row (Manycore NI §3).
+        Edge,
+        /// RGP and RCP in every tile.
+        PerTile,
+        /// Frontends in every tile, a backend per row at the edge.
+        Split,
+        /// No queue pairs: cores load from remote memory through the edge.
+        Numa,
+    }
+    /// The one remote memory controller of a chip (Scale-Out NUMA).
+    Sonuma(super::node_rmc::NodeRmc) {
+        /// One RMC per chip with a private L1, as in Scale-Out NUMA: [`RmcSpec`](crate::sonuma::RmcSpec).
+        Sonuma,
+    }
+    /// Network interfaces in the private caches, and a DMA engine (CINI).
+    CacheIntegrated(super::cache_integrated::CacheIntegrated) {
+        /// In every private L2, lines of which become scratchpad memory (CINI): `scratchpad`.
+        CacheIntegrated,
+    }
+    /// A window of borrowed memory (TSM).
+    Window(super::window::Window) {
+        /// None: memory of other nodes is at physical addresses of a window (TSM): `window`.
+        Window,
+    }
+}
