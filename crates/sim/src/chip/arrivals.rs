@@ -113,7 +113,7 @@ impl Chip {
             Part::Tile(n) => tiles[usize::from(n)].receive(letter.payload, wires),
             Part::Home(n) => {
                 self.homes[usize::from(n)].receive(letter, wires);
-                self.tell_refreshed();
+                self.tell_refreshed(n);
             }
             Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
             to => self.ni.receive(to, letter.payload, tiles, wires),

@@ -61,6 +61,7 @@ struct Program {
     kind: WorkloadKind,
     placement: Placement,
     remote_nid: u16,
+    segment_bytes: u64,
     transfer_bytes: u32,
     slots: u32,
     slot_span_lines: u64,
@@ -114,6 +115,7 @@ impl Core {
             kind: machine.workload.kind,
             placement: machine.ni.placement,
             remote_nid: (nid + 1) % nodes,
+            segment_bytes: machine.workload.footprint_bytes,
             transfer_bytes: machine.workload.transfer_bytes,
             slots: machine.ni.wq_entries,
             slot_span_lines: span,
@@ -195,7 +197,7 @@ impl Core {
             Doing::MakesEntry | Doing::WillLook | Doing::Compares(_)
                 if self.next_at != wires.now => {}
             Doing::MakesEntry => {
-                let words = self.entry_words(wires);
+                let words = self.entry_words();
                 self.doing = Doing::WantsToStore(words);
                 self.store_entry(l1, wires);
             }
@@ -279,7 +281,7 @@ impl Core {
                 return self.await_read(wires);
             }
             self.start_read(0, wires);
-            self.offset = self.random_offset(wires);
+            self.offset = self.random_offset();
             self.unsent = self.program.slot_span_lines as u32;
             self.doing = Doing::Loads;
             wires.wheel.at(wires.now + 1, Event::Core(self.number));
@@ -338,8 +340,8 @@ impl Core {
     }
 
     /// The words of the next WQ entry: a read of a random place into the next local buffer.
-    fn entry_words(&mut self, wires: &Wires) -> [u64; 2] {
-        let offset = self.random_offset(wires);
+    fn entry_words(&mut self) -> [u64; 2] {
+        let offset = self.random_offset();
         let buffer = self.next_buffer;
         self.next_buffer = (buffer + 1) % self.program.local_slots;
         let first = u64::from(self.number) * self.program.local_slots;
@@ -355,8 +357,8 @@ impl Core {
         entry.encode()
     }
 
-    fn random_offset(&mut self, wires: &Wires) -> u64 {
-        let places = wires.segment_bytes / (self.program.slot_span_lines * BLOCK_BYTES);
+    fn random_offset(&mut self) -> u64 {
+        let places = self.program.segment_bytes / (self.program.slot_span_lines * BLOCK_BYTES);
         self.random.below(places.max(1)) * self.program.slot_span_lines * BLOCK_BYTES
     }
 

@@ -195,7 +195,7 @@ impl Port for View<'_> {
 
     #[inline]
     fn special_from(&self) -> Line {
-        self.wires.special_from
+        self.wires.map.special_from
     }
 
     fn is_plain(&self, line: Line) -> bool {
@@ -222,7 +222,7 @@ impl Port for View<'_> {
     }
 
     fn is_waited_for(&self, line: Line) -> bool {
-        self.wires.regions.is_some() && line >= LOCK_BOX / LINE_BYTES
+        self.wires.map.regions.is_some() && line >= LOCK_BOX / LINE_BYTES
     }
 
     fn keeps_stores_in_order(&self) -> bool {
@@ -264,7 +264,7 @@ impl View<'_> {
 impl Translate for View<'_> {
     #[inline]
     fn translate(&mut self, address: u64, wanted: Wanted) -> Result<u64, Fault> {
-        match self.wires.regions {
+        match self.wires.map.regions {
             Some(regions) if (FIRST..END).contains(&address) => {
                 let fault = |cause| Fault { address, wanted, cause };
                 match (regions.find(address), wanted) {

@@ -4,10 +4,11 @@ use super::active::ActiveSet;
 use super::block::Block;
 use super::cache::fill_content;
 use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
+use super::map::Stay;
 use super::message::{Letter, Payload, UNTRACED};
 use super::tags::Tags;
 use super::values::Values;
-use super::wires::{Event, Stay, Updated, Wires};
+use super::wires::{Event, Updated, Wires};
 use crate::coherence::home::{self, Action, Actions, Directory};
 use crate::coherence::{Content, Forward, Message, Party, Request, Response};
 use crate::engine::Random;
@@ -41,6 +42,10 @@ pub struct Home {
     prefetcher: Option<Prefetcher>,
     /// A prefetched block has come just now: the request that waits for it need not look it up.
     has_come: Option<Line>,
+    /// Changes by the operating system of blocks that are on their way from their lender.
+    late_changes: Vec<(Line, Block)>,
+    /// Blocks that have come from their lender with another content than copies had.
+    refreshed: Vec<Line>,
     /// A request is in the bank just now, so that a write for it is part of the same access.
     in_access: bool,
 }
@@ -70,6 +75,8 @@ impl Home {
             writebacks: 0,
             prefetcher: prefetcher(machine),
             has_come: None,
+            late_changes: Vec::new(),
+            refreshed: Vec::new(),
             in_access: false,
         }
     }
@@ -119,8 +126,8 @@ impl Home {
                 self.step(line, wires, |block, out| block.response(from, response, out));
             }
             Payload::MemoryData { line, data } => {
-                let data = match wires.layout.is_borrowed(line) {
-                    true => arrived(line, data, wires),
+                let data = match wires.map.is_borrowed(line) {
+                    true => self.arrived(line, data, wires),
                     false => wires.content(line).unwrap_or(data),
                 };
                 let active = self.active.get(line);
@@ -243,7 +250,7 @@ impl Home {
             let put = matches!(request, Request::PutM(_));
             wires.counts.queue_writebacks += u64::from(put);
         }
-        if matches!(request, Request::Update(_)) && wires.goes_through(line).is_some() {
+        if matches!(request, Request::Update(_)) && wires.map.goes_through(line).is_some() {
             self.count_through(line, llc.is_some(), wires);
         }
         self.in_access = true;
@@ -350,14 +357,16 @@ impl Home {
         for action in actions {
             match action {
                 // Nobody but stores that go through changes such a block here.
-                Action::WriteLlc { data, dirty: true } if wires.goes_through(line).is_some() => {
+                Action::WriteLlc { data, dirty: true }
+                    if wires.map.goes_through(line).is_some() =>
+                {
                     self.keep_or_drop(line, data, wires);
                     through = Some(data);
                 }
                 Action::Send(from, _) if through.is_some() => {
                     let data = through.take().unwrap_or_default();
                     let payload = Payload::ThroughWrite { line, data, from };
-                    wires.send(me, wires.layout.memory_of(line), payload);
+                    wires.send(me, wires.memory_of(line), payload);
                 }
                 Action::Send(party, mut message) => {
                     let to = wires.layout.part_of(party);
@@ -385,7 +394,7 @@ impl Home {
                     }
                 }
                 Action::ReadMemory => {
-                    let memory = wires.layout.memory_of(line);
+                    let memory = wires.memory_of(line);
                     wires.counts.rrpp_from_memory += u64::from(line >= SEGMENT_LINE);
                     wires.send(me, memory, Payload::MemoryRead { line });
                 }
@@ -403,20 +412,39 @@ impl Home {
         }
         let index = wires.layout.index_at_home(line);
         if let Some(entry) = self.llc.find(index, line)
-            && wires.goes_through(line) == Some(Stay::Dropped)
+            && wires.map.goes_through(line) == Some(Stay::Dropped)
         {
             self.llc.clear(entry);
         }
     }
 
-    /// Whether a block is on its way here from memory.
-    pub fn is_fetching(&self, line: Line) -> bool {
-        self.active.get(line).is_some_and(|active| active.block.is_fetching())
+    /// The operating system changes a borrowed block, which may be on its way here.
+    pub fn change_borrowed(&mut self, line: Line, change: Block) {
+        if self.active.get(line).is_some_and(|active| active.block.is_fetching()) {
+            self.late_changes.push((line, change));
+        }
+    }
+
+    /// Takes a block that has come from its lender with another content than copies had.
+    #[inline]
+    pub fn take_refreshed(&mut self) -> Option<Line> {
+        self.refreshed.pop()
+    }
+
+    /// A block has come from its lender. If there may be copies with another content, their readers are notified.
+    fn arrived(&mut self, line: Line, mut data: Block, wires: &Wires) -> Block {
+        for (_, change) in self.late_changes.extract_if(.., |(changed, _)| *changed == line) {
+            data = data.modified(change);
+        }
+        if wires.content(line).is_some_and(|old| old.words != data.words) {
+            self.refreshed.push(line);
+        }
+        data
     }
 
     fn count_through(&self, line: Line, is_in_bank: bool, wires: &mut Wires) {
         let is_copied = is_in_bank || self.directory(line, wires) != Directory::Uncached;
-        let drops = wires.goes_through(line) == Some(Stay::Dropped);
+        let drops = wires.map.goes_through(line) == Some(Stay::Dropped);
         wires.counts.through_writes += 1;
         wires.counts.through_dropped += u64::from(is_copied && drops);
     }
@@ -424,13 +452,13 @@ impl Home {
     /// Fetches lines ahead of an access.
     fn look_ahead(&mut self, line: Line, wires: &mut Wires) {
         let Some(prefetcher) = &mut self.prefetcher else { return };
-        let is_remote = wires.layout.is_borrowed(line);
+        let is_remote = wires.map.is_borrowed(line);
         let Some((stride, degree)) = prefetcher.access(line, is_remote) else { return };
         for step in 1..=i64::from(degree) {
             let Some(ahead) = line.checked_add_signed(stride * step) else { return };
             let has_room = self.inside + RESERVED < self.capacity;
-            let is_same = wires.layout.is_borrowed(ahead) == is_remote;
-            if has_room && is_same && wires.is_memory(ahead) {
+            let is_same = wires.map.is_borrowed(ahead) == is_remote;
+            if has_room && is_same && wires.map.is_memory(ahead) {
                 self.prefetch(ahead, wires);
             }
         }
@@ -477,8 +505,8 @@ impl Home {
             self.use_bank(wires.now);
             wires.counts.llc_writebacks += 1;
             self.writebacks += 1;
-            let memory = wires.layout.memory_of(victim);
-            let data = match (&wires.image, wires.layout.is_borrowed(victim)) {
+            let memory = wires.memory_of(victim);
+            let data = match (&wires.image, wires.map.is_borrowed(victim)) {
                 (Some(image), true) => Block::from_words(image.block(victim)),
                 _ => self.values.get(victim),
             };
@@ -497,18 +525,6 @@ fn prefetcher(machine: &Machine) -> Option<Prefetcher> {
     let PrefetchSpec { streams, local_degree, remote_degree } = machine.prefetch;
     let is_there = streams > 0 && local_degree + remote_degree > 0;
     is_there.then(|| Prefetcher::new(streams as usize, local_degree, remote_degree))
-}
-
-/// A block has come from its lender, of which there may be copies with another content: their readers are
-/// notified.
-fn arrived(line: Line, mut data: Block, wires: &mut Wires) -> Block {
-    for (_, change) in wires.late_changes.extract_if(.., |(changed, _)| *changed == line) {
-        data = data.modified(change);
-    }
-    if wires.content(line).is_some_and(|old| old.words != data.words) {
-        wires.refreshed.push(line);
-    }
-    data
 }
 
 /// Whether a message says no more than that an RCP's store is done.

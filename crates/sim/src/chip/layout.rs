@@ -88,8 +88,6 @@ pub struct Layout {
     lines_per_turn: u64,
     wq_lines: u64,
     queue_lines: u64,
-    /// First block of the window of borrowed memory.
-    window_at: Line,
 }
 
 impl Layout {
@@ -119,10 +117,6 @@ impl Layout {
             lines_per_turn: machine.memory.interleave_bytes / BLOCK_BYTES,
             wq_lines,
             queue_lines: wq_lines + cq_lines,
-            window_at: match machine.ni.placement {
-                Placement::Window => machine.memory.size_bytes / BLOCK_BYTES,
-                _ => Line::MAX,
-            },
         }
     }
 
@@ -142,18 +136,6 @@ impl Layout {
     #[inline]
     pub fn controller_of(&self, line: Line) -> u16 {
         (line / self.lines_per_turn % u64::from(self.controllers)) as u16
-    }
-
-    /// Whether a block is another node's memory.
-    #[inline]
-    pub fn is_borrowed(&self, line: Line) -> bool {
-        line >= self.window_at
-    }
-
-    /// The part that has a block, behind its home.
-    #[inline]
-    pub fn memory_of(&self, line: Line) -> Part {
-        if self.is_borrowed(line) { Part::Window } else { Part::Memory(self.controller_of(line)) }
     }
 
     /// The block's number among those of its controller, without gaps.

@@ -18,7 +18,8 @@
 //! | [`memory`], [`ddr3`] | memory controllers |
 //! | [`image`] | the content of memory while programs are executed |
 //! | `arrivals`, `events` | delivery of arrivals, and events that are due |
-//! | [`layout`], [`message`], [`wires`] | places of blocks and parts, messages, and the wires between parts |
+//! | [`layout`], [`map`] | places of blocks and parts, and what is at which address |
+//! | [`message`], [`wires`] | messages, and the wires between parts |
 //! | [`probe`], [`trace`], [`counts`] | measurements |
 //!
 //! # One remote read, followed through the code (split placement)
@@ -81,6 +82,7 @@ pub mod integrated;
 pub mod layout;
 pub mod link;
 pub mod lock_box;
+pub mod map;
 pub mod memory;
 pub mod message;
 pub mod mmu;
@@ -262,9 +264,7 @@ impl Chip {
         let Chip { wires, homes, ni, .. } = self;
         let Ni::Window(window) = ni else { return };
         window.written_by_system(line, change, wires);
-        if homes[usize::from(wires.layout.home_of(line))].is_fetching(line) {
-            wires.late_changes.push((line, change));
-        }
+        homes[usize::from(wires.layout.home_of(line))].change_borrowed(line, change);
     }
 
     /// Lets the operating system see stores that wait in combining buffers.
@@ -276,11 +276,11 @@ impl Chip {
         }
     }
 
-    /// Blocks have come from their lender with another content than copies had.
+    /// Blocks have come to a home from their lender with another content than copies had.
     #[inline]
-    fn tell_refreshed(&mut self) {
-        let Chip { wires, tiles, .. } = self;
-        while let Some(line) = wires.refreshed.pop() {
+    fn tell_refreshed(&mut self, home: u16) {
+        let Chip { wires, tiles, homes, .. } = self;
+        while let Some(line) = homes[usize::from(home)].take_refreshed() {
             for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
                 cpu.changed(line, wires);
             }

@@ -40,6 +40,7 @@ pub(super) const fn pump(part: Part) -> Event {
 #[derive(Clone, Debug)]
 pub struct QueuePairs {
     placement: Placement,
+    segment_bytes: u64,
     /// NI caches with numbers of their own.
     pub ni_caches: Vec<NiCache>,
     /// RGPs and RCPs, or their backends.
@@ -62,6 +63,16 @@ struct Port {
 }
 
 impl QueuePairs {
+    /// Size of the node's segment of its only context, at most.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Notifications that have come from other nodes.
+    pub fn notifications(&self) -> u64 {
+        self.rrpps.iter().map(Rrpp::notifications).sum()
+    }
+
     /// Opens or closes the node's segment of a context.
     pub fn set_context(&mut self, ctx_id: u16, bounds: Result<Bounds, Status>) {
         self.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, bounds));
@@ -226,10 +237,12 @@ impl Interface for QueuePairs {
         };
         let engines = if layout.engines_in_tiles() { layout.tiles } else { layout.units };
         let mut contexts = ContextTable::new();
-        let bounds = Bounds { size_bytes: machine.workload.footprint_bytes };
+        let segment_bytes = machine.workload.footprint_bytes;
+        let bounds = Bounds { size_bytes: segment_bytes };
         contexts.install(CONTEXT, bounds).expect("the first context");
         QueuePairs {
             placement,
+            segment_bytes,
             ni_caches: (0..ni_caches).map(|n| NiCache::new(n, nodes, machine, layout)).collect(),
             rmcs: (0..engines).map(|n| Rmc::new(n, engines, nid, machine)).collect(),
             rrpps: (0..layout.units)

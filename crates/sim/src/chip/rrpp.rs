@@ -51,6 +51,7 @@ pub struct Rrpp {
     reply_cycles: u64,
     replies: u64,
     latency_cycles: u64,
+    notifications: u64,
 }
 
 impl Rrpp {
@@ -70,6 +71,7 @@ impl Rrpp {
             reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
             replies: 0,
             latency_cycles: 0,
+            notifications: 0,
         }
     }
 
@@ -116,7 +118,7 @@ impl Rrpp {
         let checked = rrpp::check(&header, self.nid, LINE_BYTES, &self.contexts);
         if checked.is_err() || matches!(header.op, Op::Nop | Op::Notify) {
             let status = checked.err().unwrap_or(Status::Ok);
-            wires.notifications += u64::from(header.op == Op::Notify && status == Status::Ok);
+            self.notifications += u64::from(header.op == Op::Notify && status == Status::Ok);
             self.reply(at, &header, engine, status, Block::ZERO, wires);
             return true;
         }
@@ -164,6 +166,11 @@ impl Rrpp {
         stats.insert(format!("rrpp[{}].replies", self.number), self.replies as f64);
         let path = format!("rrpp[{}].latency_mean_cycles", self.number);
         stats.mean(path, self.latency_cycles as f64, self.replies as f64);
+    }
+
+    /// Notifications that have come from other nodes.
+    pub fn notifications(&self) -> u64 {
+        self.notifications
     }
 
     /// Packets that may wait for its port.

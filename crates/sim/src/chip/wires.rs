@@ -9,6 +9,7 @@ use super::counts::Counts;
 use super::image::Image;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
 use super::lock_box::LockBox;
+use super::map::AddressMap;
 use super::message::{Letter, NetPacket, Payload, UNTRACED};
 use super::mmu::Mmu;
 use super::ni::Timer;
@@ -17,11 +18,9 @@ use super::trace::Trace;
 use crate::coherence::Party;
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
-use crate::machine::spec::{Placement, WritePolicy};
 use crate::measure::Histogram;
 use crate::noc::{self, Network};
-use crate::scratchpad::region::FIRST;
-use crate::scratchpad::{Misuse, Regions};
+use crate::scratchpad::Misuse;
 
 /// Something that happens at a certain cycle.
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +51,6 @@ pub enum Event {
     Ni(Timer),
 }
 
-/// The effect of a store that goes through on a copy in the last-level cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
-    /// It is updated, and stays.
-    Updated,
-    /// It is dropped, so that the next read asks the lender (TSM, "option 1").
-    Dropped,
-}
-
 /// Something that has left the chip for another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
@@ -89,8 +79,6 @@ pub struct Wires {
     pub now: Cycle,
     /// Number of the chip's node.
     pub nid: u16,
-    /// Size of the node's context segment.
-    pub segment_bytes: u64,
     /// Homes, controllers and endpoints by address and part.
     pub layout: Layout,
     /// The network on chip.
@@ -121,24 +109,10 @@ pub struct Wires {
     pub ni_now: bool,
     /// Whether they have one in the next cycle.
     pub ni_next: bool,
-    /// Notifications that have come from other chips.
-    pub notifications: u64,
-    /// Regions of addresses that are no ordinary memory, if there are any.
-    pub regions: Option<Regions>,
     /// Hardware locks.
     pub lock_box: LockBox,
-    /// Lines from this one on take stores in a way of their own, if the machine has such.
-    pub special_from: Line,
-    /// Blocks of the window that are borrowed: others are not fetched.
-    pub borrowed: std::ops::Range<Line>,
-    /// Whether stores to borrowed memory go through, and if so, whether copies stay.
-    pub through: Option<Stay>,
-    /// Changes by the operating system of blocks that are on their way from their lender.
-    pub late_changes: Vec<(Line, Block)>,
-    /// Blocks that have come from memory with another content than copies had.
-    pub refreshed: Vec<Line>,
-    /// Blocks of ordinary memory.
-    memory_lines: Line,
+    /// What is at which address.
+    pub map: AddressMap,
     /// Act of a core that no program may do, for the operating system.
     pub misuse: Option<(u16, Misuse)>,
     /// Changes that homes have made for network interfaces, in order, if somebody wants to know.
@@ -158,31 +132,11 @@ impl Wires {
     pub fn new(machine: &Machine, nid: u16, seed: u64) -> Result<Wires, noc::SpecError> {
         let net = Network::new(&super::noc_spec::of(machine), seed)?;
         let hops = all_hops(&net);
-        let layout = Layout::new(machine);
-        let memory_lines = machine.memory.size_bytes / BLOCK_BYTES;
-        let is_window = machine.ni.placement == Placement::Window;
-        let through = match machine.window.policy {
-            _ if !is_window => None,
-            WritePolicy::WriteBack => None,
-            WritePolicy::WriteThroughUpdate => Some(Stay::Updated),
-            WritePolicy::WriteThroughInvalidate => Some(Stay::Dropped),
-        };
-        let special_from = match (machine.regions(), through) {
-            (Some(_), _) => FIRST / BLOCK_BYTES,
-            (None, Some(_)) => memory_lines,
-            (None, None) => Line::MAX,
-        };
         Ok(Wires {
             now: 0,
             nid,
-            segment_bytes: machine.workload.footprint_bytes,
-            layout,
-            special_from,
-            borrowed: memory_lines..memory_lines,
-            through,
-            refreshed: Vec::new(),
-            late_changes: Vec::new(),
-            memory_lines,
+            layout: Layout::new(machine),
+            map: AddressMap::new(machine),
             net,
             hops,
             wheel: Wheel::default(),
@@ -195,8 +149,6 @@ impl Wires {
             updates: None,
             image: None,
             mmu: Mmu::default(),
-            notifications: 0,
-            regions: machine.regions(),
             lock_box: LockBox::new(machine),
             misuse: None,
             cpus_now: 0,
@@ -224,18 +176,6 @@ impl Wires {
     /// A core has done what no program may do; the first one is what its program ends with.
     pub fn misused(&mut self, core: u16, misuse: Misuse) {
         self.misuse.get_or_insert((core, misuse));
-    }
-
-    /// Whether a block is memory that is there.
-    #[inline]
-    pub fn is_memory(&self, line: Line) -> bool {
-        line < self.memory_lines || self.borrowed.contains(&line)
-    }
-
-    /// Whether stores to a block go through to its lender, and what then happens to a copy.
-    #[inline]
-    pub fn goes_through(&self, line: Line) -> Option<Stay> {
-        self.through.filter(|_| self.layout.is_borrowed(line))
     }
 
     /// The content of a block, if programs are executed: then caches and homes do not know.
@@ -312,6 +252,15 @@ impl Wires {
             flow: flow_of(&letter.payload),
             tag,
         });
+    }
+
+    /// The part that has a block, behind its home.
+    #[inline]
+    pub fn memory_of(&self, line: Line) -> Part {
+        match self.map.is_borrowed(line) {
+            true => Part::Window,
+            false => Part::Memory(self.layout.controller_of(line)),
+        }
     }
 
     /// Counts a message of the coherence protocol.

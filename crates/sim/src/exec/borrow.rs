@@ -71,7 +71,7 @@ impl Lending {
     /// Enters the lender's memory in the address mapping table; its physical addresses.
     pub fn borrow_all(&self, chip: &mut Chip) -> Range<u64> {
         let range = self.window..self.window + self.bytes;
-        chip.wires.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
+        chip.wires.map.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
         if let Ni::Window(window) = &mut chip.ni
             && window.amt.lookup(self.window, self.bytes).is_err()
         {

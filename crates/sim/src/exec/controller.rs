@@ -61,10 +61,13 @@ pub fn open(
         invalidate(ctx_id, user.chip);
         return Ok(Segment { address, bytes });
     }
-    if ctx_id != CONTEXT || bytes > user.chip.wires.segment_bytes {
-        return Err(if ctx_id == CONTEXT { ENOMEM } else { ENODEV });
-    }
     let Ni::QueuePairs(ni) = &mut user.chip.ni else { return Err(ENODEV) };
+    if ctx_id != CONTEXT {
+        return Err(ENODEV);
+    }
+    if bytes > ni.segment_bytes() {
+        return Err(ENOMEM);
+    }
     let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
     ni.set_context(ctx_id, Ok(Bounds { size_bytes: bytes }));
     let phys = SEGMENT_LINE * BLOCK_BYTES;
@@ -140,7 +143,8 @@ pub fn detach(queues: &Queues, user: &mut User<'_>) {
 pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
     match &chip.ni {
         Ni::Sonuma(node) => node.rmc.notifications(ctx_id),
-        _ => chip.wires.notifications,
+        Ni::QueuePairs(ni) => ni.notifications(),
+        _ => 0,
     }
 }
 

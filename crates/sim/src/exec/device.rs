@@ -230,7 +230,7 @@ const MOST_ENTRIES: u64 = rackmem_abi::MAX_WQ_SIZE as u64;
 
 /// Tells a thread which core it has, and the shape of the cores' scratchpads.
 fn scratchpad(core: u16, out: u64, user: &mut User<'_>) -> Result {
-    let regions = user.chip.wires.regions.ok_or(ENODEV)?;
+    let regions = user.chip.wires.map.regions.ok_or(ENODEV)?;
     let ways = u64::from(user.chip.tiles[usize::from(core)].l1.ways());
     let words = [
         core.into(),

@@ -215,7 +215,7 @@ impl User<'_> {
             _ => page.permissions.read,
         };
         // Of what others may change, the operating system has no coherent view.
-        let is_own = !self.chip.wires.layout.is_borrowed(page.phys / BLOCK_BYTES);
+        let is_own = !self.chip.wires.map.is_borrowed(page.phys / BLOCK_BYTES);
         match is_allowed && (is_own || self.pages.remote.is_some()) {
             true => Ok(page.phys + address % PAGE),
             false => Err(fault(Cause::Forbidden)),
@@ -269,7 +269,7 @@ pub fn image(chip: &mut Chip) -> &mut Image {
 fn write(chip: &mut Chip, phys: u64, bytes: &[u8]) {
     image(chip).write_bytes(phys, bytes);
     let end = phys + bytes.len() as u64;
-    if chip.wires.layout.is_borrowed(phys / BLOCK_BYTES) {
+    if chip.wires.map.is_borrowed(phys / BLOCK_BYTES) {
         change_borrowed(chip, phys, bytes);
     }
     for line in phys / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
@@ -295,7 +295,7 @@ fn clear(chip: &mut Chip, phys: u64) {
     for line in phys / BLOCK_BYTES..(phys + PAGE) / BLOCK_BYTES {
         if image(chip).block(line) != [0; 8] {
             *image(chip).block_mut(line) = [0; 8];
-            if chip.wires.layout.is_borrowed(line) {
+            if chip.wires.map.is_borrowed(line) {
                 chip.change_borrowed(line, Block::ZERO);
             }
             chip.changed_by_system(line);
