@@ -1,5 +1,5 @@
-//! Network interfaces in the private caches (CINI §3), with the DMA engine at a memory controller (§4). What is in a tile
-//! is [`integrated`](super::integrated).
+//! Network interfaces in the private caches (CINI §3), with the DMA engine at a memory controller (§4). What is in a
+//! tile is [`integrated`](super::integrated).
 
 use super::dma::Dma;
 use super::layout::{Layout, Part};
@@ -26,7 +26,13 @@ impl Interface for CacheIntegrated {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::CacheIntegrated];
 
     fn places(_placement: Placement) -> Places {
-        Places { engines: Side::Edge, ni_caches: Side::Tiles }
+        Places { engines: Side::Edge, ni_caches: Side::Tiles, frontends: None }
+    }
+
+    fn check_programs(_machine: &Machine, nodes: u16) -> Result<(), String> {
+        let why =
+            "ni.placement: is \"cache-integrated\", which joins the cores of one chip; use -n 1";
+        if nodes > 1 { Err(why.to_owned()) } else { Ok(()) }
     }
 
     fn new(_nid: u16, _nodes: u16, machine: &Machine, _layout: &Layout) -> CacheIntegrated {

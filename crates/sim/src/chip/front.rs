@@ -14,13 +14,17 @@ use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
-use super::queue_pairs::{COMPLETE, POLL};
 use super::wires::{Event, Wires};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 
 /// The context of all queue pairs of the model.
 pub const CONTEXT: u16 = 0;
+
+/// A frontend looks at a queue pair, whose index goes with it.
+const POLL: u8 = 0;
+/// A frontend writes completions of a queue pair, whose index goes with it.
+const COMPLETE: u8 = 1;
 
 /// A frontend's access to the queues: its NI cache.
 pub trait QueueCache {
@@ -157,10 +161,10 @@ impl Front {
 
     /// It is a queue pair's turn, or a completion is to be written.
     #[inline]
-    pub fn happen(&mut self, what: u8, index: u32, cache: &mut impl QueueCache, wires: &mut Wires) {
-        match what {
-            POLL => self.poll(index as u16, cache, wires),
-            _ => self.write_completion(index as u16, cache, wires),
+    pub fn happen(&mut self, timer: Timer, cache: &mut impl QueueCache, wires: &mut Wires) {
+        match timer.what {
+            POLL => self.poll(timer.index as u16, cache, wires),
+            _ => self.write_completion(timer.index as u16, cache, wires),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::ni::{Places, Side};
 use crate::coherence::Party;
 use crate::machine::Machine;
-use crate::machine::spec::{Contents, NiCacheKind, NocTopology, Placement};
+use crate::machine::spec::{Contents, NiCacheKind, NocTopology};
 use crate::scratchpad::{Regions, Target};
 
 /// Number of a block of 64 bytes: physical address / 64.
@@ -80,8 +80,8 @@ pub struct Layout {
     /// Memory controllers: addresses alternate between them by `memory.interleave_bytes`.
     pub controllers: u16,
     places: Places,
-    /// The NI cache with the frontend of a queue pair, if it is a part of its own.
-    front_cache: Option<Side>,
+    /// Whether NI caches in tiles are behind the L1s, and no parts of their own.
+    behind_l1s: bool,
     topology: NocTopology,
     /// First endpoint of homes that have endpoints of their own.
     homes_at: Option<u16>,
@@ -107,11 +107,7 @@ impl Layout {
             units,
             controllers: machine.memory.controllers,
             places: machine.ni.placement.places(),
-            front_cache: match (machine.ni.placement, machine.ni.cache) {
-                (Placement::Edge, _) => Some(Side::Edge),
-                (_, NiCacheKind::Separate) => Some(Side::Tiles),
-                (_, NiCacheKind::BackSide) => None,
-            },
+            behind_l1s: machine.ni.cache == NiCacheKind::BackSide,
             topology: machine.noc.topology,
             homes_at: own_homes.then_some(tiles + units + machine.memory.controllers),
             lines_per_turn: machine.memory.interleave_bytes / BLOCK_BYTES,
@@ -175,10 +171,10 @@ impl Layout {
     /// The part with the frontend of a queue pair.
     #[inline]
     pub fn front_of(&self, qp: u16) -> Part {
-        match self.front_cache {
+        match self.places.frontends {
             Some(Side::Edge) => Part::NiCache(self.unit_of_tile(qp)),
-            Some(Side::Tiles) => Part::NiCache(qp),
-            None => Part::Tile(qp),
+            _ if self.behind_l1s => Part::Tile(qp),
+            _ => Part::NiCache(qp),
         }
     }
 
@@ -256,6 +252,11 @@ impl Layout {
     #[inline]
     pub fn cq_line(&self, qp: u16, position: u32) -> Line {
         u64::from(qp) * self.queue_lines + self.wq_lines + u64::from(position) * 4 / BLOCK_BYTES
+    }
+
+    /// The queue pair that a block of the queues belongs to.
+    pub fn owner_of(&self, line: Line) -> u16 {
+        (line / self.queue_lines) as u16
     }
 
     /// Blocks of all queues together; they begin at block 0.

@@ -8,7 +8,7 @@
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`ni`] | the list of network interfaces, and what one is |
-//! | [`queue_pairs`], [`front`], [`rmc`], [`rrpp`] | those of Manycore NI, with their pipelines |
+//! | [`queue_pairs`], [`front`], [`backends`], [`rmc`], [`rrpp`] | those of Manycore NI, with their pipelines |
 //! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
 //! | `cache_integrated`, [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
 //! | [`dma`] | a DMA engine and uncached memory |
@@ -64,6 +64,7 @@
 pub mod active;
 mod arrivals;
 pub mod back_side;
+pub mod backends;
 pub mod block;
 pub mod cache;
 mod cache_integrated;
@@ -98,6 +99,7 @@ pub mod tags;
 pub mod through;
 pub mod tile;
 pub mod trace;
+mod uncached;
 mod under_way;
 pub mod values;
 pub mod window;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, Line, Part};
 use super::message::{Letter, Payload};
+use super::probe::Stages;
 use super::tile::Tile;
 use super::wires::Wires;
 use crate::figures::Figures;
@@ -47,6 +48,8 @@ pub struct Places {
     pub engines: Side,
     /// [`Part::NiCache`].
     pub ni_caches: Side,
+    /// Those that serve the queue pairs of its cores, if they have such. They are in their NI caches, or behind L1s.
+    pub frontends: Option<Side>,
 }
 
 /// The network interfaces of a chip. They keep their own state; they see other parts through the wires, by messages of
@@ -60,6 +63,20 @@ pub trait Interface: Sized {
 
     /// The places of its parts.
     fn places(placement: Placement) -> Places;
+
+    /// The stages of remote reads, if the cores' own workload can use it.
+    fn stages(_placement: Placement) -> Option<Stages> {
+        None
+    }
+
+    /// Whether programs can use it, on so many nodes.
+    ///
+    /// # Errors
+    /// The setting, the problem and the remedy.
+    fn check_programs(_machine: &Machine, _nodes: u16) -> Result<(), String> {
+        Err("ni.placement: is an interface without a driver for programs; use another one"
+            .to_owned())
+    }
 
     /// Those of the chip of node `nid`, in a rack of `nodes` nodes.
     fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> Self;
@@ -114,6 +131,23 @@ macro_rules! interfaces {
             pub fn places(self) -> Places {
                 match self {
                     $($(Placement::$place)|+ => <$type>::places(self),)+
+                }
+            }
+
+            /// The stages of remote reads, if the cores' own workload can use the interface.
+            pub fn stages(self) -> Option<Stages> {
+                match self {
+                    $($(Placement::$place)|+ => <$type>::stages(self),)+
+                }
+            }
+
+            /// Whether programs can use it, on so many nodes.
+            ///
+            /// # Errors
+            /// The setting, the problem and the remedy.
+            pub fn check_programs(self, machine: &Machine, nodes: u16) -> Result<(), String> {
+                match self {
+                    $($(Placement::$place)|+ => <$type>::check_programs(machine, nodes),)+
                 }
             }
 
@@ -205,6 +239,11 @@ interfaces! {
         Split,
         /// No queue pairs: cores load from remote memory through the edge.
         Numa,
+    }
+    /// Queue pairs that are polled in the homes.
+    Uncached(super::uncached::Uncached) {
+        /// RGP and RCP at the edge, without NI caches: each look at a queue crosses the chip.
+        Uncached,
     }
     /// The one remote memory controller of a chip (Scale-Out NUMA).
     Sonuma(super::node_rmc::NodeRmc) {

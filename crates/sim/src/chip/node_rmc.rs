@@ -53,7 +53,11 @@ impl Interface for NodeRmc {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Sonuma];
 
     fn places(_placement: Placement) -> Places {
-        Places { engines: Side::Edge, ni_caches: Side::Edge }
+        Places { engines: Side::Edge, ni_caches: Side::Edge, frontends: None }
+    }
+
+    fn check_programs(_machine: &Machine, _nodes: u16) -> Result<(), String> {
+        Ok(())
     }
 
     fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NodeRmc {

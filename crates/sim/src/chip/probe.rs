@@ -53,9 +53,21 @@ pub struct ReadId {
     pub slot: u16,
 }
 
+/// A stage of reads: its name, and its part of their latency.
+pub type Row = (&'static str, Span);
+
+/// Stages of reads on their chip, before and after the network and the other chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Stages {
+    /// From the core until the request has left the chip.
+    pub out: &'static [Row],
+    /// From the reply at the chip until the core has seen it.
+    pub back: &'static [Row],
+}
+
 /// A part of a read's latency.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+pub enum Span {
     /// From one moment to another.
     Between(Mark, Mark),
     /// The CQ entry is on its way from the NI cache to the core.
@@ -81,7 +93,7 @@ pub struct Sums {
 /// The moments of the reads under way, and sums over the measured ones.
 #[derive(Clone, Debug, Default)]
 pub struct Probe {
-    parts: Vec<(&'static str, Part)>,
+    parts: Vec<Row>,
     /// Reads that each core can have under way.
     slots: usize,
     /// By core and slot; empty if programs make the reads.
@@ -97,7 +109,7 @@ impl Probe {
         }
         let slots = machine.ni.wq_entries.max(1) as usize;
         let cores = usize::from(machine.tiles.columns) * usize::from(machine.tiles.rows);
-        let parts = parts(machine.ni.placement, machine.workload.rate > 0.0);
+        let parts = rows(machine.ni.placement, machine.workload.rate > 0.0);
         let sums = Sums { cycles: vec![0; parts.len()], reads: 0 };
         Probe { parts, slots, moments: vec![Moments::default(); cores * slots], sums }
     }
@@ -172,13 +184,13 @@ impl Probe {
 }
 
 impl Moments {
-    fn cycles(&self, part: Part) -> u64 {
+    fn cycles(&self, part: Span) -> u64 {
         let in_cq = self.from(Mark::CqWritten, Mark::End);
         let transfer = self.cq_transfer_cycles.min(in_cq);
         match part {
-            Part::Between(from, to) => self.from(from, to),
-            Part::CqTransfer => transfer,
-            Part::CqRead => in_cq - transfer,
+            Span::Between(from, to) => self.from(from, to),
+            Span::CqTransfer => transfer,
+            Span::CqRead => in_cq - transfer,
         }
     }
 
@@ -188,61 +200,15 @@ impl Moments {
 }
 
 /// The rows of Table 3 that the placement has; before them, the wait of reads that have a time of their own.
-fn parts(placement: Placement, has_times: bool) -> Vec<(&'static str, Part)> {
-    use Mark::{
-        AtBackend, AtFrontend, AtRcp, AtRrpp, Back, BackendDone, Begun, CqWritten, End,
-        FrontendDone, Out, RrppDone, Start, WqInNi, WqWritten,
-    };
-    use Part::{Between, CqRead, CqTransfer};
-    let mut rows = Vec::new();
-    if has_times {
-        rows.push(("core_wait", Between(Start, Begun)));
-    }
-    rows.extend_from_slice(match placement {
-        Placement::Edge => {
-            &[("wq_write", Between(Begun, WqWritten)), ("wq_read_rgp", Between(WqWritten, Out))]
-        }
-        Placement::PerTile => &[
-            ("wq_write", Between(Begun, WqWritten)),
-            ("wq_transfer", Between(WqWritten, WqInNi)),
-            ("rgp", Between(WqInNi, FrontendDone)),
-            ("to_edge", Between(FrontendDone, Out)),
-        ],
-        Placement::Split => &[
-            ("wq_write", Between(Begun, WqWritten)),
-            ("wq_transfer", Between(WqWritten, WqInNi)),
-            ("rgp_frontend", Between(WqInNi, FrontendDone)),
-            ("to_backend", Between(FrontendDone, AtBackend)),
-            ("rgp_backend", Between(AtBackend, Out)),
-        ],
-        Placement::Numa => {
-            &[("load", Between(Begun, FrontendDone)), ("to_edge", Between(FrontendDone, Out))]
-        }
-        Placement::Sonuma | Placement::CacheIntegrated | Placement::Window => return Vec::new(),
-    });
-    rows.extend([
+fn rows(placement: Placement, has_times: bool) -> Vec<Row> {
+    use Mark::{AtRrpp, Back, Begun, Out, RrppDone, Start};
+    use Span::Between;
+    let Some(Stages { out, back }) = placement.stages() else { return Vec::new() };
+    let wait = has_times.then_some(("core_wait", Between(Start, Begun)));
+    let between = [
         ("network_out", Between(Out, AtRrpp)),
         ("rrpp", Between(AtRrpp, RrppDone)),
         ("network_back", Between(RrppDone, Back)),
-    ]);
-    rows.extend_from_slice(match placement {
-        Placement::Edge => {
-            &[("rcp_cq_write", Between(Back, CqWritten)), ("cq_read", Between(CqWritten, End))]
-        }
-        Placement::PerTile => &[
-            ("to_rcp", Between(Back, AtRcp)),
-            ("rcp", Between(AtRcp, CqWritten)),
-            ("cq_transfer", CqTransfer),
-            ("cq_read", CqRead),
-        ],
-        Placement::Split => &[
-            ("rcp_backend", Between(Back, BackendDone)),
-            ("to_rcp_frontend", Between(BackendDone, AtFrontend)),
-            ("rcp_frontend", Between(AtFrontend, CqWritten)),
-            ("cq_transfer", CqTransfer),
-            ("cq_read", CqRead),
-        ],
-        _ => &[("to_core", Between(Back, End))],
-    });
-    rows
+    ];
+    wait.into_iter().chain(out.iter().copied()).chain(between).chain(back.iter().copied()).collect()
 }

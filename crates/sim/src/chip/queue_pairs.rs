@@ -1,83 +1,37 @@
-//! Network interfaces with queue pairs (Manycore NI §3, §4): frontends and NI caches, the pipelines behind them, and the
-//! ports of the network router. Frontends behind an L1 are in their tiles.
+//! Network interfaces with queue pairs (Manycore NI §3, §4): frontends and NI caches before the pipelines of
+//! [`backends`](super::backends). Frontends behind an L1 are in their tiles.
 
-use std::collections::VecDeque;
+use rackmem_abi::Packet;
 
-use rackmem_abi::{Packet, Status};
-use rackmem_rmc::{Bounds, ContextTable};
-
-use super::front::{CONTEXT, Front};
-use super::layout::{BLOCK_BYTES, Layout, Part, SEGMENT_LINE};
-use super::message::{Letter, NetPacket, Payload, VNET_NETWORK};
+use super::backends::Backends;
+use super::front::Front;
+use super::layout::{Layout, Part};
+use super::message::{Letter, NetPacket, Payload};
 use super::ni::{Interface, Placement, Places, Side, Timer};
-use super::probe::{Mark, ReadId};
-use super::rmc::Rmc;
-use super::rrpp::Rrpp;
+use super::probe::Mark::{
+    AtBackend, AtFrontend, AtRcp, Back, BackendDone, Begun, CqWritten, End, FrontendDone, Out,
+    WqInNi, WqWritten,
+};
+use super::probe::Span::{Between, CqRead, CqTransfer};
+use super::probe::Stages;
 use super::tile::{NiCache, Tile};
-use super::wires::{Event, Wires};
-use crate::coherence::Message;
-use crate::engine::Cycle;
+use super::wires::Wires;
 use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::machine::spec::NiCacheKind;
+use crate::machine::spec::{Completion, NiCacheKind, Remote};
 use crate::statistics::Simulated;
-
-/// A frontend looks at a queue pair, whose index goes with it.
-pub(super) const POLL: u8 = 0;
-/// A frontend writes completions of a queue pair, whose index goes with it.
-pub(super) const COMPLETE: u8 = 1;
-/// A backend sends the next line.
-pub(super) const UNROLL: u8 = 2;
-/// A port, or a tile, looks whether the network has room again.
-const PUMP: u8 = 3;
-
-/// A part will look whether the network has room.
-pub(super) const fn pump(part: Part) -> Event {
-    Event::Ni(Timer { part, what: PUMP, index: 0 })
-}
 
 /// The interfaces of a chip, without the frontends that are behind L1s.
 #[derive(Clone, Debug)]
 pub struct QueuePairs {
     placement: Placement,
-    segment_bytes: u64,
     /// NI caches with numbers of their own.
     pub ni_caches: Vec<NiCache>,
-    /// RGPs and RCPs, or their backends.
-    rmcs: Vec<Rmc>,
-    /// RRPPs by number: one per network interface at the edge.
-    rrpps: Vec<Rrpp>,
-    ports: Vec<Port>,
-    /// Cycle in which a tile's stores will ask for the network again, by tile.
-    tile_pumps: Vec<Cycle>,
-}
-
-/// A port of the network router: replies that wait to cross the chip, and whose turn it is to send
-/// requests to homes.
-#[derive(Clone, Debug, Default)]
-struct Port {
-    replies: VecDeque<NetPacket>,
-    rrpp_first: bool,
-    /// Cycle in which it will be looked at again.
-    next_pump: Cycle,
+    /// The pipelines.
+    pub backends: Backends,
 }
 
 impl QueuePairs {
-    /// Size of the node's segment of its only context, at most.
-    pub fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
-    }
-
-    /// Notifications that have come from other nodes.
-    pub fn notifications(&self) -> u64 {
-        self.rrpps.iter().map(Rrpp::notifications).sum()
-    }
-
-    /// Opens or closes the node's segment of a context.
-    pub fn set_context(&mut self, ctx_id: u16, bounds: Result<Bounds, Status>) {
-        self.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, bounds));
-    }
-
     /// The frontend of a queue pair; `None` without queue pairs.
     pub fn front_of<'a>(
         &'a mut self,
@@ -90,129 +44,64 @@ impl QueuePairs {
             _ => tiles[usize::from(qp)].ni.as_mut().map(|ni| &mut ni.front),
         }
     }
-
-    fn engine_receives(
-        &mut self,
-        number: u16,
-        payload: Payload,
-        tiles: &mut [Tile],
-        wires: &mut Wires,
-    ) {
-        let rmc = &mut self.rmcs[usize::from(number)];
-        match payload {
-            Payload::Work { qp, slot, work } => rmc.accept(qp, slot, work, wires),
-            Payload::Net(NetPacket { packet: Packet::Reply(reply), served, .. }) => {
-                match self.placement {
-                    Placement::Numa => tiles[usize::from(number)].core.loaded(&reply, wires),
-                    Placement::PerTile => rmc.reply(reply, wires),
-                    _ => {
-                        if let Some(read) = rmc.read_of(reply.header.tid) {
-                            wires.probe.back(read, served, wires.now);
-                        }
-                        rmc.reply(reply, wires);
-                    }
-                }
-            }
-            Payload::Coherence { line, message: Message::Response(response), .. } => {
-                rmc.response(line, response, wires);
-            }
-            other => panic!("rmc[{number}] got {other:?}"),
-        }
-    }
-
-    fn rrpp_receives(&mut self, number: u16, payload: Payload, wires: &mut Wires) {
-        let rrpp = &mut self.rrpps[usize::from(number)];
-        match payload {
-            Payload::Net(NetPacket { packet: Packet::Request(request), engine, .. }) => {
-                rrpp.receive(request, engine, wires);
-            }
-            Payload::Coherence { line, message: Message::Response(response), .. } => {
-                rrpp.response(line, response, wires);
-            }
-            other => panic!("rrpp[{number}] got {other:?}"),
-        }
-    }
-
-    #[inline]
-    fn port_receives(&mut self, number: u16, payload: Payload, wires: &mut Wires) {
-        let Payload::Net(packet) = payload else { panic!("port[{number}] got {payload:?}") };
-        let read = self.read_of(&packet);
-        match packet.packet {
-            Packet::Request(_) => {
-                if let Some(read) = read {
-                    wires.probe.mark(read, Mark::Out, wires.now);
-                }
-                wires.depart(packet);
-            }
-            Packet::Reply(_) => {
-                if let Some(read) = read {
-                    wires.probe.back(read, packet.served, wires.now);
-                }
-                self.ports[usize::from(number)].replies.push_back(packet);
-                self.pump_port(number, wires);
-            }
-        }
-    }
-
-    /// The chip's own operation that a packet belongs to.
-    fn read_of(&self, packet: &NetPacket) -> Option<ReadId> {
-        if self.placement == Placement::Numa {
-            return Some(ReadId { core: packet.engine, slot: 0 });
-        }
-        let tid = match &packet.packet {
-            Packet::Request(request) => request.header.tid,
-            Packet::Reply(reply) => reply.header.tid,
-        };
-        self.rmcs.get(usize::from(packet.engine))?.read_of(tid)
-    }
-
-    /// Sends what waits at a port, as long as the network takes it: replies that cross the chip;
-    /// requests of RRPP and RCP to homes, in turn.
-    #[inline]
-    fn pump_port(&mut self, number: u16, wires: &mut Wires) {
-        let n = usize::from(number);
-        let QueuePairs { rmcs, rrpps, ports, .. } = self;
-        let (port, rrpp) = (&mut ports[n], &mut rrpps[n]);
-        while wires.queued(Part::Port(number), VNET_NETWORK) < rrpp.port_packets() {
-            let Some(packet) = port.replies.pop_front() else { break };
-            wires.send(Part::Port(number), Part::Engine(packet.engine), Payload::Net(packet));
-        }
-        let mut rmc = if wires.layout.engines_in_tiles() { None } else { rmcs.get_mut(n) };
-        while rrpp.port_has_room(wires) {
-            let sent = match (port.rrpp_first, &mut rmc) {
-                (_, None) => rrpp.access(wires),
-                (true, Some(rmc)) => rrpp.access(wires) || rmc.store(wires),
-                (false, Some(rmc)) => rmc.store(wires) || rrpp.access(wires),
-            };
-            if !sent {
-                break;
-            }
-            port.rrpp_first = !port.rrpp_first;
-        }
-        let stores = rmc.and_then(|rmc| rmc.wants_port());
-        let replies = (!port.replies.is_empty()).then_some(wires.now);
-        let wanted = [rrpp.wants_port(), stores, replies].into_iter().flatten().min();
-        pump_again(wanted, &mut port.next_pump, Part::Port(number), wires);
-    }
-
-    /// The same for the stores of an RCP in a tile.
-    fn pump_tile(&mut self, number: u16, wires: &mut Wires) {
-        let rmc = &mut self.rmcs[usize::from(number)];
-        while rmc.port_has_room(wires) && rmc.store(wires) {}
-        let next = &mut self.tile_pumps[usize::from(number)];
-        pump_again(rmc.wants_port(), next, Part::Engine(number), wires);
-    }
 }
 
-/// Looks at a port again in the cycle in which something will want it, unless it is looked at before.
-#[inline]
-fn pump_again(wanted: Option<Cycle>, next_pump: &mut Cycle, part: Part, wires: &mut Wires) {
-    let Some(wanted) = wanted else { return };
-    let next = wanted.max(wires.now + 1);
-    if *next_pump <= wires.now || *next_pump > next {
-        *next_pump = next;
-        wires.wheel.at(next, pump(part));
-    }
+/// Stages with frontends at the edge, in one with their backends.
+pub(super) const EDGE: Stages = Stages {
+    out: &[("wq_write", Between(Begun, WqWritten)), ("wq_read_rgp", Between(WqWritten, Out))],
+    back: &[("rcp_cq_write", Between(Back, CqWritten)), ("cq_read", Between(CqWritten, End))],
+};
+
+const PER_TILE: Stages = Stages {
+    out: &[
+        ("wq_write", Between(Begun, WqWritten)),
+        ("wq_transfer", Between(WqWritten, WqInNi)),
+        ("rgp", Between(WqInNi, FrontendDone)),
+        ("to_edge", Between(FrontendDone, Out)),
+    ],
+    back: &[
+        ("to_rcp", Between(Back, AtRcp)),
+        ("rcp", Between(AtRcp, CqWritten)),
+        ("cq_transfer", CqTransfer),
+        ("cq_read", CqRead),
+    ],
+};
+
+const SPLIT: Stages = Stages {
+    out: &[
+        ("wq_write", Between(Begun, WqWritten)),
+        ("wq_transfer", Between(WqWritten, WqInNi)),
+        ("rgp_frontend", Between(WqInNi, FrontendDone)),
+        ("to_backend", Between(FrontendDone, AtBackend)),
+        ("rgp_backend", Between(AtBackend, Out)),
+    ],
+    back: &[
+        ("rcp_backend", Between(Back, BackendDone)),
+        ("to_rcp_frontend", Between(BackendDone, AtFrontend)),
+        ("rcp_frontend", Between(AtFrontend, CqWritten)),
+        ("cq_transfer", CqTransfer),
+        ("cq_read", CqRead),
+    ],
+};
+
+const NUMA: Stages = Stages {
+    out: &[("load", Between(Begun, FrontendDone)), ("to_edge", Between(FrontendDone, Out))],
+    back: &[("to_core", Between(Back, End))],
+};
+
+/// Whether so many nodes can execute programs with the other ends that there are.
+fn check_mirror(machine: &Machine, nodes: u16) -> Result<(), String> {
+    let why = match (machine.network.remote, machine.ni.completion) {
+        (Remote::Generator, _) if nodes > 1 => {
+            "network.remote: is \"generator\", which is one node; set it to \"nodes\""
+        }
+        (Remote::Nodes, Completion::Posted) => {
+            "ni.completion: is \"posted\", with which programs may see completions before data; \
+             set it to \"acknowledged\""
+        }
+        _ => return Ok(()),
+    };
+    Err(why.to_owned())
 }
 
 impl Interface for QueuePairs {
@@ -222,10 +111,36 @@ impl Interface for QueuePairs {
 
     fn places(placement: Placement) -> Places {
         match placement {
-            Placement::Edge => Places { engines: Side::Edge, ni_caches: Side::Edge },
-            Placement::Split => Places { engines: Side::Edge, ni_caches: Side::Tiles },
-            _ => Places { engines: Side::Tiles, ni_caches: Side::Tiles },
+            Placement::Edge => {
+                Places { engines: Side::Edge, ni_caches: Side::Edge, frontends: Some(Side::Edge) }
+            }
+            Placement::Split => {
+                Places { engines: Side::Edge, ni_caches: Side::Tiles, frontends: Some(Side::Tiles) }
+            }
+            Placement::PerTile => Places {
+                engines: Side::Tiles,
+                ni_caches: Side::Tiles,
+                frontends: Some(Side::Tiles),
+            },
+            _ => Places { engines: Side::Tiles, ni_caches: Side::Tiles, frontends: None },
         }
+    }
+
+    fn stages(placement: Placement) -> Option<Stages> {
+        Some(match placement {
+            Placement::Edge => EDGE,
+            Placement::PerTile => PER_TILE,
+            Placement::Split => SPLIT,
+            _ => NUMA,
+        })
+    }
+
+    fn check_programs(machine: &Machine, nodes: u16) -> Result<(), String> {
+        if machine.ni.placement == Placement::Numa {
+            let why = "ni.placement: programs need queue pairs, which \"numa\" lacks";
+            return Err(why.to_owned());
+        }
+        check_mirror(machine, nodes)
     }
 
     fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> QueuePairs {
@@ -235,21 +150,10 @@ impl Interface for QueuePairs {
             (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => layout.tiles,
             _ => 0,
         };
-        let engines = if layout.engines_in_tiles() { layout.tiles } else { layout.units };
-        let mut contexts = ContextTable::new();
-        let segment_bytes = machine.workload.footprint_bytes;
-        let bounds = Bounds { size_bytes: segment_bytes };
-        contexts.install(CONTEXT, bounds).expect("the first context");
         QueuePairs {
             placement,
-            segment_bytes,
             ni_caches: (0..ni_caches).map(|n| NiCache::new(n, nodes, machine, layout)).collect(),
-            rmcs: (0..engines).map(|n| Rmc::new(n, engines, nid, machine)).collect(),
-            rrpps: (0..layout.units)
-                .map(|n| Rrpp::new(n, nid, machine, contexts.clone()))
-                .collect(),
-            ports: vec![Port::default(); usize::from(layout.units)],
-            tile_pumps: vec![0; usize::from(layout.tiles)],
+            backends: Backends::new(nid, machine, layout),
         }
     }
 
@@ -264,72 +168,41 @@ impl Interface for QueuePairs {
     }
 
     fn entry(&self, payload: &Payload, layout: &Layout) -> (Part, u64) {
-        let Payload::Net(NetPacket { packet, engine, .. }) = payload else {
-            panic!("a chip with queue pairs got {payload:?}");
-        };
-        let part = match packet {
-            Packet::Request(request) => {
-                let line = SEGMENT_LINE + request.header.offset / BLOCK_BYTES;
-                Part::Rrpp(layout.rrpp_of(line))
-            }
-            Packet::Reply(_) if layout.engines_in_tiles() => {
-                Part::Port(layout.unit_of_tile(*engine))
-            }
-            Packet::Reply(_) => Part::Engine(*engine),
-        };
-        (part, 0)
+        (self.backends.entry(payload, layout), 0)
     }
 
     fn has_room(&self, letter: &Letter, _tiles: &[Tile]) -> bool {
-        match (letter.to, letter.payload.vnet()) {
-            (Part::Engine(n), VNET_NETWORK) => {
-                self.placement != Placement::PerTile || self.rmcs[usize::from(n)].has_room()
-            }
-            _ => true,
-        }
+        self.backends.has_room(letter)
     }
 
     fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
-        match to {
-            Part::NiCache(n) => self.ni_caches[usize::from(n)].receive(payload, wires),
-            Part::Engine(n) => self.engine_receives(n, payload, tiles, wires),
-            Part::Rrpp(n) => self.rrpp_receives(n, payload, wires),
-            Part::Port(n) => self.port_receives(n, payload, wires),
-            other => panic!("{other} is no part of an interface with queue pairs"),
+        match (to, &payload) {
+            (Part::NiCache(n), _) => self.ni_caches[usize::from(n)].receive(payload, wires),
+            (Part::Engine(n), Payload::Net(NetPacket { packet: Packet::Reply(reply), .. }))
+                if self.placement == Placement::Numa =>
+            {
+                tiles[usize::from(n)].core.loaded(reply, wires);
+            }
+            _ => self.backends.receive(to, payload, wires),
         }
     }
 
     fn happen(&mut self, timer: Timer, tiles: &mut [Tile], wires: &mut Wires) {
-        let Timer { part, what, index } = timer;
-        match (part, what) {
-            (Part::Tile(n), POLL | COMPLETE) => {
+        match timer.part {
+            Part::Tile(n) => {
                 if let Some(ni) = &mut tiles[usize::from(n)].ni {
-                    ni.front.happen(what, index, &mut ni.cache, wires);
+                    ni.front.happen(timer, &mut ni.cache, wires);
                 }
             }
-            (Part::NiCache(n), _) => {
+            Part::NiCache(n) => {
                 let NiCache { front, cache } = &mut self.ni_caches[usize::from(n)];
-                front.happen(what, index, cache, wires);
+                front.happen(timer, cache, wires);
             }
-            (Part::Engine(n), UNROLL) => self.rmcs[usize::from(n)].unroll(wires),
-            (Part::Engine(n), _) => self.pump_tile(n, wires),
-            (Part::Port(n), _) => self.pump_port(n, wires),
-            (other, _) => panic!("{other} is no part of an interface with queue pairs"),
+            _ => self.backends.happen(timer, wires),
         }
     }
 
     fn under_way(&self, tiles: &[Tile]) -> Vec<String> {
-        let rrpps = self.rrpps.iter().enumerate().map(|(n, rrpp)| {
-            let (waiting, accesses) = rrpp.under_way();
-            (waiting + accesses, format!("rrpp[{n}]: {waiting} requests, {accesses} accesses"))
-        });
-        let rmcs =
-            self.rmcs.iter().enumerate().map(|(n, rmc)| {
-                (rmc.under_way(), format!("rmc[{n}]: {} transfers", rmc.in_flight()))
-            });
-        let ports = self.ports.iter().enumerate().map(|(n, port)| {
-            (port.replies.len(), format!("port[{n}]: {} replies", port.replies.len()))
-        });
         let caches = self.ni_caches.iter().enumerate().map(|(n, ni)| {
             let (blocks, operations) = (ni.cache.in_transition(), ni.front.under_way());
             let text = format!("ni_cache[{n}]: {blocks} blocks, {operations} operations");
@@ -339,12 +212,11 @@ impl Interface for QueuePairs {
             let operations = tile.ni.as_ref().map_or(0, |ni| ni.front.under_way());
             (operations, format!("frontend of tile[{n}]: {operations} operations"))
         });
-        let all = rrpps.chain(rmcs).chain(ports).chain(caches).chain(fronts);
-        all.filter(|&(count, _)| count > 0).map(|(_, text)| text).collect()
+        let all = caches.chain(fronts).filter(|&(count, _)| count > 0).map(|(_, text)| text);
+        self.backends.under_way().into_iter().chain(all).collect()
     }
 
     fn write_stats(&self, _tiles: &[Tile], _wires: &Wires, stats: &mut Figures) {
-        self.rrpps.iter().for_each(|rrpp| rrpp.write_stats(stats));
-        self.rmcs.iter().for_each(|rmc| rmc.write_stats(stats));
+        self.backends.write_stats(stats);
     }
 }

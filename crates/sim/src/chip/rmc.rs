@@ -7,14 +7,13 @@ use rackmem_abi::{LINE_BYTES, Reply, Request as NetRequest, Status};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
 
+use super::backends::{pump, unroll};
 use super::block::Block;
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
-use super::ni::Timer;
 use super::probe::{Mark, ReadId};
-use super::queue_pairs::{UNROLL, pump};
-use super::wires::{Event, Wires};
+use super::wires::Wires;
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;
 use crate::figures::Figures;
@@ -250,7 +249,7 @@ impl Rmc {
     fn unroll_at(&mut self, cycle: Cycle, wires: &mut Wires) {
         if !self.unrolling {
             self.unrolling = true;
-            wires.wheel.at(cycle, Event::Ni(Timer { part: self.part(), what: UNROLL, index: 0 }));
+            wires.wheel.at(cycle, unroll(self.part()));
         }
     }
 

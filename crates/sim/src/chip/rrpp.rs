@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use rackmem_abi::{Header, LINE_BYTES, Op, Packet, Request as NetRequest, Status};
 use rackmem_rmc::{Bounds, ContextTable, rrpp};
 
+use super::backends::pump;
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
 use super::message::{NetPacket, Payload, VNET_REQUEST};
-use super::queue_pairs::pump;
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response, Update};
 use crate::engine::Cycle;

@@ -308,7 +308,12 @@ impl Interface for Window {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Window];
 
     fn places(_placement: Placement) -> Places {
-        Places { engines: Side::Tiles, ni_caches: Side::Tiles }
+        Places { engines: Side::Tiles, ni_caches: Side::Tiles, frontends: None }
+    }
+
+    fn check_programs(_machine: &Machine, nodes: u16) -> Result<(), String> {
+        let why = "ni.placement: is \"window\", where nodes borrow of each other; use -n 2 or more";
+        if nodes < 2 { Err(why.to_owned()) } else { Ok(()) }
     }
 
     fn new(nid: u16, _nodes: u16, machine: &Machine, _layout: &Layout) -> Window {

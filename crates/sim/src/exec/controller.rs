@@ -65,11 +65,11 @@ pub fn open(
     if ctx_id != CONTEXT {
         return Err(ENODEV);
     }
-    if bytes > ni.segment_bytes() {
+    if bytes > ni.backends.segment_bytes() {
         return Err(ENOMEM);
     }
     let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
-    ni.set_context(ctx_id, Ok(Bounds { size_bytes: bytes }));
+    ni.backends.set_context(ctx_id, Ok(Bounds { size_bytes: bytes }));
     let phys = SEGMENT_LINE * BLOCK_BYTES;
     Pages::map_physical(user.chip, address, phys, bytes, permissions);
     Ok(Segment { address, bytes })
@@ -83,7 +83,7 @@ pub fn close(ctx_id: u16, status: Status, user: &mut User<'_>) {
             user.pages.driver.join(ctx_id, space, Err(status), image(user.chip));
             invalidate(ctx_id, user.chip);
         }
-        Ni::QueuePairs(ni) => ni.set_context(ctx_id, Err(status)),
+        Ni::QueuePairs(ni) => ni.backends.set_context(ctx_id, Err(status)),
         _ => {}
     }
 }
@@ -143,7 +143,7 @@ pub fn detach(queues: &Queues, user: &mut User<'_>) {
 pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
     match &chip.ni {
         Ni::Sonuma(node) => node.rmc.notifications(ctx_id),
-        Ni::QueuePairs(ni) => ni.notifications(),
+        Ni::QueuePairs(ni) => ni.backends.notifications(),
         _ => 0,
     }
 }

@@ -65,7 +65,7 @@ use rackmem_riscv::kernel::Stream;
 
 use crate::engine::Cycle;
 use crate::machine::Machine;
-use crate::machine::spec::{Placement, Remote};
+use crate::machine::spec::Remote;
 use crate::run::{MIRROR_NODES, Progress};
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
 pub use session::{Session, Until};
@@ -86,12 +86,12 @@ pub struct Job<'a> {
 /// Nodes that a process sees: with a generator for the remote ends, the only one of a rack has a
 /// mirror image for a peer.
 fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
-    match (machine.ni.placement, machine.network.remote) {
-        (Placement::Edge | Placement::PerTile | Placement::Split, Remote::Generator) => {
-            MIRROR_NODES
-        }
-        _ => job.nodes,
-    }
+    if is_mirrored(machine) { MIRROR_NODES } else { job.nodes }
+}
+
+/// Whether the only node's mirror image stands for the others (Manycore NI §5).
+fn is_mirrored(machine: &Machine) -> bool {
+    machine.ni.placement.can_be_mirrored() && machine.network.remote == Remote::Generator
 }
 
 /// Takes the output of the processes: node, stream, bytes.

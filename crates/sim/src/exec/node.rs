@@ -71,7 +71,7 @@ impl Node {
         let own = queues..bytes - lent;
         let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
         if let Ni::QueuePairs(ni) = &mut chip.ni {
-            ni.set_context(CONTEXT, Err(Status::NoContext));
+            ni.backends.set_context(CONTEXT, Err(Status::NoContext));
         }
         chip.wires.image = Some(image);
         for tile in &mut chip.tiles {

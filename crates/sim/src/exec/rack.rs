@@ -13,11 +13,10 @@ use rackmem_riscv::kernel::Stream;
 use super::node::{Node, Sent};
 use super::outcome::{NodeOutcome, Outcome};
 use super::session::Until;
-use super::{ExecError, Job, Options};
+use super::{ExecError, Job, Options, is_mirrored};
 use crate::chip::wires::Departure;
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
-use crate::machine::spec::{Completion, Placement, Remote};
 use crate::machine::{Kind, Machine};
 use crate::recipe;
 
@@ -56,8 +55,7 @@ impl Rack {
         let nodes = Crew::new(nodes, threads, Node::simulate);
         let hops = Cycle::from(machine.network.hops);
         let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        let mirrored =
-            machine.ni.placement.can_be_mirrored() && machine.network.remote == Remote::Generator;
+        let mirrored = is_mirrored(machine);
         Ok(Rack { nodes, latency_cycles: latency_cycles.max(1), mirrored })
     }
 
@@ -160,35 +158,15 @@ fn inputs(nodes: &[NodeOutcome], folder: Option<&Path>) -> BTreeMap<String, Stri
 
 /// Whether programs can be executed on such nodes, and on so many of them.
 fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
-    let wrong = |what: &str| Err(ExecError::Machine(what.to_owned()));
-    let mirrored = machine.network.remote == Remote::Generator;
-    match machine.ni.placement {
-        _ if job.nodes == 0 => wrong("a program needs a node at least"),
-        _ if machine.kind != Kind::Chip => {
-            let kind = machine.kind.name();
-            Err(ExecError::Machine(format!(
-                "kind: is \"{kind}\", and programs need chips: \"chip\""
-            )))
-        }
-        Placement::Sonuma => Ok(()),
-        Placement::CacheIntegrated if job.nodes > 1 => wrong(
-            "ni.placement: is \"cache-integrated\", which joins the cores of one chip; use -n 1",
-        ),
-        Placement::CacheIntegrated => Ok(()),
-        Placement::Window if job.nodes < 2 => {
-            wrong("ni.placement: is \"window\", where nodes borrow of each other; use -n 2 or more")
-        }
-        Placement::Window => Ok(()),
-        Placement::Numa => wrong("ni.placement: programs need queue pairs, which \"numa\" lacks"),
-        _ if mirrored && job.nodes > 1 => {
-            wrong("network.remote: is \"generator\", which is one node; set it to \"nodes\"")
-        }
-        _ if !mirrored && machine.ni.completion == Completion::Posted => wrong(
-            "ni.completion: is \"posted\", with which programs may see completions before \
-                 data; set it to \"acknowledged\"",
-        ),
-        _ => Ok(()),
+    if job.nodes == 0 {
+        return Err(ExecError::Machine("a program needs a node at least".to_owned()));
     }
+    if machine.kind != Kind::Chip {
+        let kind = machine.kind.name();
+        let why = format!("kind: is \"{kind}\", and programs need chips: \"chip\"");
+        return Err(ExecError::Machine(why));
+    }
+    machine.ni.placement.check_programs(machine, job.nodes).map_err(ExecError::Machine)
 }
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.

@@ -39,9 +39,9 @@ impl Machine {
     /// Entries of the queues with which the memory of every chip begins. Where no queue pairs are in them, they have
     /// the usual length.
     pub fn queue_entries(&self) -> u32 {
-        match self.ni.placement {
-            Placement::Edge | Placement::PerTile | Placement::Split => self.ni.wq_entries,
-            _ => NiSpec::default().wq_entries,
+        match self.ni.placement.places().frontends {
+            Some(_) => self.ni.wq_entries,
+            None => NiSpec::default().wq_entries,
         }
     }
 

@@ -47,7 +47,9 @@ const fn one_of(
 /// Kinds of `workload.kind` that `sim run` runs.
 const READS: &[&str] = &["sync-read", "async-read"];
 /// Places of network interfaces with an RGP and an RCP as Manycore NI has them.
-const QUEUE_PAIRS: &[&str] = &["edge", "per-tile", "split"];
+const QUEUE_PAIRS: &[&str] = &["edge", "per-tile", "split", "uncached"];
+/// Those of them with NI caches.
+const CACHED: &[&str] = &["edge", "per-tile", "split"];
 /// Experiments that use a network interface card.
 const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong", "key-value"];
 /// Experiments that send messages by the queue pair channel; another one has it copy blocks.
@@ -108,8 +110,6 @@ const NEEDS: &[Need] = &[
     one_of(&["ni.owned_state"], "ni.cache", &["back-side"]),
     one_of(
         &[
-            "ni.cache_blocks",
-            "ni.cache_latency_cycles",
             "ni.rgp_frontend_cycles",
             "ni.rgp_backend_cycles",
             "ni.rcp_backend_cycles",
@@ -122,6 +122,7 @@ const NEEDS: &[Need] = &[
         "ni.placement",
         QUEUE_PAIRS,
     ),
+    one_of(&["ni.cache_blocks", "ni.cache_latency_cycles"], "ni.placement", CACHED),
     one_of(&["ni.interface_cycles"], "ni.placement", &["split"]),
     one_of(&["l2", "scratchpad"], "ni.placement", &["cache-integrated"]),
     one_of(&["rmc", "network.credits"], "ni.placement", &["sonuma"]),

@@ -20,7 +20,7 @@ fn report(machine: &Machine) -> String {
 #[test]
 fn same_seed_same_report() {
     for workload in ["workload.kind=sync-read", "workload.kind=async-read"] {
-        for placement in ["edge", "per-tile", "split", "numa"] {
+        for placement in ["edge", "per-tile", "split", "numa", "uncached"] {
             for routing in ["o1turn", "cdr-directory"] {
                 let placement = format!("ni.placement={placement} noc.routing={routing}");
                 let with = |seed| machine(&[TINY, workload, &placement, seed]);

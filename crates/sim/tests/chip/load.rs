@@ -21,9 +21,13 @@ fn mean_latency(report: &Report) -> f64 {
 /// Little's law: queues that are always full hold as many reads as complete while one of them takes its time.
 #[test]
 fn full_queues_hold_what_they_let_through_times_its_latency() {
-    for (placement, entries, outstanding) in
-        [("edge", 16, 16.0), ("split", 32, 32.0), ("per-tile", 16, 16.0), ("numa", 16, 1.0)]
-    {
+    for (placement, entries, outstanding) in [
+        ("edge", 16, 16.0),
+        ("split", 32, 32.0),
+        ("per-tile", 16, 16.0),
+        ("numa", 16, 1.0),
+        ("uncached", 16, 16.0),
+    ] {
         let settings = format!("ni.placement={placement} ni.wq_entries={entries}");
         let report = report(&[&settings]);
         let held = in_flight(&report, 2.0).expect("latencies") / 16.0;
@@ -37,7 +41,7 @@ fn full_queues_hold_what_they_let_through_times_its_latency() {
 /// However many reads are under way, each one's stages follow each other without a gap.
 #[test]
 fn the_stages_of_reads_add_up_to_their_latency() {
-    for placement in ["edge", "split", "per-tile", "numa"] {
+    for placement in ["edge", "split", "per-tile", "numa", "uncached"] {
         for load in ["workload.kind=sync-read run.reads=16", "workload.rate=4", "workload.rate=0"] {
             let placement = format!("ni.placement={placement}");
             let report = report(&[&placement, load, "workload.transfer_bytes=192"]);
@@ -50,7 +54,7 @@ fn the_stages_of_reads_add_up_to_their_latency() {
 
 #[test]
 fn at_a_low_rate_a_read_takes_what_it_takes_alone() {
-    for placement in ["edge", "split", "per-tile", "numa"] {
+    for placement in ["edge", "split", "per-tile", "numa", "uncached"] {
         let placement = format!("ni.placement={placement}");
         let alone = report(&[&placement, "workload.kind=sync-read run.reads=64"]);
         for arrivals in ["poisson", "fixed"] {

@@ -67,7 +67,7 @@ fn all_is_done_once_and_nothing_is_left() {
 
 #[test]
 fn what_rcps_store_is_what_rrpps_send() {
-    for placement in ["edge", "per-tile", "split", "numa"] {
+    for placement in ["edge", "per-tile", "split", "numa", "uncached"] {
         let placement = format!("ni.placement={placement}");
         // Few reads under way, so that each request's answer soon has its effect.
         let small = "run.window_cycles=15000 run.max_windows=2 tiles.columns=4 tiles.rows=4 \

@@ -105,6 +105,7 @@ pub const USES: &[One] = &[
         "manycore-ni",
         small!(SYNC, READS, WARM_UP, ("ni.placement", "per-tile"), ("ni.cache", "separate")),
     ),
+    workload("manycore-ni", small!(SYNC, READS, WARM_UP, ("ni.placement", "uncached"))),
     workload("manycore-ni", small!(SYNC, READS, WARM_UP, ("memory.model", "ddr3"))),
     workload("manycore-ni", small!(WINDOW, FIRST, LAST, ("network.remote", "nodes"))),
     workload("manycore-ni", small!(WINDOW, FIRST, LAST, ("run.precision_percent", "1000.0"))),
