@@ -16,6 +16,7 @@
 //! | [`through`] | stores to borrowed memory that go through the caches |
 //! | [`home`], [`active`] | LLC banks with directory slices |
 //! | [`memory`], [`ddr3`] | memory controllers |
+//! | [`host_memory`] | the memory of the host that a chip takes |
 //! | [`image`] | the content of memory while programs are executed |
 //! | `arrivals`, `events` | delivery of arrivals, and events that are due |
 //! | [`layout`], [`map`] | places of blocks and parts, and what is at which address |
@@ -77,6 +78,7 @@ pub mod driver;
 mod events;
 pub mod front;
 pub mod home;
+pub mod host_memory;
 pub mod image;
 pub mod inbound;
 pub mod integrated;

@@ -20,6 +20,11 @@ pub struct Tags<T> {
     clock: u32,
 }
 
+impl<T> Tags<T> {
+    /// Memory of the host that an entry takes.
+    pub const ENTRY_BYTES: f64 = (size_of::<Line>() + size_of::<u32>() + size_of::<T>()) as f64;
+}
+
 impl<T: Clone + Default> Tags<T> {
     /// An empty array.
     ///

@@ -20,6 +20,9 @@ struct Region {
 }
 
 impl Values {
+    /// Memory of the host for each block that is kept, besides its content.
+    pub const INDEX_BYTES: f64 = size_of::<Option<Box<Block>>>() as f64 / PAGE as f64;
+
     /// Keeps the contents of these blocks from now on.
     pub fn keep(&mut self, start: Line, lines: u64) {
         let pages = lines.div_ceil(PAGE) as usize;

@@ -14,6 +14,7 @@ use super::node::{Node, Sent};
 use super::outcome::{NodeOutcome, Outcome};
 use super::session::Until;
 use super::{ExecError, Job, Options, is_mirrored};
+use crate::chip::host_memory;
 use crate::chip::wires::Departure;
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
@@ -46,6 +47,7 @@ impl Rack {
     /// The machine cannot execute programs, or this is none.
     pub fn new(machine: &Machine, job: &Job<'_>, options: &Options<'_>) -> Result<Rack, ExecError> {
         check(machine, job)?;
+        host_memory::check(machine, job.nodes).map_err(ExecError::Machine)?;
         let threads = match machine.run.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads as usize,

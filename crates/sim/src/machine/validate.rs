@@ -1,5 +1,9 @@
 //! Checks that a machine can be built.
 
+use std::ops::RangeInclusive;
+
+use rackmem_abi::PACKET_BYTES;
+
 use super::geometry::BLOCK_BYTES;
 use super::kind::Kind;
 use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote, WorkloadKind};
@@ -16,8 +20,14 @@ const MAX_TRANSFER_BYTES: u32 = (16 << 20) - 1;
 /// Memory is lent in pages of this size, and no page tables have larger ones.
 pub(super) const PAGE_BYTES: u64 = 1 << 16;
 
+/// Times, rates and shares, in whatever their unit is: sums of such times in picoseconds fit 64 bits.
+const RANGE: RangeInclusive<f64> = 1e-6..=1e9;
+
 /// Simulated chips of a rack.
 const MAX_CHIPS: u16 = 64;
+
+/// Flits of a packet on chip.
+const MAX_FLITS: u64 = 255;
 
 /// Banks of a DRAM channel, ranks and all: a bit each.
 const MAX_BANKS: u32 = 64;
@@ -89,11 +99,15 @@ pub(super) fn at_least(key: &'static str, value: u64, least: u64) -> Checked {
 }
 
 pub(super) fn positive(key: &'static str, value: f64) -> Checked {
-    require(value.is_finite() && value > 0.0, key, || format!("is {value}, must be positive"))
+    require(RANGE.contains(&value), key, || {
+        format!("is {value}, must be {} to {}", RANGE.start(), RANGE.end())
+    })
 }
 
 pub(super) fn not_negative(key: &'static str, value: f64) -> Checked {
-    require(value.is_finite() && value >= 0.0, key, || format!("is {value}, must not be negative"))
+    require(value == 0.0 || RANGE.contains(&value), key, || {
+        format!("is {value}, must be 0, or {} to {}", RANGE.start(), RANGE.end())
+    })
 }
 
 fn tiles(machine: &Machine) -> Checked {
@@ -280,6 +294,31 @@ fn dram_timing(machine: &Machine) -> Checked {
     require(timing.tfaw >= timing.trrd, "dram.tfaw_nck", || {
         format!("is {}, must be at least dram.trrd_nck, which is {}", timing.tfaw, timing.trrd)
     })?;
+    for (key, value) in [
+        ("dram.cl_nck", timing.cl),
+        ("dram.cwl_nck", timing.cwl),
+        ("dram.trcd_nck", timing.trcd),
+        ("dram.trp_nck", timing.trp),
+        ("dram.tras_nck", timing.tras),
+        ("dram.trc_nck", timing.trc),
+        ("dram.trrd_nck", timing.trrd),
+        ("dram.trrd_l_nck", timing.trrd_l),
+        ("dram.tfaw_nck", timing.tfaw),
+        ("dram.twr_nck", timing.twr),
+        ("dram.twtr_nck", timing.twtr),
+        ("dram.twtr_l_nck", timing.twtr_l),
+        ("dram.trtp_nck", timing.trtp),
+        ("dram.tccd_nck", timing.tccd),
+        ("dram.tccd_l_nck", timing.tccd_l),
+        ("dram.tccd_l_wr_nck", timing.tccd_l_wr),
+        ("dram.trtw_nck", timing.trtw),
+        ("dram.twrwr_dr_nck", timing.twrwr_dr),
+        ("dram.trtrs_nck", timing.trtrs),
+    ] {
+        require(value < timing.trefi, key, || {
+            format!("is {value}, must be less than dram.trefi_nck, which is {}", timing.trefi)
+        })?;
+    }
     // All rows of a rank have to be closed before a refresh, and something has to be done after it.
     let around = timing.trc + timing.cwl + burst + timing.twr + timing.trp;
     require(timing.trefi > timing.trfc + around, "dram.trefi_nck", || {
@@ -309,6 +348,14 @@ fn noc(machine: &Machine) -> Checked {
         at_least(key, value.into(), 1)?;
     }
     at_least("noc.injection_cycles", noc.injection_cycles.into(), 2)?;
+    let longest = u64::from(noc.header_bytes) + PACKET_BYTES as u64;
+    let most = u64::from(noc.link_bytes) * MAX_FLITS;
+    require(longest <= most, "noc.header_bytes", || {
+        format!(
+            "is {}: a packet of {longest} bytes has more than {MAX_FLITS} flits of noc.link_bytes = {}",
+            noc.header_bytes, noc.link_bytes
+        )
+    })?;
     let mesh = noc.topology == NocTopology::Mesh;
     let stages = noc.router.hop_cycles(0);
     require(!mesh || u64::from(noc.hop_cycles) > stages, "noc.hop_cycles", || {

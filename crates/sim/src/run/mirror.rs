@@ -9,8 +9,8 @@ use std::iter;
 
 use super::watchdog::Watchdog;
 use super::{RunError, World};
-use crate::chip::Chip;
 use crate::chip::wires::Departure;
+use crate::chip::{Chip, host_memory};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 
@@ -30,6 +30,7 @@ impl Mirror {
     /// # Errors
     /// [`RunError::Impossible`] for a network that cannot be built.
     pub fn new(machine: &Machine) -> Result<Mirror, RunError> {
+        host_memory::check(machine, 1).map_err(RunError::Impossible)?;
         let chip = Chip::new(machine, 0, NODES);
         let mut chip = chip.map_err(|error| RunError::Impossible(format!("noc: {error}")))?;
         chip.warm(machine);

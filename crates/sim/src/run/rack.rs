@@ -6,8 +6,8 @@
 
 use super::watchdog::Watchdog;
 use super::{RunError, World};
-use crate::chip::Chip;
 use crate::chip::wires::Departure;
+use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
 use crate::machine::Machine;
 use crate::machine::spec::WorkloadKind;
@@ -25,6 +25,7 @@ impl Rack {
     /// [`RunError::Impossible`] for a network that cannot be built.
     pub fn new(machine: &Machine) -> Result<Rack, RunError> {
         let nodes = machine.network.nodes;
+        host_memory::check(machine, nodes).map_err(RunError::Impossible)?;
         let chip = |nid| {
             let mut chip = Chip::new(machine, nid, nodes)?;
             chip.warm(machine);
