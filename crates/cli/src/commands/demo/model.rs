@@ -126,8 +126,7 @@ pub fn predict(plan: &Plan<'_>, native: &[Native]) -> Result<Model> {
 /// All but `shm`: `serial` is computed by node 0, while the others wait.
 fn on_rack(plan: &Plan<'_>, native: &[Native]) -> Result<Vec<Simulated>> {
     let names = ["serial", "bulk", "fine"];
-    let machine = load(&[one_thread()])?;
-    simulate(plan, machine, plan.nodes, &names, &native[0])
+    simulate(plan, load(&[])?, plan.nodes, &names, &native[0])
 }
 
 /// `shm` on a chip with a core for each thread, and as much LLC as the nodes have together.
@@ -135,19 +134,12 @@ fn on_chip(plan: &Plan<'_>, native: &[Native]) -> Result<Simulated> {
     let cores = u64::from(plan.nodes.next_power_of_two());
     let alone = load(&[])?;
     let settings = [
-        one_thread(),
         Override::new("tiles.columns", cores),
         Override::new("llc.banks", cores * u64::from(alone.llc.banks)),
         Override::new("llc.size_bytes", cores * alone.llc.size_bytes),
     ];
     let mut found = simulate(plan, load(&settings)?, 1, &["shm"], &native[0])?;
     Ok(found.remove(0))
-}
-
-/// Threads that wait for each other after every 50 ns of the model are no gain on a host that has
-/// something else to do.
-fn one_thread() -> Override {
-    Override::new("run.threads", 1)
 }
 
 fn load(settings: &[Override]) -> Result<Machine> {
