@@ -22,9 +22,9 @@ impl Fetch for AddressSpace {
 }
 
 /// The instructions of a page, by half the offset of their first byte.
-pub(crate) type Page = [Inst; PLACES];
+type Page = [Inst; PLACES];
 
-/// A place where nothing has been decoded yet: executing it traps, and its length is 0.
+/// A place where nothing has been decoded yet: its length is 0.
 const UNDECODED: Inst = Inst::illegal(0, 0);
 
 /// Entries of the cache in front of the map of pages; a power of two.
@@ -55,12 +55,13 @@ impl Code {
 
     /// The instruction at `pc`, decoded now or earlier. By reference: copying 16 bytes only to read
     /// them field by field costs more than executing them.
-    #[inline]
+    #[inline(always)]
     pub fn get(&mut self, pc: u64, memory: &impl Fetch) -> Result<&Inst, Fault> {
-        if is_undecoded(&self.page(pc / PAGE)[place(pc)]) {
+        let index = self.index(pc / PAGE) as usize;
+        if is_undecoded(&self.pages[index][place(pc)]) {
             self.fill(pc, memory)?;
         }
-        Ok(&self.page(pc / PAGE)[place(pc)])
+        Ok(&self.pages[index][place(pc)])
     }
 
     /// Drops all decoded instructions: some may have changed in memory.
@@ -68,12 +69,11 @@ impl Code {
         *self = Code::new();
     }
 
-    /// The page with this number. Its places need not be decoded.
-    #[inline]
-    pub(crate) fn page(&mut self, number: u64) -> &Page {
+    /// The index of the page with this number. Its places need not be decoded.
+    #[inline(always)]
+    fn index(&mut self, number: u64) -> u32 {
         let (cached, index) = self.cache[number as usize % CACHED];
-        let index = if cached == number { index } else { self.find(number) };
-        &self.pages[index as usize]
+        if cached == number { index } else { self.find(number) }
     }
 
     #[inline(never)]
@@ -88,7 +88,8 @@ impl Code {
     }
 
     /// Decodes the instruction at `pc`.
-    pub(crate) fn fill(&mut self, pc: u64, memory: &impl Fetch) -> Result<(), Fault> {
+    #[inline(never)]
+    fn fill(&mut self, pc: u64, memory: &impl Fetch) -> Result<(), Fault> {
         let inst = fetch(pc, memory)?;
         let index = self.find(pc / PAGE) as usize;
         self.pages[index][place(pc)] = inst;
@@ -98,12 +99,12 @@ impl Code {
 
 /// The place of the instruction at `pc` in its page.
 #[inline(always)]
-pub(crate) fn place(pc: u64) -> usize {
+fn place(pc: u64) -> usize {
     (pc % PAGE / 2) as usize
 }
 
-/// Whether a trap came from a place that was not decoded.
-pub(crate) fn is_undecoded(inst: &Inst) -> bool {
+/// Whether nothing has been decoded there yet.
+fn is_undecoded(inst: &Inst) -> bool {
     inst.len == 0
 }
 

@@ -51,6 +51,19 @@ const BOX: u64 = 0xffff_ffff_0000_0000;
 /// `inst` has to be the instruction at `hart.pc`.
 #[inline(always)]
 pub fn execute<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<(), Exit<P::Stop>> {
+    hart.pc = execute_at(hart.pc, hart, inst, port)?;
+    Ok(())
+}
+
+/// Executes the instruction at `pc`, which need not be that of the hart; returns the `pc` after it. A
+/// driver that keeps the `pc` to itself has it in a register.
+#[inline(always)]
+pub(crate) fn execute_at<P: Port>(
+    pc: u64,
+    hart: &mut Hart,
+    inst: &Inst,
+    port: &mut P,
+) -> Result<u64, Exit<P::Stop>> {
     macro_rules! reg {
         (|$a:ident, $b:ident| $value:expr) => {{
             let ($a, $b) = (hart.x(inst.rs1), hart.x(inst.rs2));
@@ -67,8 +80,7 @@ pub fn execute<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<()
         (|$a:ident, $b:ident| $taken:expr) => {{
             let ($a, $b) = (hart.x(inst.rs1), hart.x(inst.rs2));
             if $taken {
-                hart.pc = hart.pc.wrapping_add_signed(inst.imm.into());
-                return Ok(());
+                return Ok(pc.wrapping_add_signed(inst.imm.into()));
             }
         }};
     }
@@ -97,18 +109,15 @@ pub fn execute<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<()
         Op::Bltu => branch!(|a, b| a < b),
         Op::Bgeu => branch!(|a, b| a >= b),
         Op::Lui => hart.set_x(inst.rd, inst.imm as u64),
-        Op::Auipc => hart.set_x(inst.rd, hart.pc.wrapping_add_signed(inst.imm.into())),
+        Op::Auipc => hart.set_x(inst.rd, pc.wrapping_add_signed(inst.imm.into())),
         Op::Jal => {
-            let target = hart.pc.wrapping_add_signed(inst.imm.into());
-            hart.set_x(inst.rd, hart.pc.wrapping_add(inst.len.into()));
-            hart.pc = target;
-            return Ok(());
+            hart.set_x(inst.rd, pc.wrapping_add(inst.len.into()));
+            return Ok(pc.wrapping_add_signed(inst.imm.into()));
         }
         Op::Jalr => {
             let target = address(hart, inst) & !1;
-            hart.set_x(inst.rd, hart.pc.wrapping_add(inst.len.into()));
-            hart.pc = target;
-            return Ok(());
+            hart.set_x(inst.rd, pc.wrapping_add(inst.len.into()));
+            return Ok(target);
         }
         Op::Lb => load!(1, |raw| raw as i8 as u64),
         Op::Lh => load!(2, |raw| raw as i16 as u64),
@@ -157,8 +166,7 @@ pub fn execute<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<()
         Op::Fsd => store!(8, hart.f(inst.rs2)),
         _ => rare(hart, inst, port)?,
     }
-    hart.pc = hart.pc.wrapping_add(inst.len.into());
-    Ok(())
+    Ok(pc.wrapping_add(inst.len.into()))
 }
 
 /// Everything that is not worth a place in the hot loop. The caller moves the `pc` on.

@@ -1,16 +1,17 @@
 //! Harts in turn, and between them the kernel.
 
+use super::blocks::Blocks;
 use super::bus::{Bus, Stop};
 use super::error::{Failure, RunError, Why};
 use super::{End, Options, Outcome};
-use crate::code::{Code, fetch, is_undecoded, place};
-use crate::disassemble;
+use crate::code::fetch;
 use crate::elf::Image;
-use crate::exec::{Exit, Trap, execute};
+use crate::exec::{Exit, Trap, execute, execute_at};
 use crate::hart::{Hart, abi};
 use crate::host::LocalHost;
 use crate::kernel::{Effect, Kernel};
-use crate::space::{AddressSpace, PAGE};
+use crate::space::{AddressSpace, Fault};
+use crate::{Inst, disassemble};
 
 /// A reservation does not outlive a slice, so a slice has to be longer than the loops that the
 /// specification promises to end: 16 instructions from load reserved to the branch back.
@@ -41,11 +42,19 @@ enum Pause {
     Failed(Why),
 }
 
+/// Reasons for the end of a run of instructions.
+enum Break {
+    /// There is no instruction.
+    Fetch(Fault),
+    /// This one did not complete.
+    Exit(Exit<Stop>, Inst),
+}
+
 /// One program and everything around it.
 pub(super) struct Engine<'a> {
     space: AddressSpace,
     image: Image,
-    code: Code,
+    blocks: Blocks,
     code_version: u64,
     kernel: Kernel,
     host: LocalHost,
@@ -67,7 +76,7 @@ impl<'a> Engine<'a> {
         let mut hart = Hart::new(image.entry & !1);
         hart.x[abi::SP] = sp;
         Engine {
-            code: Code::new(),
+            blocks: Blocks::new(),
             code_version: space.code_version(),
             kernel: Kernel::new(image.end, options.seed),
             space,
@@ -141,28 +150,24 @@ impl<'a> Engine<'a> {
     fn step(&mut self, number: usize, limit: u64) -> (u64, Pause) {
         let hart = &mut self.threads[number].hart;
         let mut bus = Bus::new(&mut self.space, &mut self.reservation);
-        let (done, exit) = run_decoded(hart, &mut self.code, &mut bus, limit);
-        let Some(exit) = exit else { return (done, Pause::Used) };
-        let pc = hart.pc;
+        let (done, broken) = run_decoded(hart, &mut self.blocks, &mut bus, limit);
+        let (exit, inst) = match broken {
+            None => return (done, Pause::Used),
+            Some(Break::Fetch(fault)) => return (done, Pause::Failed(Why::Fault(fault))),
+            Some(Break::Exit(exit, inst)) => (exit, inst),
+        };
         match exit {
-            Exit::Trap(Trap::Illegal) if is_undecoded(&self.code.page(pc / PAGE)[place(pc)]) => {
-                match self.code.fill(pc, &self.space) {
-                    Ok(()) => (done, Pause::Refresh),
-                    Err(fault) => (done, Pause::Failed(Why::Fault(fault))),
-                }
-            }
             Exit::Trap(Trap::Illegal) => (done, Pause::Failed(Why::Illegal)),
             Exit::Trap(Trap::Ebreak) => (done, Pause::Failed(Why::Breakpoint)),
             Exit::Trap(Trap::Ecall) => (done, Pause::Ecall),
             Exit::Stop(Stop::Fault(fault)) => (done, Pause::Failed(self.explain(number, fault))),
             Exit::Stop(Stop::FenceI) => {
-                hart.pc += u64::from(self.code.page(pc / PAGE)[place(pc)].len);
-                self.code.clear();
+                hart.pc += u64::from(inst.len);
+                self.blocks.clear();
                 (done + 1, Pause::Refresh)
             }
             Exit::Stop(Stop::Counter) => {
                 bus.count = Some(self.host.now_ns + done);
-                let inst = self.code.page(pc / PAGE)[place(pc)];
                 let read = execute(hart, &inst, &mut bus);
                 debug_assert!(read.is_ok(), "counters can always be read");
                 (done + 1, Pause::Refresh)
@@ -186,7 +191,7 @@ impl<'a> Engine<'a> {
         }
         if self.code_version != self.space.code_version() {
             self.code_version = self.space.code_version();
-            self.code.clear();
+            self.blocks.clear();
         }
         reply.effect
     }
@@ -227,7 +232,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Faults that look like a stack that was too small are called so.
-    fn explain(&self, number: usize, fault: crate::space::Fault) -> Why {
+    fn explain(&self, number: usize, fault: Fault) -> Why {
         let sp = self.threads[number].hart.x[abi::SP];
         Why::of(fault, sp, self.options.stack_size, self.space.permissions(fault.address))
     }
@@ -257,25 +262,38 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The hot loop: decoded instructions until `limit`, or until one does not complete.
+/// The hot loop: decoded instructions until `limit`, or until one does not complete. Returns how many
+/// it was.
 #[inline(never)]
 fn run_decoded(
     hart: &mut Hart,
-    code: &mut Code,
+    blocks: &mut Blocks,
     bus: &mut Bus<'_>,
     limit: u64,
-) -> (u64, Option<Exit<Stop>>) {
-    let mut left = limit;
-    while left > 0 {
-        let number = hart.pc / PAGE;
-        let page = code.page(number);
-        while hart.pc / PAGE == number && left > 0 {
-            let inst = &page[place(hart.pc)];
-            if let Err(exit) = execute(hart, inst, bus) {
-                return (limit - left, Some(exit));
+) -> (u64, Option<Break>) {
+    let (mut left, mut pc) = (limit, hart.pc);
+    let mut broken = None;
+    'blocks: while left > 0 {
+        let block = match blocks.get(pc, bus.space) {
+            Ok(block) => block,
+            Err(fault) => {
+                broken = Some(Break::Fetch(fault));
+                break;
             }
-            left -= 1;
+        };
+        let block = &block[..block.len().min(left as usize)];
+        for (done, inst) in (0..).zip(block) {
+            match execute_at(pc, hart, inst, bus) {
+                Ok(next) => pc = next,
+                Err(exit) => {
+                    left -= done;
+                    broken = Some(Break::Exit(exit, *inst));
+                    break 'blocks;
+                }
+            }
         }
+        left -= block.len() as u64;
     }
-    (limit, None)
+    hart.pc = pc;
+    (limit - left, broken)
 }

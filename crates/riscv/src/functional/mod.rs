@@ -1,9 +1,10 @@
 //! Programs run to their end, without timing: every instruction takes a nanosecond.
 //!
 //! [`run`] is all it takes. Harts run in turn, for slices of a fixed number of instructions, so a
-//! run repeats exactly. Code is decoded once ([`crate::code`]); data accesses go through the
-//! cached translations of the [`AddressSpace`].
+//! run repeats exactly. Code is decoded once, in blocks; data accesses go through the cached
+//! translations of the [`AddressSpace`].
 
+mod blocks;
 mod bus;
 mod engine;
 mod error;
