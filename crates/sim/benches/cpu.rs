@@ -38,8 +38,8 @@ impl Translate for Resident {
 
 impl Program for Resident {
     #[inline]
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
-        self.decoded.get(pc, &self.space).copied()
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault> {
+        self.decoded.get(pc, &self.space)
     }
 
     fn fence_i(&mut self) {}

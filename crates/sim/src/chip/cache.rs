@@ -96,10 +96,16 @@ impl PrivateCache {
 
     /// Reads a block; `None` if it has to be waited for, until [`PrivateCache::deliver`] says that
     /// something is complete.
+    #[inline]
     pub fn load(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
-        let entry = self.entry(line, wires)?;
-        let access = self.step(entry, line, wires, l1::Block::load);
-        (access == Access::Hit).then(|| self.words(entry, line, wires))
+        let entry = match self.tags.find(line, line) {
+            Some(entry) if self.tags.value(entry).is_readable() => {
+                self.tags.touch(entry);
+                entry
+            }
+            _ => self.access(line, wires, l1::Block::load)?,
+        };
+        Some(self.words(entry, line, wires))
     }
 
     /// Changes a block, as [`PrivateCache::load`] reads it.
@@ -109,15 +115,25 @@ impl PrivateCache {
         wires: &mut Wires,
         change: impl FnOnce(&mut [u64; 8]),
     ) -> bool {
-        let Some(entry) = self.entry(line, wires) else { return false };
-        let access = self.step(entry, line, wires, l1::Block::store);
-        if access == Access::Hit {
-            match &mut wires.image {
-                Some(image) => change(image.block_mut(line)),
-                None => change(&mut self.tags.value_mut(entry).data.words),
-            }
+        let Some(entry) = self.access(line, wires, l1::Block::store) else { return false };
+        match &mut wires.image {
+            Some(image) => change(image.block_mut(line)),
+            None => change(&mut self.tags.value_mut(entry).data.words),
         }
-        access == Access::Hit
+        true
+    }
+
+    /// The entry of a line, if the access is a hit.
+    #[inline(never)]
+    fn access(
+        &mut self,
+        line: Line,
+        wires: &mut Wires,
+        access: impl FnOnce(&mut l1::Block<Block>, &mut Actions<Block>) -> Access,
+    ) -> Option<usize> {
+        let entry = self.entry(line, wires)?;
+        let access = self.step(entry, line, wires, access);
+        (access == Access::Hit).then_some(entry)
     }
 
     /// The content of a block that can be read without asking anybody.
@@ -150,9 +166,7 @@ impl PrivateCache {
 
     /// Whether the block can be read without asking anybody.
     pub fn is_readable(&self, line: Line) -> bool {
-        self.tags.find(line, line).is_some_and(|entry| {
-            matches!(self.tags.value(entry).state(), l1::State::S | l1::State::E | l1::State::M)
-        })
+        self.tags.find(line, line).is_some_and(|entry| self.tags.value(entry).is_readable())
     }
 
     /// Takes a message; whether accesses that had to wait may be tried again.
@@ -300,7 +314,7 @@ impl PrivateCache {
         if is_invalid {
             self.tags.clear(entry);
         }
-        (result, self.act(line, actions, wires))
+        (result, !actions.is_empty() && self.act(line, actions, wires))
     }
 
     /// Sends the messages of a step. Returns whether something is complete.

@@ -279,8 +279,8 @@ impl Translate for View<'_> {
 }
 
 impl Program for View<'_> {
-    #[inline]
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
+    #[inline(always)]
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault> {
         let Wires { mmu, image, .. } = &mut *self.wires;
         mmu.inst(pc, image.as_ref().expect("programs have memory"))
     }

@@ -82,10 +82,10 @@ impl Mmu {
     ///
     /// # Errors
     /// [`Fault`] if there is none.
-    #[inline]
-    pub fn inst(&mut self, pc: u64, image: &Image) -> Result<Inst, Fault> {
+    #[inline(always)]
+    pub fn inst(&mut self, pc: u64, image: &Image) -> Result<&Inst, Fault> {
         let Mmu { table, code, .. } = self;
-        code.get(pc, &Text { table, image }).copied()
+        code.get(pc, &Text { table, image })
     }
 
     /// The program's instructions, as they are in memory.

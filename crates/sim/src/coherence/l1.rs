@@ -85,6 +85,12 @@ impl<D: Content> Block<D> {
         matches!(self.state, State::I)
     }
 
+    /// Whether it can be read without asking anybody.
+    #[inline]
+    pub const fn is_readable(&self) -> bool {
+        matches!(self.state, State::S | State::E | State::M)
+    }
+
     /// Whether others ask this cache for the block.
     pub const fn is_owner(&self) -> bool {
         matches!(self.state, State::E | State::M | State::MI | State::EI)

@@ -32,7 +32,7 @@ impl Core {
         entry.stage = Stage::Done;
         self.masks.done |= 1 << slot;
         let kind = entry.kind;
-        if entry.dest != 0 && entry.trap.is_none() {
+        if entry.dest != 0 && self.masks.trapped >> slot & 1 == 0 {
             let woken = self.registers.write(entry.name, entry.result);
             self.wake_slots(woken);
         }

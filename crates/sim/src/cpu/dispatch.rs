@@ -3,7 +3,7 @@
 use super::front::Fetched;
 use super::ops::Kind;
 use super::slot::{Slot, Stage};
-use super::{Core, SLOTS, Stall};
+use super::{Core, SLOTS, Stall, Stop};
 
 impl Core {
     /// Dispatches as many instructions as there are and fit.
@@ -50,7 +50,7 @@ impl Core {
         self.tail += 1;
         let info = &self.ops[fetched.inst.op as usize];
         let sources = info.sources(&fetched.inst).map(|register| self.registers.physical(register));
-        let dest = info.dest(&fetched.inst);
+        let (dest, unit) = (info.dest(&fetched.inst), info.unit);
         // A store needs its data only when its place is known.
         let needed = if kind == Kind::Store { 1 } else { 3 };
         let mut waits = 0;
@@ -70,20 +70,20 @@ impl Core {
             old,
             waits,
             kind,
+            unit,
             store: self.stores.tail(),
             before: fetched.before,
-            trap: fetched.trap,
             ..Slot::EMPTY
         };
         let bit = 1 << number;
         self.masks.live |= bit;
         self.masks.ready |= u64::from(waits == 0) << number;
-        self.classify(number, kind, bit);
+        self.classify(number, kind, bit, fetched.faults);
     }
 
     /// Notes the properties of some kinds of instructions.
     #[inline(always)]
-    fn classify(&mut self, number: u8, kind: Kind, bit: u64) {
+    fn classify(&mut self, number: u8, kind: Kind, bit: u64, faults: bool) {
         match kind {
             Kind::Plain | Kind::Jump => {}
             Kind::Load => self.loads += 1,
@@ -102,7 +102,9 @@ impl Core {
                 self.masks.done |= bit;
                 let slot = &mut self.slots[usize::from(number)];
                 slot.stage = Stage::Done;
-                slot.trap = slot.trap.or(Some(super::retire::stop_of(&slot.inst)));
+                let stop = super::retire::stop_of(&slot.inst);
+                let fault = self.front.fault().filter(|_| faults);
+                self.trap_at(number, fault.map_or(stop, Stop::Fault));
             }
         }
     }

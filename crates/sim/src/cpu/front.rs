@@ -3,16 +3,16 @@
 use rackmem_riscv::Inst;
 use rackmem_riscv::space::{Fault, Wanted};
 
+use super::LINE_BYTES;
 use super::ops::{Kind, OpTable};
 use super::outside::{Line, Outside};
 use super::predict::{Checkpoint, Predictor};
 use super::spec::CpuSpec;
 use super::stats::Stats;
-use super::{LINE_BYTES, Stop};
 use crate::chip::tags::Tags;
 use crate::engine::Cycle;
 
-/// Entries of the ring.
+/// The most instructions on their way to dispatch.
 pub(super) const ENTRIES: u32 = 128;
 
 /// An instruction on its way to dispatch.
@@ -26,8 +26,8 @@ pub(super) struct Fetched {
     ready_at: Cycle,
     /// The predictor before it.
     pub(super) before: Checkpoint,
-    /// The reason why there is no instruction.
-    pub(super) trap: Option<Stop>,
+    /// Whether there is no instruction: the fault is [`Front::fault`].
+    pub(super) faults: bool,
 }
 
 /// The front end.
@@ -37,7 +37,10 @@ pub(super) struct Front {
     pc: u64,
     /// Cycle of its fetch at the earliest.
     at: Cycle,
-    queue: Box<[Fetched; ENTRIES as usize]>,
+    /// A ring, its length a power of two.
+    queue: Box<[Fetched]>,
+    /// The ring's length less 1.
+    mask: u32,
     head: u32,
     tail: u32,
     limit: u32,
@@ -54,6 +57,8 @@ pub(super) struct Front {
     waits: bool,
     /// Whether there is nothing to fetch before a redirection: it has come to a trap.
     stopped: bool,
+    /// The fault of the trap, if it is a fault.
+    fault: Option<Fault>,
 }
 
 /// No line has this number.
@@ -67,13 +72,15 @@ impl Front {
             next: 0,
             ready_at: 0,
             before: Checkpoint::default(),
-            trap: None,
+            faults: false,
         };
+        let entries = spec.front_end_entries().next_power_of_two();
         let sets = spec.icache_bytes / LINE_BYTES / u64::from(spec.icache_ways);
         Front {
             pc,
             at,
-            queue: Box::new([nothing; ENTRIES as usize]),
+            queue: vec![nothing; entries as usize].into(),
+            mask: entries - 1,
             head: 0,
             tail: 0,
             limit: spec.front_end_entries(),
@@ -85,6 +92,7 @@ impl Front {
             asked: NO_LINE,
             waits: false,
             stopped: false,
+            fault: None,
         }
     }
 
@@ -123,7 +131,7 @@ impl Front {
     /// The next instruction for dispatch.
     #[inline(always)]
     pub(super) fn peek(&self, now: Cycle) -> Option<&Fetched> {
-        let fetched = &self.queue[(self.head % ENTRIES) as usize];
+        let fetched = &self.queue[(self.head & self.mask) as usize];
         (self.head != self.tail && fetched.ready_at <= now).then_some(fetched)
     }
 
@@ -132,9 +140,14 @@ impl Front {
         self.head = self.head.wrapping_add(1);
     }
 
+    /// The fault of an instruction that was not fetched.
+    pub(super) const fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
     /// The next cycle after `now` in which something comes by itself.
     pub(super) fn next(&self, now: Cycle) -> Option<Cycle> {
-        let ready_at = self.queue[(self.head % ENTRIES) as usize].ready_at;
+        let ready_at = self.queue[(self.head & self.mask) as usize].ready_at;
         let dispatch = (self.head != self.tail && ready_at > now).then_some(ready_at);
         let fetch = (self.at > now).then_some(self.at);
         match (dispatch, fetch) {
@@ -161,16 +174,18 @@ impl Front {
             if self.tail.wrapping_sub(self.head) >= self.limit {
                 break;
             }
-            match self.inst(stats, outside) {
-                Ok(None) => break,
-                Ok(Some(inst)) => {
-                    if self.follow(now, inst, ops[inst.op as usize].kind, predictor) {
+            match self.read(stats, outside) {
+                Ok(false) => break,
+                Ok(true) => {
+                    if self.follow(now, ops, predictor) {
                         break;
                     }
                 }
                 Err(fault) => {
-                    let trap = Some(Stop::Fault(fault));
-                    self.push(now, Inst::illegal(0, 2), self.pc, predictor.checkpoint(), trap);
+                    let fetched = self.push(now, predictor);
+                    fetched.inst = Inst::illegal(0, 2);
+                    fetched.faults = true;
+                    self.fault = Some(fault);
                     self.stopped = true;
                     break;
                 }
@@ -179,42 +194,50 @@ impl Front {
         self.tail != start || self.waits
     }
 
-    /// Predicts what comes after an instruction and takes it in; whether the fetch ends with it.
+    /// Takes the instruction in that was read, and predicts what comes after it; whether the fetch
+    /// ends with it.
     #[inline(always)]
-    fn follow(&mut self, now: Cycle, inst: Inst, kind: Kind, predictor: &mut Predictor) -> bool {
-        let behind = self.pc.wrapping_add(inst.len.into());
-        let before = predictor.checkpoint();
-        let mut next = behind;
-        match kind {
-            Kind::Jump => next = predictor.predict(self.pc, &inst),
-            Kind::System => self.stopped = true,
-            _ => {}
-        }
-        self.push(now, inst, next, before, None);
+    fn follow(&mut self, now: Cycle, ops: &OpTable, predictor: &mut Predictor) -> bool {
+        let pc = self.pc;
+        let fetched = self.push(now, predictor);
+        let kind = ops[fetched.inst.op as usize].kind;
+        let behind = pc.wrapping_add(fetched.inst.len.into());
+        let next = match kind {
+            Kind::Jump => predictor.predict(pc, &fetched.inst),
+            _ => behind,
+        };
+        fetched.next = next;
         self.pc = next;
+        self.stopped = kind == Kind::System;
         next != behind || self.stopped
     }
 
-    fn push(&mut self, now: Cycle, inst: Inst, next: u64, before: Checkpoint, trap: Option<Stop>) {
-        let ready_at = now + self.cycles;
-        let fetched = Fetched { inst, pc: self.pc, next, ready_at, before, trap };
-        self.queue[(self.tail % ENTRIES) as usize] = fetched;
+    /// Takes the instruction in that is in the place of the next one, with the predictor as it is
+    /// before it.
+    #[inline(always)]
+    fn push(&mut self, now: Cycle, predictor: &Predictor) -> &mut Fetched {
+        let place = (self.tail & self.mask) as usize;
         self.tail = self.tail.wrapping_add(1);
+        let fetched = &mut self.queue[place];
+        fetched.pc = self.pc;
+        fetched.next = self.pc;
+        fetched.ready_at = now + self.cycles;
+        fetched.before = predictor.checkpoint();
+        fetched.faults = false;
+        fetched
     }
 
-    /// The instruction at `pc`; `None` if its line has to be waited for.
+    /// Reads the instruction at `pc` into the place of the next one; whether its line is there. Copied
+    /// from memory to memory: what is written by fields and read as a whole costs the host a stall.
     #[inline(always)]
-    fn inst(
-        &mut self,
-        stats: &mut Stats,
-        outside: &mut impl Outside,
-    ) -> Result<Option<Inst>, Fault> {
+    fn read(&mut self, stats: &mut Stats, outside: &mut impl Outside) -> Result<bool, Fault> {
         if !self.has_line(self.pc, stats, outside)? {
-            return Ok(None);
+            return Ok(false);
         }
-        let inst = outside.inst(self.pc)?;
+        let inst = &mut self.queue[(self.tail & self.mask) as usize].inst;
+        *inst = *outside.inst(self.pc)?;
         let last = self.pc.wrapping_add(u64::from(inst.len.max(2)) - 2);
-        Ok(self.has_line(last, stats, outside)?.then_some(inst))
+        self.has_line(last, stats, outside)
     }
 
     #[inline(always)]
@@ -262,12 +285,12 @@ impl Front {
         put(self.tail.wrapping_sub(self.head).into());
         let mut at = self.head;
         while at != self.tail {
-            let fetched = &self.queue[(at % ENTRIES) as usize];
+            let fetched = &self.queue[(at & self.mask) as usize];
             put(fetched.pc);
             put(fetched.next);
             put(fetched.ready_at.saturating_sub(now));
             fetched.before.visit(put);
-            put(fetched.trap.is_some().into());
+            put(fetched.faults.into());
             at = at.wrapping_add(1);
         }
     }
@@ -277,7 +300,7 @@ impl Front {
         self.at += cycles;
         let mut at = self.head;
         while at != self.tail {
-            self.queue[(at % ENTRIES) as usize].ready_at += cycles;
+            self.queue[(at & self.mask) as usize].ready_at += cycles;
             at = at.wrapping_add(1);
         }
     }

@@ -22,7 +22,7 @@ impl Core {
             candidates &= !(1 << slot);
             let entry = &self.slots[usize::from(slot)];
             let kind = entry.kind;
-            let unit = self.ops[entry.inst.op as usize].unit as usize;
+            let unit = entry.unit as usize;
             if room[unit] == 0 {
                 continue;
             }
@@ -104,7 +104,7 @@ impl Core {
         let (now, retired) = (self.now, self.stats.retired);
         let counter = |counter| outside.counter(counter, now, retired);
         if split::issue(scratch, &entry.inst, counter).is_err() {
-            entry.trap = Some(Stop::Illegal);
+            self.trap_at(slot, Stop::Illegal);
             return;
         }
         entry.target = scratch.pc;

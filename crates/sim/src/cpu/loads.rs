@@ -30,9 +30,8 @@ impl Core {
         let kind = entry.kind;
         match self.locate(slot, outside) {
             Err(fault) => {
-                let entry = &mut self.slots[usize::from(slot)];
-                entry.trap = Some(Stop::Fault(fault));
-                entry.stage = Stage::Done;
+                self.trap_at(slot, Stop::Fault(fault));
+                self.slots[usize::from(slot)].stage = Stage::Done;
                 self.masks.done |= 1 << slot;
             }
             Ok(place) => {

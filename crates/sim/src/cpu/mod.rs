@@ -136,6 +136,8 @@ pub struct Core {
     predictor: Predictor,
     registers: Registers,
     slots: Box<[Slot; MAX_WINDOW as usize]>,
+    /// The reasons of those that trap.
+    traps: Box<[Stop; MAX_WINDOW as usize]>,
     /// Numbers of the oldest instruction in flight and of the next one to be dispatched; modulo
     /// [`SLOTS`] they are slots.
     head: u64,
@@ -210,6 +212,7 @@ impl Core {
             predictor: Predictor::new(spec),
             registers: Registers::new(),
             slots: Box::new([Slot::EMPTY; MAX_WINDOW as usize]),
+            traps: Box::new([Stop::Ecall; MAX_WINDOW as usize]),
             head: 0,
             tail: 0,
             masks: Masks::default(),
@@ -404,13 +407,11 @@ impl Core {
     /// Counts cycles that are like the latest one.
     #[inline]
     fn account(&mut self, cycles: u64) {
+        let cycles_of = |stall| if self.stall == stall { cycles } else { 0 };
         self.stats.cycles += cycles;
-        match self.stall {
-            Stall::None | Stall::Other => {}
-            Stall::RobFull => self.stats.rob_full += cycles,
-            Stall::QueueFull => self.stats.queue_full += cycles,
-            Stall::Starved => self.stats.starved += cycles,
-        }
+        self.stats.rob_full += cycles_of(Stall::RobFull);
+        self.stats.queue_full += cycles_of(Stall::QueueFull);
+        self.stats.starved += cycles_of(Stall::Starved);
     }
 
     /// The next cycle with something to do: the next one if anything has happened, else the one in which

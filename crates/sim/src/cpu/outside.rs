@@ -81,7 +81,7 @@ pub trait Translate {
 /// Decoded instructions, as [`rackmem_riscv::code`] keeps them, and counters.
 pub trait Program {
     /// The instruction at a virtual address.
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault>;
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault>;
 
     /// A `fence.i` was executed: instructions have to be decoded again.
     fn fence_i(&mut self);

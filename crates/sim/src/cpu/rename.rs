@@ -16,7 +16,8 @@ pub(super) struct Registers {
     producer: [u8; PHYSICAL],
     /// The slots of instructions that wait for it.
     waiters: [u64; PHYSICAL],
-    ready: u128,
+    /// Whether its value is there.
+    ready: [bool; PHYSICAL],
     free: [u8; MAX_WINDOW as usize],
     /// Positions in `free`, which is a ring.
     taken: u32,
@@ -30,7 +31,7 @@ impl Registers {
             value: [0; PHYSICAL],
             producer: [0; PHYSICAL],
             waiters: [0; PHYSICAL],
-            ready: u128::MAX,
+            ready: [true; PHYSICAL],
             free: std::array::from_fn(|entry| (Reg::COUNT + entry) as u8),
             taken: 0,
             given: MAX_WINDOW,
@@ -45,7 +46,7 @@ impl Registers {
 
     #[inline(always)]
     pub(super) fn is_ready(&self, physical: u8) -> bool {
-        self.ready >> physical & 1 != 0
+        self.ready[usize::from(physical) % PHYSICAL]
     }
 
     #[inline(always)]
@@ -59,7 +60,7 @@ impl Registers {
     pub(super) fn rename(&mut self, register: u8, slot: u8) -> (u8, u8) {
         let new = self.free[(self.taken % MAX_WINDOW) as usize];
         self.taken = self.taken.wrapping_add(1);
-        self.ready &= !(1 << new);
+        self.ready[usize::from(new) % PHYSICAL] = false;
         self.waiters[usize::from(new) % PHYSICAL] = 0;
         self.producer[usize::from(new) % PHYSICAL] = slot;
         let old = std::mem::replace(&mut self.map[usize::from(register & 63)], new);
@@ -71,7 +72,7 @@ impl Registers {
         self.taken = self.taken.wrapping_sub(1);
         self.free[(self.taken % MAX_WINDOW) as usize] = new;
         self.map[usize::from(register & 63)] = old;
-        self.ready |= 1 << new;
+        self.ready[usize::from(new) % PHYSICAL] = true;
     }
 
     /// Nobody can ask for the old name any more.
@@ -94,7 +95,7 @@ impl Registers {
     #[inline(always)]
     pub(super) fn write(&mut self, physical: u8, value: u64) -> u64 {
         self.value[usize::from(physical) % PHYSICAL] = value;
-        self.ready |= 1 << physical;
+        self.ready[usize::from(physical) % PHYSICAL] = true;
         std::mem::take(&mut self.waiters[usize::from(physical) % PHYSICAL])
     }
 

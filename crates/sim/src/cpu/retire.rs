@@ -35,11 +35,11 @@ impl Core {
     /// Retires the oldest instruction, unless it has to wait for the store buffer.
     #[inline(always)]
     fn retire_one(&mut self, slot: u8, outside: &mut impl Outside) -> bool {
-        let entry = &self.slots[usize::from(slot)];
-        if entry.trap.is_some() {
+        if self.masks.trapped >> slot & 1 != 0 {
             self.trap(slot);
             return false;
         }
+        let entry = &self.slots[usize::from(slot)];
         match entry.kind {
             Kind::Plain => {}
             Kind::Load => {
@@ -95,13 +95,20 @@ impl Core {
         self.unblock();
     }
 
+    /// The instruction in a slot traps when it is the oldest.
+    #[cold]
+    pub(super) fn trap_at(&mut self, slot: u8, stop: Stop) {
+        self.traps[usize::from(slot)] = stop;
+        self.masks.trapped |= 1 << slot;
+    }
+
     /// The oldest instruction traps, when all stores before it have left. Its slot keeps the `pc`.
     fn trap(&mut self, slot: u8) {
         if self.stores.retired() != 0 {
             return;
         }
         let entry = self.slots[usize::from(slot)];
-        self.stopped = entry.trap;
+        self.stopped = Some(self.traps[usize::from(slot)]);
         self.squash(self.head);
         self.predictor.restore(&entry.before);
         self.sleep.disturb();

@@ -10,7 +10,9 @@
 //! The core looks at the ends of loop iterations. The state at the first, second, fourth, eighth ...
 //! one since anything was written or missed is kept and compared with the later ones (as in Brent's
 //! search for cycles), so that periods of several iterations are found, too. A digest of what has
-//! retired tells most states apart before they are looked at.
+//! retired tells most states apart before they are looked at. It also tells most loops that do not
+//! repeat themselves, such as those over arrays, before their first states are kept: none of their
+//! iterations is like one of the latest before it.
 
 use arrayvec::ArrayVec;
 use rackmem_riscv::Inst;
@@ -25,6 +27,12 @@ use crate::engine::Cycle;
 
 /// The most lines that a loop may read and still be slept through.
 const LINES: usize = 8;
+
+/// Iterations to which another one is compared.
+const RECENT: usize = 4;
+
+/// Iterations after which states are kept, whatever the latest iterations were like.
+const PATIENCE: u32 = 16;
 
 /// Words that most states fit in.
 const STATE_WORDS: usize = 2048;
@@ -48,6 +56,8 @@ pub(super) struct Sleep {
     has_looped: bool,
     /// Of what has retired since the last look.
     digest: u64,
+    /// Digests of the latest iterations.
+    recent: [u64; RECENT],
     looks: u32,
     next_reference: u32,
     reference: Option<Reference>,
@@ -67,6 +77,7 @@ impl Sleep {
             is_quiet: false,
             has_looped: false,
             digest: 0,
+            recent: [0; RECENT],
             looks: 0,
             next_reference: 1,
             reference: None,
@@ -89,6 +100,16 @@ impl Sleep {
     pub(super) fn note(&mut self, pc: u64, result: u64) {
         let mixed = self.digest.rotate_left(5) ^ pc ^ result;
         self.digest = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// An iteration has ended. Its digest, and whether one of the latest before it had the same.
+    fn end_iteration(&mut self) -> (u64, bool) {
+        self.has_looped = false;
+        let digest = std::mem::take(&mut self.digest);
+        let is_familiar = self.recent.contains(&digest);
+        self.recent.rotate_right(1);
+        self.recent[0] = digest;
+        (digest, is_familiar)
     }
 
     /// A branch or jump backwards has retired.
@@ -150,8 +171,7 @@ impl Sleep {
 impl Core {
     /// Looks whether the core repeats itself; if so, it sleeps from now on.
     pub(super) fn repeats_itself(&mut self) -> bool {
-        let digest = std::mem::take(&mut self.sleep.digest);
-        self.sleep.has_looped = false;
+        let (digest, is_familiar) = self.sleep.end_iteration();
         if !self.sleep.is_quiet {
             self.sleep.start_over();
             return false;
@@ -169,7 +189,10 @@ impl Core {
         }
         if self.sleep.looks >= self.sleep.next_reference {
             self.sleep.next_reference = self.sleep.looks.saturating_mul(2);
-            self.keep_state(digest);
+            self.sleep.reference = None;
+            if is_familiar || self.sleep.looks >= PATIENCE {
+                self.keep_state(digest);
+            }
         }
         false
     }
@@ -235,7 +258,7 @@ impl Core {
             slot.place.offset,
             slot.place.size,
             slot.source_store.is_some().into(),
-            slot.trap.is_some().into(),
+            slot.kind as u8,
         ]));
         slot.place.lines.iter().for_each(|&line| put(line));
         slot.before.visit(put);
@@ -300,7 +323,7 @@ impl<O: Outside> Translate for Replay<'_, O> {
 }
 
 impl<O: Outside> Program for Replay<'_, O> {
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault> {
         self.outside.inst(pc)
     }
 

@@ -2,8 +2,7 @@
 
 use rackmem_riscv::Inst;
 
-use super::Stop;
-use super::ops::Kind;
+use super::ops::{Kind, Unit};
 use super::place::Place;
 use super::predict::Checkpoint;
 use crate::engine::Cycle;
@@ -54,6 +53,7 @@ pub(super) struct Slot {
     /// Registers that it waits for.
     pub(super) waits: u8,
     pub(super) kind: Kind,
+    pub(super) unit: Unit,
     pub(super) stage: Stage,
     /// Floating-point flags to be raised when it retires.
     pub(super) flags: u8,
@@ -66,7 +66,6 @@ pub(super) struct Slot {
     pub(super) source_store: Option<u32>,
     /// The predictor before it was fetched.
     pub(super) before: Checkpoint,
-    pub(super) trap: Option<Stop>,
 }
 
 impl Slot {
@@ -83,6 +82,7 @@ impl Slot {
         old: 0,
         waits: 0,
         kind: Kind::System,
+        unit: Unit::Alu,
         stage: Stage::Waiting,
         flags: 0,
         parts: 0,
@@ -90,7 +90,6 @@ impl Slot {
         store: 0,
         source_store: None,
         before: Checkpoint { history: 0, depth: 0, top: 0 },
-        trap: None,
     };
 
     /// Whether an event of it is due some time.
@@ -121,6 +120,8 @@ pub(super) struct Masks {
     /// Those of them that keep what they have read all the same: they had to wait for it, and to
     /// begin again might never end.
     pub(super) filled: u64,
+    /// Trap when they are the oldest.
+    pub(super) trapped: u64,
 }
 
 impl Masks {
@@ -136,9 +137,10 @@ impl Masks {
         self.bound &= keep;
         self.stale &= keep;
         self.filled &= keep;
+        self.trapped &= keep;
     }
 
-    pub(super) fn all(&self) -> [u64; 9] {
+    pub(super) fn all(&self) -> [u64; 10] {
         [
             self.live,
             self.ready,
@@ -149,6 +151,7 @@ impl Masks {
             self.bound,
             self.stale,
             self.filled,
+            self.trapped,
         ]
     }
 }

@@ -289,8 +289,8 @@ impl Translate for View<'_> {
 }
 
 impl Program for View<'_> {
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
-        self.memory.code.get(pc, &self.memory.space).copied()
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault> {
+        self.memory.code.get(pc, &self.memory.space)
     }
 
     fn fence_i(&mut self) {

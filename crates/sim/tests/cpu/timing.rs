@@ -300,6 +300,7 @@ struct Script {
     lost_at: Cycle,
     back_at: Cycle,
     first_read: Option<Cycle>,
+    program: [Inst; 2],
 }
 
 impl Port for Script {
@@ -326,8 +327,8 @@ impl Translate for Script {
 }
 
 impl Program for Script {
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
-        Ok(decode(if pc == 0 { ld(A2, A0, 0) } else { 0x0010_0073 }))
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault> {
+        Ok(&self.program[usize::from(pc != 0)])
     }
 
     fn fence_i(&mut self) {}
@@ -337,7 +338,9 @@ impl Program for Script {
 fn a_load_has_the_value_of_the_cycle_in_which_it_completes() {
     let spec = CpuSpec::default();
     let run = |lost_at| {
-        let mut script = Script { now: 0, lost_at, back_at: lost_at + 100, first_read: None };
+        let program = [ld(A2, A0, 0), 0x0010_0073].map(decode);
+        let back_at = lost_at + 100;
+        let mut script = Script { now: 0, lost_at, back_at, first_read: None, program };
         let mut core = Core::new(&spec, &Hart::new(0), 0);
         for now in 1.. {
             script.now = now;

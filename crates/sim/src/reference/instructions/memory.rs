@@ -109,8 +109,8 @@ impl Translate for Memory {
 }
 
 impl Program for Memory {
-    fn inst(&mut self, pc: u64) -> Result<Inst, Fault> {
-        self.code.get(pc, &self.space).copied()
+    fn inst(&mut self, pc: u64) -> Result<&Inst, Fault> {
+        self.code.get(pc, &self.space)
     }
 
     fn fence_i(&mut self) {
