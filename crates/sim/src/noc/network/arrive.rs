@@ -1,104 +1,99 @@
 //! The first phase of a cycle: flits and credits under way arrive.
 
-use std::hint::select_unpredictable;
-
 use super::super::topology::Axis;
-use super::state::{InPort, NOBODY, PORTS};
-use super::{Network, with_vcs};
+use super::Network;
+use super::state::{Block, NOBODY, OutPort, OutVc, PORTS};
 
 impl Network {
     /// Flits enter buffers, credits are counted, tails reach endpoints, heads are routed.
-    pub(super) fn arrive(&mut self) {
-        with_vcs!(self, arrive_with());
-    }
-
-    /// The same with a port every `V` VCs.
-    fn arrive_with<const V: usize>(&mut self) {
-        self.credits_arrive::<V>();
-        self.flits_arrive::<V>();
-        self.route::<V>();
+    pub(super) fn arrive<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
+        self.credits_arrive(blocks);
+        self.source_credits_arrive::<V>();
+        self.flits_arrive(blocks);
+        self.route(blocks);
         for at in 0..self.tails.events(self.now).len() {
             self.deliver(self.tails.events(self.now)[at]);
         }
         self.tails.clear(self.now);
     }
 
-    fn credits_arrive<const V: usize>(&mut self) {
-        let Network { in_vcs, out_vcs, in_ports, out_ports, ready, active_sources, .. } = self;
-        let (pending, full, sources) = (&self.pending, self.buffer_flits, in_ports.len());
-        for &index in self.credits.events(self.now) {
-            let (index, port) = (index as usize, index as usize / V);
-            let out_vc = &mut out_vcs[index];
-            debug_assert!(out_vc.credits < full);
-            out_vc.credits += 1;
-            let bit = 1u32 << (index % V);
-            out_ports[port].credit |= bit;
-            out_ports[port].empty |= bit * u32::from(out_vc.credits == full);
-            if port >= sources {
-                let source = port - sources;
-                active_sources[source / 64] |= u64::from(pending[source] != 0) << (source % 64);
-                continue;
-            }
-            let owner = first_of_block::<V>(index) + usize::from(out_vc.owner) % (PORTS * V);
-            let owned = out_vc.owner != NOBODY;
-            let goes_on = (out_vc.credits == 1) & owned & (in_vcs[owner].len > 0);
-            request_switch::<V>(goes_on, in_ports, ready, owner);
+    fn credits_arrive<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
+        let [credits, _] = &mut self.credits;
+        for &index in credits.events(self.now) {
+            let (number, out, vc) = parts::<V>(index);
+            let block = &mut blocks[number];
+            let out_vc = &mut block.out_vcs[out][vc];
+            // Read first: a load of what was just stored in part would wait for the store.
+            let owner = usize::from(out_vc.owner);
+            add_credit(&mut block.out_ports[out], out_vc, vc, self.buffer_flits);
+            let input = owner / V % PORTS;
+            let is_owned = owner != usize::from(NOBODY);
+            block.in_ports[input].able |= u32::from(is_owned) << (owner % V);
+            block.request_switch(input);
         }
-        self.credits.clear(self.now);
+        credits.clear(self.now);
     }
 
-    fn flits_arrive<const V: usize>(&mut self) {
-        let Network { in_vcs, out_vcs, in_ports, ready, buffers, heads, .. } = self;
-        let (shift, mask) = (self.buffer_shift, ((1u32 << self.buffer_shift) - 1) as u8);
-        for &(index, flit) in self.flits.events(self.now) {
-            let index = index as usize;
-            let in_vc = &mut in_vcs[index];
+    fn source_credits_arrive<const V: usize>(&mut self) {
+        let [_, credits] = &mut self.credits;
+        for &index in credits.events(self.now) {
+            let (source, vc) = (index as usize / V, index as usize % V);
+            let out_vc = &mut self.source_vcs[index as usize];
+            add_credit(&mut self.source_ports[source], out_vc, vc, self.buffer_flits);
+            self.active_sources[source / 64] |=
+                u64::from(self.pending[source] != 0) << (source % 64);
+        }
+        credits.clear(self.now);
+    }
+
+    fn flits_arrive<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
+        for &index in self.flits.events(self.now) {
+            let (number, input, vc) = parts::<V>(index);
+            let block = &mut blocks[number];
+            let (in_vc, in_port) = (&mut block.in_vcs[input][vc], &mut block.in_ports[input]);
             debug_assert!(in_vc.len < self.buffer_flits, "a flit came without a credit");
-            // If it is the first, its place in the ring is free all the same.
-            let place = in_vc.head.wrapping_add(in_vc.len).wrapping_sub(1) & mask;
-            buffers[(index << shift) + usize::from(place)] = flit;
+            let at = self.now + u64::from(in_port.routing_delay);
+            self.heads.push_if(in_vc.awaits_head(), at, index);
             in_vc.len += 1;
-            let first = in_vc.len == 1;
-            in_vc.front = select_unpredictable(first, flit, in_vc.front);
-            let at = self.now + u64::from(in_ports[index / V].routing_delay);
-            heads.push_if(first & !in_vc.active, at, index as u32);
-            let out_vc = &out_vcs[first_of_block::<V>(index) + usize::from(in_vc.out_vc)];
-            let goes_on = first & in_vc.active & (out_vc.credits > 0);
-            request_switch::<V>(goes_on, in_ports, ready, index);
+            in_port.filled |= 1 << vc;
+            block.request_switch(input);
         }
         self.flits.clear(self.now);
     }
 
     /// Looks up where the packets at the front of input VCs go, and asks for output VCs.
-    fn route<const V: usize>(&mut self) {
-        let (port_shift, routes) = (self.port_shift, &mut self.slab.routes[..]);
-        let (in_vcs, in_ports) = (&mut self.in_vcs[..], &mut self.in_ports[..]);
-        let (routers, waiting) = (&self.routers[..], &mut self.waiting[..]);
+    fn route<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
+        let routes = &mut self.slab.routes[..];
         for &index in self.heads.events(self.now) {
-            let index = index as usize;
-            let in_vc = &mut in_vcs[index];
-            let route = &mut routes[(in_vc.front >> 1) as usize];
-            let port = index / V;
-            let number = port >> port_shift;
-            let mut hop = self.tables.hop_of(route.column, number);
+            let (number, input, vc) = parts::<V>(index);
+            let line = &mut self.packets.lines[index as usize];
+            let route = &mut routes[line.front as usize];
+            let port = number * PORTS + input;
+            let at = usize::from(self.router_of[port]);
+            let router = &self.routers[at];
+            let mut hop = self.tables.hop_of(route.column, at);
             if self.tables.keeps_class() {
-                let input = port & ((1 << port_shift) - 1);
-                let second = self.tables.is_second(route.vnet.into(), index % V);
+                let second = self.tables.is_second(route.vnet.into(), vc);
                 // A bit of its hash for each dimension.
                 let back = route.hash >> (hop.port() / 2 % 4) & 1 != 0;
+                let input = port - router.first as usize;
                 hop = self.tables.resolve(&self.topology, hop, (input, second), back);
             }
-            let out = (number << port_shift) + hop.port();
+            let out = router.first as usize + hop.port();
             route.hops = route.hops.saturating_add(u8::from(!hop.ejects()));
-            if routers[number].edge && route.from_directory {
+            if router.edge && route.from_directory {
                 let axes = (self.axes[port], self.axes[out]);
                 let turn = matches!(axes, (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
                 self.stats.directory_turns_at_edge += u64::from(turn);
             }
-            in_vc.allowed = self.tables.allowed(route.vnet.into(), route.order, hop, route.hash);
+            line.allowed = self.tables.allowed(route.vnet.into(), route.order, hop, route.hash);
+            line.vnet = route.vnet;
+            let block = &mut blocks[number];
+            let in_vc = &mut block.in_vcs[input][vc];
             in_vc.out = (out % PORTS) as u8;
-            in_ports[port].waiting |= 1 << (index % V);
-            waiting[port / PORTS] |= 1 << (port % PORTS);
+            in_vc.left = route.flits;
+            block.in_ports[input].waiting |= 1 << vc;
+            block.waiting |= 1 << input;
         }
         self.heads.clear(self.now);
     }
@@ -118,21 +113,18 @@ impl Network {
     }
 }
 
-/// Number of the first VC of a block.
+/// Block, port in it, and VC.
 #[inline]
-fn first_of_block<const V: usize>(index: usize) -> usize {
-    index & !(PORTS * V - 1)
+fn parts<const V: usize>(index: u32) -> (usize, usize, usize) {
+    let index = index as usize;
+    (index / (PORTS * V), index / V % PORTS, index % V)
 }
 
-/// Marks an input VC as ready for the switch if it has a flit, an output VC and a credit.
+/// An output VC has a place more downstream.
 #[inline]
-fn request_switch<const V: usize>(
-    condition: bool,
-    in_ports: &mut [InPort],
-    ready: &mut [u64],
-    index: usize,
-) {
-    let port = index / V;
-    in_ports[port].ready |= u32::from(condition) << (index % V);
-    ready[port / PORTS] |= u64::from(condition) << (port % PORTS);
+fn add_credit(out_port: &mut OutPort, out_vc: &mut OutVc, vc: usize, full: u8) {
+    debug_assert!(out_vc.credits < full);
+    out_vc.credits += 1;
+    out_port.credit |= 1 << vc;
+    out_port.empty |= u32::from(out_vc.credits == full) << vc;
 }

@@ -4,15 +4,16 @@ use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::Spec;
 use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
+use super::in_turn::Round;
 use super::islip::Board;
+use super::packets::Packets;
 use super::state::{
-    InPort, InVc, NOBODY, NONE, OutPort, OutVc, PORTS, Parked, Queue, RouterState, Sending, Slab,
+    Block, Blocks, InPort, InVc, MAX_VCS, NOBODY, NONE, OutPort, OutVc, PORTS, Queue, RouterState,
+    Sending, Slab,
 };
-use super::wheel::Wheel;
+use super::wheel::{List, Wheel};
 use super::{Class, Network, Stats};
 
-/// Most VCs of a port: a word has a bit for each.
-const MAX_VCS: usize = 32;
 /// Deepest buffer, and longest delay.
 const MAX_BYTE: usize = 200;
 
@@ -31,19 +32,33 @@ impl Network {
     }
 
     fn empty(spec: &Spec, seed: u64, topology: Topology, tables: Tables) -> Network {
-        let (routers, endpoints) = (topology.routers.len(), topology.endpoints.len());
-        let (ports, vcs, vnets) = (topology.ports, spec.vcs(), spec.vnets.len());
-        let shift = |count: usize| count.next_power_of_two().trailing_zeros();
-        let (port_shift, vc_shift) = (shift(ports), shift(vcs));
-        let buffer_shift = shift(spec.buffer_flits);
-        let inputs = (routers << port_shift).next_multiple_of(PORTS);
-        let outputs = inputs + endpoints;
+        let (ports, endpoints) = (topology.ports, topology.endpoints.len());
+        let (vcs, vnets) = (spec.vcs(), spec.vnets.len());
+        let routers: Vec<RouterState> = topology
+            .routers
+            .iter()
+            .enumerate()
+            .map(|(number, router)| RouterState::new(router, number, ports))
+            .collect();
+        let router_of = router_of(&routers, ports);
+        let inputs = router_of.len();
         let horizon = horizon(spec, &topology);
         let out_vc = OutVc { owner: NOBODY, credits: spec.buffer_flits as u8 };
         let in_port = |i: usize| {
-            let router = topology.routers.get(i >> port_shift);
-            InPort::unused(router.map_or(1, |router| router.pipeline.routing_cycles()))
+            let router = &topology.routers[usize::from(router_of[i])];
+            InPort::unused(router.pipeline.routing_cycles())
         };
+        let ports = (0..inputs).map(in_port).collect();
+        let blank = Blank {
+            routers: &routers,
+            router_of: &router_of,
+            in_ports: ports,
+            out_port: OutPort::unused(vcs),
+            out_vc,
+        };
+        let few = vcs <= 8;
+        let blocks = if few { Blocks::Few(blank.blocks()) } else { Blocks::Many(blank.blocks()) };
+        let stride = blocks.stride();
         let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
         Network {
             now: 0,
@@ -51,35 +66,32 @@ impl Network {
             routing: spec.routing,
             allocator: spec.allocator,
             tables,
-            port_shift,
-            vc_shift,
             vnets,
             classes: classes(spec),
             buffer_flits: spec.buffer_flits as u8,
-            buffer_shift,
+            ejection_credits: spec.ejection_credits,
             axes: vec![Axis::Local; inputs],
             slab: Slab::new(),
-            in_vcs: vec![InVc::default(); inputs << vc_shift],
-            buffers: vec![0; inputs << vc_shift << buffer_shift],
-            routers: topology.routers.iter().map(RouterState::new).collect(),
-            in_ports: (0..inputs).map(in_port).collect(),
-            out_ports: vec![OutPort::unused(vcs); outputs],
-            parked: Parked { vcs: vec![0; inputs], inputs: vec![0; inputs] },
-            out_vcs: vec![out_vc; outputs << vc_shift],
-            vc_pointers: vec![0; inputs << vc_shift],
-            requests: Vec::with_capacity(PORTS << vc_shift),
+            packets: Packets::new(inputs * stride, spec.buffer_flits),
+            round: Round::new(blocks.len(), vcs),
+            blocks,
+            stride,
+            source_ports: vec![OutPort::unused(vcs); endpoints],
+            source_vcs: vec![out_vc; endpoints * stride],
+            ended: List::new(inputs),
+            vc_pointers: vec![0; inputs * stride],
+            requests: Vec::with_capacity(PORTS * vcs),
             board: Board::default(),
-            speculative: speculative(&topology, port_shift, inputs),
-            ready: vec![0; inputs / PORTS],
-            waiting: vec![0; inputs / PORTS],
+            routers,
+            router_of,
             // A port sends and receives a flit a cycle, with a delay of its own; heads come to the
             // front as they arrive or as a tail leaves.
-            flits: Wheel::new(horizon, outputs),
-            credits: Wheel::new(horizon, 2 * inputs),
+            flits: Wheel::new(horizon, inputs + endpoints),
+            credits: [Wheel::new(horizon, 2 * inputs), Wheel::new(horizon, endpoints)],
             heads: Wheel::new(horizon, 2 * inputs),
             tails: Wheel::new(horizon, inputs),
             sources: vec![Queue::EMPTY; endpoints * vnets],
-            sending: vec![Sending { packet: NONE, flits_left: 0, vc: 0 }; endpoints * vnets],
+            sending: vec![Sending { flits_left: 0, vc: 0 }; endpoints * vnets],
             pending: vec![0; endpoints],
             next_vnet: vec![0; endpoints],
             active_sources: vec![0; endpoints.div_ceil(64)],
@@ -87,7 +99,8 @@ impl Network {
             exits: vec![NONE; endpoints],
             injection_delay: spec.injection_latency_cycles,
             deliveries: vec![Queue::EMPTY; endpoints * vnets],
-            slots: vec![capacity; endpoints * vnets],
+            // Those of links come first: they never fill.
+            slots: vec![capacity; (endpoints + 1) * vnets],
             arrived: vec![0; endpoints.div_ceil(64)],
             live: 0,
             stats: Stats::new(vnets),
@@ -103,41 +116,85 @@ impl Network {
             let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
             let delay = pipeline(link.from).cycles_after_switch() + link.latency_cycles;
             let credit_delay = pipeline(link.to).cycles_to_credit() + link.latency_cycles;
-            self.out_ports[from].downstream = (to << self.vc_shift) as u32;
-            self.out_ports[from].delay = delay as u8;
+            let downstream = (to * self.stride) as u32;
+            let out_port = self.blocks.out_port_mut(from);
+            out_port.downstream = downstream;
+            out_port.delay = delay as u8;
             self.set_upstream(to, from, credit_delay);
             self.axes[from] = link.axis;
             self.axes[to] = link.axis;
         }
         for endpoint in 0..self.topology.endpoints.len() {
-            let at = self.topology.endpoints[endpoint];
-            let (inject, eject) = (self.port_index(at.inject), self.port_index(at.eject));
-            let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
-            let delay = pipeline(at.eject).cycles_after_switch() + spec.ejection_latency_cycles;
-            // The credit has the latency of a link, whatever the way in takes besides.
-            let credit_delay = pipeline(at.inject).cycles_to_credit() + 1;
-            let source = self.source_port(endpoint);
-            self.out_ports[eject].endpoint = endpoint as u32;
-            self.out_ports[eject].delay = delay as u8;
-            if spec.ejection_credits {
-                // The endpoint needs a cycle, and the credit the latency of the link.
-                let credit_return = delay + 1 + spec.ejection_latency_cycles;
-                self.out_ports[eject].credit_return = credit_return as u8;
-            }
-            self.set_upstream(inject, source, credit_delay);
-            self.exits[endpoint] = eject as u32;
-            self.entrances[endpoint] = (inject << self.vc_shift) as u32;
+            self.connect_endpoint(endpoint, spec);
         }
     }
 
+    fn connect_endpoint(&mut self, endpoint: usize, spec: &Spec) {
+        let at = self.topology.endpoints[endpoint];
+        let (inject, eject) = (self.port_index(at.inject), self.port_index(at.eject));
+        let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
+        let delay = pipeline(at.eject).cycles_after_switch() + spec.ejection_latency_cycles;
+        // The credit has the latency of a link, whatever the way in takes besides.
+        let credit_delay = pipeline(at.inject).cycles_to_credit() + 1;
+        let first_slot = (self.vnets * (endpoint + 1)) as u32;
+        let out_port = self.blocks.out_port_mut(eject);
+        out_port.endpoint = endpoint as u32;
+        out_port.first_slot = first_slot;
+        out_port.delay = delay as u8;
+        out_port.counts_credits = spec.ejection_credits.into();
+        if spec.ejection_credits {
+            // The endpoint needs a cycle, and the credit the latency of the link.
+            out_port.credit_return = (delay + 1 + spec.ejection_latency_cycles) as u8;
+        }
+        self.set_upstream(inject, endpoint, credit_delay);
+        self.blocks.in_port(inject).from_source = true;
+        self.exits[endpoint] = eject as u32;
+        self.entrances[endpoint] = (inject * self.stride) as u32;
+    }
+
     pub(super) fn port_index(&self, port: Port) -> usize {
-        (port.router << self.port_shift) + port.port
+        self.routers[port.router].first as usize + port.port
     }
 
     fn set_upstream(&mut self, input: usize, output: usize, credit_delay: u64) {
-        let in_port = &mut self.in_ports[input];
-        in_port.upstream = (output << self.vc_shift) as u32;
+        let upstream = (output * self.stride) as u32;
+        let in_port = self.blocks.in_port(input);
+        in_port.upstream = upstream;
         in_port.credit_delay = credit_delay as u8;
+    }
+}
+
+/// The parts of routers in which nothing has happened.
+struct Blank<'a> {
+    routers: &'a [RouterState],
+    router_of: &'a [u16],
+    in_ports: Vec<InPort>,
+    out_port: OutPort,
+    out_vc: OutVc,
+}
+
+impl Blank<'_> {
+    /// Until a packet is routed, its output is the first of the router.
+    fn in_vc(&self, port: usize) -> InVc {
+        let first = self.routers[usize::from(self.router_of[port])].first as usize;
+        InVc { out: (first % PORTS) as u8, ..InVc::default() }
+    }
+
+    fn blocks<const V: usize>(&self) -> Vec<Block<V>> {
+        let in_ports = self.in_ports.as_chunks().0.iter().enumerate();
+        let block = |(number, &in_ports): (usize, &[InPort; PORTS])| Block {
+            ready: 0,
+            waiting: 0,
+            speculative: speculative(self.routers, number),
+            in_ports,
+            out_ports: [self.out_port; PORTS],
+            in_vcs: std::array::from_fn(|input| [self.in_vc(number * PORTS + input); V]),
+            out_vcs: [[self.out_vc; V]; PORTS],
+            parked_vcs: [0; PORTS],
+            parked_inputs: [0; PORTS],
+            asking: [0; PORTS],
+        };
+        in_ports.map(block).collect()
     }
 }
 
@@ -174,17 +231,20 @@ fn check(spec: &Spec) -> Result<(), SpecError> {
     }
 }
 
-/// One bit per input port whose router speculates.
-fn speculative(topology: &Topology, port_shift: u32, inputs: usize) -> Vec<u64> {
-    let mut words = vec![0; inputs / PORTS];
-    for (number, _) in
-        topology.routers.iter().enumerate().filter(|(_, router)| router.pipeline.speculates())
-    {
-        for port in number << port_shift..(number + 1) << port_shift {
-            words[port / PORTS] |= 1 << (port % PORTS);
-        }
+/// By port, the router that it belongs to; those that belong to none say router 0.
+fn router_of(routers: &[RouterState], ports: usize) -> Vec<u16> {
+    let end = routers.last().map_or(0, |last| last.first as usize + ports);
+    let mut numbers = vec![0; end.next_multiple_of(PORTS)];
+    for (number, router) in routers.iter().enumerate() {
+        numbers[router.first as usize..][..ports].fill(number as u16);
     }
-    words
+    numbers
+}
+
+/// Input ports of a block whose router speculates.
+fn speculative(routers: &[RouterState], block: usize) -> u64 {
+    let here = |router: &&RouterState| router.speculates && router.first as usize / PORTS == block;
+    routers.iter().filter(here).fold(0, |word, router| word | router.ports)
 }
 
 /// The longest time between cause and effect.
@@ -195,8 +255,17 @@ fn horizon(spec: &Spec, topology: &Topology) -> u64 {
 }
 
 impl RouterState {
-    fn new(router: &Router) -> RouterState {
-        RouterState { next_waiting: 0, speculates: router.pipeline.speculates(), edge: router.edge }
+    /// As many routers as fit share a block.
+    fn new(router: &Router, number: usize, ports: usize) -> RouterState {
+        let in_block = PORTS / ports;
+        let first = number / in_block * PORTS + number % in_block * ports;
+        RouterState {
+            first: first as u32,
+            ports: u64::MAX >> (PORTS - ports) << (first % PORTS),
+            next_waiting: 0,
+            speculates: router.pipeline.speculates(),
+            edge: router.edge,
+        }
     }
 }
 
@@ -219,13 +288,15 @@ fn classes(spec: &Spec) -> Vec<Class> {
 impl InPort {
     fn unused(routing_cycles: u64) -> InPort {
         InPort {
-            ready: 0,
+            filled: 0,
+            able: 0,
             waiting: 0,
             upstream: NONE,
             next_vc: 0,
             asks: 0,
             credit_delay: 0,
             next_out: 0,
+            from_source: false,
             routing_delay: routing_cycles as u8,
         }
     }
@@ -244,6 +315,8 @@ impl OutPort {
             delay: 0,
             next_input: 0,
             next_vc: 0,
+            counts_credits: 1,
+            first_slot: 0,
             credit_return: 0,
         }
     }

@@ -9,9 +9,10 @@
 //! In a router that speculates, a head that asks for a VC asks for the switch too. If it then has no VC
 //! or no credit, the switch's grant is lost.
 
-use super::allocate::{Block, Outbox, Room, Scratch, Taken};
-use super::state::{NONE, PORTS, first_from};
-use super::{Bits, Class};
+use super::allocate::{Outbox, Taken};
+use super::packets::{Line, Packets};
+use super::state::{Block, NONE, PORTS, first_from};
+use super::{Bits, Network};
 
 /// A head that asks for VCs of an output.
 #[derive(Clone, Copy, Debug)]
@@ -49,52 +50,86 @@ impl Default for Board {
     }
 }
 
+/// What a cycle needs besides the state of routers.
+struct Scratch<'a, const V: usize> {
+    /// Requests of this cycle for VCs; empty in between, with room for all that there can be.
+    requests: &'a mut Vec<Request>,
+    /// By output VC: the input VC that it serves first, counted in the block.
+    pointers: &'a mut [[u16; V]; PORTS],
+    /// What inputs and outputs tell each other.
+    board: &'a mut Board,
+    packets: &'a mut Packets,
+    slots: &'a mut [u32],
+    /// Number of the first VC of the block.
+    first_vc: usize,
+}
+
 /// All bits if this one of a word is set, else none.
 #[inline]
 fn mask_of(word: u64, bit: usize) -> u64 {
     (word >> (bit % 64) & 1).wrapping_neg()
 }
 
-impl<const V: usize> Block<'_, V> {
-    /// A cycle.
-    #[inline(always)]
-    pub fn islip(
-        &mut self,
-        classes: &[Class],
-        scratch: &mut Scratch<'_, V>,
-        room: &mut Room,
-        outbox: &mut Outbox,
-    ) {
-        let speculative = self.waiting & scratch.speculative;
+impl Network {
+    /// A cycle of a block.
+    pub(super) fn islip<const V: usize>(&mut self, blocks: &mut [Block<V>], number: usize) {
+        let mut outbox = Outbox {
+            now: self.now,
+            flits: &mut self.flits,
+            credits: &mut self.credits,
+            ejection_credits: self.ejection_credits,
+            ended: &mut self.ended,
+        };
+        let mut scratch = Scratch {
+            requests: &mut self.requests,
+            pointers: &mut self.vc_pointers.as_chunks_mut().0.as_chunks_mut().0[number],
+            board: &mut self.board,
+            packets: &mut self.packets,
+            slots: &mut self.slots,
+            first_vc: number * PORTS * V,
+        };
+        let block = &mut blocks[number];
+        let speculative = block.waiting & block.speculative;
         let mut taken = Taken::default();
-        for class in classes {
-            self.match_switch(class.vcs, speculative, &mut taken, scratch.board);
+        for class in &self.classes {
+            block.match_switch(class.vcs, speculative, &mut taken, &mut scratch);
         }
-        if self.waiting != 0 {
-            self.request_vcs(scratch, room);
-            self.accept_vcs(scratch, room);
+        if block.waiting != 0 {
+            block.request_vcs(&mut scratch);
+            block.accept_vcs(&mut scratch);
         }
         for input in Bits(taken.inputs) {
-            if self.ready_vc(input) {
-                self.traverse(input, usize::from(scratch.board.accepted[input % PORTS]), outbox);
+            if block.ready_vc(input) {
+                let out = usize::from(scratch.board.accepted[input % PORTS]);
+                block.traverse(number, input, out, &mut outbox);
             }
         }
+        self.end_packets(blocks);
     }
+}
 
+impl<const V: usize> Block<V> {
     /// Whether the VC that has got the switch can use it: a head that speculates may have no VC.
     fn ready_vc(&self, input: usize) -> bool {
         let port = &self.in_ports[input % PORTS];
-        port.ready >> (port.asks % 32) & 1 != 0
+        port.ready() >> (port.asks % 32) & 1 != 0
     }
 
     /// Pairs inputs with outputs, for VCs of a class.
     #[inline(always)]
-    fn match_switch(&mut self, class: u32, speculative: u64, taken: &mut Taken, board: &mut Board) {
+    fn match_switch(
+        &mut self,
+        class: u32,
+        speculative: u64,
+        taken: &mut Taken,
+        scratch: &mut Scratch<'_, V>,
+    ) {
+        let (board, lines) = (&mut *scratch.board, &scratch.packets.lines[scratch.first_vc..]);
         let mut asked = 0u64;
         for input in Bits((self.ready | speculative) & !taken.inputs) {
-            let mut vcs = self.in_ports[input % PORTS].ready & class;
+            let mut vcs = self.in_ports[input % PORTS].ready() & class;
             if speculative >> (input % 64) & 1 != 0 {
-                vcs |= self.speculative_vcs(input) & class;
+                vcs |= self.speculative_vcs(input, lines) & class;
             }
             for vc in Bits(vcs.into()) {
                 let out = usize::from(self.in_vcs[input % PORTS][vc % V].out) % PORTS;
@@ -115,7 +150,8 @@ impl<const V: usize> Block<'_, V> {
         for input in Bits(inputs) {
             let granted = board.granted[input % PORTS];
             let out = first_from(granted, self.in_ports[input % PORTS].next_out);
-            self.accept_output(input, out, class, speculative >> (input % 64) & 1 != 0);
+            let speculates = speculative >> (input % 64) & 1 != 0;
+            self.accept_output(input, out, class, speculates.then_some(lines));
             board.accepted[input % PORTS] = out as u8;
             taken.outputs |= 1 << (out % 64);
         }
@@ -123,31 +159,32 @@ impl<const V: usize> Block<'_, V> {
     }
 
     /// Heads of an input that ask for a VC and may get one with a credit.
-    fn speculative_vcs(&self, input: usize) -> u32 {
+    fn speculative_vcs(&self, input: usize, lines: &[Line]) -> u32 {
         let waiting = Bits(self.in_ports[input % PORTS].waiting.into());
         waiting.fold(0, |vcs, vc| {
             let in_vc = &self.in_vcs[input % PORTS][vc % V];
+            let line = &lines[input * V + vc];
             let port = &self.out_ports[usize::from(in_vc.out) % PORTS];
-            vcs | u32::from(in_vc.allowed & port.free & port.credit != 0) << (vc % 32)
+            vcs | u32::from(line.allowed & port.free & port.credit != 0) << (vc % 32)
         })
     }
 
     /// An input takes an output for the next of its VCs that asks for it; those that do not speculate
-    /// come first.
+    /// come first; `lines` are there if the router speculates.
     #[inline(always)]
-    fn accept_output(&mut self, input: usize, out: usize, class: u32, speculative: bool) {
+    fn accept_output(&mut self, input: usize, out: usize, class: u32, lines: Option<&[Line]>) {
         let port = &self.in_ports[input % PORTS];
         let next = |vcs: u32| {
             let later = vcs & u32::MAX.checked_shl(port.next_vc.into()).unwrap_or(0);
             let mut in_turn = Bits(later.into()).chain(Bits((vcs & !later).into()));
             in_turn.find(|&vc| usize::from(self.in_vcs[input % PORTS][vc % V].out) == out)
         };
-        let ready = port.ready & class;
-        let found = match speculative {
+        let ready = port.ready() & class;
+        let found = match lines {
             // The only one that can have asked.
-            false if ready.is_power_of_two() => Some(ready.trailing_zeros() as usize),
-            false => next(ready),
-            true => next(ready).or_else(|| next(self.speculative_vcs(input) & class)),
+            None if ready.is_power_of_two() => Some(ready.trailing_zeros() as usize),
+            None => next(ready),
+            Some(lines) => next(ready).or_else(|| next(self.speculative_vcs(input, lines) & class)),
         };
         let Some(vc) = found else { return };
         let port = &mut self.in_ports[input % PORTS];
@@ -160,19 +197,21 @@ impl<const V: usize> Block<'_, V> {
     /// Collects the requests of all heads and lets output VCs grant. Heads that find no free VC, or no
     /// place at the endpoint, are parked.
     #[inline(always)]
-    fn request_vcs(&mut self, scratch: &mut Scratch<'_, V>, room: &Room) {
+    fn request_vcs(&mut self, scratch: &mut Scratch<'_, V>) {
         // Outputs for which a head asks, and those with several.
         let (mut once, mut often) = (0u64, 0u64);
         let last = &mut scratch.board.last;
         for input in Bits(self.waiting) {
             for vc in Bits(self.in_ports[input % PORTS].waiting.into()) {
-                let in_vc = &self.in_vcs[input % PORTS][vc % V];
-                let out = usize::from(in_vc.out) % PORTS;
-                let port = &self.out_ports[out];
-                let asks = in_vc.allowed & port.free;
-                let has_room = port.endpoint == NONE || room.has(port.endpoint, in_vc.front >> 1);
-                if asks == 0 || !has_room {
+                let line = &scratch.packets.lines[scratch.first_vc + input * V + vc];
+                let out = usize::from(self.in_vcs[input % PORTS][vc % V].out) % PORTS;
+                let port = &self.out_ports[out % PORTS];
+                let asks = line.allowed & port.free;
+                if asks == 0
+                    || scratch.slots[port.first_slot as usize + usize::from(line.vnet)] == 0
+                {
                     self.park(input, vc, out);
+                    self.rest(input);
                     continue;
                 }
                 let index = (input * V + vc) as u16;
@@ -198,8 +237,8 @@ impl<const V: usize> Block<'_, V> {
             request.granted = 0;
             at = request.before;
         }
-        for vc in Bits(self.out_ports[out].free.into()) {
-            let pointer = scratch.pointers[out][vc % V];
+        for vc in Bits(self.out_ports[out % PORTS].free.into()) {
+            let pointer = scratch.pointers[out % PORTS][vc % V];
             let (mut nearest, mut chosen, mut at) = (usize::MAX, usize::MAX, last);
             while let Some(request) = requests.get(usize::from(at).wrapping_sub(1)) {
                 let distance = usize::from(request.index.wrapping_sub(pointer)) % (PORTS * V);
@@ -216,40 +255,58 @@ impl<const V: usize> Block<'_, V> {
 
     /// Heads accept one of the VCs that are granted to them.
     #[inline(always)]
-    fn accept_vcs(&mut self, scratch: &mut Scratch<'_, V>, room: &mut Room) {
-        let Scratch { requests, pointers, .. } = scratch;
+    fn accept_vcs(&mut self, scratch: &mut Scratch<'_, V>) {
+        let Scratch { requests, pointers, packets, slots, first_vc, .. } = scratch;
         for Request { index, out, granted, .. } in requests.drain(..) {
             let (input, vc) = (usize::from(index) / V % PORTS, usize::from(index) % V);
             let out = usize::from(out) % PORTS;
-            let (in_vc, port) = (&mut self.in_vcs[input][vc], &mut self.out_ports[out]);
-            let has_room = granted != 0
-                && (port.endpoint == NONE || room.reserve(port.endpoint, in_vc.front >> 1));
-            if !has_room {
+            let line = &mut packets.lines[*first_vc + usize::from(index)];
+            let port = &self.out_ports[out % PORTS];
+            let slot = &mut slots[port.first_slot as usize + usize::from(line.vnet)];
+            if granted == 0 || *slot == 0 {
                 continue;
             }
-            let pointer = usize::from(in_vc.next_out_vc);
+            *slot -= u32::from(port.endpoint != NONE);
+            let pointer = usize::from(line.next_out_vc);
             let from = if pointer / V == out { pointer % V } else { 0 };
             let chosen = first_from(granted.into(), from as u8);
-            in_vc.active = true;
-            in_vc.out_vc = (out * V + chosen) as u16;
-            in_vc.next_out_vc = in_vc.out_vc + 1;
-            pointers[out][chosen % V] = index + 1;
-            port.free &= !(1 << chosen);
-            self.out_vcs[out][chosen % V].owner = index;
-            let in_port = &mut self.in_ports[input];
-            in_port.waiting &= !(1 << vc);
-            in_port.ready |= (port.credit >> chosen & 1) << vc;
-            self.waiting &= !(u64::from(in_port.waiting == 0) << input);
-            self.ready |= u64::from(in_port.ready != 0) << input;
+            line.next_out_vc = (out * V + chosen) as u16 + 1;
+            pointers[out % PORTS][chosen % V] = index + 1;
+            let front = line.front;
+            self.give_vc(input, vc, out, chosen);
+            let port = &self.out_ports[out];
+            if port.endpoint == NONE {
+                packets.push(port.downstream as usize + chosen, front);
+            }
+            self.rest(input);
+            let is_ready = self.in_ports[input % PORTS].ready() != 0;
+            self.ready |= u64::from(is_ready) << input;
         }
+    }
+
+    /// Gives a free output VC to the head of an input VC.
+    #[inline(always)]
+    fn give_vc(&mut self, input: usize, vc: usize, out: usize, out_vc: usize) {
+        let port = &mut self.out_ports[out % PORTS];
+        port.free &= !(1 << out_vc);
+        let in_port = &mut self.in_ports[input % PORTS];
+        in_port.waiting &= !(1 << vc);
+        in_port.able |= (port.credit >> out_vc & 1) << vc;
+        self.in_vcs[input % PORTS][vc % V].held = out_vc as u8;
+        self.out_vcs[out % PORTS][out_vc % V].owner = (input * V + vc) as u16;
     }
 
     /// Leaves a head alone until something changes at its output.
     fn park(&mut self, input: usize, vc: usize, out: usize) {
-        let in_port = &mut self.in_ports[input % PORTS];
-        in_port.waiting &= !(1 << vc);
-        self.waiting &= !(u64::from(in_port.waiting == 0) << input);
+        self.in_ports[input % PORTS].waiting &= !(1 << vc);
         self.parked_vcs[input % PORTS] |= 1 << vc;
-        self.parked_inputs[out] |= 1 << input;
+        self.parked_inputs[out % PORTS] |= 1 << input;
+    }
+
+    /// Forgets an input without a head that waits.
+    #[inline]
+    fn rest(&mut self, input: usize) {
+        let rests = self.in_ports[input % PORTS].waiting == 0;
+        self.waiting &= !(u64::from(rests) << (input % 64));
     }
 }

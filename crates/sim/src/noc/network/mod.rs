@@ -6,7 +6,9 @@
 mod allocate;
 mod arrive;
 mod build;
+mod in_turn;
 mod islip;
+mod packets;
 mod source;
 mod state;
 mod stats;
@@ -22,11 +24,9 @@ use super::routing::{Routing, Tables};
 use super::spec::{Allocator, Packet};
 use super::topology::{Axis, Topology};
 use crate::engine::Cycle;
-use state::{
-    Flit, InPort, InVc, NONE, OutPort, OutVc, PORTS, Parked, Queue, Route, RouterState, Sending,
-    Slab,
-};
-use wheel::Wheel;
+use packets::Packets;
+use state::{Blocks, NONE, OutPort, OutVc, Queue, Route, RouterState, Sending, Slab, with_blocks};
+use wheel::{List, Wheel};
 
 /// A network with the packets in it.
 #[derive(Clone, Debug)]
@@ -37,41 +37,40 @@ pub struct Network {
     allocator: Allocator,
     topology: Topology,
     tables: Tables,
-    /// Ports of a router and VCs of a port lie so far apart in the arrays, as shifts.
-    port_shift: u32,
-    vc_shift: u32,
+    /// By port, the router that it belongs to.
+    router_of: Vec<u16>,
     vnets: usize,
     /// VCs, and virtual networks, that are served one after the other.
     classes: Vec<Class>,
     buffer_flits: u8,
-    /// Buffers are this long, as a shift, so that a ring wraps by a mask.
-    buffer_shift: u32,
+    ejection_credits: bool,
     axes: Vec<Axis>,
 
     slab: Slab,
-    in_vcs: Vec<InVc>,
-    buffers: Vec<Flit>,
+    blocks: Blocks,
     routers: Vec<RouterState>,
-    in_ports: Vec<InPort>,
-    out_ports: Vec<OutPort>,
-    out_vcs: Vec<OutVc>,
-    parked: Parked,
+    packets: Packets,
+    /// Ports with which endpoints send.
+    source_ports: Vec<OutPort>,
+    source_vcs: Vec<OutVc>,
+    /// Places for VCs at a port: see [`Blocks`].
+    stride: usize,
+    round: in_turn::Round,
+    /// Input VCs that have sent a tail in this step.
+    ended: List<u32>,
     /// iSLIP: by output VC, the input VC that it serves first, counted in the block.
     vc_pointers: Vec<u16>,
     /// iSLIP: requests of a block for VCs, empty between two blocks.
     requests: Vec<islip::Request>,
     board: islip::Board,
-    /// One bit per input port whose router speculates.
-    speculative: Vec<u64>,
-    /// One bit per input port with a VC that is ready for the switch.
-    ready: Vec<u64>,
-    /// One bit per input port with a head flit that waits for an output VC.
-    waiting: Vec<u64>,
 
-    flits: Wheel<(u32, Flit)>,
-    credits: Wheel<u32>,
+    /// Input VCs that get a flit.
+    flits: Wheel<u32>,
+    /// Output VCs that get a credit: those of routers, and those of sources.
+    credits: [Wheel<u32>; 2],
     /// Head flits that come to the front and are ready for VC allocation in that cycle.
     heads: Wheel<u32>,
+    /// Packets whose tail reaches the endpoint.
     tails: Wheel<u32>,
 
     sources: Vec<Queue>,
@@ -154,6 +153,7 @@ impl Network {
             order,
             from_directory: packet.from_directory,
             hops: 0,
+            flits: packet.flits,
         };
         let id = self.slab.insert(packet, route, self.now);
         let (src, queue) = (usize::from(packet.src), self.queue(packet.src, packet.vnet));
@@ -178,15 +178,6 @@ impl Network {
         usize::from(endpoint) * self.vnets + usize::from(vnet)
     }
 
-    /// Number of the port with which an endpoint sends; they come after those of the routers.
-    fn source_port(&self, endpoint: usize) -> usize {
-        self.in_ports.len() + endpoint
-    }
-
-    fn vc_mask(&self) -> usize {
-        (1 << self.vc_shift) - 1
-    }
-
     /// Packets that wait at a source, including one that has left in part.
     pub fn queued(&self, src: u16, vnet: u8) -> usize {
         let queue = self.queue(src, vnet);
@@ -195,10 +186,22 @@ impl Network {
 
     /// Simulates one cycle of all routers and links.
     pub fn tick(&mut self) {
-        self.arrive();
-        self.inject();
-        self.allocate(0..self.ready.len());
+        self.with_blocks(|network, blocks| {
+            with_blocks!(blocks, blocks => {
+                network.arrive(blocks);
+                network.inject();
+                let order = 0..blocks.len();
+                network.allocate(blocks, order);
+            });
+        });
         self.now += 1;
+    }
+
+    /// Lends the blocks to a phase of a cycle.
+    fn with_blocks(&mut self, phase: impl FnOnce(&mut Network, &mut Blocks)) {
+        let mut blocks = std::mem::replace(&mut self.blocks, Blocks::Few(Vec::new()));
+        phase(self, &mut blocks);
+        self.blocks = blocks;
     }
 
     /// Whether nothing is queued or on its way; delivery queues may hold packets.
@@ -213,13 +216,13 @@ impl Network {
         if self.live == 0 {
             return None;
         }
-        let busy = |words: &[u64]| words.iter().any(|&word| word != 0);
-        if busy(&self.active_sources) || busy(&self.ready) || busy(&self.waiting) {
+        let sends = self.active_sources.iter().any(|&word| word != 0);
+        if sends || self.blocks.have_work() {
             return Some(self.now);
         }
         let nexts = [
             self.flits.next(self.now),
-            self.credits.next(self.now),
+            self.next_credit(),
             self.heads.next(self.now),
             self.tails.next(self.now),
         ];
@@ -236,11 +239,17 @@ impl Network {
             "cycle {cycle} is after the next event"
         );
         // Credits of the last packets may still be on their way back.
-        while self.now < cycle && self.credits.next(self.now).is_some_and(|at| at < cycle) {
-            self.arrive();
+        while self.now < cycle && self.next_credit().is_some_and(|at| at < cycle) {
+            self.with_blocks(|network, blocks| {
+                with_blocks!(blocks, blocks => network.arrive(blocks));
+            });
             self.now += 1;
         }
         self.now = self.now.max(cycle);
+    }
+
+    fn next_credit(&self) -> Option<Cycle> {
+        self.credits.iter().filter_map(|credits| credits.next(self.now)).min()
     }
 
     /// Endpoints with packets in a delivery queue, in the order of their numbers.
@@ -275,8 +284,8 @@ impl Network {
         }
         let id = self.slab.pop(&mut self.deliveries[queue]);
         self.slab.remove(id);
-        self.slots[queue] += 1;
-        self.unpark(self.exits[usize::from(endpoint)] as usize);
+        self.slots[self.vnets + queue] += 1;
+        self.blocks.unpark(self.exits[usize::from(endpoint)] as usize);
         let first = usize::from(endpoint) * self.vnets;
         if self.deliveries[first..first + self.vnets].iter().all(|queue| queue.len == 0) {
             self.arrived[usize::from(endpoint) / 64] &= !(1 << (endpoint % 64));
@@ -285,17 +294,6 @@ impl Network {
         let (packet, created, injected) = (entry.packet, entry.created, entry.injected);
         let hops = self.slab.routes[id as usize].hops;
         Some(Delivered { packet, created, injected, arrived: entry.arrived, hops })
-    }
-
-    /// Heads that wait for this output try again.
-    fn unpark(&mut self, output: usize) {
-        let block = output / PORTS;
-        let inputs = std::mem::take(&mut self.parked.inputs[output]);
-        self.waiting[block] |= inputs;
-        for input in Bits(inputs) {
-            let input = block * PORTS + input;
-            self.in_ports[input].waiting |= std::mem::take(&mut self.parked.vcs[input]);
-        }
     }
 
     /// Counters since the network was built.
@@ -313,26 +311,11 @@ impl Network {
             LinkLoad {
                 from: place(link.from.router),
                 to: place(link.to.router),
-                flits: self.out_ports[self.port_index(link.from)].flits,
+                flits: self.blocks.out_port(self.port_index(link.from)).flits,
             }
         })
     }
 }
-
-/// Calls a method of which there is one for each stride of VCs, so that the compiler knows it.
-macro_rules! with_vcs {
-    ($network:ident, $method:ident($($argument:expr),*)) => {
-        match $network.vc_shift {
-            0 => $network.$method::<1>($($argument),*),
-            1 => $network.$method::<2>($($argument),*),
-            2 => $network.$method::<4>($($argument),*),
-            3 => $network.$method::<8>($($argument),*),
-            4 => $network.$method::<16>($($argument),*),
-            _ => $network.$method::<32>($($argument),*),
-        }
-    };
-}
-use with_vcs;
 
 /// The numbers of the bits that are set.
 struct Bits(u64);

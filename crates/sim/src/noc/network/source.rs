@@ -39,27 +39,26 @@ impl Network {
 
     fn inject_from(&mut self, endpoint: usize, vnet: usize) -> bool {
         let queue = endpoint * self.vnets + vnet;
-        let output = self.source_port(endpoint);
         let starts = self.sending[queue].flits_left == 0;
-        if starts && !self.start_packet(queue, output, vnet) {
+        if starts && !self.start_packet(endpoint, vnet) {
             return false;
         }
         let sending = &mut self.sending[queue];
-        let out_vc = &mut self.out_vcs[output << self.vc_shift | usize::from(sending.vc)];
+        let vc = endpoint * self.stride + usize::from(sending.vc);
+        let out_vc = &mut self.source_vcs[vc];
         if out_vc.credits == 0 {
             return false;
         }
         out_vc.credits -= 1;
-        let port = &mut self.out_ports[output];
+        let port = &mut self.source_ports[endpoint];
         port.empty &= !(1 << sending.vc);
         if out_vc.credits == 0 {
             port.credit &= !(1 << sending.vc);
         }
         sending.flits_left -= 1;
         let tail = sending.flits_left == 0;
-        let flit = sending.packet << 1 | u32::from(tail);
         let in_vc = self.entrances[endpoint] + u32::from(sending.vc);
-        self.flits.push(self.now + self.injection_delay, (in_vc, flit));
+        self.flits.push(self.now + self.injection_delay, in_vc);
         if tail && self.sources[queue].len == 0 {
             self.pending[endpoint] &= !(1 << vnet);
         }
@@ -68,13 +67,17 @@ impl Network {
     }
 
     /// Takes the next packet of a source queue, if there is a VC with a credit for it.
-    fn start_packet(&mut self, queue: usize, output: usize, vnet: usize) -> bool {
+    fn start_packet(&mut self, endpoint: usize, vnet: usize) -> bool {
+        let queue = endpoint * self.vnets + vnet;
         let id = self.sources[queue].first;
         let hash = self.slab.routes[id as usize].hash;
         let allowed = self.tables.at_source(vnet, hash);
-        let port = &mut self.out_ports[output];
+        let port = &mut self.source_ports[endpoint];
         let chosen = match self.allocator {
-            Allocator::OneRequest => port.choose_vc(allowed & port.credit),
+            Allocator::OneRequest => {
+                let vcs = allowed & port.credit & port.free;
+                (vcs != 0).then(|| port.best_of(vcs) as u8)
+            }
             Allocator::Islip => port.next_of(allowed & port.credit),
         };
         let Some(vc) = chosen else { return false };
@@ -82,8 +85,8 @@ impl Network {
         self.slab.pop(&mut self.sources[queue]);
         let entry = &mut self.slab.entries[id as usize];
         entry.injected = self.now;
+        self.packets.push(self.entrances[endpoint] as usize + usize::from(vc), id);
         let sending = &mut self.sending[queue];
-        sending.packet = id;
         sending.flits_left = entry.packet.flits;
         sending.vc = vc;
         true

@@ -1,7 +1,10 @@
 //! The state of routers, packets and endpoints, in flat arrays.
 
+use std::hint::select_unpredictable;
+
 use super::super::routing::Order;
 use super::super::spec::Packet;
+use super::Bits;
 use crate::engine::Cycle;
 
 /// No such thing, where a number is expected.
@@ -10,37 +13,143 @@ pub(super) const NONE: u32 = u32::MAX;
 /// No input VC.
 pub(super) const NOBODY: u16 = u16::MAX;
 
-/// A flit: the packet's place in the slab, and in the lowest bit whether it is the tail.
-pub(super) type Flit = u32;
-
 /// Input or output ports of a block of routers: a set of them is a word.
 pub(super) const PORTS: usize = 64;
 
-/// An input VC. The flit at the front is here, those behind it lie in the buffer array; a head flit
-/// is one that finds no packet active.
+/// Most VCs of a port: a set of them is half a word.
+pub(super) const MAX_VCS: usize = 32;
+
+/// As many routers as have [`PORTS`] ports, with places for `V` VCs at each: VC 0 of port `p` has the
+/// number `p * V`. Requests never meet those of another router.
+#[derive(Clone, Debug)]
+pub(super) struct Block<const V: usize> {
+    /// Inputs with a VC that is ready for the switch.
+    pub ready: u64,
+    /// Inputs with a head that waits for an output VC.
+    pub waiting: u64,
+    /// Inputs of routers that speculate.
+    pub speculative: u64,
+    pub in_ports: [InPort; PORTS],
+    pub out_ports: [OutPort; PORTS],
+    pub in_vcs: [[InVc; V]; PORTS],
+    pub out_vcs: [[OutVc; V]; PORTS],
+    /// Heads that wait for an output VC in vain are left alone until something changes at their output. By
+    /// input, its VCs with such a head.
+    pub parked_vcs: [u32; PORTS],
+    /// By output, the inputs with such a head for it.
+    pub parked_inputs: [u64; PORTS],
+    /// By output, the inputs that ask for the switch; none between two steps.
+    pub asking: [u64; PORTS],
+}
+
+impl<const V: usize> Block<V> {
+    /// Marks an input if it has a VC that is ready for the switch.
+    #[inline]
+    pub fn request_switch(&mut self, input: usize) {
+        self.ready |= u64::from(self.in_ports[input % PORTS].ready() != 0) << (input % PORTS);
+    }
+
+    /// Lets heads that wait for an output try again.
+    pub fn unpark(&mut self, out: usize) {
+        let inputs = std::mem::take(&mut self.parked_inputs[out % PORTS]);
+        self.waiting |= inputs;
+        for input in Bits(inputs) {
+            self.in_ports[input % PORTS].waiting |=
+                std::mem::take(&mut self.parked_vcs[input % PORTS]);
+        }
+    }
+}
+
+/// All blocks. Most networks have few VCs, which lie close together then.
+#[derive(Clone, Debug)]
+pub(super) enum Blocks {
+    Few(Vec<Block<8>>),
+    Many(Vec<Block<MAX_VCS>>),
+}
+
+/// Evaluates an expression with the blocks, whatever their stride of VCs is.
+macro_rules! with_blocks {
+    ($all:expr, $blocks:ident => $value:expr) => {
+        match $all {
+            Blocks::Few($blocks) => $value,
+            Blocks::Many($blocks) => $value,
+        }
+    };
+}
+pub(super) use with_blocks;
+
+impl Blocks {
+    pub fn len(&self) -> usize {
+        with_blocks!(self, blocks => blocks.len())
+    }
+
+    /// Places for VCs at a port.
+    pub fn stride(&self) -> usize {
+        match self {
+            Blocks::Few(_) => 8,
+            Blocks::Many(_) => MAX_VCS,
+        }
+    }
+
+    /// Whether a router has something to allocate.
+    pub fn have_work(&self) -> bool {
+        with_blocks!(self, blocks => blocks.iter().any(|block| block.ready | block.waiting != 0))
+    }
+
+    pub fn in_port(&mut self, port: usize) -> &mut InPort {
+        with_blocks!(self, blocks => &mut blocks[port / PORTS].in_ports[port % PORTS])
+    }
+
+    pub fn out_port(&self, port: usize) -> &OutPort {
+        with_blocks!(self, blocks => &blocks[port / PORTS].out_ports[port % PORTS])
+    }
+
+    pub fn out_port_mut(&mut self, port: usize) -> &mut OutPort {
+        with_blocks!(self, blocks => &mut blocks[port / PORTS].out_ports[port % PORTS])
+    }
+
+    pub fn in_vc(&self, port: usize, vc: usize) -> &InVc {
+        with_blocks!(self, blocks => &blocks[port / PORTS].in_vcs[port % PORTS][vc])
+    }
+
+    pub fn out_vc(&self, port: usize, vc: usize) -> &OutVc {
+        with_blocks!(self, blocks => &blocks[port / PORTS].out_vcs[port % PORTS][vc])
+    }
+
+    /// Lets heads that wait for an output try again.
+    pub fn unpark(&mut self, out: usize) {
+        with_blocks!(self, blocks => blocks[out / PORTS].unpark(out % PORTS));
+    }
+}
+
+/// An input VC: what changes from flit to flit. Its packets are in [`Packets`](super::packets::Packets).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InVc {
-    /// The flit at the front, if there is one.
-    pub front: Flit,
-    /// VCs that the packet at the front may use at its output.
-    pub allowed: u32,
-    /// Output VC that the packet at the front holds, counted in the block.
-    pub out_vc: u16,
     /// Output port of the packet at the front, counted in the block.
     pub out: u8,
-    /// Position of the second flit in the ring.
-    pub head: u8,
-    /// Flits, with the one at the front.
+    /// VC of that output, if the packet at the front holds one.
+    pub held: u8,
+    /// Flits in the buffer.
     pub len: u8,
-    /// The packet at the front holds an output VC.
-    pub active: bool,
-    /// iSLIP: the output VC that it accepts first, counted in the block.
-    pub next_out_vc: u16,
+    /// Flits of the packet at the front that have not left; 0 if no packet has been routed.
+    pub left: u8,
+}
+
+impl InVc {
+    /// Whether the next flit that arrives comes to the front, as a head.
+    #[inline]
+    pub fn awaits_head(&self) -> bool {
+        (self.len | self.left) == 0
+    }
 }
 
 /// The state of a router for VC allocation and routing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouterState {
+    /// Its first port; the others follow, all in one block.
+    pub first: u32,
+    /// Its ports, as bits of the block's words.
+    pub ports: u64,
     /// Input port that VC allocation serves first, counted in the block.
     pub next_waiting: u8,
     /// Heads compete for the switch in the cycle in which they get a VC.
@@ -51,12 +160,15 @@ pub(super) struct RouterState {
 
 /// The state of an input port for allocation.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(super) struct InPort {
-    /// VCs with a flit, an output VC and a credit.
-    pub ready: u32,
+    /// VCs with a flit.
+    pub filled: u32,
+    /// VCs of which the packet at the front holds an output VC with a credit.
+    pub able: u32,
     /// VCs whose head flit waits for an output VC and may get one.
     pub waiting: u32,
-    /// Output VC 0 upstream, where credits go; [`NONE`] at an unused input.
+    /// Output VC 0 upstream, or the VC 0 of a source, where credits go; [`NONE`] at an unused input.
     pub upstream: u32,
     /// VC for which the switch is asked first.
     pub next_vc: u8,
@@ -66,18 +178,18 @@ pub(super) struct InPort {
     pub next_out: u8,
     /// Cycles until a credit is upstream.
     pub credit_delay: u8,
+    /// An endpoint is upstream, no router.
+    pub from_source: bool,
     /// Cycles from the arrival of a head to VC allocation: for RC, unless that was done upstream.
     pub routing_delay: u8,
 }
 
-/// Heads that wait for an output VC in vain. They are left alone until something changes at an
-/// output for which they wait.
-#[derive(Clone, Debug)]
-pub(super) struct Parked {
-    /// By input port, its VCs with such a head.
-    pub vcs: Vec<u32>,
-    /// By output port, inputs of its block with such a head for it.
-    pub inputs: Vec<u64>,
+impl InPort {
+    /// VCs with a flit, an output VC and a credit.
+    #[inline]
+    pub fn ready(&self) -> u32 {
+        self.filled & self.able
+    }
 }
 
 /// The state of an output port for allocation.
@@ -85,10 +197,10 @@ pub(super) struct Parked {
 pub(super) struct OutPort {
     /// Flits that it has sent.
     pub flits: u64,
-    /// VCs that no packet holds.
-    pub free: u32,
     /// VCs with a credit.
     pub credit: u32,
+    /// VCs that no packet holds.
+    pub free: u32,
     /// VCs with all credits: nothing is in the buffer downstream or on its way there.
     pub empty: u32,
     /// Input VC 0 downstream; [`NONE`] for outputs to endpoints.
@@ -101,24 +213,28 @@ pub(super) struct OutPort {
     pub next_input: u8,
     /// VC that VC allocation gives first if none is empty.
     pub next_vc: u8,
+    /// Credits that a flit costs: one at links between routers and at endpoints that return it, else none.
+    pub counts_credits: u8,
+    /// First of its endpoint's delivery queues, whose places are limited; queue 0 at links.
+    pub first_slot: u32,
     /// Cycles from switch allocation to the return of the credit from an endpoint; 0 if the endpoint
     /// takes flits without credits, and on links between routers.
     pub credit_return: u8,
 }
 
 impl OutPort {
-    /// The VC that a packet which may use `allowed` gets.
+    /// The VC that a packet gets which may use these; they are free.
     ///
     /// An empty one is best, since nothing in it can hold the packet up, and of these the lowest,
     /// so that at light load few buffers are in use and stay in the processor's cache. Then comes
     /// one with a credit, then any that is free, in turn.
     #[inline]
-    pub fn choose_vc(&self, allowed: u32) -> Option<u8> {
-        let free = allowed & self.free;
+    pub fn best_of(&self, free: u32) -> usize {
         let (empty, credit) = (free & self.empty, free & self.credit);
-        let (best, from) = if credit != 0 { (credit, self.next_vc) } else { (free, self.next_vc) };
-        let (best, from) = if empty != 0 { (empty, 0) } else { (best, from) };
-        (free != 0).then(|| first_from(best.into(), from) as u8)
+        let in_turn = select_unpredictable(credit != 0, credit, free);
+        let best = select_unpredictable(empty != 0, empty, in_turn);
+        let from = select_unpredictable(empty != 0, 0, self.next_vc);
+        first_from(best.into(), from) % 32
     }
 
     /// The next of these VCs, in turn.
@@ -156,6 +272,7 @@ pub(super) struct Route {
     pub order: Order,
     pub from_directory: bool,
     pub hops: u8,
+    pub flits: u8,
 }
 
 /// A packet in the slab.
@@ -185,7 +302,6 @@ impl Queue {
 /// The packet that a source is sending, per virtual network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
-    pub packet: u32,
     pub flits_left: u8,
     pub vc: u8,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::spec::Packet;
 use super::Network;
-use super::state::{NONE, PORTS};
+use super::state::{InVc, NONE, PORTS};
 use crate::engine::Cycle;
 
 /// A packet that has not been delivered, and where it is.
@@ -56,14 +56,8 @@ impl Network {
 
     fn place(&self, id: u32) -> String {
         let mut places: Vec<String> = Vec::new();
-        for (index, in_vc) in self.in_vcs.iter().enumerate() {
-            let mask = (1usize << self.buffer_shift) - 1;
-            let behind = (1..usize::from(in_vc.len)).map(|i| {
-                let place = (usize::from(in_vc.head) + i - 1) & mask;
-                self.buffers[(index << self.buffer_shift) + place]
-            });
-            let front = (in_vc.len > 0).then_some(in_vc.front);
-            let count = front.into_iter().chain(behind).filter(|flit| flit >> 1 == id).count();
+        for index in 0..self.blocks.len() * PORTS * self.stride {
+            let count = self.flits_of(index, id);
             if count > 0 {
                 places.push(self.buffer_place(index, count));
             }
@@ -75,26 +69,44 @@ impl Network {
         }
     }
 
-    fn buffer_place(&self, index: usize, flits: usize) -> String {
-        let in_vc = &self.in_vcs[index];
-        let (port, vc) = (index >> self.vc_shift, index & self.vc_mask());
-        let (number, ports) = (port >> self.port_shift, (1 << self.port_shift) - 1);
-        let router = self.topology.routers[number];
-        let out = usize::from(in_vc.out) & ports;
-        let state = match in_vc.active {
-            true => {
-                let first = (port - port % PORTS) << self.vc_shift;
-                let credits = self.out_vcs[first + usize::from(in_vc.out_vc)].credits;
-                let held = usize::from(in_vc.out_vc) & self.vc_mask();
-                format!("holds VC {held} of output {out} with {credits} credits")
+    /// Flits of a packet in the buffer of an input VC.
+    fn flits_of(&self, index: usize, id: u32) -> usize {
+        let in_vc = self.in_vc(index);
+        let mut len = usize::from(in_vc.len);
+        for (place, packet) in self.packets.of(index).enumerate() {
+            let is_routed = place == 0 && in_vc.left > 0;
+            let left = if is_routed { in_vc.left } else { self.slab.routes[packet as usize].flits };
+            let here = len.min(usize::from(left));
+            if packet == id {
+                return here;
             }
+            len -= here;
+        }
+        0
+    }
+
+    fn in_vc(&self, index: usize) -> &InVc {
+        self.blocks.in_vc(index / self.stride, index % self.stride)
+    }
+
+    fn buffer_place(&self, index: usize, flits: usize) -> String {
+        let (in_vc, port, vc) = (self.in_vc(index), index / self.stride, index % self.stride);
+        let number = usize::from(self.router_of[port]);
+        let first = self.routers[number].first as usize;
+        let router = self.topology.routers[number];
+        let held = usize::from(in_vc.held);
+        let out = port - port % PORTS + usize::from(in_vc.out);
+        let held_vc = self.blocks.out_vc(out, held);
+        let out = out - first;
+        let state = match usize::from(held_vc.owner) == index % (PORTS * self.stride) {
+            true => format!("holds VC {held} of output {out} with {} credits", held_vc.credits),
             false => format!("waits for a VC of output {out}"),
         };
         format!(
             "{flits} flits at router {number} ({}, {}) input {} VC {vc}, which {state}",
             router.x,
             router.y,
-            port & ports
+            port - first
         )
     }
 

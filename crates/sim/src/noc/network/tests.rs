@@ -2,6 +2,7 @@
 
 use super::super::spec::{Packet, Pipeline, Spec, VnetSpec};
 use super::super::{Routing, Shape};
+use super::state::{Blocks, with_blocks};
 use super::{Delivered, Network};
 use crate::engine::Random;
 
@@ -11,9 +12,14 @@ const LONG: u64 = 1_000_000;
 impl Network {
     /// A cycle in which blocks of routers are visited from the last to the first.
     fn tick_backwards(&mut self) {
-        self.arrive();
-        self.inject();
-        self.allocate((0..self.ready.len()).rev());
+        self.with_blocks(|network, blocks| {
+            with_blocks!(blocks, blocks => {
+                network.arrive(blocks);
+                network.inject();
+                let order = (0..blocks.len()).rev();
+                network.allocate(blocks, order);
+            });
+        });
         self.now += 1;
     }
 }
