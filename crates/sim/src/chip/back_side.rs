@@ -164,23 +164,23 @@ impl BackSide {
     ) -> (R, bool) {
         let mut actions = Actions::new();
         let entry = self.tags.find(line, line);
-        let mut block = entry
-            .and_then(|entry| *self.tags.value(entry))
-            .unwrap_or_else(|| pair::Block::new(self.config));
+        let mut new = pair::Block::new(self.config);
+        let block = entry.and_then(|entry| self.tags.value_mut(entry).as_mut());
+        let block = block.unwrap_or(&mut new);
         let held_before = !block.is_invalid();
-        let result = step(&mut block, &mut actions);
-        self.note_held(line, held_before, !block.is_invalid());
+        let result = step(block, &mut actions);
+        let (holds, is_idle) = (!block.is_invalid(), block.is_idle());
         match entry {
-            Some(entry) if block.is_idle() => self.tags.clear(entry),
-            Some(entry) => *self.tags.value_mut(entry) = Some(block),
-            None if block.is_idle() => {}
-            None => {
+            Some(entry) if is_idle => self.tags.clear(entry),
+            None if !is_idle => {
                 let entry = self.tags.victim(line, |_, _| false);
                 let entry = entry.expect("a set has room for all that L1 and NI cache can hold");
-                self.tags.fill(entry, line, Some(block));
+                self.tags.fill(entry, line, Some(new));
             }
+            _ => {}
         }
-        (result, self.act(line, actions, wires))
+        self.note_held(line, held_before, holds);
+        (result, !actions.is_empty() && self.act(line, actions, wires))
     }
 
     fn note_held(&mut self, line: Line, before: bool, after: bool) {

@@ -97,8 +97,6 @@ enum Outside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block<D> {
     config: Config,
-    /// The NI cache as a private cache; its messages go out as the pair's.
-    ni: l1::Block<D>,
     /// The NI cache is E or M, and the L1 may have a copy.
     lent: bool,
     /// The L1 is E or M, as far as it has been told.
@@ -107,6 +105,8 @@ pub struct Block<D> {
     local_unblock: bool,
     outside: Option<Outside>,
     question: Option<Question>,
+    /// The NI cache as a private cache; its messages go out as the pair's.
+    ni: l1::Block<D>,
     /// Waits for the answer to the question.
     forward: Option<Forward>,
     /// Of the L1; waits for the NI cache.

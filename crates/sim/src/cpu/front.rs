@@ -15,8 +15,9 @@ use crate::engine::Cycle;
 /// The most instructions on their way to dispatch.
 pub(super) const ENTRIES: u32 = 128;
 
-/// An instruction on its way to dispatch.
+/// An instruction on its way to dispatch, in a line of the host's caches.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Fetched {
     pub(super) inst: Inst,
     pub(super) pc: u64,
@@ -29,6 +30,8 @@ pub(super) struct Fetched {
     /// Whether there is no instruction: the fault is [`Front::fault`].
     pub(super) faults: bool,
 }
+
+const _: () = assert!(size_of::<Fetched>() == 64);
 
 /// The front end.
 #[derive(Clone, Debug)]

@@ -32,8 +32,9 @@ pub(super) enum Stage {
     Done,
 }
 
-/// An instruction in flight.
+/// An instruction in flight. It takes two lines of the host's caches, not parts of three.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Slot {
     pub(super) inst: Inst,
     pub(super) pc: u64,
@@ -67,6 +68,8 @@ pub(super) struct Slot {
     /// The predictor before it was fetched.
     pub(super) before: Checkpoint,
 }
+
+const _: () = assert!(size_of::<Slot>() == 128);
 
 impl Slot {
     pub(super) const EMPTY: Slot = Slot {
