@@ -26,8 +26,8 @@ pub(super) struct Line {
     pub vnet: u8,
     /// Position of the second packet in the ring.
     head: u8,
-    /// Packets, with the one at the front.
-    len: u8,
+    /// Packets, with the one at the front: one more than flits fit, since the last may have sent none.
+    len: u16,
 }
 
 impl Packets {
@@ -48,7 +48,7 @@ impl Packets {
         let mask = self.mask();
         let line = &mut self.lines[vc];
         // If it is the first, its place in the ring is free all the same.
-        let place = line.head.wrapping_add(line.len).wrapping_sub(1) & mask;
+        let place = line.head.wrapping_add(line.len as u8).wrapping_sub(1) & mask;
         self.rings[(vc << self.ring_shift) + usize::from(place)] = packet;
         line.front = select_unpredictable(line.len == 0, packet, line.front);
         line.len += 1;
@@ -71,9 +71,28 @@ impl Packets {
         let (line, mask) = (self.lines[vc], self.mask());
         let front = (line.len > 0).then_some(line.front);
         let behind = (1..line.len).map(move |i| {
-            let place = line.head.wrapping_add(i - 1) & mask;
+            let place = line.head.wrapping_add((i - 1) as u8) & mask;
             self.rings[(vc << self.ring_shift) + usize::from(place)]
         });
         front.into_iter().chain(behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The deepest buffer, full of packets of a flit, and one that waits for a credit.
+    #[test]
+    fn a_vc_has_one_packet_more_than_flits_fit() {
+        let mut packets = Packets::new(2, 255);
+        for round in 0..3 {
+            (0..256).for_each(|packet| packets.push(1, packet));
+            assert_eq!(packets.of(1).count(), 256, "round {round}");
+            (0..256).for_each(|packet| assert_eq!(packets.pop(1), packet));
+            assert_eq!(packets.of(1).count() + packets.of(0).count(), 0);
+            packets.push(1, round);
+            assert_eq!(packets.pop(1), round);
+        }
     }
 }
