@@ -244,7 +244,7 @@ impl Backends {
         pump_again(rmc.wants_port(), next, Part::Engine(number), wires);
     }
 
-    /// What is not done.
+    /// Names the parts that have something under way.
     pub fn under_way(&self) -> Vec<String> {
         let rrpps = self.rrpps.iter().enumerate().map(|(n, rrpp)| {
             let (waiting, accesses) = rrpp.under_way();

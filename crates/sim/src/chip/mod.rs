@@ -218,12 +218,7 @@ impl Chip {
         let Wires { net, cpus_now, cpus_next, ni_now, ni_next, .. } = &mut self.wires;
         (*cpus_now, *cpus_next) = (*cpus_next, 0);
         (*ni_now, *ni_next) = (*ni_next, false);
-        if net.next_event().is_some_and(|event| event <= now) {
-            net.skip_to(now);
-            net.tick();
-        } else {
-            net.skip_to(now + 1);
-        }
+        net.simulate(now);
         self.wires.now = now;
         self.deliver();
         let mut due = std::mem::take(&mut self.due);

@@ -104,7 +104,7 @@ pub trait Interface: Sized {
     /// Somebody outside of the coherence domain has changed a block.
     fn changed(&mut self, _line: Line, _wires: &mut Wires) {}
 
-    /// What is not done, by part.
+    /// Names the parts that have something under way.
     fn under_way(&self, tiles: &[Tile]) -> Vec<String>;
 
     /// Adds its counters.

@@ -238,6 +238,27 @@ impl Network {
             self.next_event().is_none_or(|event| event >= cycle),
             "cycle {cycle} is after the next event"
         );
+        self.pass_to(cycle);
+    }
+
+    /// Simulates this cycle, whether or not something happens in it.
+    ///
+    /// # Panics
+    /// There is an event before that cycle.
+    #[inline]
+    pub fn simulate(&mut self, cycle: Cycle) {
+        let event = self.next_event();
+        assert!(event.is_none_or(|event| event >= cycle), "cycle {cycle} is after the next event");
+        if event == Some(cycle) {
+            self.pass_to(cycle);
+            self.tick();
+        } else {
+            self.pass_to(cycle + 1);
+        }
+    }
+
+    /// Lets time pass up to a cycle before which there is no event.
+    fn pass_to(&mut self, cycle: Cycle) {
         // Credits of the last packets may still be on their way back.
         while self.now < cycle && self.next_credit().is_some_and(|at| at < cycle) {
             self.with_blocks(|network, blocks| {
