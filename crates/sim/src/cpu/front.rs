@@ -33,7 +33,6 @@ pub(super) struct Fetched {
 
 const _: () = assert!(size_of::<Fetched>() == 64);
 
-/// The front end.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     /// Of the next instruction to be fetched.

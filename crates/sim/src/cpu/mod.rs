@@ -377,7 +377,6 @@ impl Core {
         }
     }
 
-    /// One cycle.
     fn cycle(&mut self, now: Cycle, outside: &mut impl Outside) {
         if now <= self.now {
             return;

@@ -16,7 +16,6 @@ pub(super) enum Unit {
     Memory,
 }
 
-/// Units that there are.
 pub(super) const UNITS: usize = 6;
 
 /// The way of an instruction through the pipeline.
@@ -61,7 +60,6 @@ impl Operand {
     }
 }
 
-/// One operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpInfo {
     pub(super) kind: Kind,
@@ -87,7 +85,6 @@ impl OpInfo {
     }
 }
 
-/// All operations, by number.
 pub(super) type OpTable = [OpInfo; 256];
 
 /// The table of a core.

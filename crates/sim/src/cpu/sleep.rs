@@ -95,7 +95,6 @@ impl Sleep {
         self.is_quiet = false;
     }
 
-    /// An instruction has retired.
     #[inline(always)]
     pub(super) fn note(&mut self, pc: u64, result: u64) {
         let mixed = self.digest.rotate_left(5) ^ pc ^ result;
@@ -118,7 +117,6 @@ impl Sleep {
         self.has_looped = true;
     }
 
-    /// A line was read.
     #[inline(always)]
     pub(super) fn record(&mut self, line: Line, words: &Words) {
         if self.reference.is_none() || self.lines.iter().any(|(known, _)| *known == line) {

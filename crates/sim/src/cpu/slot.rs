@@ -16,7 +16,6 @@ pub(super) enum Stage {
     Waiting,
     /// In a unit; has its result when its event is due.
     Executing,
-    /// Address generation.
     Address,
     /// Reads the L1; the value is there when its event is due.
     Reading,
@@ -28,7 +27,6 @@ pub(super) enum Stage {
     Data,
     /// Waits to be the oldest.
     Head,
-    /// Waits to retire.
     Done,
 }
 
@@ -108,7 +106,6 @@ pub(super) struct Masks {
     pub(super) live: u64,
     /// Could begin if there were a unit.
     pub(super) ready: u64,
-    /// Wait to retire.
     pub(super) done: u64,
     /// Loads without their line.
     pub(super) missing: u64,

@@ -3,17 +3,13 @@
 
 use super::place::{Place, truncated};
 
-/// Entries of the ring.
 pub(super) const ENTRIES: u32 = 64;
 
-/// One store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Store {
     pub(super) place: Place,
     pub(super) data: u64,
-    /// Whether `place` is known.
     pub(super) has_place: bool,
-    /// Whether `data` is known.
     pub(super) has_data: bool,
     /// Whether the bytes in the first of two lines have left; of a store that the core waits for,
     /// whether it has.
@@ -37,7 +33,6 @@ pub(super) enum Found {
 #[derive(Clone, Debug)]
 pub(super) struct StoreQueue {
     entries: [Store; ENTRIES as usize],
-    /// The oldest one.
     head: u32,
     /// The oldest one that has not retired.
     in_flight: u32,
@@ -68,7 +63,6 @@ impl StoreQueue {
         self.tail.wrapping_sub(self.in_flight)
     }
 
-    /// Stores that have retired.
     #[inline(always)]
     pub(super) fn retired(&self) -> u32 {
         self.in_flight.wrapping_sub(self.head)

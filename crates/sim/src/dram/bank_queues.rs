@@ -73,7 +73,6 @@ pub(super) struct BankQueues {
     draining: usize,
     /// A write has to wait for a read, so reads pass next.
     gives_way: bool,
-    /// No more requests come.
     finished: bool,
     /// The bank that had the last command.
     turn: usize,

@@ -8,7 +8,6 @@ use super::timing::Kind;
 /// Number of an entry of the pool.
 pub(super) type At = u16;
 
-/// No entry.
 const NONE: At = At::MAX;
 
 /// A request that waits.
@@ -186,7 +185,6 @@ impl Queues {
         entry.held && self.find(Kind::Read, usize::from(entry.bank), same).is_some()
     }
 
-    /// Takes a request out.
     pub fn remove(&mut self, at: At) -> Entry {
         self.unlink(Of::All, at);
         self.unlink(Of::Bank, at);

@@ -25,7 +25,6 @@ impl Kind {
     /// Both, in the order of their indices.
     pub const ALL: [Kind; 2] = [Kind::Read, Kind::Write];
 
-    /// For tables.
     #[inline]
     pub(super) fn index(self) -> usize {
         self as usize

@@ -47,7 +47,6 @@ pub const DEVICES: [BuiltIn; 6] = [
 ];
 
 impl BuiltIn {
-    /// All machines and devices.
     pub(super) fn all() -> impl Iterator<Item = BuiltIn> {
         BUILT_IN.into_iter().chain(DEVICES)
     }

@@ -15,7 +15,6 @@ use super::error::{MachineError, Origin};
 use super::layer;
 use super::schema::Schema;
 
-/// Name of the section.
 pub(super) const SECTION: &str = "open";
 
 /// A parameter that a paper leaves open.

@@ -12,7 +12,6 @@ const MAX_OUTSTANDING: u32 = 4096;
 /// Most descriptors of a ring: its page.
 const MAX_DESCRIPTORS: u32 = 1 << 16;
 
-/// Checks what borrows.
 pub(super) fn window(machine: &Machine) -> Checked {
     prefetch(machine)?;
     if machine.ni.placement != Placement::Window {

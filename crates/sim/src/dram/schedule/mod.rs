@@ -147,7 +147,6 @@ impl Schedule {
         self.fresh = 0;
     }
 
-    /// Serves this now.
     #[inline]
     fn serve(&mut self, kind: Kind) {
         if self.kind != kind {

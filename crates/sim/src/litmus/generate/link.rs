@@ -51,7 +51,6 @@ const fn annotated(name: &'static str, first: Made, second: Made) -> Link {
     link(name, first, Between::Nothing, second)
 }
 
-/// Nothing at all.
 pub(super) const NOTHING: Link = annotated("po", PLAIN, PLAIN);
 
 /// What orders everything.

@@ -77,7 +77,6 @@ const SHAPES: [(&str, &str, &str); 43] = [
     ("CoSB", "Wx1 Rx2 | Wx2 Rx1", ""),
 ];
 
-/// All shapes.
 pub(super) fn shapes() -> impl Iterator<Item = Shape> {
     SHAPES.iter().map(|&(name, threads, last)| Shape {
         name,

@@ -66,7 +66,6 @@ impl<'a> Explorer<'a> {
         Explorer { test, thread, insts, layout, domain, paths: Vec::new() }
     }
 
-    /// All paths.
     pub(super) fn explore(mut self) -> Result<Vec<Path>, Excess> {
         let mut hart = Hart::new(0);
         for &(register, value) in &self.thread.registers {

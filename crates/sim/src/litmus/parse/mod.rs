@@ -99,7 +99,6 @@ fn failure(file: &str, line: usize, expected: &str, found: &str) -> ParseError {
     ParseError { file: file.to_owned(), line, expected: expected.to_owned(), found }
 }
 
-/// The first line.
 fn heading<'t>(
     file: &str,
     lines: &mut impl Iterator<Item = (usize, &'t str)>,

@@ -43,7 +43,6 @@ pub(super) struct Outbox<'a> {
     pub now: Cycle,
     pub flits: &'a mut Wheel<u32>,
     pub credits: &'a mut [Wheel<u32>; 2],
-    /// Endpoints return credits.
     pub ejection_credits: bool,
     /// VCs that have sent a tail, for [`end_packets`](Network::end_packets).
     pub ended: &'a mut List<u32>,

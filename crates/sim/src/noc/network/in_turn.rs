@@ -40,7 +40,6 @@ impl Round {
 }
 
 impl Network {
-    /// A cycle.
     pub(super) fn serve_in_turn<const V: usize>(
         &mut self,
         blocks: &mut [Block<V>],

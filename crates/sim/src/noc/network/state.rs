@@ -129,7 +129,6 @@ pub(super) struct InVc {
     pub out: u8,
     /// VC of that output, if the packet at the front holds one.
     pub held: u8,
-    /// Flits in the buffer.
     pub len: u8,
     /// Flits of the packet at the front that have not left; 0 if no packet has been routed.
     pub left: u8,

@@ -29,7 +29,6 @@ const LLC_TREES: usize = 1;
 /// LLC tile: first port of the butterfly.
 const LLC_BUTTERFLY: usize = 3;
 
-/// Numbers of the routers.
 #[derive(Clone, Copy)]
 struct Plan {
     columns: usize,
