@@ -63,6 +63,7 @@ pub mod reference;
 pub mod report;
 pub mod run;
 pub mod scratchpad;
+mod section;
 pub mod sonuma;
 pub mod statistics;
 pub mod window;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
+use crate::section::section;
 
 /// The most instructions that can be in flight: the window is kept in masks of as many bits.
 pub const MAX_WINDOW: u32 = 64;
@@ -10,129 +10,89 @@ pub const MAX_WINDOW: u32 = 64;
 /// The most cycles that a unit may take; less than the slots of the core's event wheel.
 pub const MAX_LATENCY: u32 = 60;
 
-/// An out-of-order core. "ARM Cortex-A15-like, 64-bit, out of order, 3-wide dispatch/retirement,
-/// 60-entry ROB" (soNUMA Table 1, Manycore NI Table 2); the defaults of all that the papers do not
-/// give say where they are from. Latencies are in cycles. What the L1 for data decides is not part of
-/// a machine file's section, but set from its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CpuSpec {
-    /// Instructions fetched a cycle, up to a taken branch. 4: the A15 fetches 16 bytes a cycle.
-    pub fetch_width: u32,
-    /// Stages from fetch to dispatch: what a misprediction costs, but for its resolution. 12: the
-    /// A15 has 5 of fetch and 7 of decoding, renaming and dispatch.
-    pub front_end_cycles: u32,
-    /// Instructions dispatched a cycle (Table 1, Table 2).
-    pub dispatch_width: u32,
-    /// Operations that begin in a cycle. 8, as the A15 has pipelines: the units are the limit.
-    pub issue_width: u32,
-    /// Instructions retired a cycle (Table 1, Table 2).
-    pub retire_width: u32,
-    /// Entries of the reorder buffer (Table 1, Table 2); at most [`MAX_WINDOW`].
-    pub rob_entries: u32,
-    /// Loads in flight. 32: with as many MSHRs, fewer would leave some of them unused.
-    pub load_queue: u32,
-    /// Stores that have not retired. 16, as in the A15's successor A57.
-    pub store_queue: u32,
-    /// Stores that have retired and wait for their line. 16: the same entries, as in the A57.
-    pub store_buffer: u32,
-    /// Stores behind the oldest retired one whose lines are asked for while it waits. 4: without
-    /// any, each line of a stream of stores would cost a whole miss, which no core of this size
-    /// lets happen; with more, a stream would take MSHRs from loads.
-    pub stores_ahead: u32,
-    /// Integer units. 3: the papers give widths and no counts of units, so that simple operations
-    /// are limited by the width.
-    pub alus: u32,
-    /// Multipliers. 1, as in the A15.
-    pub multipliers: u32,
-    /// Floating-point pipelines. 2, as in the A15.
-    pub fp_units: u32,
-    /// Accesses that begin in a cycle, and stores that leave, together: the L1's ports (Table 2).
-    #[serde(skip)]
-    pub memory_ports: u32,
-    /// Address generation. 1: with the L1 it gives 4 cycles from load to use, as in the A15.
-    pub address_cycles: u32,
-    /// Tag and data of the L1 (Table 1, Table 2).
-    #[serde(skip)]
-    pub l1_cycles: u32,
-    /// From a store in the queue to a load that gets its data. As an L1 hit, so that the loads that
-    /// depend need not know.
-    pub forward_cycles: u32,
-    /// From the arrival of a line to the value of a load that waited for it: it reads the L1 again.
-    pub refill_cycles: u32,
-    /// Multiplication, pipelined. This and all below: 64-bit forms in LLVM's model of the A57.
-    pub mul_cycles: u32,
-    /// Division, one at a time.
-    pub div_cycles: u32,
-    /// Floating-point addition, pipelined.
-    pub fp_add_cycles: u32,
-    /// Floating-point multiplication, pipelined.
-    pub fp_mul_cycles: u32,
-    /// Fused multiply-add, pipelined.
-    pub fma_cycles: u32,
-    /// Floating-point division and square root, one at a time.
-    pub fp_div_cycles: u32,
-    /// Conversions between formats, and between integers and floating point.
-    pub convert_cycles: u32,
-    /// Moves between the register files.
-    pub move_cycles: u32,
-    /// Capacity of the L1 for instructions (32 KB, Table 1, Table 2).
-    pub icache_bytes: u64,
-    /// Its ways (2, Table 1).
-    pub icache_ways: u32,
-    /// Whether branches and jumps are predicted. Otherwise the next instruction in memory is fetched
-    /// behind each of them, and those that go elsewhere cost as much as a wrong prediction.
-    pub predicts: bool,
-    /// Bits of history of the gshare predictor, and of the number of its counters. 12: 1 KB of
-    /// counters, about what cores of this size spend.
-    pub history_bits: u32,
-    /// Entries of the table of targets of indirect jumps; a power of two. 256, as in the A15.
-    pub indirect_targets: u32,
-    /// Entries of the return stack. 48 in the A15; 16 is as good for programs in C and cheaper to
-    /// look at when the core decides whether it repeats itself.
-    pub return_stack: u32,
-    /// Whether a core that repeats itself sleeps until a line that it reads goes away. Changes the
-    /// time that a simulation takes, and nothing else.
-    pub sleeps: bool,
-}
-
-impl Default for CpuSpec {
-    fn default() -> Self {
-        CpuSpec {
-            fetch_width: 4,
-            front_end_cycles: 12,
-            dispatch_width: 3,
-            issue_width: 8,
-            retire_width: 3,
-            rob_entries: 60,
-            load_queue: 32,
-            store_queue: 16,
-            store_buffer: 16,
-            stores_ahead: 4,
-            alus: 3,
-            multipliers: 1,
-            fp_units: 2,
-            memory_ports: 2,
-            address_cycles: 1,
-            l1_cycles: 3,
-            forward_cycles: 3,
-            refill_cycles: 3,
-            mul_cycles: 5,
-            div_cycles: 35,
-            fp_add_cycles: 5,
-            fp_mul_cycles: 5,
-            fma_cycles: 9,
-            fp_div_cycles: 32,
-            convert_cycles: 5,
-            move_cycles: 3,
-            icache_bytes: 32 << 10,
-            icache_ways: 2,
-            predicts: true,
-            history_bits: 12,
-            indirect_targets: 256,
-            return_stack: 16,
-            sleeps: true,
-        }
+section! {
+    /// An out-of-order core. "ARM Cortex-A15-like, 64-bit, out of order, 3-wide dispatch/retirement,
+    /// 60-entry ROB" (soNUMA Table 1, Manycore NI Table 2); the defaults of all that the papers do not
+    /// give say where they are from. Latencies are in cycles. What the L1 for data decides is not part of
+    /// a machine file's section, but set from its own.
+    pub struct CpuSpec {
+        /// Instructions fetched a cycle, up to a taken branch. 4: the A15 fetches 16 bytes a cycle.
+        fetch_width: u32 = 4,
+        /// Stages from fetch to dispatch: what a misprediction costs, but for its resolution. 12: the
+        /// A15 has 5 of fetch and 7 of decoding, renaming and dispatch.
+        front_end_cycles: u32 = 12,
+        /// Instructions dispatched a cycle (Table 1, Table 2).
+        dispatch_width: u32 = 3,
+        /// Operations that begin in a cycle. 8, as the A15 has pipelines: the units are the limit.
+        issue_width: u32 = 8,
+        /// Instructions retired a cycle (Table 1, Table 2).
+        retire_width: u32 = 3,
+        /// Entries of the reorder buffer (Table 1, Table 2); at most [`MAX_WINDOW`].
+        rob_entries: u32 = 60,
+        /// Loads in flight. 32: with as many MSHRs, fewer would leave some of them unused.
+        load_queue: u32 = 32,
+        /// Stores that have not retired. 16, as in the A15's successor A57.
+        store_queue: u32 = 16,
+        /// Stores that have retired and wait for their line. 16: the same entries, as in the A57.
+        store_buffer: u32 = 16,
+        /// Stores behind the oldest retired one whose lines are asked for while it waits. 4: without
+        /// any, each line of a stream of stores would cost a whole miss, which no core of this size
+        /// lets happen; with more, a stream would take MSHRs from loads.
+        stores_ahead: u32 = 4,
+        /// Integer units. 3: the papers give widths and no counts of units, so that simple operations
+        /// are limited by the width.
+        alus: u32 = 3,
+        /// Multipliers. 1, as in the A15.
+        multipliers: u32 = 1,
+        /// Floating-point pipelines. 2, as in the A15.
+        fp_units: u32 = 2,
+        /// Accesses that begin in a cycle, and stores that leave, together: the L1's ports (Table 2).
+        #[serde(skip)]
+        memory_ports: u32 = 2,
+        /// Address generation. 1: with the L1 it gives 4 cycles from load to use, as in the A15.
+        address_cycles: u32 = 1,
+        /// Tag and data of the L1 (Table 1, Table 2).
+        #[serde(skip)]
+        l1_cycles: u32 = 3,
+        /// From a store in the queue to a load that gets its data. As an L1 hit, so that the loads that
+        /// depend need not know.
+        forward_cycles: u32 = 3,
+        /// From the arrival of a line to the value of a load that waited for it: it reads the L1 again.
+        refill_cycles: u32 = 3,
+        /// Multiplication, pipelined. This and all below: 64-bit forms in LLVM's model of the A57.
+        mul_cycles: u32 = 5,
+        /// Division, one at a time.
+        div_cycles: u32 = 35,
+        /// Floating-point addition, pipelined.
+        fp_add_cycles: u32 = 5,
+        /// Floating-point multiplication, pipelined.
+        fp_mul_cycles: u32 = 5,
+        /// Fused multiply-add, pipelined.
+        fma_cycles: u32 = 9,
+        /// Floating-point division and square root, one at a time.
+        fp_div_cycles: u32 = 32,
+        /// Conversions between formats, and between integers and floating point.
+        convert_cycles: u32 = 5,
+        /// Moves between the register files.
+        move_cycles: u32 = 3,
+        /// Capacity of the L1 for instructions (32 KB, Table 1, Table 2).
+        icache_bytes: u64 = 32 << 10,
+        /// Its ways (2, Table 1).
+        icache_ways: u32 = 2,
+        /// Whether branches and jumps are predicted. Otherwise the next instruction in memory is fetched
+        /// behind each of them, and those that go elsewhere cost as much as a wrong prediction.
+        predicts: bool = true,
+        /// Bits of history of the gshare predictor, and of the number of its counters. 12: 1 KB of
+        /// counters, about what cores of this size spend.
+        history_bits: u32 = 12,
+        /// Entries of the table of targets of indirect jumps; a power of two. 256, as in the A15.
+        indirect_targets: u32 = 256,
+        /// Entries of the return stack. 48 in the A15; 16 is as good for programs in C and cheaper to
+        /// look at when the core decides whether it repeats itself.
+        return_stack: u32 = 16,
+        /// Whether a core that repeats itself sleeps until a line that it reads goes away. Changes the
+        /// time that a simulation takes, and nothing else.
+        sleeps: bool = true,
     }
 }
 

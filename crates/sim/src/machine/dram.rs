@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::section::section;
+
 /// A speed grade of a JEDEC standard: clock and the least times of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DramGrade {
@@ -66,148 +68,100 @@ pub enum DramScheduler {
     BankQueues,
 }
 
-/// A channel per memory controller: 64 data wires and bursts of 8, or DDR5's 32 and 16, so a block is a
-/// burst. Used with `memory.model = "ddr3"`, whatever the grade.
-///
-/// Times that end in `_nck` count periods of the channel's clock, as JESD79-3 does; 0 = what the speed
-/// grade and the parts say. Those with `_l` are for two banks of a bank group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DramSpec {
-    /// Speed grade: clock and latencies of the parts.
-    pub grade: DramGrade,
-    /// Capacity of a part: 1, 2, 4, 8, 16 or 32 Gbit. It decides how long a refresh takes.
-    pub device_gbit: u32,
-    /// Ranks of the channel.
-    pub ranks: u32,
-    /// Banks of a rank.
-    pub banks: u32,
-    /// Bank groups of a rank: 1 for DDR3, 4 for DDR4, 8 for DDR5.
-    pub bank_groups: u32,
-    /// A row of a bank, over all parts of its rank.
-    pub row_bytes: u64,
-    /// Order of row, rank, bank and column in an address.
-    pub mapping: DramMapping,
-    /// Whether the number of the bank is mixed with the lowest bits of the row's, so that strides meet
-    /// all banks.
-    pub bank_hash: bool,
-    /// Whether rows stay open after an access.
-    pub page_policy: DramPagePolicy,
-    /// Order in which waiting requests are served.
-    pub scheduler: DramScheduler,
-    /// Accesses to an open row after the one for which it was opened, until it is closed. For
-    /// `scheduler = "rank-then-bank-round-robin"`; `"bank-queues"` closes one then if another row is
-    /// needed, whatever still waits for it. Others serve all that waits for an open row first.
-    pub row_accesses: u32,
-    /// Reads that wait at a controller; more wait in the network.
-    pub read_queue: u32,
-    /// Writes that wait at a controller; more wait in the network.
-    pub write_queue: u32,
-    /// Requests in the queue of a bank, with `scheduler = "bank-queues"`.
-    pub bank_queue: u32,
-    /// Writes that wait when they begin to go before reads. Where ranks take turns, writes and reads go
-    /// as they come, and this means nothing. With bank queues all that wait then go.
-    pub write_high: u32,
-    /// Writes that still wait when reads go first again. With bank queues, more than these go as soon as
-    /// these queues are empty.
-    pub write_low: u32,
-    /// A request that has waited so long goes before all others. If full queues take longer than that,
-    /// requests are served in order and open rows are of little use. With bank queues it holds for writes.
-    pub age_limit_ns: f64,
-    /// Time of a read besides the DRAM: controller and wires, to the memory and back.
-    pub controller_ns: f64,
-    /// Whether rows are refreshed.
-    pub refresh: bool,
-    /// tCK: period of the clock; 0 = the grade's.
-    pub tck_ps: u64,
-    /// CL: read to its data.
-    pub cl_nck: u32,
-    /// CWL: write to its data.
-    pub cwl_nck: u32,
-    /// tRCD: activation to read or write.
-    pub trcd_nck: u32,
-    /// tRP: precharge to activation.
-    pub trp_nck: u32,
-    /// tRAS: activation to precharge.
-    pub tras_nck: u32,
-    /// tRC: activation to activation, same bank.
-    pub trc_nck: u32,
-    /// tRRD: activation to activation, other bank of the rank.
-    pub trrd_nck: u32,
-    /// tRRD_L: activation to activation, same bank group.
-    pub trrd_l_nck: u32,
-    /// tFAW: window with four activations of a rank at most.
-    pub tfaw_nck: u32,
-    /// tWR: end of written data to precharge.
-    pub twr_nck: u32,
-    /// tWTR: end of written data to read, same rank.
-    pub twtr_nck: u32,
-    /// tWTR_L: end of written data to read, same bank group.
-    pub twtr_l_nck: u32,
-    /// tRTP: read to precharge.
-    pub trtp_nck: u32,
-    /// tCCD: read to read, or write to write, same rank.
-    pub tccd_nck: u32,
-    /// tCCD_L: read to read, same bank group.
-    pub tccd_l_nck: u32,
-    /// tCCD_L_WR: write to write, same bank group.
-    pub tccd_l_wr_nck: u32,
-    /// tRTW: read to write, same rank.
-    pub trtw_nck: u32,
-    /// tWRWR_dr: write to write, other rank.
-    pub twrwr_dr_nck: u32,
-    /// tRTRS: pause of the data wires between two ranks.
-    pub trtrs_nck: u32,
-    /// tREFI: from refresh to refresh.
-    pub trefi_nck: u32,
-    /// tRFC: time of a refresh.
-    pub trfc_nck: u32,
-}
-
-impl Default for DramSpec {
-    fn default() -> Self {
-        Self {
-            grade: DramGrade::Ddr3_1600,
-            device_gbit: 2,
-            ranks: 2,
-            banks: 8,
-            bank_groups: 1,
-            row_bytes: 8 << 10,
-            mapping: DramMapping::RowRankBankColumn,
-            bank_hash: false,
-            page_policy: DramPagePolicy::Open,
-            scheduler: DramScheduler::FrFcfs,
-            row_accesses: 4,
-            read_queue: 32,
-            write_queue: 32,
-            bank_queue: 8,
-            write_high: 24,
-            write_low: 8,
-            age_limit_ns: 1000.0,
-            controller_ns: 20.0,
-            refresh: true,
-            tck_ps: 0,
-            cl_nck: 0,
-            cwl_nck: 0,
-            trcd_nck: 0,
-            trp_nck: 0,
-            tras_nck: 0,
-            trc_nck: 0,
-            trrd_nck: 0,
-            trrd_l_nck: 0,
-            tfaw_nck: 0,
-            twr_nck: 0,
-            twtr_nck: 0,
-            twtr_l_nck: 0,
-            trtp_nck: 0,
-            tccd_nck: 0,
-            tccd_l_nck: 0,
-            tccd_l_wr_nck: 0,
-            trtw_nck: 0,
-            twrwr_dr_nck: 0,
-            trtrs_nck: 0,
-            trefi_nck: 0,
-            trfc_nck: 0,
-        }
+section! {
+    /// A channel per memory controller: 64 data wires and bursts of 8, or DDR5's 32 and 16, so a block is a
+    /// burst. Used with `memory.model = "ddr3"`, whatever the grade.
+    ///
+    /// Times that end in `_nck` count periods of the channel's clock, as JESD79-3 does; 0 = what the speed
+    /// grade and the parts say. Those with `_l` are for two banks of a bank group.
+    pub struct DramSpec {
+        /// Speed grade: clock and latencies of the parts.
+        grade: DramGrade = DramGrade::Ddr3_1600,
+        /// Capacity of a part: 1, 2, 4, 8, 16 or 32 Gbit. It decides how long a refresh takes.
+        device_gbit: u32 = 2,
+        /// Ranks of the channel.
+        ranks: u32 = 2,
+        /// Banks of a rank.
+        banks: u32 = 8,
+        /// Bank groups of a rank: 1 for DDR3, 4 for DDR4, 8 for DDR5.
+        bank_groups: u32 = 1,
+        /// A row of a bank, over all parts of its rank.
+        row_bytes: u64 = 8 << 10,
+        /// Order of row, rank, bank and column in an address.
+        mapping: DramMapping = DramMapping::RowRankBankColumn,
+        /// Whether the number of the bank is mixed with the lowest bits of the row's, so that strides meet
+        /// all banks.
+        bank_hash: bool = false,
+        /// Whether rows stay open after an access.
+        page_policy: DramPagePolicy = DramPagePolicy::Open,
+        /// Order in which waiting requests are served.
+        scheduler: DramScheduler = DramScheduler::FrFcfs,
+        /// Accesses to an open row after the one for which it was opened, until it is closed. For
+        /// `scheduler = "rank-then-bank-round-robin"`; `"bank-queues"` closes one then if another row is
+        /// needed, whatever still waits for it. Others serve all that waits for an open row first.
+        row_accesses: u32 = 4,
+        /// Reads that wait at a controller; more wait in the network.
+        read_queue: u32 = 32,
+        /// Writes that wait at a controller; more wait in the network.
+        write_queue: u32 = 32,
+        /// Requests in the queue of a bank, with `scheduler = "bank-queues"`.
+        bank_queue: u32 = 8,
+        /// Writes that wait when they begin to go before reads. Where ranks take turns, writes and reads go
+        /// as they come, and this means nothing. With bank queues all that wait then go.
+        write_high: u32 = 24,
+        /// Writes that still wait when reads go first again. With bank queues, more than these go as soon as
+        /// these queues are empty.
+        write_low: u32 = 8,
+        /// A request that has waited so long goes before all others. If full queues take longer than that,
+        /// requests are served in order and open rows are of little use. With bank queues it holds for writes.
+        age_limit_ns: f64 = 1000.0,
+        /// Time of a read besides the DRAM: controller and wires, to the memory and back.
+        controller_ns: f64 = 20.0,
+        /// Whether rows are refreshed.
+        refresh: bool = true,
+        /// tCK: period of the clock; 0 = the grade's.
+        tck_ps: u64 = 0,
+        /// CL: read to its data.
+        cl_nck: u32 = 0,
+        /// CWL: write to its data.
+        cwl_nck: u32 = 0,
+        /// tRCD: activation to read or write.
+        trcd_nck: u32 = 0,
+        /// tRP: precharge to activation.
+        trp_nck: u32 = 0,
+        /// tRAS: activation to precharge.
+        tras_nck: u32 = 0,
+        /// tRC: activation to activation, same bank.
+        trc_nck: u32 = 0,
+        /// tRRD: activation to activation, other bank of the rank.
+        trrd_nck: u32 = 0,
+        /// tRRD_L: activation to activation, same bank group.
+        trrd_l_nck: u32 = 0,
+        /// tFAW: window with four activations of a rank at most.
+        tfaw_nck: u32 = 0,
+        /// tWR: end of written data to precharge.
+        twr_nck: u32 = 0,
+        /// tWTR: end of written data to read, same rank.
+        twtr_nck: u32 = 0,
+        /// tWTR_L: end of written data to read, same bank group.
+        twtr_l_nck: u32 = 0,
+        /// tRTP: read to precharge.
+        trtp_nck: u32 = 0,
+        /// tCCD: read to read, or write to write, same rank.
+        tccd_nck: u32 = 0,
+        /// tCCD_L: read to read, same bank group.
+        tccd_l_nck: u32 = 0,
+        /// tCCD_L_WR: write to write, same bank group.
+        tccd_l_wr_nck: u32 = 0,
+        /// tRTW: read to write, same rank.
+        trtw_nck: u32 = 0,
+        /// tWRWR_dr: write to write, other rank.
+        twrwr_dr_nck: u32 = 0,
+        /// tRTRS: pause of the data wires between two ranks.
+        trtrs_nck: u32 = 0,
+        /// tREFI: from refresh to refresh.
+        trefi_nck: u32 = 0,
+        /// tRFC: time of a refresh.
+        trfc_nck: u32 = 0,
     }
 }

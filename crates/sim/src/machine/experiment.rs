@@ -3,129 +3,131 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A network interface card, its driver and the network stack over it, and the other end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct NicSpec {
-    /// Rate of the network, in Gbit/s.
-    pub gbps: f64,
-    /// Largest IP packet, its headers included.
-    pub mtu: u32,
-    /// Ethernet: preamble, header, check and gap of a frame.
-    pub frame_bytes: u32,
-    /// TCP and IP headers of a packet.
-    pub header_bytes: u32,
-    /// Bytes that the card reads or writes at once.
-    pub burst_bytes: u32,
-    /// Bursts that it has under way.
-    pub bursts: u32,
-    /// Size of a descriptor in a ring.
-    pub descriptor_bytes: u32,
-    /// Frames that the card holds, to be sent.
-    pub buffer_frames: u32,
-    /// Descriptors of a ring.
-    pub ring: u32,
-    /// Frames after which the card interrupts,
-    pub coalesce_frames: u32,
-    /// or time after the last one.
-    pub coalesce_ns: f64,
-    /// MAC and PHY, each way.
-    pub mac_ns: f64,
-    /// Switch between the card and the other end, beside a frame's own time.
-    pub switch_ns: f64,
-    /// The other end: from a message to its answer.
-    pub peer_ns: f64,
-    /// Data packets for which the receiver acknowledges once.
-    pub packets_per_ack: u32,
-    /// Window of a connection.
-    pub window_bytes: u32,
-    /// Stack and driver: a packet to be sent.
-    pub send_ns: f64,
-    /// Stack and driver: a packet that has come.
-    pub receive_ns: f64,
-    /// Stack and driver: an acknowledgement, sent or received.
-    pub ack_ns: f64,
-    /// Driver: a packet that has been sent is taken from the ring.
-    pub reclaim_ns: f64,
+use crate::section::section;
+
+section! {
+    /// A network interface card, its driver and the network stack over it, and the other end.
+    pub struct NicSpec {
+        /// Rate of the network, in Gbit/s.
+        gbps: f64 = 1.0,
+        /// Largest IP packet, its headers included.
+        mtu: u32 = 1500,
+        /// Ethernet: preamble, header, check and gap of a frame.
+        frame_bytes: u32 = 38,
+        /// TCP and IP headers of a packet.
+        header_bytes: u32 = 52,
+        /// Bytes that the card reads or writes at once.
+        burst_bytes: u32 = 64,
+        /// Bursts that it has under way.
+        bursts: u32 = 4,
+        /// Size of a descriptor in a ring.
+        descriptor_bytes: u32 = 64,
+        /// Frames that the card holds, to be sent.
+        buffer_frames: u32 = 2,
+        /// Descriptors of a ring.
+        ring: u32 = 64,
+        /// Frames after which the card interrupts,
+        coalesce_frames: u32 = 24,
+        /// or time after the last one.
+        coalesce_ns: f64 = 20_000.0,
+        /// MAC and PHY, each way.
+        mac_ns: f64 = 500.0,
+        /// Switch between the card and the other end, beside a frame's own time.
+        switch_ns: f64 = 3_000.0,
+        /// The other end: from a message to its answer.
+        peer_ns: f64 = 10_000.0,
+        /// Data packets for which the receiver acknowledges once.
+        packets_per_ack: u32 = 2,
+        /// Window of a connection.
+        window_bytes: u32 = 64 << 10,
+        /// Stack and driver: a packet to be sent.
+        send_ns: f64 = 6_000.0,
+        /// Stack and driver: a packet that has come.
+        receive_ns: f64 = 6_000.0,
+        /// Stack and driver: an acknowledgement, sent or received.
+        ack_ns: f64 = 2_000.0,
+        /// Driver: a packet that has been sent is taken from the ring.
+        reclaim_ns: f64 = 500.0,
+    }
 }
 
-/// A key-value cache in front of a database.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct KvSpec {
-    /// Local memory for values.
-    pub local_bytes: u64,
-    /// Borrowed memory for values.
-    pub remote_bytes: u64,
-    /// Size of every value.
-    pub value_bytes: u32,
-    /// Bytes that are kept of an item beside its value.
-    pub item_bytes: u32,
-    /// Items that are asked for, all with the same probability.
-    pub keys: u64,
-    /// Time of the database for an item, in microseconds.
-    pub database_us: f64,
-    /// Connections that ask, each for one item at a time.
-    pub connections: u32,
-    /// Server: from a request to its answer, without memory and network.
-    pub command_ns: f64,
-    /// Server: evicting an item.
-    pub evict_ns: f64,
-    /// Reads of memory that depend on each other before a value is found.
-    pub dependent_reads: u32,
-    /// Frames after which the card of the cache's node interrupts; for others it is
-    /// `nic.coalesce_frames`.
-    pub coalesce_frames: u32,
-    /// Requests before the additional memory is there.
-    pub warm_up: u64,
-    /// Requests that are measured.
-    pub requests: u64,
-    /// Intervals that the measured requests are divided into.
-    pub intervals: u32,
+section! {
+    /// A key-value cache in front of a database.
+    pub struct KvSpec {
+        /// Local memory for values.
+        local_bytes: u64 = 1 << 30,
+        /// Borrowed memory for values.
+        remote_bytes: u64 = 512 << 20,
+        /// Size of every value.
+        value_bytes: u32 = 512,
+        /// Bytes that are kept of an item beside its value.
+        item_bytes: u32 = 128,
+        /// Items that are asked for, all with the same probability.
+        keys: u64 = 2 << 20,
+        /// Time of the database for an item, in microseconds.
+        database_us: f64 = 100.0,
+        /// Connections that ask, each for one item at a time.
+        connections: u32 = 1,
+        /// Server: from a request to its answer, without memory and network.
+        command_ns: f64 = 20_000.0,
+        /// Server: evicting an item.
+        evict_ns: f64 = 10_000.0,
+        /// Reads of memory that depend on each other before a value is found.
+        dependent_reads: u32 = 4,
+        /// Frames after which the card of the cache's node interrupts; for others it is
+        /// `nic.coalesce_frames`.
+        coalesce_frames: u32 = 1,
+        /// Requests before the additional memory is there.
+        warm_up: u64 = 0,
+        /// Requests that are measured.
+        requests: u64 = 200_000,
+        /// Intervals that the measured requests are divided into.
+        intervals: u32 = 20,
+    }
 }
 
-/// The queue pair channel, and the library over it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct QpairSpec {
-    /// Connections of a node.
-    pub connections: u32,
-    /// Descriptors of a queue.
-    pub queue_entries: u32,
-    /// A descriptor, or a completion.
-    pub descriptor_bytes: u32,
-    /// Data of a packet.
-    pub packet_bytes: u32,
-    /// Bytes that the channel reads or writes at once.
-    pub burst_bytes: u32,
-    /// Bursts that it has under way.
-    pub bursts: u32,
-    /// Place of the buffers.
-    pub buffers: Buffers,
-    /// Translator of the addresses of buffers.
-    pub translation: Translation,
-    /// Pages that are translated.
-    pub page_bytes: u32,
-    /// Translation by the channel.
-    pub mmu_cycles: u32,
-    /// Translation of a page by a system call, beside the call.
-    pub translate_ns: f64,
-    /// Bytes of on-chip memory.
-    pub ocm_bytes: u64,
-    /// Its part that holds descriptors and tables.
-    pub ocm_reserved_bytes: u64,
-    /// An access to on-chip memory by the channel.
-    pub ocm_ns: f64,
-    /// An access to the second-level cache by the channel.
-    pub l2_ns: f64,
-    /// Largest message whose buffers stay in the second-level cache.
-    pub l2_message_bytes: u64,
-    /// The library: from the socket call to the descriptor, and from a completion back.
-    pub library_ns: f64,
-    /// A read of a completion by a core that polls for it.
-    pub poll_ns: f64,
-    /// A read of a line of uncached memory by a core.
-    pub uncached_ns: f64,
+section! {
+    /// The queue pair channel, and the library over it.
+    pub struct QpairSpec {
+        /// Connections of a node.
+        connections: u32 = 16,
+        /// Descriptors of a queue.
+        queue_entries: u32 = 64,
+        /// A descriptor, or a completion.
+        descriptor_bytes: u32 = 32,
+        /// Data of a packet.
+        packet_bytes: u32 = 1024,
+        /// Bytes that the channel reads or writes at once.
+        burst_bytes: u32 = 128,
+        /// Bursts that it has under way.
+        bursts: u32 = 4,
+        /// Place of the buffers.
+        buffers: Buffers = Buffers::Ocm,
+        /// Translator of the addresses of buffers.
+        translation: Translation = Translation::Channel,
+        /// Pages that are translated.
+        page_bytes: u32 = 4 << 10,
+        /// Translation by the channel.
+        mmu_cycles: u32 = 4,
+        /// Translation of a page by a system call, beside the call.
+        translate_ns: f64 = 1_000.0,
+        /// Bytes of on-chip memory.
+        ocm_bytes: u64 = 256 << 10,
+        /// Its part that holds descriptors and tables.
+        ocm_reserved_bytes: u64 = 128 << 10,
+        /// An access to on-chip memory by the channel.
+        ocm_ns: f64 = 60.0,
+        /// An access to the second-level cache by the channel.
+        l2_ns: f64 = 60.0,
+        /// Largest message whose buffers stay in the second-level cache.
+        l2_message_bytes: u64 = 16 << 10,
+        /// The library: from the socket call to the descriptor, and from a completion back.
+        library_ns: f64 = 2_000.0,
+        /// A read of a completion by a core that polls for it.
+        poll_ns: f64 = 100.0,
+        /// A read of a line of uncached memory by a core.
+        uncached_ns: f64 = 150.0,
+    }
 }
 
 /// The place of the queue pair channel's buffers.
@@ -184,107 +186,20 @@ pub enum Place {
     Remote,
 }
 
-/// The measurement, and its length.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ExperimentSpec {
-    /// The experiment that runs: it decides which of the other sections count.
-    pub kind: ExperimentKind,
-    /// Place of the memory or the card.
-    pub place: Place,
-    /// Bytes of a message, or of a call of the program that sends or receives.
-    pub message_bytes: u32,
-    /// Memory that is read at random.
-    pub footprint_bytes: u64,
-    /// Reads or messages before those that are measured.
-    pub warm_up: u64,
-    /// Reads or messages that are measured.
-    pub count: u64,
-}
-
-impl Default for NicSpec {
-    fn default() -> Self {
-        Self {
-            gbps: 1.0,
-            mtu: 1500,
-            frame_bytes: 38,
-            header_bytes: 52,
-            burst_bytes: 64,
-            bursts: 4,
-            descriptor_bytes: 64,
-            buffer_frames: 2,
-            ring: 64,
-            coalesce_frames: 24,
-            coalesce_ns: 20_000.0,
-            mac_ns: 500.0,
-            switch_ns: 3_000.0,
-            peer_ns: 10_000.0,
-            packets_per_ack: 2,
-            window_bytes: 64 << 10,
-            send_ns: 6_000.0,
-            receive_ns: 6_000.0,
-            ack_ns: 2_000.0,
-            reclaim_ns: 500.0,
-        }
-    }
-}
-
-impl Default for KvSpec {
-    fn default() -> Self {
-        Self {
-            local_bytes: 1 << 30,
-            remote_bytes: 512 << 20,
-            value_bytes: 512,
-            item_bytes: 128,
-            keys: 2 << 20,
-            database_us: 100.0,
-            connections: 1,
-            command_ns: 20_000.0,
-            evict_ns: 10_000.0,
-            dependent_reads: 4,
-            coalesce_frames: 1,
-            warm_up: 0,
-            requests: 200_000,
-            intervals: 20,
-        }
-    }
-}
-
-impl Default for QpairSpec {
-    fn default() -> Self {
-        Self {
-            connections: 16,
-            queue_entries: 64,
-            descriptor_bytes: 32,
-            packet_bytes: 1024,
-            burst_bytes: 128,
-            bursts: 4,
-            buffers: Buffers::Ocm,
-            translation: Translation::Channel,
-            page_bytes: 4 << 10,
-            mmu_cycles: 4,
-            translate_ns: 1_000.0,
-            ocm_bytes: 256 << 10,
-            ocm_reserved_bytes: 128 << 10,
-            ocm_ns: 60.0,
-            l2_ns: 60.0,
-            l2_message_bytes: 16 << 10,
-            library_ns: 2_000.0,
-            poll_ns: 100.0,
-            uncached_ns: 150.0,
-        }
-    }
-}
-
-impl Default for ExperimentSpec {
-    fn default() -> Self {
-        Self {
-            kind: ExperimentKind::Reads,
-            place: Place::Remote,
-            message_bytes: 64,
-            footprint_bytes: 256 << 20,
-            warm_up: 100,
-            count: 2_000,
-        }
+section! {
+    /// The measurement, and its length.
+    pub struct ExperimentSpec {
+        /// The experiment that runs: it decides which of the other sections count.
+        kind: ExperimentKind = ExperimentKind::Reads,
+        /// Place of the memory or the card.
+        place: Place = Place::Remote,
+        /// Bytes of a message, or of a call of the program that sends or receives.
+        message_bytes: u32 = 64,
+        /// Memory that is read at random.
+        footprint_bytes: u64 = 256 << 20,
+        /// Reads or messages before those that are measured.
+        warm_up: u64 = 100,
+        /// Reads or messages that are measured.
+        count: u64 = 2_000,
     }
 }

@@ -6,62 +6,63 @@
 use serde::{Deserialize, Serialize};
 
 use crate::noc::{Pipeline, Shape};
+use crate::section::section;
 
-/// Routers and links between the nodes: one router in each node. A hop takes
-/// `network.hop_latency_ns`, router and link together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RackSpec {
-    /// A torus of two or three dimensions, such as `torus:8x8x8`.
-    pub topology: Shape,
-    /// Stages of the routers; the rest of a hop is the link.
-    pub router: Pipeline,
-    /// Bytes that a link moves in a cycle, which is the size of a flit.
-    pub link_bytes: u32,
-    /// Virtual channels of the request lane, divided at the dateline of each ring.
-    pub request_vcs: u32,
-    /// Virtual channels of the reply lane, divided likewise.
-    pub reply_vcs: u32,
-    /// Buffer of a virtual channel.
-    pub buffer_flits: u32,
+section! {
+    /// Routers and links between the nodes: one router in each node. A hop takes
+    /// `network.hop_latency_ns`, router and link together.
+    pub struct RackSpec {
+        /// A torus of two or three dimensions, such as `torus:8x8x8`.
+        topology: Shape = Shape::Torus { size: [8, 8, 8], dimensions: 3 },
+        /// Stages of the routers; the rest of a hop is the link.
+        router: Pipeline = Pipeline::Five,
+        /// Bytes that a link moves in a cycle, which is the size of a flit.
+        link_bytes: u32 = 16,
+        /// Virtual channels of the request lane, divided at the dateline of each ring.
+        request_vcs: u32 = 2,
+        /// Virtual channels of the reply lane, divided likewise.
+        reply_vcs: u32 = 6,
+        /// Buffer of a virtual channel.
+        buffer_flits: u32 = 96,
+    }
 }
 
-/// The network interface and the memory of a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct NodeSpec {
-    /// From the network interface to its router.
-    pub injection_cycles: u32,
-    /// From the router to the network interface.
-    pub ejection_cycles: u32,
-    /// Packets of a lane that have arrived and wait for their pipeline; more wait in the network.
-    pub arrival_queue_packets: u32,
-    /// Request packets that wait for the router; then the RGP pauses.
-    pub request_queue_packets: u32,
-    /// RGP: from a posted request to its first packet.
-    pub rgp_cycles: u32,
-    /// RGP: between two lines that it sends.
-    pub unroll_interval_cycles: u32,
-    /// RGP: lines that it has under way at most; 0 = not limited (source-based flow control).
-    pub max_outstanding_lines: u32,
-    /// RGP: requests that it has under way at most.
-    pub itt_entries: u32,
-    /// RRPP: from a request packet to the memory access.
-    pub rrpp_request_cycles: u32,
-    /// RRPP: between two requests that it takes.
-    pub rrpp_interval_cycles: u32,
-    /// RRPP: requests that it has taken and whose replies are not yet in the router.
-    pub rrpp_transactions: u32,
-    /// RRPP: from the line's data to the reply packet.
-    pub rrpp_reply_cycles: u32,
-    /// Latency of an access to a line of the node's memory, caches and all.
-    pub access_cycles: u32,
-    /// Bandwidth of the node's memory; 0 = not limited.
-    pub memory_bytes_per_cycle: f64,
-    /// RCP: between two replies that it takes.
-    pub rcp_interval_cycles: u32,
-    /// RCP: from the last reply to the completion.
-    pub rcp_cycles: u32,
+section! {
+    /// The network interface and the memory of a node.
+    pub struct NodeSpec {
+        /// From the network interface to its router.
+        injection_cycles: u32 = 2,
+        /// From the router to the network interface.
+        ejection_cycles: u32 = 2,
+        /// Packets of a lane that have arrived and wait for their pipeline; more wait in the network.
+        arrival_queue_packets: u32 = 16,
+        /// Request packets that wait for the router; then the RGP pauses.
+        request_queue_packets: u32 = 4,
+        /// RGP: from a posted request to its first packet.
+        rgp_cycles: u32 = 7,
+        /// RGP: between two lines that it sends.
+        unroll_interval_cycles: u32 = 1,
+        /// RGP: lines that it has under way at most; 0 = not limited (source-based flow control).
+        max_outstanding_lines: u32 = 256,
+        /// RGP: requests that it has under way at most.
+        itt_entries: u32 = 128,
+        /// RRPP: from a request packet to the memory access.
+        rrpp_request_cycles: u32 = 4,
+        /// RRPP: between two requests that it takes.
+        rrpp_interval_cycles: u32 = 1,
+        /// RRPP: requests that it has taken and whose replies are not yet in the router.
+        rrpp_transactions: u32 = 64,
+        /// RRPP: from the line's data to the reply packet.
+        rrpp_reply_cycles: u32 = 1,
+        /// Latency of an access to a line of the node's memory, caches and all.
+        access_cycles: u32 = 208,
+        /// Bandwidth of the node's memory; 0 = not limited.
+        memory_bytes_per_cycle: f64 = 25.6,
+        /// RCP: between two replies that it takes.
+        rcp_interval_cycles: u32 = 1,
+        /// RCP: from the last reply to the completion.
+        rcp_cycles: u32 = 6,
+    }
 }
 
 /// The destinations of requests.
@@ -102,75 +103,24 @@ pub enum TrafficOp {
     Write,
 }
 
-/// Requests between nodes, `workload.transfer_bytes` long.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TrafficSpec {
-    /// Destinations of requests.
-    pub pattern: TrafficPattern,
-    /// Pattern `hot-spot`: share of the requests that go to the hot node.
-    pub hot_share: f64,
-    /// Pattern `hot-spot`: its number.
-    pub hot_node: u16,
-    /// Read or write.
-    pub op: TrafficOp,
-    /// Closed or open loop.
-    pub r#loop: TrafficLoop,
-    /// Closed loop: requests that each node has posted and not completed.
-    pub outstanding: u32,
-    /// Open loop: payload that each node asks for, in GB/s.
-    pub offered_gbps: f64,
-    /// Nodes that post requests, from the first one; 0 = all.
-    pub sources: u16,
-}
-
-impl Default for RackSpec {
-    fn default() -> Self {
-        Self {
-            topology: Shape::Torus { size: [8, 8, 8], dimensions: 3 },
-            router: Pipeline::Five,
-            link_bytes: 16,
-            request_vcs: 2,
-            reply_vcs: 6,
-            buffer_flits: 96,
-        }
-    }
-}
-
-impl Default for NodeSpec {
-    fn default() -> Self {
-        Self {
-            injection_cycles: 2,
-            ejection_cycles: 2,
-            arrival_queue_packets: 16,
-            request_queue_packets: 4,
-            rgp_cycles: 7,
-            unroll_interval_cycles: 1,
-            max_outstanding_lines: 256,
-            itt_entries: 128,
-            rrpp_request_cycles: 4,
-            rrpp_interval_cycles: 1,
-            rrpp_transactions: 64,
-            rrpp_reply_cycles: 1,
-            access_cycles: 208,
-            memory_bytes_per_cycle: 25.6,
-            rcp_interval_cycles: 1,
-            rcp_cycles: 6,
-        }
-    }
-}
-
-impl Default for TrafficSpec {
-    fn default() -> Self {
-        Self {
-            pattern: TrafficPattern::Uniform,
-            hot_share: 0.2,
-            hot_node: 0,
-            op: TrafficOp::Read,
-            r#loop: TrafficLoop::Closed,
-            outstanding: 8,
-            offered_gbps: 8.0,
-            sources: 0,
-        }
+section! {
+    /// Requests between nodes, `workload.transfer_bytes` long.
+    pub struct TrafficSpec {
+        /// Destinations of requests.
+        pattern: TrafficPattern = TrafficPattern::Uniform,
+        /// Pattern `hot-spot`: share of the requests that go to the hot node.
+        hot_share: f64 = 0.2,
+        /// Pattern `hot-spot`: its number.
+        hot_node: u16 = 0,
+        /// Read or write.
+        op: TrafficOp = TrafficOp::Read,
+        /// Closed or open loop.
+        r#loop: TrafficLoop = TrafficLoop::Closed,
+        /// Closed loop: requests that each node has posted and not completed.
+        outstanding: u32 = 8,
+        /// Open loop: payload that each node asks for, in GB/s.
+        offered_gbps: f64 = 8.0,
+        /// Nodes that post requests, from the first one; 0 = all.
+        sources: u16 = 0,
     }
 }

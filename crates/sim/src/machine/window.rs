@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::section::section;
+
 /// The treatment of stores to borrowed memory in caches (TSM §2.1.2, §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -14,72 +16,48 @@ pub enum WritePolicy {
     WriteThroughInvalidate,
 }
 
-/// A window of physical addresses whose lines are another node's memory (TSM §2.1), with
-/// `ni.placement = "window"`. It follows local memory; node `n` borrows of node `n + 1`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct WindowSpec {
-    /// Memory that each node lends: the end of its own, which its operating system does not see.
-    pub lent_bytes: u64,
-    /// Whether memory that programs ask for, besides their text, data and first stack, is borrowed.
-    pub heap: bool,
-    /// Treatment of stores to borrowed memory in caches.
-    pub policy: WritePolicy,
-    /// Entries of the outstanding request queue: reads of lines at the same time.
-    pub outstanding: u32,
-    /// Buffers of a core that combine stores which go through.
-    pub combining_buffers: u32,
-    /// Whether such a buffer is free when its store has left the node, as PCIe posts writes; else when
-    /// the lender has answered.
-    pub posted: bool,
-    /// Root complex, or another part between the last-level cache and the link, each way.
-    pub root_ns: f64,
-    /// Transfers per lane: 10^9 a second; 0 = the link takes no time.
-    pub link_gtps: f64,
-    /// Lanes in parallel, each with `link_gtps`.
-    pub link_lanes: u32,
-    /// Bits of data per ten transfers: 8b/10b has eight.
-    pub link_bits_per_ten: u32,
-    /// Bytes of a request besides data: framing, sequence number, header, check sum.
-    pub request_overhead_bytes: u32,
-    /// The same for a completion.
-    pub completion_overhead_bytes: u32,
-    /// Bytes that the data-link layer sends back for each TLP.
-    pub ack_bytes: u32,
-    /// Data of a write TLP at most.
-    pub max_payload_bytes: u32,
-    /// Data that a read TLP of the DMA engine asks for at most.
-    pub max_read_bytes: u32,
-    /// Accesses of other nodes and of the DMA engine to this node's memory at the same time.
-    pub accesses: u32,
-    /// Descriptors of the DMA engine's ring; 0 = there is no engine.
-    pub dma_descriptors: u32,
-    /// Time of the engine for a descriptor before it asks for data.
-    pub dma_setup_ns: f64,
-}
-
-impl Default for WindowSpec {
-    fn default() -> Self {
-        Self {
-            lent_bytes: 64 << 20,
-            heap: false,
-            policy: WritePolicy::WriteBack,
-            outstanding: 16,
-            combining_buffers: 10,
-            posted: true,
-            root_ns: 0.0,
-            link_gtps: 0.0,
-            link_lanes: 1,
-            link_bits_per_ten: 8,
-            request_overhead_bytes: 24,
-            completion_overhead_bytes: 20,
-            ack_bytes: 0,
-            max_payload_bytes: 128,
-            max_read_bytes: 512,
-            accesses: 32,
-            dma_descriptors: 0,
-            dma_setup_ns: 0.0,
-        }
+section! {
+    /// A window of physical addresses whose lines are another node's memory (TSM §2.1), with
+    /// `ni.placement = "window"`. It follows local memory; node `n` borrows of node `n + 1`.
+    #[derive(Copy)]
+    pub struct WindowSpec {
+        /// Memory that each node lends: the end of its own, which its operating system does not see.
+        lent_bytes: u64 = 64 << 20,
+        /// Whether memory that programs ask for, besides their text, data and first stack, is borrowed.
+        heap: bool = false,
+        /// Treatment of stores to borrowed memory in caches.
+        policy: WritePolicy = WritePolicy::WriteBack,
+        /// Entries of the outstanding request queue: reads of lines at the same time.
+        outstanding: u32 = 16,
+        /// Buffers of a core that combine stores which go through.
+        combining_buffers: u32 = 10,
+        /// Whether such a buffer is free when its store has left the node, as PCIe posts writes; else when
+        /// the lender has answered.
+        posted: bool = true,
+        /// Root complex, or another part between the last-level cache and the link, each way.
+        root_ns: f64 = 0.0,
+        /// Transfers per lane: 10^9 a second; 0 = the link takes no time.
+        link_gtps: f64 = 0.0,
+        /// Lanes in parallel, each with `link_gtps`.
+        link_lanes: u32 = 1,
+        /// Bits of data per ten transfers: 8b/10b has eight.
+        link_bits_per_ten: u32 = 8,
+        /// Bytes of a request besides data: framing, sequence number, header, check sum.
+        request_overhead_bytes: u32 = 24,
+        /// The same for a completion.
+        completion_overhead_bytes: u32 = 20,
+        /// Bytes that the data-link layer sends back for each TLP.
+        ack_bytes: u32 = 0,
+        /// Data of a write TLP at most.
+        max_payload_bytes: u32 = 128,
+        /// Data that a read TLP of the DMA engine asks for at most.
+        max_read_bytes: u32 = 512,
+        /// Accesses of other nodes and of the DMA engine to this node's memory at the same time.
+        accesses: u32 = 32,
+        /// Descriptors of the DMA engine's ring; 0 = there is no engine.
+        dma_descriptors: u32 = 0,
+        /// Time of the engine for a descriptor before it asks for data.
+        dma_setup_ns: f64 = 0.0,
     }
 }
 
@@ -96,14 +74,15 @@ impl WindowSpec {
     }
 }
 
-/// A stride prefetcher at the last-level cache (TSM §3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PrefetchSpec {
-    /// Streams that it tells apart; 0 = there is no prefetcher.
-    pub streams: u32,
-    /// Lines that it fetches ahead of an access to local memory.
-    pub local_degree: u32,
-    /// The same for borrowed memory.
-    pub remote_degree: u32,
+section! {
+    /// A stride prefetcher at the last-level cache (TSM §3.1).
+    #[derive(Copy, Eq)]
+    pub struct PrefetchSpec {
+        /// Streams that it tells apart; 0 = there is no prefetcher.
+        streams: u32,
+        /// Lines that it fetches ahead of an access to local memory.
+        local_degree: u32,
+        /// The same for borrowed memory.
+        remote_degree: u32,
+    }
 }
