@@ -1,4 +1,4 @@
-//! Sections of machine files.
+//! Sections of machine files, and values that stand there as text.
 
 /// Makes a struct of settings: each with the value that it has if a file does not name it. A setting without a
 /// value has its type's default.
@@ -26,3 +26,23 @@ macro_rules! section {
     (@value) => { Default::default() };
 }
 pub(crate) use section;
+
+/// Lets a file have a value as the text that its `FromStr` takes and its `Display` makes.
+macro_rules! text_form {
+    ($type:ty, $error:ty) => {
+        impl TryFrom<String> for $type {
+            type Error = $error;
+
+            fn try_from(text: String) -> Result<$type, $error> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+    };
+}
+pub(crate) use text_form;

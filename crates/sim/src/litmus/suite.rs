@@ -1,11 +1,11 @@
 //! Tests beside the model, and sums by shape.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
+use thiserror::Error;
 
 use super::generate::BuiltIn;
 use super::model::{self, Allowed, Excess};
@@ -48,27 +48,18 @@ pub struct Judged {
 }
 
 /// A test that cannot be judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unjudged {
     /// It cannot be parsed.
+    #[error(transparent)]
     Parse(ParseError),
     /// Its executions cannot be enumerated: name, and why.
+    #[error("{0}: {1}")]
     Excess(String, Excess),
     /// A run did not come to its end: name, and how.
+    #[error("{0}: {1}")]
     Unfinished(String, Unfinished),
 }
-
-impl fmt::Display for Unjudged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unjudged::Parse(error) => error.fmt(f),
-            Unjudged::Excess(name, excess) => write!(f, "{name}: {excess}"),
-            Unjudged::Unfinished(name, run) => write!(f, "{name}: {run}"),
-        }
-    }
-}
-
-impl std::error::Error for Unjudged {}
 
 impl Judged {
     /// Enumerates what the model allows, and runs the test.

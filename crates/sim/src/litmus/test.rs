@@ -1,6 +1,6 @@
 //! A litmus test: what its threads execute, and what its author asks about the end.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Number of a location in [`Test::locations`].
 pub type Place = usize;
@@ -234,7 +234,8 @@ impl Layout {
 }
 
 /// A test that cannot be parsed, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{file}:{line}: expected {expected}, found {found}")]
 pub struct ParseError {
     /// The name of the file.
     pub file: String,
@@ -245,12 +246,3 @@ pub struct ParseError {
     /// What is there instead.
     pub found: String,
 }
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ParseError { file, line, expected, found } = self;
-        write!(f, "{file}:{line}: expected {expected}, found {found}")
-    }
-}
-
-impl std::error::Error for ParseError {}

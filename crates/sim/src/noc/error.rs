@@ -1,11 +1,16 @@
 //! Errors in a network's description.
 
-use std::fmt;
+use thiserror::Error;
 
 /// A reason why a [`Spec`](super::Spec) does not describe a network: field, problem and remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
     /// Nothing of that kind has this name.
+    #[error(
+        "no {what} is called `{name}`; did you mean `{}`? There are {}",
+        nearest(name, known),
+        known.join(", ")
+    )]
     Unknown {
         /// Kind of thing, such as `topology`.
         what: &'static str,
@@ -15,6 +20,7 @@ pub enum SpecError {
         known: &'static [&'static str],
     },
     /// The size after the topology's name cannot be read.
+    #[error("cannot read the size of topology `{text}`; write it as `{expected}`")]
     BadSize {
         /// Name and size, as they were given.
         text: String,
@@ -22,6 +28,7 @@ pub enum SpecError {
         expected: &'static str,
     },
     /// A size is zero, or too small to be that topology.
+    #[error("topology `{text}` is too small; the smallest is `{least}`")]
     TooSmall {
         /// Name and size, as they were given.
         text: String,
@@ -29,6 +36,7 @@ pub enum SpecError {
         least: &'static str,
     },
     /// The network has more of something than the simulator's tables hold.
+    #[error("the network has {given} {what}, at most {limit} are possible; reduce it")]
     TooLarge {
         /// The things of which there are too many.
         what: &'static str,
@@ -38,6 +46,10 @@ pub enum SpecError {
         limit: usize,
     },
     /// The routing needs rows and columns without rings; on this topology it could deadlock.
+    #[error(
+        "routing `{routing}` can deadlock on topology `{topology}` or is not defined there; use \
+         {possible}"
+    )]
     RoutingUnsafe {
         /// Name of the routing, such as `o1turn`.
         routing: &'static str,
@@ -47,11 +59,16 @@ pub enum SpecError {
         possible: &'static str,
     },
     /// The topology has a fixed number of endpoints at each router.
+    #[error(
+        "routers of topology `{topology}` cannot have several endpoints; those of mesh, torus \
+         and flatfly can"
+    )]
     NoConcentration {
         /// Name and size of the topology, such as `crossbar:16`.
         topology: String,
     },
     /// An endpoint has no way to another.
+    #[error("the topology has no way from endpoint {from} to endpoint {to}")]
     NotConnected {
         /// Endpoint that sends.
         from: usize,
@@ -59,6 +76,10 @@ pub enum SpecError {
         to: usize,
     },
     /// Packets can wait for each other in a ring.
+    #[error(
+        "packets of virtual network {vnet} can wait for each other in a ring: {ring}; another \
+         routing or dateline separates them"
+    )]
     MayDeadlock {
         /// Number of their virtual network.
         vnet: usize,
@@ -66,8 +87,13 @@ pub enum SpecError {
         ring: String,
     },
     /// There is no virtual network.
+    #[error("the network has no virtual network; give `vnets` at least one entry")]
     NoVirtualNetwork,
     /// A virtual network has too few virtual channels to be free of deadlock.
+    #[error(
+        "virtual network {vnet} has {vcs} virtual channels but needs {needed}: {why}; raise its \
+         `vcs`"
+    )]
     TooFewVcs {
         /// Number of the virtual network.
         vnet: usize,
@@ -79,60 +105,12 @@ pub enum SpecError {
         why: &'static str,
     },
     /// A quantity must be at least one.
+    #[error("`{field}` is zero; it must be at least 1")]
     Zero {
         /// Name of the field.
         field: &'static str,
     },
 }
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpecError::Unknown { what, name, known } => {
-                let (nearest, all) = (nearest(name, known), known.join(", "));
-                write!(f, "no {what} is called `{name}`; did you mean `{nearest}`? There are {all}")
-            }
-            SpecError::BadSize { text, expected } => {
-                write!(f, "cannot read the size of topology `{text}`; write it as `{expected}`")
-            }
-            SpecError::TooSmall { text, least } => {
-                write!(f, "topology `{text}` is too small; the smallest is `{least}`")
-            }
-            SpecError::TooLarge { what, given, limit } => {
-                write!(f, "the network has {given} {what}, at most {limit} are possible; reduce it")
-            }
-            SpecError::RoutingUnsafe { routing, topology, possible } => write!(
-                f,
-                "routing `{routing}` can deadlock on topology `{topology}` or is not defined \
-                 there; use {possible}"
-            ),
-            SpecError::NoConcentration { topology } => write!(
-                f,
-                "routers of topology `{topology}` cannot have several endpoints; those of mesh, torus \
-                 and flatfly can"
-            ),
-            SpecError::NotConnected { from, to } => {
-                write!(f, "the topology has no way from endpoint {from} to endpoint {to}")
-            }
-            SpecError::MayDeadlock { vnet, ring } => write!(
-                f,
-                "packets of virtual network {vnet} can wait for each other in a ring: {ring}; another \
-                 routing or dateline separates them"
-            ),
-            SpecError::NoVirtualNetwork => {
-                f.write_str("the network has no virtual network; give `vnets` at least one entry")
-            }
-            SpecError::TooFewVcs { vnet, vcs, needed, why } => write!(
-                f,
-                "virtual network {vnet} has {vcs} virtual channels but needs {needed}: {why}; \
-                 raise its `vcs`"
-            ),
-            SpecError::Zero { field } => write!(f, "`{field}` is zero; it must be at least 1"),
-        }
-    }
-}
-
-impl std::error::Error for SpecError {}
 
 /// The value with this name; the names are in the order of the values.
 pub(super) fn find<T: Copy>(

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{SpecError, find};
 use super::spec::{Dateline, Packet, Spec};
 use super::topology::{Shape, Topology};
+use crate::section::text_form;
 
 /// The rule by which packets choose their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,19 +128,7 @@ impl FromStr for Routing {
     }
 }
 
-impl TryFrom<String> for Routing {
-    type Error = SpecError;
-
-    fn try_from(text: String) -> Result<Routing, SpecError> {
-        text.parse()
-    }
-}
-
-impl From<Routing> for String {
-    fn from(routing: Routing) -> String {
-        routing.name().to_owned()
-    }
-}
+text_form!(Routing, SpecError);
 
 /// Next ports of all routers for all destinations, and the VCs that may be used.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{SpecError, find};
 use super::routing::Routing;
 use super::topology::Shape;
+use crate::section::text_form;
 
 /// Stages of a router, which say how many cycles a head flit needs for a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,19 +78,7 @@ impl FromStr for Pipeline {
     }
 }
 
-impl TryFrom<String> for Pipeline {
-    type Error = SpecError;
-
-    fn try_from(text: String) -> Result<Pipeline, SpecError> {
-        text.parse()
-    }
-}
-
-impl From<Pipeline> for String {
-    fn from(pipeline: Pipeline) -> String {
-        pipeline.name().to_owned()
-    }
-}
+text_form!(Pipeline, SpecError);
 
 /// The rule by which routers give VCs to heads and the switch to flits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

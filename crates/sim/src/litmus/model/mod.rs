@@ -27,7 +27,8 @@ mod order;
 mod path;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+
+use thiserror::Error;
 
 use self::event::Path;
 use self::execution::Execution;
@@ -44,30 +45,21 @@ const CANDIDATES: u64 = 20_000_000;
 const APART: u64 = 0x1000;
 
 /// A test that has too many executions, or executions that end nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Excess {
     /// Memory operations.
+    #[error("more than {} memory operations", event::EVENTS)]
     Events,
     /// Ways through a thread.
+    #[error("too many ways through a thread")]
     Paths,
     /// Choices of sources and orders.
+    #[error("more than {CANDIDATES} candidates of executions")]
     Candidates,
     /// An execution accesses this address, which is that of no location.
+    #[error("an access of {0:#x}, which is no location")]
     Nowhere(u64),
 }
-
-impl fmt::Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Excess::Events => write!(f, "more than {} memory operations", event::EVENTS),
-            Excess::Paths => f.write_str("too many ways through a thread"),
-            Excess::Candidates => write!(f, "more than {CANDIDATES} candidates of executions"),
-            Excess::Nowhere(at) => write!(f, "an access of {at:#x}, which is no location"),
-        }
-    }
-}
-
-impl std::error::Error for Excess {}
 
 /// What the model allows a test.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,9 +22,8 @@ pub use report::Report;
 pub use run::{run, run_timed};
 pub use size::PacketSize;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::error::SpecError;
 use super::spec::Spec;
@@ -75,16 +74,22 @@ impl Experiment {
 }
 
 /// A reason why an experiment cannot be run: option, problem and remedy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum ExperimentError {
     /// The network is not one.
-    Network(SpecError),
+    #[error(transparent)]
+    Network(#[from] SpecError),
     /// Hot spots cannot be read, or an endpoint does not exist.
+    #[error(
+        "cannot use the hot spots `{text}`; write a share from 0 to 1 and endpoints of the \
+         network, such as `hot-spot:0.2:9,54`"
+    )]
     BadHotSpots {
         /// Text that was given.
         text: String,
     },
     /// A line of a traffic matrix is not as it must be.
+    #[error("{file}:{line}: expected {expected}")]
     BadMatrix {
         /// Name of the file.
         file: String,
@@ -94,11 +99,16 @@ pub enum ExperimentError {
         expected: String,
     },
     /// A traffic matrix names endpoints that do not exist, or has no traffic.
+    #[error(
+        "the traffic matrix needs weights above 0 between endpoints from 0 to {}",
+        endpoints.saturating_sub(1)
+    )]
     MatrixNeeds {
         /// Endpoints of the network.
         endpoints: usize,
     },
     /// The pattern asks for another number of endpoints.
+    #[error("traffic `{pattern}` needs {needs}, which `{topology}` has not")]
     PatternNeeds {
         /// Pattern that was asked for.
         pattern: String,
@@ -108,11 +118,19 @@ pub enum ExperimentError {
         needs: &'static str,
     },
     /// Packet lengths cannot be read.
+    #[error(
+        "cannot read packet lengths `{text}`; write flits from 1 to 255, such as `5`, or \
+         lengths with their shares, such as `1:0.5,5:0.5`"
+    )]
     BadPacketSize {
         /// Text that could not be read.
         text: String,
     },
     /// The rate is not a load that endpoints can offer.
+    #[error(
+        "a rate of {rate} flits per endpoint and cycle is not possible; it must be more than 0 \
+         and at most {limit}"
+    )]
     BadRate {
         /// Flits per endpoint and cycle that were asked for.
         rate: f64,
@@ -120,50 +138,6 @@ pub enum ExperimentError {
         limit: f64,
     },
     /// The measurement has no cycles.
+    #[error("the measurement has no cycles; give it at least one")]
     NoMeasurement,
 }
-
-impl From<SpecError> for ExperimentError {
-    fn from(error: SpecError) -> ExperimentError {
-        ExperimentError::Network(error)
-    }
-}
-
-impl fmt::Display for ExperimentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ExperimentError::Network(error) => error.fmt(f),
-            ExperimentError::BadHotSpots { text } => write!(
-                f,
-                "cannot use the hot spots `{text}`; write a share from 0 to 1 and endpoints of the \
-                 network, such as `hot-spot:0.2:9,54`"
-            ),
-            ExperimentError::BadMatrix { file, line, expected } => {
-                write!(f, "{file}:{line}: expected {expected}")
-            }
-            ExperimentError::MatrixNeeds { endpoints } => write!(
-                f,
-                "the traffic matrix needs weights above 0 between endpoints from 0 to {}",
-                endpoints.saturating_sub(1)
-            ),
-            ExperimentError::PatternNeeds { pattern, topology, needs } => {
-                write!(f, "traffic `{pattern}` needs {needs}, which `{topology}` has not")
-            }
-            ExperimentError::BadPacketSize { text } => write!(
-                f,
-                "cannot read packet lengths `{text}`; write flits from 1 to 255, such as `5`, or \
-                 lengths with their shares, such as `1:0.5,5:0.5`"
-            ),
-            ExperimentError::BadRate { rate, limit } => write!(
-                f,
-                "a rate of {rate} flits per endpoint and cycle is not possible; it must be more \
-                 than 0 and at most {limit}"
-            ),
-            ExperimentError::NoMeasurement => {
-                f.write_str("the measurement has no cycles; give it at least one")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ExperimentError {}

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
 use crate::engine::Random;
+use crate::section::text_form;
 
 /// Lengths of packets with their shares: `5`, or `1:0.5,5:0.5`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,16 +82,4 @@ impl fmt::Display for PacketSize {
     }
 }
 
-impl TryFrom<String> for PacketSize {
-    type Error = ExperimentError;
-
-    fn try_from(text: String) -> Result<PacketSize, ExperimentError> {
-        text.parse()
-    }
-}
-
-impl From<PacketSize> for String {
-    fn from(size: PacketSize) -> String {
-        size.to_string()
-    }
-}
+text_form!(PacketSize, ExperimentError);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::SpecError;
+use crate::section::text_form;
 
 /// A topology and its size: `mesh:8x8`, `torus:8x8x8`, `flatfly:8x8`, `crossbar:16`, `chip-mesh`,
 /// `noc-out`.
@@ -206,16 +207,4 @@ fn noc_out(text: &str, numbers: &[usize]) -> Result<Shape, SpecError> {
     Ok(Shape::NocOut { columns, rows })
 }
 
-impl TryFrom<String> for Shape {
-    type Error = SpecError;
-
-    fn try_from(text: String) -> Result<Shape, SpecError> {
-        text.parse()
-    }
-}
-
-impl From<Shape> for String {
-    fn from(shape: Shape) -> String {
-        shape.to_string()
-    }
-}
+text_form!(Shape, SpecError);
