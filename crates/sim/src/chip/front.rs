@@ -10,7 +10,7 @@ use rackmem_abi::{CqEntry, Status, WQ_ENTRY_BYTES};
 use rackmem_rmc::qp::Qp;
 use rackmem_rmc::{QpConfig, Rights, Work, rgp};
 
-use super::layout::{BLOCK_BYTES, Line, Part};
+use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::Payload;
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
@@ -26,7 +26,7 @@ const POLL: u8 = 0;
 /// A frontend writes completions of a queue pair, whose index goes with it.
 const COMPLETE: u8 = 1;
 
-/// A frontend's access to the queues: its NI cache.
+/// A frontend's access to the queues: its NI cache, or their homes.
 pub trait QueueCache {
     /// Reads a block; `None` if it has to wait.
     fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]>;
@@ -34,6 +34,8 @@ pub trait QueueCache {
     fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool;
     /// Whether a block can be read without asking anybody.
     fn is_readable(&self, line: Line) -> bool;
+    /// Whether a store to a queue of this queue pair is under way to memory.
+    fn stores_to(&self, qp: u16, layout: &Layout) -> bool;
 }
 
 /// The RGP frontend's state about a queue pair.
@@ -142,10 +144,18 @@ impl Front {
 
     /// A program has made a queue pair: its queues are empty and zero. `false` if it cannot have
     /// such a size, there is one, or operations of an earlier one are under way.
-    pub fn attach(&mut self, qp: u16, size: u32, rights: Rights, wires: &mut Wires) -> bool {
+    pub fn attach(
+        &mut self,
+        qp: u16,
+        size: u32,
+        rights: Rights,
+        cache: &impl QueueCache,
+        wires: &mut Wires,
+    ) -> bool {
         let index = self.index_of(qp);
+        let is_free = self.pairs[index].is_free() && !cache.stores_to(qp, &wires.layout);
         let state = Qp::new(QpConfig { ctx_id: CONTEXT, size, rights });
-        let Some(state) = state.filter(|_| self.pairs[index].is_free()) else { return false };
+        let Some(state) = state.filter(|_| is_free) else { return false };
         self.pairs[index].state = state;
         self.pairs[index].is_owned = true;
         self.look_at_next_turn(index, wires);

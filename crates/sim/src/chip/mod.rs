@@ -9,6 +9,7 @@
 //! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
 //! | [`ni`] | the list of network interfaces, and what one is |
 //! | [`queue_pairs`], [`front`], [`backends`], [`rmc`], [`rrpp`] | those of Manycore NI, with their pipelines |
+//! | `uncached` | queues that are polled in their homes |
 //! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
 //! | `cache_integrated`, [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
 //! | [`dma`] | a DMA engine and uncached memory |

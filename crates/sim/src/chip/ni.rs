@@ -239,9 +239,6 @@ interfaces! {
         Split,
         /// No queue pairs: cores load from remote memory through the edge.
         Numa,
-    }
-    /// Queue pairs that are polled in the homes.
-    Uncached(super::uncached::Uncached) {
         /// RGP and RCP at the edge, without NI caches: each look at a queue crosses the chip.
         Uncached,
     }

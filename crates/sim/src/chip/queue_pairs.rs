@@ -2,10 +2,10 @@
 //! [`backends`](super::backends). Frontends behind an L1 are in their tiles.
 
 use rackmem_abi::Packet;
+use rackmem_rmc::Rights;
 
 use super::backends::Backends;
-use super::front::Front;
-use super::layout::{Layout, Part};
+use super::layout::{Layout, Line, Part};
 use super::message::{Letter, NetPacket, Payload};
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::probe::Mark::{
@@ -14,7 +14,7 @@ use super::probe::Mark::{
 };
 use super::probe::Span::{Between, CqRead, CqTransfer};
 use super::probe::Stages;
-use super::tile::{NiCache, Tile};
+use super::tile::{BehindL1, NiCache, OwnCache, Tile};
 use super::wires::Wires;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -32,22 +32,41 @@ pub struct QueuePairs {
 }
 
 impl QueuePairs {
-    /// The frontend of a queue pair; `None` without queue pairs.
-    pub fn front_of<'a>(
-        &'a mut self,
+    /// A program has made the queue pair of a core: [`Front::attach`]. `None` without queue pairs.
+    pub fn attach(
+        &mut self,
         qp: u16,
-        layout: &Layout,
-        tiles: &'a mut [Tile],
-    ) -> Option<&'a mut Front> {
-        match layout.front_of(qp) {
+        size: u32,
+        rights: Rights,
+        tiles: &mut [Tile],
+        wires: &mut Wires,
+    ) -> Option<bool> {
+        Some(match wires.layout.front_of(qp) {
+            Part::NiCache(n) => {
+                let NiCache { front, cache } = self.ni_caches.get_mut(usize::from(n))?;
+                front.attach(qp, size, rights, cache, wires)
+            }
+            _ => {
+                let BehindL1 { front, cache } = tiles[usize::from(qp)].ni.as_mut()?;
+                front.attach(qp, size, rights, cache, wires)
+            }
+        })
+    }
+
+    /// Nobody posts to the queue pair of a core any more.
+    pub fn detach(&mut self, qp: u16, layout: &Layout, tiles: &mut [Tile]) {
+        let front = match layout.front_of(qp) {
             Part::NiCache(n) => self.ni_caches.get_mut(usize::from(n)).map(|ni| &mut ni.front),
             _ => tiles[usize::from(qp)].ni.as_mut().map(|ni| &mut ni.front),
+        };
+        if let Some(front) = front {
+            front.detach(qp);
         }
     }
 }
 
 /// Stages with frontends at the edge, in one with their backends.
-pub(super) const EDGE: Stages = Stages {
+const EDGE: Stages = Stages {
     out: &[("wq_write", Between(Begun, WqWritten)), ("wq_read_rgp", Between(WqWritten, Out))],
     back: &[("rcp_cq_write", Between(Back, CqWritten)), ("cq_read", Between(CqWritten, End))],
 };
@@ -111,7 +130,7 @@ impl Interface for QueuePairs {
 
     fn places(placement: Placement) -> Places {
         match placement {
-            Placement::Edge => {
+            Placement::Edge | Placement::Uncached => {
                 Places { engines: Side::Edge, ni_caches: Side::Edge, frontends: Some(Side::Edge) }
             }
             Placement::Split => {
@@ -128,7 +147,7 @@ impl Interface for QueuePairs {
 
     fn stages(placement: Placement) -> Option<Stages> {
         Some(match placement {
-            Placement::Edge => EDGE,
+            Placement::Edge | Placement::Uncached => EDGE,
             Placement::PerTile => PER_TILE,
             Placement::Split => SPLIT,
             _ => NUMA,
@@ -146,7 +165,7 @@ impl Interface for QueuePairs {
     fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> QueuePairs {
         let placement = machine.ni.placement;
         let ni_caches = match (placement, machine.ni.cache) {
-            (Placement::Edge, _) => layout.units,
+            (Placement::Edge | Placement::Uncached, _) => layout.units,
             (Placement::PerTile | Placement::Split, NiCacheKind::Separate) => layout.tiles,
             _ => 0,
         };
@@ -199,6 +218,14 @@ impl Interface for QueuePairs {
                 front.happen(timer, cache, wires);
             }
             _ => self.backends.happen(timer, wires),
+        }
+    }
+
+    fn changed(&mut self, line: Line, _wires: &mut Wires) {
+        for ni in &mut self.ni_caches {
+            if let OwnCache::Homes(homes) = &mut ni.cache {
+                homes.changed(line);
+            }
         }
     }
 

@@ -12,8 +12,9 @@ use super::integrated::Integrated;
 use super::layout::{Layout, Line, Part};
 use super::message::Payload;
 use super::probe::{Mark, ReadId};
+use super::uncached::Homes;
 use super::wires::Wires;
-use crate::coherence::{Message, Party};
+use crate::coherence::{Message, Party, l1};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
 
@@ -41,13 +42,22 @@ pub struct BehindL1 {
     pub front: Front,
 }
 
-/// An NI cache with a number of its own, and the frontends that use it.
+/// An NI cache with a number of its own, or what is there instead, and the frontends that use it.
 #[derive(Clone, Debug)]
 pub struct NiCache {
-    /// The cache, which acts like an L1.
-    pub cache: PrivateCache,
+    /// Their way to the queues.
+    pub cache: OwnCache,
     /// The frontends.
     pub front: Front,
+}
+
+/// The way of frontends outside of L1s to their queues.
+#[derive(Clone, Debug)]
+pub enum OwnCache {
+    /// A cache, which acts like an L1.
+    Cache(PrivateCache),
+    /// None: the queues are used in their homes.
+    Homes(Homes),
 }
 
 impl Tile {
@@ -220,13 +230,12 @@ impl NiCache {
             back: Back::Network,
             wire_cycles: 0,
         };
-        let edge = machine.ni.placement == Placement::Edge;
-        let mine = |&tile: &u16| match edge {
-            true => layout.unit_of_tile(tile) == number,
-            false => tile == number,
-        };
+        let mine = |&tile: &u16| layout.front_of(tile) == part;
         NiCache {
-            cache: PrivateCache::new(&cache),
+            cache: match machine.ni.placement {
+                Placement::Uncached => OwnCache::Homes(Homes::new(number, layout)),
+                _ => OwnCache::Cache(PrivateCache::new(&cache)),
+            },
             front: Front::new(part, (0..layout.tiles).filter(mine), machine, nodes),
         }
     }
@@ -247,17 +256,64 @@ impl NiCache {
     }
 }
 
-impl QueueCache for PrivateCache {
+impl OwnCache {
+    /// Takes a message; whether accesses that had to wait may be tried again.
+    fn deliver(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) -> bool {
+        match self {
+            OwnCache::Cache(cache) => cache.deliver(line, message, wires),
+            OwnCache::Homes(homes) => {
+                homes.deliver(line, message, wires);
+                true
+            }
+        }
+    }
+
+    /// The state of a block and its content, for checks.
+    pub fn peek(&self, line: Line) -> (l1::State, Block) {
+        match self {
+            OwnCache::Cache(cache) => cache.peek(line),
+            OwnCache::Homes(_) => (l1::State::I, Block::ZERO),
+        }
+    }
+
+    /// Blocks in transition.
+    pub fn in_transition(&self) -> usize {
+        match self {
+            OwnCache::Cache(cache) => cache.in_transition(),
+            OwnCache::Homes(homes) => homes.under_way(),
+        }
+    }
+}
+
+impl QueueCache for OwnCache {
     fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
-        self.load(line, wires)
+        match self {
+            OwnCache::Cache(cache) => cache.load(line, wires),
+            OwnCache::Homes(homes) => homes.read(line, wires),
+        }
     }
 
     fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool {
-        self.store(line, wires, |words| put_word(words, word, value))
+        match self {
+            OwnCache::Cache(cache) => {
+                cache.store(line, wires, |words| put_word(words, word, value))
+            }
+            OwnCache::Homes(homes) => homes.write(line, word, value, wires),
+        }
     }
 
     fn is_readable(&self, line: Line) -> bool {
-        PrivateCache::is_readable(self, line)
+        match self {
+            OwnCache::Cache(cache) => cache.is_readable(line),
+            OwnCache::Homes(_) => false,
+        }
+    }
+
+    fn stores_to(&self, qp: u16, layout: &Layout) -> bool {
+        match self {
+            OwnCache::Cache(_) => false,
+            OwnCache::Homes(homes) => homes.stores_to(qp, layout),
+        }
     }
 }
 
@@ -272,6 +328,10 @@ impl QueueCache for BackSide {
 
     fn is_readable(&self, line: Line) -> bool {
         BackSide::is_readable(self, line)
+    }
+
+    fn stores_to(&self, _qp: u16, _layout: &Layout) -> bool {
+        false
     }
 }
 

@@ -10,10 +10,9 @@ use rackmem_rmc::{Bounds, QpId, Rights};
 use super::device::{ENODEV, ENOMEM, ENOSPC, Result};
 use super::pages::{Pages, User, image};
 use crate::chip::Chip;
-use crate::chip::front::{CONTEXT, Front};
-use crate::chip::layout::{BLOCK_BYTES, Layout, SEGMENT_LINE};
+use crate::chip::front::CONTEXT;
+use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::ni::Ni;
-use crate::chip::tile::Tile;
 
 /// The place of a context's segment in the process.
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +128,8 @@ pub fn detach(queues: &Queues, user: &mut User<'_>) {
         }
         Id::Tile(core) => {
             let Chip { wires, tiles, ni, .. } = &mut *user.chip;
-            if let Ok(front) = front_of(core, &wires.layout, tiles, ni) {
-                front.detach(core);
+            if let Ni::QueuePairs(ni) = ni {
+                ni.detach(core, &wires.layout, tiles);
             }
         }
     }
@@ -178,23 +177,11 @@ fn attach_to_tile(
         }
     }
     let Chip { wires, tiles, ni, .. } = chip;
-    let front = front_of(core, &wires.layout, tiles, ni)?;
-    if !front.attach(core, u32::from(entries), rights, wires) {
-        return Err(ENOSPC);
-    }
-    Ok((Id::Tile(core), lines.map(|line| line * BLOCK_BYTES)))
-}
-
-/// The frontend of a core's queue pair.
-fn front_of<'a>(
-    core: u16,
-    layout: &Layout,
-    tiles: &'a mut [Tile],
-    ni: &'a mut Ni,
-) -> Result<&'a mut Front> {
-    match ni {
-        Ni::QueuePairs(ni) => ni.front_of(core, layout, tiles).ok_or(ENODEV),
-        _ => Err(ENODEV),
+    let Ni::QueuePairs(ni) = ni else { return Err(ENODEV) };
+    match ni.attach(core, u32::from(entries), rights, tiles, wires) {
+        None => Err(ENODEV),
+        Some(false) => Err(ENOSPC),
+        Some(true) => Ok((Id::Tile(core), lines.map(|line| line * BLOCK_BYTES))),
     }
 }
 

@@ -6,6 +6,7 @@ use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::driver::{Access, Asked, Performed};
 use rackmem_sim::chip::layout::{Layout, Line, Part};
 use rackmem_sim::chip::message::{NetPacket, Payload};
+use rackmem_sim::chip::ni::Ni;
 use rackmem_sim::chip::wires::{Departure, Updated};
 use rackmem_sim::coherence::Party;
 use rackmem_sim::machine::Machine;
@@ -37,7 +38,7 @@ pub struct Bench {
     stores: Vec<Store>,
     mistaken: usize,
     network_cycles: u64,
-    is_numa: bool,
+    placement: Placement,
     /// Sum of what cores have added to each word of the first block of the segment.
     pub added: [u64; 8],
 }
@@ -56,7 +57,7 @@ impl Bench {
             stores: Vec::new(),
             mistaken: 0,
             network_cycles: machine.cycles(machine.network.hop_latency_ns),
-            is_numa: machine.ni.placement == Placement::Numa,
+            placement: machine.ni.placement,
             added: [0; 8],
         }
     }
@@ -99,7 +100,15 @@ impl Bench {
 
     /// Whether the chip has no queue pairs.
     pub fn is_numa(&self) -> bool {
-        self.is_numa
+        self.placement == Placement::Numa
+    }
+
+    /// Ends the polling of queues in their homes, which goes on without anything to see. Software is done.
+    pub fn end_polling(&mut self) {
+        let Chip { wires, tiles, ni, .. } = &mut self.chip;
+        if let (Placement::Uncached, Ni::QueuePairs(ni)) = (self.placement, ni) {
+            (0..wires.layout.tiles).for_each(|qp| ni.detach(qp, &wires.layout, tiles));
+        }
     }
 
     /// Whether nothing will happen any more.
@@ -146,6 +155,8 @@ impl Bench {
         for updated in updates.into_iter().flatten() {
             match self.chip.wires.layout.part_of(updated.party) {
                 Part::Engine(_) => self.stored(&updated),
+                // A CQ entry, which software looks at.
+                Part::NiCache(_) => {}
                 _ => self.remote.updated(&updated, &mut self.oracle, self.chip.wires.now),
             }
         }

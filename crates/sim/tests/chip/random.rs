@@ -187,6 +187,8 @@ impl Tester {
         while !(is_done(&self.bench) && self.bench.is_at_rest()) {
             if !is_done(&self.bench) {
                 self.software(false);
+            } else {
+                self.bench.end_polling();
             }
             self.bench.cycle();
             assert!(self.bench.now() < end, "not done: {:#?}", self.bench.chip.left());
@@ -257,6 +259,12 @@ fn split() {
     run(&[SMALL, "ni.placement=split ni.cache=separate"], 12..20, CYCLES);
     run(&[SMALL, "ni.placement=split ni.owned_state=false"], 20..28, CYCLES);
     run(&[SMALL, "ni.placement=split ni.completion=acknowledged"], 28..36, CYCLES);
+}
+
+#[test]
+fn uncached() {
+    run(&[SMALL, "ni.placement=uncached"], 0..12, CYCLES);
+    run(&[SMALL, "ni.placement=uncached ni.completion=acknowledged"], 12..20, CYCLES);
 }
 
 #[test]

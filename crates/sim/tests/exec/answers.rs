@@ -48,7 +48,7 @@ fn racks_of_manycore_ni_do_as_well() {
         "counter-barrier",
         "sync-errors",
     ];
-    for placement in ["split", "edge", "per-tile"] {
+    for placement in ["split", "edge", "per-tile", "uncached"] {
         let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH, &[("ni.placement", placement)]].concat();
         let outcome = run(&load("manycore-ni", &settings), 2, &tests);
         let last = format!("rack_test: {} passed on 2 nodes\n", tests.len() - 1);
