@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use super::block::Block;
 use super::cache::send_coherence;
-use super::layout::{BLOCK_BYTES, Line, Part};
+use super::front::QueueCache;
+use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::Payload;
 use super::tags::Tags;
+use super::tile::put_word;
 use super::wires::Wires;
 use crate::coherence::pair::{self, Action, Actions, Config};
 use crate::coherence::{Access, Eviction, Message, Party, l1};
@@ -49,52 +51,6 @@ impl BackSide {
             wire_busy_until: 0,
             held: VecDeque::new(),
         }
-    }
-
-    /// The NI reads a block; `None` if it has to wait until something is complete.
-    pub fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
-        self.make_room(line, wires);
-        let mut words = None;
-        let (access, _) = self.step(line, wires, |block, out| {
-            let access = block.read(out);
-            words = (access == Access::Hit).then(|| block.data().words);
-            access
-        });
-        debug_assert_eq!(access == Access::Hit, words.is_some());
-        words.map(|words| wires.image.as_ref().map_or(words, |image| image.block(line)))
-    }
-
-    /// The NI changes a block, as [`BackSide::read`] reads it.
-    pub fn write(
-        &mut self,
-        line: Line,
-        wires: &mut Wires,
-        change: impl FnOnce(&mut [u64; 8]),
-    ) -> bool {
-        self.make_room(line, wires);
-        let mut image = wires.image.take();
-        let (access, _) = self.step(line, wires, |block, out| {
-            let access = block.write(out);
-            if access == Access::Hit {
-                match &mut image {
-                    Some(image) => change(image.block_mut(line)),
-                    None => change(&mut block.data().words),
-                }
-            }
-            access
-        });
-        wires.image = image;
-        access == Access::Hit
-    }
-
-    /// Whether the NI cache can read the block without asking anybody.
-    pub fn is_readable(&self, line: Line) -> bool {
-        self.block(line).is_some_and(|block| match block.state() {
-            pair::State::Owned { .. } => true,
-            pair::State::Plain(state) => {
-                matches!(state, l1::State::S | l1::State::E | l1::State::M)
-            }
-        })
     }
 
     /// The state of a block, for checks.
@@ -217,8 +173,53 @@ impl BackSide {
                 }
             };
             let access = if message.has_data() { self.latency_cycles } else { 0 };
-            send_coherence(self.part, self.config.party, line, to, message, access, wires);
+            send_coherence(self.part, line, to, message, access, wires);
         }
         completed
+    }
+}
+
+impl QueueCache for BackSide {
+    fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
+        self.make_room(line, wires);
+        let mut words = None;
+        let (access, _) = self.step(line, wires, |block, out| {
+            let access = block.read(out);
+            words = (access == Access::Hit).then(|| block.data().words);
+            access
+        });
+        debug_assert_eq!(access == Access::Hit, words.is_some());
+        words.map(|words| wires.image.as_ref().map_or(words, |image| image.block(line)))
+    }
+
+    fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool {
+        self.make_room(line, wires);
+        let mut image = wires.image.take();
+        let (access, _) = self.step(line, wires, |block, out| {
+            let access = block.write(out);
+            if access == Access::Hit {
+                let words = match &mut image {
+                    Some(image) => image.block_mut(line),
+                    None => &mut block.data().words,
+                };
+                put_word(words, word, value);
+            }
+            access
+        });
+        wires.image = image;
+        access == Access::Hit
+    }
+
+    fn is_readable(&self, line: Line) -> bool {
+        self.block(line).is_some_and(|block| match block.state() {
+            pair::State::Owned { .. } => true,
+            pair::State::Plain(state) => {
+                matches!(state, l1::State::S | l1::State::E | l1::State::M)
+            }
+        })
+    }
+
+    fn stores_to(&self, _qp: u16, _layout: &Layout) -> bool {
+        false
     }
 }

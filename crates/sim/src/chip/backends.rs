@@ -8,7 +8,7 @@ use rackmem_rmc::{Bounds, ContextTable};
 
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, Layout, Part, SEGMENT_LINE};
-use super::message::{Letter, NetPacket, Payload, VNET_NETWORK};
+use super::message::{Letter, NetPacket, Payload, VNET_NETWORK, header};
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
 use super::rmc::Rmc;
@@ -200,11 +200,7 @@ impl Backends {
         if self.placement == Placement::Numa {
             return Some(ReadId { core: packet.engine, slot: 0 });
         }
-        let tid = match &packet.packet {
-            Packet::Request(request) => request.header.tid,
-            Packet::Reply(reply) => reply.header.tid,
-        };
-        self.rmcs.get(usize::from(packet.engine))?.read_of(tid)
+        self.rmcs.get(usize::from(packet.engine))?.read_of(header(&packet.packet).tid)
     }
 
     /// Sends what waits at a port, as long as the network takes it: replies that cross the chip;
@@ -272,9 +268,5 @@ impl Backends {
 #[inline]
 fn pump_again(wanted: Option<Cycle>, next_pump: &mut Cycle, part: Part, wires: &mut Wires) {
     let Some(wanted) = wanted else { return };
-    let next = wanted.max(wires.now + 1);
-    if *next_pump <= wires.now || *next_pump > next {
-        *next_pump = next;
-        wires.wheel.at(next, pump(part));
-    }
+    wires.happen_by(next_pump, wanted.max(wires.now + 1), pump(part));
 }

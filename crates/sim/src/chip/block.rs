@@ -2,7 +2,9 @@
 
 use rackmem_abi::Op;
 
-use crate::coherence::Content;
+use super::layout::BLOCK_BYTES;
+use crate::coherence::{Content, Update};
+use crate::sonuma::memory::{bytes_of, mask, merge, words_at};
 
 /// The content of a block, or a change of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,28 +35,24 @@ impl Block {
 
     /// A whole block, byte 0 lowest in word 0.
     pub fn from_bytes(bytes: &[u8; 64]) -> Block {
-        let mut words = [0; 8];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        Block { words, change: None }
+        Block::from_words(words_at(0, bytes))
     }
 
     /// The words as bytes, little-endian.
     pub fn to_bytes(self) -> [u8; 64] {
-        let mut bytes = [0; 64];
-        for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.words) {
-            *bytes = word.to_le_bytes();
-        }
-        bytes
+        bytes_of(&self.words)
     }
 
-    /// The change that writes these bytes at `offset`.
+    /// The change that writes these bytes at `offset`; all of them are a content.
     pub fn write(offset: usize, bytes: &[u8]) -> Block {
-        let mut block = [0; 64];
-        block[offset..offset + bytes.len()].copy_from_slice(bytes);
         let change = Change { op: Op::Write, offset: offset as u8, length: bytes.len() as u8 };
-        Block { change: Some(change), ..Block::from_bytes(&block) }
+        let change = Some(change).filter(|_| bytes.len() < BLOCK_BYTES as usize);
+        Block { words: words_at(offset, bytes), change }
+    }
+
+    /// The request to its home: a change needs the old content, a content replaces it.
+    pub const fn as_update(self) -> Update<Block> {
+        if self.is_change() { Update::Modify(self) } else { Update::Replace(self) }
     }
 
     /// Whether it is a change and no content.
@@ -84,10 +82,8 @@ impl Content for Block {
             Op::FetchAdd => *word = word.wrapping_add(change.words[0]),
             Op::CompareSwap if *word == change.words[0] => *word = change.words[1],
             Op::Write => {
-                let range = usize::from(offset)..usize::from(offset) + usize::from(length);
-                let mut bytes = self.to_bytes();
-                bytes[range.clone()].copy_from_slice(&change.to_bytes()[range]);
-                return Block::from_bytes(&bytes);
+                let mask = mask(usize::from(offset), usize::from(length));
+                merge(&mut block.words, &change.words, mask);
             }
             _ => {}
         }

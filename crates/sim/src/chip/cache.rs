@@ -2,32 +2,31 @@
 
 use super::block::Block;
 use super::integrated::Integrated;
-use super::layout::{Line, Part};
+use super::layout::{BLOCK_BYTES, Line, Part};
 use super::message::Payload;
 use super::tags::Tags;
 use super::wires::Wires;
 use crate::coherence::l1::{self, Action, Actions};
 use crate::coherence::{Access, Eviction, Message, Party, Response};
+use crate::machine::Machine;
 
 /// The receiver of a private cache's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// Into the network.
     Network,
-    /// To the NI cache behind it.
-    NiCache,
+    /// To the NI cache behind it, by a wire that takes so many cycles.
+    NiCache(u64),
 }
 
 /// A private cache: its tags, blocks in transition and write-back buffer.
 #[derive(Clone, Debug)]
 pub struct PrivateCache {
     part: Part,
-    party: Party,
     tags: Tags<l1::Block<Block>>,
     latency_cycles: u64,
     tag_cycles: u64,
     back: Back,
-    wire_cycles: u64,
     /// Cycle in which the last message to the NI cache arrives there: the wire keeps the order.
     wire_busy_until: u64,
     mshrs: u32,
@@ -46,8 +45,6 @@ pub struct PrivateCache {
 pub struct CacheSpec {
     /// The part in which it is.
     pub part: Part,
-    /// Its number in the protocol.
-    pub party: Party,
     /// Sets: a power of two.
     pub sets: u64,
     /// Ways of a set.
@@ -60,8 +57,22 @@ pub struct CacheSpec {
     pub mshrs: u32,
     /// Receiver of its messages.
     pub back: Back,
-    /// To the NI cache behind it.
-    pub wire_cycles: u32,
+}
+
+impl CacheSpec {
+    /// A private cache as cores have it, before the network.
+    pub fn of_core(part: Part, machine: &Machine) -> CacheSpec {
+        let spec = machine.private_cache();
+        CacheSpec {
+            part,
+            sets: spec.size_bytes / BLOCK_BYTES / u64::from(spec.ways),
+            ways: spec.ways,
+            latency_cycles: spec.latency_cycles,
+            tag_cycles: spec.tag_cycles,
+            mshrs: spec.mshrs,
+            back: Back::Network,
+        }
+    }
 }
 
 /// A set has to keep one way for the cache.
@@ -73,12 +84,10 @@ impl PrivateCache {
     pub fn new(spec: &CacheSpec) -> Self {
         Self {
             part: spec.part,
-            party: spec.party,
             tags: Tags::new(spec.sets, spec.ways),
             latency_cycles: u64::from(spec.latency_cycles),
             tag_cycles: u64::from(spec.tag_cycles),
             back: spec.back,
-            wire_cycles: u64::from(spec.wire_cycles),
             wire_busy_until: 0,
             mshrs: spec.mshrs,
             in_transition: 0,
@@ -336,11 +345,9 @@ impl PrivateCache {
                 _ => self.tag_cycles,
             };
             match self.back {
-                Back::Network => {
-                    send_coherence(self.part, self.party, line, to, message, delay, wires)
-                }
-                Back::NiCache => {
-                    let arrival = wires.now + delay + self.wire_cycles;
+                Back::Network => send_coherence(self.part, line, to, message, delay, wires),
+                Back::NiCache(wire_cycles) => {
+                    let arrival = wires.now + delay + wire_cycles;
                     self.wire_busy_until = self.wire_busy_until.max(arrival);
                     let delay = self.wire_busy_until - wires.now;
                     wires.hand(delay, self.part, Payload::ToBackSide { line, to, message });
@@ -367,7 +374,6 @@ fn has_copy(block: &l1::Block<Block>) -> bool {
 /// Sends a message of a private cache to the home of a block (`None`) or to another party.
 pub fn send_coherence(
     part: Part,
-    party: Party,
     line: Line,
     to: Option<Party>,
     mut message: Message<Block>,
@@ -380,6 +386,7 @@ pub fn send_coherence(
     };
     wires.count_message(line);
     fill_content(line, &mut message, wires);
-    let payload = Payload::Coherence { line, from: Some(party), message };
+    let from = Some(wires.layout.party_of(part));
+    let payload = Payload::Coherence { line, from, message };
     wires.send_after(delay, part, to, payload);
 }

@@ -110,9 +110,6 @@ impl Ddr3 {
         }
         let Some(next) = self.channel.next() else { return };
         let next = self.clocks.cycle_from(next).max(wires.now + 1);
-        if self.next_look <= wires.now || self.next_look > next {
-            self.next_look = next;
-            wires.wheel.at(next, Event::Memory(self.number));
-        }
+        wires.happen_by(&mut self.next_look, next, Event::Memory(self.number));
     }
 }

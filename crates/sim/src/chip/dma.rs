@@ -70,10 +70,7 @@ impl Dma {
         }
         if self.dram.has_work() {
             let next = (self.free_at.ceil() as Cycle).max(wires.now + 1);
-            if self.next_pump <= wires.now || self.next_pump > next {
-                self.next_pump = next;
-                wires.wheel.at(next, Event::Ni(Timer::of(Part::Dma)));
-            }
+            wires.happen_by(&mut self.next_pump, next, Event::Ni(Timer::of(Part::Dma)));
         }
     }
 

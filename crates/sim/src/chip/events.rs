@@ -12,16 +12,10 @@ impl Chip {
             Event::Arrive(tag) => self.arrive_locally(tag),
             Event::Admit(n) => self.admit(n),
             Event::Enter(tag, from) => wires.enter(tag, from),
-            Event::LookedUp(tag) => {
+            Event::LookedUp(tag, again) => {
                 let letter = wires.letters.take(tag);
                 if let Part::Home(n) = letter.to {
-                    homes[usize::from(n)].looked_up(letter.payload, wires);
-                }
-            }
-            Event::LookedUpAgain(tag) => {
-                let letter = wires.letters.take(tag);
-                if let Part::Home(n) = letter.to {
-                    homes[usize::from(n)].looked_up_again(letter.payload, wires);
+                    homes[usize::from(n)].looked_up(letter.payload, again, wires);
                 }
             }
             Event::Core(n) => tiles[usize::from(n)].step(wires),

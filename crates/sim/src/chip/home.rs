@@ -112,7 +112,7 @@ impl Home {
         match letter.payload {
             Payload::Coherence { message: Message::Request(_), .. } => {
                 self.inside += 1;
-                self.look_up(letter.payload, Event::LookedUp, wires);
+                self.look_up(letter.payload, false, wires);
             }
             Payload::Coherence { line, from: Some(from), message: Message::Response(response) } => {
                 let mut response = response;
@@ -140,21 +140,8 @@ impl Home {
         }
     }
 
-    /// A request has been through the bank: tags and directory are known.
-    pub fn looked_up(&mut self, payload: Payload, wires: &mut Wires) {
-        self.looked_up_again(payload, wires);
-        if let Payload::Coherence {
-            line,
-            message: Message::Request(Request::GetS | Request::GetX),
-            ..
-        } = payload
-        {
-            self.look_ahead(line, wires);
-        }
-    }
-
-    /// The same of a request that had to wait: it has been seen.
-    pub fn looked_up_again(&mut self, payload: Payload, wires: &mut Wires) {
+    /// A request has been through the bank: tags and directory are known. One that is looked up `again` had to wait.
+    pub fn looked_up(&mut self, payload: Payload, again: bool, wires: &mut Wires) {
         let Payload::Coherence { line, from: Some(from), message: Message::Request(request) } =
             payload
         else {
@@ -164,9 +151,12 @@ impl Home {
             && active.block.is_busy()
         {
             active.waiting.push_back((from, request));
-            return;
+        } else {
+            self.serve(line, from, request, wires);
         }
-        self.serve(line, from, request, wires);
+        if !again && matches!(request, Request::GetS | Request::GetX) {
+            self.look_ahead(line, wires);
+        }
     }
 
     /// Whether the LLC has a block, whether it is modified, and its content, for checks.
@@ -216,11 +206,11 @@ impl Home {
     }
 
     /// Sends a request through the bank.
-    fn look_up(&mut self, payload: Payload, then: fn(u32) -> Event, wires: &mut Wires) {
+    fn look_up(&mut self, payload: Payload, again: bool, wires: &mut Wires) {
         let start = self.use_bank(wires.now);
         let tag =
             wires.letters.put(Letter { to: Part::Home(self.number), payload, trace: UNTRACED });
-        wires.wheel.at(start + self.latency_cycles, then(tag));
+        wires.wheel.at(start + self.latency_cycles, Event::LookedUp(tag, again));
     }
 
     /// Keeps the bank busy for an access; when it begins.
@@ -344,7 +334,7 @@ impl Home {
             Some((from, request)) => {
                 let message = Message::Request(request);
                 let payload = Payload::Coherence { line, from: Some(from), message };
-                self.look_up(payload, Event::LookedUpAgain, wires);
+                self.look_up(payload, true, wires);
             }
             None if !block.is_busy() => self.settle(line, block, wires),
             None => {}

@@ -84,7 +84,10 @@ impl sonuma::Image for Image {
 }
 
 /// A range cut at block boundaries: addresses, and which of its bytes.
-fn in_blocks(address: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+pub(super) fn in_blocks(
+    address: u64,
+    length: usize,
+) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = address + done as u64;

@@ -4,16 +4,15 @@
 use std::collections::VecDeque;
 
 use super::block::Block;
-use super::layout::{Layout, Line, Part};
-use super::message::Payload;
+use super::layout::{Line, Part};
 use super::wires::Wires;
-use crate::coherence::{Content, Message, Request, Response, Update};
+use crate::coherence::{Message, Request, Response};
 use crate::window::packet::{Asker, Packet};
 
 const LINE_BYTES: u64 = 64;
 
-/// Its number among the parts that access memory without a cache.
-const NUMBER: u16 = 0;
+/// Its part, as one of those that access memory without a cache.
+const PART: Part = Part::Rrpp(0);
 
 /// An access to a line.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +76,7 @@ impl Inbound {
     /// A home answers.
     pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
         if response.read_needs_unblock() {
-            send(line, Message::Response(Response::Unblock(None)), wires);
+            wires.ask_home(PART, line, Message::Response(Response::Unblock(None)));
         }
         let access =
             self.under_way.iter_mut().find(|access| access.line == line && !access.is_done);
@@ -123,24 +122,10 @@ impl Inbound {
             }
             let request = match next.what {
                 What::Read { .. } => Request::ReadOnce,
-                What::Write { block, .. } if block.is_change() => {
-                    Request::Update(Update::Modify(block))
-                }
-                What::Write { block, .. } => Request::Update(Update::Replace(block)),
+                What::Write { block, .. } => Request::Update(block.as_update()),
             };
-            send(next.line, Message::Request(request), wires);
+            wires.ask_home(PART, next.line, Message::Request(request));
             self.under_way.extend(self.waiting.pop_front());
         }
     }
-}
-
-fn send(line: Line, message: Message<Block>, wires: &mut Wires) {
-    let from = Some(Layout::party_of_rrpp(NUMBER));
-    let home = Part::Home(wires.layout.home_of(line));
-    wires.send(Part::Rrpp(NUMBER), home, Payload::Coherence { line, from, message });
-}
-
-/// A block with a change made to it.
-pub fn changed(old: Block, change: Block) -> Block {
-    old.modified(change)
 }

@@ -286,11 +286,8 @@ impl Integrated {
         }
         if self.ni.has_work() {
             let next = self.free_at.max(wires.now + 1);
-            if self.next_pump <= wires.now || self.next_pump > next {
-                self.next_pump = next;
-                let part = Part::Integrated(self.number);
-                wires.wheel.at(next, Event::Ni(Timer { part, what: SEND, index: 0 }));
-            }
+            let timer = Timer { part: Part::Integrated(self.number), what: SEND, index: 0 };
+            wires.happen_by(&mut self.next_pump, next, Event::Ni(timer));
         }
     }
 

@@ -226,19 +226,16 @@ impl Layout {
         }
     }
 
-    /// The party of an NI cache with a number of its own.
-    pub fn party_of_ni_cache(&self, n: u16) -> Party {
-        self.tiles + n
-    }
-
-    /// The party of an RRPP.
-    pub fn party_of_rrpp(n: u16) -> Party {
-        FIRST_UNIT + n
-    }
-
-    /// The party of an RGP and RCP.
-    pub fn party_of_engine(n: u16) -> Party {
-        FIRST_ENGINE + n
+    /// The party of a part that asks homes for blocks.
+    #[inline]
+    pub fn party_of(&self, part: Part) -> Party {
+        match part {
+            Part::Tile(n) => n,
+            Part::NiCache(n) => self.tiles + n,
+            Part::Rrpp(n) => FIRST_UNIT + n,
+            Part::Engine(n) => FIRST_ENGINE + n,
+            other => panic!("{other} is no party of the coherence protocol"),
+        }
     }
 
     /// The block of a WQ entry. Queues of all cores follow each other without gaps, so that they

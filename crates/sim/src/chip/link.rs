@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rackmem_abi::Packet;
 
-use super::message::Payload;
+use super::message::{Payload, header};
 use super::wires::Wires;
 use crate::sonuma::{Fabric, Lane};
 
@@ -71,7 +71,7 @@ impl Link {
         for step in 0..LANES.len() {
             let lane = LANES[(self.turn + step) % LANES.len()];
             let Some(&packet) = self.outgoing[lane as usize].front() else { continue };
-            let to = destination(&packet);
+            let to = header(&packet).dst_nid;
             let credits = &mut self.credits[lane as usize][usize::from(to)];
             if *credits == 0 && !self.lost[usize::from(to)] {
                 continue;
@@ -92,7 +92,7 @@ impl Link {
         })?;
         let packet = self.incoming[lane as usize].pop_front()?;
         self.room[lane as usize] -= 1;
-        self.send_to(source(&packet), Freight::Credit(lane), wires);
+        self.send_to(header(&packet).src_nid, Freight::Credit(lane), wires);
         Some(packet)
     }
 
@@ -104,7 +104,7 @@ impl Link {
     pub fn is_busy(&self) -> bool {
         let can_go = |lane: Lane| {
             self.outgoing[lane as usize].front().is_some_and(|packet| {
-                let to = usize::from(destination(packet));
+                let to = usize::from(header(packet).dst_nid);
                 self.credits[lane as usize][to] > 0 || self.lost[to]
             })
         };
@@ -130,19 +130,5 @@ impl Fabric for Link {
 
     fn taken(&mut self, lane: Lane) {
         self.room[lane as usize] += 1;
-    }
-}
-
-fn destination(packet: &Packet) -> u16 {
-    match packet {
-        Packet::Request(request) => request.header.dst_nid,
-        Packet::Reply(reply) => reply.header.dst_nid,
-    }
-}
-
-fn source(packet: &Packet) -> u16 {
-    match packet {
-        Packet::Request(request) => request.header.src_nid,
-        Packet::Reply(reply) => reply.header.src_nid,
     }
 }

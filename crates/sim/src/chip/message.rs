@@ -43,10 +43,15 @@ impl NetPacket {
 
     /// Number of the node that it goes to.
     pub const fn destination(&self) -> u16 {
-        match &self.packet {
-            Packet::Request(request) => request.header.dst_nid,
-            Packet::Reply(reply) => reply.header.dst_nid,
-        }
+        header(&self.packet).dst_nid
+    }
+}
+
+/// The header of a request or a reply.
+#[inline]
+pub const fn header(packet: &Packet) -> &Header {
+    match packet {
+        Packet::Request(Request { header, .. }) | Packet::Reply(Reply { header, .. }) => header,
     }
 }
 
@@ -145,16 +150,11 @@ impl NetPacket {
     /// The packet as it comes back from a mirror at the other end of the cable: for each request
     /// that leaves, the same one arrives from there.
     #[must_use]
-    pub fn reflected(self) -> NetPacket {
-        let turn =
-            |header: Header| Header { dst_nid: header.src_nid, src_nid: header.dst_nid, ..header };
-        let packet = match self.packet {
-            Packet::Request(request) => {
-                Packet::Request(Request { header: turn(request.header), ..request })
-            }
-            Packet::Reply(reply) => Packet::Reply(Reply { header: turn(reply.header), ..reply }),
-        };
-        NetPacket { packet, ..self }
+    pub fn reflected(mut self) -> NetPacket {
+        let (Packet::Request(Request { header, .. }) | Packet::Reply(Reply { header, .. })) =
+            &mut self.packet;
+        std::mem::swap(&mut header.dst_nid, &mut header.src_nid);
+        self
     }
 }
 

@@ -1,6 +1,8 @@
 //! Memory of a node's one program as its cores see it: the places of its pages, and its instructions,
 //! decoded. Translation takes no time.
 
+use std::collections::HashMap;
+
 use rackmem_riscv::Inst;
 use rackmem_riscv::code::{Code, Fetch};
 use rackmem_riscv::space::{Cause, Fault, PAGE, Permissions, Wanted};
@@ -9,11 +11,6 @@ use super::image::Image;
 
 /// Translations at hand; a power of two.
 const CACHED: usize = 1024;
-
-/// Bits of a page's number at each of three levels: 35 as addresses end at 2^47.
-const LEAF_BITS: u32 = 12;
-const MIDDLE_BITS: u32 = 12;
-const ROOT_BITS: u32 = 11;
 
 /// A page of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +21,8 @@ pub struct Page {
     pub permissions: Permissions,
 }
 
-type Leaf = Box<[Option<Page>]>;
-
 /// Pages by number.
-#[derive(Clone, Debug, Default)]
-struct Table {
-    root: Vec<Option<Box<[Option<Leaf>]>>>,
-}
+type Table = HashMap<u64, Page>;
 
 /// The translations of a node's program, and its instructions.
 pub struct Mmu {
@@ -50,13 +42,16 @@ impl Default for Mmu {
 impl Mmu {
     /// The page at a virtual address.
     pub fn page(&self, address: u64) -> Option<Page> {
-        self.table.get(address / PAGE)
+        self.table.get(&(address / PAGE)).copied()
     }
 
     /// Maps a page, or takes it away.
     pub fn set(&mut self, address: u64, page: Option<Page>) {
         let number = address / PAGE;
-        self.table.set(number, page);
+        match page {
+            Some(page) => self.table.insert(number, page),
+            None => self.table.remove(&number),
+        };
         self.cache[number as usize % CACHED] = NOT_CACHED;
     }
 
@@ -70,7 +65,7 @@ impl Mmu {
         let place = &mut self.cache[number as usize % CACHED];
         if place.0 != number {
             let fault = Fault { address, wanted, cause: Cause::Unmapped };
-            *place = (number, self.table.get(number).ok_or(fault)?);
+            *place = (number, *self.table.get(&number).ok_or(fault)?);
         }
         let page = place.1;
         let is_allowed = allows(page.permissions, wanted);
@@ -116,7 +111,7 @@ pub struct Text<'a> {
 impl Fetch for Text<'_> {
     fn fetch(&self, address: u64) -> Result<u16, Fault> {
         let fault = |cause| Fault { address, wanted: Wanted::Execute, cause };
-        let page = self.table.get(address / PAGE).ok_or(fault(Cause::Unmapped))?;
+        let page = self.table.get(&(address / PAGE)).ok_or(fault(Cause::Unmapped))?;
         if !page.permissions.execute {
             return Err(fault(Cause::Forbidden));
         }
@@ -125,37 +120,6 @@ impl Fetch for Text<'_> {
         self.image.read_bytes(page.phys + address % PAGE, &mut bytes);
         Ok(u16::from_le_bytes(bytes))
     }
-}
-
-impl Table {
-    #[inline]
-    fn get(&self, number: u64) -> Option<Page> {
-        let [root, middle, leaf] = indices(number)?;
-        self.root.get(root)?.as_ref()?[middle].as_ref()?[leaf]
-    }
-
-    fn set(&mut self, number: u64, page: Option<Page>) {
-        let Some([root, middle, leaf]) = indices(number) else { return };
-        if self.root.len() <= root {
-            self.root.resize(root + 1, None);
-        }
-        let middles = self.root[root].get_or_insert_with(|| none(MIDDLE_BITS));
-        let leaves = middles[middle].get_or_insert_with(|| none(LEAF_BITS));
-        leaves[leaf] = page;
-    }
-}
-
-fn none<T: Clone>(bits: u32) -> Box<[Option<T>]> {
-    vec![None; 1 << bits].into_boxed_slice()
-}
-
-/// The index at each level, `None` beyond the last one.
-#[inline]
-fn indices(number: u64) -> Option<[usize; 3]> {
-    let root = number >> (LEAF_BITS + MIDDLE_BITS);
-    let middle = number >> LEAF_BITS & ((1 << MIDDLE_BITS) - 1);
-    let leaf = number & ((1 << LEAF_BITS) - 1);
-    (root >> ROOT_BITS == 0).then_some([root as usize, middle as usize, leaf as usize])
 }
 
 #[cfg(test)]

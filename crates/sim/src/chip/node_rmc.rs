@@ -2,7 +2,7 @@
 //! coherence domain (§4.3), and with the fabric interface.
 
 use super::block::Block;
-use super::cache::{Back, CacheSpec, PrivateCache};
+use super::cache::{CacheSpec, PrivateCache};
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::link::Link;
 use super::message::Payload;
@@ -61,18 +61,7 @@ impl Interface for NodeRmc {
     }
 
     fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NodeRmc {
-        let l1 = CacheSpec {
-            part: PART,
-            party: layout.party_of_ni_cache(0),
-            sets: machine.l1.size_bytes / 64 / u64::from(machine.l1.ways),
-            ways: machine.l1.ways,
-            latency_cycles: machine.l1.latency_cycles,
-            tag_cycles: machine.l1.tag_cycles,
-            mshrs: machine.l1.mshrs,
-            back: Back::Network,
-            wire_cycles: 0,
-        };
-        let mut l1 = PrivateCache::new(&l1);
+        let mut l1 = PrivateCache::new(&CacheSpec::of_core(PART, machine));
         l1.report_lost();
         let link = Link::new(nodes, machine.network.credits, machine.rmc.lane_credits);
         let spec = machine.rmc_spec();

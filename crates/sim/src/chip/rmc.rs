@@ -10,11 +10,12 @@ use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
 use super::backends::{pump, unroll};
 use super::block::Block;
 use super::front::CONTEXT;
+use super::image::in_blocks;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
 use super::probe::{Mark, ReadId};
 use super::wires::Wires;
-use crate::coherence::{Message, Request, Response, Update};
+use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -51,7 +52,7 @@ struct Loading {
 struct Store {
     ready_at: Cycle,
     line: Line,
-    update: Update<Block>,
+    block: Block,
     tid: u32,
     completion: Option<Entry>,
 }
@@ -178,7 +179,7 @@ impl Rmc {
             Response::Data { data, .. } => {
                 if response.read_needs_unblock() {
                     let message = Message::Response(Response::Unblock(None));
-                    self.send_home(line, message, wires);
+                    wires.ask_home(self.part(), line, message);
                 }
                 self.operand(line, data, wires);
             }
@@ -193,12 +194,12 @@ impl Rmc {
             Some(store) if store.ready_at <= wires.now && !self.would_mix(store) => {}
             _ => return false,
         }
-        let Some(Store { line, update, tid, completion, .. }) = self.stores.pop_front() else {
+        let Some(Store { line, block, tid, completion, .. }) = self.stores.pop_front() else {
             return false;
         };
         wires.counts.rcp_lines += 1;
         self.lines_stored += 1;
-        self.send_home(line, Message::Request(Request::Update(update)), wires);
+        wires.ask_home(self.part(), line, Message::Request(Request::Update(block.as_update())));
         if self.completion == Completion::Acknowledged {
             self.unacknowledged.push(Unacknowledged { line, tid });
         }
@@ -267,7 +268,7 @@ impl Rmc {
         let Some(Transfer { work, tid, unroll }) = &mut self.transfer else { return false };
         let Some(piece) = unroll.peek() else { return false };
         let request = rgp::request(work, &piece, self.nid, CONTEXT, *tid);
-        let operands = operand_lines(piece.buffer, request.payload_bytes() as u64, wires);
+        let operands = operand_lines(piece.buffer, request.payload_bytes(), wires);
         // Answers name their block only, so what another transfer reads has to come first: it may
         // have been asked for before this transfer's operands were there.
         let mut others = self.loading.iter().filter(|loading| loading.request.header.tid != *tid);
@@ -282,7 +283,7 @@ impl Rmc {
         self.requests += 1;
         match request.payload_bytes() {
             0 => self.transmit(request, wires),
-            bytes => self.load_operands(request, piece.buffer, bytes as u64, wires),
+            _ => self.load_operands(request, piece.buffer, operands, wires),
         }
         true
     }
@@ -325,11 +326,16 @@ impl Rmc {
     }
 
     /// Asks for the blocks in which the operands of a request are.
-    fn load_operands(&mut self, request: NetRequest, buffer: u64, bytes: u64, wires: &mut Wires) {
-        let lines = operand_lines(buffer, bytes, wires);
+    fn load_operands(
+        &mut self,
+        request: NetRequest,
+        buffer: u64,
+        lines: ArrayVec<Line, 2>,
+        wires: &mut Wires,
+    ) {
         self.loading.push(Loading { request, buffer, missing: lines.clone() });
         for line in lines {
-            self.send_home(line, Message::Request(Request::ReadOnce), wires);
+            wires.ask_home(self.part(), line, Message::Request(Request::ReadOnce));
         }
     }
 
@@ -339,11 +345,11 @@ impl Rmc {
         let at = self.loading.iter().position(wanted).expect("operands that were asked for");
         let loading = &mut self.loading[at];
         let bytes = data.to_bytes();
-        let length = loading.request.payload_bytes() as u64;
-        for index in 0..length {
-            let address = loading.buffer + index;
+        for (address, range) in in_blocks(loading.buffer, loading.request.payload_bytes()) {
             if wires.local_line(address) == line {
-                loading.request.payload[index as usize] = bytes[(address % BLOCK_BYTES) as usize];
+                let from = (address % BLOCK_BYTES) as usize;
+                let part = &bytes[from..from + range.len()];
+                loading.request.payload[range].copy_from_slice(part);
             }
         }
         loading.missing.retain(|missing| *missing != line);
@@ -406,23 +412,11 @@ impl Rmc {
         finished: Option<Entry>,
         wires: &Wires,
     ) {
-        let offset = (buffer % BLOCK_BYTES) as usize;
-        let line = wires.local_line(buffer);
-        if let Ok(whole) = <&[u8; 64]>::try_from(bytes)
-            && offset == 0
-        {
-            let update = Update::Replace(Block::from_bytes(whole));
-            let store = Store { ready_at, line, update, tid, completion: finished };
-            return self.stores.push_back(store);
-        }
-        let (here, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES as usize - offset));
-        let update = Update::Modify(Block::write(offset, here));
-        let completion = finished.filter(|_| rest.is_empty());
-        self.stores.push_back(Store { ready_at, line, update, tid, completion });
-        if !rest.is_empty() {
-            let update = Update::Modify(Block::write(0, rest));
-            let line = wires.local_line((buffer | (BLOCK_BYTES - 1)) + 1);
-            self.stores.push_back(Store { ready_at, line, update, tid, completion: finished });
+        for (address, range) in in_blocks(buffer, bytes.len()) {
+            let completion = finished.filter(|_| range.end == bytes.len());
+            let line = wires.local_line(address);
+            let block = Block::write((address % BLOCK_BYTES) as usize, &bytes[range]);
+            self.stores.push_back(Store { ready_at, line, block, tid, completion });
         }
     }
 
@@ -475,12 +469,6 @@ impl Rmc {
         }
     }
 
-    fn send_home(&self, line: Line, message: Message<Block>, wires: &mut Wires) {
-        let from = Some(Layout::party_of_engine(self.number));
-        let home = Part::Home(wires.layout.home_of(line));
-        wires.send(self.part(), home, Payload::Coherence { line, from, message });
-    }
-
     /// Whether its port has room for a store.
     pub fn port_has_room(&self, wires: &Wires) -> bool {
         wires.queued(self.part(), VNET_REQUEST) < self.port_packets
@@ -488,13 +476,6 @@ impl Rmc {
 }
 
 /// The blocks in which the operands of a request are: so many bytes of a local buffer.
-fn operand_lines(buffer: u64, bytes: u64, wires: &Wires) -> ArrayVec<Line, 2> {
-    let mut lines = ArrayVec::new();
-    if bytes > 0 {
-        lines.push(wires.local_line(buffer));
-        if (buffer % BLOCK_BYTES) + bytes > BLOCK_BYTES {
-            lines.push(wires.local_line(buffer + bytes - 1));
-        }
-    }
-    lines
+fn operand_lines(buffer: u64, bytes: usize, wires: &Wires) -> ArrayVec<Line, 2> {
+    in_blocks(buffer, bytes).map(|(address, _)| wires.local_line(address)).collect()
 }

@@ -8,10 +8,10 @@ use rackmem_rmc::{Bounds, ContextTable, rrpp};
 
 use super::backends::pump;
 use super::block::Block;
-use super::layout::{BLOCK_BYTES, Layout, Line, Part, SEGMENT_LINE};
+use super::layout::{BLOCK_BYTES, Line, Part, SEGMENT_LINE};
 use super::message::{NetPacket, Payload, VNET_REQUEST};
 use super::wires::Wires;
-use crate::coherence::{Message, Request, Response, Update};
+use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -128,7 +128,7 @@ impl Rrpp {
         let home = wires.layout.home_of(line);
         wires.counts.rrpp_accesses += 1;
         wires.counts.rrpp_hops += wires.hops(self.part(), Part::Home(home));
-        self.send_home(line, Message::Request(memory_request(&request)), wires);
+        wires.ask_home(self.part(), line, Message::Request(memory_request(&request)));
         true
     }
 
@@ -142,7 +142,7 @@ impl Rrpp {
     /// A home answers.
     pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
         if response.read_needs_unblock() {
-            self.send_home(line, Message::Response(Response::Unblock(None)), wires);
+            wires.ask_home(self.part(), line, Message::Response(Response::Unblock(None)));
         }
         let (is_data, block) = match response {
             Response::Data { data, .. } => (true, data),
@@ -212,12 +212,6 @@ impl Rrpp {
         let packet = NetPacket { packet, engine, served };
         wires.depart_after(self.reply_cycles, packet.destination(), Payload::Net(packet));
     }
-
-    fn send_home(&self, line: Line, message: Message<Block>, wires: &mut Wires) {
-        let from = Some(Layout::party_of_rrpp(self.number));
-        let home = Part::Home(wires.layout.home_of(line));
-        wires.send(self.part(), home, Payload::Coherence { line, from, message });
-    }
 }
 
 /// The block that a request is about.
@@ -228,22 +222,12 @@ fn block_of(header: &Header) -> Line {
 /// The request to the home for a line.
 fn memory_request(request: &NetRequest) -> Request<Block> {
     let Header { op, offset, length, .. } = request.header;
-    let at = (offset % BLOCK_BYTES) as usize;
-    let operand = |index: usize| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&request.payload[index * 8..index * 8 + 8]);
-        u64::from_le_bytes(bytes)
-    };
+    let (at, payload) = ((offset % BLOCK_BYTES) as usize, &request.payload);
     match op {
-        Op::Write if usize::from(length) == LINE_BYTES => {
-            Request::Update(Update::Replace(Block::from_bytes(&request.payload)))
-        }
-        Op::Write => {
-            let bytes = &request.payload[..usize::from(length)];
-            Request::Update(Update::Modify(Block::write(at, bytes)))
-        }
+        Op::Write => Request::Update(Block::write(at, &payload[..usize::from(length)]).as_update()),
         Op::FetchAdd | Op::CompareSwap => {
-            Request::Update(Update::Modify(Block::atomic(op, at, [operand(0), operand(1)])))
+            let operands = [rrpp::operand(payload, 0), rrpp::operand(payload, 1)];
+            Request::Update(Block::atomic(op, at, operands).as_update())
         }
         Op::Read | Op::Nop | Op::Notify => Request::ReadOnce,
     }

@@ -2,8 +2,7 @@
 //! combining buffers and the homes.
 
 use super::image::Image;
-use super::layout::{Layout, Line, Part};
-use super::message::Payload;
+use super::layout::{Line, Part};
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Update};
 use crate::machine::Machine;
@@ -71,11 +70,8 @@ impl Through {
 
     fn send(&mut self, wires: &mut Wires) {
         while let Some((line, block)) = self.combining.send() {
-            let from = Some(Layout::party_of_engine(self.number));
-            let home = Part::Home(wires.layout.home_of(line));
             let message = Message::Request(Request::Update(Update::Replace(block)));
-            let payload = Payload::Coherence { line, from, message };
-            wires.send(Part::Engine(self.number), home, payload);
+            wires.ask_home(Part::Engine(self.number), line, message);
         }
     }
 }

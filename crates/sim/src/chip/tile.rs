@@ -14,7 +14,7 @@ use super::message::Payload;
 use super::probe::{Mark, ReadId};
 use super::uncached::Homes;
 use super::wires::Wires;
-use crate::coherence::{Message, Party, l1};
+use crate::coherence::{Message, l1};
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
 
@@ -66,19 +66,11 @@ impl Tile {
         let part = Part::Tile(number);
         let in_tile = matches!(machine.ni.placement, Placement::PerTile | Placement::Split)
             && machine.ni.cache == NiCacheKind::BackSide;
-        let private = machine.private_cache();
-        let l1 = CacheSpec {
-            part,
-            party: Party::from(number),
-            sets: private.size_bytes / 64 / u64::from(private.ways),
-            ways: private.ways,
-            latency_cycles: private.latency_cycles,
-            tag_cycles: private.tag_cycles,
-            mshrs: private.mshrs,
-            back: if in_tile { Back::NiCache } else { Back::Network },
-            wire_cycles: machine.ni.back_side_cycles,
+        let back = match in_tile {
+            true => Back::NiCache(machine.ni.back_side_cycles.into()),
+            false => Back::Network,
         };
-        let mut l1 = PrivateCache::new(&l1);
+        let mut l1 = PrivateCache::new(&CacheSpec { back, ..CacheSpec::of_core(part, machine) });
         l1.integrated = Integrated::of(number, machine);
         Tile {
             core: Core::new(number, nid, nodes, machine),
@@ -219,21 +211,16 @@ impl NiCache {
     pub fn new(number: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NiCache {
         let part = Part::NiCache(number);
         let cache = CacheSpec {
-            part,
-            party: layout.party_of_ni_cache(number),
             // Fully associative: the heads of its queues must not drive each other out.
             sets: 1,
             ways: machine.ni.cache_blocks,
             latency_cycles: machine.ni.cache_latency_cycles,
-            tag_cycles: machine.l1.tag_cycles,
-            mshrs: machine.l1.mshrs,
-            back: Back::Network,
-            wire_cycles: 0,
+            ..CacheSpec::of_core(part, machine)
         };
         let mine = |&tile: &u16| layout.front_of(tile) == part;
         NiCache {
             cache: match machine.ni.placement {
-                Placement::Uncached => OwnCache::Homes(Homes::new(number, layout)),
+                Placement::Uncached => OwnCache::Homes(Homes::new(number)),
                 _ => OwnCache::Cache(PrivateCache::new(&cache)),
             },
             front: Front::new(part, (0..layout.tiles).filter(mine), machine, nodes),
@@ -317,25 +304,8 @@ impl QueueCache for OwnCache {
     }
 }
 
-impl QueueCache for BackSide {
-    fn read(&mut self, line: Line, wires: &mut Wires) -> Option<[u64; 8]> {
-        BackSide::read(self, line, wires)
-    }
-
-    fn write(&mut self, line: Line, word: usize, value: u32, wires: &mut Wires) -> bool {
-        BackSide::write(self, line, wires, |words| put_word(words, word, value))
-    }
-
-    fn is_readable(&self, line: Line) -> bool {
-        BackSide::is_readable(self, line)
-    }
-
-    fn stores_to(&self, _qp: u16, _layout: &Layout) -> bool {
-        false
-    }
-}
-
-fn put_word(words: &mut [u64; 8], word: usize, value: u32) {
+/// Puts 4 bytes into a block.
+pub(super) fn put_word(words: &mut [u64; 8], word: usize, value: u32) {
     let shift = word % 2 * 32;
     let place = &mut words[word / 2];
     *place = *place & !(0xffff_ffff << shift) | u64::from(value) << shift;

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use rackmem_abi::Packet;
+
 use super::layout::Part;
-use super::message::{Payload, UNTRACED};
+use super::message::{NetPacket, Payload, UNTRACED, header};
 use crate::coherence::{Forward, Message, Request, Response};
 use crate::engine::Cycle;
 use crate::report::{Recording, TraceEvent};
@@ -133,14 +135,10 @@ pub fn describe(payload: &Payload) -> String {
         Payload::MemoryRead { line } => format!("read memory, block {line:#x}"),
         Payload::MemoryWrite { line, .. } => format!("write back, block {line:#x}"),
         Payload::MemoryData { line, .. } => format!("memory data, block {line:#x}"),
-        Payload::Net(packet) => match &packet.packet {
-            rackmem_abi::Packet::Request(request) => {
-                format!("request {:?} offset {:#x}", request.header.op, request.header.offset)
-            }
-            rackmem_abi::Packet::Reply(reply) => {
-                format!("reply {:?} offset {:#x}", reply.header.op, reply.header.offset)
-            }
-        },
+        Payload::Net(NetPacket { packet, .. }) => {
+            let kind = if matches!(packet, Packet::Request(_)) { "request" } else { "reply" };
+            format!("{kind} {:?} offset {:#x}", header(packet).op, header(packet).offset)
+        }
         Payload::Scratchpad(packet) => format!("{:?} at {:#x}", packet.class(), packet.to()),
         Payload::ThroughWrite { line, .. } => format!("write through, block {line:#x}"),
         Payload::Tlp(_) => "TLP".to_owned(),

@@ -5,7 +5,7 @@ use super::block::Block;
 use super::cache::send_coherence;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::wires::Wires;
-use crate::coherence::{Message, Party, Request, Response, Update};
+use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 
 /// A read that its home has not answered.
@@ -20,7 +20,6 @@ struct Read {
 #[derive(Clone, Debug)]
 pub struct Homes {
     part: Part,
-    party: Party,
     reads: Vec<Read>,
     /// Blocks with a store that its home has not answered.
     stores: Vec<Line>,
@@ -30,14 +29,8 @@ pub struct Homes {
 
 impl Homes {
     /// That of the frontends of unit `number` at the edge.
-    pub fn new(number: u16, layout: &Layout) -> Homes {
-        Homes {
-            part: Part::NiCache(number),
-            party: layout.party_of_ni_cache(number),
-            reads: Vec::new(),
-            stores: Vec::new(),
-            answer: None,
-        }
+    pub fn new(number: u16) -> Homes {
+        Homes { part: Part::NiCache(number), reads: Vec::new(), stores: Vec::new(), answer: None }
     }
 
     /// The block if it has come just now; otherwise its home is asked.
@@ -62,7 +55,7 @@ impl Homes {
         }
         self.stores.push(line);
         let change = Block::write(word * 4 % BLOCK_BYTES as usize, &value.to_le_bytes());
-        self.send(line, Message::Request(Request::Update(Update::Modify(change))), wires);
+        self.send(line, Message::Request(Request::Update(change.as_update())), wires);
         true
     }
 
@@ -104,6 +97,6 @@ impl Homes {
     }
 
     fn send(&self, line: Line, message: Message<Block>, wires: &mut Wires) {
-        send_coherence(self.part, self.party, line, None, message, 0, wires);
+        send_coherence(self.part, line, None, message, 0, wires);
     }
 }

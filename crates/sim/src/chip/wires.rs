@@ -1,6 +1,6 @@
 //! The wires between the parts of a chip: the network on chip, short wires inside a tile, and time.
 
-use rackmem_abi::{Op, Packet};
+use rackmem_abi::Op;
 use rackmem_riscv::space::PAGE;
 use rackmem_rmc::Work;
 
@@ -10,12 +10,12 @@ use super::image::Image;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
 use super::lock_box::LockBox;
 use super::map::AddressMap;
-use super::message::{Letter, NetPacket, Payload, UNTRACED};
+use super::message::{Letter, NetPacket, Payload, UNTRACED, header};
 use super::mmu::Mmu;
 use super::ni::Timer;
 use super::probe::Probe;
 use super::trace::Trace;
-use crate::coherence::Party;
+use crate::coherence::{Message, Party};
 use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
 use crate::measure::Histogram;
@@ -31,10 +31,8 @@ pub enum Event {
     Admit(u16),
     /// A letter enters the network at this part.
     Enter(u32, Part),
-    /// A request has been through the bank of its home.
-    LookedUp(u32),
-    /// The same of one that had waited.
-    LookedUpAgain(u32),
+    /// A request has been through the bank of its home; whether it had been before, and then waited.
+    LookedUp(u32, bool),
     /// A core goes on.
     Core(u16),
     /// A core's store buffer goes on.
@@ -215,6 +213,14 @@ impl Wires {
         self.enter(tag, from);
     }
 
+    /// Sends a message about a block to its home, from a part without a cache.
+    #[inline]
+    pub fn ask_home(&mut self, from: Part, line: Line, message: Message<Block>) {
+        let home = Part::Home(self.layout.home_of(line));
+        let party = Some(self.layout.party_of(from));
+        self.send(from, home, Payload::Coherence { line, from: party, message });
+    }
+
     /// Sends a message in `delay` cycles.
     #[inline]
     pub fn send_after(&mut self, delay: u64, from: Part, to: Part, payload: Payload) {
@@ -224,6 +230,16 @@ impl Wires {
         let trace = self.trace.sent(self.now + delay, from, to, &payload);
         let tag = self.letters.put(Letter { to, payload, trace });
         self.wheel.at(self.now + delay, Event::Enter(tag, from));
+    }
+
+    /// Has something happen at `cycle`, unless it happens before. `next` is the cycle in which it will, as far as that
+    /// is to come.
+    #[inline]
+    pub fn happen_by(&mut self, next: &mut Cycle, cycle: Cycle, event: Event) {
+        if *next <= self.now || *next > cycle {
+            *next = cycle;
+            self.wheel.at(cycle, event);
+        }
     }
 
     /// Hands a message to a part in `delay` cycles, at least 1, by a wire of its own.
@@ -313,12 +329,8 @@ fn flow_of(payload: &Payload) -> u32 {
         | Payload::MemoryRead { line }
         | Payload::MemoryWrite { line, .. }
         | Payload::MemoryData { line, .. } => *line,
-        Payload::Net(packet) => match &packet.packet {
-            Packet::Request(request) => request.header.offset / 64,
-            Packet::Reply(reply) => reply.header.offset / 64,
-        },
+        Payload::Net(NetPacket { packet, .. }) => header(packet).offset / BLOCK_BYTES,
         Payload::ThroughWrite { line, .. } => *line,
-        Payload::Scratchpad(_) => return 0,
         _ => 0,
     };
     // Neighbouring blocks take different virtual channels and ways.

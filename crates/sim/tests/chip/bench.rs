@@ -4,7 +4,7 @@
 use rackmem_abi::{Op, Packet, Reply, Request};
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::driver::{Access, Asked, Performed};
-use rackmem_sim::chip::layout::{Layout, Line, Part};
+use rackmem_sim::chip::layout::{Line, Part};
 use rackmem_sim::chip::message::{NetPacket, Payload};
 use rackmem_sim::chip::ni::Ni;
 use rackmem_sim::chip::wires::{Departure, Updated};
@@ -229,7 +229,7 @@ impl Bench {
         let length = u64::from(header.length);
         let places = self.places(engine, header.op, header.offset, length);
         let [(buffer, _)] = places[..] else { panic!("{places:?} await {reply:?}") };
-        let party = Layout::party_of_engine(engine);
+        let party = self.chip.wires.layout.party_of(Part::Engine(engine));
         for (line, at, range) in split(buffer, bytes.len()) {
             self.stores.push(Store { party, line, at, bytes: bytes[range].to_vec(), used: false });
         }

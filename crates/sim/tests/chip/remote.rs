@@ -1,7 +1,7 @@
 //! Requests of other nodes: each is answered once, with data that were current.
 
 use rackmem_abi::{Op, Reply, Request, Status};
-use rackmem_sim::chip::layout::{Layout, Line, SEGMENT_LINE};
+use rackmem_sim::chip::layout::{Layout, Line, Part, SEGMENT_LINE};
 use rackmem_sim::chip::wires::Updated;
 use rackmem_sim::coherence::Party;
 
@@ -36,7 +36,7 @@ impl Remote {
 
     /// A request is on its way to the chip.
     pub fn request(&mut self, engine: u16, request: Request, layout: &Layout, now: u64) {
-        let party = Layout::party_of_rrpp(layout.rrpp_of(line_of(&request)));
+        let party = layout.party_of(Part::Rrpp(layout.rrpp_of(line_of(&request))));
         self.requests += 1;
         self.pending.push(Pending { engine, request, arrived: now, party, found: None });
     }

@@ -1,7 +1,7 @@
 //! Invariants of all copies of a block: always, and when everything has come to rest.
 
 use rackmem_sim::chip::Chip;
-use rackmem_sim::chip::layout::Line;
+use rackmem_sim::chip::layout::{Line, Part};
 use rackmem_sim::chip::ni::Ni;
 use rackmem_sim::chip::tile::NiCache;
 use rackmem_sim::coherence::home::Directory;
@@ -48,7 +48,7 @@ fn copies(chip: &Chip, line: Line) -> Vec<Copied> {
     };
     for (n, ni) in (0..).zip(ni_caches) {
         let (state, block) = ni.cache.peek(line);
-        note(chip.wires.layout.party_of_ni_cache(n), state, block.words);
+        note(chip.wires.layout.party_of(Part::NiCache(n)), state, block.words);
     }
     let mut of_pairs = Vec::new();
     for (party, tile) in (0..).zip(&chip.tiles) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rackmem_sim::chip::block::Block;
-use rackmem_sim::chip::inbound::changed;
+use rackmem_sim::coherence::Content;
 use rackmem_sim::window::combining::Combining;
 
 /// A store, a fence, a read of a line, or that something on its way has been taken.
@@ -35,7 +35,7 @@ type Memory = BTreeMap<u64, Block>;
 
 fn put(memory: &mut Memory, line: u64, change: Block) {
     let old = memory.get(&line).copied().unwrap_or(Block::ZERO);
-    memory.insert(line, if change.is_change() { changed(old, change) } else { change });
+    memory.insert(line, old.modified(change));
 }
 
 /// Everything that is ready leaves, and is on its way until it is taken.
