@@ -33,6 +33,20 @@ impl Figures {
         self.0.insert(path, Figure { sum, over: Some(over) });
     }
 
+    /// Reads `part.name`: the total over the readings `part[0].name`, `part[1].name` and so on. Returns its sum.
+    pub fn total(&mut self, part: &str, name: &str) -> f64 {
+        let (first, end) = (format!("{part}["), format!("].{name}"));
+        let parts = self.0.range(first.clone()..).take_while(|(path, _)| path.starts_with(&first));
+        let readings = parts.filter(|(path, _)| path.ends_with(&end)).map(|(_, reading)| *reading);
+        let zero = Figure { sum: 0.0, over: None };
+        let total = readings.fold(zero, |all, one| Figure {
+            sum: all.sum + one.sum,
+            over: one.over.map(|over| over + all.over.unwrap_or(0.0)),
+        });
+        self.0.insert(format!("{part}.{name}"), total);
+        total.sum
+    }
+
     /// Adds readings under another path: `prefix` in front of theirs.
     pub fn add_under(&mut self, prefix: &str, readings: Figures) {
         let named =
@@ -76,6 +90,17 @@ mod tests {
         assert_eq!(since, [("a".to_owned(), 5.0), ("b".to_owned(), 30.0)]);
         let whole: Vec<f64> = before.since(&Figures::default()).into_values().collect();
         assert_eq!(whole, [11.0, 25.0]);
+        let mut figures = Figures::default();
+        for home in 0..3 {
+            figures.insert(format!("home[{home}].hits"), 5.0);
+            figures.mean(format!("home[{home}].wait_mean"), 8.0, 2.0);
+        }
+        assert_eq!(
+            (figures.total("home", "hits"), figures.total("home", "wait_mean")),
+            (15.0, 24.0)
+        );
+        let totals = figures.since(&Figures::default());
+        assert_eq!((totals["home.hits"], totals["home.wait_mean"]), (15.0, 4.0));
         let mut named = Figures::default();
         named.add_under("node[0].", before);
         assert_eq!(named.since(&Figures::default())["node[0].b"], 25.0);

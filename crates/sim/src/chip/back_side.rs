@@ -62,7 +62,7 @@ impl BackSide {
     }
 
     /// Takes a message from the L1; whether accesses of the NI may be tried again.
-    pub fn from_l1(
+    pub fn take_from_l1(
         &mut self,
         line: Line,
         to: Option<Party>,
@@ -77,7 +77,12 @@ impl BackSide {
     }
 
     /// Takes a message from the network; whether accesses of the NI may be tried again.
-    pub fn from_network(&mut self, line: Line, message: Message<Block>, wires: &mut Wires) -> bool {
+    pub fn take_from_network(
+        &mut self,
+        line: Line,
+        message: Message<Block>,
+        wires: &mut Wires,
+    ) -> bool {
         self.step(line, wires, |block, out| block.from_network(message, out)).1
     }
 

@@ -8,7 +8,7 @@ use rackmem_rmc::{Bounds, ContextTable};
 
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, Layout, Part, SEGMENT_LINE};
-use super::message::{Letter, NetPacket, Payload, VNET_NETWORK, header};
+use super::message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, header};
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
 use super::rmc::Rmc;
@@ -35,7 +35,6 @@ pub(super) const fn pump(part: Part) -> Event {
     Event::Ni(Timer { part, what: PUMP, index: 0 })
 }
 
-/// The pipelines of a chip.
 #[derive(Clone, Debug)]
 pub struct Backends {
     placement: Placement,
@@ -210,12 +209,12 @@ impl Backends {
         let n = usize::from(number);
         let Backends { rmcs, rrpps, ports, .. } = self;
         let (port, rrpp) = (&mut ports[n], &mut rrpps[n]);
-        while wires.queued(Part::Port(number), VNET_NETWORK) < rrpp.port_packets() {
+        while wires.port_has_room(Part::Port(number), VNET_NETWORK) {
             let Some(packet) = port.replies.pop_front() else { break };
             wires.send(Part::Port(number), Part::Engine(packet.engine), Payload::Net(packet));
         }
         let mut rmc = if wires.layout.engines_in_tiles() { None } else { rmcs.get_mut(n) };
-        while rrpp.port_has_room(wires) {
+        while wires.port_has_room(rrpp.part(), VNET_REQUEST) {
             let sent = match (port.rrpp_first, &mut rmc) {
                 (_, None) => rrpp.access(wires),
                 (true, Some(rmc)) => rrpp.access(wires) || rmc.store(wires),
@@ -235,7 +234,7 @@ impl Backends {
     /// The same for the stores of an RCP in a tile.
     fn pump_tile(&mut self, number: u16, wires: &mut Wires) {
         let rmc = &mut self.rmcs[usize::from(number)];
-        while rmc.port_has_room(wires) && rmc.store(wires) {}
+        while wires.port_has_room(rmc.part(), VNET_REQUEST) && rmc.store(wires) {}
         let next = &mut self.tile_pumps[usize::from(number)];
         pump_again(rmc.wants_port(), next, Part::Engine(number), wires);
     }
@@ -257,7 +256,6 @@ impl Backends {
         all.filter(|&(count, _)| count > 0).map(|(_, text)| text).collect()
     }
 
-    /// Adds the counters.
     pub fn write_stats(&self, stats: &mut Figures) {
         self.rrpps.iter().for_each(|rrpp| rrpp.write_stats(stats));
         self.rmcs.iter().for_each(|rmc| rmc.write_stats(stats));

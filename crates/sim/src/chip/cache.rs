@@ -45,9 +45,7 @@ pub struct PrivateCache {
 pub struct CacheSpec {
     /// The part in which it is.
     pub part: Part,
-    /// Sets: a power of two.
     pub sets: u64,
-    /// Ways of a set.
     pub ways: u32,
     /// A hit: tag and data.
     pub latency_cycles: u32,
@@ -55,7 +53,6 @@ pub struct CacheSpec {
     pub tag_cycles: u32,
     /// Blocks in transition at most; accesses to others wait.
     pub mshrs: u32,
-    /// Receiver of its messages.
     pub back: Back,
 }
 
@@ -80,7 +77,6 @@ impl CacheSpec {
 pub struct LastWay;
 
 impl PrivateCache {
-    /// An empty cache.
     pub fn new(spec: &CacheSpec) -> Self {
         Self {
             part: spec.part,

@@ -21,7 +21,6 @@ use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WorkloadKind};
 
-/// The activity of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     /// It has no part in the workload, or not yet, or no more.
@@ -55,7 +54,6 @@ struct Store {
     publishes: Option<u16>,
 }
 
-/// The microbenchmark's parameters.
 #[derive(Clone, Debug)]
 struct Program {
     kind: WorkloadKind,
@@ -106,7 +104,6 @@ pub struct Core {
 }
 
 impl Core {
-    /// Core `number` of a node.
     pub fn new(number: u16, nid: u16, nodes: u16, machine: &Machine) -> Core {
         let tiles = u64::from(machine.tiles.columns) * u64::from(machine.tiles.rows);
         let span = u64::from(machine.workload.transfer_bytes).div_ceil(BLOCK_BYTES);
@@ -164,7 +161,6 @@ impl Core {
         self.left == 0 && self.doing == Doing::Nothing
     }
 
-    /// Number of its tile.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -190,7 +186,6 @@ impl Core {
         format!("{:?}, {operations} operations under way", self.doing)
     }
 
-    /// The core's next event.
     pub fn step(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
         match self.doing {
             // A read's time that came while it did something else is looked at when that is done.

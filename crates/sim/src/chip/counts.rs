@@ -1,4 +1,5 @@
-//! Counters of a running chip; names are given to them when the run is over.
+//! Counters of a running chip besides those that its parts keep for themselves; names are given to them when the run is
+//! over.
 
 use crate::figures::Figures;
 
@@ -36,20 +37,10 @@ counts! {
     rrpp_requests => "rrpp.requests",
     /// Accesses to memory that RRPPs began.
     rrpp_accesses => "rrpp.accesses",
-    /// Requests that RRPPs answered.
-    rrpp_replies => "rrpp.replies",
-    /// Time from a request's arrival to its reply, summed.
-    rrpp_latency_cycles => "rrpp.latency_cycles",
     /// Hops from RRPP to home, summed.
     rrpp_hops => "rrpp.hops",
     /// RRPP accesses for which memory was read.
     rrpp_from_memory => "rrpp.from_memory",
-    /// Accesses of homes to their banks that found the block.
-    llc_hits => "home.llc_hits",
-    /// Accesses that did not.
-    llc_misses => "home.llc_misses",
-    /// Modified blocks that banks wrote back to memory.
-    llc_writebacks => "home.llc_writebacks",
     /// Entries that directories took back.
     recalls => "home.recalls",
     /// Requests for blocks of queues.
@@ -66,8 +57,4 @@ counts! {
     through_dropped => "home.through_dropped",
     /// Blocks that homes fetched ahead.
     prefetches => "home.prefetches",
-    /// Blocks read from memory.
-    memory_reads => "memory.reads",
-    /// Blocks written to memory.
-    memory_writes => "memory.writes",
 }

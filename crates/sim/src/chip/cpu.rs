@@ -54,7 +54,6 @@ impl Cpu {
         self.through.as_mut()
     }
 
-    /// The timing of the core.
     pub const fn core(&self) -> &Core {
         &self.core
     }

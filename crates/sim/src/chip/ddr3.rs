@@ -30,7 +30,6 @@ pub struct Ddr3 {
 }
 
 impl Ddr3 {
-    /// The channel of controller `number`.
     pub fn new(number: u16, machine: &Machine) -> Ddr3 {
         let channel = Channel::new(&machine.dram);
         Ddr3 {
@@ -61,7 +60,6 @@ impl Ddr3 {
         self.push(id, line, Kind::Read, wires);
     }
 
-    /// A write arrives.
     pub fn write(&mut self, line: Line, wires: &mut Wires) {
         self.push(0, line, Kind::Write, wires);
     }

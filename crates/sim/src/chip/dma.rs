@@ -17,8 +17,6 @@ pub struct Dma {
     regions: Regions,
     latency_cycles: u64,
     bytes_per_cycle: f64,
-    /// Packets of a class that wait for the network.
-    port_packets: usize,
     /// Cycle in which the memory has done with its latest access.
     free_at: f64,
     next_pump: Cycle,
@@ -34,7 +32,6 @@ impl Dma {
             regions,
             latency_cycles: machine.cycles(machine.memory.latency_ns),
             bytes_per_cycle: machine.memory.bytes_per_cycle,
-            port_packets: machine.noc.port_packets as usize,
             free_at: 0.0,
             next_pump: 0,
             bytes: 0,
@@ -57,8 +54,7 @@ impl Dma {
     pub fn pump(&mut self, wires: &mut Wires) {
         while self.dram.has_work() && self.free_at <= wires.now as f64 {
             let part = Part::Dma;
-            let most = self.port_packets;
-            let may = |class| wires.queued(part, Payload::vnet_of(class)) < most;
+            let may = |class| wires.port_has_room(part, Payload::vnet_of(class));
             let Some(packet) = self.dram.emit(may) else { break };
             let is_data = packet.payload_bytes() > 0;
             self.access(packet.payload_bytes(), wires.now);
@@ -83,7 +79,6 @@ impl Dma {
         }
     }
 
-    /// Adds the engine's counters.
     pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert("dma.bytes".to_owned(), self.bytes as f64);
     }

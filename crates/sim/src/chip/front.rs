@@ -211,7 +211,8 @@ impl Front {
                 let status = refused.err().unwrap_or(Status::BadLocalBuffer);
                 let slot = pair.state.take_entry(false);
                 let delay = self.frontend_cycles + self.completion_cycles;
-                self.hand_completion(index, slot, status, delay, wires);
+                let completion = Payload::Completion { qp: pair.number, slot, status, bytes: 0 };
+                wires.hand(delay, self.part, completion);
             }
         }
         self.look_at_next_turn(index, wires);
@@ -315,18 +316,6 @@ impl Front {
         } else {
             wires.hand(self.frontend_cycles, engine, payload);
         }
-    }
-
-    fn hand_completion(
-        &mut self,
-        index: usize,
-        slot: u16,
-        status: Status,
-        delay: u64,
-        wires: &mut Wires,
-    ) {
-        let qp = self.pairs[index].number;
-        wires.hand(delay, self.part, Payload::Completion { qp, slot, status, bytes: 0 });
     }
 
     fn index_of(&self, qp: u16) -> usize {

@@ -107,7 +107,6 @@ impl Home {
         self.inside < self.capacity
     }
 
-    /// Takes a message.
     pub fn receive(&mut self, letter: Letter, wires: &mut Wires) {
         match letter.payload {
             Payload::Coherence { message: Message::Request(_), .. } => {
@@ -181,7 +180,6 @@ impl Home {
         }
     }
 
-    /// Adds the counters under the home's path.
     pub fn write_stats(&self, stats: &mut Figures) {
         let mut put = |name: &str, value: u64| {
             stats.insert(format!("home[{}].{name}", self.number), value as f64);
@@ -224,10 +222,8 @@ impl Home {
         let entry = self.llc.find(wires.layout.index_at_home(line), line);
         if let Some(entry) = entry {
             self.llc.touch(entry);
-            wires.counts.llc_hits += 1;
             self.hits += 1;
         } else {
-            wires.counts.llc_misses += 1;
             self.misses += 1;
         }
         let llc = entry.map(|_| wires.content(line).unwrap_or_else(|| self.values.get(line)));
@@ -493,7 +489,6 @@ impl Home {
         let entry = entry.expect("a set has at least one way");
         if let Some(victim) = self.llc.line(entry).filter(|_| *self.llc.value(entry)) {
             self.use_bank(wires.now);
-            wires.counts.llc_writebacks += 1;
             self.writebacks += 1;
             let memory = wires.memory_of(victim);
             let data = match (&wires.image, wires.map.is_borrowed(victim)) {

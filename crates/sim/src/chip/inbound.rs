@@ -14,7 +14,6 @@ const LINE_BYTES: u64 = 64;
 /// Its part, as one of those that access memory without a cache.
 const PART: Part = Part::Rrpp(0);
 
-/// An access to a line.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     line: Line,
@@ -53,7 +52,6 @@ impl Inbound {
         Inbound { capacity, waiting: VecDeque::new(), under_way: VecDeque::new() }
     }
 
-    /// A request arrives.
     pub fn arrive(&mut self, packet: Packet, wires: &mut Wires) {
         match packet {
             Packet::Read { asker, tag, address, lines } => {
@@ -73,7 +71,6 @@ impl Inbound {
         self.begin(wires);
     }
 
-    /// A home answers.
     pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
         if response.read_needs_unblock() {
             wires.ask_home(PART, line, Message::Response(Response::Unblock(None)));

@@ -39,8 +39,6 @@ pub struct Integrated {
     send_cycles: u64,
     bytes_per_cycle: u32,
     combine_cycles: u64,
-    /// Packets of a class that wait for the network; more wait where they can be overtaken.
-    port_packets: usize,
     load: Load,
     /// Cycle in which the outgoing traffic controller has done with its latest packet.
     free_at: Cycle,
@@ -49,7 +47,6 @@ pub struct Integrated {
     counts: Counts,
 }
 
-/// Counters of the interface.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets_out: u64,
@@ -88,7 +85,6 @@ impl Integrated {
             send_cycles: send_cycles.into(),
             bytes_per_cycle,
             combine_cycles: combine_cycles.into(),
-            port_packets: machine.noc.port_packets as usize,
             load: Load::None,
             free_at: 0,
             next_pump: 0,
@@ -250,7 +246,6 @@ impl Integrated {
         self.ni.has_room(packet.class())
     }
 
-    /// A packet arrives.
     pub fn arrive(&mut self, packet: &Packet, wires: &mut Wires) -> Result<(), Misuse> {
         self.counts.packets_in += 1;
         if let (Packet::Write { words, .. }, Some(Target::Load(_))) =
@@ -274,8 +269,7 @@ impl Integrated {
     pub fn pump(&mut self, wires: &mut Wires) {
         while self.free_at <= wires.now && self.ni.has_work() {
             let part = Part::Integrated(self.number);
-            let most = self.port_packets;
-            let may = |class| wires.queued(part, Payload::vnet_of(class)) < most;
+            let may = |class| wires.port_has_room(part, Payload::vnet_of(class));
             let is_ripe = self.flush_at <= wires.now;
             match self.ni.emit(may, is_ripe) {
                 Ok(Some(packet)) => self.send(packet, wires),
@@ -306,7 +300,6 @@ impl Integrated {
         wires.send_after(delay, from, to, Payload::Scratchpad(packet));
     }
 
-    /// Adds the interface's counters.
     pub fn write_stats(&self, stats: &mut Figures) {
         let Counts { packets_out, payload_bytes_out, packets_in, remote_stores, remote_loads } =
             self.counts;

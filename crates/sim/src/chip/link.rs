@@ -9,10 +9,8 @@ use super::message::{Payload, header};
 use super::wires::Wires;
 use crate::sonuma::{Fabric, Lane};
 
-/// Virtual lanes.
 const LANES: [Lane; 2] = [Lane::Request, Lane::Reply];
 
-/// A message between nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Freight {
     /// A request or a reply.

@@ -41,7 +41,6 @@ struct Fixed {
 }
 
 impl Memory {
-    /// Controller `number` of a chip.
     pub fn new(number: u16, machine: &Machine, values: Values) -> Memory {
         let model = match machine.memory.model {
             MemoryModel::Fixed => Model::Fixed(Fixed::new(machine)),
@@ -65,7 +64,6 @@ impl Memory {
     pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
         match payload {
             Payload::MemoryRead { line } => {
-                wires.counts.memory_reads += 1;
                 self.reads += 1;
                 let data = self.values.get(line);
                 match &mut self.model {
@@ -79,7 +77,6 @@ impl Memory {
                 }
             }
             Payload::MemoryWrite { line, data } => {
-                wires.counts.memory_writes += 1;
                 self.writes += 1;
                 self.values.set(line, data);
                 match &mut self.model {

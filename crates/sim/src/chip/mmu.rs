@@ -12,12 +12,10 @@ use super::image::Image;
 /// Translations at hand; a power of two.
 const CACHED: usize = 1024;
 
-/// A page of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Physical address of its first byte.
     pub phys: u64,
-    /// Accesses that it allows.
     pub permissions: Permissions,
 }
 

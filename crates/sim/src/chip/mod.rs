@@ -3,43 +3,43 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | [`core`], [`open_loop`] | a stand-in for a core: the microbenchmarks |
-//! | [`cpu`], [`mmu`] | a core that executes a program, and the program's pages and instructions |
+//! | `core`, `open_loop` | a stand-in for a core: the microbenchmarks |
+//! | `cpu`, `mmu` | a core that executes a program, and the program's pages and instructions |
 //! | [`driver`] | accesses that somebody else makes, such as a test |
-//! | [`tile`], [`cache`], [`back_side`] | L1s and NI caches |
+//! | [`tile`], `cache`, `back_side` | L1s and NI caches |
 //! | [`ni`] | the list of network interfaces, and what one is |
-//! | [`queue_pairs`], [`front`], [`backends`], [`rmc`], [`rrpp`] | those of Manycore NI, with their pipelines |
+//! | `queue_pairs`, `front`, `backends`, `rmc`, `rrpp` | those of Manycore NI, with their pipelines |
 //! | `uncached` | queues that are polled in their homes |
-//! | [`node_rmc`], [`link`] | the RMC of Scale-Out NUMA, and its fabric interface |
-//! | `cache_integrated`, [`integrated`], [`write_through`] | a network interface in the private cache, and an L1 before it |
-//! | [`dma`] | a DMA engine and uncached memory |
-//! | [`window`], [`inbound`] | borrowed memory with its DMA engine, and lent memory |
-//! | [`through`] | stores to borrowed memory that go through the caches |
-//! | [`home`], [`active`] | LLC banks with directory slices |
-//! | [`memory`], [`ddr3`] | memory controllers |
-//! | [`host_memory`] | the memory of the host that a chip takes |
-//! | [`image`] | the content of memory while programs are executed |
+//! | `node_rmc`, `link` | the RMC of Scale-Out NUMA, and its fabric interface |
+//! | `cache_integrated`, `integrated`, `write_through` | a network interface in the private cache, and an L1 before it |
+//! | `dma` | a DMA engine and uncached memory |
+//! | `window`, `inbound` | borrowed memory with its DMA engine, and lent memory |
+//! | `through` | stores to borrowed memory that go through the caches |
+//! | `home`, `active` | LLC banks with directory slices |
+//! | `memory`, `ddr3` | memory controllers |
+//! | `host_memory` | the memory of the host that a chip takes |
+//! | `image` | the content of memory while programs are executed |
 //! | `arrivals`, `events` | delivery of arrivals, and events that are due |
-//! | [`layout`], [`map`] | places of blocks and parts, and what is at which address |
+//! | [`layout`], `map` | places of blocks and parts, and what is at which address |
 //! | [`message`], [`wires`] | messages, and the wires between parts |
-//! | [`probe`], [`trace`], [`counts`] | measurements |
+//! | `probe`, [`trace`], `counts` | measurements |
 //!
 //! # One remote read, followed through the code (split placement)
 //!
-//! 1. [`core`] computes a WQ entry and stores its two words through the L1.
-//! 2. [`front`] polls that block in the NI cache behind the L1 (`coherence::pair` says which of the two may), and sends
+//! 1. `core` computes a WQ entry and stores its two words through the L1.
+//! 2. `front` polls that block in the NI cache behind the L1 (`coherence::pair` says which of the two may), and sends
 //!    the entry to the backend.
-//! 3. [`rmc`] unrolls it to line requests, which leave the chip. `run/mirror.rs` sends them back in as another chip's.
-//! 4. [`rrpp`] asks the block's home ([`home`]), which asks [`memory`].
-//! 5. The reply returns to [`rmc`], which stores the line at its home. After the last line [`front`] writes the CQ
+//! 3. `rmc` unrolls it to line requests, which leave the chip. `run/mirror.rs` sends them back in as another chip's.
+//! 4. `rrpp` asks the block's home (`home`), which asks `memory`.
+//! 5. The reply returns to `rmc`, which stores the line at its home. After the last line `front` writes the CQ
 //!    entry that the core's loop polls for.
 //!
 //! # One load of a program, followed through the code
 //!
-//! `cpu/loads.rs` issues it when its address is known; [`mmu`] says where the page is; [`cache`] is the L1. If the L1
-//! may not read the block, `coherence/l1.rs` asks the block's home over the crossbar ([`wires`], `noc/`). [`home`]
-//! takes the block from its bank or asks [`ddr3`]. The answer reaches the L1, which tells the core ([`cpu`]): the load
-//! reads the L1 again, and gets the words that [`image`] has in that cycle. If the block is taken away before the load
+//! `cpu/loads.rs` issues it when its address is known; `mmu` says where the page is; `cache` is the L1. If the L1
+//! may not read the block, `coherence/l1.rs` asks the block's home over the crossbar ([`wires`], `noc/`). `home`
+//! takes the block from its bank or asks `ddr3`. The answer reaches the L1, which tells the core (`cpu`): the load
+//! reads the L1 again, and gets the words that `image` has in that cycle. If the block is taken away before the load
 //! has its value, the load reads again. If it is taken away later, the load is marked, and executed again should an
 //! older load of the same place read after it.
 //!
@@ -50,8 +50,8 @@
 //!
 //! Parts send each other messages that take at least a cycle, and act when something arrives or when an event of their
 //! own is due (`engine/wheel.rs`). A cycle in which neither the network nor the wheel has anything is skipped. A part
-//! that polls an unchanged block sleeps, and wakes in the cycle in which it would have noticed the change ([`front`],
-//! [`core`]). So an idle chip costs nothing, and the result is that of polling.
+//! that polls an unchanged block sleeps, and wakes in the cycle in which it would have noticed the change (`front`,
+//! `core`). So an idle chip costs nothing, and the result is that of polling.
 //!
 //! # Decisions
 //!
@@ -63,51 +63,51 @@
 //! - *Is the RCP's store acknowledged?* The paper's RCP has no time for it: with `ni.completion = "posted"` homes do
 //!   not answer such stores. With `"acknowledged"` the CQ entry waits for the answer.
 
-pub mod active;
+mod active;
 mod arrivals;
-pub mod back_side;
-pub mod backends;
+mod back_side;
+mod backends;
 pub mod block;
-pub mod cache;
+pub(crate) mod cache;
 mod cache_integrated;
-pub mod core;
-pub mod counts;
-pub mod cpu;
-pub mod ddr3;
-pub mod dma;
+mod core;
+mod counts;
+pub(crate) mod cpu;
+mod ddr3;
+mod dma;
 pub mod driver;
 mod events;
-pub mod front;
-pub mod home;
-pub mod host_memory;
-pub mod image;
-pub mod inbound;
-pub mod integrated;
+pub(crate) mod front;
+mod home;
+pub(crate) mod host_memory;
+pub(crate) mod image;
+mod inbound;
+pub(crate) mod integrated;
 pub mod layout;
-pub mod link;
-pub mod lock_box;
-pub mod map;
-pub mod memory;
+mod link;
+mod lock_box;
+mod map;
+mod memory;
 pub mod message;
-pub mod mmu;
+pub(crate) mod mmu;
 pub mod ni;
 mod noc_spec;
-pub mod node_rmc;
-pub mod open_loop;
-pub mod probe;
-pub mod queue_pairs;
-pub mod rmc;
-pub mod rrpp;
-pub mod tags;
-pub mod through;
+mod node_rmc;
+mod open_loop;
+pub(crate) mod probe;
+mod queue_pairs;
+mod rmc;
+mod rrpp;
+pub(crate) mod tags;
+mod through;
 pub mod tile;
 pub mod trace;
 mod uncached;
 mod under_way;
-pub mod values;
-pub mod window;
+mod values;
+mod window;
 pub mod wires;
-pub mod write_through;
+mod write_through;
 
 use crate::cpu::Stop;
 use crate::engine::{Cycle, Random};

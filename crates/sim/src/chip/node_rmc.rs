@@ -27,7 +27,6 @@ pub struct NodeRmc {
     pub rmc: Rmc,
     /// Its L1, with the size and ways of the cores' L1s (soNUMA §4.3).
     pub l1: PrivateCache,
-    /// To the other nodes.
     pub link: Link,
 }
 

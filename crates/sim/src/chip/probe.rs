@@ -36,7 +36,6 @@ pub enum Mark {
     BackendDone,
     /// The RCP frontend has the completion.
     AtFrontend,
-    /// The CQ entry is written.
     CqWritten,
     /// Software has seen it.
     End,
@@ -76,7 +75,6 @@ pub enum Span {
     CqRead,
 }
 
-/// The moments of a read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     at: [Cycle; MARKS],
@@ -102,7 +100,6 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// That of a chip.
     pub fn new(machine: &Machine) -> Probe {
         if machine.workload.kind == WorkloadKind::Program {
             return Probe::default();

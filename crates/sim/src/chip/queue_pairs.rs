@@ -27,7 +27,6 @@ pub struct QueuePairs {
     placement: Placement,
     /// NI caches with numbers of their own.
     pub ni_caches: Vec<NiCache>,
-    /// The pipelines.
     pub backends: Backends,
 }
 

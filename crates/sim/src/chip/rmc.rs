@@ -12,7 +12,7 @@ use super::block::Block;
 use super::front::CONTEXT;
 use super::image::in_blocks;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
-use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
+use super::message::{NetPacket, Payload, VNET_NETWORK};
 use super::probe::{Mark, ReadId};
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response};
@@ -30,7 +30,6 @@ struct Arrived {
     work: Work,
 }
 
-/// A transfer that is being unrolled.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     work: Work,
@@ -84,8 +83,6 @@ pub struct Rmc {
     rcp_cycles: u64,
     interface_cycles: u64,
     per_cycle: u32,
-    /// Packets that wait for its port before it stalls.
-    port_packets: usize,
     /// Stores that wait for the port before replies have to wait.
     most_stores: usize,
     max_lines: u32,
@@ -118,7 +115,6 @@ impl Rmc {
             rcp_cycles: u64::from(machine.ni.rcp_backend_cycles),
             interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
             per_cycle: machine.ni.unroll_per_cycle,
-            port_packets: machine.noc.port_packets as usize,
             most_stores: machine.ni.rcp_stores as usize,
             max_lines: match machine.ni.max_outstanding_lines {
                 0 => u32::MAX,
@@ -217,7 +213,6 @@ impl Rmc {
         self.unacknowledged.iter().any(mixes)
     }
 
-    /// Adds the counters under the RMC's path.
     pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert(format!("rmc[{}].requests", self.number), self.requests as f64);
         stats.insert(format!("rmc[{}].lines_stored", self.number), self.lines_stored as f64);
@@ -257,7 +252,7 @@ impl Rmc {
     /// One line of the current transfer; whether one was sent.
     fn send_line(&mut self, wires: &mut Wires) -> bool {
         let in_tile = wires.layout.engines_in_tiles();
-        if in_tile && wires.queued(self.part(), VNET_NETWORK) >= self.port_packets {
+        if in_tile && !wires.port_has_room(self.part(), VNET_NETWORK) {
             self.unroll_at(wires.now + 1, wires);
             return false;
         }
@@ -467,11 +462,6 @@ impl Rmc {
             Placement::Split => wires.send_after(delay, self.part(), front, payload),
             _ => wires.hand(delay, front, payload),
         }
-    }
-
-    /// Whether its port has room for a store.
-    pub fn port_has_room(&self, wires: &Wires) -> bool {
-        wires.queued(self.part(), VNET_REQUEST) < self.port_packets
     }
 }
 

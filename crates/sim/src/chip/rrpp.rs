@@ -9,14 +9,13 @@ use rackmem_rmc::{Bounds, ContextTable, rrpp};
 use super::backends::pump;
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line, Part, SEGMENT_LINE};
-use super::message::{NetPacket, Payload, VNET_REQUEST};
+use super::message::{NetPacket, Payload};
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 
-/// A request that has arrived.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     at: Cycle,
@@ -45,8 +44,6 @@ pub struct Rrpp {
     /// The next request is for this block, which is being accessed.
     blocked_by: Option<Line>,
     capacity: usize,
-    /// Packets that wait for its port before it stalls.
-    port_packets: usize,
     request_cycles: u64,
     reply_cycles: u64,
     replies: u64,
@@ -55,7 +52,6 @@ pub struct Rrpp {
 }
 
 impl Rrpp {
-    /// RRPP `number` of a chip.
     pub fn new(number: u16, nid: u16, machine: &Machine, contexts: ContextTable) -> Rrpp {
         Rrpp {
             number,
@@ -66,7 +62,6 @@ impl Rrpp {
             lines: Vec::new(),
             blocked_by: None,
             capacity: machine.ni.rrpp_transactions as usize,
-            port_packets: machine.noc.port_packets as usize,
             request_cycles: u64::from(machine.ni.rrpp_request_cycles),
             reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
             replies: 0,
@@ -139,7 +134,6 @@ impl Rrpp {
         may.then_some(next.at + self.request_cycles)
     }
 
-    /// A home answers.
     pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
         if response.read_needs_unblock() {
             wires.ask_home(self.part(), line, Message::Response(Response::Unblock(None)));
@@ -161,7 +155,6 @@ impl Rrpp {
         }
     }
 
-    /// Adds the counters under the RRPP's path.
     pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert(format!("rrpp[{}].replies", self.number), self.replies as f64);
         let path = format!("rrpp[{}].latency_mean_cycles", self.number);
@@ -171,16 +164,6 @@ impl Rrpp {
     /// Notifications that have come from other nodes.
     pub fn notifications(&self) -> u64 {
         self.notifications
-    }
-
-    /// Packets that may wait for its port.
-    pub fn port_packets(&self) -> usize {
-        self.port_packets
-    }
-
-    /// Whether the port has room for another access.
-    pub fn port_has_room(&self, wires: &Wires) -> bool {
-        wires.queued(self.part(), VNET_REQUEST) < self.port_packets
     }
 
     /// Requests that wait and accesses under way, for the watchdog.
@@ -204,9 +187,7 @@ impl Rrpp {
         let done = wires.now + self.reply_cycles;
         self.replies += 1;
         self.latency_cycles += done - arrived_at;
-        wires.counts.rrpp_replies += 1;
         wires.counts.rrpp_lines += u64::from(bytes > 0);
-        wires.counts.rrpp_latency_cycles += done - arrived_at;
         let packet = Packet::Reply(reply);
         let served = (arrived_at, done);
         let packet = NetPacket { packet, engine, served };

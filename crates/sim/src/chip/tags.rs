@@ -43,7 +43,6 @@ impl<T: Clone + Default> Tags<T> {
         }
     }
 
-    /// Ways of a set.
     pub fn ways(&self) -> u32 {
         self.ways as u32
     }

@@ -91,12 +91,12 @@ impl Tile {
                 self.l1_receives(line, message, wires)
             }
             (Payload::Coherence { line, message, .. }, Some(ni)) => {
-                let complete = ni.cache.from_network(line, message, wires);
+                let complete = ni.cache.take_from_network(line, message, wires);
                 ni.changed(line, complete, wires);
             }
             (Payload::ToL1 { line, message }, _) => self.l1_receives(line, message, wires),
             (Payload::ToBackSide { line, to, message }, Some(ni)) => {
-                let complete = ni.cache.from_l1(line, to, message, wires);
+                let complete = ni.cache.take_from_l1(line, to, message, wires);
                 ni.changed(line, complete, wires);
             }
             (Payload::Completion { qp, slot, status, bytes }, Some(ni)) => {

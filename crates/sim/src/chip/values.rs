@@ -3,7 +3,6 @@
 use super::block::Block;
 use super::layout::Line;
 
-/// Blocks of a page.
 const PAGE: u64 = 64;
 
 /// Contents of the blocks of some regions, zero until written. A block outside of all regions is always
@@ -29,7 +28,6 @@ impl Values {
         self.regions.push(Region { start, pages: vec![None; pages] });
     }
 
-    /// The content of a block.
     #[inline]
     pub fn get(&self, line: Line) -> Block {
         for region in &self.regions {

@@ -52,7 +52,6 @@ impl Seen {
     }
 }
 
-/// The window of a node.
 #[derive(Clone, Debug)]
 pub struct Window {
     nid: u16,

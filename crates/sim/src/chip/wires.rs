@@ -118,6 +118,7 @@ pub struct Wires {
     link_bytes: u32,
     header_bytes: u32,
     local_cycles: u64,
+    port_packets: usize,
     /// Links between endpoints, by source and destination.
     hops: Vec<u8>,
 }
@@ -156,6 +157,7 @@ impl Wires {
             link_bytes: machine.noc.link_bytes,
             header_bytes: machine.noc.header_bytes,
             local_cycles: u64::from(machine.noc.local_cycles),
+            port_packets: machine.noc.port_packets as usize,
         })
     }
 
@@ -289,10 +291,10 @@ impl Wires {
         }
     }
 
-    /// Number of packets that wait for the network at a part's endpoint.
+    /// Whether a part may send another packet: so many may wait for the network at its endpoint before it stalls.
     #[inline]
-    pub fn queued(&self, at: Part, vnet: u8) -> usize {
-        self.net.queued(self.layout.endpoint(at), vnet)
+    pub fn port_has_room(&self, at: Part, vnet: u8) -> bool {
+        self.net.queued(self.layout.endpoint(at), vnet) < self.port_packets
     }
 
     /// Links between two parts.

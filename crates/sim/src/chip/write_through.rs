@@ -16,7 +16,6 @@ pub enum Look {
     Wait,
 }
 
-/// A write-through L1.
 #[derive(Clone, Debug)]
 pub struct WriteThrough {
     core: u16,

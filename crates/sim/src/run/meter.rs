@@ -14,6 +14,16 @@ use crate::report::{Bin, Latency, LinkLoad, Measured, Offered, Report};
 /// An open loop of which less than this share was completed is saturated.
 const COMPLETED_SHARE: f64 = 0.95;
 
+/// Counters of parts that reports have for the whole chip, too.
+const TOTALS: [(&str, &str); 6] = [
+    ("home", "llc_hits"),
+    ("home", "llc_misses"),
+    ("home", "llc_writebacks"),
+    ("memory", "reads"),
+    ("memory", "writes"),
+    ("rrpp", "replies"),
+];
+
 /// Counters at some moment, and the latencies that have been seen since the last one.
 #[derive(Clone, Debug, Default)]
 struct Reading {
@@ -190,7 +200,6 @@ fn figures(chip: &Chip) -> Figures {
     let mut mean = |path: &str, sum: u64, count: u64| {
         figures.mean(path.to_owned(), sum as f64, count as f64);
     };
-    mean("rrpp.latency_mean_cycles", counts.rrpp_latency_cycles, counts.rrpp_replies);
     mean("rrpp.hops_mean", counts.rrpp_hops, counts.rrpp_accesses);
     mean("rrpp.dram_share", counts.rrpp_from_memory, counts.rrpp_accesses);
     let network = chip.wires.net.stats();
@@ -206,6 +215,11 @@ fn figures(chip: &Chip) -> Figures {
     let now = chip.wires.now;
     chip.memories.iter().for_each(|memory| memory.write_stats(now, &mut figures));
     chip.ni.write_stats(&chip.tiles, &chip.wires, &mut figures);
+    for (part, name) in TOTALS {
+        figures.total(part, name);
+    }
+    let cycles = figures.total("rrpp", "latency_mean_cycles");
+    figures.insert("rrpp.latency_cycles".to_owned(), cycles);
     for (number, tile) in chip.tiles.iter().enumerate() {
         figures.insert(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
     }

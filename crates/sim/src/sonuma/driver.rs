@@ -87,23 +87,6 @@ impl Driver {
         at
     }
 
-    /// Maps pages of new memory at a range of virtual addresses; whole pages of the lowest level.
-    pub fn map_new(
-        &mut self,
-        space: Space,
-        virt: std::ops::Range<u64>,
-        rights: Rights,
-        image: &mut impl Image,
-    ) {
-        let page = self.format.page_bytes();
-        let (mut at, end) = (virt.start / page * page, virt.end.next_multiple_of(page));
-        while at < end {
-            let phys = self.allocate(page, page);
-            self.map(space, at, phys, 0, rights, image);
-            at += page;
-        }
-    }
-
     /// Maps a page of `level` (0 = the lowest) and makes the tables above it.
     ///
     /// # Panics

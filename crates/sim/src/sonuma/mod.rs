@@ -1,12 +1,12 @@
 //! The remote memory controller of Scale-Out NUMA (ASPLOS 2014, §4.2, §4.3, Fig. 3, Table 1) as a
 //! timed microarchitecture.
 //!
-//! [`Rmc`] is one node's. It has three pipelines, [`rgp`], [`rrpp`] and [`rcp`], whose decisions are
+//! [`Rmc`] is one node's. It has three pipelines, `rgp`, `rrpp` and `rcp`, whose decisions are
 //! those of the stages in [`rackmem_rmc`]; here they take time, and everything that they know of is
 //! in simulated memory: queues, page tables, the context table, the inflight transaction table.
 //!
 //! ```text
-//!   RGP   RRPP   RCP   page walker        states L: a cycle; states T: the TLB ([`mmu`], [`tlb`])
+//!   RGP   RRPP   RCP   page walker        states L: a cycle; states T: the TLB ([`mmu`], `tlb`)
 //!    |      |     |         |
 //!   arbiter, one each                     [`arbiter`]: one access a cycle, first come, first served
 //!    '------'--+--'---------'
@@ -24,7 +24,7 @@
 //!   has it, after one cycle.
 //!
 //! Not in the model: misses of the queue part of the CT$. There are registers for all queue
-//! pairs that the RMC polls ([`queues`]), and the driver writes them.
+//! pairs that the RMC polls (`queues`), and the driver writes them.
 //!
 //! The simulated time between two ticks may be left out: [`Rmc::next`] says when there is something
 //! to do.
@@ -32,10 +32,10 @@
 //! # One remote read, followed through the code (`rackmem sim exec sonuma`)
 //!
 //! The program stores a WQ entry as it does on a host (`include/rackmem/access.h`). The store takes the block from the
-//! RMC's own L1 (`chip/node_rmc.rs`), so the RMC polls it. [`rgp`] gets the entry through the MAQ and the context
+//! RMC's own L1 (`chip/node_rmc.rs`), so the RMC polls it. `rgp` gets the entry through the MAQ and the context
 //! through the CT$, and sends a packet for each line. `chip/link.rs` puts the packet on the request lane if the other
-//! node has room, and `exec/rack.rs` carries it over. There [`rrpp`] translates ([`mmu`]), reads the line through that
-//! node's MAQ and L1, and replies. [`rcp`] stores the line into the local buffer, counts in the ITT entry, and after
+//! node has room, and `exec/rack.rs` carries it over. There `rrpp` translates ([`mmu`]), reads the line through that
+//! node's MAQ and L1, and replies. `rcp` stores the line into the local buffer, counts in the ITT entry, and after
 //! the last line writes the CQ entry, which takes that block from the core's L1: the loop that waits for it goes on
 //! (`cpu/sleep.rs`).
 //!
@@ -70,14 +70,14 @@ pub mod maq;
 pub mod memory;
 pub mod mmu;
 pub mod page;
-pub mod queues;
-pub mod rcp;
-pub mod rgp;
+mod queues;
+mod rcp;
+mod rgp;
 mod rmc;
-pub mod rrpp;
-pub mod slots;
-pub mod spec;
-pub mod tlb;
+mod rrpp;
+mod slots;
+mod spec;
+mod tlb;
 
 pub use common::{Fabric, Lane, Registers, RmcStats};
 pub use memory::{Image, L1};

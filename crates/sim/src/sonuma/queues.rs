@@ -52,7 +52,6 @@ struct Pair {
 pub struct Found {
     /// Cycle in which the check is done.
     pub ready_at: Cycle,
-    /// Queue pair of the entry.
     pub qp: QpId,
     /// Index of the entry in its WQ.
     pub slot: u16,
@@ -60,7 +59,6 @@ pub struct Found {
     pub work: Result<Work, Status>,
 }
 
-/// The registered queue pairs.
 #[derive(Clone, Debug)]
 pub struct Queues {
     pairs: Vec<Pair>,

@@ -68,7 +68,6 @@ struct Transaction {
     lost: Option<u16>,
 }
 
-/// Request completion pipeline (soNUMA §4.2).
 #[derive(Clone, Debug)]
 pub struct Rcp {
     /// Replies that have come and not been taken.
@@ -85,7 +84,6 @@ pub struct Rcp {
 }
 
 impl Rcp {
-    /// An empty pipeline.
     pub fn new(spec: &RmcSpec) -> Self {
         Self {
             input: VecDeque::with_capacity(spec.lane_credits as usize),
@@ -97,7 +95,6 @@ impl Rcp {
         }
     }
 
-    /// One cycle.
     pub fn step<F: Fabric>(&mut self, now: Cycle, common: &mut Common, fabric: &mut F) {
         self.receive(now, common, fabric);
         let mut stages = Stages::default();
@@ -111,7 +108,6 @@ impl Rcp {
         }
     }
 
-    /// The MAQ answers a transaction.
     pub fn respond(&mut self, now: Cycle, response: &Response, common: &mut Common) {
         let slot = response.tag.slot as u8;
         let Some(transaction) = self.transactions.get_mut(slot) else { return };
@@ -149,7 +145,6 @@ impl Rcp {
         }
     }
 
-    /// A walk has ended.
     pub fn walked(&mut self, now: Cycle, walked: &Walked) {
         for transaction in self.transactions.iter_mut() {
             if transaction.piece.walked(walked) {
@@ -253,33 +248,10 @@ impl Rcp {
 }
 
 impl Transaction {
-    fn of_reply(reply: Reply, now: Cycle) -> Transaction {
+    /// One that has not begun with anything.
+    fn new(state: State, now: Cycle) -> Transaction {
         Transaction {
-            state: State::Fetch,
-            ready_at: now,
-            tid: reply.header.tid,
-            lines: 1,
-            status: reply.status,
-            reply: Some(reply),
-            entry: None,
-            ctx_id: 0,
-            space: Space::default(),
-            piece: Piece::new(0, 0),
-            missing: 0,
-            lost: None,
-        }
-    }
-
-    /// Looks at an entry of the ITT.
-    fn of_entry(index: u32, nid: u16, now: Cycle) -> Transaction {
-        let status = Status::NodeLost;
-        let nothing = Local::Answer { tid: index, lines: 0, status };
-        Transaction { lost: Some(nid), ..Transaction::of_local(&nothing, now) }
-    }
-
-    fn of_local(local: &Local, now: Cycle) -> Transaction {
-        let blank = Transaction {
-            state: State::Lock,
+            state,
             ready_at: now,
             reply: None,
             tid: 0,
@@ -291,7 +263,23 @@ impl Transaction {
             piece: Piece::new(0, 0),
             missing: 0,
             lost: None,
-        };
+        }
+    }
+
+    fn of_reply(reply: Reply, now: Cycle) -> Transaction {
+        let (tid, status, reply) = (reply.header.tid, reply.status, Some(reply));
+        Transaction { tid, status, reply, lines: 1, ..Transaction::new(State::Fetch, now) }
+    }
+
+    /// Looks at an entry of the ITT.
+    fn of_entry(index: u32, nid: u16, now: Cycle) -> Transaction {
+        let status = Status::NodeLost;
+        let nothing = Local::Answer { tid: index, lines: 0, status };
+        Transaction { lost: Some(nid), ..Transaction::of_local(&nothing, now) }
+    }
+
+    fn of_local(local: &Local, now: Cycle) -> Transaction {
+        let blank = Transaction::new(State::Lock, now);
         match *local {
             Local::Answer { tid, lines, status } => Transaction { tid, lines, status, ..blank },
             Local::Complete { qp, slot, status } => {
@@ -410,15 +398,8 @@ impl Transaction {
             false => entry.words()[0],
         };
         let address = common.itt_address(self.tid);
-        let data = words_at(address as usize % 64, &word.to_le_bytes());
-        common.arbiters.ask(
-            now,
-            Access::store(address, 8, data, Interface::Word),
-            tag,
-            Wait::Taken,
-        );
         self.state = State::Taken;
-        self.ready_at = ASLEEP;
+        self.store_word(now, address, &word.to_le_bytes(), tag, common);
     }
 
     /// The MAQ has the new count: others may go on from it.
@@ -441,15 +422,16 @@ impl Transaction {
         };
         common.stats.completed += 1;
         common.stats.errors += u64::from(status != Status::Ok);
-        let data = words_at(address as usize % 64, &word.to_le_bytes());
-        common.arbiters.ask(
-            now,
-            Access::store(address, 4, data, Interface::Word),
-            tag,
-            Wait::Taken,
-        );
-        self.ready_at = ASLEEP;
+        self.store_word(now, address, &word.to_le_bytes(), tag, common);
         false
+    }
+
+    /// Stores a word of a table or a queue, and waits until the MAQ has it.
+    fn store_word(&mut self, now: Cycle, at: u64, word: &[u8], tag: Tag, common: &mut Common) {
+        let data = words_at(at as usize % 64, word);
+        let access = Access::store(at, word.len(), data, Interface::Word);
+        common.arbiters.ask(now, access, tag, Wait::Taken);
+        self.ready_at = ASLEEP;
     }
 }
 

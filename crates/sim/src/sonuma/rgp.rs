@@ -73,7 +73,6 @@ struct Line {
     failed: u32,
 }
 
-/// Request generation pipeline (soNUMA §4.2).
 #[derive(Clone, Debug)]
 pub struct Rgp {
     transfers: Slots<Transfer>,
@@ -84,7 +83,6 @@ pub struct Rgp {
 }
 
 impl Rgp {
-    /// An empty pipeline.
     pub fn new(spec: &RmcSpec) -> Self {
         Self {
             transfers: Slots::new(spec.rgp_transfers),
@@ -94,7 +92,6 @@ impl Rgp {
         }
     }
 
-    /// One cycle.
     pub fn step<F: Fabric>(&mut self, now: Cycle, common: &mut Common, fabric: &mut F) {
         let mut stages = Stages::default();
         let mut age = 0;
@@ -128,7 +125,6 @@ impl Rgp {
         }
     }
 
-    /// A walk has ended.
     pub fn walked(&mut self, now: Cycle, walked: &Walked) {
         for line in self.lines.iter_mut() {
             if line.piece.walked(walked) {

@@ -56,7 +56,6 @@ struct Transaction {
     status: Status,
 }
 
-/// Remote request processing pipeline (soNUMA §4.2).
 #[derive(Clone, Debug)]
 pub struct Rrpp {
     /// Requests that have come and not been taken.
@@ -65,7 +64,6 @@ pub struct Rrpp {
 }
 
 impl Rrpp {
-    /// An empty pipeline.
     pub fn new(spec: &RmcSpec) -> Self {
         Self {
             input: VecDeque::with_capacity(spec.lane_credits as usize),
@@ -73,7 +71,6 @@ impl Rrpp {
         }
     }
 
-    /// One cycle.
     pub fn step<F: Fabric>(&mut self, now: Cycle, common: &mut Common, fabric: &mut F) {
         self.receive(now, common, fabric);
         let mut stages = Stages::default();
@@ -89,7 +86,6 @@ impl Rrpp {
         }
     }
 
-    /// The MAQ answers a transaction.
     pub fn respond(&mut self, now: Cycle, response: &Response, common: &mut Common) {
         let Some(transaction) = self.transactions.get_mut(response.tag.slot as u8) else { return };
         transaction.ready_at = now;
@@ -110,7 +106,6 @@ impl Rrpp {
         }
     }
 
-    /// A walk has ended.
     pub fn walked(&mut self, now: Cycle, walked: &Walked) {
         for transaction in self.transactions.iter_mut() {
             if transaction.piece.walked(walked) {

@@ -75,13 +75,11 @@ impl<T> Slots<T> {
         self.places.iter_mut().flatten()
     }
 
-    /// Number of places in use.
     #[inline]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()

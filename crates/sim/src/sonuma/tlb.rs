@@ -18,7 +18,6 @@ struct Entry {
 }
 
 impl Tlb {
-    /// An empty TLB.
     pub fn new(entries: u32) -> Self {
         Self { entries: vec![None; entries as usize], clock: 0 }
     }

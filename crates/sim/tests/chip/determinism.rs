@@ -5,6 +5,7 @@ use rackmem_sim::machine::spec::WorkloadKind;
 use rackmem_sim::run::{Mirror, Options, run};
 
 use super::machines::machine;
+use super::rest;
 
 const TINY: &str = "tiles.columns=4 tiles.rows=4 memory.controllers=4 llc.size_bytes=1M \
     workload.footprint_bytes=16M run.window_cycles=3000 run.max_windows=3 run.reads=4 \
@@ -67,7 +68,8 @@ fn state(machine: &Machine, cycles: u64, every_cycle: bool) -> String {
     let loads: Vec<_> = chip.wires.net.link_loads().collect();
     let cores: Vec<_> = chip.tiles.iter().map(|tile| tile.core.describe()).collect();
     let (counts, net) = (&chip.wires.counts, chip.wires.net.stats());
-    format!("{counts:?} {net:?} {latencies:?} {loads:?} {cores:?} {:?}", chip.left())
+    let figures = rest::figures(chip);
+    format!("{counts:?} {figures:?} {net:?} {latencies:?} {loads:?} {cores:?} {:?}", chip.left())
 }
 
 #[test]

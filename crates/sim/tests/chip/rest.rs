@@ -6,6 +6,7 @@ use rackmem_sim::chip::ni::Ni;
 use rackmem_sim::chip::tile::NiCache;
 use rackmem_sim::coherence::home::Directory;
 use rackmem_sim::coherence::{Party, l1, pair};
+use rackmem_sim::figures::Figures;
 
 use super::bench::Bench;
 use super::oracle::{Oracle, Words};
@@ -105,6 +106,14 @@ fn agrees(chip: &Chip, line: Line, expected: Words) {
         let behind = llc.map_or(memory, |(_, block)| block.words);
         assert_eq!(behind, expected, "block {line:#x}: {llc:x?}, memory {memory:x?}");
     }
+}
+
+/// What homes and network interfaces have counted.
+pub fn figures(chip: &Chip) -> Figures {
+    let mut figures = Figures::default();
+    chip.homes.iter().for_each(|home| home.write_stats(&mut figures));
+    chip.ni.write_stats(&chip.tiles, &chip.wires, &mut figures);
+    figures
 }
 
 /// Nothing is left, and all copies of all blocks agree.

@@ -3,6 +3,7 @@
 use rackmem_sim::run::{Mirror, Options, run};
 
 use super::machines::machine;
+use super::rest;
 
 const READS: u32 = 20;
 
@@ -27,13 +28,13 @@ fn drained(settings: &[&str]) {
     for count in [
         counts.requests_out,
         counts.rrpp_requests,
-        counts.rrpp_replies,
         counts.rrpp_accesses,
         counts.rrpp_lines,
         counts.rcp_lines,
     ] {
         assert_eq!(count, lines, "one reply per request: {settings:?}");
     }
+    assert_eq!(rest::figures(chip).total("rrpp", "replies"), lines as f64, "{settings:?}");
     let turns = chip.wires.net.stats().directory_turns_at_edge;
     if settings.iter().any(|text| text.contains("noc.routing=cdr-directory")) {
         assert_eq!(turns, 0, "{settings:?}");
