@@ -126,40 +126,33 @@ macro_rules! interfaces {
             $($(#[$doc])* $name(Box<$type>),)+
         }
 
+        // What these say is described at `Interface`.
         impl Placement {
-            /// The places of the interface's parts.
-            pub fn places(self) -> Places {
+            pub(crate) fn places(self) -> Places {
                 match self {
                     $($(Placement::$place)|+ => <$type>::places(self),)+
                 }
             }
 
-            /// The stages of remote reads, if the cores' own workload can use the interface.
-            pub fn stages(self) -> Option<Stages> {
+            pub(super) fn stages(self) -> Option<Stages> {
                 match self {
                     $($(Placement::$place)|+ => <$type>::stages(self),)+
                 }
             }
 
-            /// Whether programs can use it, on so many nodes.
-            ///
-            /// # Errors
-            /// The setting, the problem and the remedy.
-            pub fn check_programs(self, machine: &Machine, nodes: u16) -> Result<(), String> {
+            pub(crate) fn check_programs(self, machine: &Machine, nodes: u16) -> Result<(), String> {
                 match self {
                     $($(Placement::$place)|+ => <$type>::check_programs(machine, nodes),)+
                 }
             }
 
-            /// What `rackmem sim stats` lists.
-            pub fn statistics(self) -> &'static [Simulated] {
+            pub(crate) fn statistics(self) -> &'static [Simulated] {
                 match self {
                     $($(Placement::$place)|+ => <$type>::STATISTICS,)+
                 }
             }
 
-            /// Whether a chip's mirror image can stand for other chips.
-            pub fn can_be_mirrored(self) -> bool {
+            pub(crate) fn can_be_mirrored(self) -> bool {
                 match self {
                     $($(Placement::$place)|+ => <$type>::CAN_BE_MIRRORED,)+
                 }
@@ -167,8 +160,7 @@ macro_rules! interfaces {
         }
 
         impl Ni {
-            /// Those of the chip of node `nid`, in a rack of `nodes` nodes.
-            pub fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> Ni {
+            pub(super) fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> Ni {
                 match machine.ni.placement {
                     $($(Placement::$place)|+ => {
                         Ni::$name(Box::new(Interface::new(nid, nodes, machine, layout)))
@@ -176,47 +168,39 @@ macro_rules! interfaces {
                 }
             }
 
-            /// [`Interface::start`].
-            pub fn start(&mut self, tiles: &mut [Tile], wires: &mut Wires) {
+            pub(super) fn start(&mut self, tiles: &mut [Tile], wires: &mut Wires) {
                 match self { $(Ni::$name(ni) => ni.start(tiles, wires),)+ }
             }
 
-            /// [`Interface::entry`].
-            pub fn entry(&self, payload: &Payload, layout: &Layout) -> (Part, u64) {
+            pub(super) fn entry(&self, payload: &Payload, layout: &Layout) -> (Part, u64) {
                 match self { $(Ni::$name(ni) => Interface::entry(&**ni, payload, layout),)+ }
             }
 
-            /// [`Interface::has_room`].
             #[inline]
-            pub fn has_room(&self, letter: &Letter, tiles: &[Tile]) -> bool {
+            pub(super) fn has_room(&self, letter: &Letter, tiles: &[Tile]) -> bool {
                 match self { $(Ni::$name(ni) => ni.has_room(letter, tiles),)+ }
             }
 
-            /// [`Interface::receive`].
             #[inline]
-            pub fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
+            pub(super) fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
                 match self { $(Ni::$name(ni) => Interface::receive(&mut **ni, to, payload, tiles, wires),)+ }
             }
 
-            /// [`Interface::happen`].
             #[inline]
-            pub fn happen(&mut self, timer: Timer, tiles: &mut [Tile], wires: &mut Wires) {
+            pub(super) fn happen(&mut self, timer: Timer, tiles: &mut [Tile], wires: &mut Wires) {
                 match self { $(Ni::$name(ni) => ni.happen(timer, tiles, wires),)+ }
             }
 
-            /// [`Interface::tick`].
             #[inline]
-            pub fn tick(&mut self, wires: &mut Wires) {
+            pub(super) fn tick(&mut self, wires: &mut Wires) {
                 match self { $(Ni::$name(ni) => Interface::tick(&mut **ni, wires),)+ }
             }
 
-            /// [`Interface::changed`].
-            pub fn changed(&mut self, line: Line, wires: &mut Wires) {
+            pub(super) fn changed(&mut self, line: Line, wires: &mut Wires) {
                 match self { $(Ni::$name(ni) => Interface::changed(&mut **ni, line, wires),)+ }
             }
 
-            /// [`Interface::under_way`].
-            pub fn under_way(&self, tiles: &[Tile]) -> Vec<String> {
+            pub(crate) fn under_way(&self, tiles: &[Tile]) -> Vec<String> {
                 match self { $(Ni::$name(ni) => Interface::under_way(&**ni, tiles),)+ }
             }
 

@@ -100,3 +100,46 @@ impl Homes {
         send_coherence(self.part, line, None, message, 0, wires);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coherence::{Grant, Source};
+
+    fn data(value: u64) -> Message<Block> {
+        let data = Block::from_words([value; 8]);
+        Message::Response(Response::Data {
+            data,
+            grant: Grant::Shared,
+            acks: 0,
+            source: Source::Home,
+        })
+    }
+
+    /// An answer from before the queue was made anew is not its content.
+    #[test]
+    fn a_block_that_has_changed_meanwhile_is_read_again() {
+        let machine = crate::machine::load("manycore-ni", &[]).unwrap();
+        let (mut wires, mut homes) = (Wires::new(&machine, 0, 1).unwrap(), Homes::new(0));
+        assert_eq!(homes.read(3, &mut wires), None);
+        homes.changed(3);
+        homes.deliver(3, data(1), &mut wires);
+        assert_eq!((homes.read(3, &mut wires), homes.under_way()), (None, 1));
+        homes.deliver(3, data(2), &mut wires);
+        assert_eq!(homes.read(3, &mut wires), Some([2; 8]));
+        assert_eq!(homes.under_way(), 0);
+    }
+
+    #[test]
+    fn a_block_has_one_store_at_a_time() {
+        let machine = crate::machine::load("manycore-ni", &[]).unwrap();
+        let (mut wires, mut homes) = (Wires::new(&machine, 0, 1).unwrap(), Homes::new(0));
+        let line = wires.layout.cq_line(1, 0);
+        assert!(homes.write(line, 0, 7, &mut wires));
+        assert!(!homes.write(line, 1, 8, &mut wires));
+        assert!(homes.stores_to(1, &wires.layout) && !homes.stores_to(0, &wires.layout));
+        homes.deliver(line, Message::Response(Response::Updated(None)), &mut wires);
+        assert!(!homes.stores_to(1, &wires.layout));
+        assert!(homes.write(line, 1, 8, &mut wires));
+    }
+}

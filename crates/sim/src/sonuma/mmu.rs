@@ -146,8 +146,7 @@ impl Mmu {
             // A missing entry may be made any time, without an invalidation: it is not kept.
             Err(Fault) => self.stats.faults += 1,
         }
-        let age = (0..self.walks.len()).find(|&age| self.walks.at(age) == Some(slot))?;
-        self.walks.remove_at(age);
+        self.walks.remove(slot);
         Some(Walked { walk: slot, found })
     }
 

@@ -21,12 +21,9 @@ use super::memory::bytes_of;
 use super::mmu::{Space, Walked};
 use super::page::Kind;
 use super::queues::{Found, POLL};
-use super::slots::{Slots, Stages};
+use super::slots::{ASLEEP, Slots, Stages};
 use super::spec::RmcSpec;
 use crate::engine::Cycle;
-
-/// Nothing but an answer wakes the line.
-const ASLEEP: Cycle = Cycle::MAX;
 
 /// Slots of transfers in tags: those of lines are smaller.
 const TRANSFER: u16 = 1 << 8;
@@ -253,8 +250,7 @@ impl Rgp {
     }
 
     fn remove_transfer(&mut self, slot: u8, common: &mut Common) {
-        let age = (0..self.transfers.len()).find(|&age| self.transfers.at(age) == Some(slot));
-        let transfer = age.and_then(|age| self.transfers.remove_at(age));
+        let transfer = self.transfers.remove(slot);
         common.losing -= u32::from(transfer.is_some_and(|transfer| transfer.is_lost));
     }
 

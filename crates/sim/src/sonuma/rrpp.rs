@@ -23,12 +23,9 @@ use super::maq::{Access, Action, Interface, Response, Source, Tag};
 use super::memory::{Words, bytes_of, words_at};
 use super::mmu::{Space, Walked};
 use super::page::Kind;
-use super::slots::{Slots, Stages};
+use super::slots::{ASLEEP, Slots, Stages};
 use super::spec::RmcSpec;
 use crate::engine::Cycle;
-
-/// Nothing but an answer wakes the transaction.
-const ASLEEP: Cycle = Cycle::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -2,6 +2,11 @@
 
 use arrayvec::ArrayVec;
 
+use crate::engine::Cycle;
+
+/// Cycle in which a transaction goes on that waits for an answer: nothing else wakes it.
+pub const ASLEEP: Cycle = Cycle::MAX;
+
 /// Transactions of a pipeline at most.
 pub const MAX_SLOTS: usize = 64;
 
@@ -43,6 +48,12 @@ impl<T> Slots<T> {
         let slot = self.order.remove(age);
         self.free.push(slot);
         self.places[usize::from(slot)].take()
+    }
+
+    /// Frees a place.
+    pub fn remove(&mut self, slot: u8) -> Option<T> {
+        let age = self.order.iter().position(|&other| other == slot)?;
+        self.remove_at(age)
     }
 
     /// The place of the `age`-th oldest.
