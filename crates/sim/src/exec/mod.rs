@@ -2,8 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`rack`] | the nodes, side by side for a fabric latency at a time, in threads |
-//! | [`session`] | a run in pieces |
+//! | [`session`] | a run in pieces: the nodes, side by side for a fabric latency at a time |
 //! | [`node`] | a chip and its operating system |
 //! | [`system`] | the operating system: threads, system calls, ends of processes |
 //! | [`pages`] | physical memory, page tables, the program's address space |
@@ -53,7 +52,6 @@ pub mod device;
 pub mod node;
 pub mod outcome;
 pub mod pages;
-pub mod rack;
 pub mod report;
 pub mod session;
 pub mod system;

@@ -3,7 +3,6 @@
 use rackmem_abi::Status;
 
 use super::borrow::Lending;
-use super::device::Notice;
 use super::outcome::{End, NodeOutcome};
 use super::pages::Pages;
 use super::system::System;
@@ -13,20 +12,12 @@ use crate::chip::front::CONTEXT;
 use crate::chip::image::Image;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::ni::Ni;
-use crate::chip::wires::Departure;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
+use crate::run;
 use crate::sonuma::driver::Driver;
-
-/// Everything that a node has sent to other nodes in an epoch.
-pub struct Sent {
-    /// From its network interfaces.
-    pub departures: Vec<Departure>,
-    /// From the device driver.
-    pub notices: Vec<(Cycle, Notice)>,
-}
 
 /// One node of a rack that executes a program: a process on a chip.
 pub struct Node {
@@ -87,45 +78,6 @@ impl Node {
         Ok(Node { chip, system, output: Default::default() })
     }
 
-    /// The cycle in which the next thing happens, if anything will.
-    pub fn next_cycle(&self) -> Option<Cycle> {
-        match (self.chip.next_cycle(), self.system.next_timer()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Simulates it up to and including cycle `last`.
-    pub fn simulate(&mut self, last: Cycle) {
-        while let Some(next) = self.next_cycle().filter(|&next| next <= last) {
-            self.chip.cycle(next);
-            let is_timer = self.system.next_timer().is_some_and(|at| at <= next);
-            let is_misused = self.chip.wires.misuse.is_some();
-            if is_timer || is_misused || !self.chip.stops.is_empty() {
-                self.system.step(&mut self.chip);
-            }
-        }
-    }
-
-    /// Whether anything has left for other nodes.
-    pub fn has_sent(&self) -> bool {
-        !self.chip.wires.departures.is_empty() || !self.system.device.outbox.is_empty()
-    }
-
-    /// Takes everything that has left for other nodes; its memory comes back by [`Node::give_back`].
-    pub fn take_sent(&mut self) -> Sent {
-        Sent {
-            departures: std::mem::take(&mut self.chip.wires.departures),
-            notices: std::mem::take(&mut self.system.device.outbox),
-        }
-    }
-
-    /// Gives the memory of delivered packets back, for the next time.
-    pub fn give_back(&mut self, mut sent: Sent) {
-        sent.departures.clear();
-        self.chip.wires.departures = sent.departures;
-    }
-
     /// Ends the process from outside.
     pub fn stop(&mut self) {
         self.system.stop(End::Stopped, &mut self.chip);
@@ -172,5 +124,27 @@ impl Node {
         self.chip.ni.write_stats(&self.chip.tiles, &self.chip.wires, &mut own);
         self.system.write_stats(&self.chip, &mut own);
         own
+    }
+}
+
+impl run::Node for Node {
+    fn chip(&mut self) -> &mut Chip {
+        &mut self.chip
+    }
+
+    fn next_cycle(&self) -> Option<Cycle> {
+        match (self.chip.next_cycle(), self.system.next_timer()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn cycle(&mut self, now: Cycle) {
+        self.chip.cycle(now);
+        let is_timer = self.system.next_timer().is_some_and(|at| at <= now);
+        let is_misused = self.chip.wires.misuse.is_some();
+        if is_timer || is_misused || !self.chip.stops.is_empty() {
+            self.system.step(&mut self.chip);
+        }
     }
 }

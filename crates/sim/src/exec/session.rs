@@ -1,12 +1,24 @@
-//! A program that is executed piece by piece.
+//! A program that is executed piece by piece: the nodes, side by side for a fabric latency at a time
+//! ([`crate::run::Rack`]), their drivers' notices and their output.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
-use super::rack::{Over, Rack};
-use super::{ExecError, Job, Options, Outcome};
-use crate::engine::Cycle;
+use rackmem_riscv::kernel::Stream;
+
+use super::node::Node;
+use super::outcome::{NodeOutcome, Outcome};
+use super::{ExecError, Job, Options, is_mirrored};
+use crate::chip::host_memory;
+use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::recipe;
+use crate::run::{Node as _, Rack, threads};
+
+/// Epochs between two reports of progress.
+const EPOCHS_PER_REPORT: u64 = 1 << 10;
 
 /// The place up to which a piece goes; without any it goes to the end of the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,11 +29,19 @@ pub struct Until<'a> {
     pub output: Option<&'a str>,
 }
 
-/// A rack between two pieces of its program.
+/// Reasons why a run is over.
+enum Over {
+    /// All processes have ended, or one has failed.
+    Ended,
+    /// They will not, and this is why.
+    Cut(String),
+}
+
+/// A rack with a process on every node, between two pieces of its program.
 ///
 /// The pieces together are the run that goes through without a pause: the same results, to the byte.
 pub struct Session {
-    rack: Rack,
+    rack: Rack<Node>,
     began: Instant,
     cut_short: Option<String>,
     is_over: bool,
@@ -37,14 +57,18 @@ impl Session {
         job: &Job<'_>,
         options: &Options<'_>,
     ) -> Result<Session, ExecError> {
-        let rack = Rack::new(machine, job, options)?;
+        check(machine, job)?;
+        host_memory::check(machine, job.nodes).map_err(ExecError::Machine)?;
+        let nodes = (0..job.nodes).map(|nid| Node::new(nid, machine, job, options));
+        let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
+        let rack = Rack::of(nodes, machine, threads(machine), is_mirrored(machine));
         Ok(Session { rack, began: Instant::now(), cut_short: None, is_over: false })
     }
 
     /// Executes a piece. Whether the program goes on after it.
     pub fn run(&mut self, until: Until<'_>, options: &mut Options<'_>) -> bool {
         if !self.is_over
-            && let Some(over) = self.rack.run(until, options)
+            && let Some(over) = self.piece(until, options)
         {
             self.is_over = true;
             self.cut_short = match over {
@@ -55,28 +79,160 @@ impl Session {
         !self.is_over
     }
 
-    /// Whether the run is over: all processes have ended, one has failed, or they cannot go on.
-    pub fn is_over(&self) -> bool {
-        self.is_over
+    /// Runs until all processes have ended, or to the place that is given; `None` if they go on after it.
+    fn piece(&mut self, until: Until<'_>, options: &mut Options<'_>) -> Option<Over> {
+        let most = [options.max_cycles, until.cycle.map(|cycle| cycle.saturating_sub(1))];
+        let most = most.into_iter().flatten().min().unwrap_or(Cycle::MAX);
+        let mut seen = self.rack.nodes[0].printed().len();
+        for epoch in 1.. {
+            let next = self.rack.nodes.iter().filter_map(Node::next_cycle).min();
+            if let Some(over) = over(&self.rack.nodes, next, options.max_cycles) {
+                return Some(over);
+            }
+            let Some(next) = next else { return Some(Over::Ended) };
+            if until.cycle.is_some_and(|cycle| next >= cycle) {
+                return None;
+            }
+            let last = self.rack.epoch(next, most);
+            self.pass_notices();
+            pass_output(&mut self.rack.nodes, options);
+            if until.output.is_some_and(|text| prints(&self.rack.nodes[0], &mut seen, text)) {
+                return None;
+            }
+            if epoch % EPOCHS_PER_REPORT == 0
+                && options.progress.is_some_and(|progress| !progress(last))
+            {
+                return Some(Over::Cut("interrupted".to_owned()));
+            }
+        }
+        Some(Over::Ended)
+    }
+
+    /// Delivers the notices of all drivers to all others: node by node, so that the order is always the same.
+    fn pass_notices(&mut self) {
+        let Rack { nodes, latency_cycles, is_mirrored } = &mut self.rack;
+        for number in nodes.numbers() {
+            let notices = std::mem::take(&mut nodes[number].system.device.outbox);
+            // The mirror image is the other one of two.
+            let from = if *is_mirrored { number as u16 ^ 1 } else { number as u16 };
+            for (at, notice) in notices {
+                for (_, node) in (0..).zip(nodes.iter_mut()).filter(|&(to, _)| to != from) {
+                    node.system.device.receive(at + *latency_cycles, from, notice);
+                }
+            }
+        }
     }
 
     /// The cycle that the slowest node has come to.
     pub fn cycle(&self) -> Cycle {
-        self.rack.cycle()
+        self.rack.nodes.iter().map(|node| node.chip.wires.now).max().unwrap_or(0)
     }
 
     /// Reads all counters.
     pub fn figures(&self) -> Figures {
-        self.rack.figures()
+        let mut figures = Figures::default();
+        for (nid, node) in self.rack.nodes.iter().enumerate() {
+            figures.add_under(&format!("node[{nid}]."), node.figures());
+        }
+        figures
     }
 
     /// What node 0 has printed so far, if no sink took it.
     pub fn printed(&self) -> Vec<u8> {
-        self.rack.printed(0)
+        self.rack.nodes[0].printed().to_vec()
     }
 
     /// The outcome; processes that have not ended are stopped.
-    pub fn finish(self, mut options: Options<'_>) -> Outcome {
-        self.rack.finish(self.cut_short, self.began, &mut options)
+    pub fn finish(mut self, mut options: Options<'_>) -> Outcome {
+        self.rack.nodes.iter_mut().for_each(Node::stop);
+        pass_output(&mut self.rack.nodes, &mut options);
+        let stats = self.figures().since(&Figures::default());
+        let cycles = self.cycle();
+        let nodes: Vec<NodeOutcome> = self.rack.nodes.iter_mut().map(Node::outcome).collect();
+        Outcome {
+            cut_short: self.cut_short,
+            cycles,
+            instructions: nodes.iter().map(|node| node.instructions).sum(),
+            seconds: self.began.elapsed().as_secs_f64(),
+            inputs: inputs(&nodes, options.folder.as_deref()),
+            nodes,
+            stats,
+        }
+    }
+}
+
+/// Whether a node has printed a text since `seen` bytes of its output were looked at.
+fn prints(node: &Node, seen: &mut usize, text: &str) -> bool {
+    let printed = node.printed();
+    // A text may begin in what was looked at.
+    let from = seen.saturating_sub(text.len().saturating_sub(1)).min(printed.len());
+    let is_fresh = printed.len() > *seen;
+    *seen = printed.len();
+    is_fresh && printed[from..].windows(text.len().max(1)).any(|found| found == text.as_bytes())
+}
+
+/// Fingerprints of files that processes have read; empty of those that one of them looked for before they were there.
+fn inputs(nodes: &[NodeOutcome], folder: Option<&Path>) -> BTreeMap<String, String> {
+    let mut was_there = BTreeMap::new();
+    for (name, was) in nodes.iter().flat_map(|node| &node.inputs) {
+        *was_there.entry(name).or_insert(true) &= was;
+    }
+    let fingerprint = |(name, was_there): (&String, bool)| {
+        let found = was_there.then(|| recipe::fingerprint_file(folder, name));
+        (name.clone(), found.unwrap_or_default())
+    };
+    was_there.into_iter().map(fingerprint).collect()
+}
+
+/// Whether programs can be executed on such nodes, and on so many of them.
+fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
+    if job.nodes == 0 {
+        return Err(ExecError::Machine("a program needs a node at least".to_owned()));
+    }
+    if machine.kind != Kind::Chip {
+        let kind = machine.kind.name();
+        let why = format!("kind: is \"{kind}\", and programs need chips: \"chip\"");
+        return Err(ExecError::Machine(why));
+    }
+    machine.ni.placement.check_programs(machine, job.nodes).map_err(ExecError::Machine)
+}
+
+/// Whether the run is over before the cycle `next`, in which the next thing happens.
+fn over(nodes: &Crew<Node>, next: Option<Cycle>, max_cycles: Option<Cycle>) -> Option<Over> {
+    let (mut running, mut failed) = (0, false);
+    for node in nodes.iter() {
+        match node.system.end() {
+            None => running += 1,
+            Some((end, _)) => failed |= !end.is_success(),
+        }
+    }
+    if running == 0 || failed {
+        return Some(Over::Ended);
+    }
+    let why = match (next, max_cycles) {
+        (None, _) => "all processes wait for each other".to_owned(),
+        (Some(next), Some(most)) if next > most => {
+            format!("not at its end after {most} cycles (--max-cycles)")
+        }
+        _ => return None,
+    };
+    let places: Vec<String> =
+        nodes.iter().flat_map(|node| node.system.describe(&node.chip)).collect();
+    Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
+}
+
+/// Passes on what processes have written.
+fn pass_output(nodes: &mut Crew<Node>, options: &mut Options<'_>) {
+    for (nid, node) in (0..).zip(nodes.iter_mut()) {
+        let Some(sink) = &mut options.sink else {
+            node.keep_output();
+            continue;
+        };
+        let (out, err) = node.system.take_output();
+        for (stream, bytes) in [(Stream::Out, out), (Stream::Err, err)] {
+            if !bytes.is_empty() {
+                sink(nid, stream, &bytes);
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Runs a rack until its bandwidth is known as precisely as the machine asks for.
 
 use super::Rack;
-use super::meter::Meter;
-use crate::engine::Cycle;
+use super::meter::Measured;
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::run::{Options, RunError};
+use crate::run::meter::measure;
+use crate::run::{Options, RunError, Watchdog};
 
 /// Stuck packets that are named.
 const NAMED: usize = 8;
@@ -21,58 +21,24 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
         return Err(RunError::Impossible(problem.to_owned()));
     }
     let rack = Rack::new(machine);
-    let mut rack = rack.map_err(|error| RunError::Impossible(format!("rack: {error}")))?;
+    let rack = rack.map_err(|error| RunError::Impossible(format!("rack: {error}")))?;
     if rack.sources() == 0 {
         let problem = "traffic.pattern: every node of traffic.sources would send to itself, so \
                        there is no traffic; choose another pattern or more sources";
         return Err(RunError::Impossible(problem.to_owned()));
     }
-    let mut meter = Meter::start(machine);
-    let mut watchdog =
-        Watchdog { patience_cycles: machine.run.watchdog_cycles, lines: 0, since: 0 };
-    loop {
-        let end = meter.next();
-        while rack.step(end) {
-            watchdog.check(&rack)?;
-        }
-        watchdog.check(&rack)?;
-        options.told(end)?;
-        if meter.look(&mut rack) {
-            return Ok(meter.report(&rack));
-        }
-    }
+    let mut measured =
+        Measured { clock_ghz: machine.clock_ghz, rack, watchdog: Watchdog::new(machine, 0) };
+    let (span, common) = measure(machine, options, 1.0, &mut measured)?;
+    Ok(span.complete(common, &measured.rack))
 }
 
 /// Looks whether lines come back.
-struct Watchdog {
-    patience_cycles: u64,
-    lines: u64,
-    since: Cycle,
-}
-
-impl Watchdog {
-    #[inline]
-    fn check(&mut self, rack: &Rack) -> Result<(), RunError> {
-        if rack.now() - self.since <= self.patience_cycles {
-            return Ok(());
-        }
-        self.look(rack)
-    }
-
-    fn look(&mut self, rack: &Rack) -> Result<(), RunError> {
-        let lines = rack.lines_completed();
-        // An open loop may well have nothing under way for long.
-        if lines == self.lines && rack.requests_under_way() > 0 {
-            return Err(RunError::Stuck(format!(
-                "no line has come back for {} cycles (run.watchdog_cycles = {})\n{}",
-                rack.now() - self.since,
-                self.patience_cycles,
-                describe(rack)
-            )));
-        }
-        (self.lines, self.since) = (lines, rack.now());
-        Ok(())
-    }
+#[inline]
+pub(super) fn check(rack: &Rack, watchdog: &mut Watchdog) -> Result<(), RunError> {
+    // An open loop may well have nothing under way for long.
+    let progress = || (rack.lines_completed(), rack.requests_under_way() > 0);
+    watchdog.look(rack.now(), progress, "no line has come back", || describe(rack))
 }
 
 /// Requests and packets under way, for people.

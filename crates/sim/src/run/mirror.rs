@@ -7,7 +7,7 @@
 
 use std::iter;
 
-use super::watchdog::Watchdog;
+use super::rack::started;
 use super::{RunError, World};
 use crate::chip::wires::Departure;
 use crate::chip::{Chip, host_memory};
@@ -31,10 +31,7 @@ impl Mirror {
     /// [`RunError::Impossible`] for a network that cannot be built.
     pub fn new(machine: &Machine) -> Result<Mirror, RunError> {
         host_memory::check(machine, 1).map_err(RunError::Impossible)?;
-        let chip = Chip::new(machine, 0, NODES);
-        let mut chip = chip.map_err(|error| RunError::Impossible(format!("noc: {error}")))?;
-        chip.warm(machine);
-        chip.start();
+        let chip = started(machine, 0, NODES)?;
         let hops = u64::from(machine.network.hops);
         let network_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
         Ok(Mirror { chip, network_cycles })
@@ -52,7 +49,11 @@ impl Mirror {
 }
 
 impl World for Mirror {
-    fn chips(&mut self) -> impl Iterator<Item = &mut Chip> {
+    fn chips(&self) -> impl Iterator<Item = &Chip> + Clone {
+        iter::once(&self.chip)
+    }
+
+    fn chips_mut(&mut self) -> impl Iterator<Item = &mut Chip> {
         iter::once(&mut self.chip)
     }
 
@@ -60,20 +61,7 @@ impl World for Mirror {
         &mut self.chip
     }
 
-    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
-        match self.chip.next_cycle() {
-            Some(next) => self.cycle(next),
-            None => return Err(watchdog.deadlock(iter::once(&self.chip))),
-        }
-        watchdog.check(iter::once(&self.chip))
-    }
-
-    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
-        while self.chip.next_cycle().is_none_or(|next| next <= end) {
-            self.step(watchdog)?;
-        }
-        // The window ends even if nothing happens in its last cycle.
-        self.chip.wires.now = self.chip.wires.now.max(end);
-        Ok(())
+    fn advance(&mut self, next: Cycle, _: Cycle) {
+        self.cycle(next);
     }
 }

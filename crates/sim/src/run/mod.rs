@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
 //! | `rack` | several chips and the fabric between them, in parallel |
-//! | `meter` | what a run has shown, and the report of it |
+//! | `meter` | a world until its bandwidth is known: chips and the torus alike |
+//! | `chips` | what chips count, and the report of it |
 //! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up; the error names the stuck parts |
 
-mod meter;
+mod chips;
+pub(crate) mod meter;
 mod mirror;
 mod rack;
 mod watchdog;
@@ -22,9 +24,10 @@ use crate::engine::Cycle;
 use crate::machine::spec::{Remote, WorkloadKind};
 use crate::machine::{Kind, Machine};
 use crate::report::{Recipe, Report};
-use meter::{Meter, latency_report};
+use chips::{bandwidth, latency_report};
 pub use mirror::{Mirror, NODES as MIRROR_NODES};
-pub use rack::Rack;
+pub(crate) use rack::threads;
+pub use rack::{Node, Rack};
 pub use watchdog::Watchdog;
 
 /// Steps of synchronous reads between two reports of progress.
@@ -80,22 +83,53 @@ impl std::error::Error for RunError {}
 /// One or more chips and the fabric or mirror between them.
 pub trait World {
     /// All chips, by their numbers.
-    fn chips(&mut self) -> impl Iterator<Item = &mut Chip>;
+    fn chips(&self) -> impl Iterator<Item = &Chip> + Clone;
+
+    /// All chips, by their numbers.
+    fn chips_mut(&mut self) -> impl Iterator<Item = &mut Chip>;
 
     /// The one that is measured.
     fn first(&mut self) -> &mut Chip;
+
+    /// Simulates a stretch of time from cycle `next` on, in which something happens: at most up to and
+    /// including cycle `end`.
+    fn advance(&mut self, next: Cycle, end: Cycle);
+
+    /// The cycle in which the next thing happens.
+    ///
+    /// # Errors
+    /// [`RunError::Stuck`] if nothing ever happens again.
+    fn next_cycle(&self, watchdog: &Watchdog) -> Result<Cycle, RunError> {
+        let next = self.chips().filter_map(Chip::next_cycle).min();
+        next.ok_or_else(|| watchdog.deadlock(self.chips()))
+    }
 
     /// Simulates the next stretch in which something happens.
     ///
     /// # Errors
     /// [`RunError::Stuck`] if nothing ever happens again, or nothing has got on for too long.
-    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError>;
+    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        self.advance(self.next_cycle(watchdog)?, Cycle::MAX);
+        watchdog.check(self.chips())
+    }
 
     /// Simulates up to and including cycle `end`.
     ///
     /// # Errors
     /// As [`World::step`].
-    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError>;
+    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        loop {
+            let next = self.next_cycle(watchdog)?;
+            if next > end {
+                break;
+            }
+            self.advance(next, end);
+            watchdog.check(self.chips())?;
+        }
+        // The time passes even if nothing happens in the last cycles.
+        self.chips_mut().for_each(|chip| chip.wires.now = chip.wires.now.max(end));
+        Ok(())
+    }
 }
 
 /// Runs a machine until its workload is measured.
@@ -124,7 +158,14 @@ fn measure(
     world.first().wires.trace.record(from..to);
     match machine.workload.kind {
         WorkloadKind::SyncRead => latency(machine, options, &mut world),
-        WorkloadKind::AsyncRead => bandwidth(machine, options, &mut world),
+        WorkloadKind::AsyncRead => {
+            for Chip { tiles, wires, .. } in world.chips_mut() {
+                for core in cores(machine) {
+                    tiles[usize::from(core)].core.start(0, 0, wires);
+                }
+            }
+            bandwidth(machine, options, &mut world)
+        }
         WorkloadKind::Program => Err(RunError::Impossible(
             "workload.kind is \"program\": `rackmem sim exec` brings one and runs it".to_owned(),
         )),
@@ -167,28 +208,4 @@ fn latency(
         options.told(chip.wires.now)?;
     }
     Ok(latency_report(machine, began, world.first(), &latencies))
-}
-
-/// Asynchronous reads of all cores, until the bandwidth is known as precisely as the machine asks for.
-fn bandwidth(
-    machine: &Machine,
-    options: &Options<'_>,
-    world: &mut impl World,
-) -> Result<Report, RunError> {
-    let mut meter = Meter::start(machine);
-    let mut watchdog = Watchdog::new(machine, 0);
-    for Chip { tiles, wires, .. } in world.chips() {
-        for core in cores(machine) {
-            tiles[usize::from(core)].core.start(0, 0, wires);
-        }
-    }
-    loop {
-        let end = meter.next();
-        world.run_until(end, &mut watchdog)?;
-        options.told(end)?;
-        let chip = world.first();
-        if meter.look(chip) {
-            return Ok(meter.report(chip));
-        }
-    }
 }

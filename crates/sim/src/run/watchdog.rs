@@ -8,7 +8,7 @@ use crate::machine::Machine;
 /// Stuck packets that are named.
 const NAMED: usize = 5;
 
-/// Looks whether reads are completed and lines are moved.
+/// Looks whether work gets done.
 pub struct Watchdog {
     patience_cycles: u64,
     progress: u64,
@@ -22,7 +22,7 @@ impl Watchdog {
         Watchdog { patience_cycles: machine.run.watchdog_cycles, progress: 0, since }
     }
 
-    /// To be called after every step.
+    /// To be called after every step: chips complete reads and move lines.
     ///
     /// # Errors
     /// [`RunError::Stuck`] if nothing has got on for too long.
@@ -31,30 +31,37 @@ impl Watchdog {
         &mut self,
         chips: impl Iterator<Item = &'a Chip> + Clone,
     ) -> Result<(), RunError> {
-        let now = latest(chips.clone());
-        if now - self.since <= self.patience_cycles { Ok(()) } else { self.look(now, chips) }
-    }
-
-    fn look<'a>(
-        &mut self,
-        now: Cycle,
-        chips: impl Iterator<Item = &'a Chip> + Clone,
-    ) -> Result<(), RunError> {
         let done = |chip: &Chip| {
             let counts = &chip.wires.counts;
             counts.reads + counts.rcp_lines + counts.rrpp_lines
         };
-        let progress = chips.clone().map(done).sum();
-        if progress != self.progress {
-            (self.progress, self.since) = (progress, now);
-        } else {
-            let waited = now - self.since;
+        let progress = || (chips.clone().map(done).sum(), true);
+        self.look(latest(chips.clone()), progress, "no progress", || describe_all(chips.clone()))
+    }
+
+    /// The same for any world in cycle `now`. `progress` says how much it has done, and whether there is
+    /// anything to do. A world that is stuck is described by the `problem` and its `places`.
+    #[inline]
+    pub(crate) fn look(
+        &mut self,
+        now: Cycle,
+        progress: impl FnOnce() -> (u64, bool),
+        problem: &str,
+        places: impl FnOnce() -> String,
+    ) -> Result<(), RunError> {
+        let waited = now - self.since;
+        if waited <= self.patience_cycles {
+            return Ok(());
+        }
+        let (progress, is_busy) = progress();
+        if is_busy && progress == self.progress {
             return Err(RunError::Stuck(format!(
-                "no progress for {waited} cycles (run.watchdog_cycles = {})\n{}",
+                "{problem} for {waited} cycles (run.watchdog_cycles = {})\n{}",
                 self.patience_cycles,
-                describe_all(chips)
+                places()
             )));
         }
+        (self.progress, self.since) = (progress, now);
         Ok(())
     }
 

@@ -34,7 +34,7 @@
 //! The program stores a WQ entry as it does on a host (`include/rackmem/access.h`). The store takes the block from the
 //! RMC's own L1 (`chip/node_rmc.rs`), so the RMC polls it. `rgp` gets the entry through the MAQ and the context
 //! through the CT$, and sends a packet for each line. `chip/link.rs` puts the packet on the request lane if the other
-//! node has room, and `exec/rack.rs` carries it over. There `rrpp` translates ([`mmu`]), reads the line through that
+//! node has room, and `run/rack.rs` carries it over. There `rrpp` translates ([`mmu`]), reads the line through that
 //! node's MAQ and L1, and replies. `rcp` stores the line into the local buffer, counts in the ITT entry, and after
 //! the last line writes the CQ entry, which takes that block from the core's L1: the loop that waits for it goes on
 //! (`cpu/sleep.rs`).

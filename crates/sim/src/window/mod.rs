@@ -20,7 +20,7 @@
 //! The page is mapped to a physical address beyond the node's own memory (`exec/borrow.rs`). The load misses the L1 and
 //! the home as any other; the home asks `chip/window.rs` instead of a memory controller. There the read waits for an
 //! entry of the outstanding request queue ([`orq`]: one entry, where a root complex is serial). The address
-//! mapping table says which node's memory it is, and a TLP leaves over the link ([`wire`]). `exec/rack.rs` carries it
+//! mapping table says which node's memory it is, and a TLP leaves over the link ([`wire`]). `run/rack.rs` carries it
 //! over. At the lender `chip/inbound.rs` asks the block's home there, so that what its caches hold counts, and answers
 //! in order. The line returns to the home, which keeps it as it would keep its own. Then stores differ. Written back,
 //! they change a cached line. Going through (`chip/through.rs`), they join other stores to the same line in a buffer,

@@ -26,7 +26,7 @@ fn behind(chip: &Chip, line: u64) -> Block {
 fn after_reads(machine: &Machine) -> Rack {
     let mut rack = Rack::new(machine).expect("chips");
     let lines = machine.workload.footprint_bytes / 64;
-    for (nid, chip) in rack.chips().enumerate() {
+    for (nid, chip) in rack.chips_mut().enumerate() {
         (0..lines).for_each(|line| chip.poke(SEGMENT_LINE + line, pattern(nid as u64)));
         chip.tiles[0].core.start(0, 40, &mut chip.wires);
     }
@@ -42,7 +42,7 @@ fn data_come_from_the_next_node() {
         let settings = "network.remote=nodes network.nodes=3 workload.kind=sync-read";
         let machine = machine(&[SMALL, settings, &format!("ni.placement={placement}")]);
         let mut rack = after_reads(&machine);
-        for (nid, chip) in rack.chips().enumerate() {
+        for (nid, chip) in rack.chips_mut().enumerate() {
             assert!(chip.tiles[0].core.is_done(), "{placement}, node {nid}");
             let left = if placement == "uncached" { Vec::new() } else { chip.left() };
             assert_eq!(left, Vec::<String>::new(), "{placement}, node {nid}");

@@ -1,0 +1,167 @@
+//! The measurement of chips: what they count, and the report of it.
+
+use std::time::Instant;
+
+use super::meter::{self, COMPLETED_SHARE, Metered, Reading, Span, link_flits, read_vnets};
+use super::{Options, RunError, Watchdog, World, cores};
+use crate::chip::Chip;
+use crate::chip::message::VNETS;
+use crate::chip::probe::Sums;
+use crate::engine::Cycle;
+use crate::figures::Figures;
+use crate::machine::Machine;
+use crate::measure::Histogram;
+use crate::report::{Offered, Report};
+
+/// Names of the virtual networks in reports.
+const VNET_NAMES: [&str; VNETS] = ["request", "forward", "response", "network"];
+
+/// Counters of parts that reports have for the whole chip, too.
+const TOTALS: [(&str, &str); 6] = [
+    ("home", "llc_hits"),
+    ("home", "llc_misses"),
+    ("home", "llc_writebacks"),
+    ("memory", "reads"),
+    ("memory", "writes"),
+    ("rrpp", "replies"),
+];
+
+/// What a chip counts besides.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    rcp_lines: u64,
+    rrpp_lines: u64,
+    reads: u64,
+    flits: u64,
+    stages: Sums,
+}
+
+/// A world and its watchdog: lines that its first chip moves are measured.
+struct Watched<'a, W> {
+    world: &'a mut W,
+    watchdog: Watchdog,
+}
+
+impl<W: World> Metered for Watched<'_, W> {
+    type Counts = Counts;
+
+    fn run_until(&mut self, end: Cycle) -> Result<(), RunError> {
+        self.world.run_until(end, &mut self.watchdog)
+    }
+
+    fn amount(&mut self) -> f64 {
+        let counts = &self.world.first().wires.counts;
+        (counts.rcp_lines + counts.rrpp_lines) as f64
+    }
+
+    fn read(&mut self, _: Cycle) -> Reading<Counts> {
+        let chip = self.world.first();
+        let latencies = std::mem::take(&mut chip.wires.latencies);
+        reading(chip, latencies)
+    }
+}
+
+/// Measures asynchronous reads of all cores, which have begun.
+pub(super) fn bandwidth(
+    machine: &Machine,
+    options: &Options<'_>,
+    world: &mut impl World,
+) -> Result<Report, RunError> {
+    let watchdog = Watchdog::new(machine, 0);
+    let unit_gbps = gbps(machine, 1.0);
+    let mut watched = Watched { world, watchdog };
+    let (span, common) = meter::measure(machine, options, unit_gbps, &mut watched)?;
+    let report = report(&span, common, watched.world.first());
+    let offered = (machine.workload.rate > 0.0).then(|| {
+        let reads_per_us = machine.workload.rate * cores(machine).len() as f64;
+        let saturated = report.reads_per_us < reads_per_us * COMPLETED_SHARE;
+        Offered { reads_per_us, saturated }
+    });
+    Ok(Report { offered, ..report })
+}
+
+/// The report of a run of synchronous reads, warm-up and all.
+pub(super) fn latency_report(
+    machine: &Machine,
+    began: Instant,
+    chip: &mut Chip,
+    latencies: &[u64],
+) -> Report {
+    let mut counted = Histogram::new();
+    latencies.iter().for_each(|&latency| counted.add(latency));
+    let span = Span { machine, before: Reading::default(), after: reading(chip, counted) };
+    let common = Report { converged: true, ..span.report(began) };
+    report(&span, common, chip)
+}
+
+/// Adds what only chips have to a report.
+fn report(span: &Span<'_, Counts>, common: Report, chip: &mut Chip) -> Report {
+    let Span { machine, before, after } = span;
+    let count = |of: fn(&Counts) -> u64| (of(&after.counts) - of(&before.counts)) as f64;
+    let per_cycle = |of| span.per_cycle(count(of));
+    let rcp_gbps = gbps(machine, per_cycle(|counts| counts.rcp_lines));
+    let rrpp_gbps = gbps(machine, per_cycle(|counts| counts.rrpp_lines));
+    let flit_gbps = f64::from(machine.noc.link_bytes) * machine.clock_ghz;
+    Report {
+        cycles: chip.wires.now,
+        breakdown: chip.wires.probe.breakdown(&before.counts.stages, &after.counts.stages),
+        rcp_gbps,
+        rrpp_gbps,
+        app_gbps: rcp_gbps + rrpp_gbps,
+        noc_gbps: per_cycle(|counts| counts.flits) * flit_gbps,
+        reads_per_us: per_cycle(|counts| counts.reads) * machine.clock_ghz * 1e3,
+        links: span.links(&chip.wires.net),
+        trace: chip.wires.trace.take(),
+        ..common
+    }
+}
+
+/// Lines per cycle as GB/s.
+fn gbps(machine: &Machine, lines_per_cycle: f64) -> f64 {
+    lines_per_cycle * 64.0 * machine.clock_ghz
+}
+
+fn reading(chip: &Chip, latencies: Histogram) -> Reading<Counts> {
+    let counts = &chip.wires.counts;
+    Reading {
+        cycle: chip.wires.now,
+        link_flits: link_flits(&chip.wires.net),
+        figures: figures(chip),
+        latencies: vec![latencies],
+        counts: Counts {
+            rcp_lines: counts.rcp_lines,
+            rrpp_lines: counts.rrpp_lines,
+            reads: counts.reads,
+            flits: chip.wires.net.stats().flits_injected(),
+            stages: chip.wires.probe.sums(),
+        },
+    }
+}
+
+/// All counters by the paths of their parts.
+fn figures(chip: &Chip) -> Figures {
+    let mut figures = Figures::default();
+    let counts = &chip.wires.counts;
+    counts.write_to(&mut figures);
+    let mut mean = |path: &str, sum: u64, count: u64| {
+        figures.mean(path.to_owned(), sum as f64, count as f64);
+    };
+    mean("rrpp.hops_mean", counts.rrpp_hops, counts.rrpp_accesses);
+    mean("rrpp.dram_share", counts.rrpp_from_memory, counts.rrpp_accesses);
+    read_vnets(&VNET_NAMES, &chip.wires.net, &mut figures);
+    let turns = chip.wires.net.stats().directory_turns_at_edge as f64;
+    figures.insert("noc.edge_turns_directory".to_owned(), turns);
+    chip.homes.iter().for_each(|home| home.write_stats(&mut figures));
+    let now = chip.wires.now;
+    chip.memories.iter().for_each(|memory| memory.write_stats(now, &mut figures));
+    chip.ni.write_stats(&chip.tiles, &chip.wires, &mut figures);
+    for (part, name) in TOTALS {
+        figures.total(part, name);
+    }
+    let cycles = figures.total("rrpp", "latency_mean_cycles");
+    figures.insert("rrpp.latency_cycles".to_owned(), cycles);
+    for (number, tile) in chip.tiles.iter().enumerate() {
+        figures.insert(format!("tile[{number}].core.reads"), tile.core.reads() as f64);
+    }
+    figures
+}
