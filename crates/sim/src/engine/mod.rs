@@ -1,11 +1,13 @@
 //! Parts that the whole model shares: time, chance, and names for what travels.
 
+mod agenda;
 mod crew;
 mod pace;
 mod random;
 mod slab;
 mod wheel;
 
+pub use agenda::Agenda;
 pub use crew::Crew;
 pub use random::Random;
 pub use slab::Slab;

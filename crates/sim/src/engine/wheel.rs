@@ -1,7 +1,4 @@
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use super::Cycle;
+use super::{Agenda, Cycle};
 
 /// Slots of the wheel: events less than so many cycles ahead cost no comparison. More than most delays
 /// on a chip, and few enough to stay in the nearest cache.
@@ -9,7 +6,7 @@ const SLOTS: usize = 256;
 
 /// Events in the order of their cycles; within a cycle in the order in which they were made.
 ///
-/// A wheel for the near future and a heap for the far one. Finding the next event skips empty
+/// A wheel for the near future and an [`Agenda`] for the far one. Finding the next event skips empty
 /// cycles 64 at a time, so idle stretches cost nothing.
 #[derive(Clone, Debug)]
 pub struct Wheel<E> {
@@ -17,36 +14,7 @@ pub struct Wheel<E> {
     slots: Vec<Vec<E>>,
     /// Bit = slot that holds something.
     occupied: [u64; SLOTS / 64],
-    far: BinaryHeap<Reverse<Far<E>>>,
-    /// Orders equal cycles in the heap.
-    made: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Far<E> {
-    at: Cycle,
-    made: u64,
-    event: E,
-}
-
-impl<E> PartialEq for Far<E> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.made) == (other.at, other.made)
-    }
-}
-
-impl<E> Eq for Far<E> {}
-
-impl<E> PartialOrd for Far<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Far<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.made).cmp(&(other.at, other.made))
-    }
+    far: Agenda<E>,
 }
 
 impl<E> Default for Wheel<E> {
@@ -55,8 +23,7 @@ impl<E> Default for Wheel<E> {
             now: 0,
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; SLOTS / 64],
-            far: BinaryHeap::new(),
-            made: 0,
+            far: Agenda::default(),
         }
     }
 }
@@ -74,16 +41,13 @@ impl<E> Wheel<E> {
             self.slots[slot].push(event);
             self.occupied[slot / 64] |= 1 << (slot % 64);
         } else {
-            self.made += 1;
-            self.far.push(Reverse(Far { at, made: self.made, event }));
+            self.far.at(at, event);
         }
     }
 
     /// The cycle of the next event.
     pub fn next(&self) -> Option<Cycle> {
-        let near = self.next_near();
-        let far = self.far.peek().map(|Reverse(far)| far.at);
-        match (near, far) {
+        match (self.next_near(), self.far.next()) {
             (Some(near), Some(far)) => Some(near.min(far)),
             (near, far) => near.or(far),
         }
@@ -115,9 +79,8 @@ impl<E> Wheel<E> {
     pub fn advance(&mut self, to: Cycle, out: &mut Vec<E>) {
         debug_assert!(to > self.now && self.next().is_none_or(|next| next >= to));
         self.now = to;
-        while self.far.peek().is_some_and(|Reverse(far)| far.at == to) {
-            let Some(Reverse(far)) = self.far.pop() else { break };
-            out.push(far.event);
+        while self.far.next() == Some(to) {
+            out.extend(self.far.pop());
         }
         let slot = to as usize % SLOTS;
         if self.occupied[slot / 64] >> (slot % 64) & 1 != 0 {

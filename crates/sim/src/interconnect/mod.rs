@@ -18,7 +18,7 @@
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
 //! | `qpair` | the connections of a node, as Thunder has them |
 //! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs, a key-value cache |
-//! | `time` | picoseconds, clocks, events to come |
+//! | `time` | picoseconds, clocks |
 //!
 //! State machines are those of `rackmem_rmc`: [`rackmem_rmc::link`], [`rackmem_rmc::amt`],
 //! [`rackmem_rmc::imt`], [`rackmem_rmc::two_sided`]. Latencies are sums: each access accounts every picosecond to

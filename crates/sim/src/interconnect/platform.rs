@@ -9,9 +9,9 @@ use super::lane::{self, End, Frame};
 use super::memory::Memory;
 use super::node::{CARD_BASE, CARD_BYTES, Call, Control, Core, Node};
 use super::packet::{Access, Channel, Layer, Master, Packet};
-use super::time::{Agenda, Ps, ps};
+use super::time::{Ps, ps};
 use super::transaction::{self, Transactions};
-use crate::engine::{Random, Slab};
+use crate::engine::{Agenda, Random, Slab};
 use crate::machine::Machine;
 use crate::machine::spec::{ExtensionSpec, LinkTopology, NicSpec, SocSpec};
 
