@@ -23,6 +23,8 @@ pub struct Times {
     send_ps: Ps,
     receive_ps: Ps,
     wire_ps: Ps,
+    header_bytes: u32,
+    address_bytes: u32,
 }
 
 impl Times {
@@ -43,7 +45,16 @@ impl Times {
             send_ps: engine / 2,
             receive_ps: engine - engine / 2,
             wire_ps: clock.cycles(spec.transceiver_cycles) + ps(spec.flight_ns),
+            header_bytes: spec.header_bytes,
+            address_bytes: spec.address_bytes,
         }
+    }
+
+    /// Bytes of a packet on the link.
+    pub fn packet_bytes(&self, packet: &Packet) -> u32 {
+        let address = if packet.channel.has_address() { self.address_bytes } else { 0 };
+        let data = if packet.channel.has_data() { packet.bytes } else { 0 };
+        self.header_bytes + address + data
     }
 
     /// Time of a frame's words.
@@ -111,8 +122,6 @@ pub struct End {
     lost: u64,
     damaged: u64,
     overhead: u32,
-    header: u32,
-    address: u32,
     /// Frames so far.
     pub counts: Counts,
 }
@@ -136,23 +145,19 @@ impl End {
             lost: spec.lost_per_million.into(),
             damaged: spec.damaged_per_million.into(),
             overhead: spec.frame_overhead_bytes,
-            header: spec.header_bytes,
-            address: spec.address_bytes,
             counts: Counts::default(),
         }
-    }
-
-    /// Bytes of a packet on the link.
-    pub fn packet_bytes(&self, packet: &Packet) -> u32 {
-        let address = if packet.channel.has_address() { self.address } else { 0 };
-        let data = if packet.channel.has_data() { packet.bytes } else { 0 };
-        self.header + address + data
     }
 
     /// Whether a packet of this virtual channel could be sent now.
     #[inline]
     pub fn accepts(&self, vc: usize) -> bool {
         self.ports[vc].sender.has_credit()
+    }
+
+    /// Whether a virtual channel waits for the other end.
+    pub fn waits(&self, vc: usize) -> bool {
+        self.ports[vc].sender.in_flight() > 0 || !self.accepts(vc)
     }
 
     /// Gives a packet to the link layer, which has room for it.
@@ -179,7 +184,7 @@ impl End {
         let is_data = header.kind == Kind::Data;
         let place = self.ports[vc].sender.place(header.sequence);
         let packet = if is_data { self.rings[vc][place] } else { NOTHING };
-        let bytes = self.overhead + if is_data { self.packet_bytes(&packet) } else { 0 };
+        let bytes = self.overhead + if is_data { times.packet_bytes(&packet) } else { 0 };
         let words = times.frame(bytes);
         self.wire_free = now + words;
         self.counts.busy += words;

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 
-use super::node::Call;
 use super::packet::{Access, Channel, Master, Packet};
 use super::platform::{Event, Platform, Upcall};
 use super::time::{Ps, ps};
@@ -357,11 +356,6 @@ impl Platform {
                 Packet { channel: Channel::Interrupt, source: node, destination, tag, bytes: 0 };
             self.send(node, packet);
         }
-    }
-
-    /// A call of the workload at a time of its own.
-    pub fn plan(&mut self, at: Ps, call: Call) {
-        self.agenda.at(at, Event::Later { call });
     }
 }
 

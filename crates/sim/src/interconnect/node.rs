@@ -31,6 +31,13 @@ pub enum Op {
     Call(Call),
 }
 
+impl Op {
+    /// A call without an argument.
+    pub const fn call(what: u8) -> Op {
+        Op::Call(Call { what, argument: 0 })
+    }
+}
+
 /// A place in the software of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {

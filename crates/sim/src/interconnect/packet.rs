@@ -57,6 +57,19 @@ impl Channel {
         matches!(self, Channel::ReadAddress | Channel::WriteAddress | Channel::Message)
     }
 
+    /// Whether its packets take the time of the access that they belong to: the address of a write does not,
+    /// as the data follow it.
+    #[inline]
+    pub fn is_timed(self) -> bool {
+        self.is_request() || matches!(self, Channel::ReadData | Channel::WriteResponse)
+    }
+
+    /// Whether its packets are what a home waits for to serve an access.
+    #[inline]
+    pub fn is_request(self) -> bool {
+        matches!(self, Channel::ReadAddress | Channel::WriteData)
+    }
+
     /// Whether its packets carry data.
     #[inline]
     pub fn has_data(self) -> bool {

@@ -41,7 +41,7 @@ struct Connection {
 }
 
 /// The connections of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuePairs {
     connections: Vec<Connection>,
     entries: usize,

@@ -65,7 +65,7 @@ impl Platform {
 
     fn send_at(&mut self, at: Ps, node: u16, packet: Packet) {
         let place = usize::from(node);
-        let bytes = self.packet_bytes(&packet);
+        let bytes = self.lanes.packet_bytes(&packet);
         // More slots than can be compared at once take cycles of their own.
         let slots = u32::from(self.extension.amt_slots);
         let rounds = slots.div_ceil(self.extension.amt_slots_per_cycle.max(1).into());
@@ -76,21 +76,10 @@ impl Platform {
         }
     }
 
-    fn packet_bytes(&self, packet: &Packet) -> u32 {
-        let spec = &self.extension;
-        let address = if packet.channel.has_address() { spec.address_bytes } else { 0 };
-        let data = if packet.channel.has_data() { packet.bytes } else { 0 };
-        spec.header_bytes + address + data
-    }
-
     /// Accounts the time of the access that a packet belongs to, if its time depends on this packet.
     fn charge(&mut self, packet: &Packet, layer: Layer) {
         let now = self.now();
-        if let Channel::ReadAddress
-        | Channel::ReadData
-        | Channel::WriteData
-        | Channel::WriteResponse = packet.channel
-        {
+        if packet.channel.is_timed() {
             self.accesses.get_mut(packet.tag).charge(layer, now);
         }
     }
@@ -137,7 +126,7 @@ impl Platform {
     /// The access of a packet that was dropped comes to its end, which its node hears of from the
     /// control centre.
     fn fail(&mut self, packet: &Packet) {
-        if let Channel::ReadAddress | Channel::WriteData = packet.channel {
+        if packet.channel.is_request() {
             self.accesses.get_mut(packet.tag).failed = true;
             self.agenda.at(self.now(), Event::Finished { access: packet.tag });
         }
@@ -268,8 +257,7 @@ impl Platform {
         let now = self.now();
         let end = &mut self.nodes[usize::from(node)].ends[usize::from(port)];
         let channel = usize::from(vc);
-        let waits = end.ports[channel].sender.in_flight() > 0 || !end.accepts(channel);
-        if waits && !end.timer_runs[channel] {
+        if end.waits(channel) && !end.timer_runs[channel] {
             end.timer_runs[channel] = true;
             end.heard[channel] = end.heard[channel].max(now);
             let at = now + ps(self.extension.link_timeout_ns);
@@ -283,8 +271,7 @@ impl Platform {
         let patience = ps(self.extension.link_timeout_ns);
         let end = &mut self.nodes[usize::from(node)].ends[usize::from(port)];
         let channel = usize::from(vc);
-        let waits = end.ports[channel].sender.in_flight() > 0 || !end.accepts(channel);
-        if !waits {
+        if !end.waits(channel) {
             end.timer_runs[channel] = false;
             return;
         }
@@ -303,11 +290,7 @@ impl Platform {
     /// A packet has passed the link layer.
     pub(super) fn deliver(&mut self, node: u16, port: u8, packet: Packet, physical: Ps) {
         let now = self.now();
-        if let Channel::ReadAddress
-        | Channel::ReadData
-        | Channel::WriteData
-        | Channel::WriteResponse = packet.channel
-        {
+        if packet.channel.is_timed() {
             let access = self.accesses.get_mut(packet.tag);
             access.layers[Layer::Physical as usize] += physical;
             access.mark += physical;
@@ -328,8 +311,7 @@ impl Platform {
             }
             return;
         }
-        let is_request = matches!(packet.channel, Channel::ReadAddress | Channel::WriteData);
-        if is_request && place.served >= self.extension.slave_transactions {
+        if packet.channel.is_request() && place.served >= self.extension.slave_transactions {
             place.held.push_back(Held { port, packet });
             return;
         }
@@ -339,11 +321,9 @@ impl Platform {
     /// A packet crosses to the on-chip interconnect.
     fn unpack(&mut self, node: u16, port: u8, packet: Packet) {
         let now = self.now();
-        let bytes = self.packet_bytes(&packet);
+        let bytes = self.lanes.packet_bytes(&packet);
         let place = &mut self.nodes[usize::from(node)];
-        if matches!(packet.channel, Channel::ReadAddress | Channel::WriteData) {
-            place.served += 1;
-        }
+        place.served += u32::from(packet.channel.is_request());
         let at = place.transactions.unpack(now, packet.channel.index(), bytes);
         self.agenda.at(at, Event::Unpacked { node, port, packet });
     }

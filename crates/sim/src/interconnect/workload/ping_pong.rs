@@ -1,12 +1,11 @@
 //! Messages to and fro through a card: NetPIPE (DEOI §IV-B), whose latency is half a round trip.
 
-use super::Workload;
 use super::stack::{RECEIVED_DONE, RECEIVED_READ, SENT_DONE, SENT_READ, Stack, USER};
+use super::{Rounds, Workload};
 use crate::interconnect::nic::CardFrame;
-use crate::interconnect::node::{Call, Op};
+use crate::interconnect::node::Op;
 use crate::interconnect::platform::{Platform, Upcall};
 use crate::interconnect::report::ExtensionReport;
-use crate::interconnect::time::Ps;
 use crate::machine::Machine;
 use crate::machine::spec::ExperimentSpec;
 
@@ -21,9 +20,7 @@ pub struct PingPong {
     stack: Stack,
     spec: ExperimentSpec,
     core: u16,
-    rounds: u64,
-    begin: Ps,
-    end: Ps,
+    rounds: Rounds,
 }
 
 impl PingPong {
@@ -33,9 +30,7 @@ impl PingPong {
             stack: Stack::new(machine),
             spec: machine.experiment.clone(),
             core: CORE.min(machine.soc.cores - 1),
-            rounds: 0,
-            begin: 0,
-            end: 0,
+            rounds: Rounds::new(&machine.experiment),
         }
     }
 
@@ -67,8 +62,8 @@ impl PingPong {
                 }
                 let copy = self.stack.call(self.spec.message_bytes);
                 let send = self.stack.work(self.stack.nic.send_ns);
-                let made = Op::Call(Call { what: MADE, argument: 0 });
-                platform.thread(USER, self.core, [self.stack.wake(), copy, copy, send, made]);
+                let ops = [self.stack.wake(), copy, copy, send, Op::call(MADE)];
+                platform.thread(USER, self.core, ops);
             }
             _ => {}
         }
@@ -96,21 +91,16 @@ impl Workload for PingPong {
                 self.stack.interrupt(platform, line, asserted);
             }
             Upcall::AtPeer { .. } => {
-                self.rounds += 1;
-                self.end = platform.now();
-                if self.rounds <= self.spec.warm_up {
-                    self.begin = self.end;
-                }
+                self.rounds.add(platform.now());
                 self.ask(platform);
             }
             _ => {}
         }
-        self.rounds >= self.spec.warm_up + self.spec.count
+        self.rounds.are_complete()
     }
 
     fn report(&self, platform: &Platform, report: &mut ExtensionReport) {
-        let rounds = (self.rounds - self.spec.warm_up).max(1) as f64;
-        let latency_ns = (self.end - self.begin) as f64 / 1000.0 / rounds / 2.0;
+        let latency_ns = self.rounds.mean_ns() / 2.0;
         report.latency_ns = Some(latency_ns);
         report.mbps = Some(f64::from(self.spec.message_bytes) * 8000.0 / latency_ns);
         report.utilisation(platform, USER);

@@ -3,12 +3,12 @@
 
 use rackmem_rmc::amt::Target;
 
-use super::Workload;
-use crate::interconnect::node::{Call, Op};
+use super::{Rounds, Workload};
+use crate::interconnect::node::Op;
 use crate::interconnect::packet::{Access, Master};
 use crate::interconnect::platform::{Platform, Upcall};
 use crate::interconnect::report::ExtensionReport;
-use crate::interconnect::time::{Ps, ps};
+use crate::interconnect::time::ps;
 use crate::machine::Machine;
 use crate::machine::spec::{ExperimentSpec, QpairSpec, SocSpec};
 
@@ -36,9 +36,7 @@ pub struct Rdma {
     asked: u32,
     under_way: u32,
     written: u32,
-    blocks: u64,
-    begin: Ps,
-    end: Ps,
+    blocks: Rounds,
 }
 
 impl Rdma {
@@ -52,14 +50,8 @@ impl Rdma {
             asked: 0,
             under_way: 0,
             written: 0,
-            blocks: 0,
-            begin: 0,
-            end: 0,
+            blocks: Rounds::new(&machine.experiment),
         }
-    }
-
-    fn call(what: u8) -> Op {
-        Op::Call(Call { what, argument: 0 })
     }
 
     /// Asks for bursts, as many as may be under way.
@@ -85,19 +77,15 @@ impl Rdma {
             NEXT => {
                 let tell = self.soc.port_ns / 2.0 + self.soc.register_ns;
                 let work = Op::Work(ps(self.soc.call_ns + tell));
-                platform.thread(BORROWER, 0, [work, Self::call(TOLD)]);
+                platform.thread(BORROWER, 0, [work, Op::call(TOLD)]);
             }
             TOLD => {
                 (self.asked, self.written) = (0, 0);
                 self.read(platform);
             }
             THERE => {
-                self.blocks += 1;
-                self.end = platform.now();
-                if self.blocks <= self.experiment.warm_up {
-                    self.begin = self.end;
-                }
-                platform.thread(BORROWER, 0, [Self::call(NEXT)]);
+                self.blocks.add(platform.now());
+                platform.thread(BORROWER, 0, [Op::call(NEXT)]);
             }
             _ => {}
         }
@@ -109,7 +97,7 @@ impl Workload for Rdma {
         let lent = Target { destination: LENDER, address: 0 };
         let bytes = u64::from(self.experiment.message_bytes);
         self.base = platform.borrow(BORROWER, lent, bytes)?.1;
-        platform.thread(BORROWER, 0, [Self::call(NEXT)]);
+        platform.thread(BORROWER, 0, [Op::call(NEXT)]);
         Ok(())
     }
 
@@ -127,17 +115,16 @@ impl Workload for Rdma {
                 if self.written == self.experiment.message_bytes {
                     // The channel interrupts; its handler wakes who waits.
                     let work = Op::Work(ps(self.soc.interrupt_ns + self.soc.wake_ns));
-                    platform.thread(BORROWER, 0, [work, Self::call(THERE)]);
+                    platform.thread(BORROWER, 0, [work, Op::call(THERE)]);
                 }
             }
             _ => {}
         }
-        self.blocks >= self.experiment.warm_up + self.experiment.count
+        self.blocks.are_complete()
     }
 
     fn report(&self, platform: &Platform, report: &mut ExtensionReport) {
-        let blocks = (self.blocks - self.experiment.warm_up).max(1) as f64;
-        let each_ns = (self.end - self.begin) as f64 / 1000.0 / blocks;
+        let each_ns = self.blocks.mean_ns();
         report.latency_ns = Some(each_ns);
         report.software_ns = Some(self.soc.call_ns + self.soc.interrupt_ns + self.soc.wake_ns);
         report.mbps = Some(f64::from(self.experiment.message_bytes) * 8000.0 / each_ns);

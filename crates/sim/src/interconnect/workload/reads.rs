@@ -3,9 +3,9 @@
 
 use rackmem_rmc::amt::Target;
 
-use super::Workload;
+use super::{Rounds, Workload};
 use crate::engine::Random;
-use crate::interconnect::node::{Call, Op};
+use crate::interconnect::node::Op;
 use crate::interconnect::packet::{LAYERS, Layer};
 use crate::interconnect::platform::{Platform, Upcall};
 use crate::interconnect::report::ExtensionReport;
@@ -13,8 +13,8 @@ use crate::interconnect::time::Ps;
 use crate::machine::Machine;
 use crate::machine::spec::{ExperimentSpec, Place};
 
-/// The read that is next.
-const NEXT: Call = Call { what: 0, argument: 0 };
+/// The next read.
+const NEXT: Op = Op::call(0);
 
 /// The node that reads, and the one that lends.
 const READER: u16 = 0;
@@ -28,7 +28,7 @@ pub struct Reads {
     loop_cycles: u32,
     base: u64,
     random: Random,
-    done: u64,
+    reads: Rounds,
     failed: u64,
     layers: [Ps; LAYERS],
     total: Ps,
@@ -45,7 +45,7 @@ impl Reads {
             loop_cycles: machine.soc.loop_cycles,
             base: 0,
             random: Random::new(machine.seed, 1),
-            done: 0,
+            reads: Rounds::new(&machine.experiment),
             failed: 0,
             layers: [0; LAYERS],
             total: 0,
@@ -61,7 +61,7 @@ impl Workload for Reads {
             let lent = Target { destination: LENDER, address: 0 };
             self.base = platform.borrow(READER, lent, self.spec.footprint_bytes)?.1;
         }
-        platform.thread(READER, 0, [Op::Call(NEXT)]);
+        platform.thread(READER, 0, [NEXT]);
         Ok(())
     }
 
@@ -72,11 +72,11 @@ impl Workload for Reads {
                 let line = self.random.below(lines) * u64::from(self.line_bytes);
                 let work = Op::Work(platform.core_cycles(self.loop_cycles));
                 let load = Op::Load(self.base + line, self.line_bytes);
-                platform.thread(READER, 0, [work, load, Op::Call(NEXT)]);
+                platform.thread(READER, 0, [work, load, NEXT]);
             }
             Upcall::Loaded { access, .. } => {
-                self.done += 1;
-                if self.done > self.spec.warm_up {
+                self.reads.add(platform.now());
+                if self.reads.is_measured() {
                     let work = platform.core_cycles(self.loop_cycles);
                     let time = access.mark - access.start + work;
                     self.total += time;
@@ -90,11 +90,11 @@ impl Workload for Reads {
             }
             _ => {}
         }
-        self.done >= self.spec.warm_up + self.spec.count
+        self.reads.are_complete()
     }
 
     fn report(&self, _: &Platform, report: &mut ExtensionReport) {
-        let count = (self.done - self.spec.warm_up).max(1) as f64;
+        let count = self.reads.measured().max(1) as f64;
         let ns = |ps: Ps| ps as f64 / 1000.0;
         report.latency_ns = Some(ns(self.total) / count);
         report.least_latency_ns = Some(ns(self.least));

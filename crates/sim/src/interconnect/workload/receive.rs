@@ -160,8 +160,8 @@ impl Workload for Receive {
                 self.stack.interrupt(platform, line, asserted);
             }
             Upcall::AtPeer { tag, .. } => {
-                let at = platform.now() + self.stack.peer();
-                platform.plan(at, Call { what: MORE, argument: tag & !ACK });
+                let more = Call { what: MORE, argument: tag & !ACK };
+                platform.later(self.stack.peer(), more);
             }
             Upcall::Later { call } => {
                 let connection = &mut self.connections[call.argument as usize];

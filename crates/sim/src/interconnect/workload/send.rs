@@ -1,12 +1,11 @@
 //! Two connections that send as much as they can through a card: iperf, outbound (DEOI §IV-B).
 
-use super::Workload;
 use super::stack::{ACK, RECEIVED_DONE, RECEIVED_READ, SENT_DONE, SENT_READ, Stack, USER};
+use super::{Rounds, Workload};
 use crate::interconnect::nic::CardFrame;
-use crate::interconnect::node::{Call, Op};
+use crate::interconnect::node::Op;
 use crate::interconnect::platform::{Platform, Upcall};
 use crate::interconnect::report::ExtensionReport;
-use crate::interconnect::time::Ps;
 use crate::machine::Machine;
 use crate::machine::spec::ExperimentSpec;
 
@@ -37,9 +36,7 @@ pub struct Send {
     stack: Stack,
     spec: ExperimentSpec,
     connections: Vec<Connection>,
-    packets: u64,
-    begin: Ps,
-    end: Ps,
+    packets: Rounds,
 }
 
 impl Send {
@@ -49,14 +46,8 @@ impl Send {
             stack: Stack::new(machine),
             spec: machine.experiment.clone(),
             connections: vec![Connection::default(); usize::from(machine.soc.cores)],
-            packets: 0,
-            begin: 0,
-            end: 0,
+            packets: Rounds::new(&machine.experiment),
         }
-    }
-
-    fn call(what: u8) -> Op {
-        Op::Call(Call { what, argument: 0 })
     }
 
     /// The thread makes the next packet, or the next call, or waits.
@@ -66,14 +57,14 @@ impl Send {
         let (ring, in_ring) = (self.stack.nic.ring, self.stack.in_ring);
         let connection = &mut self.connections[usize::from(core)];
         if connection.buffered < segment {
-            platform.thread(USER, core, [Self::call(WRITE)]);
+            platform.thread(USER, core, [Op::call(WRITE)]);
         } else if connection.unacknowledged >= window || in_ring >= ring {
             connection.is_blocked = true;
         } else {
             connection.buffered -= segment;
             connection.unacknowledged += 1;
             let work = self.stack.work(self.stack.nic.send_ns);
-            platform.thread(USER, core, [work, Self::call(MADE)]);
+            platform.thread(USER, core, [work, Op::call(MADE)]);
         }
     }
 
@@ -89,7 +80,7 @@ impl Send {
         match what {
             WRITE => {
                 let copy = self.stack.call(self.spec.message_bytes);
-                platform.thread(USER, core, [copy, Self::call(COPIED)]);
+                platform.thread(USER, core, [copy, Op::call(COPIED)]);
             }
             COPIED => {
                 self.connections[usize::from(core)].buffered += self.spec.message_bytes;
@@ -98,7 +89,7 @@ impl Send {
             MADE => {
                 let frame = CardFrame { bytes: self.stack.nic.mtu, tag: core.into() };
                 let tell = self.stack.post(platform, frame);
-                platform.thread(USER, core, [tell, Self::call(TOLD)]);
+                platform.thread(USER, core, [tell, Op::call(TOLD)]);
             }
             TOLD => self.go_on(platform, core),
             SENT_READ => self.stack.sent_read(platform),
@@ -120,18 +111,13 @@ impl Send {
     }
 
     fn at_peer(&mut self, platform: &mut Platform, tag: u32) {
-        self.packets += 1;
-        let now = platform.now();
-        if self.packets == self.spec.warm_up {
-            self.begin = now;
-        }
-        self.end = now;
+        self.packets.add(platform.now());
         let connection = &mut self.connections[tag as usize];
         connection.unanswered += 1;
         if connection.unanswered == self.stack.nic.packets_per_ack {
             connection.unanswered = 0;
             let frame = CardFrame { bytes: self.stack.nic.header_bytes, tag: tag | ACK };
-            let at = now + self.stack.peer();
+            let at = platform.now() + self.stack.peer();
             self.stack.arrive_from_peer(platform, at, frame);
         }
     }
@@ -141,7 +127,7 @@ impl Workload for Send {
     fn start(&mut self, platform: &mut Platform) -> Result<(), String> {
         self.stack.start(platform)?;
         for core in 0..self.connections.len() {
-            platform.thread(USER, core as u16, [Self::call(WRITE)]);
+            platform.thread(USER, core as u16, [Op::call(WRITE)]);
         }
         Ok(())
     }
@@ -155,13 +141,12 @@ impl Workload for Send {
             Upcall::AtPeer { tag, .. } => self.at_peer(platform, tag),
             _ => {}
         }
-        self.packets >= self.spec.warm_up + self.spec.count
+        self.packets.are_complete()
     }
 
     fn report(&self, platform: &Platform, report: &mut ExtensionReport) {
-        let packets = (self.packets - self.spec.warm_up) as f64;
-        let bits = packets * f64::from(self.stack.segment()) * 8.0;
-        report.mbps = Some(bits / ((self.end - self.begin) as f64 / 1e6));
+        let bits = self.packets.measured() as f64 * f64::from(self.stack.segment()) * 8.0;
+        report.mbps = Some(bits / ((self.packets.end - self.packets.begin) as f64 / 1e6));
         report.utilisation(platform, USER);
     }
 }

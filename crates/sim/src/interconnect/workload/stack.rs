@@ -10,7 +10,7 @@ use rackmem_rmc::amt::Target;
 use crate::interconnect::nic::{
     CardFrame, Nic, RECEIVE_STATUS, RECEIVE_TAIL, RECEIVED, SEND_STATUS, SEND_TAIL, SENT,
 };
-use crate::interconnect::node::{CARD_BASE, CARD_BYTES, Call, Op};
+use crate::interconnect::node::{CARD_BASE, CARD_BYTES, Op};
 use crate::interconnect::platform::Platform;
 use crate::interconnect::time::{Ps, ps};
 use crate::machine::Machine;
@@ -142,8 +142,8 @@ impl Stack {
             _ => (SEND_STATUS, SENT_READ),
         };
         let enter = Op::Work(ps(self.soc.interrupt_ns));
-        let call = Op::Call(Call { what, argument: 0 });
-        platform.handler(USER, INTERRUPTED, [enter, Op::Load(self.registers + register, 4), call]);
+        let load = Op::Load(self.registers + register, 4);
+        platform.handler(USER, INTERRUPTED, [enter, load, Op::call(what)]);
     }
 
     /// Sent frames are taken from the ring.
@@ -151,9 +151,8 @@ impl Stack {
         let node = &mut platform.nodes[usize::from(self.card)];
         self.reclaimed = node.nic.as_mut().map_or(0, |card| std::mem::take(&mut card.sent));
         let work = self.work(self.nic.reclaim_ns * f64::from(self.reclaimed));
-        let done = Op::Call(Call { what: SENT_DONE, argument: 0 });
         let back = Op::Store(self.registers + SEND_STATUS, 4);
-        platform.handler(USER, INTERRUPTED, [work, back, done]);
+        platform.handler(USER, INTERRUPTED, [work, back, Op::call(SENT_DONE)]);
     }
 
     /// And their descriptors are free.
@@ -172,10 +171,9 @@ impl Stack {
         let acks = self.taken.iter().filter(|frame| frame.tag & ACK != 0).count() as f64;
         let data = self.taken.len() as f64 - acks;
         let work = self.work(self.nic.receive_ns * data + self.nic.ack_ns * acks);
-        let done = Op::Call(Call { what: RECEIVED_DONE, argument: 0 });
         let back = Op::Store(self.registers + RECEIVE_STATUS, 4);
         let buffers = Op::Store(self.registers + RECEIVE_TAIL, 4);
-        platform.handler(USER, INTERRUPTED, [work, back, buffers, done]);
+        platform.handler(USER, INTERRUPTED, [work, back, buffers, Op::call(RECEIVED_DONE)]);
     }
 
     /// They are with the stack.

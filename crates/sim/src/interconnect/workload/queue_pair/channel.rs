@@ -199,9 +199,8 @@ impl QueuePair {
                 side.sending = None;
                 side.open -= 1;
                 if side.open == 0 {
-                    let call = Op::Call(Call { what: SENT, argument: 0 });
                     let work = ps(self.spec.poll_ns + self.touch() + self.spec.library_ns / 2.0);
-                    platform.thread(node, CORE, [Op::Work(work), call]);
+                    platform.thread(node, CORE, [Op::Work(work), Op::call(SENT)]);
                 }
                 self.begin(platform, node);
             }
@@ -227,14 +226,13 @@ impl QueuePair {
             side.have = 0;
             let library = self.spec.library_ns + self.copy();
             let work = ps(self.spec.poll_ns + self.touch() + library);
-            let call = Op::Call(Call { what: RECEIVED, argument: 0 });
-            platform.thread(node, CORE, [Op::Work(work), call]);
+            platform.thread(node, CORE, [Op::Work(work), Op::call(RECEIVED)]);
         }
         self.take(platform, node);
     }
 
     /// The other end has answered: the send completes.
-    pub(super) fn answered(&mut self, platform: &mut Platform, node: u16, bytes: u32) {
-        self.access(platform, node, Step::SendCompletion, bytes, 0);
+    pub(super) fn answered(&mut self, platform: &mut Platform, node: u16) {
+        self.access(platform, node, Step::SendCompletion, self.spec.descriptor_bytes, 0);
     }
 }

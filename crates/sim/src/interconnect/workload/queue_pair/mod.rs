@@ -12,13 +12,13 @@ mod channel;
 
 use rackmem_rmc::two_sided::Descriptor;
 
-use super::Workload;
-use crate::interconnect::node::{Call, Op};
+use super::{Rounds, Workload};
+use crate::interconnect::node::Op;
 use crate::interconnect::packet::{Channel, Packet};
 use crate::interconnect::platform::{Platform, Upcall};
 use crate::interconnect::qpair::{EndPoint, QueuePairs};
 use crate::interconnect::report::ExtensionReport;
-use crate::interconnect::time::{Clock, Ps, ps};
+use crate::interconnect::time::{Clock, ps};
 use crate::machine::Machine;
 use crate::machine::spec::{
     Buffers, ExperimentKind, ExperimentSpec, QpairSpec, SocSpec, Translation,
@@ -37,7 +37,7 @@ const DONE: u8 = 3;
 const CORE: u16 = 0;
 
 /// The channel of a node, and its library.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Side {
     queues: QueuePairs,
     /// The message that is sent.
@@ -70,30 +70,14 @@ pub struct QueuePair {
     sides: [Side; 2],
     /// Bytes of the message that packets belong to, by sender.
     lengths: [u32; 2],
-    messages: u64,
-    begin: Ps,
-    end: Ps,
+    messages: Rounds,
 }
 
 impl QueuePair {
     /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> QueuePair {
         let entries = machine.qpair.queue_entries as usize;
-        let side = || Side {
-            queues: QueuePairs::new(entries),
-            sending: None,
-            asked: 0,
-            read: 0,
-            reading: 0,
-            packed: 0,
-            coming: None,
-            packets: Vec::new(),
-            written: 0,
-            writing: 0,
-            to_write: 0,
-            open: 0,
-            have: 0,
-        };
+        let side = || Side { queues: QueuePairs::new(entries), ..Side::default() };
         QueuePair {
             spec: machine.qpair.clone(),
             soc: machine.soc.clone(),
@@ -102,9 +86,7 @@ impl QueuePair {
             near_ns: f64::from(machine.soc.miss_cycles) * 1000.0 / machine.soc.core_mhz,
             sides: [side(), side()],
             lengths: [0; 2],
-            messages: 0,
-            begin: 0,
-            end: 0,
+            messages: Rounds::new(&machine.experiment),
         }
     }
 
@@ -148,8 +130,7 @@ impl QueuePair {
         };
         let tell = self.soc.port_ns / 2.0 + self.soc.register_ns;
         let library = self.spec.library_ns + translate + self.touch() * pieces + tell;
-        let posted = Op::Call(Call { what: POSTED, argument: 0 });
-        platform.thread(node, CORE, [Op::Work(ps(library)), posted]);
+        platform.thread(node, CORE, [Op::Work(ps(library)), Op::call(POSTED)]);
     }
 
     /// Posts buffers for a message.
@@ -194,13 +175,8 @@ impl QueuePair {
 
     fn count(&mut self, platform: &Platform, node: u16) {
         // To and fro, a round is over when the first node has its answer.
-        if self.experiment.kind == ExperimentKind::QpairPingPong && node != 0 {
-            return;
-        }
-        self.messages += 1;
-        self.end = platform.now();
-        if self.messages <= self.experiment.warm_up {
-            self.begin = self.end;
+        if self.experiment.kind != ExperimentKind::QpairPingPong || node == 0 {
+            self.messages.add(platform.now());
         }
     }
 }
@@ -237,36 +213,29 @@ impl Workload for QueuePair {
             Upcall::Called { node, call, .. } => self.called(platform, node, call.what),
             Upcall::Later { call } => self.done(platform, call.argument),
             Upcall::Qpair { operation, .. } => self.done(platform, operation),
-            Upcall::Room { node } => {
-                self.read(platform, node);
-            }
+            Upcall::Room { node } => self.read(platform, node),
             Upcall::Message { node, port, packet } if packet.channel == Channel::Message => {
                 self.sides[usize::from(node)].packets.push((port, packet));
                 if self.sides[usize::from(node)].packets.len() == 1 {
                     self.take(platform, node);
                 }
             }
-            Upcall::Message { node, .. } => {
-                let bytes = self.spec.descriptor_bytes;
-                self.answered(platform, node, bytes);
-            }
+            Upcall::Message { node, .. } => self.answered(platform, node),
             _ => {}
         }
-        self.messages >= self.experiment.warm_up + self.experiment.count
+        self.messages.are_complete()
     }
 
     fn report(&self, platform: &Platform, report: &mut ExtensionReport) {
-        let messages = (self.messages - self.experiment.warm_up).max(1) as f64;
-        let each_ns = (self.end - self.begin) as f64 / 1000.0 / messages;
         let ways = match self.experiment.kind {
             ExperimentKind::QpairPingPong => 2.0,
             _ => 1.0,
         };
-        let one_way = each_ns / ways;
+        let one_way = self.messages.mean_ns() / ways;
         let busy = |node: usize| platform.nodes[node].cores[usize::from(CORE)].busy as f64 / 1000.0;
         report.latency_ns = Some(one_way);
         report.software_ns = Some(2.0 * self.spec.library_ns + self.spec.poll_ns + self.touch());
-        report.core_ns = Some((busy(0) + busy(1)) / ways / self.messages.max(1) as f64);
+        report.core_ns = Some((busy(0) + busy(1)) / ways / self.messages.done.max(1) as f64);
         report.mbps = Some(f64::from(self.experiment.message_bytes) * 8000.0 / one_way);
         report.utilisation(platform, 0);
     }
