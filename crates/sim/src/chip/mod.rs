@@ -29,7 +29,7 @@
 //! 1. `core` computes a WQ entry and stores its two words through the L1.
 //! 2. `front` polls that block in the NI cache behind the L1 (`coherence::pair` says which of the two may), and sends
 //!    the entry to the backend.
-//! 3. `rmc` unrolls it to line requests, which leave the chip. `run/mirror.rs` sends them back in as another chip's.
+//! 3. `rmc` unrolls it to line requests, which leave the chip. `run/rack.rs` sends them back in as another chip's.
 //! 4. `rrpp` asks the block's home (`home`), which asks `memory`.
 //! 5. The reply returns to `rmc`, which stores the line at its home. After the last line `front` writes the CQ
 //!    entry that the core's loop polls for.
@@ -71,7 +71,7 @@ pub mod block;
 pub(crate) mod cache;
 mod cache_integrated;
 mod core;
-mod counts;
+pub(crate) mod counts;
 pub(crate) mod cpu;
 mod ddr3;
 mod dma;

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use rackmem_riscv::kernel::{Kernel, UserMemory};
+use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::amt::Target;
 
-use super::device::{ENODEV, ENOMEM, Result};
+use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSYS, Result, put};
 use super::pages::{Pages, User};
 use crate::chip::Chip;
 use crate::chip::layout::BLOCK_BYTES;
@@ -25,11 +25,7 @@ const FIRST_CALL: u64 = 0x5241_4320;
 const CALLS: u64 = 4;
 
 const EAGAIN: i64 = 11;
-const EFAULT: i64 = 14;
-const EINVAL: i64 = 22;
-const ENOSYS: i64 = 38;
 
-/// Whether a system call is this driver's.
 pub fn has_call(number: u64) -> bool {
     number.wrapping_sub(FIRST_CALL) < CALLS
 }
@@ -84,14 +80,13 @@ impl Lending {
         range
     }
 
-    /// Carries out a call.
     pub fn call(
         &mut self,
         number: u64,
         args: [u64; 4],
         kernel: &mut Kernel,
         user: &mut User<'_>,
-    ) -> u64 {
+    ) -> Answer {
         let result = match number - FIRST_CALL {
             0 => self.borrow(args[0], kernel, user),
             1 => self.lent(args[0], kernel, user),
@@ -99,10 +94,9 @@ impl Lending {
             3 => self.copy(args, user),
             _ => Err(ENOSYS),
         };
-        result.unwrap_or_else(|errno| -errno as u64)
+        result.into()
     }
 
-    /// Maps the node's borrowed memory.
     fn borrow(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
         // As the heap, it is there already.
         if user.pages.remote.is_some() {
@@ -231,11 +225,4 @@ fn map(phys: u64, bytes: u64, kernel: &mut Kernel, chip: &mut Chip) -> Result {
     let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
     Pages::map_physical(chip, address, phys, bytes, Permissions::READ_WRITE);
     Ok(address)
-}
-
-/// Fills a structure of the program.
-fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    user.write(address, &bytes).map_err(|_| EFAULT)?;
-    Ok(0)
 }

@@ -19,7 +19,6 @@ use crate::chip::ni::Ni;
 pub struct Segment {
     /// First virtual address: a page boundary.
     pub address: u64,
-    /// Size that the program asked for.
     pub bytes: u64,
 }
 
@@ -29,15 +28,12 @@ pub struct Queues {
     id: Id,
     /// The pages mapped for it: addresses and sizes in bytes.
     mapped: [(u64, u64); 2],
-    /// Addresses of WQ and CQ.
     pub addresses: [u64; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Id {
-    /// Of the node's RMC.
     Rmc(QpId),
-    /// Of this core's tile.
     Tile(u16),
 }
 
@@ -117,7 +113,6 @@ pub fn attach(
     Ok(queues)
 }
 
-/// Gives a queue pair up.
 pub fn detach(queues: &Queues, user: &mut User<'_>) {
     match queues.id {
         Id::Rmc(id) => {
@@ -138,7 +133,6 @@ pub fn detach(queues: &Queues, user: &mut User<'_>) {
     }
 }
 
-/// Notifications that have come for a context.
 pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
     match &chip.ni {
         Ni::Sonuma(node) => node.rmc.notifications(ctx_id),

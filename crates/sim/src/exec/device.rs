@@ -21,13 +21,13 @@ const READ_ONLY: u64 = 1;
 const ENOENT: i64 = 2;
 const ENXIO: i64 = 6;
 pub(super) const ENOMEM: i64 = 12;
-const EFAULT: i64 = 14;
+pub(super) const EFAULT: i64 = 14;
 const EEXIST: i64 = 17;
 pub(super) const ENODEV: i64 = 19;
-const EINVAL: i64 = 22;
+pub(super) const EINVAL: i64 = 22;
 pub(super) const ENOSPC: i64 = 28;
 const EPIPE: i64 = 32;
-const ENOSYS: i64 = 38;
+pub(super) const ENOSYS: i64 = 38;
 
 /// A result, or an error's number.
 pub(super) type Result<T = u64> = std::result::Result<T, i64>;
@@ -39,13 +39,17 @@ pub enum Answer {
     Value(u64),
     /// The hart sleeps until the word at this address is not this any more, or this time is over.
     Watch {
-        /// Virtual address of the word.
         address: u64,
         /// The value at which the hart sleeps on.
         value: u64,
-        /// Longest time that it sleeps.
         timeout_ns: u64,
     },
+}
+
+impl From<Result> for Answer {
+    fn from(result: Result) -> Answer {
+        Answer::Value(result.unwrap_or_else(|errno| -errno as u64))
+    }
 }
 
 /// A message between drivers. It travels as long as a packet.
@@ -57,7 +61,6 @@ pub enum Notice {
     Ended,
 }
 
-/// The driver of one node.
 #[derive(Clone, Debug)]
 pub struct Device {
     nid: u16,
@@ -89,7 +92,6 @@ impl Device {
         }
     }
 
-    /// Whether a system call is the driver's.
     pub fn has_call(number: u64) -> bool {
         number.wrapping_sub(FIRST_CALL) < CALLS
     }
@@ -99,7 +101,6 @@ impl Device {
         self.arriving.push((at, from, notice));
     }
 
-    /// Carries out a call of the thread on a core.
     pub fn call(
         &mut self,
         core: u16,
@@ -122,7 +123,7 @@ impl Device {
             8 => scratchpad(core, a0, user),
             _ => Err(ENOSYS),
         };
-        Answer::Value(result.unwrap_or_else(|errno| -errno as u64))
+        result.into()
     }
 
     /// The process has ended: it leaves all contexts. Requests for them end with `node lost`.
@@ -244,7 +245,7 @@ fn scratchpad(core: u16, out: u64, user: &mut User<'_>) -> Result {
 }
 
 /// Fills a structure of the program.
-fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result {
+pub(super) fn put(user: &mut User<'_>, address: u64, words: &[u64]) -> Result {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     user.write(address, &bytes).map_err(|_| EFAULT)?;
     Ok(0)

@@ -2,13 +2,13 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`session`] | a run in pieces: the nodes, side by side for a fabric latency at a time |
-//! | [`node`] | a chip and its operating system |
-//! | [`system`] | the operating system: threads, system calls, ends of processes |
-//! | [`pages`] | physical memory, page tables, the program's address space |
-//! | [`device`], [`controller`] | the device driver of the network interface |
-//! | [`borrow`] | the driver of borrowed memory and its DMA engine |
-//! | [`outcome`], [`report`] | the outcome of a run, and what is written of it |
+//! | `session` | a run in pieces: the nodes, side by side for a fabric latency at a time |
+//! | `node` | a chip and its operating system |
+//! | `system` | the operating system: threads, system calls, ends of processes |
+//! | `pages` | physical memory, page tables, the program's address space |
+//! | `device`, `controller` | the device driver of the network interface |
+//! | `borrow` | the driver of borrowed memory and its DMA engine |
+//! | `outcome`, [`report`] | the outcome of a run, and what is written of it |
 //!
 //! Instructions, accesses and packets take the time that the chip's parts take. The operating system takes
 //! no time but [`call_cycles`](crate::machine::spec::SystemSpec::call_cycles) for every system call: it
@@ -46,15 +46,15 @@
 //! - *All processes wait for each other.* That is found when no part of any node has anything left to do, which
 //!   sleeping polls make visible. The error names core and function of each process.
 
-pub mod borrow;
-pub mod controller;
-pub mod device;
-pub mod node;
-pub mod outcome;
-pub mod pages;
+mod borrow;
+mod controller;
+mod device;
+mod node;
+mod outcome;
+mod pages;
 pub mod report;
-pub mod session;
-pub mod system;
+mod session;
+mod system;
 
 use std::path::PathBuf;
 

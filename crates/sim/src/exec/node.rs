@@ -1,6 +1,7 @@
 //! A node: its chip and its operating system.
 
 use rackmem_abi::Status;
+use rackmem_riscv::host::LocalHost;
 
 use super::borrow::Lending;
 use super::outcome::{End, NodeOutcome};
@@ -23,10 +24,7 @@ use crate::sonuma::driver::Driver;
 pub struct Node {
     /// The node's hardware; the rack carries what leaves it.
     pub chip: Chip,
-    /// The software that is not executed.
     pub system: System,
-    /// Standard output and error of the process, as far as nobody has taken them.
-    output: (Vec<u8>, Vec<u8>),
 }
 
 impl Node {
@@ -75,44 +73,27 @@ impl Node {
         }
         chip.wires.trace.record(options.trace.0..options.trace.1);
         let system = System::new(nid, machine, job, options, pages, &mut chip)?;
-        Ok(Node { chip, system, output: Default::default() })
-    }
-
-    /// Ends the process from outside.
-    pub fn stop(&mut self) {
-        self.system.stop(End::Stopped, &mut self.chip);
-    }
-
-    /// Keeps the process's output.
-    pub fn keep_output(&mut self) {
-        let (out, err) = self.system.take_output();
-        self.output.0.extend(out);
-        self.output.1.extend(err);
+        Ok(Node { chip, system })
     }
 
     /// The outcome of the process, which has ended. Takes its output.
     pub fn outcome(&mut self) -> NodeOutcome {
-        let (end, cycle) =
-            self.system.end().cloned().unwrap_or((End::Stopped, self.chip.wires.now));
-        let (stdout, stderr) = std::mem::take(&mut self.output);
+        let (end, cycle) = self.system.end.clone().unwrap_or((End::Stopped, self.chip.wires.now));
+        let instructions = self.system.instructions(&self.chip);
+        let (stdout, stderr) = self.system.take_output();
+        let LocalHost { warnings, inputs, .. } = &self.system.host;
         NodeOutcome {
             end,
             cycle,
-            instructions: self.system.instructions(&self.chip),
+            instructions,
             stdout,
             stderr,
-            warnings: self.system.warnings().to_vec(),
-            inputs: self.system.inputs().clone(),
+            warnings: warnings.clone(),
+            inputs: inputs.clone(),
             trace: self.chip.wires.trace.take(),
         }
     }
 
-    /// Standard output, as far as it was kept.
-    pub fn printed(&self) -> &[u8] {
-        &self.output.0
-    }
-
-    /// Reads what its parts have counted.
     pub fn figures(&self) -> Figures {
         let mut own = Figures::default();
         for home in &self.chip.homes {
@@ -133,7 +114,7 @@ impl run::Node for Node {
     }
 
     fn next_cycle(&self) -> Option<Cycle> {
-        match (self.chip.next_cycle(), self.system.next_timer()) {
+        match (self.chip.next_cycle(), self.system.next_timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -141,7 +122,7 @@ impl run::Node for Node {
 
     fn cycle(&mut self, now: Cycle) {
         self.chip.cycle(now);
-        let is_timer = self.system.next_timer().is_some_and(|at| at <= now);
+        let is_timer = self.system.next_timer.is_some_and(|at| at <= now);
         let is_misused = self.chip.wires.misuse.is_some();
         if is_timer || is_misused || !self.chip.stops.is_empty() {
             self.system.step(&mut self.chip);

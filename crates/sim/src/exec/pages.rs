@@ -32,14 +32,12 @@ pub struct Pages {
     free: Vec<u64>,
     /// Memory was asked for that the node does not have.
     pub is_exhausted: bool,
-    /// Pages with instructions have changed.
     pub code_changed: bool,
     /// Translations have changed that the RMC may know.
     pub translations_changed: bool,
 }
 
 impl Pages {
-    /// An empty address space.
     pub fn new(mut driver: Driver, page_bytes: u64) -> Pages {
         let space = driver.new_space();
         Pages {
@@ -54,7 +52,6 @@ impl Pages {
         }
     }
 
-    /// Size of the node's pages.
     pub const fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
@@ -260,7 +257,6 @@ impl UserMemory for User<'_> {
     }
 }
 
-/// The node's memory.
 pub fn image(chip: &mut Chip) -> &mut Image {
     chip.wires.image.as_mut().expect("a chip that executes programs has memory")
 }
@@ -279,14 +275,9 @@ fn write(chip: &mut Chip, phys: u64, bytes: &[u8]) {
 
 /// Sends a write to the lender, whose memory it is.
 fn change_borrowed(chip: &mut Chip, phys: u64, bytes: &[u8]) {
-    let mut done = 0;
-    while done < bytes.len() {
-        let at = phys + done as u64;
-        let from = (at % BLOCK_BYTES) as usize;
-        let piece = (bytes.len() - done).min(BLOCK_BYTES as usize - from);
-        let change = Block::write(from, &bytes[done..done + piece]);
+    for (at, range) in cut(phys, bytes.len(), BLOCK_BYTES) {
+        let change = Block::write((at % BLOCK_BYTES) as usize, &bytes[range]);
         chip.change_borrowed(at / BLOCK_BYTES, change);
-        done += piece;
     }
 }
 
@@ -308,12 +299,17 @@ fn pages(address: u64, length: u64) -> impl Iterator<Item = u64> {
     (address / PAGE..(address + length).div_ceil(PAGE)).map(|number| number * PAGE)
 }
 
-/// A range cut at page boundaries: addresses, and which of its bytes.
-fn in_pages(address: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+/// A range cut at page boundaries.
+fn in_pages(address: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+    cut(address, length, PAGE)
+}
+
+/// A range cut at multiples of a size: addresses, and which of its bytes.
+fn cut(address: u64, length: usize, size: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = address.wrapping_add(done as u64);
-        let piece = (length - done).min((PAGE - at % PAGE) as usize);
+        let piece = (length - done).min((size - at % size) as usize);
         let range = done..done + piece;
         done += piece;
         (piece > 0).then_some((at, range))

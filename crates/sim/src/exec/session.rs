@@ -8,14 +8,14 @@ use std::time::Instant;
 use rackmem_riscv::kernel::Stream;
 
 use super::node::Node;
-use super::outcome::{NodeOutcome, Outcome};
+use super::outcome::{End, NodeOutcome, Outcome};
 use super::{ExecError, Job, Options, is_mirrored};
 use crate::chip::host_memory;
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
 use crate::machine::{Kind, Machine};
 use crate::recipe;
-use crate::run::{Node as _, Rack, threads};
+use crate::run::{Node as _, Rack, latency_cycles, threads};
 
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 10;
@@ -61,7 +61,8 @@ impl Session {
         host_memory::check(machine, job.nodes).map_err(ExecError::Machine)?;
         let nodes = (0..job.nodes).map(|nid| Node::new(nid, machine, job, options));
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
-        let rack = Rack::of(nodes, machine, threads(machine), is_mirrored(machine));
+        let rack =
+            Rack::of(nodes, latency_cycles(machine).max(1), threads(machine), is_mirrored(machine));
         Ok(Session { rack, began: Instant::now(), cut_short: None, is_over: false })
     }
 
@@ -83,7 +84,7 @@ impl Session {
     fn piece(&mut self, until: Until<'_>, options: &mut Options<'_>) -> Option<Over> {
         let most = [options.max_cycles, until.cycle.map(|cycle| cycle.saturating_sub(1))];
         let most = most.into_iter().flatten().min().unwrap_or(Cycle::MAX);
-        let mut seen = self.rack.nodes[0].printed().len();
+        let mut seen = self.rack.nodes[0].system.host.stdout.len();
         for epoch in 1.. {
             let next = self.rack.nodes.iter().filter_map(Node::next_cycle).min();
             if let Some(over) = over(&self.rack.nodes, next, options.max_cycles) {
@@ -139,12 +140,14 @@ impl Session {
 
     /// What node 0 has printed so far, if no sink took it.
     pub fn printed(&self) -> Vec<u8> {
-        self.rack.nodes[0].printed().to_vec()
+        self.rack.nodes[0].system.host.stdout.clone()
     }
 
     /// The outcome; processes that have not ended are stopped.
     pub fn finish(mut self, mut options: Options<'_>) -> Outcome {
-        self.rack.nodes.iter_mut().for_each(Node::stop);
+        for node in self.rack.nodes.iter_mut() {
+            node.system.stop(End::Stopped, &mut node.chip);
+        }
         pass_output(&mut self.rack.nodes, &mut options);
         let stats = self.figures().since(&Figures::default());
         let cycles = self.cycle();
@@ -163,7 +166,7 @@ impl Session {
 
 /// Whether a node has printed a text since `seen` bytes of its output were looked at.
 fn prints(node: &Node, seen: &mut usize, text: &str) -> bool {
-    let printed = node.printed();
+    let printed = &node.system.host.stdout;
     // A text may begin in what was looked at.
     let from = seen.saturating_sub(text.len().saturating_sub(1)).min(printed.len());
     let is_fresh = printed.len() > *seen;
@@ -201,7 +204,7 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
 fn over(nodes: &Crew<Node>, next: Option<Cycle>, max_cycles: Option<Cycle>) -> Option<Over> {
     let (mut running, mut failed) = (0, false);
     for node in nodes.iter() {
-        match node.system.end() {
+        match &node.system.end {
             None => running += 1,
             Some((end, _)) => failed |= !end.is_success(),
         }
@@ -221,13 +224,10 @@ fn over(nodes: &Crew<Node>, next: Option<Cycle>, max_cycles: Option<Cycle>) -> O
     Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
 }
 
-/// Passes on what processes have written.
+/// Passes on what processes have written, if there is a sink.
 fn pass_output(nodes: &mut Crew<Node>, options: &mut Options<'_>) {
+    let Some(sink) = &mut options.sink else { return };
     for (nid, node) in (0..).zip(nodes.iter_mut()) {
-        let Some(sink) = &mut options.sink else {
-            node.keep_output();
-            continue;
-        };
         let (out, err) = node.system.take_output();
         for (stream, bytes) in [(Stream::Out, out), (Stream::Err, err)] {
             if !bytes.is_empty() {

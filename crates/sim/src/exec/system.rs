@@ -1,7 +1,5 @@
 //! The operating system of a node: it runs one process, whose threads have a core each.
 
-use std::collections::BTreeMap;
-
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{LocalHost, Output};
@@ -22,26 +20,31 @@ use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 
-/// The state of a core's thread.
 #[derive(Clone, Debug)]
 enum Thread {
-    /// It has no thread.
     Idle,
-    /// It executes.
     Running,
     /// It is in a call until it is woken, or until a cycle.
-    Asleep { hart: Box<Hart>, until: Option<Cycle> },
+    Asleep {
+        hart: Box<Hart>,
+        until: Option<Cycle>,
+    },
     /// It is in a call until a word of memory changes; it is looked at now and then.
-    Watching { hart: Box<Hart>, address: u64, value: u64, next: Cycle, until: Option<Cycle> },
+    Watching {
+        hart: Box<Hart>,
+        address: u64,
+        value: u64,
+        next: Cycle,
+        until: Option<Cycle>,
+    },
 }
 
-/// The operating system of a node.
 pub struct System {
     nid: u16,
     kernel: Kernel,
-    host: LocalHost,
+    /// What the process reads and prints; output is here until it is taken.
+    pub host: LocalHost,
     pages: Pages,
-    /// The driver of the RMC.
     pub device: Device,
     /// The driver of borrowed memory, if there is any.
     lending: Option<Lending>,
@@ -52,8 +55,10 @@ pub struct System {
     clock_cycles: Cycle,
     clock_ghz: f64,
     stack_bytes: u64,
-    next_timer: Option<Cycle>,
-    end: Option<(End, Cycle)>,
+    /// The cycle of the next timer: something is due that the chip knows nothing of.
+    pub next_timer: Option<Cycle>,
+    /// The end of the process and its cycle, if it has ended.
+    pub end: Option<(End, Cycle)>,
     /// Counters of the cores, kept when the process ends.
     counted: Vec<Counted>,
 }
@@ -112,40 +117,22 @@ impl System {
         Ok(system)
     }
 
-    /// The end of the process and its cycle, if it has ended.
-    pub const fn end(&self) -> Option<&(End, Cycle)> {
-        self.end.as_ref()
-    }
-
     /// Takes the output since the last call: standard output and error.
     pub fn take_output(&mut self) -> (Vec<u8>, Vec<u8>) {
         (std::mem::take(&mut self.host.stdout), std::mem::take(&mut self.host.stderr))
     }
 
-    /// Things that the process asked for and did not get.
-    pub fn warnings(&self) -> &[String] {
-        &self.host.warnings
-    }
-
-    /// Names of the files that it has looked for, and whether each was there at first.
-    pub fn inputs(&self) -> &BTreeMap<String, bool> {
-        &self.host.inputs
-    }
-
-    /// Instructions that have been retired.
     pub fn instructions(&self, chip: &Chip) -> u64 {
+        self.counted(chip).map(|counted| counted.retired).sum()
+    }
+
+    /// Counters of all cores, of those that run last.
+    fn counted<'a>(&'a self, chip: &'a Chip) -> impl Iterator<Item = &'a Counted> {
         let running = chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
-        let running: u64 = running.map(|cpu| cpu.core().stats().retired).sum();
-        running + self.counted.iter().map(|counted| counted.retired).sum::<u64>()
+        self.counted.iter().chain(running.map(|cpu| cpu.core().stats()))
     }
 
-    /// The cycle of the next timer: something is due that the chip knows nothing of.
-    #[inline]
-    pub const fn next_timer(&self) -> Option<Cycle> {
-        self.next_timer
-    }
-
-    /// The same, after threads have gone to sleep or woken.
+    /// The next timer after threads have gone to sleep or woken.
     fn earliest_timer(&self) -> Option<Cycle> {
         let due = |thread: &Thread| match thread {
             Thread::Asleep { until, .. } => *until,
@@ -189,7 +176,6 @@ impl System {
         self.next_timer = self.earliest_timer();
     }
 
-    /// Ends the process from outside.
     pub fn stop(&mut self, end: End, chip: &mut Chip) {
         if self.end.is_some() {
             return;
@@ -209,9 +195,7 @@ impl System {
 
     /// Adds the cores' counters; the process has ended.
     pub fn write_stats(&self, chip: &Chip, stats: &mut Figures) {
-        let running = chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
-        let running = running.map(|cpu| cpu.core().stats());
-        for (core, counted) in self.counted.iter().chain(running).enumerate() {
+        for (core, counted) in self.counted(chip).enumerate() {
             for (name, value) in counted.named() {
                 stats.insert(format!("core[{core}].{name}"), value as f64);
             }
@@ -285,15 +269,8 @@ impl System {
         chip.settle();
         chip.show_stores();
         self.host.now_ns = self.ns(chip.wires.now);
-        if let Some(lending) = self.lending.as_mut().filter(|_| borrow::has_call(hart.x[abi::A7])) {
-            const ECALL_BYTES: u64 = 4;
-            let args = std::array::from_fn(|at| hart.x[abi::A0 + at]);
-            let mut user = User { pages: &mut self.pages, chip };
-            hart.x[abi::A0] = lending.call(hart.x[abi::A7], args, &mut self.kernel, &mut user);
-            hart.pc += ECALL_BYTES;
-            self.resume(number, &hart, chip);
-        } else if Device::has_call(hart.x[abi::A7]) {
-            self.device_call(number, hart, chip);
+        if let Some(answer) = self.driver_call(number, &hart, chip) {
+            self.answer(number, hart, answer, chip);
         } else {
             let mut user = User { pages: &mut self.pages, chip };
             let is_clock = Kernel::is_clock(hart.x[abi::A7]);
@@ -328,12 +305,24 @@ impl System {
         }
     }
 
-    fn device_call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
-        const ECALL_BYTES: u64 = 4;
+    /// Has a driver carry out a call, if it is a driver's.
+    fn driver_call(&mut self, number: usize, hart: &Hart, chip: &mut Chip) -> Option<Answer> {
+        let call = hart.x[abi::A7];
         let args = std::array::from_fn(|at| hart.x[abi::A0 + at]);
-        let mut user = User { pages: &mut self.pages, chip };
-        let answer =
-            self.device.call(number as u16, hart.x[abi::A7], args, &mut self.kernel, &mut user);
+        let (kernel, mut user) = (&mut self.kernel, User { pages: &mut self.pages, chip });
+        match &mut self.lending {
+            Some(lending) if borrow::has_call(call) => {
+                Some(lending.call(call, args, kernel, &mut user))
+            }
+            _ if Device::has_call(call) => {
+                Some(self.device.call(number as u16, call, args, kernel, &mut user))
+            }
+            _ => None,
+        }
+    }
+
+    fn answer(&mut self, number: usize, mut hart: Hart, answer: Answer, chip: &mut Chip) {
+        const ECALL_BYTES: u64 = 4;
         hart.pc += ECALL_BYTES;
         match answer {
             Answer::Value(value) => {

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::meter::{self, COMPLETED_SHARE, Metered, Reading, Span, link_flits, read_vnets};
-use super::{Options, RunError, Watchdog, World, cores};
-use crate::chip::Chip;
+use super::{Options, Rack, RunError, Watchdog, cores};
 use crate::chip::message::VNETS;
 use crate::chip::probe::Sums;
+use crate::chip::{self, Chip};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -26,23 +26,20 @@ const TOTALS: [(&str, &str); 6] = [
     ("rrpp", "replies"),
 ];
 
-/// What a chip counts besides.
 #[derive(Clone, Debug, Default)]
 struct Counts {
-    rcp_lines: u64,
-    rrpp_lines: u64,
-    reads: u64,
+    chip: chip::counts::Counts,
     flits: u64,
     stages: Sums,
 }
 
 /// A world and its watchdog: lines that its first chip moves are measured.
-struct Watched<'a, W> {
-    world: &'a mut W,
+struct Watched<'a> {
+    world: &'a mut Rack,
     watchdog: Watchdog,
 }
 
-impl<W: World> Metered for Watched<'_, W> {
+impl Metered for Watched<'_> {
     type Counts = Counts;
 
     fn run_until(&mut self, end: Cycle) -> Result<(), RunError> {
@@ -65,7 +62,7 @@ impl<W: World> Metered for Watched<'_, W> {
 pub(super) fn bandwidth(
     machine: &Machine,
     options: &Options<'_>,
-    world: &mut impl World,
+    world: &mut Rack,
 ) -> Result<Report, RunError> {
     let watchdog = Watchdog::new(machine, 0);
     let unit_gbps = gbps(machine, 1.0);
@@ -99,8 +96,8 @@ fn report(span: &Span<'_, Counts>, common: Report, chip: &mut Chip) -> Report {
     let Span { machine, before, after } = span;
     let count = |of: fn(&Counts) -> u64| (of(&after.counts) - of(&before.counts)) as f64;
     let per_cycle = |of| span.per_cycle(count(of));
-    let rcp_gbps = gbps(machine, per_cycle(|counts| counts.rcp_lines));
-    let rrpp_gbps = gbps(machine, per_cycle(|counts| counts.rrpp_lines));
+    let rcp_gbps = gbps(machine, per_cycle(|counts| counts.chip.rcp_lines));
+    let rrpp_gbps = gbps(machine, per_cycle(|counts| counts.chip.rrpp_lines));
     let flit_gbps = f64::from(machine.noc.link_bytes) * machine.clock_ghz;
     Report {
         cycles: chip.wires.now,
@@ -109,7 +106,7 @@ fn report(span: &Span<'_, Counts>, common: Report, chip: &mut Chip) -> Report {
         rrpp_gbps,
         app_gbps: rcp_gbps + rrpp_gbps,
         noc_gbps: per_cycle(|counts| counts.flits) * flit_gbps,
-        reads_per_us: per_cycle(|counts| counts.reads) * machine.clock_ghz * 1e3,
+        reads_per_us: per_cycle(|counts| counts.chip.reads) * machine.clock_ghz * 1e3,
         links: span.links(&chip.wires.net),
         trace: chip.wires.trace.take(),
         ..common
@@ -122,16 +119,13 @@ fn gbps(machine: &Machine, lines_per_cycle: f64) -> f64 {
 }
 
 fn reading(chip: &Chip, latencies: Histogram) -> Reading<Counts> {
-    let counts = &chip.wires.counts;
     Reading {
         cycle: chip.wires.now,
         link_flits: link_flits(&chip.wires.net),
         figures: figures(chip),
         latencies: vec![latencies],
         counts: Counts {
-            rcp_lines: counts.rcp_lines,
-            rrpp_lines: counts.rrpp_lines,
-            reads: counts.reads,
+            chip: chip.wires.counts.clone(),
             flits: chip.wires.net.stats().flits_injected(),
             stages: chip.wires.probe.sums(),
         },

@@ -2,8 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `mirror` | one chip; the remote ends are its mirror image (Manycore NI §5) |
-//! | `rack` | several chips and the fabric between them, in parallel |
+//! | `rack` | chips and the fabric between them, in parallel; or one and its mirror image |
 //! | `meter` | a world until its bandwidth is known: chips and the torus alike |
 //! | `chips` | what chips count, and the report of it |
 //! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
@@ -12,7 +11,6 @@
 
 mod chips;
 pub(crate) mod meter;
-mod mirror;
 mod rack;
 mod watchdog;
 
@@ -25,9 +23,8 @@ use crate::machine::spec::{Remote, WorkloadKind};
 use crate::machine::{Kind, Machine};
 use crate::report::{Recipe, Report};
 use chips::{bandwidth, latency_report};
-pub use mirror::{Mirror, NODES as MIRROR_NODES};
-pub(crate) use rack::threads;
-pub use rack::{Node, Rack};
+pub use rack::{MIRROR_NODES, Node, Rack};
+pub(crate) use rack::{latency_cycles, threads};
 pub use watchdog::Watchdog;
 
 /// Steps of synchronous reads between two reports of progress.
@@ -80,65 +77,13 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// One or more chips and the fabric or mirror between them.
-pub trait World {
-    /// All chips, by their numbers.
-    fn chips(&self) -> impl Iterator<Item = &Chip> + Clone;
-
-    /// All chips, by their numbers.
-    fn chips_mut(&mut self) -> impl Iterator<Item = &mut Chip>;
-
-    /// The one that is measured.
-    fn first(&mut self) -> &mut Chip;
-
-    /// Simulates a stretch of time from cycle `next` on, in which something happens: at most up to and
-    /// including cycle `end`.
-    fn advance(&mut self, next: Cycle, end: Cycle);
-
-    /// The cycle in which the next thing happens.
-    ///
-    /// # Errors
-    /// [`RunError::Stuck`] if nothing ever happens again.
-    fn next_cycle(&self, watchdog: &Watchdog) -> Result<Cycle, RunError> {
-        let next = self.chips().filter_map(Chip::next_cycle).min();
-        next.ok_or_else(|| watchdog.deadlock(self.chips()))
-    }
-
-    /// Simulates the next stretch in which something happens.
-    ///
-    /// # Errors
-    /// [`RunError::Stuck`] if nothing ever happens again, or nothing has got on for too long.
-    fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
-        self.advance(self.next_cycle(watchdog)?, Cycle::MAX);
-        watchdog.check(self.chips())
-    }
-
-    /// Simulates up to and including cycle `end`.
-    ///
-    /// # Errors
-    /// As [`World::step`].
-    fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
-        loop {
-            let next = self.next_cycle(watchdog)?;
-            if next > end {
-                break;
-            }
-            self.advance(next, end);
-            watchdog.check(self.chips())?;
-        }
-        // The time passes even if nothing happens in the last cycles.
-        self.chips_mut().for_each(|chip| chip.wires.now = chip.wires.now.max(end));
-        Ok(())
-    }
-}
-
 /// Runs a machine until its workload is measured.
 ///
 /// # Errors
 /// [`RunError`]
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
     let report = match (machine.kind, machine.network.remote) {
-        (Kind::Chip, Remote::Generator) => measure(machine, options, Mirror::new(machine)?),
+        (Kind::Chip, Remote::Generator) => measure(machine, options, Rack::mirrored(machine)?),
         (Kind::Chip, Remote::Nodes) => measure(machine, options, Rack::new(machine)?),
         (Kind::Torus, _) => crate::rack::run(machine, options),
         (Kind::Soc, _) => crate::interconnect::run(machine, options),
@@ -149,11 +94,7 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
     Ok(Report { recipe: Recipe::of(machine), ..report? })
 }
 
-fn measure(
-    machine: &Machine,
-    options: &Options<'_>,
-    mut world: impl World,
-) -> Result<Report, RunError> {
+fn measure(machine: &Machine, options: &Options<'_>, mut world: Rack) -> Result<Report, RunError> {
     let (from, to) = options.trace;
     world.first().wires.trace.record(from..to);
     match machine.workload.kind {
@@ -183,11 +124,7 @@ fn cores(machine: &Machine) -> std::ops::Range<u16> {
 }
 
 /// Synchronous reads of one core of the first chip after the other, while nothing else happens.
-fn latency(
-    machine: &Machine,
-    options: &Options<'_>,
-    world: &mut impl World,
-) -> Result<Report, RunError> {
+fn latency(machine: &Machine, options: &Options<'_>, world: &mut Rack) -> Result<Report, RunError> {
     let began = Instant::now();
     let mut latencies = Vec::new();
     for core in cores(machine) {

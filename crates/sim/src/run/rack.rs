@@ -1,15 +1,23 @@
-//! Several chips in full detail, and the fabric between them: every two are equally far apart.
+//! Chips in full detail, and the fabric between them: every two are equally far apart.
 //!
 //! A packet from a chip reaches another one a fabric latency later, so for that long, an epoch, the chips do
 //! not see each other: threads simulate them side by side, and the packets travel in between, in the order of
 //! the chips' numbers. The result does not depend on the threads.
+//!
+//! The remote ends of a chip that is alone are its mirror image: for each request that leaves, the same
+//! request arrives from outside, and the answer to the one takes as long as this chip's RRPPs take for the
+//! other. This is the traffic generator of Manycore NI §5: incoming requests at the rate of the outgoing ones,
+//! and RRPP latency plus network latency for each round trip, without a mean in between.
 
-use super::{RunError, World};
+use super::{RunError, Watchdog};
 use crate::chip::wires::Departure;
 use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
 use crate::machine::Machine;
 use crate::machine::spec::WorkloadKind;
+
+/// Nodes that a mirrored chip believes to be in: itself and its mirror image.
+pub const MIRROR_NODES: u16 = 2;
 
 /// A node of a rack: a chip, and what there is besides.
 pub trait Node: Send + 'static {
@@ -51,24 +59,96 @@ impl Rack {
     /// # Errors
     /// [`RunError::Impossible`] for a network that cannot be built.
     pub fn new(machine: &Machine) -> Result<Rack, RunError> {
-        let nodes = machine.network.nodes;
-        host_memory::check(machine, nodes).map_err(RunError::Impossible)?;
-        let chips: Result<Vec<Chip>, RunError> =
-            (0..nodes).map(|nid| started(machine, nid, nodes)).collect();
         // A single read keeps one chip busy at a time.
         let is_single = machine.workload.kind == WorkloadKind::SyncRead;
         let threads = if is_single { 1 } else { threads(machine) };
-        Ok(Rack::of(chips?, machine, threads, false))
+        let nodes = machine.network.nodes;
+        Ok(Rack::of(chips(machine, nodes, nodes)?, latency_cycles(machine), threads, false))
+    }
+
+    /// A machine's chip as node 0, started; the other node is its mirror image.
+    ///
+    /// # Errors
+    /// As [`Rack::new`].
+    pub fn mirrored(machine: &Machine) -> Result<Rack, RunError> {
+        Ok(Rack::of(chips(machine, 1, MIRROR_NODES)?, latency_cycles(machine), 1, true))
+    }
+
+    /// All chips, by their numbers.
+    pub fn chips(&self) -> impl Iterator<Item = &Chip> + Clone {
+        self.nodes.iter()
+    }
+
+    /// All chips, by their numbers.
+    pub fn chips_mut(&mut self) -> impl Iterator<Item = &mut Chip> {
+        self.nodes.iter_mut()
+    }
+
+    /// The one that is measured.
+    pub fn first(&mut self) -> &mut Chip {
+        &mut self.nodes[0]
+    }
+
+    /// Simulates an epoch from cycle `next` on, in which something happens: at most up to and including cycle
+    /// `end`. A mirrored chip goes cycle by cycle, so that packets come back in between. Returns the last cycle.
+    pub fn advance(&mut self, next: Cycle, end: Cycle) -> Cycle {
+        if !self.is_mirrored {
+            return self.epoch(next, end);
+        }
+        self.nodes[0].cycle(next);
+        self.exchange();
+        next
+    }
+
+    fn next_cycle(&self, watchdog: &Watchdog) -> Result<Cycle, RunError> {
+        let next = self.chips().filter_map(Chip::next_cycle).min();
+        next.ok_or_else(|| watchdog.deadlock(self.chips()))
+    }
+
+    /// Simulates the next epoch in which something happens.
+    ///
+    /// # Errors
+    /// [`RunError::Stuck`] if nothing ever happens again, or nothing has got on for too long.
+    pub fn step(&mut self, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        let last = self.advance(self.next_cycle(watchdog)?, Cycle::MAX);
+        watchdog.check(last, self.chips())
+    }
+
+    /// Simulates up to and including cycle `end`.
+    ///
+    /// # Errors
+    /// As [`Rack::step`].
+    pub fn run_until(&mut self, end: Cycle, watchdog: &mut Watchdog) -> Result<(), RunError> {
+        loop {
+            let next = self.next_cycle(watchdog)?;
+            if next > end {
+                break;
+            }
+            let last = self.advance(next, end);
+            watchdog.check(last, self.chips())?;
+        }
+        // The time passes even if nothing happens in the last cycles.
+        self.chips_mut().for_each(|chip| chip.wires.now = chip.wires.now.max(end));
+        Ok(())
     }
 }
 
-/// A chip of a machine, started.
-pub(super) fn started(machine: &Machine, nid: u16, nodes: u16) -> Result<Chip, RunError> {
-    let chip = Chip::new(machine, nid, nodes);
-    let mut chip = chip.map_err(|error| RunError::Impossible(format!("noc: {error}")))?;
-    chip.warm(machine);
-    chip.start();
-    Ok(chip)
+/// The first chips of a machine with so many nodes, started.
+fn chips(machine: &Machine, count: u16, nodes: u16) -> Result<Vec<Chip>, RunError> {
+    host_memory::check(machine, count).map_err(RunError::Impossible)?;
+    let chip = |nid| {
+        let chip = Chip::new(machine, nid, nodes);
+        let mut chip = chip.map_err(|error| RunError::Impossible(format!("noc: {error}")))?;
+        chip.warm(machine);
+        chip.start();
+        Ok(chip)
+    };
+    (0..count).map(chip).collect()
+}
+
+/// From one node to another.
+pub(crate) fn latency_cycles(machine: &Machine) -> Cycle {
+    machine.cycles(machine.network.hop_latency_ns) * Cycle::from(machine.network.hops)
 }
 
 /// Threads that simulate the nodes of a rack.
@@ -80,17 +160,13 @@ pub(crate) fn threads(machine: &Machine) -> usize {
 }
 
 impl<N: Node> Rack<N> {
-    /// A rack of these nodes.
     pub(crate) fn of(
         nodes: Vec<N>,
-        machine: &Machine,
+        latency_cycles: Cycle,
         threads: usize,
         is_mirrored: bool,
     ) -> Rack<N> {
-        let hops = Cycle::from(machine.network.hops);
-        let latency_cycles = machine.cycles(machine.network.hop_latency_ns) * hops;
-        let nodes = Crew::new(nodes, threads, simulate);
-        Rack { nodes, latency_cycles: latency_cycles.max(1), is_mirrored }
+        Rack { nodes: Crew::new(nodes, threads, simulate), latency_cycles, is_mirrored }
     }
 
     /// Simulates all nodes from cycle `next` on for an epoch, or up to and including cycle `end` if that is
@@ -104,7 +180,11 @@ impl<N: Node> Rack<N> {
 
     fn exchange(&mut self) {
         for from in self.nodes.numbers() {
-            let mut departures = std::mem::take(&mut self.nodes[from].chip().wires.departures);
+            let departures = &mut self.nodes[from].chip().wires.departures;
+            if departures.is_empty() {
+                continue;
+            }
+            let mut departures = std::mem::take(departures);
             for Departure { cycle, to, payload } in departures.drain(..) {
                 // The mirror image of what is sent comes back.
                 let (to, payload) = match self.is_mirrored {
@@ -123,23 +203,5 @@ impl<N: Node> Rack<N> {
 fn simulate(node: &mut impl Node, last: Cycle) {
     while let Some(next) = node.next_cycle().filter(|&next| next <= last) {
         node.cycle(next);
-    }
-}
-
-impl World for Rack {
-    fn chips(&self) -> impl Iterator<Item = &Chip> + Clone {
-        self.nodes.iter()
-    }
-
-    fn chips_mut(&mut self) -> impl Iterator<Item = &mut Chip> {
-        self.nodes.iter_mut()
-    }
-
-    fn first(&mut self) -> &mut Chip {
-        &mut self.nodes[0]
-    }
-
-    fn advance(&mut self, next: Cycle, end: Cycle) {
-        self.epoch(next, end);
     }
 }

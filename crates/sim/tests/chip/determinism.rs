@@ -2,7 +2,7 @@
 
 use rackmem_sim::machine::Machine;
 use rackmem_sim::machine::spec::WorkloadKind;
-use rackmem_sim::run::{Mirror, Options, run};
+use rackmem_sim::run::{Options, Rack, run};
 
 use super::machines::machine;
 use super::rest;
@@ -50,20 +50,21 @@ fn another_seed_reads_something_else() {
 
 /// All that can be seen of a chip after so many cycles.
 fn state(machine: &Machine, cycles: u64, every_cycle: bool) -> String {
-    let mut mirror = Mirror::new(machine).expect("a chip");
-    let chip = &mut mirror.chip;
+    let mut mirror = Rack::mirrored(machine).expect("a chip");
+    let chip = mirror.first();
     for tile in &mut chip.tiles {
         let reads = if machine.workload.kind == WorkloadKind::SyncRead { 1000 } else { 0 };
         tile.core.start(0, reads, &mut chip.wires);
     }
     loop {
-        let next = mirror.chip.next_cycle().expect("something to do");
+        let next = mirror.first().next_cycle().expect("something to do");
         if next > cycles {
             break;
         }
-        mirror.cycle(if every_cycle { mirror.chip.wires.now + 1 } else { next });
+        let next = if every_cycle { mirror.first().wires.now + 1 } else { next };
+        mirror.advance(next, next);
     }
-    let chip = &mut mirror.chip;
+    let chip = mirror.first();
     let latencies: Vec<_> = chip.tiles.iter_mut().map(|tile| tile.core.take_latencies()).collect();
     let loads: Vec<_> = chip.wires.net.link_loads().collect();
     let cores: Vec<_> = chip.tiles.iter().map(|tile| tile.core.describe()).collect();

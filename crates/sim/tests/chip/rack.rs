@@ -4,7 +4,7 @@ use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::block::Block;
 use rackmem_sim::chip::layout::{BUFFER_LINE, SEGMENT_LINE};
 use rackmem_sim::machine::Machine;
-use rackmem_sim::run::{Options, Rack, Watchdog, World, run};
+use rackmem_sim::run::{Options, Rack, Watchdog, run};
 
 use super::machines::{SMALL, machine};
 

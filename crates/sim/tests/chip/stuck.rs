@@ -2,7 +2,7 @@
 
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::message::VNET_FORWARD;
-use rackmem_sim::run::{Mirror, Options, RunError, Watchdog, World, run};
+use rackmem_sim::run::{Options, Rack, RunError, Watchdog, run};
 
 use super::machines::machine;
 
@@ -42,15 +42,15 @@ fn homes_without_room() {
 fn a_cable_that_is_cut() {
     for placement in ["edge", "per-tile", "split", "numa"] {
         let machine = machine(&[SMALL, &format!("ni.placement={placement}")]);
-        let mut mirror = Mirror::new(&machine).expect("a chip");
-        let mut watchdog = Watchdog::new(&machine, mirror.chip.wires.now);
-        let chip = &mut mirror.chip;
+        let mut mirror = Rack::mirrored(&machine).expect("a chip");
+        let mut watchdog = Watchdog::new(&machine, mirror.first().wires.now);
+        let chip = mirror.first();
         chip.tiles[5].core.start(0, 3, &mut chip.wires);
-        while let Some(next) = mirror.chip.next_cycle() {
-            mirror.chip.cycle(next);
-            mirror.chip.wires.departures.clear();
+        while let Some(next) = mirror.first().next_cycle() {
+            mirror.first().cycle(next);
+            mirror.first().wires.departures.clear();
         }
-        let now = mirror.chip.wires.now;
+        let now = mirror.first().wires.now;
         let error = mirror.step(&mut watchdog).unwrap_err();
         let RunError::Stuck(text) = error else { panic!("{error}") };
         let since = format!("everything waits since cycle {now}\n");
@@ -82,15 +82,15 @@ fn lose_a_forward(chip: &mut Chip) -> bool {
 #[test]
 fn a_message_that_is_lost() {
     let machine = machine(&[SMALL, "ni.placement=edge"]);
-    let mut mirror = Mirror::new(&machine).expect("a chip");
-    let mut watchdog = Watchdog::new(&machine, mirror.chip.wires.now);
-    let chip = &mut mirror.chip;
+    let mut mirror = Rack::mirrored(&machine).expect("a chip");
+    let mut watchdog = Watchdog::new(&machine, mirror.first().wires.now);
+    let chip = mirror.first();
     chip.tiles[0].core.start(0, 1000, &mut chip.wires);
     let mut lost = false;
-    while let Some(next) = mirror.chip.next_cycle() {
-        lost = lost || next > 2000 && lose_a_forward(&mut mirror.chip);
-        mirror.cycle(next);
-        assert!(mirror.chip.wires.now < 100_000, "it goes on without the message");
+    while let Some(next) = mirror.first().next_cycle() {
+        lost = lost || next > 2000 && lose_a_forward(mirror.first());
+        mirror.advance(next, next);
+        assert!(mirror.first().wires.now < 100_000, "it goes on without the message");
     }
     let RunError::Stuck(text) = mirror.step(&mut watchdog).unwrap_err() else { panic!() };
     contains(&text, &["everything waits since", "home[", "block 0x", "Some(Unblock", "core[0]: "]);
@@ -100,12 +100,12 @@ fn a_message_that_is_lost() {
 fn nothing_is_left_of_a_run_that_ends() {
     for placement in ["edge", "per-tile", "split", "numa"] {
         let machine = machine(&[SMALL, &format!("ni.placement={placement}")]);
-        let mut mirror = Mirror::new(&machine).expect("a chip");
-        let mut watchdog = Watchdog::new(&machine, mirror.chip.wires.now);
-        let chip = &mut mirror.chip;
+        let mut mirror = Rack::mirrored(&machine).expect("a chip");
+        let mut watchdog = Watchdog::new(&machine, mirror.first().wires.now);
+        let chip = mirror.first();
         chip.tiles[7].core.start(3, 5, &mut chip.wires);
         while mirror.step(&mut watchdog).is_ok() {}
-        let chip = &mut mirror.chip;
+        let chip = mirror.first();
         assert!(chip.tiles[7].core.is_done());
         assert_eq!(chip.tiles[7].core.take_latencies().len(), 5);
         assert_eq!(chip.left(), Vec::<String>::new(), "{placement}");

@@ -1,6 +1,6 @@
 //! Invariants of the microbenchmarks (soNUMA and Manycore NI).
 
-use rackmem_sim::run::{Mirror, Options, run};
+use rackmem_sim::run::{Options, Rack, run};
 
 use super::machines::machine;
 use super::rest;
@@ -10,16 +10,16 @@ const READS: u32 = 20;
 /// All cores make some reads at the same time, and all comes to rest.
 fn drained(settings: &[&str]) {
     let machine = machine(&[settings, &["workload.kind=sync-read"]].concat());
-    let mut mirror = Mirror::new(&machine).expect("a chip");
-    let chip = &mut mirror.chip;
+    let mut mirror = Rack::mirrored(&machine).expect("a chip");
+    let chip = mirror.first();
     for tile in &mut chip.tiles {
         tile.core.start(0, READS, &mut chip.wires);
     }
-    while let Some(next) = mirror.chip.next_cycle() {
-        assert!(next < 1_000_000, "{settings:?}: {:#?}", mirror.chip.left());
-        mirror.cycle(next);
+    while let Some(next) = mirror.first().next_cycle() {
+        assert!(next < 1_000_000, "{settings:?}: {:#?}", mirror.first().left());
+        mirror.advance(next, next);
     }
-    let chip = &mut mirror.chip;
+    let chip = mirror.first();
     assert_eq!(chip.left(), Vec::<String>::new(), "{settings:?}");
     let counts = &chip.wires.counts;
     let reads = u64::from(READS) * u64::from(chip.wires.layout.tiles);
