@@ -33,36 +33,25 @@ impl Platform {
     }
 
     fn go_on(&mut self, node: u16, core: u16) {
-        loop {
-            let now = self.now();
-            let this = &mut self.nodes[usize::from(node)].cores[usize::from(core)];
-            if this.is_busy {
-                return;
-            }
-            let Some(op) = this.handler.pop_front().or_else(|| this.thread.pop_front()) else {
-                return;
-            };
-            if let Op::Call(call) = op {
-                self.upcalls.push_back(Upcall::Called { node, core, call });
-                // The workload says what comes next, by `thread` or `handler`.
-                return self.pause(node, core);
-            }
-            (this.is_busy, this.since) = (true, now);
-            match op {
-                Op::Work(time) => self.agenda.at(now + time, Event::Core { node, core }),
-                Op::Load(address, bytes) => self.leave_core(node, core, false, address, bytes),
-                Op::Store(address, bytes) => self.leave_core(node, core, true, address, bytes),
-                Op::Call(_) => {}
-            }
-        }
-    }
-
-    /// After a call the core goes on when the workload has been told.
-    fn pause(&mut self, node: u16, core: u16) {
         let now = self.now();
         let this = &mut self.nodes[usize::from(node)].cores[usize::from(core)];
+        if this.is_busy {
+            return;
+        }
+        let Some(op) = this.handler.pop_front().or_else(|| this.thread.pop_front()) else {
+            return;
+        };
         (this.is_busy, this.since) = (true, now);
-        self.agenda.at(now, Event::Core { node, core });
+        match op {
+            Op::Work(time) => self.agenda.at(now + time, Event::Core { node, core }),
+            Op::Load(address, bytes) => self.leave_core(node, core, false, address, bytes),
+            Op::Store(address, bytes) => self.leave_core(node, core, true, address, bytes),
+            // Before the core goes on, the workload says what comes next, by `thread` or `handler`.
+            Op::Call(call) => {
+                self.upcalls.push_back(Upcall::Called { node, core, call });
+                self.agenda.at(now, Event::Core { node, core });
+            }
+        }
     }
 
     /// An access misses in all caches and goes to the port of the on-chip interconnect.

@@ -13,15 +13,14 @@ use super::time::{Clock, Ps, ps};
 use crate::engine::Random;
 use crate::machine::spec::{ExtensionSpec, LineCode};
 
-/// Times of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Clock of the link layer.
     pub clock: Clock,
     lane_bytes: u32,
     word_ps: Ps,
     send_ps: Ps,
-    receive_ps: Ps,
+    /// Time of the receiver's protocol engine.
+    pub receive_ps: Ps,
     wire_ps: Ps,
     header_bytes: u32,
     address_bytes: u32,
@@ -57,23 +56,15 @@ impl Times {
         self.header_bytes + address + data
     }
 
-    /// Time of a frame's words.
     pub fn frame(&self, bytes: u32) -> Ps {
         Ps::from(bytes.div_ceil(self.lane_bytes)) * self.word_ps
     }
-
-    /// The receiver's protocol engine.
-    pub fn receive(&self) -> Ps {
-        self.receive_ps
-    }
 }
 
-/// A frame on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// Number of its virtual channel, below [`VCS`].
     pub vc: u8,
-    /// Header of the link layer.
     pub header: Header,
     /// Packet of a frame with data.
     pub packet: Packet,
@@ -83,16 +74,13 @@ pub struct Frame {
     pub physical: Ps,
 }
 
-/// Counters of an end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Frames with data, sent for the first time or again.
     pub data: u64,
     /// Frames without a packet: acknowledgements and the like.
     pub control: u64,
-    /// Frames that the wire lost.
     pub lost: u64,
-    /// Frames that it damaged.
     pub damaged: u64,
     /// Frames with data that arrived and were dropped: again, or after a gap.
     pub dropped: u64,
@@ -102,7 +90,6 @@ pub struct Counts {
     pub busy: Ps,
 }
 
-/// An end of a link.
 #[derive(Clone, Debug)]
 pub struct End {
     /// Node and number of the other end.
@@ -122,7 +109,6 @@ pub struct End {
     lost: u64,
     damaged: u64,
     overhead: u32,
-    /// Frames so far.
     pub counts: Counts,
 }
 
@@ -130,7 +116,6 @@ const NOTHING: Packet =
     Packet { channel: Channel::Interrupt, source: 0, destination: 0, tag: 0, bytes: 0 };
 
 impl End {
-    /// An end whose other one is `peer`.
     pub fn new(spec: &ExtensionSpec, peer: (u16, u8), random: Random) -> End {
         let ring = vec![NOTHING; spec.link_window as usize].into_boxed_slice();
         End {

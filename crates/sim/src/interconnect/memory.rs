@@ -7,10 +7,8 @@ use crate::dram::{Channel, Done, Kind, Request};
 use crate::engine::Slab;
 use crate::machine::spec::DramSpec;
 
-/// A line of the channel.
 const LINE_BYTES: u64 = 64;
 
-/// A line that an access wants.
 #[derive(Clone, Copy, Debug)]
 struct Want {
     line: u64,
@@ -26,7 +24,6 @@ struct Pending {
     last: Ps,
 }
 
-/// The memory of a node.
 #[derive(Clone, Debug)]
 pub struct Memory {
     channel: Channel,
@@ -40,7 +37,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An idle channel, as the machine file's `dram` has it.
     pub fn new(spec: &DramSpec) -> Memory {
         let channel = Channel::new(spec);
         let tick_ps = channel.timing().tck_ps;

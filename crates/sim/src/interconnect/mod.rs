@@ -47,21 +47,25 @@
 //!   beforehand, at both ends.
 
 mod cores;
-pub mod lane;
-pub mod memory;
-pub mod nic;
-pub mod node;
-pub mod packet;
-pub mod platform;
-pub mod qpair;
-pub mod report;
+mod lane;
+mod memory;
+mod nic;
+mod node;
+mod packet;
+mod platform;
+mod qpair;
+mod report;
 mod routing;
 mod run;
-pub mod time;
-pub mod transaction;
-pub mod workload;
+mod time;
+mod transaction;
+mod workload;
 
-pub use packet::{LAYER_NAMES, LAYERS};
+pub use nic::Nic;
+pub use node::Op;
+pub use packet::{Access, Channel, Packet};
+pub use platform::{Platform, Upcall};
+pub use qpair::{EndPoint, QueuePairs, Refused};
 pub use rackmem_rmc::imt::LINES as INTERRUPT_LINES;
 pub use report::{ExtensionReport, KeyValueReport};
 pub use run::run;

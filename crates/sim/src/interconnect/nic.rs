@@ -28,7 +28,6 @@ pub const RECEIVED: u8 = 1;
 /// A frame: its bytes, without those that all frames have, and the workload's number for it.
 #[derive(Clone, Copy, Debug)]
 pub struct CardFrame {
-    /// Bytes of its IP packet.
     pub bytes: u32,
     /// Number that the workload has given the frame.
     pub tag: u32,
@@ -56,7 +55,7 @@ struct Line {
 }
 
 /// A card: its rings, its buffers and its two interrupt lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Nic {
     /// The node whose memory has rings and buffers, and whose core is interrupted.
     pub user: u16,
@@ -85,24 +84,7 @@ pub struct Nic {
 impl Nic {
     /// A card for a node, whose memory it finds at `base`.
     pub fn new(user: u16, base: u64) -> Nic {
-        Nic {
-            user,
-            base,
-            next_buffer: 0,
-            ring: VecDeque::new(),
-            told: 0,
-            fetching: None,
-            fetched: None,
-            reading: None,
-            buffered: VecDeque::new(),
-            is_sending: false,
-            arrived: VecDeque::new(),
-            writing: None,
-            received: VecDeque::new(),
-            sent: 0,
-            lines: [Line::default(); 2],
-            interrupts: 0,
-        }
+        Nic { user, base, ..Nic::default() }
     }
 
     /// Software has written a descriptor; the card sees it when it is told.
@@ -116,7 +98,6 @@ impl Platform {
         self.nodes[usize::from(node)].nic.as_mut().expect("a node with a card")
     }
 
-    /// A register is written.
     pub(super) fn card_told(&mut self, node: u16, register: u64) {
         match register {
             SEND_TAIL => {
@@ -217,7 +198,6 @@ impl Platform {
         }
     }
 
-    /// The MAC begins the next frame.
     fn card_transmit(&mut self, node: u16) {
         let now = self.now();
         let card = self.card(node);
@@ -244,7 +224,6 @@ impl Platform {
         ps(2.0 * self.nic.mac_ns + self.nic.switch_ns) + self.wire_time(bytes)
     }
 
-    /// The MAC has sent a frame.
     pub(super) fn card_sent(&mut self, node: u16) {
         let descriptor = self.nic.descriptor_bytes;
         let card = self.card(node);
@@ -256,15 +235,8 @@ impl Platform {
         self.card_read(node);
     }
 
-    /// The other end has sent a frame, which arrives at the card at this time.
-    pub fn to_card(&mut self, at: Ps, node: u16, frame: CardFrame) {
-        let CardFrame { bytes, tag } = frame;
-        self.agenda.at(at, Event::CardReceives { node, bytes, tag });
-    }
-
-    /// A frame arrives.
-    pub(super) fn card_receives(&mut self, node: u16, bytes: u32, tag: u32) {
-        self.card(node).arrived.push_back(CardFrame { bytes, tag });
+    pub(super) fn card_receives(&mut self, node: u16, frame: CardFrame) {
+        self.card(node).arrived.push_back(frame);
         self.card_ends(node, RECEIVED);
         self.card_store(node);
     }

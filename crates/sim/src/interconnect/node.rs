@@ -50,11 +50,8 @@ pub struct Call {
 /// A core and its operations. Interrupt handlers go before threads, operation by operation.
 #[derive(Clone, Debug, Default)]
 pub struct Core {
-    /// Operations of handlers.
     pub handler: VecDeque<Op>,
-    /// Operations of the thread.
     pub thread: VecDeque<Op>,
-    /// Whether an operation is under way.
     pub is_busy: bool,
     /// Time in which it did something.
     pub busy: Ps,
@@ -78,9 +75,7 @@ pub struct Control {
 /// A request of another node that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// The link that it came from.
     pub port: u8,
-    /// As it came from the link.
     pub packet: Packet,
 }
 
@@ -93,7 +88,6 @@ pub struct Node {
     pub imt: Imt,
     /// The transaction layer: FIFOs of the channels, both ways.
     pub transactions: Transactions,
-    /// Its ends of links.
     pub ends: Vec<End>,
     /// The routing table: the link towards each node.
     pub routes: Vec<Option<u8>>,
@@ -107,9 +101,7 @@ pub struct Node {
     pub memory: Memory,
     /// Cores by number: `soc.cores` of them.
     pub cores: Vec<Core>,
-    /// Its network interface card.
     pub nic: Option<Nic>,
-    /// Counters for the control centre.
     pub control: Control,
     /// Addresses of writes that have left for a link, less data that have: data follow their address.
     pub addresses_ahead: u64,

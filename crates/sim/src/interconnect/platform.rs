@@ -7,6 +7,7 @@ use rackmem_rmc::imt::Imt;
 
 use super::lane::{self, End, Frame};
 use super::memory::Memory;
+use super::nic::CardFrame;
 use super::node::{CARD_BASE, CARD_BYTES, Call, Control, Core, Node};
 use super::packet::{Access, Channel, Layer, Master, Packet};
 use super::time::{Ps, ps};
@@ -15,7 +16,6 @@ use crate::engine::{Agenda, Random, Slab};
 use crate::machine::Machine;
 use crate::machine::spec::{ExtensionSpec, LinkTopology, NicSpec, SocSpec};
 
-/// An event to come.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A packet is seen by routing.
@@ -45,7 +45,7 @@ pub(super) enum Event {
     /// A card has sent a frame.
     CardSent { node: u16 },
     /// A frame arrives at a card.
-    CardReceives { node: u16, bytes: u32, tag: u32 },
+    CardReceives { node: u16, frame: CardFrame },
     /// The card's time after its last frame is over, if that was number `after`.
     CardTimer { node: u16, line: u8, after: u64 },
     /// A frame is at the other end of the network.
@@ -234,7 +234,7 @@ impl Platform {
             Event::Finished { access } => self.finished(access),
             Event::Core { node, core } => self.core_done(node, core),
             Event::CardSent { node } => self.card_sent(node),
-            Event::CardReceives { node, bytes, tag } => self.card_receives(node, bytes, tag),
+            Event::CardReceives { node, frame } => self.card_receives(node, frame),
             Event::CardTimer { node, line, after } => self.card_timer(node, line, after),
             Event::AtPeer { bytes, tag } => self.upcalls.push_back(Upcall::AtPeer { bytes, tag }),
             Event::Later { call } => self.upcalls.push_back(Upcall::Later { call }),

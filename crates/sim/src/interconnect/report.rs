@@ -16,7 +16,7 @@ pub struct ExtensionReport {
     pub least_latency_ns: Option<f64>,
     /// Reads: the longest latency.
     pub most_latency_ns: Option<f64>,
-    /// Reads: where the time went, in the order of [`super::packet::LAYER_NAMES`]; their sum is the
+    /// Reads: where the time went, in the order of the layers of the report; their sum is the
     /// latency.
     pub layers_ns: Option<[f64; LAYERS]>,
     /// Queue pairs: the library's part of the latency.

@@ -7,7 +7,6 @@ use super::packet::{Access, CHANNELS, Channel, Layer, Packet, VCS};
 use super::platform::{Event, Platform, Upcall};
 use super::time::{Ps, ps};
 
-/// All channels.
 const ALL: [Channel; CHANNELS] = [
     Channel::ReadAddress,
     Channel::ReadData,
@@ -240,12 +239,11 @@ impl Platform {
         self.serve(node, port);
     }
 
-    /// A frame arrives.
     pub(super) fn arrive(&mut self, node: u16, port: u8, frame: Frame) {
         let now = self.now();
         let end = &mut self.nodes[usize::from(node)].ends[usize::from(port)];
         if end.receive(&frame, now) {
-            let at = now + self.lanes.receive();
+            let at = now + self.lanes.receive_ps;
             let Frame { packet, physical, .. } = frame;
             self.agenda.at(at, Event::Deliver { node, port, packet, physical });
         }
@@ -265,7 +263,6 @@ impl Platform {
         }
     }
 
-    /// A timer strikes.
     pub(super) fn timer(&mut self, node: u16, port: u8, vc: u8) {
         let now = self.now();
         let patience = ps(self.extension.link_timeout_ns);

@@ -91,7 +91,6 @@ fn drive(
     })
 }
 
-/// The machine with another experiment.
 fn with(machine: &Machine, kind: ExperimentKind, place: Place, bytes: u32) -> Machine {
     let mut other = machine.clone();
     other.experiment.kind = kind;

@@ -1,6 +1,5 @@
 //! Time: picoseconds, because the clocks of a node and of its links have no common period.
 
-/// Simulated time, in picoseconds.
 pub type Ps = u64;
 
 /// A time of a machine file in picoseconds.
@@ -15,7 +14,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock of this frequency.
     pub fn of_mhz(mhz: f64) -> Clock {
         Clock { period_ps: 1e6 / mhz }
     }
@@ -28,7 +26,6 @@ impl Clock {
         (edge * self.period_ps).round() as Ps
     }
 
-    /// Time of so many cycles.
     #[inline]
     pub fn cycles(&self, count: u32) -> Ps {
         (f64::from(count) * self.period_ps).round() as Ps

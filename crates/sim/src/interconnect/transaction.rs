@@ -7,10 +7,8 @@ use super::packet::{CHANNELS, Channel, Packet};
 use super::time::{Clock, Ps};
 use crate::machine::spec::ExtensionSpec;
 
-/// Times of the layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Clock of the on-chip interconnect.
     pub oci: Clock,
     link: Clock,
     oci_bytes: u32,
@@ -46,7 +44,6 @@ impl Times {
 /// A channel from the on-chip interconnect to the links.
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
-    /// Packets that routing sees.
     pub fifo: VecDeque<Packet>,
     /// Packets in the FIFO, or on their way into it.
     taken: usize,
@@ -60,7 +57,6 @@ pub struct Outgoing {
 pub struct Transactions {
     times: Times,
     capacity: usize,
-    /// The way out, by channel.
     pub outgoing: [Outgoing; CHANNELS],
     incoming_free: [Ps; CHANNELS],
     /// Packets that had to wait for room in a FIFO.
@@ -68,7 +64,6 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Empty FIFOs, as the machine file has them.
     pub fn new(spec: &ExtensionSpec, times: Times) -> Transactions {
         Transactions {
             times,
@@ -117,10 +112,5 @@ impl Transactions {
     /// Whether the FIFO of a channel takes another packet.
     pub fn has_room(&self, channel: usize) -> bool {
         self.outgoing[channel].taken < self.capacity
-    }
-
-    /// Packets that wait or are on their way out.
-    pub fn pending(&self) -> usize {
-        self.outgoing.iter().map(|channel| channel.taken + channel.waiting.len()).sum()
     }
 }

@@ -2,9 +2,7 @@
 //! comes back as an error.
 
 use rackmem_rmc::amt::Target;
-use rackmem_sim::interconnect::node::Op;
-use rackmem_sim::interconnect::packet::Access;
-use rackmem_sim::interconnect::platform::{Platform, Upcall};
+use rackmem_sim::interconnect::{Access, Op, Platform, Upcall};
 
 use super::machine;
 

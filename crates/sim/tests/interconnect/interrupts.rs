@@ -1,8 +1,6 @@
 //! Interrupts go before queued data, to the node that the table names.
 
-use rackmem_sim::interconnect::nic::Nic;
-use rackmem_sim::interconnect::packet::{Channel, Packet};
-use rackmem_sim::interconnect::platform::{Platform, Upcall};
+use rackmem_sim::interconnect::{Channel, Nic, Packet, Platform, Upcall};
 
 use super::machine;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rackmem_rmc::two_sided::{Completion, Descriptor, Kind, Status};
-use rackmem_sim::interconnect::qpair::{EndPoint, QueuePairs, Refused};
+use rackmem_sim::interconnect::{EndPoint, QueuePairs, Refused};
 use rackmem_sim::run::{self, Options};
 
 use super::{machine, measured};

@@ -16,9 +16,7 @@ use crate::machine::spec::KvSpec;
 /// Times of the machine, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// A read of local memory.
     pub local_ns: f64,
-    /// A read of borrowed memory.
     pub remote_ns: f64,
     /// A request and its answer, one of which carries a value: all but the server's own time.
     pub network_ns: f64,
@@ -110,7 +108,6 @@ impl Cache {
     }
 }
 
-/// A request at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Request {
     Get,

@@ -1,10 +1,10 @@
 //! Workloads of nodes: the experiments of the papers.
 
-pub mod key_value;
+pub(super) mod key_value;
 mod ping_pong;
 mod queue_pair;
 mod rdma;
-pub mod reads;
+mod reads;
 mod receive;
 mod send;
 mod stack;

@@ -1,6 +1,6 @@
 //! Messages to and fro through a card: NetPIPE (DEOI §IV-B), whose latency is half a round trip.
 
-use super::stack::{RECEIVED_DONE, RECEIVED_READ, SENT_DONE, SENT_READ, Stack, USER};
+use super::stack::{Stack, Told, USER};
 use super::{Rounds, Workload};
 use crate::interconnect::nic::CardFrame;
 use crate::interconnect::node::Op;
@@ -24,7 +24,6 @@ pub struct PingPong {
 }
 
 impl PingPong {
-    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> PingPong {
         PingPong {
             stack: Stack::new(machine),
@@ -45,28 +44,12 @@ impl PingPong {
         self.stack.arrive_from_peer(platform, at, frame);
     }
 
-    fn called(&mut self, platform: &mut Platform, what: u8) {
-        match what {
-            MADE => {
-                let frame = self.frame();
-                let tell = self.stack.post(platform, frame);
-                platform.thread(USER, self.core, [tell]);
-            }
-            SENT_READ => self.stack.sent_read(platform),
-            SENT_DONE => self.stack.sent_done(platform),
-            RECEIVED_READ => self.stack.received_read(platform),
-            RECEIVED_DONE => {
-                self.stack.received_done(platform);
-                if std::mem::take(&mut self.stack.taken).is_empty() {
-                    return;
-                }
-                let copy = self.stack.call(self.spec.message_bytes);
-                let send = self.stack.work(self.stack.nic.send_ns);
-                let ops = [self.stack.wake(), copy, copy, send, Op::call(MADE)];
-                platform.thread(USER, self.core, ops);
-            }
-            _ => {}
-        }
+    /// The thread takes the message, and makes the packet of the answer.
+    fn answer(&mut self, platform: &mut Platform) {
+        let copy = self.stack.call(self.spec.message_bytes);
+        let send = self.stack.work(self.stack.nic.send_ns);
+        let ops = [self.stack.wake(), copy, copy, send, Op::call(MADE)];
+        platform.thread(USER, self.core, ops);
     }
 }
 
@@ -85,12 +68,14 @@ impl Workload for PingPong {
     }
 
     fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> bool {
-        match upcall {
-            Upcall::Called { call, .. } => self.called(platform, call.what),
-            Upcall::Interrupt { line, asserted, .. } => {
-                self.stack.interrupt(platform, line, asserted);
+        match self.stack.told(platform, upcall) {
+            Told::Received(frames) if !frames.is_empty() => self.answer(platform),
+            Told::Other(Upcall::Called { call, .. }) if call.what == MADE => {
+                let frame = self.frame();
+                let tell = self.stack.post(platform, frame);
+                platform.thread(USER, self.core, [tell]);
             }
-            Upcall::AtPeer { .. } => {
+            Told::Other(Upcall::AtPeer { .. }) => {
                 self.rounds.add(platform.now());
                 self.ask(platform);
             }

@@ -12,7 +12,6 @@ use crate::interconnect::time::ps;
 use crate::machine::Machine;
 use crate::machine::spec::{ExperimentSpec, QpairSpec, SocSpec};
 
-/// The next block.
 const NEXT: u8 = 0;
 /// The channel has been told of it.
 const TOLD: u8 = 1;
@@ -40,7 +39,6 @@ pub struct Rdma {
 }
 
 impl Rdma {
-    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> Rdma {
         Rdma {
             qpair: machine.qpair.clone(),

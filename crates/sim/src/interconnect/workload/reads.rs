@@ -13,7 +13,6 @@ use crate::interconnect::time::Ps;
 use crate::machine::Machine;
 use crate::machine::spec::{ExperimentSpec, Place};
 
-/// The next read.
 const NEXT: Op = Op::call(0);
 
 /// The node that reads, and the one that lends.
@@ -37,7 +36,6 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> Reads {
         Reads {
             spec: machine.experiment.clone(),

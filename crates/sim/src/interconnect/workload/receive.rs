@@ -1,7 +1,7 @@
 //! Two connections on which the other end sends as much as it can: iperf, inbound (DEOI §IV-B).
 
 use super::Workload;
-use super::stack::{ACK, RECEIVED_DONE, RECEIVED_READ, SENT_DONE, SENT_READ, Stack, USER};
+use super::stack::{ACK, Stack, Told, USER};
 use crate::interconnect::nic::CardFrame;
 use crate::interconnect::node::{Call, Op};
 use crate::interconnect::platform::{Platform, Upcall};
@@ -29,7 +29,6 @@ struct Connection {
     is_waiting: bool,
 }
 
-/// As much as comes.
 #[derive(Debug)]
 pub struct Receive {
     stack: Stack,
@@ -102,9 +101,9 @@ impl Receive {
     }
 
     /// Handles frames that the stack has taken: acknowledgements are due, and threads go on.
-    fn arrived(&mut self, platform: &mut Platform) {
+    fn arrived(&mut self, platform: &mut Platform, frames: Vec<CardFrame>) {
         let segment = self.stack.segment();
-        for frame in std::mem::take(&mut self.stack.taken) {
+        for frame in frames {
             let connection = &mut self.connections[frame.tag as usize];
             connection.buffered += segment;
             connection.unanswered += 1;
@@ -131,13 +130,6 @@ impl Receive {
                 let tell = self.stack.post(platform, CardFrame { bytes, tag: call.argument | ACK });
                 self.stack.urgent(platform, [tell]);
             }
-            SENT_READ => self.stack.sent_read(platform),
-            SENT_DONE => self.stack.sent_done(platform),
-            RECEIVED_READ => self.stack.received_read(platform),
-            RECEIVED_DONE => {
-                self.stack.received_done(platform);
-                self.arrived(platform);
-            }
             _ => {}
         }
     }
@@ -154,16 +146,14 @@ impl Workload for Receive {
     }
 
     fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> bool {
-        match upcall {
-            Upcall::Called { core, call, .. } => self.called(platform, core, call),
-            Upcall::Interrupt { line, asserted, .. } => {
-                self.stack.interrupt(platform, line, asserted);
-            }
-            Upcall::AtPeer { tag, .. } => {
+        match self.stack.told(platform, upcall) {
+            Told::Received(frames) => self.arrived(platform, frames),
+            Told::Other(Upcall::Called { core, call, .. }) => self.called(platform, core, call),
+            Told::Other(Upcall::AtPeer { tag, .. }) => {
                 let more = Call { what: MORE, argument: tag & !ACK };
                 platform.later(self.stack.peer(), more);
             }
-            Upcall::Later { call } => {
+            Told::Other(Upcall::Later { call }) => {
                 let connection = &mut self.connections[call.argument as usize];
                 connection.unacknowledged -= self.stack.nic.packets_per_ack;
                 self.more(platform, call.argument as usize);

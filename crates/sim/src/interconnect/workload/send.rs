@@ -1,6 +1,6 @@
 //! Two connections that send as much as they can through a card: iperf, outbound (DEOI §IV-B).
 
-use super::stack::{ACK, RECEIVED_DONE, RECEIVED_READ, SENT_DONE, SENT_READ, Stack, USER};
+use super::stack::{ACK, Stack, Told, USER};
 use super::{Rounds, Workload};
 use crate::interconnect::nic::CardFrame;
 use crate::interconnect::node::Op;
@@ -23,14 +23,12 @@ const TOLD: u8 = 3;
 struct Connection {
     /// Data in the kernel, not in packets yet.
     buffered: u32,
-    /// Packets that are not acknowledged.
     unacknowledged: u32,
     /// Packets at the other end that it has not acknowledged.
     unanswered: u32,
     is_blocked: bool,
 }
 
-/// As much as goes.
 #[derive(Debug)]
 pub struct Send {
     stack: Stack,
@@ -92,20 +90,6 @@ impl Send {
                 platform.thread(USER, core, [tell, Op::call(TOLD)]);
             }
             TOLD => self.go_on(platform, core),
-            SENT_READ => self.stack.sent_read(platform),
-            SENT_DONE => {
-                self.stack.sent_done(platform);
-                self.unblock(platform);
-            }
-            RECEIVED_READ => self.stack.received_read(platform),
-            RECEIVED_DONE => {
-                for frame in std::mem::take(&mut self.stack.taken) {
-                    let connection = &mut self.connections[(frame.tag & 0xffff) as usize];
-                    connection.unacknowledged -= self.stack.nic.packets_per_ack;
-                }
-                self.stack.received_done(platform);
-                self.unblock(platform);
-            }
             _ => {}
         }
     }
@@ -133,12 +117,19 @@ impl Workload for Send {
     }
 
     fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> bool {
-        match upcall {
-            Upcall::Called { core, call, .. } => self.called(platform, core, call.what),
-            Upcall::Interrupt { line, asserted, .. } => {
-                self.stack.interrupt(platform, line, asserted);
+        match self.stack.told(platform, upcall) {
+            Told::Sent => self.unblock(platform),
+            Told::Received(acks) => {
+                for ack in acks {
+                    let connection = &mut self.connections[(ack.tag & 0xffff) as usize];
+                    connection.unacknowledged -= self.stack.nic.packets_per_ack;
+                }
+                self.unblock(platform);
             }
-            Upcall::AtPeer { tag, .. } => self.at_peer(platform, tag),
+            Told::Other(Upcall::Called { core, call, .. }) => {
+                self.called(platform, core, call.what);
+            }
+            Told::Other(Upcall::AtPeer { tag, .. }) => self.at_peer(platform, tag),
             _ => {}
         }
         self.packets.are_complete()

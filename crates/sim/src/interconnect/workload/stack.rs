@@ -11,7 +11,7 @@ use crate::interconnect::nic::{
     CardFrame, Nic, RECEIVE_STATUS, RECEIVE_TAIL, RECEIVED, SEND_STATUS, SEND_TAIL, SENT,
 };
 use crate::interconnect::node::{CARD_BASE, CARD_BYTES, Op};
-use crate::interconnect::platform::Platform;
+use crate::interconnect::platform::{Event, Platform, Upcall};
 use crate::interconnect::time::{Ps, ps};
 use crate::machine::Machine;
 use crate::machine::spec::{NicSpec, Place, SocSpec};
@@ -29,18 +29,28 @@ pub const ACK: u32 = 1 << 31;
 const BUFFERS_BYTES: u64 = 1 << 20;
 
 /// Handler: the status of sent frames has been read.
-pub const SENT_READ: u8 = 100;
+const SENT_READ: u8 = 100;
 /// Handler: and taken back.
-pub const SENT_DONE: u8 = 101;
+const SENT_DONE: u8 = 101;
 /// Handler: the status of received frames has been read.
-pub const RECEIVED_READ: u8 = 102;
-/// Handler: and taken back; received frames are with the stack.
-pub const RECEIVED_DONE: u8 = 103;
+const RECEIVED_READ: u8 = 102;
+/// Handler: and taken back.
+const RECEIVED_DONE: u8 = 103;
+
+/// What an event means to a workload.
+#[derive(Debug)]
+pub enum Told {
+    /// Descriptors of sent frames are free.
+    Sent,
+    /// These frames have gone through the stack.
+    Received(Vec<CardFrame>),
+    /// What the event says; nothing, if it was for the stack.
+    Other(Upcall),
+}
 
 /// Driver and network stack of [`USER`], as times of their steps.
 #[derive(Debug)]
 pub struct Stack {
-    /// The card's parameters.
     pub nic: NicSpec,
     soc: SocSpec,
     place: Place,
@@ -49,7 +59,7 @@ pub struct Stack {
     /// Address of its registers for the user.
     registers: u64,
     /// Frames that were taken from the card and go through the stack.
-    pub taken: Vec<CardFrame>,
+    taken: Vec<CardFrame>,
     reclaimed: u32,
     /// Descriptors of the send ring in use.
     pub in_ring: u32,
@@ -61,7 +71,6 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// An idle stack with the times of a machine's file.
     pub fn new(machine: &Machine) -> Stack {
         let place = machine.experiment.place;
         Stack {
@@ -110,7 +119,6 @@ impl Stack {
         Op::Work(ps(self.soc.wake_ns))
     }
 
-    /// Work of the stack.
     pub fn work(&self, ns: f64) -> Op {
         Op::Work(ps(ns))
     }
@@ -125,9 +133,35 @@ impl Stack {
         Op::Store(self.registers + SEND_TAIL, 4)
     }
 
-    /// An interrupt: the handler reads the status.
-    pub fn interrupt(&mut self, platform: &mut Platform, line: u8, asserted: bool) {
-        self.asserted[usize::from(line)] = asserted;
+    /// Handles interrupts, and calls of their handlers.
+    pub fn told(&mut self, platform: &mut Platform, upcall: Upcall) -> Told {
+        match upcall {
+            Upcall::Interrupt { line, asserted, .. } => {
+                self.asserted[usize::from(line)] = asserted;
+                self.handle(platform, line);
+            }
+            Upcall::Called { call, .. } => match call.what {
+                SENT_READ => self.sent_read(platform),
+                SENT_DONE => {
+                    self.in_ring -= self.reclaimed;
+                    self.done(platform, SENT);
+                    return Told::Sent;
+                }
+                RECEIVED_READ => self.received_read(platform),
+                RECEIVED_DONE => {
+                    self.done(platform, RECEIVED);
+                    return Told::Received(std::mem::take(&mut self.taken));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        Told::Other(upcall)
+    }
+
+    /// A handler has come to its end; if its line is asserted again, it begins again.
+    fn done(&mut self, platform: &mut Platform, line: u8) {
+        self.handling[usize::from(line)] = false;
         self.handle(platform, line);
     }
 
@@ -147,7 +181,7 @@ impl Stack {
     }
 
     /// Sent frames are taken from the ring.
-    pub fn sent_read(&mut self, platform: &mut Platform) {
+    fn sent_read(&mut self, platform: &mut Platform) {
         let node = &mut platform.nodes[usize::from(self.card)];
         self.reclaimed = node.nic.as_mut().map_or(0, |card| std::mem::take(&mut card.sent));
         let work = self.work(self.nic.reclaim_ns * f64::from(self.reclaimed));
@@ -155,15 +189,8 @@ impl Stack {
         platform.handler(USER, INTERRUPTED, [work, back, Op::call(SENT_DONE)]);
     }
 
-    /// And their descriptors are free.
-    pub fn sent_done(&mut self, platform: &mut Platform) {
-        self.in_ring -= self.reclaimed;
-        self.handling[usize::from(SENT)] = false;
-        self.handle(platform, SENT);
-    }
-
-    /// Received frames go through the stack; `more` is what has to be done because of them.
-    pub fn received_read(&mut self, platform: &mut Platform) {
+    /// Received frames go through the stack.
+    fn received_read(&mut self, platform: &mut Platform) {
         let node = &mut platform.nodes[usize::from(self.card)];
         if let Some(card) = node.nic.as_mut() {
             self.taken.extend(card.received.drain(..));
@@ -176,12 +203,6 @@ impl Stack {
         platform.handler(USER, INTERRUPTED, [work, back, buffers, Op::call(RECEIVED_DONE)]);
     }
 
-    /// They are with the stack.
-    pub fn received_done(&mut self, platform: &mut Platform) {
-        self.handling[usize::from(RECEIVED)] = false;
-        self.handle(platform, RECEIVED);
-    }
-
     /// Work for the interrupted core, before its threads.
     pub fn urgent(&self, platform: &mut Platform, ops: impl IntoIterator<Item = Op>) {
         platform.handler(USER, INTERRUPTED, ops);
@@ -192,7 +213,7 @@ impl Stack {
         let start = at.max(self.peer_free);
         self.peer_free = start + platform.wire_time(frame.bytes);
         let arrives = self.peer_free + platform.beyond(frame.bytes);
-        platform.to_card(arrives, self.card, frame);
+        platform.agenda.at(arrives, Event::CardReceives { node: self.card, frame });
     }
 
     /// Time of the other end for a message.

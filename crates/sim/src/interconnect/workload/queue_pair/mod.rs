@@ -40,7 +40,6 @@ const CORE: u16 = 0;
 #[derive(Debug, Default)]
 struct Side {
     queues: QueuePairs,
-    /// The message that is sent.
     sending: Option<Descriptor>,
     asked: u32,
     read: u32,
@@ -59,7 +58,6 @@ struct Side {
     have: u32,
 }
 
-/// Two nodes and a connection.
 #[derive(Debug)]
 pub struct QueuePair {
     spec: QpairSpec,
@@ -74,7 +72,6 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// The experiment that a machine's file describes.
     pub fn new(machine: &Machine) -> QueuePair {
         let entries = machine.qpair.queue_entries as usize;
         let side = || Side { queues: QueuePairs::new(entries), ..Side::default() };
@@ -133,7 +130,6 @@ impl QueuePair {
         platform.thread(node, CORE, [Op::Work(ps(library)), Op::call(POSTED)]);
     }
 
-    /// Posts buffers for a message.
     fn prepare(&mut self, node: u16) {
         for bytes in self.pieces() {
             let buffer = piece(bytes);
