@@ -35,7 +35,7 @@
 //! | [`exec`] | programs on machines: operating system, drivers, a rack of nodes |
 //! | [`litmus`] | RVWMO: tests in the form of herd, their allowed outcomes, and what cores do |
 //! | [`machine`] | machine files |
-//! | [`measure`] | warm-up, confidence intervals, histograms of what runs show |
+//! | `measure` | warm-up, confidence intervals, histograms of what runs show |
 //! | [`figures`] | counters by path, read now and then |
 //! | [`rack`] | hundreds of simplified nodes on a torus, driven by traffic |
 //! | [`recipe`] | what is needed to make a run again |
@@ -55,7 +55,7 @@ pub mod figures;
 pub mod interconnect;
 pub mod litmus;
 pub mod machine;
-pub mod measure;
+pub(crate) mod measure;
 pub mod noc;
 pub mod rack;
 pub mod recipe;

@@ -82,12 +82,10 @@ impl<T: Send + 'static> Crew<T> {
 }
 
 impl<T> Crew<T> {
-    /// All parts, in their order.
     pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.shares.iter().flatten()
     }
 
-    /// All parts, in their order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.shares.iter_mut().flatten()
     }
@@ -136,7 +134,6 @@ const DONE: u8 = 3;
 /// There are no more epochs.
 const CLOSED: u8 = 4;
 
-/// Where a share changes hands.
 struct Slot<T> {
     /// One of the above.
     state: AtomicU8,
@@ -209,7 +206,6 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-/// The loop of a worker.
 fn follow<T>(slot: &Slot<T>, advance: Advance<T>) {
     while slot.wait([OFFERED, CLOSED], thread::park) == OFFERED {
         if slot.claim(BEGUN) {

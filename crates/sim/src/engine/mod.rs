@@ -7,11 +7,11 @@ mod random;
 mod slab;
 mod wheel;
 
-pub use agenda::Agenda;
-pub use crew::Crew;
+pub(crate) use agenda::Agenda;
+pub(crate) use crew::Crew;
 pub use random::Random;
-pub use slab::Slab;
-pub use wheel::Wheel;
+pub(crate) use slab::Slab;
+pub(crate) use wheel::Wheel;
 
 /// Simulated time, in cycles of the chip's clock.
 pub type Cycle = u64;

@@ -51,7 +51,6 @@ impl Pace {
         self.is_together
     }
 
-    /// An epoch took so long.
     pub fn epoch(&mut self, time: Duration) {
         self.epochs += 1;
         self.time += time;

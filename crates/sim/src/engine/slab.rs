@@ -56,12 +56,10 @@ impl<T> Slab<T> {
         self.values[index as usize].take().expect("a number that is in use")
     }
 
-    /// Number of values.
     pub fn len(&self) -> usize {
         self.values.len() - self.free.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -10,7 +10,6 @@ pub const BATCHES: usize = 16;
 /// A mean, and how far it can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Mean of the observations.
     pub mean: f64,
     /// Half the width of the interval that holds the true mean in 95 of 100 runs; infinite if there are too few
     /// observations to tell.

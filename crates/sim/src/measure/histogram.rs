@@ -19,11 +19,8 @@ pub struct Histogram {
 /// A distribution in a few numbers, in the unit of what was counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Values.
     pub count: u64,
-    /// Mean of all.
     pub mean: f64,
-    /// The smallest.
     pub min: u64,
     /// The smallest that half do not exceed.
     pub p50: u64,
@@ -31,7 +28,6 @@ pub struct Summary {
     pub p95: u64,
     /// The smallest that 99 of 100 do not exceed.
     pub p99: u64,
-    /// The largest.
     pub max: u64,
 }
 
@@ -56,12 +52,10 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One that has counted nothing.
     pub fn new() -> Histogram {
         Histogram { counts: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Counts a value.
     #[inline]
     pub fn add(&mut self, value: u64) {
         let bucket = bucket(value);
@@ -92,7 +86,6 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -38,7 +38,6 @@ impl<S: Segment> Series<S> {
         &self.observations
     }
 
-    /// End of the last observation.
     pub fn end_cycle(&self) -> u64 {
         self.observations.len() as u64 * self.cycles
     }
@@ -63,7 +62,6 @@ impl<S: Segment> Series<S> {
         &self.segments
     }
 
-    /// The segments, at the end.
     pub fn into_segments(self) -> Vec<S> {
         self.segments
     }

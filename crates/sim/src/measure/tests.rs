@@ -1,6 +1,8 @@
 //! Series of which the truth is known.
 
-use super::*;
+use super::sampler::{Estimate, estimate};
+use super::series::{OBSERVATIONS, PER_SEGMENT, Segment, Series};
+use super::warm_up::mser5;
 use crate::engine::Random;
 
 /// A normal deviate (Box and Muller).

@@ -51,7 +51,7 @@ impl Node {
             if posts { Destinations::new(&machine.traffic, size, node) } else { None };
         Node {
             source: destinations.map(|destinations| Source::new(machine, node, destinations)),
-            rgp: Rgp::new(),
+            rgp: Rgp::default(),
             itt: Itt::new(machine.node.itt_entries),
             rrpp: Rrpp::new(&machine.node),
             wakes_at: 0,

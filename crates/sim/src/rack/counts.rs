@@ -42,7 +42,6 @@ impl LaneCounts {
     }
 }
 
-/// Counts of all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub requests_completed: u64,

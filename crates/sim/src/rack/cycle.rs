@@ -32,7 +32,6 @@ impl Rack {
         next < end
     }
 
-    /// Simulates a cycle.
     fn cycle(&mut self) {
         let now = self.now();
         if now > 0 {

@@ -95,7 +95,6 @@ impl Span<'_, Tally> {
         }
     }
 
-    /// Counters of the span.
     fn counts(&self) -> Counts {
         self.after.counts.counts.since(&self.before.counts.counts)
     }
@@ -110,7 +109,6 @@ impl Span<'_, Tally> {
         self.gbps(bytes) / self.after.counts.payload_bytes.len().max(1) as f64
     }
 
-    /// Payload by node.
     fn payload_bytes(&self) -> impl Iterator<Item = u64> + '_ {
         let before = self.before.counts.payload_bytes.iter().chain(iter::repeat(&0));
         self.after.counts.payload_bytes.iter().zip(before).map(|(after, before)| after - before)

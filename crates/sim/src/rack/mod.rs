@@ -80,7 +80,6 @@ enum Event {
     Complete { node: u16, slot: u16 },
 }
 
-/// A node: source and pipelines.
 #[derive(Clone, Debug)]
 struct Node {
     /// Nothing, if the node posts no requests.

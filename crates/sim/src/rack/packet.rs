@@ -23,13 +23,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// As a packet carries it.
     #[inline]
     pub fn tag(self) -> u32 {
         u32::from(self.slot) | u32::from(self.length) << 16
     }
 
-    /// Back from a packet.
     #[inline]
     pub fn of(packet: &Packet) -> Line {
         Line { slot: packet.tag as u16, length: (packet.tag >> 16) as u8 }

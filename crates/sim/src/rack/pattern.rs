@@ -6,22 +6,17 @@ use crate::machine::spec::{TrafficPattern, TrafficSpec};
 /// The destinations of a node's requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Destinations {
-    /// Always to this node.
     Fixed(u16),
     /// To any of all nodes but itself.
     Others {
-        /// Number of nodes.
         nodes: u16,
     },
-    /// To any of these.
     Among(Vec<u16>),
     /// A share to one node, the rest to any but itself.
     Hot {
-        /// Number of nodes.
         nodes: u16,
         /// Probability that a request goes to `node`, 0 to 1.
         share: f64,
-        /// The hot spot.
         node: u16,
     },
 }
@@ -47,7 +42,6 @@ impl Destinations {
         }
     }
 
-    /// The destination of a request.
     #[inline]
     pub fn draw(&self, source: u16, random: &mut Random) -> u16 {
         match self {
@@ -72,7 +66,6 @@ fn other(source: u16, nodes: u16, random: &mut Random) -> u16 {
     if drawn < source { drawn } else { drawn + 1 }
 }
 
-/// A node's coordinates.
 struct Place {
     at: [usize; 3],
     size: [usize; 3],

@@ -24,7 +24,6 @@ pub(super) const STALLS: usize = 3;
 /// The time at which an RGP has to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// In the next cycle.
     Soon,
     /// In this cycle.
     At(Cycle),
@@ -32,8 +31,7 @@ pub(super) enum Next {
     Woken,
 }
 
-/// The RGP of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rgp {
     /// Destination and place in the ITT of the request that is being sent.
     to: u16,
@@ -54,7 +52,6 @@ pub(super) struct Rgp {
 
 /// The parts of the node and of the rack that an RGP works with.
 pub(super) struct Surroundings<'a> {
-    /// Number of its node.
     pub node: u16,
     pub spec: &'a NodeSpec,
     pub format: &'a Format,
@@ -64,20 +61,6 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Rgp {
-    pub fn new() -> Rgp {
-        Rgp {
-            to: 0,
-            slot: 0,
-            lines_left: 0,
-            free_at: 0,
-            requests: 0,
-            outstanding: 0,
-            stalled: None,
-            stall_cycles: [0; STALLS],
-        }
-    }
-
-    /// Whether something holds it up.
     #[inline]
     pub fn is_stalled(&self) -> bool {
         self.stalled.is_some()

@@ -48,7 +48,6 @@ impl Rrpp {
         now >= self.free_at && self.in_service + replies < spec.rrpp_transactions
     }
 
-    /// Takes a request.
     #[inline]
     pub fn accept(&mut self, now: Cycle, spec: &NodeSpec) -> Service {
         self.free_at = now + u64::from(spec.rrpp_interval_cycles);

@@ -33,7 +33,6 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
     Ok(span.complete(common, &measured.rack))
 }
 
-/// Looks whether lines come back.
 #[inline]
 pub(super) fn check(rack: &Rack, watchdog: &mut Watchdog) -> Result<(), RunError> {
     // An open loop may well have nothing under way for long.

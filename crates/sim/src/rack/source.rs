@@ -89,7 +89,6 @@ impl Source {
         self.posted = Posted::Nothing;
     }
 
-    /// A request has completed.
     #[inline]
     pub fn completed(&mut self, now: Cycle) {
         if let Posted::Closed(posted) = &mut self.posted {

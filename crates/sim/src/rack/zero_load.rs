@@ -26,7 +26,6 @@ pub(super) fn ways_cycles(machine: &Machine, packets: u64, hops: u64, flits: u64
     packets * ends_cycles(machine) + hops * hop_cycles + flits - packets
 }
 
-/// The same for one packet.
 fn way(machine: &Machine, hops: u64, flits: u8) -> u64 {
     ways_cycles(machine, 1, hops, flits.into())
 }

@@ -6,7 +6,6 @@ use super::{MAX_COPY_BYTES, MAX_MESSAGE_BYTES, WORD_BYTES, Words};
 /// Opcode of a message: its data is in the command.
 pub const MESSAGE: u8 = 1;
 
-/// Opcode of an RDMA-copy.
 pub const COPY: u8 = 2;
 
 /// The word with opcode and size.
@@ -21,7 +20,6 @@ pub const SOURCE: usize = 3;
 pub struct Command {
     /// Its data is in the command.
     pub is_message: bool,
-    /// Bytes to be moved.
     pub bytes: u32,
     /// Virtual address of the first byte to be written.
     pub destination: u64,
@@ -34,14 +32,11 @@ pub struct Command {
 /// The fault of a word of opcode and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// There is no such opcode.
     Opcode(u8),
-    /// It cannot be so long.
     Size(u32),
 }
 
 impl Command {
-    /// The command in a line.
     pub fn of(words: &Words) -> Command {
         Command {
             is_message: opcode(words) == MESSAGE,

@@ -6,13 +6,13 @@
 //! |---|---|
 //! | [`region`] | regions of addresses: the address region table |
 //! | [`mod@line`] | states of a line, and the content of its tag bits |
-//! | [`command`] | command buffers: a transfer starts when its description is complete |
-//! | [`queue`] | pointers of single- and multiple-reader queues |
-//! | [`ni`] | one cache's interface: its lines, accesses to them, and packets that leave |
-//! | [`combine`] | remote stores to one line leave together |
+//! | `command` | command buffers: a transfer starts when its description is complete |
+//! | `queue` | pointers of single- and multiple-reader queues |
+//! | `ni` | one cache's interface: its lines, accesses to them, and packets that leave |
+//! | `combine` | remote stores to one line leave together |
 //! | [`dram`] | memory without caches, and its DMA engine |
-//! | [`packet`], [`transfer`] | packets, and transfers of several |
-//! | [`misuse`] | errors of programs |
+//! | `packet`, `transfer` | packets, and transfers of several |
+//! | `misuse` | errors of programs |
 //!
 //! Every access to a line, local or remote, is one atomic step: it reads and updates the tag, may
 //! choose another line (queues), and may add to the job list. Jobs leave as packets, one at a time and
@@ -22,7 +22,7 @@
 //!
 //! The program loads the first word of a line in another core's scratchpad. `chip/cpu.rs` sees from the address that
 //! this is no memory, so the load waits until it is the oldest instruction (`cpu/head.rs`) and becomes a read packet
-//! (`chip/integrated.rs`, [`ni`]). There the line is a queue with multiple readers: in one step the read takes the
+//! (`chip/integrated.rs`, `ni`). There the line is a queue with multiple readers: in one step the read takes the
 //! token from the queue's body, or is put into it. The release is a store to the same word. It leaves the core's store
 //! buffer, crosses the chip, and meets the oldest read, whose answer is a job: a packet that ends the load that has
 //! waited longest.
@@ -32,21 +32,21 @@
 //! - *Sets* keep one way for the cache. A line that is taken from the cache goes through its write-back buffer.
 //! - *Packets to the own scratchpad* cross the network as all do. A core's load of its own queue is an access to its
 //!   cache, and only the answer is a packet.
-//! - *Misuse* ends the program with core, function, line and reason ([`misuse`]): such a program would be undefined on
+//! - *Misuse* ends the program with core, function, line and reason (`misuse`): such a program would be undefined on
 //!   hardware.
 //! - *DMA to memory* goes to a range that caches do not keep (`scratchpad.dram_bytes`). Copies to cacheable memory are
 //!   refused, as on the prototype.
 
-pub mod combine;
-pub mod command;
+mod combine;
+mod command;
 pub mod dram;
 pub mod line;
-pub mod misuse;
-pub mod ni;
-pub mod packet;
-pub mod queue;
+mod misuse;
+mod ni;
+mod packet;
+mod queue;
 pub mod region;
-pub mod transfer;
+mod transfer;
 
 pub use line::State;
 pub use misuse::Misuse;

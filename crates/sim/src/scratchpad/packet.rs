@@ -17,9 +17,6 @@ pub enum Class {
     Ack,
 }
 
-/// All classes, the most urgent first.
-pub const CLASSES: [Class; 4] = [Class::Ack, Class::Reply, Class::Write, Class::Read];
-
 /// A packet. Addresses are virtual, and 0 as an acknowledgement address asks for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packet {

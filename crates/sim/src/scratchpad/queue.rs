@@ -19,7 +19,6 @@ pub struct Queue {
     pub item_words: u8,
     /// Words from one item to the next.
     entry_words: u8,
-    /// Size of the body.
     pub body_bytes: u32,
 }
 
@@ -29,7 +28,6 @@ impl Queue {
         Queue { head: 0, tail: 0, item_words, entry_words, body_bytes }
     }
 
-    /// Items that have room.
     pub const fn capacity(&self) -> u32 {
         self.body_bytes / self.entry_bytes()
     }
@@ -38,12 +36,10 @@ impl Queue {
         self.entry_words as u32 * WORD_BYTES
     }
 
-    /// Items that are there.
     pub const fn len(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.head == self.tail
     }

@@ -15,14 +15,12 @@ pub struct Transfer {
     pub destination: u64,
     /// Address that acknowledgements go to.
     pub ack: u64,
-    /// All of them.
     pub bytes: u32,
     /// Those that have left.
     pub done: u32,
 }
 
 impl Transfer {
-    /// Whether all bytes have left.
     pub const fn is_done(&self) -> bool {
         self.done >= self.bytes
     }

@@ -77,7 +77,7 @@ pub struct Write {
 }
 
 /// The engine's ring, and data that have been asked for and not been written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Engine {
     ring: u64,
     entries: u64,
@@ -99,20 +99,7 @@ pub struct Engine {
 impl Engine {
     /// An engine whose ring of so many descriptors begins at an address, a multiple of 64.
     pub fn new(ring: u64, entries: u64, max_payload_bytes: u64) -> Engine {
-        Engine {
-            ring,
-            entries,
-            posted: 0,
-            fetched: 0,
-            is_fetching: false,
-            ready: VecDeque::new(),
-            asking: None,
-            coming: VecDeque::new(),
-            writing: VecDeque::new(),
-            gathered: Write::default(),
-            max_payload_bytes,
-            done: 0,
-        }
+        Engine { ring, entries, max_payload_bytes, ..Engine::default() }
     }
 
     /// Descriptors for which the ring has room.

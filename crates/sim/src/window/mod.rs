@@ -8,9 +8,9 @@
 //! | [`orq`] | the outstanding request queue: reads of lines that are under way (TS-10) |
 //! | [`combining`] | buffers that combine stores which go through the caches (TS-11) |
 //! | [`wire`] | a link, and the time of a TLP on it |
-//! | [`packet`] | packets between nodes |
+//! | `packet` | packets between nodes |
 //! | [`dma`] | the DMA engine and its descriptors (TS-05) |
-//! | [`prefetch`] | a stride prefetcher with a degree for each kind of memory (TS-13) |
+//! | `prefetch` | a stride prefetcher with a degree for each kind of memory (TS-13) |
 //!
 //! Left out: configuration of bridges, message signalled interrupts, errors of the link. Lending is
 //! exclusive, so nothing keeps caches of the two nodes coherent (TS-01).
@@ -42,6 +42,6 @@
 pub mod combining;
 pub mod dma;
 pub mod orq;
-pub mod packet;
-pub mod prefetch;
+pub(crate) mod packet;
+pub(crate) mod prefetch;
 pub mod wire;

@@ -29,25 +29,20 @@ pub enum Packet {
         asker: Asker,
         /// Names the request at the asker.
         tag: u32,
-        /// The first line's address.
         address: u64,
         /// Lines in sequence, from `address` on.
         lines: u16,
     },
     /// A line.
     Data {
-        /// Queue or engine that asked.
         asker: Asker,
-        /// The request's tag.
         tag: u32,
         /// Index of the line among those of the request.
         index: u16,
-        /// Content of the line.
         block: Block,
     },
     /// Writes a line or a part of one.
     Write {
-        /// The line's address.
         address: u64,
         /// Content to be written: a block, or a change of one.
         block: Block,
@@ -56,7 +51,6 @@ pub enum Packet {
     },
     /// A write is done.
     Written {
-        /// Queue or engine that asked.
         asker: Asker,
         /// Name that the write's asker gave it.
         tag: u32,

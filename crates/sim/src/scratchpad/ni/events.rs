@@ -6,7 +6,7 @@ use super::super::packet::{Class, Packet};
 use super::super::queue::{Queue, SHARED_ENTRY_WORDS};
 use super::super::transfer::Transfer;
 use super::super::{LINE_BYTES, Misuse, State, WORD_BYTES, Words};
-use super::{Job, Ni, counter, descriptor};
+use super::{Job, Ni, Source, counter, descriptor};
 use crate::sonuma::memory::{mask, merge, words_at};
 
 impl Ni {
@@ -172,7 +172,6 @@ impl Ni {
         Ok(())
     }
 
-    /// A read arrives.
     fn asked(&mut self, offset: u32, transfer: Transfer) -> Result<(), Misuse> {
         let number = offset / LINE_BYTES;
         let at = self.address(number);
@@ -180,7 +179,7 @@ impl Ni {
             if self.line(number).state() == State::Cache {
                 return Err(Misuse::NotScratchpad(at));
             }
-            self.answers.push_back(Job::Answer { offset, transfer });
+            self.answers.push_back((Source::Own(offset), transfer));
             return Ok(());
         }
         let Line::MultipleReader(mut queue, mut holds) = self.lines[number as usize] else {
@@ -204,7 +203,7 @@ impl Ni {
 
     fn answer_item(&mut self, words: Words, mut transfer: Transfer, item_words: u8) {
         transfer.bytes = transfer.bytes.min(u32::from(item_words) * WORD_BYTES);
-        self.answers.push_back(Job::Item { words, transfer });
+        self.answers.push_back((Source::Item(words), transfer));
     }
 
     /// Puts an item at a place in the body behind a descriptor.

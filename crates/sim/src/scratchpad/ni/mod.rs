@@ -44,10 +44,15 @@ enum Job {
     Command { line: u32, done: u32 },
     /// The notifications of a counter, from an address on.
     Notify { line: u32, next: usize },
-    /// Bytes of this scratchpad that a read asked for.
-    Answer { offset: u32, transfer: Transfer },
+}
+
+/// The data of an answer to a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// Bytes of this scratchpad, from an offset on.
+    Own(u32),
     /// An item of a multiple-reader queue that met its request.
-    Item { words: Words, transfer: Transfer },
+    Item(Words),
 }
 
 /// The interface of one core's private cache.
@@ -63,7 +68,7 @@ pub struct Ni {
     combiner: Combiner,
     stores: VecDeque<Packet>,
     jobs: VecDeque<Job>,
-    answers: VecDeque<Job>,
+    answers: VecDeque<(Source, Transfer)>,
     acks: VecDeque<Packet>,
     stores_first: bool,
     changed: Vec<u32>,

@@ -5,7 +5,7 @@ use super::super::line::Line;
 use super::super::packet::{Class, Packet};
 use super::super::transfer::{Content, Transfer, gather};
 use super::super::{LINE_BYTES, Misuse, NOTIFICATIONS, WORD_BYTES};
-use super::{Job, Ni, counter};
+use super::{Job, Ni, Source, counter};
 use crate::sonuma::memory::{mask, words_at};
 
 impl Ni {
@@ -35,9 +35,9 @@ impl Ni {
             return Ok(Some(ack));
         }
         if may(Class::Reply)
-            && let Some(job) = self.answers.pop_front()
+            && let Some((source, transfer)) = self.answers.pop_front()
         {
-            return self.carry_on(job).map(Some);
+            return self.answer(source, transfer).map(Some);
         }
         if ripe && self.stores.is_empty() && may(Class::Write) {
             self.flush();
@@ -78,9 +78,6 @@ impl Ni {
         match job {
             Job::Command { line, done } => self.carry_on_command(line, done).map(Some),
             Job::Notify { line, next } => Ok(self.notify(line, next)),
-            Job::Answer { .. } | Job::Item { .. } => {
-                unreachable!("answers have a list of their own")
-            }
         }
     }
 
@@ -125,20 +122,14 @@ impl Ni {
     }
 
     /// The next packet of an answer.
-    fn carry_on(&mut self, mut job: Job) -> Result<Packet, Misuse> {
-        let (packet, is_done) = match &mut job {
-            Job::Answer { offset, transfer } => {
-                let content = |at, length| self.bytes(*offset + at, length);
-                (transfer.next(content, true)?, transfer.is_done())
-            }
-            Job::Item { words, transfer } => {
-                let content = |at, length| of_words(&words[..], at, length);
-                (transfer.next(content, true)?, transfer.is_done())
-            }
-            Job::Command { .. } | Job::Notify { .. } => unreachable!("these are no answers"),
+    fn answer(&mut self, source: Source, mut transfer: Transfer) -> Result<Packet, Misuse> {
+        let content = |at, length| match &source {
+            Source::Own(offset) => self.bytes(offset + at, length),
+            Source::Item(words) => of_words(words, at, length),
         };
-        if !is_done {
-            self.answers.push_back(job);
+        let packet = transfer.next(content, true)?;
+        if !transfer.is_done() {
+            self.answers.push_back((source, transfer));
         }
         Ok(packet)
     }
@@ -149,7 +140,6 @@ impl Ni {
     }
 }
 
-/// Bytes of some words.
 fn of_words(words: &[u64], at: u32, length: u32) -> Result<Content, Misuse> {
     let mut line = [0; 8];
     line[..words.len()].copy_from_slice(words);
