@@ -95,8 +95,11 @@ impl Rack {
         if !self.is_mirrored {
             return self.epoch(next, end);
         }
-        self.nodes[0].cycle(next);
-        self.exchange();
+        let chip = &mut self.nodes[0];
+        chip.cycle(next);
+        if !chip.wires.departures.is_empty() {
+            self.exchange();
+        }
         next
     }
 
@@ -180,11 +183,7 @@ impl<N: Node> Rack<N> {
 
     fn exchange(&mut self) {
         for from in self.nodes.numbers() {
-            let departures = &mut self.nodes[from].chip().wires.departures;
-            if departures.is_empty() {
-                continue;
-            }
-            let mut departures = std::mem::take(departures);
+            let mut departures = std::mem::take(&mut self.nodes[from].chip().wires.departures);
             for Departure { cycle, to, payload } in departures.drain(..) {
                 // The mirror image of what is sent comes back.
                 let (to, payload) = match self.is_mirrored {
