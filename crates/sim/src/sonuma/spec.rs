@@ -2,96 +2,71 @@
 
 use rackmem_rmc::MAX_ITT_CAPACITY;
 use rackmem_rmc::qp::MAX_QPS;
-use serde::{Deserialize, Serialize};
 
 use super::page::Format;
 use super::slots::MAX_SLOTS;
+use crate::section::section;
 
-/// Sizes and times of an RMC. Those that soNUMA gives (Table 1, §4.3) come first; each other one has its
-/// reason beside its default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RmcSpec {
-    /// Memory accesses in the memory access queue (Table 1).
-    pub maq_entries: u32,
-    /// Blocks that the RMC's L1 has asked for and not got (Table 1; §7.1: 32 in flight).
-    #[serde(skip)]
-    pub l1_mshrs: u32,
-    /// Accesses that the L1 takes a cycle (Table 1).
-    #[serde(skip)]
-    pub l1_ports: u32,
-    /// Time of an L1 hit, tag and data (Table 1).
-    #[serde(skip)]
-    pub l1_latency_cycles: u32,
-    /// Translations in the TLB (Table 1).
-    pub tlb_entries: u32,
-    /// Size of a page: 4096 or 8192 (Table 1).
-    #[serde(skip)]
-    pub page_bytes: u64,
+section! {
+    /// Sizes and times of an RMC. Those that soNUMA gives (Table 1, §4.3) come first; each other one has its
+    /// reason beside its default.
+    #[derive(Eq)]
+    pub struct RmcSpec {
+        /// Memory accesses in the memory access queue (Table 1).
+        maq_entries: u32 = 32,
+        /// Blocks that the RMC's L1 has asked for and not got (Table 1; §7.1: 32 in flight).
+        #[serde(skip)]
+        l1_mshrs: u32 = 32,
+        /// Accesses that the L1 takes a cycle (Table 1).
+        #[serde(skip)]
+        l1_ports: u32 = 2,
+        /// Time of an L1 hit, tag and data (Table 1).
+        #[serde(skip)]
+        l1_latency_cycles: u32 = 3,
+        /// Translations in the TLB (Table 1).
+        tlb_entries: u32 = 32,
+        /// Size of a page: 4096 or 8192 (Table 1).
+        #[serde(skip)]
+        page_bytes: u64 = 8192,
 
-    /// Time in which a load gets the data of a store that is in the MAQ.
-    pub forward_cycles: u32,
-    /// Width of the word-wide L1 interface; longer accesses take a port for several cycles.
-    pub word_bytes: u32,
-    /// Page walks under way.
-    pub walks: u32,
-    /// Contexts in the CT$.
-    pub ct_cache_entries: u32,
-    /// Queue pairs that the RMC can poll: the queue part of the CT$.
-    pub queue_pairs: u32,
-    /// Work queue entries in flight.
-    pub itt_entries: u32,
-    /// Between two polls of the RGP.
-    pub poll_interval_cycles: u32,
-    /// Work queue entries that the RGP has taken and not begun.
-    pub rgp_entries: u32,
-    /// Work queue entries that the RGP unrolls in turn.
-    pub rgp_transfers: u32,
-    /// Lines on their way through the RGP.
-    pub rgp_lines: u32,
-    /// Requests on their way through the RRPP.
-    pub rrpp_requests: u32,
-    /// Replies on their way through the RCP.
-    pub rcp_replies: u32,
-    /// Packets of each virtual lane for which there is room on either side of the fabric interface.
-    pub lane_credits: u32,
-}
-
-impl Default for RmcSpec {
-    fn default() -> Self {
-        Self {
-            maq_entries: 32,
-            l1_mshrs: 32,
-            l1_ports: 2,
-            l1_latency_cycles: 3,
-            tlb_entries: 32,
-            page_bytes: 8192,
-            // A comparison of addresses and a multiplexer.
-            forward_cycles: 1,
-            // The word of a 64-bit core: "a conventional word-wide interface" (§4.3).
-            word_bytes: 8,
-            // As many as there are pipelines, and one more: misses are rare and far apart.
-            walks: 4,
-            // "Small" (§4.3). Contexts are applications; a node runs few at a time.
-            ct_cache_entries: 8,
-            // One for each thread of a socket of the time, with room.
-            queue_pairs: 64,
-            // One work queue of 128 entries. 10 M operations/s of 300 ns (§7.2) are 3 at a time.
-            itt_entries: 128,
-            // The time of the load, so that one register holds the poll that is under way.
-            poll_interval_cycles: 3,
-            // A block of the work queue holds four.
-            rgp_entries: 4,
-            // Enough that a short request need not wait for the end of a long one.
-            rgp_transfers: 4,
-            // As many as the MAQ has entries, and half as many before and behind it: the paper's
-            // limit is to be the limit.
-            rgp_lines: 48,
-            rrpp_requests: 48,
-            rcp_replies: 48,
-            // More than the cycles from a packet to its credit, so that one packet a cycle flows.
-            lane_credits: 16,
-        }
+        /// Time in which a load gets the data of a store that is in the MAQ.
+        // A comparison of addresses and a multiplexer.
+        forward_cycles: u32 = 1,
+        /// Width of the word-wide L1 interface; longer accesses take a port for several cycles.
+        // The word of a 64-bit core: "a conventional word-wide interface" (§4.3).
+        word_bytes: u32 = 8,
+        /// Page walks under way.
+        // As many as there are pipelines, and one more: misses are rare and far apart.
+        walks: u32 = 4,
+        /// Contexts in the CT$.
+        // "Small" (§4.3). Contexts are applications; a node runs few at a time.
+        ct_cache_entries: u32 = 8,
+        /// Queue pairs that the RMC can poll: the queue part of the CT$.
+        // One for each thread of a socket of the time, with room.
+        queue_pairs: u32 = 64,
+        /// Work queue entries in flight.
+        // One work queue of 128 entries. 10 M operations/s of 300 ns (§7.2) are 3 at a time.
+        itt_entries: u32 = 128,
+        /// Between two polls of the RGP.
+        // The time of the load, so that one register holds the poll that is under way.
+        poll_interval_cycles: u32 = 3,
+        /// Work queue entries that the RGP has taken and not begun.
+        // A block of the work queue holds four.
+        rgp_entries: u32 = 4,
+        /// Work queue entries that the RGP unrolls in turn.
+        // Enough that a short request need not wait for the end of a long one.
+        rgp_transfers: u32 = 4,
+        /// Lines on their way through the RGP.
+        // As many as the MAQ has entries, and half as many before and behind it: the paper's
+        // limit is to be the limit.
+        rgp_lines: u32 = 48,
+        /// Requests on their way through the RRPP.
+        rrpp_requests: u32 = 48,
+        /// Replies on their way through the RCP.
+        rcp_replies: u32 = 48,
+        /// Packets of each virtual lane for which there is room on either side of the fabric interface.
+        // More than the cycles from a packet to its credit, so that one packet a cycle flows.
+        lane_credits: u32 = 16,
     }
 }
 
