@@ -96,7 +96,7 @@ pub enum Upcall {
     },
     /// A read or write of the queue pair channel is done.
     Qpair {
-        /// As in [`Master::Qpair`].
+        /// Number of the operation, as the channel gave it.
         operation: u32,
         /// The access, with its start and the time of each layer.
         access: Access,
