@@ -126,7 +126,7 @@ macro_rules! interfaces {
             $($(#[$doc])* $name(Box<$type>),)+
         }
 
-        // What these say is described at `Interface`.
+        // `Interface` describes these.
         impl Placement {
             pub(crate) fn places(self) -> Places {
                 match self {

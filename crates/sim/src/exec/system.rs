@@ -42,7 +42,7 @@ enum Thread {
 pub struct System {
     nid: u16,
     kernel: Kernel,
-    /// What the process reads and prints; output is here until it is taken.
+    /// Input and output of the process; output stays here until it is taken.
     pub host: LocalHost,
     pages: Pages,
     pub device: Device,

@@ -20,7 +20,7 @@ use crate::run::{RunError, Watchdog};
 /// Names of the lanes in reports.
 const LANE_NAMES: [&str; LANES] = ["request", "reply"];
 
-/// What a rack counts. Latencies are told apart by hops.
+/// Counters of a rack; it has a latency histogram for each number of hops.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     counts: Counts,

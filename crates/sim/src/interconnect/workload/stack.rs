@@ -37,14 +37,14 @@ const RECEIVED_READ: u8 = 102;
 /// Handler: and taken back.
 const RECEIVED_DONE: u8 = 103;
 
-/// What an event means to a workload.
+/// Meaning of an event to a workload.
 #[derive(Debug)]
 pub enum Told {
     /// Descriptors of sent frames are free.
     Sent,
     /// These frames have gone through the stack.
     Received(Vec<CardFrame>),
-    /// What the event says; nothing, if it was for the stack.
+    /// Another event, as it came.
     Other(Upcall),
 }
 
