@@ -3,11 +3,13 @@
 
 use proptest::prelude::*;
 use rackmem_sim::engine::Random;
-use rackmem_sim::noc::{Allocator, Dateline, Delivered, Network, Packet, Spec, VnetSpec};
+use rackmem_sim::noc::{Allocator, Class, Dateline, Delivered, Network, Packet, Spec, VnetSpec};
 use rackmem_sim::reference::queueing::zero_load;
 
 /// Longer than any of these tests takes, in cycles.
 const LONG: u64 = 1_000_000;
+
+const CLASSES: [Class; 3] = [Class::Other, Class::MemoryRequest, Class::Directory];
 
 fn spec(topology: &str, routing: &str, router: &str) -> Spec {
     let (topology, routing) = (topology.parse().unwrap(), routing.parse().unwrap());
@@ -15,7 +17,7 @@ fn spec(topology: &str, routing: &str, router: &str) -> Spec {
 }
 
 fn packet(src: u16, dst: u16, flits: u8) -> Packet {
-    Packet { src, dst, vnet: 0, flits, from_directory: false, flow: 0, tag: 0 }
+    Packet { src, dst, vnet: 0, flits, class: Class::Other, flow: 0, tag: 0 }
 }
 
 /// Ticks until a packet has arrived at this endpoint, and takes it.
@@ -98,7 +100,7 @@ fn storm(spec: &Spec, seed: u64, packets: u32, max_flits: u64) -> Vec<(u64, u16,
                     dst: random.below(endpoints) as u16,
                     vnet: random.below(vnets) as u8,
                     flits: 1 + random.below(max_flits) as u8,
-                    from_directory: random.below(2) == 0,
+                    class: CLASSES[random.below(3) as usize],
                     flow: random.below(3) as u32,
                     tag: sent,
                 });
@@ -174,9 +176,9 @@ proptest! {
         spec.vnets.iter_mut().for_each(|vnet| vnet.ordered = true);
         let mut last = std::collections::HashMap::new();
         for (_, _, packet) in storm(&spec, seed, 800, 6) {
-            // The order of a flow under `cdr-directory` is that of its class too.
-            let Packet { src, dst, vnet, flow, from_directory, .. } = packet;
-            let before = last.insert((src, dst, vnet, flow, from_directory), packet.tag);
+            // The order of a flow under routings by class is that of its class too.
+            let Packet { src, dst, vnet, flow, class, .. } = packet;
+            let before = last.insert((src, dst, vnet, flow, class), packet.tag);
             prop_assert!(before.is_none_or(|tag| tag < packet.tag), "{packet:?} after {before:?}");
         }
     }

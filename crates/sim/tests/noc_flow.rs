@@ -1,7 +1,7 @@
 //! Throughput, credits and back-pressure of the network on chip, against formulas.
 
 use rackmem_sim::noc::synthetic::{Experiment, Matrix, PacketSize, Pattern, Report, run};
-use rackmem_sim::noc::{Network, Packet, Pipeline, Routing, Shape, Spec, VnetSpec};
+use rackmem_sim::noc::{Class, Network, Packet, Pipeline, Routing, Shape, Spec, VnetSpec};
 
 /// Longer than any of these tests takes, in cycles.
 const LONG: u64 = 1_000_000;
@@ -13,7 +13,7 @@ fn spec(topology: &str, router: Pipeline, vcs: usize, buffer_flits: usize) -> Sp
 }
 
 fn packet(src: u16, dst: u16, flits: u8) -> Packet {
-    Packet { src, dst, vnet: 0, flits, from_directory: false, flow: 0, tag: 0 }
+    Packet { src, dst, vnet: 0, flits, class: Class::Other, flow: 0, tag: 0 }
 }
 
 /// Flits that one flow delivers in `cycles` cycles of steady state.
@@ -234,7 +234,7 @@ fn directories_do_not_turn_at_the_edge_with_their_own_routing() {
             Network::new(&Spec::standalone(shape, routing, Pipeline::Three), 1).unwrap();
         for tile in 0..64 {
             for edge in 64..80 {
-                network.send(Packet { from_directory: true, ..packet(tile, edge, 1) });
+                network.send(Packet { class: Class::Directory, ..packet(tile, edge, 1) });
             }
         }
         while !network.is_idle() {

@@ -61,7 +61,7 @@ Routers:
 Routings:
   xy, yx          meshes (xy also torus and flatfly): one dimension, then the other
   o1turn          one of the two, by packet
-  cdr             virtual network 0, the requests, yx; all others xy
+  cdr             requests of directories to memory (here: a quarter of all packets) yx; all others xy
   cdr-directory   packets of directories (here: half of all packets) yx; all others xy
   minimal         what the topology's table says; all topologies
 

@@ -25,18 +25,19 @@ pub fn of(machine: &Machine) -> Spec {
     // Forwards of a home to memory must not overtake each other: a block that is written back is
     // in memory before it is read again. Nor may remote stores of a core to another one.
     let is_integrated = machine.ni.placement == Placement::CacheIntegrated;
+    let routing = match noc.topology {
+        NocTopology::Mesh => routing(noc.routing),
+        NocTopology::NocOut | NocTopology::Crossbar => Routing::Minimal,
+    };
     let vnet = |number: usize| VnetSpec {
-        vcs: noc.vcs as usize,
+        vcs: noc.vcs as usize * routing.orders().len(),
         ordered: number == usize::from(VNET_FORWARD)
             || is_integrated && number == usize::from(VNET_NETWORK),
     };
     Spec {
         topology,
         concentration: 1,
-        routing: match noc.topology {
-            NocTopology::Mesh => routing(noc.routing),
-            NocTopology::NocOut | NocTopology::Crossbar => Routing::Minimal,
-        },
+        routing,
         router: noc.router,
         vnets: (0..VNETS).map(vnet).collect(),
         urgent: if noc.priorities { vec![VNET_RESPONSE, VNET_FORWARD] } else { Vec::new() },

@@ -266,7 +266,7 @@ impl Wires {
             dst,
             vnet: letter.payload.vnet(),
             flits: bytes.div_ceil(self.link_bytes) as u8,
-            from_directory: matches!(from, Part::Home(_)),
+            class: class_of(from, letter.to),
             flow: flow_of(&letter.payload),
             tag,
         });
@@ -321,6 +321,16 @@ fn all_hops(net: &Network) -> Vec<u8> {
     let pairs = endpoints.clone().flat_map(|src| endpoints.clone().map(move |dst| (src, dst)));
     let hops = |(src, dst)| net.topology().hops(noc::Order::Xy, src, dst).len() as u8;
     pairs.map(hops).collect()
+}
+
+/// What a message is to routings by class (Manycore NI §4.3).
+#[inline]
+fn class_of(from: Part, to: Part) -> noc::Class {
+    match (from, to) {
+        (Part::Home(_), Part::Memory(_)) => noc::Class::MemoryRequest,
+        (Part::Home(_), _) => noc::Class::Directory,
+        _ => noc::Class::Other,
+    }
 }
 
 /// Messages of one flow stay in order where the network is asked for it: those about one block.

@@ -295,7 +295,8 @@ section! {
         /// Whether what ends waits goes first in routers, then what homes and integrated interfaces answer, then
         /// the rest; otherwise all take turns.
         priorities: bool = false,
-        /// Virtual channels of each of the four virtual networks.
+        /// Virtual channels on which a packet may go: each of the four virtual networks has so many for each order
+        /// of dimensions, XY or YX, that its routing uses.
         vcs: u32 = 2,
         /// Buffer of a virtual channel.
         buffer_flits: u32 = 6,

@@ -224,8 +224,6 @@ fn machines_that_cannot_be_built_are_refused() {
         (&["noc.link_bytes=24"], "noc.link_bytes", "power of two"),
         (&["noc.hop_cycles=2"], "noc.hop_cycles", "more than the 2 of noc.router"),
         (&["noc.injection_cycles=1"], "noc.injection_cycles", "at least 2"),
-        (&["noc.vcs=1"], "noc.vcs", "must be at least 2"),
-        (&["noc.vcs=1", "noc.routing=o1turn"], "noc.routing", "does not fit: noc.vcs is 1"),
         (&["noc.buffer_flits=0"], "noc.buffer_flits", "at least 1"),
         (&["noc.topology=noc-out", "tiles.rows=1"], "tiles.rows", "both sides"),
         (&["ni.wq_entries=100"], "ni.wq_entries", "power of two"),
@@ -263,7 +261,16 @@ fn machines_that_cannot_be_built_are_refused() {
         assert!(error.problem.contains(part), "{settings:?}: {error}");
     }
     // The complaint is about the last place that has set the key, if any has.
-    assert_eq!(with(&["noc.vcs=1"]).unwrap_err().origin, Origin::Override);
+    assert_eq!(with(&["noc.link_bytes=24"]).unwrap_err().origin, Origin::Override);
+}
+
+#[test]
+fn a_packet_has_as_many_virtual_channels_with_every_routing() {
+    for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {
+        let routing = format!("noc.routing={routing}");
+        assert!(with(&["noc.vcs=1", &routing]).is_ok(), "{routing}");
+    }
+    assert!(with(&["noc.vcs=1", "noc.topology=noc-out"]).is_ok());
 }
 
 #[test]
@@ -299,12 +306,6 @@ fn racks_that_cannot_be_built_are_refused() {
     assert!(error.contains("needs rings of equal length"), "{error}");
     let error = both("traffic.loop=open", "traffic.offered_gbps=2000");
     assert!(error.contains("must be at most 1024"), "{error}");
-}
-
-#[test]
-fn one_virtual_channel_is_enough_for_one_order() {
-    assert!(with(&["noc.vcs=1", "noc.routing=xy"]).is_ok());
-    assert!(with(&["noc.vcs=1", "noc.topology=noc-out"]).is_ok());
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use rackmem_abi::PACKET_BYTES;
 
 use super::geometry::BLOCK_BYTES;
 use super::kind::Kind;
-use super::spec::{Machine, NocRouting, NocTopology, Placement, Remote, WorkloadKind};
+use super::spec::{Machine, NocTopology, Placement, Remote, WorkloadKind};
 use super::validate_extension::extension;
 use super::validate_rack::rack;
 use super::validate_window::window;
@@ -363,13 +363,6 @@ fn noc(machine: &Machine) -> Checked {
             "is {}, must be more than the {stages} of noc.router = \"{}\": the rest is the link",
             noc.hop_cycles, noc.router
         )
-    })?;
-    let both_orders =
-        matches!(noc.routing, NocRouting::O1turn | NocRouting::Cdr | NocRouting::CdrDirectory);
-    require(!(mesh && both_orders && noc.vcs < 2), "noc.vcs", || {
-        "is 1, must be at least 2: with this noc.routing, packets go XY and YX, and each kind \
-         needs a virtual channel of its own against deadlock"
-            .to_owned()
     })?;
     let one_side = noc.topology == NocTopology::NocOut && machine.tiles.rows < 2;
     require(!one_side, "tiles.rows", || {

@@ -26,7 +26,7 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
     }
     let tables = Tables::new(&spec, &topology)?;
     for vnet in 0..spec.vnets.len() {
-        let graph = Dependencies::new(&topology, &tables, vnet, spec.routing.orders(vnet));
+        let graph = Dependencies::new(&topology, &tables, vnet, spec.routing.orders());
         if let Some((from, to)) = graph.unreached() {
             return Err(SpecError::NotConnected { from, to });
         }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::{SpecError, find};
-use super::spec::{Dateline, Packet, Spec};
+use super::spec::{Class, Dateline, Packet, Spec};
 use super::topology::{Shape, Topology};
 use crate::section::text_form;
 
@@ -20,7 +20,7 @@ pub enum Routing {
     Yx,
     /// XY or YX, by the packet's flow (Seo and others, ISCA 2005).
     O1Turn,
-    /// By class: virtual network 0, the requests, YX, all others XY (Abts and others, ISCA 2009).
+    /// By class: requests to memory YX, all others XY (Abts and others, ISCA 2009).
     Cdr,
     /// By class: packets of directories YX, all others XY (manycore NI paper, section 4.3).
     CdrDirectory,
@@ -71,14 +71,12 @@ impl Routing {
         if shape.is_mesh() { Routing::Xy } else { Routing::Minimal }
     }
 
-    /// The orders that packets of this virtual network may take.
-    pub fn orders(self, vnet: usize) -> &'static [Order] {
+    /// The orders that packets of a virtual network may take.
+    pub fn orders(self) -> &'static [Order] {
         match self {
             Routing::Xy | Routing::Minimal => &[Order::Xy],
             Routing::Yx => &[Order::Yx],
-            Routing::O1Turn | Routing::CdrDirectory => &[Order::Xy, Order::Yx],
-            Routing::Cdr if vnet == 0 => &[Order::Yx],
-            Routing::Cdr => &[Order::Xy],
+            Routing::O1Turn | Routing::Cdr | Routing::CdrDirectory => &[Order::Xy, Order::Yx],
         }
     }
 
@@ -89,8 +87,8 @@ impl Routing {
             Routing::Xy | Routing::Minimal => false,
             Routing::Yx => true,
             Routing::O1Turn => hash >> 31 != 0,
-            Routing::Cdr => packet.vnet == 0,
-            Routing::CdrDirectory => packet.from_directory,
+            Routing::Cdr => packet.class == Class::MemoryRequest,
+            Routing::CdrDirectory => packet.class.is_of_directory(),
         };
         if yx { Order::Yx } else { Order::Xy }
     }
@@ -318,7 +316,7 @@ fn vc_ranges(spec: &Spec) -> Result<Vec<VcRange>, SpecError> {
     let mut first = 0;
     let mut ranges = Vec::new();
     for (vnet, &super::spec::VnetSpec { vcs, .. }) in spec.vnets.iter().enumerate() {
-        let both = spec.routing.orders(vnet).len() == 2;
+        let both = spec.routing.orders().len() == 2;
         let (needed, why) = match (ring, both) {
             (false, false) => (1, "packets need a VC to travel on"),
             (true, _) => (2, "a torus divides them at the dateline of each ring"),

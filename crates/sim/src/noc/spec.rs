@@ -218,6 +218,25 @@ fn one() -> usize {
     1
 }
 
+/// What a packet is to routings by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Neither of the others.
+    #[default]
+    Other,
+    /// A directory asks a memory controller to read or write; also a packet of a directory.
+    MemoryRequest,
+    /// A directory sent it, to a cache or a network interface.
+    Directory,
+}
+
+impl Class {
+    /// Whether a directory sent it.
+    pub fn is_of_directory(self) -> bool {
+        self != Class::Other
+    }
+}
+
 /// A packet: the fields that the network needs, and a handle for its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -229,8 +248,8 @@ pub struct Packet {
     pub vnet: u8,
     /// Length, at least 1.
     pub flits: u8,
-    /// A directory sent it; [`Routing::CdrDirectory`] routes such packets YX.
-    pub from_directory: bool,
+    /// By which [`Routing::Cdr`] and [`Routing::CdrDirectory`] choose its way.
+    pub class: Class,
     /// Packets of one flow keep their order in ordered virtual networks and take one way.
     pub flow: u32,
     /// A number for the user of the network, which does not read it.

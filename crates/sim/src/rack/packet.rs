@@ -4,7 +4,7 @@ use rackmem_abi::{HEADER_BYTES, LINE_BYTES, Op};
 
 use crate::machine::Machine;
 use crate::machine::spec::TrafficOp;
-use crate::noc::Packet;
+use crate::noc::{Class, Packet};
 
 /// Lanes, which are virtual networks of the routers.
 pub(super) const LANES: usize = 2;
@@ -82,7 +82,7 @@ impl Format {
             dst,
             vnet: lane,
             flits: self.flits(lane, line.length),
-            from_directory: false,
+            class: Class::Other,
             flow: 0,
             tag: line.tag(),
         }

@@ -5,7 +5,7 @@ use crate::dram::{Kind, Tick};
 use crate::engine::Random;
 use crate::machine::{Machine, Override, load};
 use crate::noc::synthetic::{Experiment, HotSpots, PacketSize, Pattern as Traffic};
-use crate::noc::{Network, Packet, Routing, Shape, Spec, Topology, VnetSpec, synthetic};
+use crate::noc::{Class, Network, Packet, Routing, Shape, Spec, Topology, VnetSpec, synthetic};
 use crate::report;
 use crate::run::{self, Options};
 
@@ -74,7 +74,7 @@ pub fn wait_for_one_of(inputs: usize, load: f64) -> f64 {
 /// Cycles from creation to tail ejection in an empty network: the way in, a pipeline per router, links, the way out,
 /// and the flits behind the head.
 pub fn zero_load(spec: &Spec, topology: &Topology, packet: &Packet) -> u64 {
-    let order = spec.routing.orders(packet.vnet.into())[0];
+    let order = spec.routing.orders()[0];
     let way = topology.hops(order, packet.src.into(), packet.dst.into());
     let hop = |router: usize, link| topology.routers[router].pipeline.hop_cycles(link);
     let hops: u64 = way.iter().map(|link| hop(link.from.router, link.latency_cycles)).sum();
@@ -127,8 +127,7 @@ fn littles_law_of_network(topology: &str, flits: u8, rate: f64) -> Result<Identi
         for src in 0..endpoints as u16 {
             if network.now() < CYCLES && random.unit() < rate / f64::from(flits) {
                 let (dst, flow) = (random.below(endpoints) as u16, packets as u32);
-                let packet =
-                    Packet { src, dst, vnet: 0, flits, from_directory: false, flow, tag: 0 };
+                let packet = Packet { src, dst, vnet: 0, flits, class: Class::Other, flow, tag: 0 };
                 network.send(packet);
                 packets += 1;
                 inside += 1;
@@ -199,7 +198,7 @@ fn zero_load_of_mesh() -> Result<Identity, String> {
     let (mut formula, mut model) = (0, 0);
     for (src, dst) in (0..endpoints).flat_map(|src| (0..endpoints).map(move |dst| (src, dst))) {
         let packet =
-            Packet { src, dst, vnet: 0, flits: FLITS, from_directory: false, flow: 0, tag: 0 };
+            Packet { src, dst, vnet: 0, flits: FLITS, class: Class::Other, flow: 0, tag: 0 };
         network.send(packet);
         formula += zero_load(&spec, &topology, &packet);
         model += loop {
@@ -223,7 +222,7 @@ fn one_router(
 ) -> Result<(f64, f64), String> {
     let spec = network(&format!("crossbar:{endpoints}"))?;
     let topology = Network::new(&spec, 1).map_err(|error| error.to_string())?.topology().clone();
-    let packet = Packet { src: 0, dst: 1, vnet: 0, flits, from_directory: false, flow: 0, tag: 0 };
+    let packet = Packet { src: 0, dst: 1, vnet: 0, flits, class: Class::Other, flow: 0, tag: 0 };
     let alone = zero_load(&spec, &topology, &packet) as f64;
     let experiment = Experiment {
         pattern,

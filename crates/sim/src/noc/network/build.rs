@@ -12,7 +12,7 @@ use super::state::{
     Sending, Slab,
 };
 use super::wheel::{List, Wheel};
-use super::{Class, Network, Stats};
+use super::{Network, Stats, Urgency};
 
 /// Deepest buffer, and longest delay.
 const MAX_BYTE: usize = 200;
@@ -270,17 +270,17 @@ impl RouterState {
 }
 
 /// Classes of urgency, the most urgent first.
-fn classes(spec: &Spec) -> Vec<Class> {
+fn classes(spec: &Spec) -> Vec<Urgency> {
     let vcs_of = |vnet: usize| {
         let first: usize = spec.vnets[..vnet].iter().map(|vnet| vnet.vcs).sum();
         (0..spec.vnets[vnet].vcs).fold(0, |mask, vc| mask | 1u32 << ((first + vc) % 32))
     };
     let known = |&vnet: &u8| usize::from(vnet) < spec.vnets.len();
-    let one = |vnet: u8| Class { vcs: vcs_of(vnet.into()), vnets: 1 << vnet };
-    let mut classes: Vec<Class> = spec.urgent.iter().copied().filter(known).map(one).collect();
+    let one = |vnet: u8| Urgency { vcs: vcs_of(vnet.into()), vnets: 1 << vnet };
+    let mut classes: Vec<Urgency> = spec.urgent.iter().copied().filter(known).map(one).collect();
     let named = classes.iter().fold(0, |mask, class| mask | class.vnets);
     let rest = (0..spec.vnets.len() as u8).filter(|&vnet| named >> vnet & 1 == 0).map(one);
-    let join = |a: Class, b: Class| Class { vcs: a.vcs | b.vcs, vnets: a.vnets | b.vnets };
+    let join = |a: Urgency, b: Urgency| Urgency { vcs: a.vcs | b.vcs, vnets: a.vnets | b.vnets };
     classes.extend(rest.reduce(join));
     classes
 }

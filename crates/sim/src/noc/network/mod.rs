@@ -41,7 +41,7 @@ pub struct Network {
     router_of: Vec<u16>,
     vnets: usize,
     /// VCs, and virtual networks, that are served one after the other.
-    classes: Vec<Class>,
+    classes: Vec<Urgency>,
     buffer_flits: u8,
     ejection_credits: bool,
     axes: Vec<Axis>,
@@ -96,7 +96,7 @@ pub struct Network {
 
 /// Virtual networks that are alike in urgency.
 #[derive(Clone, Copy, Debug)]
-struct Class {
+struct Urgency {
     /// Their VCs, as a mask.
     vcs: u32,
     /// Themselves, as a mask.
@@ -151,7 +151,7 @@ impl Network {
             hash: hash as u16,
             vnet: packet.vnet,
             order,
-            from_directory: packet.from_directory,
+            from_directory: packet.class.is_of_directory(),
             hops: 0,
             flits: packet.flits,
         };

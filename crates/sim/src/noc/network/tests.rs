@@ -1,6 +1,6 @@
 //! Properties that only the inside of the network shows.
 
-use super::super::spec::{Packet, Pipeline, Spec, VnetSpec};
+use super::super::spec::{Class, Packet, Pipeline, Spec, VnetSpec};
 use super::super::{Routing, Shape};
 use super::state::{Blocks, with_blocks};
 use super::{Delivered, Network};
@@ -35,7 +35,7 @@ fn storm(spec: &Spec, tick: fn(&mut Network)) -> Vec<Delivered> {
             dst: random.below(endpoints) as u16,
             vnet: random.below(2) as u8,
             flits: 1 + random.below(5) as u8,
-            from_directory: random.below(2) == 0,
+            class: [Class::Other, Class::Directory][random.below(2) as usize],
             flow: 0,
             tag,
         });
@@ -100,7 +100,7 @@ fn urgent_packets_go_first() {
                             dst: 3,
                             vnet,
                             flits: 3,
-                            from_directory: false,
+                            class: Class::Other,
                             flow: 0,
                             tag: 0,
                         };

@@ -4,7 +4,7 @@ use super::matrix::Draws;
 use super::pattern::{HotSpots, Pattern};
 use super::{Experiment, ExperimentError, PacketSize};
 use crate::engine::{Cycle, Random};
-use crate::noc::Packet;
+use crate::noc::{Class, Packet};
 
 /// The Bernoulli process of all endpoints: a trial per cycle and endpoint, of which those without a
 /// packet are jumped over.
@@ -71,9 +71,12 @@ impl Traffic {
         let flits = self.packet_flits.draw(random);
         let bits = random.bits();
         let vnet = (((bits & 0xffff) * self.vnets) >> 16) as u8;
-        let from_directory = bits >> 16 & 1 != 0;
-        let packet =
-            Packet { src, dst, vnet, flits, from_directory, flow: (bits >> 32) as u32, tag: 0 };
+        let class = match bits >> 16 & 3 {
+            1 => Class::Directory,
+            3 => Class::MemoryRequest,
+            _ => Class::Other,
+        };
+        let packet = Packet { src, dst, vnet, flits, class, flow: (bits >> 32) as u32, tag: 0 };
         self.next_source += 1;
         self.skip_failures();
         packet
