@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 use rackmem_sim::engine::Random;
-use rackmem_sim::noc::{Allocator, Class, Dateline, Delivered, Network, Packet, Spec, VnetSpec};
+use rackmem_sim::noc::{
+    Allocator, Class, Dateline, Delivered, Network, Packet, Sources, Spec, VnetSpec,
+};
 use rackmem_sim::reference::queueing::zero_load;
 
 /// Longer than any of these tests takes, in cycles.
@@ -136,10 +138,11 @@ fn any_spec() -> impl Strategy<Value = Spec> {
     ]);
     let pipelines = prop::sample::select(vec!["1-stage", "3-stage", "4-stage", "5-stage"]);
     let vnets = prop::collection::vec((2usize..5, any::<bool>()), 1..4);
-    let rules = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 1usize..4);
+    let any = any::<bool>;
+    let rules = (any(), any(), any(), any(), any(), 1usize..4);
     (topologies, pipelines, vnets, 1usize..9, 1u64..4, 1usize..4, rules).prop_map(
         |((topology, routing), pipeline, vnets, buffer_flits, link, capacity, rules)| {
-            let (islip, entry, ejection_credits, urgent, concentration) = rules;
+            let (islip, entry, ejection_credits, urgent, shared, concentration) = rules;
             let spec = spec(topology, routing, pipeline);
             let several = spec.topology.has_concentration();
             Spec {
@@ -150,6 +153,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
                 allocator: if islip { ISLIP } else { ONE },
                 dateline: if entry { Dateline::Entry } else { Dateline::Crossing },
                 ejection_credits,
+                sources: if shared { Sources::Shared } else { Sources::PerNetwork },
                 urgent: if urgent { vec![1] } else { Vec::new() },
                 concentration: if several { concentration } else { 1 },
                 ..spec

@@ -1,7 +1,7 @@
 //! Throughput, credits and back-pressure of the network on chip, against formulas.
 
 use rackmem_sim::noc::synthetic::{Experiment, Matrix, PacketSize, Pattern, Report, run};
-use rackmem_sim::noc::{Class, Network, Packet, Pipeline, Routing, Shape, Spec, VnetSpec};
+use rackmem_sim::noc::{Class, Network, Packet, Pipeline, Routing, Shape, Sources, Spec, VnetSpec};
 
 /// Longer than any of these tests takes, in cycles.
 const LONG: u64 = 1_000_000;
@@ -224,6 +224,35 @@ fn skipping_idle_cycles_changes_nothing() {
     let (left, right) = (run(true), run(false));
     assert!(left.0.len() > 20);
     assert_eq!(left, right);
+}
+
+/// A packet that finds no room where it goes holds up those behind it, of other virtual networks too, if all share
+/// a queue at their source.
+#[test]
+fn a_shared_source_is_first_in_first_out() {
+    for (sources, overtakes) in [(Sources::PerNetwork, true), (Sources::Shared, false)] {
+        let mut spec = spec("mesh:2x1", Pipeline::Three, 1, 2);
+        spec.vnets.push(VnetSpec { vcs: 1, ordered: false });
+        spec.delivery_capacity_packets = 1;
+        spec.sources = sources;
+        let mut network = Network::new(&spec, 1).unwrap();
+        for _ in 0..8 {
+            network.send(packet(0, 1, 2));
+        }
+        network.send(Packet { vnet: 1, ..packet(0, 1, 2) });
+        let waiting = network.queued(0, 1);
+        assert_eq!(waiting, if overtakes { 1 } else { 9 });
+        (0..200).for_each(|_| network.tick());
+        assert_eq!(network.take(1, 1).is_some(), overtakes, "{sources:?}");
+        let mut taken = 0;
+        while !network.is_idle() {
+            assert!(network.now() < LONG, "{:?}", network.stuck(network.now(), 3));
+            taken += u32::from(network.take(1, 0).is_some());
+            network.tick();
+        }
+        assert_eq!(taken + u32::from(network.take(1, 0).is_some()), 8);
+        assert_eq!(network.take(1, 1).is_some(), !overtakes, "{sources:?}");
+    }
 }
 
 #[test]

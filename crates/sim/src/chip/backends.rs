@@ -8,7 +8,7 @@ use rackmem_rmc::{Bounds, ContextTable};
 
 use super::front::CONTEXT;
 use super::layout::{BLOCK_BYTES, Layout, Part, SEGMENT_LINE};
-use super::message::{Letter, NetPacket, Payload, VNET_NETWORK, VNET_REQUEST, header};
+use super::message::{Letter, NetPacket, Payload, VNET_NETWORK, header};
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
 use super::rmc::Rmc;
@@ -48,8 +48,7 @@ pub struct Backends {
     tile_pumps: Vec<Cycle>,
 }
 
-/// A port of the network router: replies that wait to cross the chip, and whose turn it is to send
-/// requests to homes.
+/// A port of the network router: replies that wait to cross the chip, and whose turn it is to send.
 #[derive(Clone, Debug, Default)]
 struct Port {
     replies: VecDeque<NetPacket>,
@@ -202,21 +201,18 @@ impl Backends {
         self.rmcs.get(usize::from(packet.engine))?.read_of(header(&packet.packet).tid)
     }
 
-    /// Sends what waits at a port, as long as the network takes it: replies that cross the chip;
-    /// requests of RRPP and RCP to homes, in turn.
+    /// Sends what waits at a port, as long as the network takes it: requests of the RRPP to homes in turn with those of
+    /// the RCP or, if that is in a tile, with replies to it.
     #[inline]
     fn pump_port(&mut self, number: u16, wires: &mut Wires) {
         let n = usize::from(number);
         let Backends { rmcs, rrpps, ports, .. } = self;
         let (port, rrpp) = (&mut ports[n], &mut rrpps[n]);
-        while wires.port_has_room(Part::Port(number), VNET_NETWORK) {
-            let Some(packet) = port.replies.pop_front() else { break };
-            wires.send(Part::Port(number), Part::Engine(packet.engine), Payload::Net(packet));
-        }
         let mut rmc = if wires.layout.engines_in_tiles() { None } else { rmcs.get_mut(n) };
-        while wires.port_has_room(rrpp.part(), VNET_REQUEST) {
+        loop {
             let sent = match (port.rrpp_first, &mut rmc) {
-                (_, None) => rrpp.access(wires),
+                (true, None) => rrpp.access(wires) || port.reply(number, wires),
+                (false, None) => port.reply(number, wires) || rrpp.access(wires),
                 (true, Some(rmc)) => rrpp.access(wires) || rmc.store(wires),
                 (false, Some(rmc)) => rmc.store(wires) || rrpp.access(wires),
             };
@@ -234,7 +230,7 @@ impl Backends {
     /// The same for the stores of an RCP in a tile.
     fn pump_tile(&mut self, number: u16, wires: &mut Wires) {
         let rmc = &mut self.rmcs[usize::from(number)];
-        while wires.port_has_room(rmc.part(), VNET_REQUEST) && rmc.store(wires) {}
+        while rmc.store(wires) {}
         let next = &mut self.tile_pumps[usize::from(number)];
         pump_again(rmc.wants_port(), next, Part::Engine(number), wires);
     }
@@ -259,6 +255,18 @@ impl Backends {
     pub fn write_stats(&self, stats: &mut Figures) {
         self.rrpps.iter().for_each(|rrpp| rrpp.write_stats(stats));
         self.rmcs.iter().for_each(|rmc| rmc.write_stats(stats));
+    }
+}
+
+impl Port {
+    /// Sends the next reply across the chip if the network has room; whether it was sent.
+    fn reply(&mut self, number: u16, wires: &mut Wires) -> bool {
+        if !wires.port_has_room(Part::Port(number), VNET_NETWORK) {
+            return false;
+        }
+        let Some(packet) = self.replies.pop_front() else { return false };
+        wires.send(Part::Port(number), Part::Engine(packet.engine), Payload::Net(packet));
+        true
     }
 }
 

@@ -13,7 +13,8 @@ use crate::window;
 
 /// Virtual networks: each waits for later ones only, the last one for the first, so there is no
 /// cycle. Requests wait for forwards and responses, forwards for responses, responses for nothing;
-/// packets of the network interfaces for requests.
+/// packets of the network interfaces for requests. With a port that they share (`noc.sources = "shared"`) parts take
+/// whatever arrives instead, and none waits.
 pub const VNETS: usize = 4;
 /// Requests to homes.
 pub const VNET_REQUEST: u8 = 0;

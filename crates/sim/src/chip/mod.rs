@@ -60,6 +60,11 @@
 //! - *The LLC at the start* is filled as a long run leaves it: one half with blocks that were read for others, one half
 //!   with written ones.
 //! - *Run-ahead of software.* Stores leave in order through a store buffer; a load that missed reads the L1 again.
+//! - *One port for a tile, or one for each virtual network?* A router has one for its tile (`noc.sources = "shared"`).
+//!   A packet that waits there holds up those behind it, of all networks, so parts must take whatever arrives: the
+//!   network then always drains, and no packet waits for one behind it for ever. What may be under way is bounded by
+//!   misses, lines of transfers and transactions of RRPPs. Backends send less while their port is full; caches and
+//!   homes do not look.
 //! - *Is the RCP's store acknowledged?* The paper's RCP has no time for it: with `ni.completion = "posted"` homes do
 //!   not answer such stores. With `"acknowledged"` the CQ entry waits for the answer.
 

@@ -45,6 +45,7 @@ pub fn of(machine: &Machine) -> Spec {
         link_latency_cycles,
         tree_hop_cycles: u64::from(noc.tree_hop_cycles),
         tiles_per_cycle: u64::from(noc.tiles_per_cycle),
+        sources: noc.sources,
         // A packet that is sent in a cycle can enter its router in the next one.
         injection_latency_cycles: u64::from(noc.injection_cycles - 1),
         ejection_latency_cycles: u64::from(noc.ejection_cycles),

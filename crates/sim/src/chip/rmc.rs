@@ -12,7 +12,7 @@ use super::block::Block;
 use super::front::CONTEXT;
 use super::image::in_blocks;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
-use super::message::{NetPacket, Payload, VNET_NETWORK};
+use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
 use super::probe::{Mark, ReadId};
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response};
@@ -20,6 +20,7 @@ use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, Placement};
+use crate::noc::Sources;
 
 /// A WQ entry on its way into the ITT.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +86,10 @@ pub struct Rmc {
     per_cycle: u32,
     /// Stores that wait for the port before replies have to wait.
     most_stores: usize,
+    /// Requests and stores leave by the same port of a tile.
+    shares_port: bool,
+    /// A store has left by that port, and no request since.
+    stored_last: bool,
     max_lines: u32,
     lines_out: u32,
     requests: u64,
@@ -97,6 +102,7 @@ impl Rmc {
         let pairs = machine.cores().div_ceil(u32::from(engines));
         let capacity = (pairs * machine.ni.wq_entries).next_power_of_two().min(MAX_ITT_CAPACITY);
         let split = machine.ni.placement == Placement::Split;
+        let in_tile = machine.ni.placement == Placement::PerTile;
         Rmc {
             number,
             nid,
@@ -116,6 +122,8 @@ impl Rmc {
             interface_cycles: if split { u64::from(machine.ni.interface_cycles) } else { 0 },
             per_cycle: machine.ni.unroll_per_cycle,
             most_stores: machine.ni.rcp_stores as usize,
+            shares_port: in_tile && machine.noc.sources == Sources::Shared,
+            stored_last: false,
             max_lines: match machine.ni.max_outstanding_lines {
                 0 => u32::MAX,
                 lines => lines,
@@ -190,11 +198,16 @@ impl Rmc {
             Some(store) if store.ready_at <= wires.now && !self.would_mix(store) => {}
             _ => return false,
         }
+        let may_unroll = self.transfer.is_some() && self.lines_out < self.max_lines;
+        if !self.may_send(VNET_REQUEST, self.stored_last && may_unroll, wires) {
+            return false;
+        }
         let Some(Store { line, block, tid, completion, .. }) = self.stores.pop_front() else {
             return false;
         };
         wires.counts.rcp_lines += 1;
         self.lines_stored += 1;
+        self.stored_last = true;
         wires.ask_home(self.part(), line, Message::Request(Request::Update(block.as_update())));
         if self.completion == Completion::Acknowledged {
             self.unacknowledged.push(Unacknowledged { line, tid });
@@ -204,6 +217,12 @@ impl Rmc {
         }
         self.take_replies(wires);
         true
+    }
+
+    /// Whether the port has room; the last place of a shared one is for requests and stores in turn.
+    fn may_send(&self, vnet: u8, others_turn: bool, wires: &Wires) -> bool {
+        let room = wires.room_at_port(self.part(), vnet);
+        room > 1 || room == 1 && !(self.shares_port && others_turn)
     }
 
     /// Whether another transfer waits for the acknowledgement of a store to the same block: it
@@ -251,8 +270,10 @@ impl Rmc {
 
     /// One line of the current transfer; whether one was sent.
     fn send_line(&mut self, wires: &mut Wires) -> bool {
-        let in_tile = wires.layout.engines_in_tiles();
-        if in_tile && !wires.port_has_room(self.part(), VNET_NETWORK) {
+        let may_store = self.stores.front().is_some_and(|store| store.ready_at <= wires.now);
+        if wires.layout.engines_in_tiles()
+            && !self.may_send(VNET_NETWORK, !self.stored_last && may_store, wires)
+        {
             self.unroll_at(wires.now + 1, wires);
             return false;
         }
@@ -276,6 +297,7 @@ impl Rmc {
         }
         self.lines_out += 1;
         self.requests += 1;
+        self.stored_last = false;
         match request.payload_bytes() {
             0 => self.transmit(request, wires),
             _ => self.load_operands(request, piece.buffer, operands, wires),

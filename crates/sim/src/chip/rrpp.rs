@@ -9,7 +9,7 @@ use rackmem_rmc::{Bounds, ContextTable, rrpp};
 use super::backends::pump;
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line, Part, SEGMENT_LINE};
-use super::message::{NetPacket, Payload};
+use super::message::{NetPacket, Payload, VNET_REQUEST};
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
@@ -93,7 +93,7 @@ impl Rrpp {
 
     /// Begins the next memory access if the port has room; whether there was one to begin.
     pub fn access(&mut self, wires: &mut Wires) -> bool {
-        if self.accesses.len() >= self.capacity {
+        if self.accesses.len() >= self.capacity || !wires.port_has_room(self.part(), VNET_REQUEST) {
             return false;
         }
         match self.arrived.front() {

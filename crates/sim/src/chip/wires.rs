@@ -291,10 +291,16 @@ impl Wires {
         }
     }
 
-    /// Whether a part may send another packet: so many may wait for the network at its endpoint before it stalls.
+    /// Packets that a part may send now: so many may wait for the network at its endpoint before it stalls.
+    #[inline]
+    pub fn room_at_port(&self, at: Part, vnet: u8) -> usize {
+        self.port_packets.saturating_sub(self.net.queued(self.layout.endpoint(at), vnet))
+    }
+
+    /// Whether a part may send another packet.
     #[inline]
     pub fn port_has_room(&self, at: Part, vnet: u8) -> bool {
-        self.net.queued(self.layout.endpoint(at), vnet) < self.port_packets
+        self.room_at_port(at, vnet) > 0
     }
 
     /// Links between two parts.

@@ -16,7 +16,7 @@ pub use super::scratchpad::ScratchpadSpec;
 pub use super::window::{PrefetchSpec, WindowSpec, WritePolicy};
 pub use crate::chip::ni::Placement;
 pub use crate::cpu::CpuSpec;
-use crate::noc::Pipeline;
+use crate::noc::{Pipeline, Sources};
 use crate::section::section;
 pub use crate::sonuma::RmcSpec;
 
@@ -300,9 +300,11 @@ section! {
         vcs: u32 = 2,
         /// Buffer of a virtual channel.
         buffer_flits: u32 = 6,
-        /// Packets of a virtual network that a part lets wait for its port before it stalls.
+        /// Queues in which packets wait at a part's port: one for each virtual network, or one for all.
+        sources: Sources = Sources::PerNetwork,
+        /// Packets of a queue that a part lets wait for its port before it stalls.
         port_packets: u32 = 2,
-        /// Packets of a virtual network that wait at a port for the part that they are for.
+        /// Packets of a virtual network that wait at a port for the part that they are for; 0: whatever arrives.
         delivery_packets: u32 = 4,
     }
 }

@@ -225,6 +225,8 @@ fn machines_that_cannot_be_built_are_refused() {
         (&["noc.hop_cycles=2"], "noc.hop_cycles", "more than the 2 of noc.router"),
         (&["noc.injection_cycles=1"], "noc.injection_cycles", "at least 2"),
         (&["noc.buffer_flits=0"], "noc.buffer_flits", "at least 1"),
+        (&["noc.delivery_packets=4"], "noc.delivery_packets", "must be 0 with noc.sources"),
+        (&["noc.sources=all"], "noc.sources", "unknown variant"),
         (&["noc.topology=noc-out", "tiles.rows=1"], "tiles.rows", "both sides"),
         (&["ni.wq_entries=100"], "ni.wq_entries", "power of two"),
         (&["ni.wq_entries=256"], "ni.wq_entries", "at most 128"),

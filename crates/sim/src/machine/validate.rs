@@ -12,6 +12,7 @@ use super::validate_rack::rack;
 use super::validate_window::window;
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::Timing;
+use crate::noc::Sources;
 use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
 
 /// Longest read, as the queue entry's length field has it.
@@ -343,7 +344,6 @@ fn noc(machine: &Machine) -> Checked {
         ("noc.vcs", noc.vcs),
         ("noc.buffer_flits", noc.buffer_flits),
         ("noc.port_packets", noc.port_packets),
-        ("noc.delivery_packets", noc.delivery_packets),
     ] {
         at_least(key, value.into(), 1)?;
     }
@@ -362,6 +362,14 @@ fn noc(machine: &Machine) -> Checked {
         format!(
             "is {}, must be more than the {stages} of noc.router = \"{}\": the rest is the link",
             noc.hop_cycles, noc.router
+        )
+    })?;
+    let may_stall = noc.sources == Sources::Shared && noc.delivery_packets != 0;
+    require(!may_stall, "noc.delivery_packets", || {
+        format!(
+            "is {}, must be 0 with noc.sources = \"shared\": a port of all parts is free of deadlock only if they \
+             take whatever arrives",
+            noc.delivery_packets
         )
     })?;
     let one_side = noc.topology == NocTopology::NocOut && machine.tiles.rows < 2;

@@ -32,5 +32,5 @@ pub use bench::{BenchRow, bench};
 pub use error::SpecError;
 pub use network::{Delivered, LinkLoad, Network, Stats, Stuck, VnetStats};
 pub use routing::{Hop, Order, Routing, Tables, VcClass, VcRange};
-pub use spec::{Allocator, Class, Dateline, Packet, Pipeline, Spec, VnetSpec};
+pub use spec::{Allocator, Class, Dateline, Packet, Pipeline, Sources, Spec, VnetSpec};
 pub use topology::{Attachment, Axis, Link, Port, Router, Shape, Topology};

@@ -124,6 +124,18 @@ impl FromStr for Dateline {
     }
 }
 
+/// The queues in which packets wait at an endpoint for its port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sources {
+    /// One for each virtual network; they take turns.
+    #[default]
+    PerNetwork,
+    /// One for all, first in, first out: a packet that finds no credit holds up those behind it. Free of
+    /// deadlock only if endpoints take whatever arrives.
+    Shared,
+}
+
 /// A virtual network: a class of packets that never waits for another class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,11 +174,14 @@ pub struct Spec {
     pub tree_hop_cycles: u64,
     /// NOC-Out: tiles that a flit passes in a cycle on a link of the butterfly.
     pub tiles_per_cycle: u64,
+    /// The queues in which packets wait at an endpoint for its port.
+    #[serde(default)]
+    pub sources: Sources,
     /// Cycles from the source queue to the router's input buffer.
     pub injection_latency_cycles: u64,
     /// Latency of the link from a router to an endpoint.
     pub ejection_latency_cycles: u64,
-    /// Packets that a delivery queue (one per endpoint and virtual network) holds.
+    /// Packets that a delivery queue (one per endpoint and virtual network) holds; 0: whatever arrives.
     pub delivery_capacity_packets: usize,
     /// How VCs and the switch are given.
     #[serde(default)]
@@ -194,9 +209,10 @@ impl Spec {
             link_latency_cycles: 1,
             tree_hop_cycles: 1,
             tiles_per_cycle: 2,
+            sources: Sources::PerNetwork,
             injection_latency_cycles: 2,
             ejection_latency_cycles: 1,
-            delivery_capacity_packets: u32::MAX as usize,
+            delivery_capacity_packets: 0,
             allocator: Allocator::Islip,
             dateline: Dateline::Entry,
             ejection_credits: true,

@@ -10,6 +10,9 @@ use super::machines::machine;
 const SMALL: &str = "tiles.columns=4 tiles.rows=4 memory.controllers=4 llc.size_bytes=1M \
     workload.footprint_bytes=16M workload.transfer_bytes=64 run.window_cycles=20000 run.max_windows=20";
 
+/// Cores do not queue behind the packets of network interfaces.
+const APART: &str = "noc.sources=per-network";
+
 fn report(settings: &[&str]) -> Report {
     run(&machine(&[&[SMALL], settings].concat()), &Options::default()).expect("a run")
 }
@@ -29,7 +32,7 @@ fn full_queues_hold_what_they_let_through_times_its_latency() {
         ("uncached", 16, 16.0),
     ] {
         let settings = format!("ni.placement={placement} ni.wq_entries={entries}");
-        let report = report(&[&settings]);
+        let report = report(&[APART, &settings]);
         let held = in_flight(&report, 2.0).expect("latencies") / 16.0;
         // A slot is free until its core has time for it, which takes longest where queues are at the edge.
         let least = if placement == "numa" { 0.98 } else { 0.7 };

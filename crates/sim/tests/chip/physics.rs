@@ -241,8 +241,9 @@ fn memory_lets_through_what_it_can() {
 
 #[test]
 fn ddr3_lets_through_what_its_wires_do() {
+    // Requests wait in the network, as they came, and not in their thousands before a controller.
     let settings = "memory.model=ddr3 workload.footprint_bytes=64M workload.transfer_bytes=4096 \
-        run.window_cycles=40000";
+        run.window_cycles=40000 noc.sources=per-network noc.delivery_packets=4";
     let (lines, report) = bandwidth(&[settings]);
     let of = |stat: &str| report.stat(stat).unwrap();
     let (mut all, mut served) = (0.0, 0.0);

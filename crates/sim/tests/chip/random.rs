@@ -284,6 +284,21 @@ fn routings() {
     }
 }
 
+/// All parts of a tile send by one queue, or each virtual network has its own.
+#[test]
+fn sources() {
+    for sources in ["shared noc.delivery_packets=0", "per-network noc.delivery_packets=1"] {
+        for placement in ["edge", "per-tile", "split"] {
+            for packets in [1, 2, 32] {
+                let settings = format!(
+                    "ni.placement={placement} noc.sources={sources} noc.port_packets={packets}"
+                );
+                run(&[SMALL, &settings], 0..4, CYCLES);
+            }
+        }
+    }
+}
+
 #[test]
 fn noc_out() {
     for placement in ["edge", "per-tile", "split"] {

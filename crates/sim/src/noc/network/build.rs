@@ -2,7 +2,7 @@
 
 use super::super::error::SpecError;
 use super::super::routing::Tables;
-use super::super::spec::Spec;
+use super::super::spec::{Sources, Spec};
 use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
 use super::in_turn::Round;
 use super::islip::Board;
@@ -59,7 +59,10 @@ impl Network {
         let few = vcs <= 8;
         let blocks = if few { Blocks::Few(blank.blocks()) } else { Blocks::Many(blank.blocks()) };
         let stride = blocks.stride();
-        let capacity = spec.delivery_capacity_packets.min(NONE as usize / 2) as u32;
+        let capacity = match spec.delivery_capacity_packets {
+            0 => NONE / 2,
+            packets => packets.min(NONE as usize / 2) as u32,
+        };
         Network {
             now: 0,
             salt: seed.wrapping_mul(0xA24B_AED4_963E_E407),
@@ -69,6 +72,7 @@ impl Network {
             vnets,
             classes: classes(spec),
             buffer_flits: spec.buffer_flits as u8,
+            shares_sources: spec.sources == Sources::Shared,
             ejection_credits: spec.ejection_credits,
             axes: vec![Axis::Local; inputs],
             slab: Slab::new(),
@@ -91,7 +95,7 @@ impl Network {
             heads: Wheel::new(horizon, 2 * inputs),
             tails: Wheel::new(horizon, inputs),
             sources: vec![Queue::EMPTY; endpoints * vnets],
-            sending: vec![Sending { flits_left: 0, vc: 0 }; endpoints * vnets],
+            sending: vec![Sending { flits_left: 0, vc: 0, vnet: 0 }; endpoints * vnets],
             pending: vec![0; endpoints],
             next_vnet: vec![0; endpoints],
             active_sources: vec![0; endpoints.div_ceil(64)],
@@ -206,7 +210,6 @@ fn check(spec: &Spec) -> Result<(), SpecError> {
     }
     for (field, value) in [
         ("buffer_flits", spec.buffer_flits),
-        ("delivery_capacity_packets", spec.delivery_capacity_packets),
         ("link_latency_cycles", spec.link_latency_cycles as usize),
         ("injection_latency_cycles", spec.injection_latency_cycles as usize),
         ("ejection_latency_cycles", spec.ejection_latency_cycles as usize),

@@ -43,6 +43,7 @@ pub struct Network {
     /// VCs, and virtual networks, that are served one after the other.
     classes: Vec<Urgency>,
     buffer_flits: u8,
+    shares_sources: bool,
     ejection_credits: bool,
     axes: Vec<Axis>,
 
@@ -156,9 +157,10 @@ impl Network {
             flits: packet.flits,
         };
         let id = self.slab.insert(packet, route, self.now);
-        let (src, queue) = (usize::from(packet.src), self.queue(packet.src, packet.vnet));
+        let src = usize::from(packet.src);
+        let queue = self.source_queue(packet.src, packet.vnet);
         self.slab.push(&mut self.sources[queue], id);
-        self.pending[src] |= 1 << packet.vnet;
+        self.pending[src] |= 1 << (queue - src * self.vnets);
         self.active_sources[src / 64] |= 1 << (src % 64);
         self.stats.vnets[usize::from(packet.vnet)].packets_sent += 1;
         self.live += 1;
@@ -178,9 +180,15 @@ impl Network {
         usize::from(endpoint) * self.vnets + usize::from(vnet)
     }
 
-    /// Packets that wait at a source, including one that has left in part.
+    /// The source queue of an endpoint for packets of a virtual network.
+    #[inline]
+    fn source_queue(&self, endpoint: u16, vnet: u8) -> usize {
+        self.queue(endpoint, if self.shares_sources { 0 } else { vnet })
+    }
+
+    /// Packets that wait at a source in the queue of a virtual network, including one that has left in part.
     pub fn queued(&self, src: u16, vnet: u8) -> usize {
-        let queue = self.queue(src, vnet);
+        let queue = self.source_queue(src, vnet);
         self.sources[queue].len as usize + usize::from(self.sending[queue].flits_left > 0)
     }
 

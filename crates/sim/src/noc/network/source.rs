@@ -16,7 +16,7 @@ impl Network {
         }
     }
 
-    /// Sends a flit of the next virtual network that can send one, if there is any.
+    /// Sends a flit of the next source queue that can send one, if there is any.
     fn inject_flit(&mut self, endpoint: usize) -> bool {
         (0..self.classes.len()).any(|class| self.inject_of(endpoint, self.classes[class].vnets))
     }
@@ -37,10 +37,10 @@ impl Network {
         false
     }
 
-    fn inject_from(&mut self, endpoint: usize, vnet: usize) -> bool {
-        let queue = endpoint * self.vnets + vnet;
+    fn inject_from(&mut self, endpoint: usize, lane: usize) -> bool {
+        let queue = endpoint * self.vnets + lane;
         let starts = self.sending[queue].flits_left == 0;
-        if starts && !self.start_packet(endpoint, vnet) {
+        if starts && !self.start_packet(endpoint, queue) {
             return false;
         }
         let sending = &mut self.sending[queue];
@@ -57,21 +57,22 @@ impl Network {
         }
         sending.flits_left -= 1;
         let tail = sending.flits_left == 0;
+        let vnet = usize::from(sending.vnet);
         let in_vc = self.entrances[endpoint] + u32::from(sending.vc);
         self.flits.push(self.now + self.injection_delay, in_vc);
         if tail && self.sources[queue].len == 0 {
-            self.pending[endpoint] &= !(1 << vnet);
+            self.pending[endpoint] &= !(1 << lane);
         }
         self.stats.vnets[vnet].flits_injected += 1;
         true
     }
 
     /// Takes the next packet of a source queue, if there is a VC with a credit for it.
-    fn start_packet(&mut self, endpoint: usize, vnet: usize) -> bool {
-        let queue = endpoint * self.vnets + vnet;
+    fn start_packet(&mut self, endpoint: usize, queue: usize) -> bool {
         let id = self.sources[queue].first;
-        let hash = self.slab.routes[id as usize].hash;
-        let allowed = self.tables.at_source(vnet, hash);
+        let route = &self.slab.routes[id as usize];
+        let vnet = route.vnet;
+        let allowed = self.tables.at_source(vnet.into(), route.hash);
         let port = &mut self.source_ports[endpoint];
         let chosen = match self.allocator {
             Allocator::OneRequest => {
@@ -89,6 +90,7 @@ impl Network {
         let sending = &mut self.sending[queue];
         sending.flits_left = entry.packet.flits;
         sending.vc = vc;
+        sending.vnet = vnet;
         true
     }
 }

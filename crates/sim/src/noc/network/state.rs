@@ -298,11 +298,12 @@ impl Queue {
     pub const EMPTY: Queue = Queue { first: NONE, last: NONE, len: 0 };
 }
 
-/// The packet that a source is sending, per virtual network.
+/// The packet that a source queue is sending.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub flits_left: u8,
     pub vc: u8,
+    pub vnet: u8,
 }
 
 /// All packets that are somewhere in the network, its sources or its delivery queues.

@@ -1,4 +1,4 @@
-//! Packets that have not been delivered, for a watchdog.
+//! Packets that nobody has taken yet, for a watchdog.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::Network;
 use super::state::{InVc, NONE, PORTS};
 use crate::engine::Cycle;
 
-/// A packet that has not been delivered, and where it is.
+/// A packet that nobody has taken yet, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// As it was handed to [`Network::send`](super::Network::send).
@@ -33,14 +33,13 @@ impl fmt::Display for Stuck {
 }
 
 impl Network {
-    /// The oldest packets that have not been delivered, the oldest first, at most `count`.
+    /// The oldest packets that have not been delivered, the oldest first, then those that have been and not taken; at
+    /// most `count`.
     pub fn stuck(&self, now: Cycle, count: usize) -> Vec<Stuck> {
-        let waiting = |id: &u32| {
-            let entry = &self.slab.entries[*id as usize];
-            entry.live && entry.arrived == 0
-        };
-        let mut ids: Vec<u32> = (0..self.slab.entries.len() as u32).filter(waiting).collect();
-        ids.sort_by_key(|&id| (self.slab.entries[id as usize].created, id));
+        let entry = |id: u32| &self.slab.entries[id as usize];
+        let all = 0..self.slab.entries.len() as u32;
+        let mut ids: Vec<u32> = all.filter(|&id| entry(id).live).collect();
+        ids.sort_by_key(|&id| (entry(id).arrived != 0, entry(id).created, id));
         ids.truncate(count);
         let describe = |id: u32| {
             let entry = &self.slab.entries[id as usize];
@@ -55,6 +54,9 @@ impl Network {
     }
 
     fn place(&self, id: u32) -> String {
+        if self.slab.entries[id as usize].arrived != 0 {
+            return "in the delivery queue".to_owned();
+        }
         let mut places: Vec<String> = Vec::new();
         for index in 0..self.blocks.len() * PORTS * self.stride {
             let count = self.flits_of(index, id);
@@ -112,7 +114,7 @@ impl Network {
 
     fn is_at_source(&self, id: u32) -> bool {
         let packet = self.slab.entries[id as usize].packet;
-        let mut next = self.sources[self.queue(packet.src, packet.vnet)].first;
+        let mut next = self.sources[self.source_queue(packet.src, packet.vnet)].first;
         while next != NONE {
             if next == id {
                 return true;
