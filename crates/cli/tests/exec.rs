@@ -5,9 +5,9 @@ mod traces;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use rackmem_riscv::encode::{i, opcode, u};
+use rackmem_riscv::encode::{b, i, j, opcode, u};
 use tempfile::TempDir;
 
 const ENTRY: u32 = 0x1_0000;
@@ -119,6 +119,65 @@ fn what_cannot_be_run_says_why_and_where() {
 /// Runs a program on the soNUMA machine; `args` begin after its name.
 fn on_sonuma(dir: &Path, args: &[&str]) -> Output {
     rackmem(dir, &[&["sim", "exec", "sonuma"], args].concat())
+}
+
+/// Copies its input to its output.
+fn copying() -> Vec<u8> {
+    const BYTES: i32 = 64;
+    let (sp, a0, a1, a2, a7) = (2, 10, 11, 12, 17);
+    elf(&[
+        i(opcode::OP_IMM, 0, a1, sp, -BYTES),
+        li(a2, BYTES),
+        li(a0, 0),
+        li(a7, 63),
+        0x73,
+        b(5, 0, a0, 6 * 4), // bge zero, a0: the end
+        i(opcode::OP_IMM, 0, a2, a0, 0),
+        li(a0, 1),
+        li(a7, 64),
+        0x73,
+        j(0, -10 * 4),
+        li(a0, 0),
+        li(a7, 94),
+        0x73,
+    ])
+}
+
+#[test]
+fn input_and_output_pass_byte_for_byte() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "copy.rv64", &copying());
+    let bytes: Vec<u8> = (0..300).map(|at| (at * 7 % 256) as u8).collect();
+    write(&dir, "bytes", &bytes);
+    let copied = |args: &[&str], input: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+        command.current_dir(dir.path()).args(["sim", "exec"]).args(args).stdin(input);
+        let done = command.output().unwrap();
+        assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), String::new()));
+        done.stdout
+    };
+    let file = || Stdio::from(fs::File::open(dir.path().join("bytes")).unwrap());
+    assert!(!bytes.ends_with(b"\n"));
+    assert_eq!(copied(&["--functional", "copy.rv64"], file()), bytes);
+    assert_eq!(copied(&["sonuma", "copy.rv64"], file()), bytes);
+    assert_eq!(copied(&["sonuma", "copy.rv64"], Stdio::null()), b"");
+    write(&dir, "bytes", b"to node 0");
+    let rack = copied(&["sonuma", "-n", "2", "copy.rv64"], file());
+    assert_eq!(text(&rack), "[0] to node 0\n");
+}
+
+#[test]
+fn what_is_allowed_has_to_be_there() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "hi.rv64", &greeting(0));
+    for first in ["--functional", "sonuma"] {
+        let done = rackmem(dir.path(), &["sim", "exec", first, "--allow", "no/such", "hi.rv64"]);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(said.contains("--allow no/such: No such file"), "{said}");
+        let done = rackmem(dir.path(), &["sim", "exec", first, "--allow", "/etc", "hi.rv64"]);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Speed of instructions in two halves: a program with one thread, every access carried out at
 //! once. `cargo run --release -p rackmem-riscv --example issue -- prog.rv64`
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,7 +8,7 @@ use std::time::Instant;
 use rackmem_riscv::code::Code;
 use rackmem_riscv::exec::Trap;
 use rackmem_riscv::exec::split::{Access, AccessKind, Issued, complete, issue};
-use rackmem_riscv::kernel::{Effect, Host, Kernel, OpenMode, Stream};
+use rackmem_riscv::kernel::{Effect, Host, Kernel, Stream};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, abi, elf, stack};
 
@@ -30,10 +29,6 @@ impl Host for Streams {
 
     fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         io::stdin().read(buffer)
-    }
-
-    fn open(&mut self, _: &str, _: OpenMode) -> io::Result<File> {
-        Err(io::ErrorKind::NotFound.into())
     }
 
     fn harts(&self) -> usize {

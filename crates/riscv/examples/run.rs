@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use rackmem_riscv::functional::{Options, run};
+use rackmem_riscv::functional::{Input, Options, run};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,7 +21,9 @@ fn main() -> ExitCode {
         }
     };
     let started = Instant::now();
-    match run(&program, &args, &[], &Options::default()) {
+    let folder = std::env::current_dir().ok();
+    let options = Options { input: Input::PassOn, folder, ..Options::default() };
+    match run(&program, &args, &[], &options) {
         Ok(outcome) => {
             let rate = outcome.instructions as f64 / started.elapsed().as_secs_f64() / 1e6;
             eprintln!("{} instructions, {rate:.0} million a second", outcome.instructions);

@@ -1,20 +1,34 @@
 //! [`Host`] on this machine: its standard streams and files.
 
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::path::{Component, Path, PathBuf};
+mod folder;
 
-use crate::kernel::{Host, OpenMode, Stream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
-/// Destination of a program's standard streams.
+use crate::kernel::{Change, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
+pub use folder::FOLDER;
+use folder::{Folder, Lost, Place};
+
+/// Destination of a program's standard output and standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// To the standard streams of this process; warnings to its standard error.
     #[default]
     PassOn,
-    /// Into the outcome. Standard input is empty then.
+    /// Into the outcome.
     Capture,
+}
+
+/// Source of a program's standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// It is at its end.
+    #[default]
+    Empty,
+    /// That of this process.
+    PassOn,
 }
 
 /// Standard streams and files of the process; time as the engine counts it.
@@ -27,38 +41,146 @@ pub struct LocalHost {
     pub stderr: Vec<u8>,
     /// Warnings so far, once each.
     pub warnings: Vec<String>,
-    /// Names of the files that the program has looked for, to read and not write them, as it said them; and whether the
-    /// file was there at first.
+    /// Names of the files that the program has looked for, to read and not write them, and that it has not made itself;
+    /// and whether the file was there at first. Names in the run's folder are relative to it.
     pub inputs: BTreeMap<String, bool>,
+    /// Source of standard input.
+    pub input: Input,
+    /// Bytes of memory that the program finds in its machine.
+    pub memory_bytes: u64,
     harts: usize,
     output: Output,
-    folder: Option<PathBuf>,
+    folder: Folder,
+    made: BTreeSet<PathBuf>,
 }
 
 impl LocalHost {
-    /// A host for a program with `harts` harts. Relative names of files begin in `folder`, the only one
-    /// in which files may be written. `None` is the current folder, in which nothing may be written.
-    pub fn new(harts: usize, output: Output, folder: Option<PathBuf>) -> LocalHost {
+    /// A host for a program with `harts` harts, which sees the files of `folder` and may write them. With `None` it
+    /// sees no files but those of [`LocalHost::allow`].
+    pub fn new(harts: usize, output: Output, folder: Option<&Path>) -> LocalHost {
+        const MEMORY: u64 = 16 << 30;
         LocalHost {
             now_ns: 0,
             stdout: Vec::new(),
             stderr: Vec::new(),
             warnings: Vec::new(),
             inputs: BTreeMap::new(),
+            input: Input::Empty,
+            memory_bytes: MEMORY,
             harts: harts.max(1),
             output,
-            folder,
+            folder: Folder::new(folder),
+            made: BTreeSet::new(),
         }
     }
 
-    /// Whether a file may be written: only under the folder of the run.
-    fn may_write(&self, path: &Path) -> bool {
-        let climbs = path.components().any(|part| part == Component::ParentDir);
-        match &self.folder {
-            Some(folder) => !climbs && (path.is_relative() || path.starts_with(folder)),
-            None => false,
+    /// Lets the program read a file, or what is in a folder, outside of the run's folder.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn allow(&mut self, name: &Path) -> io::Result<()> {
+        self.folder.allow(name)
+    }
+
+    /// Lets the program read those of its arguments that are names of files, also as in `--graph=FILE`.
+    pub fn allow_arguments(&mut self, args: &[String]) {
+        for arg in args {
+            let value = arg.split_once('=').map(|(_, value)| value);
+            for name in [Some(arg.as_str()), value].into_iter().flatten().filter(|n| !n.is_empty())
+            {
+                // Most arguments are no files.
+                let _ = self.folder.allow(Path::new(name));
+            }
         }
     }
+
+    /// The place of a name. What leads outside is as if it were not there.
+    fn place(&mut self, name: &str, follow: bool) -> io::Result<Place> {
+        self.folder.resolve(name, follow).map_err(|lost| match lost {
+            Lost::Error(error) => error,
+            Lost::Outside => {
+                if !is_probed(name) {
+                    self.warn(&format!(
+                        "{name} is outside of the run's folder: the program gets ENOENT; \
+                         --allow PATH lets it read a file or a folder"
+                    ));
+                }
+                io::ErrorKind::NotFound.into()
+            }
+        })
+    }
+
+    /// The place of a name that is about to be written.
+    fn own_place(&mut self, name: &str, follow: bool) -> io::Result<PathBuf> {
+        let Place { path, is_own } = match self.folder.resolve(name, follow) {
+            Err(Lost::Error(error)) => return Err(error),
+            Err(Lost::Outside) => Place { path: PathBuf::new(), is_own: false },
+            Ok(place) => place,
+        };
+        if is_own {
+            return Ok(path);
+        }
+        self.warn(&format!(
+            "{name} is outside of the run's folder: it may not be written; the program gets EROFS"
+        ));
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    /// Notes that the program has looked for a file.
+    fn note_input(&mut self, path: &Path, was_there: bool) {
+        if !self.made.contains(path) {
+            self.inputs.entry(self.folder.input(path)).or_insert(was_there);
+        }
+    }
+
+    fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
+        let found = fs::metadata(path);
+        if let Ok(found) = &found {
+            let status = self.folder.status(found);
+            match status.kind {
+                Kind::Folder if mode.write => return Err(Errno::ISDIR.into()),
+                Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
+                Kind::Pipe | Kind::Device if !self.folder.is_named(path) => {
+                    let shown = self.folder.shown(path);
+                    self.warn(&format!(
+                        "{shown} is a pipe or a device: the program gets EACCES; --allow {shown} \
+                         lets it read there"
+                    ));
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                _ => {}
+            }
+        }
+        let file = OpenOptions::new()
+            .read(mode.read)
+            .write(mode.write && !mode.append)
+            .append(mode.write && mode.append)
+            .truncate(mode.write && mode.truncate && !mode.append)
+            .create(mode.write && mode.create)
+            .create_new(mode.write && mode.create_new)
+            .open(path)?;
+        if mode.write && (mode.truncate || found.is_err()) {
+            self.made.insert(path.to_owned());
+        }
+        if mode.write && mode.truncate && mode.append {
+            file.set_len(0)?;
+        }
+        let status = self.folder.status(&file.metadata()?);
+        Ok(Opened::File(file, status))
+    }
+}
+
+/// Whether C libraries and language runtimes look there by themselves: no reason for a warning.
+fn is_probed(name: &str) -> bool {
+    const PROBED: [&str; 6] = [
+        "/etc/localtime",
+        "/usr/share/zoneinfo",
+        "/usr/lib/locale",
+        "/usr/share/locale",
+        "/usr/lib/zoneinfo",
+        "/etc/zoneinfo",
+    ];
+    PROBED.iter().any(|probed| Path::new(name).starts_with(probed))
 }
 
 impl Host for LocalHost {
@@ -81,41 +203,30 @@ impl Host for LocalHost {
     }
 
     fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.output {
-            Output::Capture => Ok(0),
-            Output::PassOn => io::stdin().read(buffer),
-        }
-    }
-
-    fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<File> {
-        let path = Path::new(name);
-        if mode.write && !self.may_write(path) {
-            self.warn(&format!(
-                "{} is outside of the run's folder: it may not be written",
-                path.display()
-            ));
-            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
-        }
-        let path = match &self.folder {
-            Some(folder) => folder.join(path),
-            None => path.to_owned(),
+        let mut stdin = match self.input {
+            Input::Empty => return Ok(0),
+            Input::PassOn => io::stdin().lock(),
         };
-        let file = OpenOptions::new()
-            .read(mode.read)
-            .write(mode.write && !mode.append)
-            .append(mode.write && mode.append)
-            .truncate(mode.write && mode.truncate && !mode.append)
-            .create(mode.write && mode.create)
-            .create_new(mode.write && mode.create_new)
-            .open(path);
-        if mode.read && !mode.write {
-            self.inputs.entry(name.to_owned()).or_insert(file.is_ok());
+        if stdin.is_terminal() {
+            return stdin.read(buffer);
         }
-        file
+        // How the bytes come in pieces is the host's matter.
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match stdin.read(&mut buffer[filled..])? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
     }
 
     fn harts(&self) -> usize {
         self.harts
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     fn warn(&mut self, message: &str) {
@@ -126,5 +237,87 @@ impl Host for LocalHost {
             eprintln!("warning: {message}");
         }
         self.warnings.push(message.to_owned());
+    }
+
+    fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<Opened> {
+        if mode.write {
+            let path = self.own_place(name, !mode.create_new)?;
+            return self.open_file(&path, mode);
+        }
+        let Place { path, .. } = self.place(name, true)?;
+        let opened = self.open_file(&path, mode);
+        if !matches!(opened, Ok(Opened::Folder(..))) {
+            self.note_input(&path, opened.is_ok());
+        }
+        opened
+    }
+
+    fn status(&mut self, name: &str, follow: bool) -> io::Result<Status> {
+        let Place { path, .. } = self.place(name, follow)?;
+        let found = fs::symlink_metadata(&path).map(|found| self.folder.status(&found));
+        match &found {
+            Ok(Status { kind: Kind::File, .. }) => self.note_input(&path, true),
+            Err(_) => self.note_input(&path, false),
+            Ok(_) => {}
+        }
+        found
+    }
+
+    fn read_link(&mut self, name: &str) -> io::Result<String> {
+        let Place { path, .. } = self.place(name, false)?;
+        let text = fs::read_link(&path)?;
+        Ok(match text.is_absolute() {
+            true => self.folder.shown(&text),
+            false => text.to_string_lossy().into_owned(),
+        })
+    }
+
+    fn enter(&mut self, name: &str) -> io::Result<String> {
+        let Place { path, .. } = self.place(name, true)?;
+        match fs::metadata(&path)?.is_dir() {
+            true => Ok(self.folder.shown(&path)),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> io::Result<()> {
+        match *change {
+            Change::MakeFolder(name) => {
+                let path = self.own_place(name, false)?;
+                fs::create_dir(&path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::Remove(name) => {
+                let path = self.own_place(name, false)?;
+                let found = fs::symlink_metadata(&path)?;
+                if found.is_dir() {
+                    return Err(Errno::ISDIR.into());
+                }
+                fs::remove_file(&path)?;
+                self.folder.forget(&found);
+                Ok(())
+            }
+            Change::RemoveFolder(name) => {
+                let path = self.own_place(name, false)?;
+                let found = fs::symlink_metadata(&path)?;
+                fs::remove_dir(&path)?;
+                self.folder.forget(&found);
+                Ok(())
+            }
+            Change::Rename { from, to, replace } => {
+                let (from, to) = (self.own_place(from, false)?, self.own_place(to, false)?);
+                let replaced = fs::symlink_metadata(&to);
+                if replaced.is_ok() && !replace {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                fs::rename(&from, &to)?;
+                if let Ok(replaced) = replaced {
+                    self.folder.forget(&replaced);
+                }
+                self.made.extend([from, to]);
+                Ok(())
+            }
+        }
     }
 }

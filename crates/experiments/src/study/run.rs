@@ -102,7 +102,9 @@ pub fn unmade(machine: &Machine, error: RunError) -> Unmade {
 pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmade {
     match error {
         ExecError::Machine(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
-        ExecError::Program(error) => Unmade::Failed(format!("{program}: {error}")),
+        ExecError::Program(_) | ExecError::Allowed(..) => {
+            Unmade::Failed(format!("{program}: {error}"))
+        }
     }
 }
 

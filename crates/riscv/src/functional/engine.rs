@@ -70,6 +70,7 @@ impl<'a> Engine<'a> {
         space: AddressSpace,
         image: Image,
         sp: u64,
+        kernel: Kernel,
         host: LocalHost,
         options: &'a Options,
     ) -> Engine<'a> {
@@ -78,7 +79,7 @@ impl<'a> Engine<'a> {
         Engine {
             blocks: Blocks::new(),
             code_version: space.code_version(),
-            kernel: Kernel::new(image.end, options.seed),
+            kernel,
             space,
             image,
             host,

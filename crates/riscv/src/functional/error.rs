@@ -1,6 +1,7 @@
 //! Errors of a run: the reason, and the place in the program.
 
 use core::fmt;
+use std::path::PathBuf;
 
 use crate::elf::LoadError;
 use crate::space::{Fault, Permissions};
@@ -11,6 +12,8 @@ use crate::stack::STACK_TOP;
 pub enum RunError {
     /// The file is not a program that can be run.
     Load(LoadError),
+    /// A file that the program is to be allowed is not there.
+    Allowed(PathBuf, String),
     /// The program did something that ends it.
     Failure(Box<Failure>),
 }
@@ -77,6 +80,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Load(error) => error.fmt(f),
+            RunError::Allowed(path, error) => write!(f, "{}: {error}", path.display()),
             RunError::Failure(failure) => failure.fmt(f),
         }
     }

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 
 use crate::elf;
 use crate::host::LocalHost;
-pub use crate::host::Output;
+pub use crate::host::{Input, Output};
+use crate::kernel::{Kernel, Program};
 use crate::space::AddressSpace;
 use crate::stack;
 use engine::Engine;
@@ -34,9 +35,14 @@ pub struct Options {
     pub seed: u64,
     /// Destination of the program's standard streams.
     pub output: Output,
+    /// Source of the program's standard input.
+    pub input: Input,
     /// The folder in which relative names of files begin, and the only one in which files may be
-    /// written. `None`: relative names begin in the current folder, and nothing may be written.
+    /// written. `None`: the program sees no files but those that are allowed.
     pub folder: Option<PathBuf>,
+    /// Files, and folders with all that is in them, that the program may read, too. So it may its arguments if they are
+    /// names of files.
+    pub allowed: Vec<PathBuf>,
 }
 
 impl Default for Options {
@@ -48,7 +54,9 @@ impl Default for Options {
             stack_size: 8 << 20,
             seed: 0,
             output: Output::PassOn,
+            input: Input::Empty,
             folder: None,
+            allowed: Vec::new(),
         }
     }
 }
@@ -102,6 +110,14 @@ pub fn run(
     let random =
         core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
     let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
-    let host = LocalHost::new(options.harts, options.output, options.folder.clone());
-    Engine::new(space, image, sp, host, options).run()
+    let mut host = LocalHost::new(options.harts, options.output, options.folder.as_deref());
+    host.input = options.input;
+    host.allow_arguments(args);
+    for path in &options.allowed {
+        host.allow(path).map_err(|error| RunError::Allowed(path.clone(), error.to_string()))?;
+    }
+    let program =
+        Program { args: args.to_vec(), env: env.to_vec(), stack_bytes: options.stack_size };
+    let kernel = Kernel::new(image.end, options.seed).with_program(program);
+    Engine::new(space, image, sp, kernel, host, options).run()
 }

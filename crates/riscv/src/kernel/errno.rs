@@ -13,20 +13,26 @@ impl Errno {
     pub const PERM: Errno = Errno(1);
     pub const NOENT: Errno = Errno(2);
     pub const SRCH: Errno = Errno(3);
+    pub const INTR: Errno = Errno(4);
     pub const IO: Errno = Errno(5);
     pub const BADF: Errno = Errno(9);
+    pub const CHILD: Errno = Errno(10);
     pub const AGAIN: Errno = Errno(11);
     pub const NOMEM: Errno = Errno(12);
     pub const ACCES: Errno = Errno(13);
     pub const FAULT: Errno = Errno(14);
     pub const EXIST: Errno = Errno(17);
     pub const NODEV: Errno = Errno(19);
+    pub const NOTDIR: Errno = Errno(20);
     pub const ISDIR: Errno = Errno(21);
     pub const INVAL: Errno = Errno(22);
     pub const MFILE: Errno = Errno(24);
     pub const NOTTY: Errno = Errno(25);
+    pub const NOSPC: Errno = Errno(28);
     pub const SPIPE: Errno = Errno(29);
     pub const ROFS: Errno = Errno(30);
+    pub const PIPE: Errno = Errno(32);
+    pub const RANGE: Errno = Errno(34);
     pub const NAMETOOLONG: Errno = Errno(36);
     pub const NOSYS: Errno = Errno(38);
     pub const TIMEDOUT: Errno = Errno(110);
@@ -43,13 +49,24 @@ impl From<Fault> for Errno {
     }
 }
 
+impl From<Errno> for io::Error {
+    fn from(errno: Errno) -> io::Error {
+        io::Error::from_raw_os_error(errno.0.into())
+    }
+}
+
 impl From<io::Error> for Errno {
     fn from(error: io::Error) -> Errno {
+        // The numbers of the host are those of RISC-V.
+        if let Some(number) = error.raw_os_error() {
+            return Errno(u16::try_from(number).unwrap_or(Errno::IO.0));
+        }
         match error.kind() {
             io::ErrorKind::NotFound => Errno::NOENT,
             io::ErrorKind::PermissionDenied => Errno::ACCES,
             io::ErrorKind::AlreadyExists => Errno::EXIST,
             io::ErrorKind::IsADirectory => Errno::ISDIR,
+            io::ErrorKind::NotADirectory => Errno::NOTDIR,
             io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
             io::ErrorKind::InvalidInput => Errno::INVAL,
             _ => Errno::IO,

@@ -67,6 +67,13 @@ impl Memory {
         })
     }
 
+    /// Ranges that are in use, ascending, and their names.
+    pub(super) fn maps(&self) -> Vec<(u64, u64, &'static str)> {
+        let heap = (self.heap_start, self.heap_end.next_multiple_of(PAGE), "[heap]");
+        let mappings = self.mappings.iter().map(|(start, end)| (start, end, ""));
+        [heap].into_iter().filter(|(start, end, _)| start < end).chain(mappings).collect()
+    }
+
     /// Moves the end of the heap; returns the new end.
     fn brk(&mut self, end: u64, context: &mut Context<'_>) -> u64 {
         let fits =

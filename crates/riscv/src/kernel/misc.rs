@@ -67,21 +67,25 @@ pub(super) fn nanosleep(
     Ok((0, Effect::Sleep { until_ns: Some(until) }))
 }
 
-/// Numbers of a SplitMix64 generator: for programs that want any, and the same in every run.
+/// Random bytes for a program, the same in every run.
 fn get_random(context: &mut Context<'_>, to: u64, length: u64, state: &mut u64) -> Result {
     const MOST: u64 = 1 << 20;
     let length = length.min(MOST);
-    let mut bytes = Vec::with_capacity(length as usize + 8);
-    while (bytes.len() as u64) < length {
+    let mut bytes = vec![0; length as usize];
+    fill_random(state, &mut bytes);
+    context.memory.write(to, &bytes)?;
+    Ok(length)
+}
+
+/// Fills with numbers of a SplitMix64 generator.
+pub(super) fn fill_random(state: &mut u64, bytes: &mut [u8]) {
+    for piece in bytes.chunks_mut(8) {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = *state;
         word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bytes.extend((word ^ word >> 31).to_le_bytes());
+        piece.copy_from_slice(&(word ^ word >> 31).to_le_bytes()[..piece.len()]);
     }
-    bytes.truncate(length as usize);
-    context.memory.write(to, &bytes)?;
-    Ok(length)
 }
 
 /// `struct utsname`: six fields of 65 bytes. The release is one that no C library finds too old.
@@ -96,10 +100,9 @@ fn uname(context: &mut Context<'_>, to: u64) -> Result {
     Ok(0)
 }
 
-/// `struct sysinfo` of a machine with 16 GiB, most of them free: enough for libraries that choose
-/// their buffers by it.
+/// `struct sysinfo`: libraries choose their buffers by it.
 fn sysinfo(context: &mut Context<'_>, to: u64) -> Result {
-    const MEMORY: u64 = 16 << 30;
+    let memory = context.host.memory_bytes();
     let uptime = context.host.now_ns() / NS;
     let (one_process, bytes_per_unit) = (1, 1);
     context.write_words(
@@ -109,8 +112,8 @@ fn sysinfo(context: &mut Context<'_>, to: u64) -> Result {
             0, // loads
             0,
             0,
-            MEMORY,
-            MEMORY / 8 * 7,
+            memory,
+            memory / 8 * 7,
             0, // shared, buffers, swap
             0,
             0,

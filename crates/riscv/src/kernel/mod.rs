@@ -19,83 +19,21 @@ mod memory;
 mod misc;
 mod number;
 mod ranges;
+mod services;
+mod synthetic;
 mod threads;
-
-use std::fs::File;
-use std::io;
 
 pub use errno::Errno;
 pub use number::name as call_name;
+pub use services::{Change, Entry, Host, Kind, OpenMode, Opened, Status, Stream, UserMemory};
+pub use synthetic::Program;
 
 use crate::hart::{Hart, abi};
-use crate::space::{Fault, Permissions};
 use files::Files;
 use futex::Futexes;
 use memory::Memory;
+use synthetic::Process;
 use threads::Threads;
-
-/// Services that the kernel needs from its driver: time, streams, files, harts.
-pub trait Host {
-    /// Nanoseconds since the program began; never goes back.
-    fn now_ns(&mut self) -> u64;
-
-    /// Takes what the program writes to its standard output or standard error.
-    fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
-
-    /// Fills `buffer` from standard input; returns the number of bytes read, 0 at the end.
-    fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-
-    /// Opens a file. The host resolves names and decides which files may be written.
-    fn open(&mut self, path: &str, mode: OpenMode) -> io::Result<File>;
-
-    /// Number of harts that the program may use.
-    fn harts(&self) -> usize;
-
-    /// Reports a warning to the user who runs the program.
-    fn warn(&mut self, message: &str);
-}
-
-/// A standard stream that a program writes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
-/// Flags of [`Host::open`], from those of `openat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // As in `std::fs::OpenOptions`.
-pub struct OpenMode {
-    pub read: bool,
-    pub write: bool,
-    pub append: bool,
-    pub truncate: bool,
-    pub create: bool,
-    pub create_new: bool,
-}
-
-/// User memory as the kernel needs it.
-pub trait UserMemory {
-    /// Copies user memory to `bytes`.
-    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault>;
-
-    /// Copies `bytes` to user memory: all of them, or none.
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
-
-    /// Maps zeroed pages over whatever was there.
-    fn map(&mut self, address: u64, length: u64, permissions: Permissions);
-
-    /// Unmaps all pages of a range.
-    fn unmap(&mut self, address: u64, length: u64);
-
-    /// Changes permissions; `false` if not all of it is mapped.
-    fn protect(&mut self, address: u64, length: u64, permissions: Permissions) -> bool;
-
-    /// Makes mapped pages read as zeros.
-    fn discard(&mut self, address: u64, length: u64);
-}
 
 /// Effect of a system call on the calling hart. Its `pc` is behind the `ecall` already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,22 +92,29 @@ pub struct Kernel {
     files: Files,
     threads: Threads,
     futexes: Futexes,
-    random: u64,
+    program: Program,
     warned: Vec<u64>,
 }
 
 impl Kernel {
     /// A process whose heap begins at `heap`, with one thread, on hart 0. `seed` is that of
-    /// `getrandom`.
+    /// `getrandom` and `/dev/urandom`.
     pub fn new(heap: u64, seed: u64) -> Kernel {
         Kernel {
             memory: Memory::new(heap),
-            files: Files::default(),
+            files: Files::new(seed),
             threads: Threads::new(),
             futexes: Futexes::default(),
-            random: seed,
+            program: Program::default(),
             warned: Vec::new(),
         }
+    }
+
+    /// The same process, which knows its program: files below `/proc/self` tell of it.
+    #[must_use]
+    pub fn with_program(mut self, program: Program) -> Kernel {
+        self.program = program;
+        self
     }
 
     /// Number of the thread on this hart, for a driver's error messages.
@@ -244,20 +189,22 @@ impl Kernel {
         if let Some(result) = self.memory.call(number, context) {
             return result;
         }
-        if let Some(result) = self.files.call(number, context) {
+        let process =
+            Process { program: &self.program, memory: &self.memory, threads: self.threads.count() };
+        if let Some(result) = self.files.call(number, context, &process) {
             return result;
         }
         if let Some(result) = self.threads.call(number, context) {
             return result;
         }
-        if let Some(result) = misc::call(number, context, &mut self.random) {
+        if let Some(result) = misc::call(number, context, &mut self.files.random) {
             return result;
         }
         if !number::is_optional(number) && !self.warned.contains(&number) {
             self.warned.push(number);
-            let name = number::name(number).map_or(String::new(), |name| format!(" ({name})"));
+            let name = number::name(number).unwrap_or("that Linux does not have either");
             context.host.warn(&format!(
-                "system call {number}{name} is not implemented; the program gets ENOSYS"
+                "system call {number} ({name}) is not implemented; the program gets ENOSYS"
             ));
         }
         Err(Errno::NOSYS)

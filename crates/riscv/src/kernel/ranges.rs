@@ -36,6 +36,11 @@ impl Ranges {
         }
     }
 
+    /// Taken ranges, ascending: starts and ends.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.taken.iter().map(|(&start, &end)| (start, end))
+    }
+
     /// Whether nothing of a range is taken.
     pub(super) fn is_free(&self, start: u64, end: u64) -> bool {
         self.taken.range(..end).next_back().is_none_or(|(_, &range_end)| range_end <= start)

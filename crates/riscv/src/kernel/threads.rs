@@ -31,6 +31,11 @@ impl Threads {
         Threads { on: vec![Some(Thread { id: PROCESS, clear_at_exit: 0 })], last_id: PROCESS }
     }
 
+    /// Number of threads.
+    pub(super) fn count(&self) -> usize {
+        self.on.iter().flatten().count()
+    }
+
     pub(super) fn id_on(&self, hart: usize) -> Option<u64> {
         Some(self.on.get(hart)?.as_ref()?.id)
     }

@@ -1,10 +1,9 @@
 //! System calls, with a world in which time is a number.
 
-use std::fs::File;
 use std::io;
 
 use proptest::prelude::*;
-use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, OpenMode, Reply, Stream};
+use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, Reply, Stream};
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions};
 use rackmem_riscv::{Hart, abi};
 
@@ -38,10 +37,6 @@ impl Host for World {
 
     fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         io::Read::read(&mut &b"in\n"[..], buffer)
-    }
-
-    fn open(&mut self, _: &str, _: OpenMode) -> io::Result<File> {
-        Err(io::ErrorKind::NotFound.into())
     }
 
     fn harts(&self) -> usize {

@@ -1,6 +1,7 @@
 //! Do whole programs run as they should, and do wrong ones end with one clear error?
 
 mod compiled;
+mod confined;
 mod crashes;
 mod errors;
 mod kernel;

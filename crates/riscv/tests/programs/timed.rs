@@ -1,11 +1,10 @@
 //! Whole programs through the two halves of instructions, with loads that complete out of order.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use rackmem_riscv::elf;
-use rackmem_riscv::kernel::{Host, OpenMode, Stream};
+use rackmem_riscv::kernel::{Host, Stream};
 use rackmem_riscv::space::AddressSpace;
 use rackmem_riscv::stack;
 
@@ -32,10 +31,6 @@ impl Host for World {
 
     fn input(&mut self, _: &mut [u8]) -> io::Result<usize> {
         Ok(0)
-    }
-
-    fn open(&mut self, _: &str, _: OpenMode) -> io::Result<File> {
-        Err(io::ErrorKind::NotFound.into())
     }
 
     fn harts(&self) -> usize {

@@ -59,6 +59,7 @@ mod system;
 use std::path::PathBuf;
 
 use rackmem_riscv::elf::LoadError;
+pub use rackmem_riscv::host::Input;
 use rackmem_riscv::kernel::Stream;
 
 use crate::engine::Cycle;
@@ -104,6 +105,11 @@ pub struct Options<'a> {
     pub trace: (Cycle, Cycle),
     /// The folder in which relative names of files begin, and the only one that may be written to.
     pub folder: Option<PathBuf>,
+    /// Files, and folders with all that is in them, that programs may read, too. So they may their arguments that are
+    /// names of files.
+    pub allowed: Vec<PathBuf>,
+    /// Source of node 0's standard input; that of the other nodes is empty.
+    pub input: Input,
     /// Takes the output as it comes, in an order that does not depend on the threads. Otherwise
     /// it is in the outcome.
     pub sink: Option<&'a mut Sink<'a>>,
@@ -118,6 +124,8 @@ pub enum ExecError {
     Machine(String),
     /// The file is no program that can be executed.
     Program(LoadError),
+    /// A file that programs are to be allowed cannot be read.
+    Allowed(PathBuf, String),
 }
 
 impl std::fmt::Display for ExecError {
@@ -125,6 +133,7 @@ impl std::fmt::Display for ExecError {
         match self {
             ExecError::Machine(what) => f.write_str(what),
             ExecError::Program(error) => error.fmt(f),
+            ExecError::Allowed(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The operating system of a node: it runs one process, whose threads have a core each.
 
+use std::io;
+
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
-use rackmem_riscv::host::{LocalHost, Output};
-use rackmem_riscv::kernel::{Effect, Kernel};
+use rackmem_riscv::host::{Input, LocalHost, Output};
+use rackmem_riscv::kernel::{Effect, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Symbols, abi, disassemble, elf, stack};
 
@@ -63,6 +65,25 @@ pub struct System {
     counted: Vec<Counted>,
 }
 
+/// The streams and files of a node's process.
+fn host(
+    nid: u16,
+    cores: usize,
+    machine: &Machine,
+    job: &Job<'_>,
+    options: &Options<'_>,
+) -> Result<LocalHost, ExecError> {
+    let mut host = LocalHost::new(cores, Output::Capture, options.folder.as_deref());
+    host.memory_bytes = machine.memory.size_bytes;
+    host.input = if nid == 0 { options.input } else { Input::Empty };
+    host.allow_arguments(job.args);
+    for path in &options.allowed {
+        let refused = |error: io::Error| ExecError::Allowed(path.clone(), error.to_string());
+        host.allow(path).map_err(refused)?;
+    }
+    Ok(host)
+}
+
 const ETIMEDOUT: i64 = 110;
 const EFAULT: i64 = 14;
 
@@ -89,10 +110,11 @@ impl System {
         let env: Vec<String> = job.env.iter().cloned().chain(own).collect();
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
         let cores = chip.tiles.len();
+        let program = Program { args: job.args.to_vec(), env, stack_bytes };
         let mut system = System {
             nid,
-            kernel: Kernel::new(image.end, seed),
-            host: LocalHost::new(cores, Output::Capture, options.folder.clone()),
+            kernel: Kernel::new(image.end, seed).with_program(program),
+            host: host(nid, cores, machine, job, options)?,
             device: Device::new(nid, nodes, machine.system.contexts),
             lending: Lending::of(nid, nodes, machine),
             pages,

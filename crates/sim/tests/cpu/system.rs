@@ -1,9 +1,8 @@
 //! A program with its kernel, on cores around one memory.
 
-use std::fs::File;
 use std::io;
 
-use rackmem_riscv::kernel::{Effect, Host, Kernel, OpenMode, Stream};
+use rackmem_riscv::kernel::{Effect, Host, Kernel, Stream};
 use rackmem_riscv::space::AddressSpace;
 use rackmem_riscv::{Hart, abi, elf, stack};
 use rackmem_sim::cpu::{Core, CpuSpec, Stop};
@@ -40,10 +39,6 @@ impl Host for World {
 
     fn input(&mut self, _: &mut [u8]) -> io::Result<usize> {
         Ok(0)
-    }
-
-    fn open(&mut self, _: &str, _: OpenMode) -> io::Result<File> {
-        Err(io::ErrorKind::NotFound.into())
     }
 
     fn harts(&self) -> usize {

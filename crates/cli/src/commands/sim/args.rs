@@ -52,7 +52,8 @@ const EXEC_ABOUT: &str = "\
 Executes a static RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine:
 one process per node, as `rackmem run` does it on hosts. Everything takes the time that it takes on
 that machine; clocks of the program show simulated time. With several nodes, output comes line by
-line with the node's number in front. Files are read and written below the current folder.
+line with the node's number in front, and standard input is node 0's. Files are read and written
+below the current folder, and read where the program's arguments or --allow name them.
 
 With --functional there is no machine and no time: one process, as fast as it goes, its output,
 input and exit status passed through.
@@ -215,6 +216,10 @@ pub struct ExecArgs {
     /// Add a variable to the program's environment, which is empty otherwise; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<String>,
+    /// Let the program read this file, or what is in this folder, besides the current folder and files that its
+    /// arguments name; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub allow: Vec<PathBuf>,
     /// Functional: start of the random numbers that the program gets; of a machine it is `seed`
     #[arg(long, value_name = "N", default_value_t = 0, requires = "functional")]
     pub seed: u64,

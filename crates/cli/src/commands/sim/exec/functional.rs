@@ -3,7 +3,7 @@
 use std::env;
 use std::time::Instant;
 
-use rackmem_riscv::functional::{self, Options, Outcome, RunError};
+use rackmem_riscv::functional::{self, Input, Options, Outcome, RunError};
 use rackmem_sim::machine::BUILT_IN;
 use rackmem_sim::recipe::fingerprint;
 use serde::Serialize;
@@ -50,7 +50,9 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         harts: args.harts.into(),
         max_instructions: args.max_instructions,
         seed: args.seed,
+        input: Input::PassOn,
         folder: Some(here),
+        allowed: args.allow.clone(),
         ..Options::default()
     };
     let began = Instant::now();
@@ -82,11 +84,11 @@ fn no_machine(name: &str, failure: Failure) -> Failure {
 }
 
 fn refused(name: &str, error: &RunError) -> Failure {
-    let status = match error {
-        RunError::Load(_) => NO_PROGRAM,
-        RunError::Failure(_) => FAILED,
-    };
-    Failure::with_status(status, format!("{name}: {error}"))
+    match error {
+        RunError::Load(_) => Failure::with_status(NO_PROGRAM, format!("{name}: {error}")),
+        RunError::Failure(_) => Failure::with_status(FAILED, format!("{name}: {error}")),
+        RunError::Allowed(..) => Failure::usage(format!("--allow {error}")),
+    }
 }
 
 fn report(args: &ExecArgs, program: &[u8], outcome: Outcome) -> Report {

@@ -2,11 +2,11 @@
 
 use std::env;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Write};
 
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::report::Report;
-use rackmem_sim::exec::{self, End, ExecError, Job, Options, Outcome};
+use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine, Use};
 
 use super::{FAILED, NO_PROGRAM, read, write};
@@ -42,6 +42,8 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let options = Options {
         max_cycles: args.max_cycles,
         folder: Some(here),
+        allowed: args.allow.clone(),
+        input: Input::PassOn,
         sink: Some(&mut sink),
         progress: Some(&tell),
         trace: trace::cycles(&args.trace, &machine),
@@ -91,6 +93,7 @@ fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     match error {
         ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{program}: {error}")),
         ExecError::Machine(_) => Failure::usage(format!("{machine}: {error}")),
+        ExecError::Allowed(..) => Failure::usage(format!("--allow {error}")),
     }
 }
 
@@ -125,31 +128,46 @@ fn summary(report: &Report, seconds: f64) -> String {
     )
 }
 
-/// The output of the processes, line by line.
-struct Output {
-    lines: Vec<[Lines; 2]>,
-    sink: Box<dyn Sink>,
+/// The output of the processes: of one node byte for byte, of several line by line.
+enum Output {
+    Bytes,
+    Lines(Vec<[Lines; 2]>, Box<dyn Sink>),
 }
 
 impl Output {
     fn new(nodes: u16, no_prefix: bool) -> Output {
+        if nodes == 1 {
+            return Output::Bytes;
+        }
         let lines = |nid| [Lines::new(nid, Stream::Out), Lines::new(nid, Stream::Err)];
-        let plain = no_prefix || nodes == 1;
-        let sink: Box<dyn Sink> = if plain { Box::new(Plain) } else { Box::new(Prefixed::new()) };
-        Output { lines: (0..nodes).map(lines).collect(), sink }
+        let sink: Box<dyn Sink> =
+            if no_prefix { Box::new(Plain) } else { Box::new(Prefixed::new()) };
+        Output::Lines((0..nodes).map(lines).collect(), sink)
     }
 
     fn write(&mut self, nid: u16, stream: kernel::Stream, bytes: &[u8]) {
-        let lines = &mut self.lines[usize::from(nid)][(stream == kernel::Stream::Err) as usize];
         // Nobody may be reading: that is no reason to stop.
-        let _ = lines.push(bytes, &mut *self.sink);
-        let _ = self.sink.flush();
+        let _ = match (self, stream) {
+            (Output::Bytes, kernel::Stream::Out) => write_all(&mut io::stdout().lock(), bytes),
+            (Output::Bytes, kernel::Stream::Err) => write_all(&mut io::stderr().lock(), bytes),
+            (Output::Lines(lines, sink), stream) => {
+                let lines = &mut lines[usize::from(nid)][(stream == kernel::Stream::Err) as usize];
+                lines.push(bytes, &mut **sink).and_then(|()| sink.flush())
+            }
+        };
     }
 
     fn finish(&mut self) {
-        for lines in self.lines.iter_mut().flatten() {
-            let _ = lines.finish(&mut *self.sink);
+        if let Output::Lines(lines, sink) = self {
+            for lines in lines.iter_mut().flatten() {
+                let _ = lines.finish(&mut **sink);
+            }
+            let _ = sink.flush();
         }
-        let _ = self.sink.flush();
     }
+}
+
+fn write_all(stream: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
 }

@@ -1,0 +1,202 @@
+//! The files that a program may see: those of its folder, and those that its user has named.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::kernel::{Entry, Kind, Status};
+
+/// The name of the run's folder for programs: wherever it is on the host, they see the same.
+pub const FOLDER: &str = "/rackmem";
+
+/// Links that are followed for a name, as on Linux.
+const MOST_LINKS: usize = 40;
+
+const ELOOP: i32 = 40;
+
+/// A name that has been resolved: a place on the host without links on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub path: PathBuf,
+    /// Whether it is in the run's folder, where files may be written.
+    pub is_own: bool,
+}
+
+/// Reasons why a name has no place.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// It leads out of what the program may see.
+    Outside,
+    Error(io::Error),
+}
+
+/// The part of the host's files that a program sees.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    /// The run's folder, without links.
+    root: Option<PathBuf>,
+    /// Other files and folders that may be read, without links.
+    allowed: Vec<PathBuf>,
+    /// Numbers of files by those of the host.
+    inodes: BTreeMap<(u64, u64), u64>,
+    last_inode: u64,
+}
+
+impl Folder {
+    pub(super) fn new(root: Option<&Path>) -> Folder {
+        let root = root.and_then(|root| fs::canonicalize(root).ok());
+        Folder { root, ..Folder::default() }
+    }
+
+    /// Lets the program read a file, or what is in a folder. Relative names begin in the run's folder.
+    pub(super) fn allow(&mut self, name: &Path) -> io::Result<()> {
+        let path = match &self.root {
+            Some(root) => root.join(name),
+            None => name.to_owned(),
+        };
+        let path = fs::canonicalize(path)?;
+        if !self.allowed.contains(&path) {
+            self.allowed.push(path);
+        }
+        Ok(())
+    }
+
+    /// Whether the user has named this very file.
+    pub(super) fn is_named(&self, path: &Path) -> bool {
+        self.allowed.iter().any(|allowed| allowed == path)
+    }
+
+    /// The place of a name that a program has said. The last link is followed if `follow` says so; a file that is
+    /// missing has a place if its folder is there.
+    pub(super) fn resolve(&self, name: &str, follow: bool) -> Result<Place, Lost> {
+        let mut at = PathBuf::from("/");
+        let mut rest = self.parts(Path::new(name));
+        let mut links = 0;
+        while let Some(part) = rest.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&part);
+            let is_last = rest.is_empty();
+            match fs::symlink_metadata(&next) {
+                Ok(found) if found.is_symlink() && (follow || !is_last) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(Lost::Error(io::Error::from_raw_os_error(ELOOP)));
+                    }
+                    let target = fs::read_link(&next).map_err(Lost::Error)?;
+                    if target.is_absolute() {
+                        at = PathBuf::from("/");
+                    }
+                    for part in self.parts(&target).into_iter().rev() {
+                        rest.push_front(part);
+                    }
+                    continue;
+                }
+                Ok(found) if !is_last && !found.is_dir() => {
+                    return Err(self.lost(&next, io::ErrorKind::NotADirectory.into()));
+                }
+                Ok(_) => {}
+                Err(_) if is_last => {}
+                Err(error) => return Err(self.lost(&next, error)),
+            }
+            at = next;
+        }
+        let is_own = self.root.as_ref().is_some_and(|root| at.starts_with(root));
+        if is_own || self.allowed.iter().any(|allowed| at.starts_with(allowed)) {
+            return Ok(Place { path: at, is_own });
+        }
+        Err(Lost::Outside)
+    }
+
+    /// The parts of a name; that of the run's folder is replaced by its place.
+    fn parts(&self, name: &Path) -> VecDeque<OsString> {
+        let own = name.strip_prefix(FOLDER).ok();
+        let place = match (own, &self.root) {
+            (Some(rest), Some(root)) => root.join(rest),
+            _ => name.to_owned(),
+        };
+        let part = |part: Component<'_>| match part {
+            Component::Normal(part) => Some(part.to_owned()),
+            Component::ParentDir => Some(OsString::from("..")),
+            _ => None,
+        };
+        place.components().filter_map(part).collect()
+    }
+
+    /// An error on the way; what is outside of the program's sight does not show in it.
+    fn lost(&self, at: &Path, error: io::Error) -> Lost {
+        let roots = self.root.iter().chain(&self.allowed);
+        let is_inside = roots.into_iter().any(|root| at.starts_with(root));
+        if is_inside { Lost::Error(error) } else { Lost::Outside }
+    }
+
+    /// The program's name of a place: as little as possible is of the host.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        let own = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok());
+        let shown = match own {
+            Some(rest) if rest.as_os_str().is_empty() => PathBuf::from(FOLDER),
+            Some(rest) => Path::new(FOLDER).join(rest),
+            None => path.to_owned(),
+        };
+        shown.to_string_lossy().into_owned()
+    }
+
+    /// The name of an input for a report: relative names begin in the run's folder.
+    pub(super) fn input(&self, path: &Path) -> String {
+        let own = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok());
+        own.unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    pub(super) fn status(&mut self, metadata: &Metadata) -> Status {
+        let key = (metadata.dev(), metadata.ino());
+        let inode = *self.inodes.entry(key).or_insert_with(|| {
+            self.last_inode += 1;
+            self.last_inode
+        });
+        let kind = kind(metadata.file_type());
+        // The size of a folder is the file system's own matter.
+        let size = if kind == Kind::Folder { 4096 } else { metadata.len() };
+        Status { kind, size, inode }
+    }
+
+    /// Forgets the number of a file that is about to be removed: the host may use its own again.
+    pub(super) fn forget(&mut self, metadata: &Metadata) {
+        if metadata.is_dir() || metadata.nlink() <= 1 {
+            self.inodes.remove(&(metadata.dev(), metadata.ino()));
+        }
+    }
+
+    /// What is in a folder, in the order of names.
+    pub(super) fn entries(&mut self, path: &Path) -> io::Result<Vec<Entry>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            // Programs say names in UTF-8, so others are out of their reach.
+            if let Ok(name) = entry.file_name().into_string() {
+                found.push((name, entry.metadata()?));
+            }
+        }
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let entry = |(name, metadata): (String, Metadata)| {
+            let Status { kind, inode, .. } = self.status(&metadata);
+            Entry { name, kind, inode }
+        };
+        Ok(found.into_iter().map(entry).collect())
+    }
+}
+
+fn kind(kind: fs::FileType) -> Kind {
+    use std::os::unix::fs::FileTypeExt;
+    match kind {
+        kind if kind.is_dir() => Kind::Folder,
+        kind if kind.is_symlink() => Kind::Link,
+        kind if kind.is_file() => Kind::File,
+        kind if kind.is_fifo() => Kind::Pipe,
+        _ => Kind::Device,
+    }
+}

@@ -1,0 +1,233 @@
+//! Opening files, and their names.
+
+use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY, device};
+use super::{Context, Errno, Files, Process, Result, number};
+use crate::kernel::synthetic::{self, Facts, Made};
+use crate::kernel::{Change, Kind, OpenMode, Opened, Status};
+
+const AT_FDCWD: u64 = -100i32 as u64;
+const AT_REMOVEDIR: u64 = 0x200;
+const DIRECTORY: u64 = 0o20_0000;
+
+/// The most that programs get of a link's text.
+const LONGEST_LINK: usize = 4096;
+
+impl Files {
+    /// The absolute name of the path at `address`, which begins in the folder of a descriptor if it is relative.
+    pub(super) fn name(
+        &mut self,
+        context: &mut Context<'_>,
+        folder: u64,
+        address: u64,
+    ) -> Result<String> {
+        let path = context.read_string(address)?;
+        if path.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        self.absolute(folder, &path)
+    }
+
+    fn absolute(&mut self, folder: u64, path: &str) -> Result<String> {
+        if path.starts_with('/') {
+            return Ok(path.to_owned());
+        }
+        if folder as i32 as u64 == AT_FDCWD {
+            return Ok(format!("{}/{path}", self.current));
+        }
+        match self.table.get(folder)? {
+            Open::Folder(name, ..) => Ok(format!("{name}/{path}")),
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    /// The file that the kernel makes up for a name; `None` if the name is one of the host's.
+    pub(super) fn made(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        name: &str,
+    ) -> Option<Result<Made>> {
+        if !synthetic::is_ours(name) {
+            return None;
+        }
+        let name = synthetic::normal(name);
+        let made = synthetic::open(&name, &Facts::new(process, context.host));
+        if made.is_none() && !synthetic::is_probed(&name) {
+            context.host.warn(&format!(
+                "{name} is not provided by the model's machine: the program gets ENOENT"
+            ));
+        }
+        Some(made.ok_or(Errno::NOENT))
+    }
+
+    pub(super) fn open(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
+        let [folder, path, flags, ..] = context.args();
+        let name = self.name(context, folder, path)?;
+        let (open, status) = match self.made(context, process, &name) {
+            Some(Ok(Made::Descriptor(descriptor))) => return self.table.duplicate(descriptor, 0),
+            Some(Ok(Made::Link(target))) => open_file(context, &target, flags)?,
+            Some(made) => open_made(&name, made?, flags)?,
+            None => open_file(context, &name, flags)?,
+        };
+        if flags & DIRECTORY != 0 && !matches!(open, Open::Folder(..)) {
+            return Err(Errno::NOTDIR);
+        }
+        let shown = flags & !(CLOEXEC | 0o1700);
+        self.table.add(OpenFile { open, flags: shown, status }, flags & CLOEXEC != 0)
+    }
+
+    pub(super) fn read_link(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
+        let [folder, path, to, size, ..] = context.args();
+        let name = self.name(context, folder, path)?;
+        let text = match self.made(context, process, &name) {
+            Some(Ok(Made::Link(text))) => text,
+            Some(Ok(_)) => return Err(Errno::INVAL),
+            Some(Err(errno)) => return Err(errno),
+            None => context.host.read_link(&name)?,
+        };
+        let length = text.len().min(LONGEST_LINK).min(usize::try_from(size).unwrap_or(usize::MAX));
+        context.memory.write(to, &text.as_bytes()[..length])?;
+        Ok(length as u64)
+    }
+
+    pub(super) fn current(&mut self, context: &mut Context<'_>, to: u64, size: u64) -> Result {
+        let text = [self.current.as_bytes(), &[0]].concat();
+        if size < text.len() as u64 {
+            return Err(Errno::RANGE);
+        }
+        context.memory.write(to, &text)?;
+        Ok(text.len() as u64)
+    }
+
+    pub(super) fn enter(&mut self, context: &mut Context<'_>, path: u64) -> Result {
+        let name = self.name(context, AT_FDCWD, path)?;
+        self.current = context.host.enter(&name)?;
+        Ok(0)
+    }
+
+    /// `mkdirat`, `unlinkat` and `renameat2`.
+    pub(super) fn change(&mut self, context: &mut Context<'_>, number: u64) -> Result {
+        const NOREPLACE: u64 = 1;
+        let [a0, a1, a2, a3, a4, _] = context.args();
+        let name = self.name(context, a0, a1)?;
+        let to = match number {
+            number::RENAMEAT2 if a4 & !NOREPLACE != 0 => return Err(Errno::INVAL),
+            number::RENAMEAT2 => self.name(context, a2, a3)?,
+            _ => String::new(),
+        };
+        let change = match number {
+            number::MKDIRAT => Change::MakeFolder(&name),
+            number::UNLINKAT if a2 & AT_REMOVEDIR != 0 => Change::RemoveFolder(&name),
+            number::UNLINKAT => Change::Remove(&name),
+            _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },
+        };
+        context.host.change(&change)?;
+        Ok(0)
+    }
+
+    /// `getdents64`.
+    pub(super) fn list(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        to: u64,
+        size: u64,
+    ) -> Result {
+        const HEADER: usize = 19;
+        let Open::Folder(_, entries, next) = self.table.get(descriptor)? else {
+            return Err(Errno::NOTDIR);
+        };
+        let mut bytes = Vec::new();
+        let mut at = *next;
+        // The two entries that every folder has come first.
+        while at < entries.len() + 2 {
+            let (name, kind, inode) = match at {
+                0 => (".", Kind::Folder, 1),
+                1 => ("..", Kind::Folder, 1),
+                _ => {
+                    let entry = &entries[at - 2];
+                    (entry.name.as_str(), entry.kind, entry.inode)
+                }
+            };
+            let length = (HEADER + name.len() + 1).next_multiple_of(8);
+            if (bytes.len() + length) as u64 > size {
+                break;
+            }
+            let end = bytes.len() + length;
+            at += 1;
+            bytes.extend(inode.to_le_bytes());
+            bytes.extend((at as u64).to_le_bytes());
+            bytes.extend((length as u16).to_le_bytes());
+            bytes.push(letter(kind));
+            bytes.extend(name.as_bytes());
+            bytes.resize(end, 0);
+        }
+        if bytes.is_empty() && at < entries.len() + 2 {
+            return Err(Errno::INVAL);
+        }
+        context.memory.write(to, &bytes)?;
+        *next = at;
+        Ok(bytes.len() as u64)
+    }
+}
+
+/// A kind of file as `d_type` of `struct dirent` has it.
+const fn letter(kind: Kind) -> u8 {
+    match kind {
+        Kind::Pipe => 1,
+        Kind::Device => 2,
+        Kind::Folder => 4,
+        Kind::File => 8,
+        Kind::Link => 10,
+    }
+}
+
+fn open_file(context: &mut Context<'_>, name: &str, flags: u64) -> Result<(Open, Status)> {
+    const CREATE: u64 = 0o100;
+    const EXCLUSIVE: u64 = 0o200;
+    const TRUNCATE: u64 = 0o1000;
+    const APPEND: u64 = 0o2000;
+    let is_set = |flag| flags & flag != 0;
+    let mode = OpenMode {
+        read: flags & 3 != WRITE_ONLY,
+        write: flags & 3 != 0,
+        append: is_set(APPEND),
+        truncate: is_set(TRUNCATE),
+        create: is_set(CREATE),
+        create_new: is_set(CREATE) && is_set(EXCLUSIVE),
+    };
+    Ok(match context.host.open(name, mode)? {
+        Opened::File(file, status) => (Open::File(file), status),
+        Opened::Folder(status, entries) => {
+            (Open::Folder(context.host.enter(name)?, entries, 0), status)
+        }
+    })
+}
+
+fn open_made(name: &str, made: Made, flags: u64) -> Result<(Open, Status)> {
+    let is_written = flags & 3 == WRITE_ONLY || flags & 3 == READ_WRITE;
+    let status = made_status(&made);
+    let open = match made {
+        Made::Text(_) if is_written => return Err(Errno::ACCES),
+        Made::Text(text) => Open::Text(text, 0),
+        Made::Folder(_) if is_written => return Err(Errno::ISDIR),
+        Made::Folder(entries) => Open::Folder(synthetic::normal(name), entries, 0),
+        Made::Null => Open::Null,
+        Made::Zero => Open::Zero,
+        Made::Full => Open::Full,
+        Made::Random => Open::Random,
+        Made::Link(_) | Made::Descriptor(_) => return Err(Errno::NOENT),
+    };
+    Ok((open, status))
+}
+
+/// The status of a file that the kernel makes up.
+pub(super) fn made_status(made: &Made) -> Status {
+    match made {
+        // Files below /proc have a size that nobody knows.
+        Made::Text(_) => device(Kind::File),
+        Made::Folder(_) => device(Kind::Folder),
+        Made::Link(_) | Made::Descriptor(_) => device(Kind::Link),
+        _ => device(Kind::Device),
+    }
+}

@@ -1,0 +1,144 @@
+//! What programs learn of files.
+
+use super::names::made_status;
+use super::table::{Open, OpenFile};
+use super::{Context, Errno, Files, Process, Result};
+use crate::kernel::misc::EPOCH_NS;
+use crate::kernel::synthetic::Made;
+use crate::kernel::{Kind, Status};
+use crate::stack::USER;
+
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EMPTY_PATH: u64 = 0x1000;
+
+const BLOCK: u64 = 512;
+
+/// All files are as old as the calendar of programs.
+const SECONDS: u64 = EPOCH_NS / 1_000_000_000;
+
+impl Files {
+    /// The status of the file at a path, or of a descriptor if the path is empty and `flags` permit that.
+    fn status(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        (folder, path, flags): (u64, u64, u64),
+    ) -> Result<Status> {
+        let is_empty =
+            flags & AT_EMPTY_PATH != 0 && (path == 0 || context.read_string(path)?.is_empty());
+        if is_empty {
+            return self.open_status(folder);
+        }
+        let name = self.name(context, folder, path)?;
+        let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+        match self.made(context, process, &name) {
+            Some(Ok(Made::Descriptor(descriptor))) if follow => self.open_status(descriptor),
+            Some(Ok(Made::Link(target))) if follow => Ok(context.host.status(&target, true)?),
+            Some(made) => Ok(made_status(&made?)),
+            None => Ok(context.host.status(&name, follow)?),
+        }
+    }
+
+    fn open_status(&mut self, descriptor: u64) -> Result<Status> {
+        let OpenFile { open, status, .. } = self.table.file(descriptor)?;
+        if let Open::File(file) = open {
+            status.size = file.metadata()?.len();
+        }
+        Ok(*status)
+    }
+
+    pub(super) fn stat(&mut self, context: &mut Context<'_>, descriptor: u64, to: u64) -> Result {
+        let status = self.open_status(descriptor)?;
+        write_stat(context, to, status)
+    }
+
+    pub(super) fn stat_at(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
+        let [folder, path, to, flags, ..] = context.args();
+        let status = self.status(context, process, (folder, path, flags))?;
+        write_stat(context, to, status)
+    }
+
+    /// `statx`: everything that `stat` tells, in its other form.
+    pub(super) fn statx(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
+        const BASIC: u32 = 0x7ff;
+        let [folder, path, flags, _, to, _] = context.args();
+        let status = self.status(context, process, (folder, path, flags))?;
+        let mode = mode(status.kind);
+        let mut bytes = Vec::with_capacity(256);
+        for half in [BASIC, 4096] {
+            bytes.extend(half.to_le_bytes());
+        }
+        bytes.extend([0; 8]);
+        for half in [1, USER as u32, USER as u32, mode] {
+            bytes.extend(half.to_le_bytes());
+        }
+        for word in [status.inode, status.size, status.size.div_ceil(BLOCK), 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        // Four times of 16 bytes; the second one is that of birth.
+        for _ in 0..4 {
+            bytes.extend(SECONDS.to_le_bytes());
+            bytes.extend([0; 8]);
+        }
+        let device = [0, 0, 0, DEVICE as u32];
+        for half in device {
+            bytes.extend(half.to_le_bytes());
+        }
+        bytes.resize(256, 0);
+        context.memory.write(to, &bytes)?;
+        Ok(0)
+    }
+
+    /// `faccessat`: everything that is there may be used.
+    pub(super) fn access(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
+        const EXECUTE: u64 = 1;
+        let [folder, path, wanted, flags, ..] = context.args();
+        if wanted & !7 != 0 {
+            return Err(Errno::INVAL);
+        }
+        let status = self.status(context, process, (folder, path, flags & AT_SYMLINK_NOFOLLOW))?;
+        match wanted & EXECUTE != 0 && status.kind != Kind::Folder {
+            true => Err(Errno::ACCES),
+            false => Ok(0),
+        }
+    }
+}
+
+/// The number of the one device on which all files are.
+const DEVICE: u64 = 1;
+
+/// Type and permissions of a file.
+const fn mode(kind: Kind) -> u32 {
+    match kind {
+        Kind::File => 0o100_644,
+        Kind::Folder => 0o040_755,
+        Kind::Link => 0o120_777,
+        Kind::Device => 0o020_620,
+        Kind::Pipe => 0o010_600,
+    }
+}
+
+/// Writes a `struct stat` (`asm-generic/stat.h`). Streams are terminals: programs then write line by line.
+fn write_stat(context: &mut Context<'_>, to: u64, status: Status) -> Result {
+    let mode = u64::from(mode(status.kind));
+    let words = [
+        DEVICE,
+        status.inode,
+        mode | 1 << 32,    // st_mode, st_nlink
+        USER | USER << 32, // st_uid, st_gid
+        0,                 // st_rdev
+        0,
+        status.size,
+        4096, // st_blksize
+        status.size.div_ceil(BLOCK),
+        SECONDS, // times
+        0,
+        SECONDS,
+        0,
+        SECONDS,
+        0,
+        0,
+    ];
+    context.write_words(to, &words)?;
+    Ok(0)
+}

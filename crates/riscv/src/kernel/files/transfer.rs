@@ -1,0 +1,220 @@
+//! Reading and writing.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+
+use super::table::{APPEND, Open, WRITE_ONLY};
+use super::{Context, Errno, Files, Result};
+use crate::kernel::misc;
+
+/// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
+const MOST_BYTES: u64 = 0x7fff_f000;
+
+/// Bytes moved at once: the size of the kernel's buffer.
+const CHUNK: u64 = 1 << 20;
+
+/// Pieces of `readv` and `writev`, at most (`IOV_MAX`).
+const MOST_PIECES: u64 = 1024;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
+
+impl Files {
+    pub(super) fn read(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        pieces: &[(u64, u64)],
+        at: Option<u64>,
+    ) -> Result {
+        self.transfer(context, descriptor, pieces, at, Way::Read)
+    }
+
+    pub(super) fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        pieces: &[(u64, u64)],
+        at: Option<u64>,
+    ) -> Result {
+        self.transfer(context, descriptor, pieces, at, Way::Write)
+    }
+
+    /// Moves pieces of user memory one after the other, until one is not moved whole; from and to the place `at` of the
+    /// file if it is given. An error counts only if nothing was moved before.
+    fn transfer(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        pieces: &[(u64, u64)],
+        at: Option<u64>,
+        way: Way,
+    ) -> Result {
+        let flags = self.table.file(descriptor)?.flags;
+        let wrong = match way {
+            Way::Read => flags & 3 == WRITE_ONLY,
+            Way::Write => flags & 3 == 0,
+        };
+        if wrong {
+            return Err(Errno::BADF);
+        }
+        if at.is_some_and(|at| at > i64::MAX as u64) {
+            return Err(Errno::INVAL);
+        }
+        let mut moved = 0;
+        for &(start, length) in pieces {
+            let length = length.min(MOST_BYTES - moved);
+            let mut done = 0;
+            while done < length {
+                let wanted = (length - done).min(CHUNK);
+                let place = (start.wrapping_add(done), wanted);
+                let at = at.map(|at| at.saturating_add(moved + done));
+                let step = match way {
+                    Way::Read => self.read_step(context, descriptor, place, at),
+                    Way::Write => self.write_step(context, descriptor, place, at),
+                };
+                let count = match step {
+                    Ok(count) => count,
+                    Err(errno) if moved + done == 0 => return Err(errno),
+                    Err(_) => 0,
+                };
+                done += count;
+                if count < wanted {
+                    return Ok(moved + done);
+                }
+            }
+            moved += done;
+        }
+        Ok(moved)
+    }
+
+    fn read_step(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        (to, length): (u64, u64),
+        at: Option<u64>,
+    ) -> Result {
+        let mut buffer = vec![0; length as usize];
+        let count = match (self.table.get(descriptor)?, at) {
+            (Open::File(file), None) => file.read(&mut buffer)?,
+            (Open::File(file), Some(at)) => file.read_at(&mut buffer, at)?,
+            (Open::Text(text, next), _) => {
+                let from = at.map_or(*next, |at| at as usize).min(text.len());
+                let count = buffer.len().min(text.len() - from);
+                buffer[..count].copy_from_slice(&text[from..from + count]);
+                *next = if at.is_none() { from + count } else { *next };
+                count
+            }
+            (Open::Null, _) => 0,
+            (Open::Zero | Open::Full, _) => buffer.len(),
+            (Open::Random, _) => {
+                misc::fill_random(&mut self.random, &mut buffer);
+                buffer.len()
+            }
+            (Open::Folder(..), _) => return Err(Errno::ISDIR),
+            (_, Some(_)) => return Err(Errno::SPIPE),
+            (Open::Input, _) => context.host.input(&mut buffer)?,
+            (Open::Output(_), _) => return Err(Errno::BADF),
+        };
+        context.memory.write(to, &buffer[..count])?;
+        Ok(count as u64)
+    }
+
+    fn write_step(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        (from, length): (u64, u64),
+        at: Option<u64>,
+    ) -> Result {
+        let mut buffer = vec![0; length as usize];
+        context.memory.read(from, &mut buffer)?;
+        let file = self.table.file(descriptor)?;
+        match (&mut file.open, at) {
+            (Open::File(to), None) => {
+                if file.flags & APPEND != 0 {
+                    to.seek(SeekFrom::End(0))?;
+                }
+                to.write_all(&buffer)?;
+            }
+            (Open::File(to), Some(at)) => to.write_all_at(&buffer, at)?,
+            (Open::Null | Open::Zero | Open::Random, _) => {}
+            (Open::Full, _) => return Err(Errno::NOSPC),
+            (Open::Text(..), _) => return Err(Errno::ACCES),
+            (Open::Folder(..), _) => return Err(Errno::BADF),
+            (_, Some(_)) => return Err(Errno::SPIPE),
+            (Open::Input, _) => return Err(Errno::BADF),
+            (Open::Output(stream), _) => context.host.output(*stream, &buffer)?,
+        }
+        Ok(length)
+    }
+
+    pub(super) fn seek(&mut self, descriptor: u64, offset: u64, whence: u64) -> Result {
+        const SET: u64 = 0;
+        const CURRENT: u64 = 1;
+        const END: u64 = 2;
+        let place = |from: u64| from.checked_add_signed(offset as i64).ok_or(Errno::INVAL);
+        match self.table.get(descriptor)? {
+            Open::File(file) => {
+                let position = match whence {
+                    SET if offset > i64::MAX as u64 => return Err(Errno::INVAL),
+                    SET => SeekFrom::Start(offset),
+                    CURRENT => SeekFrom::Current(offset as i64),
+                    END => SeekFrom::End(offset as i64),
+                    _ => return Err(Errno::INVAL),
+                };
+                Ok(file.seek(position)?)
+            }
+            Open::Text(text, next) => {
+                let to = match whence {
+                    SET => offset,
+                    CURRENT => place(*next as u64)?,
+                    END => place(text.len() as u64)?,
+                    _ => return Err(Errno::INVAL),
+                };
+                *next = usize::try_from(to).map_err(|_| Errno::INVAL)?;
+                Ok(to)
+            }
+            Open::Folder(_, _, next) if whence == SET => {
+                *next = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
+                Ok(offset)
+            }
+            Open::Null | Open::Zero | Open::Full | Open::Random => Ok(0),
+            _ => Err(Errno::SPIPE),
+        }
+    }
+
+    pub(super) fn truncate(&mut self, descriptor: u64, length: u64) -> Result {
+        let file = self.table.file(descriptor)?;
+        match &file.open {
+            Open::File(_) if file.flags & 3 == 0 => Err(Errno::INVAL),
+            Open::File(open) if length <= i64::MAX as u64 => {
+                open.set_len(length)?;
+                Ok(0)
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+}
+
+/// The `struct iovec`s at `address`: starts and lengths of pieces.
+pub(super) fn pieces(
+    context: &mut Context<'_>,
+    address: u64,
+    count: u64,
+) -> Result<Vec<(u64, u64)>> {
+    if count > MOST_PIECES {
+        return Err(Errno::INVAL);
+    }
+    (0..count)
+        .map(|index| {
+            let at = address.wrapping_add(16 * index);
+            Ok((context.read_u64(at)?, context.read_u64(at.wrapping_add(8))?))
+        })
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! What the kernel needs from its driver: time, streams, files, and the user's memory.
+
+use std::fs::File;
+use std::io;
+
+use crate::space::{Fault, Permissions};
+
+/// Services that the kernel needs from its driver: time, streams, files, harts.
+///
+/// Names of files are absolute, and not normalised. The kernel answers for what is below `/proc`, `/sys` and `/dev`
+/// itself. A host without files needs none of the functions that have a default.
+pub trait Host {
+    /// Nanoseconds since the program began; never goes back.
+    fn now_ns(&mut self) -> u64;
+
+    /// Takes what the program writes to its standard output or standard error.
+    fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills `buffer` from standard input; returns the number of bytes read, 0 at the end.
+    fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Number of harts that the program may use.
+    fn harts(&self) -> usize;
+
+    /// Bytes of memory that the machine has.
+    fn memory_bytes(&self) -> u64 {
+        16 << 30
+    }
+
+    /// Reports a warning to the user who runs the program.
+    fn warn(&mut self, message: &str);
+
+    /// Opens a file or a folder. The host resolves names and decides which files may be read and written.
+    fn open(&mut self, _path: &str, _mode: OpenMode) -> io::Result<Opened> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Looks at a file; `follow` says whether at the one that a link leads to.
+    fn status(&mut self, _path: &str, _follow: bool) -> io::Result<Status> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// The text of a link.
+    fn read_link(&mut self, _path: &str) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// The name without links of a folder that becomes the current one.
+    fn enter(&mut self, _path: &str) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Changes names of files.
+    fn change(&mut self, _change: &Change<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+/// A standard stream that a program writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Flags of [`Host::open`], from those of `openat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // As in `std::fs::OpenOptions`.
+pub struct OpenMode {
+    pub read: bool,
+    pub write: bool,
+    pub append: bool,
+    pub truncate: bool,
+    pub create: bool,
+    pub create_new: bool,
+}
+
+/// A file that has been opened.
+#[derive(Debug)]
+pub enum Opened {
+    /// A file of the host, and its status when it was opened.
+    File(File, Status),
+    /// A folder: its status, and what is in it, in the order of names.
+    Folder(Status, Vec<Entry>),
+}
+
+/// A name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Name without the folder's.
+    pub name: String,
+    /// Kind of file.
+    pub kind: Kind,
+    /// As [`Status::inode`].
+    pub inode: u64,
+}
+
+/// Kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Bytes.
+    File,
+    /// Names of other files.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A terminal or device.
+    Device,
+    /// A pipe, with a name or without.
+    Pipe,
+}
+
+/// What programs learn of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Kind of file.
+    pub kind: Kind,
+    /// Bytes.
+    pub size: u64,
+    /// Tells files apart. It depends on the order in which a program has seen them, and not on the host.
+    pub inode: u64,
+}
+
+/// A change of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// A new folder.
+    MakeFolder(&'a str),
+    /// A file is removed.
+    Remove(&'a str),
+    /// An empty folder is removed.
+    RemoveFolder(&'a str),
+    /// A file or folder gets another name.
+    Rename {
+        /// The name that it has.
+        from: &'a str,
+        /// The name that it gets.
+        to: &'a str,
+        /// Whether a file of that name may be there, which is removed.
+        replace: bool,
+    },
+}
+
+/// User memory as the kernel needs it.
+pub trait UserMemory {
+    /// Copies user memory to `bytes`.
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault>;
+
+    /// Copies `bytes` to user memory: all of them, or none.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// Maps zeroed pages over whatever was there.
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions);
+
+    /// Unmaps all pages of a range.
+    fn unmap(&mut self, address: u64, length: u64);
+
+    /// Changes permissions; `false` if not all of it is mapped.
+    fn protect(&mut self, address: u64, length: u64, permissions: Permissions) -> bool;
+
+    /// Makes mapped pages read as zeros.
+    fn discard(&mut self, address: u64, length: u64);
+}

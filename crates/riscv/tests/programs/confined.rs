@@ -1,0 +1,172 @@
+//! What a program sees of files: those of its folder, those that its user has named, and those of its machine.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rackmem_riscv::functional::{Options, run};
+use rackmem_riscv::host::{FOLDER, LocalHost, Output};
+use rackmem_riscv::kernel::{Change, Host, Kind, OpenMode, Opened};
+use tempfile::TempDir;
+
+use crate::compiled::{GCC, compile};
+use crate::support::qemu::have;
+
+const READ: OpenMode = OpenMode {
+    read: true,
+    write: false,
+    append: false,
+    truncate: false,
+    create: false,
+    create_new: false,
+};
+
+const MAKE: OpenMode = OpenMode { read: false, write: true, truncate: true, create: true, ..READ };
+
+/// A folder for runs, and a file beside it.
+struct Rig {
+    all: TempDir,
+    host: LocalHost,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let all = TempDir::new().expect("there is room for temporary files");
+        fs::create_dir(all.path().join("run")).expect("the folder is ours");
+        fs::write(all.path().join("run/in"), "inside").expect("the folder is ours");
+        fs::write(all.path().join("out"), "outside").expect("the folder is ours");
+        let host = LocalHost::new(1, Output::Capture, Some(&all.path().join("run")));
+        Rig { all, host }
+    }
+
+    fn beside(&self) -> String {
+        self.all.path().join("out").display().to_string()
+    }
+
+    fn text(&mut self, name: &str) -> io::Result<String> {
+        match self.host.open(name, READ)? {
+            Opened::File(file, _) => io::read_to_string(file),
+            Opened::Folder(_, entries) => {
+                Ok(entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    fn is_hidden(&mut self, name: &str) {
+        let warnings = self.host.warnings.len();
+        let error = self.text(name).expect_err("it is outside");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}");
+        assert_eq!(self.host.warnings.len(), warnings + 1, "{name}");
+        let said = self.host.warnings.last().expect("a warning");
+        assert!(said.contains(name) && said.contains("--allow PATH"), "{said}");
+    }
+}
+
+#[test]
+fn the_folder_is_all_that_is_seen() {
+    let mut rig = Rig::new();
+    let (beside, run) = (rig.beside(), rig.all.path().join("run").display().to_string());
+    assert_eq!(rig.text("/rackmem/in").expect("it is there"), "inside");
+    assert_eq!(rig.text(&format!("{run}/in")).expect("its name on the host"), "inside");
+    assert_eq!(rig.text(FOLDER).expect("the folder itself"), "in");
+    for hidden in [&beside, "/etc/passwd", "/rackmem/../out", "/"] {
+        rig.is_hidden(hidden);
+    }
+    let error = rig.text("/rackmem/in/../../out").expect_err("a file is no folder");
+    assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+    rig.is_hidden(&format!("{run}/../out"));
+    rig.is_hidden("/no/such/folder");
+}
+
+#[test]
+fn links_do_not_lead_outside() {
+    let mut rig = Rig::new();
+    let run = rig.all.path().join("run");
+    let link = |to: &Path, name: &str| symlink(to, run.join(name)).expect("a link");
+    link(&rig.all.path().join("out"), "absolute");
+    link(Path::new("../out"), "relative");
+    link(Path::new("/etc"), "folder");
+    link(Path::new("absolute"), "twice");
+    link(Path::new("loop"), "loop");
+    link(Path::new("in"), "fine");
+    link(&rig.all.path().join("made"), "dangling");
+    for name in ["absolute", "relative", "twice", "folder/passwd", "dangling"] {
+        rig.is_hidden(&format!("/rackmem/{name}"));
+    }
+    assert_eq!(rig.text("/rackmem/fine").expect("it is inside"), "inside");
+    assert_eq!(rig.text("/rackmem/loop").expect_err("it ends nowhere").raw_os_error(), Some(40));
+    for name in ["absolute", "relative", "dangling", "folder/made"] {
+        let error = rig.host.open(&format!("/rackmem/{name}"), MAKE).expect_err("it is outside");
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem, "{name}");
+    }
+    assert!(!rig.all.path().join("made").exists());
+    let removed = rig.host.change(&Change::Remove("/rackmem/../out"));
+    assert!(removed.is_err() && rig.all.path().join("out").exists());
+    let status = rig.host.status("/rackmem/absolute", false).expect("the link itself is inside");
+    assert_eq!(status.kind, Kind::Link);
+}
+
+#[test]
+fn what_the_user_names_may_be_read_and_not_written() {
+    let mut rig = Rig::new();
+    let beside = rig.beside();
+    rig.host.allow_arguments(&["-x".into(), format!("--file={beside}"), "nothing".into()]);
+    assert_eq!(rig.text(&beside).expect("it was named"), "outside");
+    assert_eq!(rig.text("/rackmem/../out").expect("by any name"), "outside");
+    let error = rig.host.open(&beside, MAKE).expect_err("it is not the run's");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    assert!(rig.host.allow(Path::new("nothing")).is_err());
+    let names: Vec<_> = rig.host.inputs.keys().cloned().collect();
+    let place = fs::canonicalize(&beside).expect("it is there").display().to_string();
+    assert_eq!(names, [place]);
+}
+
+#[test]
+fn inputs_are_what_was_there_before() {
+    let mut rig = Rig::new();
+    assert!(rig.text("/rackmem/missing").is_err());
+    rig.host.open("/rackmem/made", MAKE).expect("a new file");
+    rig.text("/rackmem/made").expect("it is there");
+    rig.text("/rackmem/./in").expect("it is there");
+    let inputs: Vec<_> = rig.host.inputs.clone().into_iter().collect();
+    assert_eq!(inputs, [("in".to_owned(), true), ("missing".to_owned(), false)]);
+}
+
+#[test]
+fn numbers_of_files_do_not_depend_on_the_host() {
+    let mut rig = Rig::new();
+    let mut number = |name: &str| rig.host.status(name, true).expect("it is there").inode;
+    assert_eq!(
+        (number("/rackmem"), number("/rackmem/in"), number("/rackmem/../run/in")),
+        (1, 2, 2)
+    );
+    rig.host.open("/rackmem/new", MAKE).expect("a new file");
+    rig.host.change(&Change::Remove("/rackmem/new")).expect("it is there");
+    rig.host.open("/rackmem/new", MAKE).expect("a new file");
+    let inode = rig.host.status("/rackmem/new", true).expect("it is there").inode;
+    assert_eq!(inode, 4, "another file, whatever its number on the host");
+}
+
+#[test]
+fn the_machine_is_the_models() {
+    if !have(&[GCC]) {
+        return;
+    }
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let path = compile(folder.path(), GCC, &["-O1", "-static"], "machine");
+    let program = fs::read(path).expect("it was just made");
+    let options = Options { output: Output::Capture, harts: 3, ..Options::default() };
+    let outcome = run(&program, &["./machine".into()], &[], &options).expect("it ends");
+    let expected = "3 of 3 processors, 16384 MiB\n\
+        /proc/cpuinfo: processor\t: 0\n\
+        /proc/meminfo: MemTotal:       16777216 kB\n\
+        /proc/self/comm: machine\n\
+        /proc/../sys/devices/system/cpu/online: 0-2\n\
+        /proc/sys/no_such: nothing\n\
+        8 0\n8 0\n8 0\n8 0\n16 /machine\n";
+    assert_eq!(String::from_utf8_lossy(&outcome.stdout), expected);
+    let warning =
+        "/proc/sys/no_such is not provided by the model's machine: the program gets ENOENT";
+    assert_eq!(outcome.warnings, [warning]);
+}
