@@ -54,6 +54,8 @@ pub enum Cause {
     Misaligned,
     /// The memory does not support the access: an atomic, or one of two lines.
     NotMemory,
+    /// The page has no memory yet, and there is none left.
+    Exhausted,
 }
 
 /// An access that the address space does not allow.
@@ -77,6 +79,7 @@ impl fmt::Display for Fault {
         };
         let why = match (self.cause, self.wanted) {
             (Cause::Unmapped, _) => "nothing is mapped there",
+            (Cause::Exhausted, _) => "the machine's memory is full",
             (Cause::NotMemory, _) => "it takes no atomics, and nothing beyond the end of a line",
             (_, Wanted::Read) => "the page may not be read",
             (_, Wanted::Write) => "the page may not be written",
@@ -111,6 +114,8 @@ const NOT_CACHED: Cached = Cached { page: u64::MAX, frame: 0 };
 /// translations, one for loads and one for stores, keep the page table out of the usual access.
 pub struct AddressSpace {
     frames: Vec<Frame>,
+    /// Frames that programs may use, at most.
+    most_frames: usize,
     free: Vec<u32>,
     table: PageTable,
     code_version: u64,
@@ -129,12 +134,18 @@ impl AddressSpace {
     pub fn new() -> AddressSpace {
         AddressSpace {
             frames: vec![[0; PAGE as usize]],
+            most_frames: usize::MAX,
             free: Vec::new(),
             table: PageTable::default(),
             code_version: 0,
             loads: Box::new([NOT_CACHED; TLB_ENTRIES]),
             stores: Box::new([NOT_CACHED; TLB_ENTRIES]),
         }
+    }
+
+    /// Lets the program write to so many bytes, in whole pages; more is a fault.
+    pub fn limit(&mut self, bytes: u64) {
+        self.most_frames = usize::try_from(bytes / PAGE).unwrap_or(usize::MAX);
     }
 
     /// Bytes of memory that have been written to, in whole pages.
@@ -347,6 +358,12 @@ impl AddressSpace {
     fn frame_to_write(&mut self, address: u64) -> Result<u32, Fault> {
         let entry = self.check(address, Wanted::Write)?;
         let page = address / PAGE;
+        if entry.frame() == ZERO_FRAME
+            && self.free.is_empty()
+            && self.frames.len() > self.most_frames
+        {
+            return Err(Fault { address, wanted: Wanted::Write, cause: Cause::Exhausted });
+        }
         let frame = self.own_frame(page, entry);
         self.stores[page as usize % TLB_ENTRIES] = Cached { page, frame };
         Ok(frame)
@@ -431,8 +448,9 @@ impl UserMemory for AddressSpace {
         AddressSpace::write(self, address, bytes)
     }
 
-    fn map(&mut self, address: u64, length: u64, permissions: Permissions) {
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions) -> bool {
         AddressSpace::map(self, address, length, permissions);
+        true
     }
 
     fn unmap(&mut self, address: u64, length: u64) {

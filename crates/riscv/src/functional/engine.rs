@@ -9,7 +9,7 @@ use crate::elf::Image;
 use crate::exec::{Exit, Trap, execute, execute_at};
 use crate::hart::{Hart, abi};
 use crate::host::LocalHost;
-use crate::kernel::{Effect, Kernel};
+use crate::kernel::{Caused, Effect, Kernel};
 use crate::space::{AddressSpace, Fault};
 use crate::{Inst, disassemble};
 
@@ -101,7 +101,7 @@ impl<'a> Engine<'a> {
                 }
                 ran = true;
                 if let Some(end) = self.slice(number)? {
-                    return Ok(self.outcome(end));
+                    return Ok(self.outcome(number, end));
                 }
             }
             if !ran {
@@ -114,6 +114,13 @@ impl<'a> Engine<'a> {
     fn slice(&mut self, number: usize) -> Result<Option<End>, RunError> {
         // Others may have stored to the line since this hart's last turn.
         self.reservation = None;
+        if self.kernel.is_due(number) {
+            let hart = &mut self.threads[number].hart;
+            if let Some(signal) = self.kernel.interrupt(number, hart, &mut self.space) {
+                return Ok(Some(End::Killed(signal)));
+            }
+            self.note_code();
+        }
         let mut left = self.options.slice.max(SHORTEST_SLICE);
         while left > 0 {
             let limit = self.limit(number, left)?;
@@ -123,6 +130,7 @@ impl<'a> Engine<'a> {
             self.host.now_ns += done;
             match pause {
                 Pause::Used | Pause::Refresh => {}
+                Pause::Failed(why) if self.is_handled(number, &why) => {}
                 Pause::Failed(why) => return Err(self.failure(number, why)),
                 Pause::Ecall => {
                     left = left.saturating_sub(1);
@@ -190,11 +198,30 @@ impl<'a> Engine<'a> {
         for hart in reply.woken {
             self.threads[hart].state = State::Running;
         }
+        self.note_code();
+        reply.effect
+    }
+
+    /// Forgets decoded instructions if pages of code have changed.
+    fn note_code(&mut self) {
         if self.code_version != self.space.code_version() {
             self.code_version = self.space.code_version();
             self.blocks.clear();
         }
-        reply.effect
+    }
+
+    /// Whether the program handles a failure of an instruction itself, and goes on with that.
+    fn is_handled(&mut self, number: usize, why: &Why) -> bool {
+        let what = match *why {
+            Why::Fault(fault) | Why::StackOverflow(fault) => Caused::Fault(fault),
+            Why::Illegal => Caused::Illegal,
+            Why::Breakpoint => Caused::Breakpoint,
+            _ => return false,
+        };
+        let hart = &mut self.threads[number].hart;
+        let is_handled = self.kernel.fault(number, hart, what, &mut self.space);
+        self.note_code();
+        is_handled
     }
 
     fn start(&mut self, number: usize, hart: Hart) {
@@ -235,7 +262,9 @@ impl<'a> Engine<'a> {
     /// Faults that look like a stack that was too small are called so.
     fn explain(&self, number: usize, fault: Fault) -> Why {
         let sp = self.threads[number].hart.x[abi::SP];
-        Why::of(fault, sp, self.options.stack_size, self.space.permissions(fault.address))
+        let page = self.space.permissions(fault.address);
+        let page = page.or_else(|| self.kernel.reserved(fault.address));
+        Why::of(fault, sp, self.options.stack_size, page)
     }
 
     fn failure(&self, number: usize, why: Why) -> RunError {
@@ -251,9 +280,11 @@ impl<'a> Engine<'a> {
         }))
     }
 
-    fn outcome(self, end: End) -> Outcome {
+    fn outcome(self, number: usize, end: End) -> Outcome {
+        let pc = self.threads[number].hart.pc;
         Outcome {
             end,
+            place: format!("hart {number} at {}", self.image.symbols.describe(pc)),
             instructions: self.instructions,
             time_ns: self.host.now_ns,
             stdout: self.host.stdout,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use crate::elf;
 use crate::host::LocalHost;
 pub use crate::host::{Input, Output};
-use crate::kernel::{Kernel, Program};
+use crate::kernel::{Kernel, Program, signal_name};
 use crate::space::AddressSpace;
 use crate::stack;
 use engine::Engine;
@@ -31,6 +31,8 @@ pub struct Options {
     pub slice: u64,
     /// Bytes of the first thread's stack.
     pub stack_size: u64,
+    /// Bytes of memory that the program may write to.
+    pub memory_bytes: u64,
     /// Seed of the random numbers that the program gets.
     pub seed: u64,
     /// Destination of the program's standard streams.
@@ -52,6 +54,7 @@ impl Default for Options {
             max_instructions: None,
             slice: 10_000,
             stack_size: 8 << 20,
+            memory_bytes: 16 << 30,
             seed: 0,
             output: Output::PassOn,
             input: Input::Empty,
@@ -66,7 +69,7 @@ impl Default for Options {
 pub enum End {
     /// With this exit code.
     Exit(i32),
-    /// By this signal, sent to itself.
+    /// By a signal that it has sent itself and does not handle.
     Killed(i32),
 }
 
@@ -80,11 +83,21 @@ impl End {
     }
 }
 
+/// A signal by number and, if it has one, name: `signal 6 (SIGABRT)`.
+pub fn signal_text(signal: i32) -> String {
+    match signal_name(signal) {
+        Some(name) => format!("signal {signal} ({name})"),
+        None => format!("signal {signal}"),
+    }
+}
+
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Exit code, or signal.
     pub end: End,
+    /// Hart and function that ended the program.
+    pub place: String,
     /// Instructions that all harts executed together.
     pub instructions: u64,
     /// Nanoseconds that the program believes to have run: instructions, and times of sleep.
@@ -111,6 +124,8 @@ pub fn run(
         core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
     let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
     let mut host = LocalHost::new(options.harts, options.output, options.folder.as_deref());
+    space.limit(options.memory_bytes);
+    host.memory_bytes = options.memory_bytes;
     host.input = options.input;
     host.allow_arguments(args);
     for path in &options.allowed {

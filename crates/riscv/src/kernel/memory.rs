@@ -8,14 +8,21 @@ use crate::stack::STACK_TOP;
 /// Upper end of mappings: below the largest stack.
 const MAPPINGS_TOP: u64 = STACK_TOP - (1 << 40);
 
+/// The page of code to which handlers of signals return: above all mappings.
+pub(super) const TRAMPOLINE: u64 = MAPPINGS_TOP;
+
 /// Upper end of the heap, and lower end of mappings.
 const MAPPINGS_BOTTOM: u64 = 1 << 44;
 
-/// The largest mapping, 64 GiB: every page of it costs a word of the page table.
+/// The largest mapping that can be used, 64 GiB: every page of it costs a word of the page table. Reservations may be
+/// larger.
 const LARGEST: u64 = 1 << 36;
 
+/// Bytes that are copied at once when a mapping moves.
+const CHUNK: u64 = 1 << 20;
+
 const MAP_FIXED: u64 = 0x10;
-const MAP_ANONYMOUS: u64 = 0x20;
+pub(super) const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MADV_DONTNEED: u64 = 4;
@@ -25,10 +32,12 @@ pub(super) struct Memory {
     heap_start: u64,
     heap_end: u64,
     mappings: Ranges,
+    /// What of them may not be used, and has no memory.
+    reserved: Ranges,
 }
 
 /// `PROT_READ`, `PROT_WRITE` and `PROT_EXEC`. Memory that can be written can be read.
-fn permissions(protection: u64) -> Permissions {
+pub(super) fn permissions(protection: u64) -> Permissions {
     Permissions {
         read: protection & 3 != 0,
         write: protection & 2 != 0,
@@ -36,9 +45,9 @@ fn permissions(protection: u64) -> Permissions {
     }
 }
 
-/// A range of whole pages below the top of the address space, not larger than any mapping.
+/// A range of whole pages below the top of the address space.
 fn page_range(address: u64, length: u64) -> Result<(u64, u64)> {
-    if address % PAGE != 0 || length == 0 || length > LARGEST {
+    if address % PAGE != 0 || length == 0 {
         return Err(Errno::INVAL);
     }
     let end = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE));
@@ -48,7 +57,12 @@ fn page_range(address: u64, length: u64) -> Result<(u64, u64)> {
 
 impl Memory {
     pub(super) fn new(heap: u64) -> Memory {
-        Memory { heap_start: heap, heap_end: heap, mappings: Ranges::default() }
+        Memory {
+            heap_start: heap,
+            heap_end: heap,
+            mappings: Ranges::default(),
+            reserved: Ranges::default(),
+        }
     }
 
     pub(super) fn call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
@@ -57,12 +71,13 @@ impl Memory {
             number::BRK => Ok(self.brk(a0, context)),
             number::MMAP => self.mmap(context),
             number::MUNMAP => self.munmap(a0, a1, context),
+            number::MREMAP => self.mremap(context),
             number::MPROTECT if a1 == 0 => Ok(0),
-            number::MPROTECT => page_range(a0, a1).and_then(|(start, end)| {
-                let whole = context.memory.protect(start, end - start, permissions(a2));
-                if whole { Ok(0) } else { Err(Errno::NOMEM) }
-            }),
+            number::MPROTECT => self.protect(a0, a1, permissions(a2), context),
             number::MADVISE => self.madvise(context),
+            // All memory is pinned, and no file is behind it.
+            number::MLOCK | number::MUNLOCK | number::MSYNC => Ok(0),
+            number::MLOCKALL | number::MUNLOCKALL => Ok(0),
             _ => return None,
         })
     }
@@ -74,6 +89,11 @@ impl Memory {
         [heap].into_iter().filter(|(start, end, _)| start < end).chain(mappings).collect()
     }
 
+    /// Whether an address is reserved: taken, and without memory as nobody may use it.
+    pub(super) fn is_reserved(&self, address: u64) -> bool {
+        address < STACK_TOP && !self.reserved.is_free(address, address + 1)
+    }
+
     /// Moves the end of the heap; returns the new end.
     fn brk(&mut self, end: u64, context: &mut Context<'_>) -> u64 {
         let fits =
@@ -82,9 +102,10 @@ impl Memory {
             return self.heap_end;
         }
         let (old, new) = (self.heap_end.next_multiple_of(PAGE), end.next_multiple_of(PAGE));
-        if new > old {
-            context.memory.map(old, new - old, Permissions::READ_WRITE);
-        } else if new < old {
+        if new > old && !map(context, old, new, Permissions::READ_WRITE) {
+            return self.heap_end;
+        }
+        if new < old {
             context.memory.unmap(new, old - new);
         }
         self.heap_end = end;
@@ -92,21 +113,32 @@ impl Memory {
     }
 
     fn mmap(&mut self, context: &mut Context<'_>) -> Result {
-        let [hint, length, protection, flags, ..] = context.args();
+        let protection = context.args()[2];
+        self.map_as(context, protection)
+    }
+
+    /// The same for memory that is about to be filled.
+    pub(super) fn map_bytes(&mut self, context: &mut Context<'_>, protection: u64) -> Result {
+        const READ_WRITE: u64 = 3;
+        self.map_as(context, protection | READ_WRITE)
+    }
+
+    fn map_as(&mut self, context: &mut Context<'_>, protection: u64) -> Result {
+        let [hint, length, _, flags, ..] = context.args();
         if length == 0 {
             return Err(Errno::INVAL);
         }
-        if flags & MAP_ANONYMOUS == 0 {
-            context.host.warn("mmap() of a file is not implemented; the program gets ENODEV");
-            return Err(Errno::NODEV);
-        }
-        if length > LARGEST {
+        let length = length.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
+        let start = self.place(hint, length, flags)?;
+        self.clear(start, start + length, context)?;
+        let permissions = permissions(protection);
+        self.mappings.insert(start, start + length);
+        if permissions == Permissions::NONE {
+            self.reserved.insert(start, start + length);
+        } else if !map(context, start, start + length, permissions) {
+            self.mappings.remove(start, start + length);
             return Err(Errno::NOMEM);
         }
-        let length = length.next_multiple_of(PAGE);
-        let start = self.place(hint, length, flags)?;
-        self.mappings.insert(start, start + length);
-        context.memory.map(start, length, permissions(protection));
         Ok(start)
     }
 
@@ -126,22 +158,158 @@ impl Memory {
             }
             return Ok(start);
         }
+        // A hint is followed if there is room, as runtimes expect.
+        let end = hint.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
+        let is_good = hint % PAGE == 0 && hint >= MAPPINGS_BOTTOM;
+        if let Some(end) = end
+            && is_good
+            && self.mappings.is_free(hint, end)
+        {
+            return Ok(hint);
+        }
         self.mappings.highest_gap(length, MAPPINGS_BOTTOM, MAPPINGS_TOP).ok_or(Errno::NOMEM)
+    }
+
+    /// Takes away whatever is mapped in a range.
+    fn clear(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> Result<()> {
+        let zone = (MAPPINGS_BOTTOM, MAPPINGS_TOP);
+        // Programs, heaps and stacks are outside of the zone of mappings, and never large.
+        for (from, to) in [(start, end.min(zone.0)), (start.max(zone.1), end)] {
+            if from < to && to - from > LARGEST {
+                return Err(Errno::INVAL);
+            }
+            if from < to {
+                context.memory.unmap(from, to - from);
+            }
+        }
+        for (from, to) in self.mappings.within(start.max(zone.0), end.min(zone.1)) {
+            for (from, to) in self.reserved.outside(from, to) {
+                context.memory.unmap(from, to - from);
+            }
+        }
+        self.reserved.remove(start, end);
+        self.mappings.remove(start, end);
+        Ok(())
     }
 
     fn munmap(&mut self, address: u64, length: u64, context: &mut Context<'_>) -> Result {
         let (start, end) = page_range(address, length)?;
-        self.mappings.remove(start, end);
-        context.memory.unmap(start, end - start);
+        self.clear(start, end, context)?;
         Ok(0)
+    }
+
+    /// `mprotect`: what was reserved gets memory when it may be used.
+    pub(super) fn protect(
+        &mut self,
+        address: u64,
+        length: u64,
+        permissions: Permissions,
+        context: &mut Context<'_>,
+    ) -> Result {
+        let (start, end) = page_range(address, length)?;
+        for (from, to) in self.reserved.outside(start, end) {
+            if to - from > LARGEST || !context.memory.protect(from, to - from, permissions) {
+                return Err(Errno::NOMEM);
+            }
+        }
+        if permissions == Permissions::NONE {
+            return Ok(0);
+        }
+        for (from, to) in self.reserved.within(start, end) {
+            if !map(context, from, to, permissions) {
+                return Err(Errno::NOMEM);
+            }
+            self.reserved.remove(from, to);
+        }
+        Ok(0)
+    }
+
+    /// `mremap`: grows or shrinks a mapping, which may move.
+    fn mremap(&mut self, context: &mut Context<'_>) -> Result {
+        const MAY_MOVE: u64 = 1;
+        const FIXED: u64 = 2;
+        let [old, old_length, length, flags, fixed, _] = context.args();
+        if flags & !(MAY_MOVE | FIXED) != 0 || flags & (MAY_MOVE | FIXED) == FIXED {
+            return Err(Errno::INVAL);
+        }
+        let (start, end) = page_range(old, old_length)?;
+        let length = length.checked_next_multiple_of(PAGE).filter(|&length| length > 0);
+        let length = length.ok_or(Errno::INVAL)?;
+        if !self.mappings.outside(start, end).is_empty() {
+            // Stacks and heaps stay as they are.
+            let mut byte = [0];
+            context.memory.read(start, &mut byte)?;
+            return Err(Errno::NOMEM);
+        }
+        if flags & FIXED == 0 && length <= end - start {
+            self.clear(start + length, end, context)?;
+            return Ok(start);
+        }
+        let new_end = start.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
+        if let Some(new_end) = new_end
+            && flags & FIXED == 0
+            && self.mappings.is_free(end, new_end)
+        {
+            return self.extend(end, new_end, context).map(|()| start);
+        }
+        if flags & MAY_MOVE == 0 {
+            return Err(Errno::NOMEM);
+        }
+        let to = match flags & FIXED {
+            0 => self.place(0, length, 0)?,
+            _ => page_range(fixed, length)?.0,
+        };
+        if to < end && start < to + length {
+            return Err(Errno::INVAL);
+        }
+        self.clear(to, to + length, context)?;
+        self.extend(to, to + length, context)?;
+        self.copy(start, to, length.min(end - start), context)?;
+        self.clear(start, end, context)?;
+        Ok(to)
+    }
+
+    /// Maps a free range.
+    fn extend(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> Result<()> {
+        if !map(context, start, end, Permissions::READ_WRITE) {
+            return Err(Errno::NOMEM);
+        }
+        self.mappings.insert(start, end);
+        Ok(())
+    }
+
+    /// Copies what is not just reserved.
+    fn copy(&self, from: u64, to: u64, length: u64, context: &mut Context<'_>) -> Result<()> {
+        for (start, end) in self.reserved.outside(from, from + length) {
+            let mut at = start;
+            while at < end {
+                let mut bytes = vec![0; (end - at).min(CHUNK) as usize];
+                context.memory.read(at, &mut bytes)?;
+                context.memory.write(to + (at - from), &bytes)?;
+                at += bytes.len() as u64;
+            }
+        }
+        Ok(())
     }
 
     fn madvise(&mut self, context: &mut Context<'_>) -> Result {
         let [address, length, advice, ..] = context.args();
         if advice == MADV_DONTNEED && length > 0 {
             let (start, end) = page_range(address, length)?;
-            context.memory.discard(start, end - start);
+            for (from, to) in self.reserved.outside(start, end) {
+                if to - from > LARGEST {
+                    return Err(Errno::NOMEM);
+                }
+                context.memory.discard(from, to - from);
+            }
         }
         Ok(0)
     }
+}
+
+/// Maps zeroed memory; `false` if the machine does not have so much.
+fn map(context: &mut Context<'_>, start: u64, end: u64, permissions: Permissions) -> bool {
+    let length = end - start;
+    let fits = length <= LARGEST && length <= context.host.memory_bytes();
+    fits && context.memory.map(start, length, permissions)
 }

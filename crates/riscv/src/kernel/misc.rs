@@ -14,7 +14,7 @@ const CLOCK_REALTIME: u64 = 0;
 const CLOCK_REALTIME_COARSE: u64 = 5;
 
 pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> Option<Result> {
-    let [a0, a1, a2, a3, ..] = context.args();
+    let [a0, a1, _, a3, ..] = context.args();
     Some(match number {
         number::CLOCK_GETTIME => {
             let time = clock(context, a0);
@@ -27,16 +27,24 @@ pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> 
             context.write_words(a0, &[time / NS, time % NS / 1000]).map(|()| 0)
         }
         number::GETRANDOM => get_random(context, a0, a1, random),
+        number::GETRUSAGE => {
+            // User time, system time, then counts of events of which there are none.
+            let now = context.host.now_ns();
+            let mut words = [0; 18];
+            (words[0], words[1]) = (now / NS, now % NS / 1000);
+            context.write_words(a1, &words).map(|()| 0)
+        }
+        number::TIMES => {
+            const TICK_NS: u64 = NS / 100;
+            let ticks = context.host.now_ns() / TICK_NS;
+            let written = if a0 == 0 { Ok(()) } else { context.write_words(a0, &[ticks, 0, 0, 0]) };
+            written.map(|()| ticks)
+        }
+        number::UMASK => Ok(0o022),
+        number::GETRLIMIT => limits(context, a0, a1),
         number::UNAME => uname(context, a0),
         number::SYSINFO => sysinfo(context, a0),
         number::PRLIMIT64 => limits(context, a1, a3),
-        number::RT_SIGACTION if a2 != 0 => {
-            // handler, flags, mask: the default ones.
-            context.write_words(a2, &[0, 0, 0]).map(|()| 0)
-        }
-        number::RT_SIGPROCMASK if a2 != 0 => context.write_words(a2, &[0]).map(|()| 0),
-        number::RT_SIGACTION | number::RT_SIGPROCMASK | number::SIGALTSTACK => Ok(0),
-        number::KILL | number::TKILL | number::TGKILL => Ok(0),
         number::GETUID | number::GETEUID | number::GETGID | number::GETEGID => {
             Ok(crate::stack::USER)
         }

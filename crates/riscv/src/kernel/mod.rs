@@ -6,8 +6,8 @@
 //! user memory through [`UserMemory`], and the driver of the harts puts them to sleep. So a driver
 //! with simulated time can charge any time for each call.
 //!
-//! One kernel is one process; its threads share everything. There are no signals: a program that
-//! sends one to itself ends.
+//! One kernel is one process; its threads share everything. Signals come from the process itself: sent by its threads,
+//! and by its faults ([`Kernel::fault`]).
 //!
 //! A driver may have calls of its own: it looks at `a7` before it calls the kernel, and gets
 //! addresses for the mappings of such calls from [`Kernel::reserve`].
@@ -20,20 +20,28 @@ mod misc;
 mod number;
 mod ranges;
 mod services;
+mod signals;
 mod synthetic;
 mod threads;
+mod waiting;
+
+use std::collections::BTreeMap;
 
 pub use errno::Errno;
 pub use number::name as call_name;
 pub use services::{Change, Entry, Host, Kind, OpenMode, Opened, Status, Stream, UserMemory};
+pub use signals::signal_name;
 pub use synthetic::Program;
+pub use waiting::Caused;
 
 use crate::hart::{Hart, abi};
 use files::Files;
 use futex::Futexes;
 use memory::Memory;
+use signals::Signals;
 use synthetic::Process;
 use threads::Threads;
+use waiting::Sleeper;
 
 /// Effect of a system call on the calling hart. Its `pc` is behind the `ecall` already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +67,7 @@ pub enum Effect {
     ExitThread,
     /// The program ends with this exit code.
     Exit(i32),
-    /// The program ends by this signal, sent to itself: 6 for `abort()`.
+    /// The program ends by this signal, which it has sent itself and does not handle: 6 for `abort()`.
     Killed(i32),
 }
 
@@ -84,6 +92,14 @@ struct Context<'a> {
     memory: &'a mut dyn UserMemory,
     host: &'a mut dyn Host,
     woken: Vec<usize>,
+    /// Time at which the call gives up; of one that is made again only.
+    deadline: Option<u64>,
+    /// The call is made again when something has changed, or at this time.
+    wait: Option<Option<u64>>,
+    /// Something has changed that others may wait for.
+    has_changed: bool,
+    /// A signal for the caller.
+    raised: Option<u64>,
 }
 
 /// The process as the kernel sees it.
@@ -92,6 +108,9 @@ pub struct Kernel {
     files: Files,
     threads: Threads,
     futexes: Futexes,
+    signals: Signals,
+    /// Harts that sleep in a call.
+    sleepers: BTreeMap<usize, Sleeper>,
     program: Program,
     warned: Vec<u64>,
 }
@@ -105,6 +124,8 @@ impl Kernel {
             files: Files::new(seed),
             threads: Threads::new(),
             futexes: Futexes::default(),
+            signals: Signals::new(),
+            sleepers: BTreeMap::new(),
             program: Program::default(),
             warned: Vec::new(),
         }
@@ -141,34 +162,57 @@ impl Kernel {
         memory: &mut dyn UserMemory,
         host: &mut dyn Host,
     ) -> Reply {
-        const ECALL_BYTES: u64 = 4;
-        state.pc = state.pc.wrapping_add(ECALL_BYTES);
+        state.pc = state.pc.wrapping_add(waiting::ECALL_BYTES);
         let number = state.x[abi::A7];
-        let mut context = Context { hart, state, memory, host, woken: Vec::new() };
-        let outcome = match self.control(number, &mut context) {
-            Some(outcome) => outcome,
-            None => self.service(number, &mut context).map(|value| (value, Effect::Return)),
+        // A call that is made again gives up when it would have the first time.
+        let deadline = match self.sleepers.remove(&hart) {
+            Some(Sleeper::Retry(until_ns)) => until_ns,
+            _ => None,
         };
-        let woken = context.woken;
-        let (value, effect) = outcome.unwrap_or_else(|errno| (errno.result(), Effect::Return));
-        state.x[abi::A0] = value;
-        Reply { effect, woken }
-    }
-
-    /// Ends the sleep of a hart whose time has come.
-    pub fn time_out(&mut self, hart: usize, state: &mut Hart) {
-        if self.futexes.remove(hart) {
-            state.x[abi::A0] = Errno::TIMEDOUT.result();
+        if number == number::RT_SIGRETURN {
+            let mut effect = self.end_handler(hart, state, memory, host);
+            if let Some(signal) = self.signals.deliver(hart, state, memory) {
+                effect = Effect::Killed(signal);
+            }
+            return Reply { effect, woken: Vec::new() };
         }
+        let mut context = Context {
+            hart,
+            state,
+            memory,
+            host,
+            woken: Vec::new(),
+            deadline,
+            wait: None,
+            has_changed: false,
+            raised: None,
+        };
+        let mut outcome = self.outcome(number, &mut context);
+        if let Some(signal) = context.raised {
+            outcome.1 = self.send(&mut context, hart, signal);
+        }
+        let Context { mut woken, wait, has_changed, .. } = context;
+        if has_changed {
+            woken.extend(self.retrying().filter(|hart| !woken.contains(hart)).collect::<Vec<_>>());
+        }
+        let mut effect = self.settle(hart, state, wait, outcome);
+        if matches!(effect, Effect::Return | Effect::Yield) {
+            if let Some(signal) = self.signals.deliver(hart, state, memory) {
+                effect = Effect::Killed(signal);
+            }
+            self.signals.restore_mask(hart);
+        }
+        Reply { effect, woken }
     }
 
     /// Calls that do more than return a value; `None` for the others.
     fn control(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result<(u64, Effect)>> {
-        let [a0, a1, ..] = context.args();
+        let [a0, ..] = context.args();
         Some(match number {
             number::EXIT => self.exit_thread(context),
             number::EXIT_GROUP => Ok((0, Effect::Exit(a0 as i32))),
             number::CLONE => self.clone_thread(context),
+            number::CLONE3 => self.clone_thread_3(context),
             number::FUTEX => self.futex(context),
             number::SCHED_YIELD => Ok((0, Effect::Yield)),
             number::NANOSLEEP => misc::nanosleep(context, a0, false),
@@ -176,17 +220,20 @@ impl Kernel {
                 let [_, flags, request, ..] = context.args();
                 misc::nanosleep(context, request, flags & misc::TIMER_ABSTIME != 0)
             }
-            number::KILL | number::TKILL if a1 != 0 => Ok((0, Effect::Killed(a1 as i32))),
-            number::TGKILL if context.args()[2] != 0 => {
-                Ok((0, Effect::Killed(context.args()[2] as i32)))
-            }
+            number::KILL | number::TKILL | number::TGKILL => self.kill(context, number),
             _ => return None,
         })
     }
 
     /// Calls that return a value.
     fn service(&mut self, number: u64, context: &mut Context<'_>) -> Result {
+        if number == number::MMAP && context.args()[3] & memory::MAP_ANONYMOUS == 0 {
+            return self.map_file(context);
+        }
         if let Some(result) = self.memory.call(number, context) {
+            return result;
+        }
+        if let Some(result) = self.signals.call(number, context) {
             return result;
         }
         let process =
@@ -208,6 +255,27 @@ impl Kernel {
             ));
         }
         Err(Errno::NOSYS)
+    }
+}
+
+impl Kernel {
+    /// `mmap` of a file: a copy of it, which is what a private mapping is.
+    fn map_file(&mut self, context: &mut Context<'_>) -> Result {
+        const SHARED: u64 = 1;
+        const WRITE: u64 = 2;
+        let [_, length, protection, flags, descriptor, offset] = context.args();
+        if flags & SHARED != 0 && protection & WRITE != 0 {
+            context.host.warn("mmap() of a file to be written is not implemented: ENODEV");
+            return Err(Errno::NODEV);
+        }
+        let bytes = self.files.bytes(descriptor, offset, length)?;
+        let start = self.memory.map_bytes(context, protection)?;
+        let length = length.next_multiple_of(crate::space::PAGE);
+        context.memory.write(start, &bytes)?;
+        if protection & WRITE == 0 {
+            self.memory.protect(start, length, memory::permissions(protection), context)?;
+        }
+        Ok(start)
     }
 }
 

@@ -338,5 +338,5 @@ const FIRST_FOREIGN: u64 = 1 << 16;
 
 /// Whether programs try it and are content without: no reason for a warning.
 pub(super) fn is_optional(number: u64) -> bool {
-    number >= FIRST_FOREIGN || matches!(number, CLONE3 | RSEQ | RISCV_HWPROBE | MEMBARRIER)
+    number >= FIRST_FOREIGN || matches!(number, RSEQ | RISCV_HWPROBE | MEMBARRIER)
 }

@@ -41,6 +41,32 @@ impl Ranges {
         self.taken.iter().map(|(&start, &end)| (start, end))
     }
 
+    /// What is taken of a range: starts and ends, ascending.
+    pub(super) fn within(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let touched = self.taken.range(..end).rev();
+        let touched = touched.take_while(|(_, range_end)| **range_end > start);
+        let mut parts: Vec<(u64, u64)> =
+            touched.map(|(&from, &to)| (from.max(start), to.min(end))).collect();
+        parts.reverse();
+        parts
+    }
+
+    /// What is free of a range: starts and ends, ascending.
+    pub(super) fn outside(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut parts = Vec::new();
+        let mut at = start;
+        for (from, to) in self.within(start, end) {
+            if at < from {
+                parts.push((at, from));
+            }
+            at = to;
+        }
+        if at < end {
+            parts.push((at, end));
+        }
+        parts
+    }
+
     /// Whether nothing of a range is taken.
     pub(super) fn is_free(&self, start: u64, end: u64) -> bool {
         self.taken.range(..end).next_back().is_none_or(|(_, &range_end)| range_end <= start)
@@ -74,6 +100,17 @@ mod tests {
         assert_eq!(ranges.highest_gap(10, 0, 100), Some(70));
         assert_eq!(ranges.highest_gap(10, 75, 100), None);
         assert_eq!(ranges.highest_gap(200, 0, 100), None);
+    }
+
+    #[test]
+    fn a_range_is_what_is_taken_of_it_and_what_is_not() {
+        let mut ranges = Ranges::default();
+        ranges.insert(10, 20);
+        ranges.insert(30, 40);
+        assert_eq!(ranges.within(15, 35), [(15, 20), (30, 35)]);
+        assert_eq!(ranges.outside(5, 45), [(5, 10), (20, 30), (40, 45)]);
+        assert_eq!(ranges.outside(12, 18), []);
+        assert_eq!(ranges.outside(50, 60), [(50, 60)]);
     }
 
     #[test]

@@ -151,8 +151,10 @@ pub trait UserMemory {
     /// Copies `bytes` to user memory: all of them, or none.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// Maps zeroed pages over whatever was there.
-    fn map(&mut self, address: u64, length: u64, permissions: Permissions);
+    /// Maps zeroed pages over whatever was there; `false` if there is not enough memory, and then nothing is mapped
+    /// there.
+    #[must_use]
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions) -> bool;
 
     /// Unmaps all pages of a range.
     fn unmap(&mut self, address: u64, length: u64);

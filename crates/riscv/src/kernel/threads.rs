@@ -4,7 +4,7 @@ use super::{Context, Effect, Errno, Kernel, Result, number};
 use crate::hart::abi;
 
 /// The process, and its first thread.
-const PROCESS: u64 = 1000;
+pub(super) const PROCESS: u64 = 1000;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_THREAD: u64 = 0x1_0000;
@@ -20,6 +20,16 @@ struct Thread {
     clear_at_exit: u64,
 }
 
+/// Arguments of `clone`.
+struct Clone {
+    flags: u64,
+    /// The end of the thread's stack; 0 for that of the caller.
+    stack: u64,
+    parent_tid: u64,
+    tls: u64,
+    child_tid: u64,
+}
+
 /// The threads of a process by hart.
 pub(super) struct Threads {
     on: Vec<Option<Thread>>,
@@ -29,6 +39,17 @@ pub(super) struct Threads {
 impl Threads {
     pub(super) fn new() -> Threads {
         Threads { on: vec![Some(Thread { id: PROCESS, clear_at_exit: 0 })], last_id: PROCESS }
+    }
+
+    /// The hart of the thread with this number.
+    pub(super) fn hart_of(&self, id: u64) -> Option<usize> {
+        self.on.iter().position(|thread| thread.as_ref().is_some_and(|thread| thread.id == id))
+    }
+
+    /// Harts with threads, ascending.
+    pub(super) fn harts(&self) -> Vec<usize> {
+        let used = self.on.iter().enumerate().filter(|(_, thread)| thread.is_some());
+        used.map(|(hart, _)| hart).collect()
     }
 
     /// Number of threads.
@@ -53,6 +74,15 @@ impl Threads {
             number::GETPID => Ok(PROCESS),
             number::GETPPID => Ok(1),
             number::SET_ROBUST_LIST => Ok(0),
+            number::GETPGID | number::GETSID => Ok(PROCESS),
+            number::PRCTL => prctl(context, a0, a1),
+            number::SCHED_GETSCHEDULER | number::GETPRIORITY => Ok(0),
+            number::SCHED_GETPARAM => {
+                context.memory.write(a1, &[0; 4]).map(|()| 0).map_err(Errno::from)
+            }
+            number::SCHED_SETSCHEDULER | number::SCHED_SETPARAM | number::SETPRIORITY => Ok(0),
+            number::SCHED_GET_PRIORITY_MAX => Ok(if matches!(a0, 1 | 2) { 99 } else { 0 }),
+            number::SCHED_GET_PRIORITY_MIN => Ok(if matches!(a0, 1 | 2) { 1 } else { 0 }),
             number::SCHED_SETAFFINITY => Ok(0),
             number::SCHED_GETAFFINITY => affinity(context, a1, a2),
             number::GETCPU => {
@@ -84,6 +114,24 @@ impl Threads {
     }
 }
 
+/// `prctl`: names of threads, and what a process without others always is.
+fn prctl(context: &mut Context<'_>, option: u64, argument: u64) -> Result {
+    const SET_DEATH_SIGNAL: u64 = 1;
+    const GET_DUMPABLE: u64 = 3;
+    const SET_DUMPABLE: u64 = 4;
+    const SET_NAME: u64 = 15;
+    const GET_NAME: u64 = 16;
+    const GET_NO_NEW_PRIVILEGES: u64 = 39;
+    match option {
+        // Names of threads are for people who look at the process from outside.
+        SET_NAME => context.read_string(argument).map(|_| 0),
+        GET_NAME => context.write_words(argument, &[0, 0]).map(|()| 0),
+        GET_DUMPABLE => Ok(1),
+        SET_DEATH_SIGNAL | SET_DUMPABLE | GET_NO_NEW_PRIVILEGES => Ok(0),
+        _ => Err(Errno::INVAL),
+    }
+}
+
 /// One bit per hart; returns the bytes that were written.
 fn affinity(context: &mut Context<'_>, size: u64, to: u64) -> Result {
     let harts = context.host.harts();
@@ -106,6 +154,27 @@ impl Kernel {
     pub(super) fn clone_thread(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
         // The order of arguments of RISC-V: flags, stack, parent's tid, tls, child's tid.
         let [flags, stack, parent_tid, tls, child_tid, _] = context.args();
+        self.begin_thread(context, &Clone { flags, stack, parent_tid, tls, child_tid })
+    }
+
+    /// `clone3`: the same with a structure of arguments.
+    pub(super) fn clone_thread_3(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
+        const SMALLEST: u64 = 64;
+        let [at, size, ..] = context.args();
+        if size < SMALLEST {
+            return Err(Errno::INVAL);
+        }
+        let mut words = [0; 8];
+        for (index, word) in (0..).zip(&mut words) {
+            *word = context.read_u64(at.wrapping_add(8 * index))?;
+        }
+        let [flags, _, child_tid, parent_tid, _, stack, stack_size, tls] = words;
+        let stack = if stack == 0 { 0 } else { stack.wrapping_add(stack_size) };
+        self.begin_thread(context, &Clone { flags, stack, parent_tid, tls, child_tid })
+    }
+
+    fn begin_thread(&mut self, context: &mut Context<'_>, clone: &Clone) -> Result<(u64, Effect)> {
+        let Clone { flags, stack, parent_tid, tls, child_tid } = *clone;
         if flags & (CLONE_VM | CLONE_THREAD) != CLONE_VM | CLONE_THREAD {
             context.host.warn("clone() without CLONE_VM and CLONE_THREAD: no processes here");
             return Err(Errno::NOSYS);
@@ -125,6 +194,7 @@ impl Kernel {
         }
         let clear_at_exit = if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 };
         self.threads.start(hart, Thread { id, clear_at_exit });
+        self.signals.start(hart, context.hart);
         let mut state = Box::new(context.state.clone());
         state.x[abi::A0] = 0;
         if stack != 0 {

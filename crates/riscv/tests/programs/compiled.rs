@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::qemu::{QEMU, by_qemu, by_us, have};
+use crate::support::qemu::{QEMU, Shown, by_qemu, by_us, have};
 
 pub const GCC: &str = "riscv64-linux-gnu-gcc";
 
@@ -54,7 +54,10 @@ fn prints_the_same(name: &str, args: &[&str]) {
         let program = compile(folder.path(), &command, &flags, name);
         let theirs = by_qemu(&program, args);
         assert!(!theirs.stdout.is_empty());
-        assert_eq!(theirs, by_us(&program, args), "{command} {flags:?}");
+        let ours = by_us(&program, args);
+        let text = |shown: &Shown| String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert_eq!(text(&theirs), text(&ours), "{command} {flags:?}");
+        assert_eq!(theirs, ours, "{command} {flags:?}");
     }
 }
 
@@ -71,6 +74,26 @@ fn threads() {
 #[test]
 fn kernels() {
     prints_the_same("kernels", &[]);
+}
+
+#[test]
+fn signals() {
+    prints_the_same("signals", &[]);
+}
+
+#[test]
+fn memory() {
+    prints_the_same("memory", &[]);
+}
+
+#[test]
+fn polling() {
+    prints_the_same("polling", &[]);
+}
+
+#[test]
+fn folders() {
+    prints_the_same("folders", &[]);
 }
 
 #[test]

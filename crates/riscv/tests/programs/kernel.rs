@@ -63,12 +63,19 @@ impl Process {
 
     /// A call of one hart; returns what is in `a0` then, too.
     fn call(&mut self, hart: usize, number: u64, args: &[u64]) -> (u64, Reply) {
-        let mut state = Hart::new(0x1000);
-        state.x[abi::A7] = number;
-        state.x[abi::A0..abi::A0 + args.len()].copy_from_slice(args);
-        let reply = self.kernel.call(hart, &mut state, &mut self.space, &mut self.world);
+        let (state, reply) = self.any_call(hart, number, args);
         assert_eq!(state.pc, 0x1004, "the ecall is over");
         (state.x[abi::A0], reply)
+    }
+
+    /// A call that may have to be made again, or that a handler follows; returns the registers.
+    fn any_call(&mut self, hart: usize, number: u64, args: &[u64]) -> (Hart, Reply) {
+        let mut state = Hart::new(0x1000);
+        state.x[abi::A7] = number;
+        state.x[abi::SP] = DATA + PAGE;
+        state.x[abi::A0..abi::A0 + args.len()].copy_from_slice(args);
+        let reply = self.kernel.call(hart, &mut state, &mut self.space, &mut self.world);
+        (state, reply)
     }
 
     /// A call that does nothing but return a value.
@@ -244,6 +251,64 @@ fn abort_ends_the_program() {
     assert_eq!(process.call(0, 124, &[]).1.effect, Effect::Yield);
 }
 
+const READ: u64 = 63;
+const WRITE: u64 = 64;
+const PIPE2: u64 = 59;
+const TGKILL: u64 = 131;
+const RT_SIGACTION: u64 = 134;
+
+#[test]
+fn a_read_of_an_empty_pipe_is_made_again() {
+    let mut process = Process::new();
+    assert_eq!(process.value(PIPE2, &[DATA, 0]), 0);
+    let (from, to) = (process.word(DATA) & 0xffff_ffff, process.word(DATA) >> 32);
+    let (state, reply) = process.any_call(0, READ, &[from, DATA + 64, 8]);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
+    assert_eq!((state.pc, state.x[abi::A0]), (0x1000, from), "as before the call");
+    let (count, reply) = process.call(1, WRITE, &[to, DATA, 4]);
+    assert_eq!((count, reply.woken), (4, vec![0]));
+    assert_eq!(process.value(READ, &[from, DATA + 64, 8]), 4);
+}
+
+#[test]
+fn a_poll_that_is_made_again_ends_when_it_would_have() {
+    const PPOLL: u64 = 73;
+    let mut process = Process::new();
+    process.space.store(DATA + 8, 8, 50).expect("it is mapped");
+    let poll = [0, 0, DATA, 0];
+    let sleeps = Effect::Sleep { until_ns: Some(50) };
+    assert_eq!(process.any_call(0, PPOLL, &poll).1.effect, sleeps);
+    process.world.now_ns = 20;
+    assert_eq!(process.any_call(0, PPOLL, &poll).1.effect, sleeps, "and not at 70");
+    process.world.now_ns = 50;
+    process.kernel.time_out(0, &mut Hart::new(0));
+    assert_eq!(process.value(PPOLL, &poll), 0);
+    process.world.now_ns = 60;
+    assert_eq!(process.any_call(0, PPOLL, &poll).1.effect, Effect::Sleep { until_ns: Some(110) });
+}
+
+#[test]
+fn a_signal_interrupts_a_futex_of_another_hart() {
+    const HANDLER: u64 = 0x7000;
+    const SIGUSR1: u64 = 10;
+    let mut process = Process::new();
+    let (id, _) = spawn(&mut process);
+    process.space.store(DATA + 128, 8, HANDLER).expect("it is mapped");
+    assert_eq!(process.value(RT_SIGACTION, &[SIGUSR1, DATA + 128, 0, 8]), 0);
+    let (mut state, _) = process.any_call(1, FUTEX, &[DATA + 256, FUTEX_WAIT, 0, 0]);
+    let (_, reply) = process.call(0, TGKILL, &[1000, id, SIGUSR1]);
+    assert_eq!(reply.woken, [1]);
+    assert!(process.kernel.is_due(1));
+    assert_eq!(process.kernel.interrupt(1, &mut state, &mut process.space), None);
+    assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGUSR1));
+    assert_eq!(process.value(FUTEX, &[DATA + 256, FUTEX_WAKE, 9]), 0, "nobody waits any more");
+    state.pc = 0x2000;
+    state.x[abi::A7] = 139;
+    process.kernel.call(1, &mut state, &mut process.space, &mut process.world);
+    let interrupted = Errno::INTR.result();
+    assert_eq!((state.pc, state.x[abi::A0]), (0x1004, interrupted), "back in the program");
+}
+
 /// Arguments that calls trip over: small numbers, addresses that are mapped and not, edges.
 fn argument() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -267,7 +332,8 @@ proptest! {
     ) {
         let mut process = Process::new();
         for (number, args) in calls {
-            let (_, reply) = process.call(0, number, &args);
+            let (mut state, reply) = process.any_call(0, number, &args);
+            let _ = process.kernel.interrupt(0, &mut state, &mut process.space);
             for hart in reply.woken {
                 prop_assert!(hart < 2);
             }

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tempfile::TempDir;
 
 use rackmem_riscv::functional::{Options, Output, run};
 
@@ -33,8 +36,13 @@ pub const QEMU: &str = "qemu-riscv64";
 
 /// Runs a program file in QEMU.
 pub fn by_qemu(program: &Path, args: &[&str]) -> Shown {
-    let output = Command::new(QEMU).arg(program).args(args).output().expect("QEMU starts");
-    Shown { status: output.status.code().unwrap_or(-1), stdout: output.stdout }
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let mut command = Command::new(QEMU);
+    let output = command.current_dir(folder.path()).arg(program).args(args).output();
+    let output = output.expect("QEMU starts");
+    let status = output.status;
+    let killed = status.signal().map(|signal| 128 + signal);
+    Shown { status: status.code().or(killed).unwrap_or(-1), stdout: output.stdout }
 }
 
 /// Runs a program file here.
@@ -42,8 +50,10 @@ pub fn by_us(program: &Path, args: &[&str]) -> Shown {
     let file = fs::read(program).expect("the program is there");
     let name = program.display().to_string();
     let args: Vec<String> = [name.as_str()].iter().chain(args).map(|a| a.to_string()).collect();
+    let folder = TempDir::new().expect("there is room for temporary files");
     let options = Options {
         output: Output::Capture,
+        folder: Some(folder.path().to_owned()),
         max_instructions: Some(200_000_000),
         ..Options::default()
     };

@@ -3,7 +3,7 @@
 //! tiles have a queue pair each and whose one segment has its place in physical memory.
 
 use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
-use rackmem_riscv::kernel::{Kernel, UserMemory};
+use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::{Bounds, QpId, Rights};
 
@@ -50,7 +50,7 @@ pub fn open(
 ) -> Result<Segment> {
     if matches!(user.chip.ni, Ni::Sonuma(_)) {
         let address = reserve(bytes, kernel, user.pages)?;
-        user.map(address, bytes, permissions);
+        user.pages.map(user.chip, address, bytes, permissions);
         let space = user.pages.space;
         user.pages.driver.open(ctx_id, space, address, bytes, image(user.chip));
         invalidate(ctx_id, user.chip);

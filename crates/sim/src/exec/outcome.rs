@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rackmem_riscv::functional::Failure;
+use rackmem_riscv::functional::{Failure, signal_text};
 
 use crate::engine::Cycle;
 use crate::report::{Recording, Stats};
@@ -13,8 +13,13 @@ use crate::report::{Recording, Stats};
 pub enum End {
     /// With this exit code.
     Exit(i32),
-    /// By this signal, sent to itself.
-    Killed(i32),
+    /// By a signal that it has sent itself and does not handle.
+    Killed {
+        /// Its number.
+        signal: i32,
+        /// Core and function.
+        place: String,
+    },
     /// It did something that no program may do.
     Crashed(Crash),
     /// Another node's process failed, or the run was over, before it came to its end.
@@ -33,7 +38,7 @@ impl End {
     pub fn status(&self) -> i32 {
         match self {
             End::Exit(code) => code & 0xff,
-            End::Killed(signal) => 128 + signal,
+            End::Killed { signal, .. } => 128 + signal,
             End::Crashed(_) | End::Stopped => 125,
         }
     }
@@ -48,7 +53,9 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             End::Exit(code) => write!(f, "ended with status {code}"),
-            End::Killed(signal) => write!(f, "ended itself by signal {signal}"),
+            End::Killed { signal, place } => {
+                write!(f, "ended itself by {} ({place})", signal_text(*signal))
+            }
             End::Crashed(crash) => crash.fmt(f),
             End::Stopped => f.write_str("was stopped"),
         }

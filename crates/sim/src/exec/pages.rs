@@ -240,8 +240,13 @@ impl UserMemory for User<'_> {
         Ok(())
     }
 
-    fn map(&mut self, address: u64, length: u64, permissions: Permissions) {
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions) -> bool {
         self.pages.map(self.chip, address, length, permissions);
+        let fits = !std::mem::take(&mut self.pages.is_exhausted);
+        if !fits {
+            self.pages.unmap(self.chip, address, length);
+        }
+        fits
     }
 
     fn unmap(&mut self, address: u64, length: u64) {

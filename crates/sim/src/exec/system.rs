@@ -5,7 +5,7 @@ use std::io;
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{Input, LocalHost, Output};
-use rackmem_riscv::kernel::{Effect, Kernel, Program};
+use rackmem_riscv::kernel::{Caused, Effect, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Symbols, abi, disassemble, elf, stack};
 
@@ -184,12 +184,9 @@ impl System {
             };
             match stop {
                 Stop::Ecall => self.call(usize::from(number), hart, chip),
-                Stop::Ebreak => self.crash(number, hart.pc, Why::Breakpoint, chip),
-                Stop::Illegal => self.crash(number, hart.pc, Why::Illegal, chip),
-                Stop::Fault(fault) => {
-                    let why = self.explain(fault, &hart, chip);
-                    self.crash(number, hart.pc, why, chip);
-                }
+                Stop::Ebreak => self.fail(number, hart, Caused::Breakpoint, chip),
+                Stop::Illegal => self.fail(number, hart, Caused::Illegal, chip),
+                Stop::Fault(fault) => self.fail(number, hart, Caused::Fault(fault), chip),
             }
         }
         if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
@@ -286,6 +283,24 @@ impl System {
         self.threads[number] = Thread::Running;
     }
 
+    /// An instruction does not complete: the program handles that, or ends.
+    fn fail(&mut self, number: u16, mut hart: Hart, what: Caused, chip: &mut Chip) {
+        chip.settle();
+        chip.show_stores();
+        let mut user = User { pages: &mut self.pages, chip };
+        let core = usize::from(number);
+        if self.kernel.fault(core, &mut hart, what, &mut user) {
+            self.resume(core, &hart, chip);
+            return self.after_call(core, chip);
+        }
+        let why = match what {
+            Caused::Fault(fault) => self.explain(fault, &hart, chip),
+            Caused::Illegal => Why::Illegal,
+            Caused::Breakpoint => Why::Breakpoint,
+        };
+        self.crash(number, hart.pc, why, chip);
+    }
+
     fn call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
         // Cores that repeat themselves would not notice the changes of the call.
         chip.settle();
@@ -323,7 +338,7 @@ impl System {
             }
             Effect::ExitThread => self.threads[number] = Thread::Idle,
             Effect::Exit(code) => self.stop(End::Exit(code), chip),
-            Effect::Killed(signal) => self.stop(End::Killed(signal), chip),
+            Effect::Killed(signal) => self.kill(number, signal, hart.pc, chip),
         }
     }
 
@@ -377,17 +392,28 @@ impl System {
             node.rmc.invalidate_translations(Some(space.asid), None);
         }
         if std::mem::take(is_exhausted) && self.end.is_none() {
+            const SIGKILL: i32 = 9;
             let why = "memory.size_bytes: the node's memory is full; give it more";
             self.host.stderr.extend_from_slice(format!("core {number}: {why}\n").as_bytes());
-            const SIGKILL: i32 = 9;
-            self.stop(End::Killed(SIGKILL), chip);
+            let place = format!("core {number}");
+            self.stop(End::Killed { signal: SIGKILL, place }, chip);
         }
     }
 
     fn wake(&mut self, number: usize, chip: &mut Chip) {
         let Thread::Asleep { hart, .. } = &self.threads[number] else { return };
-        let hart = hart.clone();
-        self.resume(number, &hart, chip);
+        let mut hart = hart.clone();
+        let mut user = User { pages: &mut self.pages, chip };
+        match self.kernel.interrupt(number, &mut hart, &mut user) {
+            Some(signal) => self.kill(number, signal, hart.pc, chip),
+            None => self.resume(number, &hart, chip),
+        }
+    }
+
+    /// Ends the process by a signal that it does not handle.
+    fn kill(&mut self, number: usize, signal: i32, pc: u64, chip: &mut Chip) {
+        let place = format!("core {number} at {}", self.symbols.describe(pc));
+        self.stop(End::Killed { signal, place }, chip);
     }
 
     fn timers(&mut self, chip: &mut Chip) {
@@ -434,6 +460,7 @@ impl System {
     /// Faults that look like a stack that was too small are called so.
     fn explain(&self, fault: Fault, hart: &Hart, chip: &Chip) -> Why {
         let page = chip.wires.mmu.page(fault.address).map(|page| page.permissions);
+        let page = page.or_else(|| self.kernel.reserved(fault.address));
         Why::of(fault, hart.x[abi::SP], self.stack_bytes, page)
     }
 

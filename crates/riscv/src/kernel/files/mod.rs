@@ -6,8 +6,13 @@
 //! | `names` | opening, and names of files |
 //! | `transfer` | reading and writing |
 //! | `status` | what programs learn of files |
+//! | `pipes` | pipes and event counters |
+//! | `polling`, `epoll` | waiting for several of them |
 
+mod epoll;
 mod names;
+mod pipes;
+mod polling;
 mod status;
 mod table;
 mod transfer;
@@ -15,6 +20,13 @@ mod transfer;
 use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
 use table::Table;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
 
 /// The descriptors of a process, and its current folder.
 pub(super) struct Files {
@@ -32,6 +44,21 @@ impl Files {
     }
 
     pub(super) fn call(
+        &mut self,
+        number: u64,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+    ) -> Option<Result> {
+        let result = self.dispatch(number, context, process)?;
+        if context.has_changed {
+            for file in self.table.partners(context.args()[0]) {
+                self.note_change(file);
+            }
+        }
+        Some(result)
+    }
+
+    fn dispatch(
         &mut self,
         number: u64,
         context: &mut Context<'_>,
@@ -55,7 +82,16 @@ impl Files {
             number::FTRUNCATE => self.truncate(a0, a1),
             number::FSYNC | number::FDATASYNC => self.table.get(a0).map(|_| 0),
             number::OPENAT => self.open(context, process),
-            number::CLOSE => self.table.close(a0).map(|()| 0),
+            number::CLOSE => self.close(context, a0),
+            number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),
+            number::PIPE2 => self.pipe(context, a0, a1),
+            number::EVENTFD2 => self.event(a0, a1),
+            number::PPOLL => self.poll(context),
+            number::PSELECT6 => self.select(context),
+            number::EPOLL_CREATE1 => self.new_epoll(a0),
+            number::EPOLL_CTL => self.watch(context),
+            number::EPOLL_PWAIT => self.wait_for_events(context, false),
+            number::EPOLL_PWAIT2 => self.wait_for_events(context, true),
             number::FSTAT => self.stat(context, a0, a1),
             number::NEWFSTATAT => self.stat_at(context, process),
             number::STATX => self.statx(context, process),
@@ -66,11 +102,45 @@ impl Files {
             number::GETDENTS64 => self.list(context, a0, a1, a2),
             number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
             number::DUP => self.table.duplicate(a0, 0),
-            number::DUP3 => self.table.replace(a0, a1, a2),
+            number::DUP3 => {
+                context.has_changed = true;
+                self.table.replace(a0, a1, a2)
+            }
             number::IOCTL => self.table.get(a0).and(Err(Errno::NOTTY)),
             number::FCNTL => self.control(a0, a1, a2),
             _ => return None,
         })
+    }
+
+    /// Closes a descriptor; a thread that waits at the other end of a pipe looks again.
+    fn close(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result {
+        for file in self.table.partners(descriptor) {
+            self.note_change(file);
+        }
+        context.has_changed = true;
+        self.table.close(descriptor).map(|()| 0)
+    }
+
+    fn close_range(
+        &mut self,
+        context: &mut Context<'_>,
+        first: u64,
+        last: u64,
+        flags: u64,
+    ) -> Result {
+        const CLOSE_ON_EXEC: u64 = 4;
+        let (first, last) = (first as u32, last as u32);
+        if first > last || flags & !CLOSE_ON_EXEC != 0 {
+            return Err(Errno::INVAL);
+        }
+        for descriptor in self.table.within(first, last) {
+            if flags == CLOSE_ON_EXEC {
+                self.table.slot(descriptor)?.close_on_exec = true;
+            } else {
+                self.close(context, descriptor)?;
+            }
+        }
+        Ok(0)
     }
 
     /// `fcntl`.

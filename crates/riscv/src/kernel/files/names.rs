@@ -117,6 +117,9 @@ impl Files {
         };
         let change = match number {
             number::MKDIRAT => Change::MakeFolder(&name),
+            number::UNLINKAT if a2 & AT_REMOVEDIR != 0 && name.ends_with("/.") => {
+                return Err(Errno::INVAL);
+            }
             number::UNLINKAT if a2 & AT_REMOVEDIR != 0 => Change::RemoveFolder(&name),
             number::UNLINKAT => Change::Remove(&name),
             _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use super::{Errno, Result};
+use super::epoll::Interests;
+use super::pipes::Pipe;
+use super::{Errno, Result, Way};
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Open files of a process, at most.
@@ -28,6 +30,13 @@ pub(super) enum Open {
     Random,
     /// A folder by its name without links, what is in it, and the place of the next entry.
     Folder(String, Vec<Entry>, usize),
+    /// An end of the pipe with this number.
+    Pipe(u32, Way),
+    Event {
+        count: u64,
+        one_by_one: bool,
+    },
+    Epoll(Interests),
 }
 
 /// An open file: descriptors that are copies share it.
@@ -41,7 +50,8 @@ pub(super) struct OpenFile {
 /// What a number of a process's descriptors stands for.
 #[derive(Clone, Copy)]
 pub(super) struct Descriptor {
-    file: u32,
+    /// Number of the open file.
+    pub file: u32,
     pub close_on_exec: bool,
 }
 
@@ -49,6 +59,7 @@ pub(super) struct Descriptor {
 pub(super) struct Table {
     descriptors: Vec<Option<Descriptor>>,
     files: BTreeMap<u32, OpenFile>,
+    pipes: BTreeMap<u32, Pipe>,
     last: u32,
 }
 
@@ -59,7 +70,12 @@ pub(super) const fn device(kind: Kind) -> Status {
 
 impl Default for Table {
     fn default() -> Self {
-        let mut table = Table { descriptors: Vec::new(), files: BTreeMap::new(), last: 0 };
+        let mut table = Table {
+            descriptors: Vec::new(),
+            files: BTreeMap::new(),
+            pipes: BTreeMap::new(),
+            last: 0,
+        };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
         for open in streams {
             // There is room for three.
@@ -137,9 +153,58 @@ impl Table {
         let Descriptor { file, .. } = *self.slot(descriptor)?;
         self.descriptors[descriptor as u32 as usize] = None;
         let is_used = self.descriptors.iter().flatten().any(|other| other.file == file);
-        if !is_used {
-            self.files.remove(&file);
+        if !is_used
+            && let Some(OpenFile { open: Open::Pipe(number, _), .. }) = self.files.remove(&file)
+        {
+            let has_end = [Way::Read, Way::Write].iter().any(|&way| self.has_end(number, way));
+            if !has_end {
+                self.pipes.remove(&number);
+            }
         }
         Ok(())
+    }
+
+    /// Descriptors that are in use, from the first number to the last.
+    pub(super) fn within(&self, first: u32, last: u32) -> Vec<u64> {
+        let used = (0..).zip(&self.descriptors).filter(|(_, slot)| slot.is_some());
+        let is_within = |number: &u64| (u64::from(first)..=u64::from(last)).contains(number);
+        used.map(|(number, _)| number).filter(is_within).collect()
+    }
+
+    pub(super) fn new_pipe(&mut self) -> u32 {
+        self.last += 1;
+        self.pipes.insert(self.last, Pipe::default());
+        self.last
+    }
+
+    pub(super) fn pipe(&mut self, number: u32) -> Result<&mut Pipe> {
+        self.pipes.get_mut(&number).ok_or(Errno::BADF)
+    }
+
+    /// Whether this end of a pipe is open somewhere.
+    pub(super) fn has_end(&self, number: u32, way: Way) -> bool {
+        let is_end =
+            |file: &OpenFile| matches!(file.open, Open::Pipe(n, w) if (n, w) == (number, way));
+        self.files.values().any(is_end)
+    }
+
+    pub(super) fn for_each_epoll(&mut self, mut change: impl FnMut(&mut Interests)) {
+        for file in self.files.values_mut() {
+            if let Open::Epoll(interests) = &mut file.open {
+                change(interests);
+            }
+        }
+    }
+
+    /// The open files that stand at the two ends of what this one is an end of: itself, if it is no pipe.
+    pub(super) fn partners(&mut self, descriptor: u64) -> Vec<u32> {
+        let Ok(Descriptor { file, .. }) = self.slot(descriptor).copied() else { return Vec::new() };
+        let number = match self.files.get(&file) {
+            Some(OpenFile { open: Open::Pipe(number, _), .. }) => *number,
+            _ => return vec![file],
+        };
+        let is_end =
+            |(_, file): &(&u32, &OpenFile)| matches!(file.open, Open::Pipe(n, _) if n == number);
+        self.files.iter().filter(is_end).map(|(&file, _)| file).collect()
     }
 }

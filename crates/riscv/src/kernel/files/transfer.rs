@@ -3,8 +3,9 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
-use super::table::{APPEND, Open, WRITE_ONLY};
-use super::{Context, Errno, Files, Result};
+use super::pipes::{read_event, write_event};
+use super::table::{APPEND, NONBLOCK, Open, OpenFile, WRITE_ONLY};
+use super::{Context, Errno, Files, Result, Way};
 use crate::kernel::misc;
 
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
@@ -15,13 +16,6 @@ const CHUNK: u64 = 1 << 20;
 
 /// Pieces of `readv` and `writev`, at most (`IOV_MAX`).
 const MOST_PIECES: u64 = 1024;
-
-/// Which way bytes go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Read,
-    Write,
-}
 
 impl Files {
     pub(super) fn read(
@@ -80,7 +74,10 @@ impl Files {
                 let count = match step {
                     Ok(count) => count,
                     Err(errno) if moved + done == 0 => return Err(errno),
-                    Err(_) => 0,
+                    Err(_) => {
+                        context.wait = None;
+                        0
+                    }
                 };
                 done += count;
                 if count < wanted {
@@ -100,7 +97,9 @@ impl Files {
         at: Option<u64>,
     ) -> Result {
         let mut buffer = vec![0; length as usize];
-        let count = match (self.table.get(descriptor)?, at) {
+        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+        let waits = *flags & NONBLOCK == 0;
+        let count = match (open, at) {
             (Open::File(file), None) => file.read(&mut buffer)?,
             (Open::File(file), Some(at)) => file.read_at(&mut buffer, at)?,
             (Open::Text(text, next), _) => {
@@ -120,6 +119,14 @@ impl Files {
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => context.host.input(&mut buffer)?,
             (Open::Output(_), _) => return Err(Errno::BADF),
+            (Open::Pipe(number, _), _) => {
+                let pipe = (*number, waits);
+                self.read_pipe(context, pipe, &mut buffer)?
+            }
+            (Open::Event { count, one_by_one }, _) => {
+                read_event(context, (count, *one_by_one), waits, &mut buffer)?
+            }
+            (Open::Epoll(_), _) => return Err(Errno::INVAL),
         };
         context.memory.write(to, &buffer[..count])?;
         Ok(count as u64)
@@ -134,10 +141,11 @@ impl Files {
     ) -> Result {
         let mut buffer = vec![0; length as usize];
         context.memory.read(from, &mut buffer)?;
-        let file = self.table.file(descriptor)?;
-        match (&mut file.open, at) {
+        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+        let waits = *flags & NONBLOCK == 0;
+        match (open, at) {
             (Open::File(to), None) => {
-                if file.flags & APPEND != 0 {
+                if *flags & APPEND != 0 {
                     to.seek(SeekFrom::End(0))?;
                 }
                 to.write_all(&buffer)?;
@@ -150,6 +158,14 @@ impl Files {
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => return Err(Errno::BADF),
             (Open::Output(stream), _) => context.host.output(*stream, &buffer)?,
+            (Open::Pipe(number, _), _) => {
+                let pipe = (*number, waits);
+                return self.write_pipe(context, pipe, &buffer).map(|count| count as u64);
+            }
+            (Open::Event { count, .. }, _) => {
+                return write_event(context, count, waits, &buffer).map(|count| count as u64);
+            }
+            (Open::Epoll(_), _) => return Err(Errno::INVAL),
         }
         Ok(length)
     }
@@ -187,6 +203,24 @@ impl Files {
             Open::Null | Open::Zero | Open::Full | Open::Random => Ok(0),
             _ => Err(Errno::SPIPE),
         }
+    }
+
+    /// A part of a file, of at most so many bytes.
+    pub(in crate::kernel) fn bytes(
+        &mut self,
+        descriptor: u64,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>> {
+        const PAGE: u64 = crate::space::PAGE;
+        if offset % PAGE != 0 || offset > i64::MAX as u64 {
+            return Err(Errno::INVAL);
+        }
+        let Open::File(file) = self.table.get(descriptor)? else { return Err(Errno::NODEV) };
+        let there = file.metadata()?.len().saturating_sub(offset).min(length);
+        let mut bytes = vec![0; usize::try_from(there).map_err(|_| Errno::NOMEM)?];
+        file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
     }
 
     pub(super) fn truncate(&mut self, descriptor: u64, length: u64) -> Result {

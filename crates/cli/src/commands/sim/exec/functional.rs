@@ -3,7 +3,7 @@
 use std::env;
 use std::time::Instant;
 
-use rackmem_riscv::functional::{self, Input, Options, Outcome, RunError};
+use rackmem_riscv::functional::{self, End, Input, Options, Outcome, RunError, signal_text};
 use rackmem_sim::machine::BUILT_IN;
 use rackmem_sim::recipe::fingerprint;
 use serde::Serialize;
@@ -59,6 +59,12 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let outcome = functional::run(&program, &command, &args.env, &options)
         .map_err(|error| refused(name, &error))?;
     let seconds = began.elapsed().as_secs_f64();
+    let killed = match outcome.end {
+        End::Killed(signal) => {
+            Some(format!("{name}: {}: ended itself by {}", outcome.place, signal_text(signal)))
+        }
+        End::Exit(_) => None,
+    };
     let report = report(args, &program, outcome);
     if args.stats {
         console::remark(&summary(&report, seconds));
@@ -68,7 +74,10 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     }
     match report.exit_status {
         0 => Ok(()),
-        status => Err(Failure::silent(status as u8)),
+        status => Err(match killed {
+            Some(why) => Failure::with_status(status as u8, why),
+            None => Failure::silent(status as u8),
+        }),
     }
 }
 

@@ -110,11 +110,12 @@ fn verdict(name: &str, outcome: &Outcome) -> Result<()> {
             let message = format!("{name}: node {nid}, {crash}, in cycle {cycle}");
             Err(Failure::with_status(FAILED, message))
         }
-        End::Exit(_) | End::Killed(_) if outcome.nodes.len() > 1 => {
+        End::Exit(_) if outcome.nodes.len() == 1 => Err(Failure::silent(status)),
+        End::Exit(_) | End::Killed { .. } => {
             let message = format!("{name}: node {nid} {} in cycle {cycle}", node.end);
             Err(Failure::with_status(status, message))
         }
-        _ => Err(Failure::silent(status)),
+        End::Stopped => Err(Failure::silent(status)),
     }
 }
 

@@ -1,0 +1,147 @@
+//! Pipes and event counters: what threads wait for.
+
+use std::collections::VecDeque;
+
+use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
+use super::{Context, Errno, Files, Result, Way};
+use crate::kernel::Kind;
+
+/// Bytes that a pipe holds before its writers wait.
+const CAPACITY: usize = 1 << 16;
+
+/// Bytes that are written at once or not at all (`PIPE_BUF`).
+const ATOMIC: usize = 4096;
+
+/// Bytes on their way through a pipe.
+#[derive(Default)]
+pub(super) struct Pipe {
+    bytes: VecDeque<u8>,
+}
+
+impl Pipe {
+    pub(super) fn is_readable(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.bytes.len() + ATOMIC <= CAPACITY
+    }
+}
+
+impl Files {
+    /// `pipe2`: writes the two descriptors.
+    pub(super) fn pipe(&mut self, context: &mut Context<'_>, to: u64, flags: u64) -> Result {
+        const DIRECT: u64 = 0o40000;
+        if flags & !(CLOEXEC | NONBLOCK | DIRECT) != 0 {
+            return Err(Errno::INVAL);
+        }
+        let pipe = self.table.new_pipe();
+        let mut ends = [0; 2];
+        for (end, (way, access)) in ends.iter_mut().zip([(Way::Read, 0), (Way::Write, WRITE_ONLY)])
+        {
+            let open = Open::Pipe(pipe, way);
+            let flags_shown = access | flags & NONBLOCK;
+            let file = OpenFile { open, flags: flags_shown, status: device(Kind::Pipe) };
+            *end = self.table.add(file, flags & CLOEXEC != 0)?;
+        }
+        let bytes: Vec<u8> = ends.iter().flat_map(|&end| (end as u32).to_le_bytes()).collect();
+        if let Err(fault) = context.memory.write(to, &bytes) {
+            for end in ends {
+                self.table.close(end)?;
+            }
+            return Err(fault.into());
+        }
+        Ok(0)
+    }
+
+    /// `eventfd2`.
+    pub(super) fn event(&mut self, initial: u64, flags: u64) -> Result {
+        const SEMAPHORE: u64 = 1;
+        if flags & !(CLOEXEC | NONBLOCK | SEMAPHORE) != 0 {
+            return Err(Errno::INVAL);
+        }
+        let open = Open::Event { count: initial & 0xffff_ffff, one_by_one: flags & SEMAPHORE != 0 };
+        let flags_shown = super::table::READ_WRITE | flags & NONBLOCK;
+        let file = OpenFile { open, flags: flags_shown, status: device(Kind::Device) };
+        self.table.add(file, flags & CLOEXEC != 0)
+    }
+
+    pub(super) fn read_pipe(
+        &mut self,
+        context: &mut Context<'_>,
+        (number, waits): (u32, bool),
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let has_writers = self.table.has_end(number, Way::Write);
+        let Pipe { bytes } = self.table.pipe(number)?;
+        if bytes.is_empty() && has_writers && !buffer.is_empty() {
+            return Err(context.would_block(waits));
+        }
+        let count = bytes.len().min(buffer.len());
+        for (to, byte) in buffer.iter_mut().zip(bytes.drain(..count)) {
+            *to = byte;
+        }
+        context.has_changed |= count > 0;
+        Ok(count)
+    }
+
+    pub(super) fn write_pipe(
+        &mut self,
+        context: &mut Context<'_>,
+        (number, waits): (u32, bool),
+        buffer: &[u8],
+    ) -> Result<usize> {
+        if !self.table.has_end(number, Way::Read) {
+            context.raised = Some(super::super::signals::SIGPIPE);
+            return Err(Errno::PIPE);
+        }
+        let Pipe { bytes } = self.table.pipe(number)?;
+        let room = CAPACITY.saturating_sub(bytes.len());
+        let is_full = if buffer.len() <= ATOMIC { room < buffer.len() } else { room == 0 };
+        if is_full {
+            return Err(context.would_block(waits));
+        }
+        // A writer that waits writes all: the pipe grows for the time being.
+        let count = if waits { buffer.len() } else { buffer.len().min(room) };
+        bytes.extend(&buffer[..count]);
+        context.has_changed |= count > 0;
+        Ok(count)
+    }
+}
+
+/// Reads an event counter: the count, or one of it.
+pub(super) fn read_event(
+    context: &mut Context<'_>,
+    (count, one_by_one): (&mut u64, bool),
+    waits: bool,
+    buffer: &mut [u8],
+) -> Result<usize> {
+    let room = buffer.first_chunk_mut::<8>().ok_or(Errno::INVAL)?;
+    if *count == 0 {
+        return Err(context.would_block(waits));
+    }
+    let taken = if one_by_one { 1 } else { *count };
+    *count -= taken;
+    *room = taken.to_le_bytes();
+    context.has_changed = true;
+    Ok(8)
+}
+
+/// Adds to an event counter.
+pub(super) fn write_event(
+    context: &mut Context<'_>,
+    count: &mut u64,
+    waits: bool,
+    buffer: &[u8],
+) -> Result<usize> {
+    let added = u64::from_le_bytes(*buffer.first_chunk::<8>().ok_or(Errno::INVAL)?);
+    if added == u64::MAX {
+        return Err(Errno::INVAL);
+    }
+    let Some(sum) = count.checked_add(added).filter(|&sum| sum < u64::MAX) else {
+        return Err(context.would_block(waits));
+    };
+    *count = sum;
+    context.has_changed = true;
+    Ok(8)
+}

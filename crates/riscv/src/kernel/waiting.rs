@@ -1,0 +1,257 @@
+//! Harts that wait in a call: how they go on, and what interrupts them.
+
+use super::signals::Sent;
+use super::{Context, Effect, Errno, Host, Kernel, Result, UserMemory, number};
+use crate::hart::{Hart, abi};
+use crate::space::{Cause, Fault, Permissions};
+
+/// Length of the instruction that makes a call: `ecall` has no short form.
+pub(super) const ECALL_BYTES: u64 = 4;
+
+/// What a hart waits for that sleeps in a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sleeper {
+    /// It makes the call again when something has changed; its `pc` is at the `ecall`. The time at which it gives up.
+    Retry(Option<u64>),
+    /// It waits for a futex. The first argument, whose register has the result already.
+    Futex(u64),
+    Time,
+}
+
+/// What an instruction of a program causes instead of completing.
+#[derive(Clone, Copy, Debug)]
+pub enum Caused {
+    /// An access that is not allowed.
+    Fault(Fault),
+    /// It is none.
+    Illegal,
+    /// `ebreak`.
+    Breakpoint,
+}
+
+impl Context<'_> {
+    /// Nothing can be done now: the call is made again when something has changed, or at this time.
+    pub(super) fn block(&mut self, until_ns: Option<u64>) -> Errno {
+        self.wait = Some(until_ns);
+        Errno::AGAIN
+    }
+
+    /// The same for a file that waits; others return the error.
+    pub(super) fn would_block(&mut self, waits: bool) -> Errno {
+        if waits { self.block(None) } else { Errno::AGAIN }
+    }
+}
+
+/// Calls with a mask of signals for their time: the address of the mask.
+fn call_mask(number: u64, context: &mut Context<'_>) -> Result<Option<u64>> {
+    let args = context.args();
+    let at = match number {
+        number::PPOLL => args[3],
+        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => args[4],
+        number::RT_SIGSUSPEND => args[0],
+        number::PSELECT6 if args[5] != 0 => context.read_u64(args[5])?,
+        _ => 0,
+    };
+    if at == 0 { Ok(None) } else { context.read_u64(at).map(Some) }
+}
+
+/// Whether a call that a signal has interrupted may begin again.
+const fn may_restart(number: u64) -> bool {
+    use number::{
+        CLOCK_NANOSLEEP, EPOLL_PWAIT, EPOLL_PWAIT2, NANOSLEEP, PPOLL, PSELECT6, RT_SIGSUSPEND,
+    };
+    !matches!(
+        number,
+        PPOLL | PSELECT6 | EPOLL_PWAIT | EPOLL_PWAIT2 | RT_SIGSUSPEND | NANOSLEEP | CLOCK_NANOSLEEP
+    )
+}
+
+impl Kernel {
+    /// The outcome of a call: a value, and the effect on the hart.
+    pub(super) fn outcome(&mut self, number: u64, context: &mut Context<'_>) -> (Result, Effect) {
+        match call_mask(number, context) {
+            Err(errno) => return (Err(errno), Effect::Return),
+            Ok(Some(mask)) => self.signals.mask_for_call(context.hart, mask),
+            Ok(None) => {}
+        }
+        let outcome = match self.control(number, context) {
+            Some(outcome) => outcome,
+            None => self.service(number, context).map(|value| (value, Effect::Return)),
+        };
+        match outcome {
+            Ok((value, effect)) => (Ok(value), effect),
+            Err(errno) => (Err(errno), Effect::Return),
+        }
+    }
+
+    /// Puts the caller to sleep if its call says so, and wakes those for whom something has changed.
+    pub(super) fn settle(
+        &mut self,
+        hart: usize,
+        state: &mut Hart,
+        wait: Option<Option<u64>>,
+        (result, effect): (Result, Effect),
+    ) -> Effect {
+        let is_due = self.signals.is_due(hart);
+        if let Some(until_ns) = wait
+            && !is_due
+        {
+            state.pc = state.pc.wrapping_sub(ECALL_BYTES);
+            self.sleepers.insert(hart, Sleeper::Retry(until_ns));
+            return Effect::Sleep { until_ns };
+        }
+        if let Effect::Sleep { .. } = effect {
+            let is_futex = state.x[abi::A7] == number::FUTEX;
+            let sleeper = if is_futex { Sleeper::Futex(state.x[abi::A0]) } else { Sleeper::Time };
+            self.sleepers.insert(hart, sleeper);
+        }
+        let interrupted = if wait.is_some() { Err(Errno::INTR) } else { result };
+        state.x[abi::A0] = interrupted.unwrap_or_else(Errno::result);
+        effect
+    }
+
+    /// Harts that make their calls again.
+    pub(super) fn retrying(&self) -> impl Iterator<Item = usize> {
+        let retries = |(_, sleeper): &(&usize, &Sleeper)| matches!(sleeper, Sleeper::Retry(_));
+        self.sleepers.iter().filter(retries).map(|(&hart, _)| hart)
+    }
+
+    /// Prepares a hart that was woken, or that stands between two instructions: a signal may have come for it. Returns
+    /// the signal that ends the program, if one does.
+    pub fn interrupt(
+        &mut self,
+        hart: usize,
+        state: &mut Hart,
+        memory: &mut dyn UserMemory,
+    ) -> Option<i32> {
+        if !self.signals.is_due(hart) {
+            return None;
+        }
+        let restarts = self.signals.restarts(hart) && may_restart(state.x[abi::A7]);
+        match self.sleepers.remove(&hart) {
+            Some(Sleeper::Retry(_)) if !restarts => {
+                state.pc = state.pc.wrapping_add(ECALL_BYTES);
+                state.x[abi::A0] = Errno::INTR.result();
+            }
+            Some(Sleeper::Futex(first)) if self.futexes.remove(hart) => {
+                if restarts {
+                    state.pc = state.pc.wrapping_sub(ECALL_BYTES);
+                    state.x[abi::A0] = first;
+                } else {
+                    state.x[abi::A0] = Errno::INTR.result();
+                }
+            }
+            Some(Sleeper::Time) => state.x[abi::A0] = Errno::INTR.result(),
+            _ => {}
+        }
+        let ends = self.signals.deliver(hart, state, memory);
+        self.signals.restore_mask(hart);
+        ends
+    }
+
+    /// Permissions of an address that is reserved without memory: none. Otherwise they are the memory's matter.
+    pub fn reserved(&self, address: u64) -> Option<Permissions> {
+        self.memory.is_reserved(address).then_some(Permissions::NONE)
+    }
+
+    /// Whether a signal waits for a hart, which [`Kernel::interrupt`] would deliver.
+    pub fn is_due(&self, hart: usize) -> bool {
+        self.signals.is_due(hart)
+    }
+
+    /// Ends the sleep of a hart whose time has come.
+    pub fn time_out(&mut self, hart: usize, state: &mut Hart) {
+        if !matches!(self.sleepers.get(&hart), Some(Sleeper::Retry(_))) {
+            self.sleepers.remove(&hart);
+        }
+        if self.futexes.remove(hart) {
+            state.x[abi::A0] = Errno::TIMEDOUT.result();
+        }
+    }
+
+    /// Has a hart handle what its instruction has caused, if the program handles that. The `pc` is at the instruction.
+    pub fn fault(
+        &mut self,
+        hart: usize,
+        state: &mut Hart,
+        what: Caused,
+        memory: &mut dyn UserMemory,
+    ) -> bool {
+        const SIGILL: u64 = 4;
+        const SIGTRAP: u64 = 5;
+        const SIGBUS: u64 = 7;
+        const SIGSEGV: u64 = 11;
+        let (signal, code, address) = match what {
+            Caused::Illegal => (SIGILL, 1, state.pc),
+            Caused::Breakpoint => (SIGTRAP, 1, state.pc),
+            Caused::Fault(fault) => {
+                let (signal, code) = match fault.cause {
+                    Cause::Unmapped => (SIGSEGV, 1),
+                    Cause::Forbidden => (SIGSEGV, 2),
+                    Cause::Misaligned => (SIGBUS, 1),
+                    Cause::NotMemory => (SIGBUS, 3),
+                    // As if Linux had ended the program.
+                    Cause::Exhausted => return false,
+                };
+                (signal, code, fault.address)
+            }
+        };
+        self.signals.fault(hart, state, memory, (signal, code, address))
+    }
+
+    /// `kill`, `tkill` and `tgkill`.
+    pub(super) fn kill(&mut self, context: &mut Context<'_>, number: u64) -> Result<(u64, Effect)> {
+        const PROCESS: i32 = super::threads::PROCESS as i32;
+        const LAST: u64 = 64;
+        let [a0, a1, a2, ..] = context.args();
+        let (process, thread, signal) = match number {
+            number::KILL => (a0 as i32, None, a1),
+            number::TKILL => (PROCESS, Some(a0), a1),
+            _ => (a0 as i32, Some(a1), a2),
+        };
+        if signal > LAST {
+            return Err(Errno::INVAL);
+        }
+        if ![PROCESS, 0, -PROCESS].contains(&process) {
+            return Err(Errno::SRCH);
+        }
+        let hart = match thread {
+            Some(id) => self.threads.hart_of(id).ok_or(Errno::SRCH)?,
+            None => self.signals.receiver(context.hart, &self.threads.harts(), signal.max(1)),
+        };
+        if signal == 0 {
+            return Ok((0, Effect::Return));
+        }
+        Ok((0, self.send(context, hart, signal)))
+    }
+
+    /// Sends a signal to the thread on a hart.
+    pub(super) fn send(&mut self, context: &mut Context<'_>, hart: usize, signal: u64) -> Effect {
+        match self.signals.send(hart, signal) {
+            Sent::Ignored => {}
+            Sent::Kills => return Effect::Killed(signal as i32),
+            Sent::Waits(hart) => {
+                let sleeps = hart != context.hart && self.sleepers.contains_key(&hart);
+                if sleeps && self.signals.is_due(hart) {
+                    context.woken.push(hart);
+                }
+            }
+        }
+        Effect::Return
+    }
+
+    /// The return from a handler.
+    pub(super) fn end_handler(
+        &mut self,
+        hart: usize,
+        state: &mut Hart,
+        memory: &mut dyn UserMemory,
+        host: &mut dyn Host,
+    ) -> Effect {
+        if self.signals.end(hart, state, memory) {
+            return Effect::Return;
+        }
+        host.warn("rt_sigreturn() without the frame of a handler on the stack");
+        Effect::Killed(11)
+    }
+}
