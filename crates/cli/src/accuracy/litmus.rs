@@ -38,8 +38,8 @@ fn rows(summary: &Summary) -> Vec<Vec<String>> {
 pub fn html(summary: &Summary) -> String {
     format!(
         "<h2>Memory ordering beside RVWMO</h2>\n<p>Litmus tests on the cores, {} runs. A relaxed outcome is one that \
-         RVWMO allows and no interleaving of the threads has. Stores leave these cores in order and after older \
-         loads, so LB, S and 2+2W show none.</p>\n",
+         RVWMO allows and no interleaving of the threads has. Stores leave these cores after older loads, and in \
+         order but where one joins an older one of its line, so LB, S and 2+2W show none.</p>\n",
         summary.total().runs
     ) + &table(&HEAD, &rows(summary))
 }

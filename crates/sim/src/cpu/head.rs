@@ -37,7 +37,7 @@ impl Core {
     /// The oldest instruction has waited for that; whether it is done already.
     pub(super) fn at_head(&mut self, slot: u8, outside: &mut impl Outside) -> bool {
         let kind = self.slots[usize::from(slot)].kind;
-        let stores_have_left = self.stores.retired() == 0;
+        let stores_have_left = self.buffer.is_empty();
         match kind {
             Kind::Fence => {
                 let [before, after] = self.sets(slot);
@@ -50,6 +50,9 @@ impl Core {
                 if orders_stores && !outside.fence() {
                     self.head_waits = true;
                     return false;
+                }
+                if orders_stores {
+                    self.buffer.seal();
                 }
                 self.finish(slot);
                 true

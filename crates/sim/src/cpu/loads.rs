@@ -84,9 +84,10 @@ impl Core {
     fn access(&mut self, slot: u8, again: bool, outside: &mut impl Outside) {
         self.ports_used += 1;
         let entry = &mut self.slots[usize::from(slot)];
-        if entry.parts == 0 && !self.stores.is_empty() {
+        if entry.parts == 0 && !(self.stores.is_empty() && self.buffer.is_empty()) {
             let waits = self.predictor.waits(entry.pc);
-            match self.stores.find(&entry.place, entry.store, waits) {
+            let found = self.stores.find(&entry.place, entry.store, waits, &self.buffer);
+            match found {
                 Found::Nothing => {}
                 Found::Wait => return self.block(slot),
                 // There, a load need not read the stored value.

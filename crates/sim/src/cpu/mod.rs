@@ -21,7 +21,7 @@
 //! | `rename` | physical registers |
 //! | `slot` | the reorder buffer's entries, and masks over them |
 //! | `dispatch`, `issue`, `complete`, `retire` | the stages |
-//! | `loads`, `store_queue`, `head` | memory accesses; `head`: those that wait to be the oldest |
+//! | `loads`, `store_queue`, `store_buffer`, `head` | memory accesses; `head`: those that wait to be the oldest |
 //! | `squash` | the end of wrong paths |
 //! | `sleep` | cores that repeat themselves |
 //!
@@ -40,15 +40,17 @@
 //!
 //! RVWMO, by these rules:
 //!
-//! - Stores leave after they have retired, one after the other, and are visible to all when the L1
-//!   has the line for itself. So they depend on whatever is before them.
+//! - Stores leave after they have retired, a line after the other, and are visible to all when the L1
+//!   has the line for itself. So they depend on whatever is before them. Those to a line that is
+//!   waited for leave together: a store joins an older one, and so passes those between the two,
+//!   unless a fence that orders stores is one of these.
 //! - Loads read whenever they can. A load whose line went away between its read and the read of an
 //!   older load of the same line is executed again, and so are loads that read before an older
 //!   store turned out to write there. A load gets the data of the youngest older store that has
 //!   all its bytes, or waits for stores that have some.
 //! - Fences wait until they are the oldest; younger loads wait for fences that name reads or inputs
 //!   as successors. If writes or outputs come before and anything but writes after, the stores have
-//!   to have left.
+//!   to have left; if only writes come after, later stores join no earlier ones.
 //! - Atomics wait until they are the oldest and all stores have left; younger loads wait for them.
 //!   So each is acquire and release, whatever it asks for. A reservation ends when its line goes.
 //!
@@ -58,8 +60,7 @@
 //!
 //! Translation takes no time: there is no TLB. Targets of direct branches are known when they are
 //! fetched. There are no scheduler entries: an instruction waits for operands in the ROB.
-//! Simultaneous stores to neighbouring bytes are not merged. Accesses that lie in two lines are not
-//! atomic.
+//! Accesses that lie in two lines are not atomic.
 
 mod complete;
 mod dispatch;
@@ -78,6 +79,7 @@ mod slot;
 mod spec;
 mod squash;
 mod stats;
+mod store_buffer;
 mod store_queue;
 
 use rackmem_riscv::Hart;
@@ -94,6 +96,7 @@ use predict::Predictor;
 use rename::Registers;
 use sleep::Sleep;
 use slot::{Due, Masks, Slot};
+use store_buffer::StoreBuffer;
 use store_queue::StoreQueue;
 
 /// Bytes of a line of memory.
@@ -145,6 +148,8 @@ pub struct Core {
     masks: Masks,
     due: Due,
     stores: StoreQueue,
+    /// Those that have retired.
+    buffer: StoreBuffer,
     /// Loads in flight.
     loads: u32,
     /// Registers with which instructions are executed.
@@ -218,6 +223,7 @@ impl Core {
             masks: Masks::default(),
             due: Due::new(),
             stores: StoreQueue::new(),
+            buffer: StoreBuffer::new(spec.store_buffer),
             loads: 0,
             scratch: Hart::new(0),
             fflags: 0,

@@ -4,7 +4,8 @@ use rackmem_riscv::{Inst, Op};
 
 use super::ops::Kind;
 use super::outside::Outside;
-use super::place::write;
+use super::place::Place;
+use super::store_buffer::Special;
 use super::{Core, LINE_BYTES, Retired, SLOTS, Stop};
 
 impl Core {
@@ -49,15 +50,10 @@ impl Core {
             }
             Kind::Jump => self.retire_jump(slot),
             Kind::Store => {
-                if self.stores.retired() >= self.spec.store_buffer {
+                let place = entry.place;
+                if !self.retire_store(&place, outside) {
                     return false;
                 }
-                if outside.is_waited_for(entry.place.lines[0]) && !self.store_and_wait(outside) {
-                    return false;
-                }
-                self.stores.retire();
-                self.stats.stores += 1;
-                self.sleep.disturb();
             }
             _ => self.retire_rare(slot),
         }
@@ -71,6 +67,28 @@ impl Core {
         if let Some(retired) = &mut self.retired {
             retired.push(Retired { pc: entry.pc, result: entry.result });
         }
+        true
+    }
+
+    /// The oldest instruction's store goes to the store buffer, if there is room.
+    #[inline]
+    fn retire_store(&mut self, place: &Place, outside: &mut impl Outside) -> bool {
+        let line = place.lines[0];
+        let is_special = line >= outside.special_from();
+        if !self.buffer.has_room(place, is_special) {
+            return false;
+        }
+        let is_waited_for = outside.is_waited_for(line);
+        if is_waited_for && !self.store_and_wait(outside) {
+            return false;
+        }
+        let store = self.stores.retire();
+        match is_special {
+            true => self.buffer.push_special(store, is_waited_for),
+            false => self.buffer.push(store),
+        }
+        self.stats.stores += 1;
+        self.sleep.disturb();
         true
     }
 
@@ -104,7 +122,7 @@ impl Core {
 
     /// The oldest instruction traps, when all stores before it have left. Its slot keeps the `pc`.
     fn trap(&mut self, slot: u8) {
-        if self.stores.retired() != 0 {
+        if !self.buffer.is_empty() {
             return;
         }
         let entry = self.slots[usize::from(slot)];
@@ -114,7 +132,7 @@ impl Core {
         self.sleep.disturb();
     }
 
-    /// The oldest retired store leaves, if there is a port and the line is there.
+    /// The oldest retired stores leave, if there is a port and their line is there.
     #[inline]
     pub(super) fn drain(&mut self, outside: &mut impl Outside) {
         if self.ports_used >= self.spec.memory_ports {
@@ -123,74 +141,63 @@ impl Core {
         if self.stores_wait {
             return self.ask_ahead(outside);
         }
-        let Some(store) = self.stores.oldest() else { return };
-        let place = store.place;
-        if place.lines[0] >= outside.special_from() {
-            return self.drain_special(outside);
-        }
-        let first = place.first_bytes();
-        let (line, offset, size, data) = match store.half_done {
-            false => (place.lines[0], place.offset, first, store.data),
-            true => (place.lines[1], 0, place.size - first, store.data >> (8 * first)),
-        };
-        if !outside.store(line, |words| write(words, offset, size, data)) {
-            self.stats.store_misses += u64::from(!store.missed);
-            store.missed = true;
-            self.stores_wait = true;
-            self.active = true;
-            return;
+        let Some(entry) = self.buffer.oldest() else { return };
+        if let Some(special) = entry.special {
+            let address = entry.line * LINE_BYTES + u64::from(special.offset);
+            return self.drain_special(address, special, outside);
         }
         self.active = true;
-        self.ports_used += 1;
-        self.sleep.disturb();
-        if place.crosses() && !store.half_done {
-            store.half_done = true;
+        if !outside.store(entry.line, |words| entry.put(words)) {
+            self.stats.store_misses += u64::from(!entry.missed);
+            entry.missed = true;
+            self.stores_wait = true;
             return;
         }
-        self.stores.pop();
+        self.have_left();
+    }
+
+    fn have_left(&mut self) {
+        self.ports_used += 1;
+        self.sleep.disturb();
+        self.buffer.pop();
         self.unblock();
     }
 
     /// A store that the core waits for leaves before it retires; whether it has.
     fn store_and_wait(&mut self, outside: &mut impl Outside) -> bool {
-        if self.stores.retired() != 0 || self.head_waits {
+        if !self.buffer.is_empty() || self.head_waits {
             return false;
         }
         let slot = (self.head % SLOTS) as usize;
         let store = self.stores.get_mut(self.slots[slot].store);
         let address = store.place.lines[0] * LINE_BYTES + u64::from(store.place.offset);
-        store.half_done = outside.special_store(address, store.place.size, store.data);
-        self.head_waits = !store.half_done;
-        store.half_done
+        let has_left = outside.special_store(address, store.place.size, store.data);
+        self.head_waits = !has_left;
+        has_left
     }
 
     /// The same for what is no ordinary memory.
-    fn drain_special(&mut self, outside: &mut impl Outside) {
-        let Some(store) = self.stores.oldest() else { return };
-        let (place, data, has_left) = (store.place, store.data, store.half_done);
-        let address = place.lines[0] * LINE_BYTES + u64::from(place.offset);
+    fn drain_special(&mut self, address: u64, store: Special, outside: &mut impl Outside) {
         self.active = true;
-        self.sleep.disturb();
-        if !has_left && !outside.special_store(address, place.size, data) {
+        if !store.has_left && !outside.special_store(address, store.size, store.data) {
+            self.sleep.disturb();
             self.stores_wait = true;
             return;
         }
-        self.ports_used += 1;
-        self.stores.pop();
-        self.unblock();
+        self.have_left();
     }
 
-    /// While the oldest store waits, the lines of some behind it are asked for, one a cycle.
+    /// While the oldest stores wait, the lines of some behind them are asked for, one a cycle.
     fn ask_ahead(&mut self, outside: &mut impl Outside) {
-        let Some(store) = self.stores.next_to_ask(self.spec.stores_ahead) else { return };
-        if store.place.lines[0] >= outside.special_from() {
+        let Some(entry) = self.buffer.next_to_ask(self.spec.stores_ahead) else { return };
+        if entry.special.is_some() {
             return;
         }
         self.active = true;
         self.ports_used += 1;
-        if !outside.store(store.place.lines[0], |_| ()) {
-            self.stats.store_misses += u64::from(!store.missed);
-            store.missed = true;
+        if !outside.store(entry.line, |_| ()) {
+            self.stats.store_misses += u64::from(!entry.missed);
+            entry.missed = true;
         }
     }
 }

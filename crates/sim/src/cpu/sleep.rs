@@ -198,6 +198,7 @@ impl Core {
     /// Whether nothing is under way outside.
     fn is_closed(&self) -> bool {
         self.stores.is_empty()
+            && self.buffer.is_empty()
             && self.masks.missing == 0
             && !self.front.is_waiting()
             && !self.head_waits

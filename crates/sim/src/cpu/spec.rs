@@ -33,11 +33,12 @@ section! {
         load_queue: u32 = 32,
         /// Stores that have not retired. 16, as in the A15's successor A57.
         store_queue: u32 = 16,
-        /// Stores that have retired and wait for their line. 16: the same entries, as in the A57.
+        /// Lines that retired stores wait for: those to a line share an entry. 16, as the A57 has
+        /// entries.
         store_buffer: u32 = 16,
-        /// Stores behind the oldest retired one whose lines are asked for while it waits. 4: without
-        /// any, each line of a stream of stores would cost a whole miss, which no core of this size
-        /// lets happen; with more, a stream would take MSHRs from loads.
+        /// Entries behind the oldest whose lines are asked for while it waits. 4: without any, each line
+        /// of a stream of stores would cost a whole miss, which no core of this size lets happen; with
+        /// more, a stream would take MSHRs from loads.
         stores_ahead: u32 = 4,
         /// Integer units. 3: the papers give widths and no counts of units, so that simple operations
         /// are limited by the width.
@@ -136,8 +137,6 @@ impl CpuSpec {
             ("cpu.fp_units", self.fp_units),
             ("l1.ports", self.memory_ports),
             ("cpu.load_queue", self.load_queue),
-            ("cpu.store_queue", self.store_queue),
-            ("cpu.store_buffer", self.store_buffer),
             ("cpu.icache_ways", self.icache_ways),
         ] {
             within(name, count, 1..=u32::MAX)?;
@@ -146,13 +145,8 @@ impl CpuSpec {
     }
 
     fn check_queues(&self) -> Result<(), (&'static str, String)> {
-        let most = super::store_queue::ENTRIES;
-        if self.store_queue.saturating_add(self.store_buffer) > most {
-            let (queue, buffer) = (self.store_queue, self.store_buffer);
-            let problem =
-                format!("is {queue} beside cpu.store_buffer = {buffer}, together at most {most}");
-            return Err(("cpu.store_queue", problem));
-        }
+        within("cpu.store_queue", self.store_queue, 1..=super::store_queue::ENTRIES)?;
+        within("cpu.store_buffer", self.store_buffer, 1..=super::store_buffer::MOST)?;
         let (entries, most) = (self.front_end_entries(), super::front::ENTRIES);
         if entries > most {
             let problem = format!(
@@ -226,7 +220,8 @@ mod tests {
             CpuSpec { front_end_cycles: u32::MAX, ..default() },
             CpuSpec { div_cycles: MAX_LATENCY + 1, ..default() },
             CpuSpec { l1_cycles: 0, ..default() },
-            CpuSpec { store_buffer: 60, ..default() },
+            CpuSpec { store_buffer: 65, ..default() },
+            CpuSpec { store_buffer: 0, ..default() },
             CpuSpec { fetch_width: 10, ..default() },
             CpuSpec { icache_ways: 3, ..default() },
             CpuSpec { icache_ways: 0, ..default() },

@@ -52,7 +52,7 @@ stats! {
     load_misses,
     /// Loads that read again because their line went away in the meantime.
     replays,
-    /// Stores and atomics that did not find their line writable.
+    /// Lines that were not writable when stores, those to a line together, or an atomic came to them.
     store_misses,
     /// Lines of instructions that were not there.
     fetch_misses,

@@ -1,7 +1,7 @@
-//! Stores from dispatch until they are in the L1: those in flight and, older, those that have
-//! retired.
+//! Stores from dispatch until they retire.
 
 use super::place::{Place, truncated};
+use super::store_buffer::{Held, StoreBuffer};
 
 pub(super) const ENTRIES: u32 = 64;
 
@@ -11,14 +11,9 @@ pub(super) struct Store {
     pub(super) data: u64,
     pub(super) has_place: bool,
     pub(super) has_data: bool,
-    /// Whether the bytes in the first of two lines have left; of a store that the core waits for,
-    /// whether it has.
-    pub(super) half_done: bool,
-    /// Whether it had to wait for its line.
-    pub(super) missed: bool,
 }
 
-/// The result of a load's search in the queue.
+/// The result of a load's search among older stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// No older store that is known has any of its bytes.
@@ -34,22 +29,12 @@ pub(super) enum Found {
 pub(super) struct StoreQueue {
     entries: [Store; ENTRIES as usize],
     head: u32,
-    /// The oldest one that has not retired.
-    in_flight: u32,
     tail: u32,
-    /// The lines of retired stores before it have been asked for.
-    asked: u32,
 }
 
 impl StoreQueue {
     pub(super) fn new() -> StoreQueue {
-        StoreQueue {
-            entries: [Store::default(); ENTRIES as usize],
-            head: 0,
-            in_flight: 0,
-            tail: 0,
-            asked: 0,
-        }
+        StoreQueue { entries: [Store::default(); ENTRIES as usize], head: 0, tail: 0 }
     }
 
     #[inline(always)]
@@ -57,15 +42,9 @@ impl StoreQueue {
         self.head == self.tail
     }
 
-    /// Stores that have not retired.
     #[inline(always)]
     pub(super) fn in_flight(&self) -> u32 {
-        self.tail.wrapping_sub(self.in_flight)
-    }
-
-    #[inline(always)]
-    pub(super) fn retired(&self) -> u32 {
-        self.in_flight.wrapping_sub(self.head)
+        self.tail.wrapping_sub(self.head)
     }
 
     /// The position of the next store.
@@ -84,34 +63,11 @@ impl StoreQueue {
         self.tail = position;
     }
 
-    /// The oldest one in flight retires.
-    pub(super) fn retire(&mut self) {
-        self.in_flight = self.in_flight.wrapping_add(1);
-    }
-
-    /// The oldest one that has retired.
-    pub(super) fn oldest(&mut self) -> Option<&mut Store> {
-        let store = &mut self.entries[(self.head % ENTRIES) as usize];
-        (self.head != self.in_flight).then_some(store)
-    }
-
-    /// The next one whose line should be asked for: it has retired, and at most `ahead` are between
-    /// it and the oldest one.
-    pub(super) fn next_to_ask(&mut self, ahead: u32) -> Option<&mut Store> {
-        if !is_older(self.head, self.asked) {
-            self.asked = self.head.wrapping_add(1);
-        }
-        let position = self.asked;
-        if position.wrapping_sub(self.head) > ahead || !is_older(position, self.in_flight) {
-            return None;
-        }
-        self.asked = position.wrapping_add(1);
-        Some(&mut self.entries[(position % ENTRIES) as usize])
-    }
-
-    /// The oldest one is in the L1.
-    pub(super) fn pop(&mut self) {
+    /// The oldest one retires.
+    pub(super) fn retire(&mut self) -> &Store {
+        let store = &self.entries[(self.head % ENTRIES) as usize];
         self.head = self.head.wrapping_add(1);
+        store
     }
 
     #[inline(always)]
@@ -122,7 +78,7 @@ impl StoreQueue {
     /// Looks for the bytes of a load that is younger than the stores before position `end`.
     /// `waits` says that it does not overtake stores whose addresses are unknown.
     #[inline]
-    pub(super) fn find(&self, load: &Place, end: u32, waits: bool) -> Found {
+    pub(super) fn find(&self, load: &Place, end: u32, waits: bool, older: &StoreBuffer) -> Found {
         let mut at = end;
         let mut found = Found::Nothing;
         while at != self.head {
@@ -143,7 +99,13 @@ impl StoreQueue {
                 }
             }
         }
-        found
+        match found {
+            Found::Nothing => older.find(load).map_or(found, |held| match held {
+                Held::All(data) => Found::All(data, self.head.wrapping_sub(1)),
+                Held::Some => Found::Wait,
+            }),
+            _ => found,
+        }
     }
 }
 

@@ -46,25 +46,28 @@ fn random_programs() {
     }
 }
 
-/// Bytes that the accesses of [`tight`] share: two lines, so that some lie in both.
-const WINDOW: u64 = 128;
-
-/// Loads and stores of all sizes that meet each other all the time, some with addresses that are
-/// known late, and branches that depend on them.
-fn tight(seed: u64, steps: usize) -> Program {
+/// Loads and stores of all sizes that meet each other all the time, in so many lines, of which some lie
+/// in two; some have addresses that are known late; and branches that depend on them. After each `stay`
+/// steps the lines are the next ones.
+fn tight(seed: u64, steps: usize, lines: u64, stay: usize) -> Program {
+    let window = 64 * lines;
+    let end = window + (64 * steps.div_ceil(stay)) as u64 + 8 * 11;
     let mut rng = Rng::new(seed ^ 0x7167);
-    let data = (0..WINDOW + 8 * 11).map(|_| rng.next() as u8).collect();
+    let data = (0..end).map(|_| rng.next() as u8).collect();
     let mut program = Program { data, ..Program::default() };
     let (early, late) = (31, 30);
     for pointer in [early, late] {
         program.li(pointer, DATA as i32);
     }
     (5..16).for_each(|register| program.ld(register, early, 8 * (register as i32 - 5)));
-    for _ in 0..steps {
+    for step in 0..steps {
+        if step % stay == stay - 1 {
+            program.word(addi(early, early, 64));
+        }
         let [a, b, c] = [0; 3].map(|_| 5 + rng.below(11) as u32);
         let pointer = rng.pick(&[early, late]);
         let size = rng.below(4);
-        let offset = rng.below(WINDOW + 1 - (1 << size)) as i32;
+        let offset = rng.below(window + 1 - (1 << size)) as i32;
         match rng.below(10) {
             0..3 => program.word(i(opcode::LOAD, size as u32, a, pointer, offset)),
             3..6 => program.word(s(opcode::STORE, size as u32, pointer, a, offset)),
@@ -84,9 +87,9 @@ fn tight(seed: u64, steps: usize) -> Program {
         }
     }
     (5..16).for_each(|register| {
-        program.sd(register, early, (WINDOW + 8 * (register as u64 - 5)) as i32)
+        program.sd(register, early, (window + 8 * (register as u64 - 5)) as i32)
     });
-    program.write_and_exit(DATA, WINDOW + 8 * 11);
+    program.write_and_exit(DATA, end);
     program
 }
 
@@ -96,7 +99,7 @@ fn accesses_that_meet() {
     for seed in seeds(0..24) {
         let delays = if seed % 2 == 0 { Delays::fixed(2) } else { Delays::wild() };
         let delays = Delays { evict: 50 * (seed % 3), ..delays };
-        let stats = agrees(&tight(seed, 2000), seed, delays, &CpuSpec::default());
+        let stats = agrees(&tight(seed, 2000, 2, 2000), seed, delays, &CpuSpec::default());
         sum.forwarded += stats.forwarded;
         sum.store_flushes += stats.store_flushes;
         sum.load_flushes += stats.load_flushes;
@@ -105,6 +108,18 @@ fn accesses_that_meet() {
     }
     let counts = [sum.forwarded, sum.store_flushes, sum.load_flushes, sum.replays];
     assert!(counts.iter().all(|&count| count > 0), "all ways of going wrong were taken: {sum:?}");
+}
+
+#[test]
+fn stores_that_join_others_in_the_store_buffer() {
+    for seed in seeds(0..24) {
+        // Lines come so late that stores to each of them wait together.
+        let delays = Delays { evict: 100 * (seed % 3), ..Delays::fixed(40 + 40 * (seed % 4)) };
+        let store_buffer = [1, 2, 4, 16][(seed / 4 % 4) as usize];
+        let spec = CpuSpec { store_buffer, ..CpuSpec::default() };
+        let stats = agrees(&tight(seed, 2000, 3, 12), seed, delays, &spec);
+        assert!(stats.store_misses > 50 && stats.stores > 2 * stats.store_misses, "{stats:?}");
+    }
 }
 
 #[test]
@@ -141,7 +156,9 @@ fn random_programs_in_small_and_large_cores() {
     };
     for seed in seeds(0..6) {
         let delays = Delays { mshrs: 2, ..Delays::wild() };
-        for program in [generate(seed, 2000).0, tight(seed, 2000)] {
+        for program in
+            [generate(seed, 2000).0, tight(seed, 2000, 2, 2000), tight(seed, 2000, 6, 12)]
+        {
             agrees(&program, seed, delays, &small);
             agrees(&program, seed, delays, &large);
         }

@@ -148,6 +148,39 @@ fn misses_of_stores_overlap_as_far_as_is_asked_ahead() {
     assert!((MISS as f64..MISS as f64 + 20.0).contains(&step), "{step}");
 }
 
+/// Cycles for one more line of a stream of stores, of so many words in each line.
+fn line_of_stores(words: i32, streams: i32, spec: &CpuSpec) -> f64 {
+    let run = |lines: usize| {
+        let mut code = Code::default();
+        for _ in 0..lines {
+            code.addi(T1, T1, 64).add(T2, T1, A0);
+            for word in 0..words {
+                (0..streams).for_each(|stream| _ = code.sd(T0, T2, 8 * word + 1024 * stream));
+            }
+        }
+        code.fence(RW_RW).stop();
+        let mut node = Node::short(&[code], spec, Delays::fixed(MISS), 0);
+        assert_eq!(node.run_to_stop(1_000_000), Some((0, Stop::Ebreak)));
+        node.now
+    };
+    // As many as there are between two streams, or they would meet.
+    each(run, 4, 14)
+}
+
+#[test]
+fn streams_of_stores_take_as_long_whatever_they_store_in_a_line() {
+    let spec = CpuSpec::default();
+    let in_flight = f64::from(spec.stores_ahead + 1);
+    // Little's law, and a cycle in which each line is written.
+    let bound = MISS as f64 / in_flight + 4.0;
+    for words in [1, 2, 8] {
+        let line = line_of_stores(words, 1, &spec);
+        assert!((MISS as f64 / in_flight..=bound).contains(&line), "{words} words: {line}");
+        let two = line_of_stores(words, 2, &spec);
+        assert!(two <= 2.0 * bound, "{words} words in turn with another stream: {two}");
+    }
+}
+
 #[test]
 fn a_chase_of_misses_does_not_overlap() {
     let run = |n: usize| {

@@ -45,3 +45,18 @@ fn cores_keep_to_the_model() {
         assert_eq!(judged.seen(Class::Forbidden), 0, "{name}: {:?}", judged.seen);
     }
 }
+
+#[test]
+fn stores_join_older_ones_of_their_line_unless_a_fence_is_between() {
+    let judge = |name: &str| {
+        let file = files().into_iter().find(|(file, ..)| file == name);
+        let (.., test) = file.unwrap_or_else(|| panic!("{name} is there"));
+        Judged::new(test, &CpuSpec::default(), 0..3000).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let joined = judge("MP+joined.litmus");
+    assert!(joined.seen(Class::Relaxed) > 0, "{:?}", joined.seen);
+    for name in ["MP+joined-fence.w.w.litmus", "MP+joined-amo.rl.litmus"] {
+        let fenced = judge(name);
+        assert_eq!(fenced.seen(Class::Forbidden), 0, "{name}: {:?}", fenced.seen);
+    }
+}
