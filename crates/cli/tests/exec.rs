@@ -167,6 +167,26 @@ fn input_and_output_pass_byte_for_byte() {
 }
 
 #[test]
+fn a_signal_that_ends_a_program_is_one_line() {
+    let (a0, a1, a7) = (10, 11, 17);
+    let dir = TempDir::new().unwrap();
+    // kill(0, SIGABRT)
+    write(&dir, "abort.rv64", &elf(&[li(a0, 0), li(a1, 6), li(a7, 129), 0x73]));
+    for (first, said) in [
+        ("--functional", "abort.rv64: hart 0 at 0x10088: ended itself by signal 6 (SIGABRT)\n"),
+        (
+            "sonuma",
+            "abort.rv64: node 0 ended itself by signal 6 (SIGABRT) (core 0 at 0x10088) in cycle",
+        ),
+    ] {
+        let done = rackmem(dir.path(), &["sim", "exec", first, "abort.rv64"]);
+        let complaint = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(134), "{complaint}");
+        assert!(complaint.contains(said) && complaint.lines().count() == 1, "{complaint}");
+    }
+}
+
+#[test]
 fn what_is_allowed_has_to_be_there() {
     let dir = TempDir::new().unwrap();
     write(&dir, "hi.rv64", &greeting(0));
@@ -218,7 +238,7 @@ fn on_a_machine_what_cannot_be_run_says_why_and_where() {
     write(&dir, "loop.rv64", &elf(&[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]));
     let crash = "wild.rv64: node 0, core 0 at 0x10078 (ld a0,8(zero)): load from 0x8: \
                  nothing is mapped there, in cycle ";
-    let cut = "loop.rv64: not at its end after 1000 cycles (--max-cycles)\n\
+    let cut = "loop.rv64: not at its end after 1000 cycles (--max-cycles, --max-time)\n\
                node 0, core 0: executes at 0x1007";
     let acknowledged = "ni.completion: is \"posted\"";
     for (args, status, said) in [
@@ -227,6 +247,10 @@ fn on_a_machine_what_cannot_be_run_says_why_and_where() {
         (&["sonuma", "."], 126, ".: Is a directory"),
         (&["sonuma", "-n", "2", "wild.rv64"], 125, crash),
         (&["sonuma", "--max-cycles", "1000", "loop.rv64"], 125, cut),
+        (&["sonuma", "--max-time", "500ns", "loop.rv64"], 125, cut),
+        (&["--functional", "--max-time", "500ns", "loop.rv64"], 125, "not at its end after 500 ns"),
+        (&["sonuma", "--max-instructions", "1000", "loop.rv64"], 125, "after 1000 instructions"),
+        (&["sonuma", "--max-time", "5", "loop.rv64"], 2, "such as 10ms"),
         (&["sonuma", "-n", "0", "hi.rv64"], 2, "0 is not in 1..=1024"),
         (&["sonuma", "--set", "cpu.rob_entries=no", "hi.rv64"], 2, "cpu.rob_entries: "),
         (&["sonuma"], 2, "there is no program: name one after the machine, sonuma"),

@@ -148,6 +148,14 @@ impl<'a> Engine<'a> {
 
     /// Instructions that may be executed now without passing the limit of the run.
     fn limit(&self, number: usize, left: u64) -> Result<u64, RunError> {
+        let left = match self.options.max_ns {
+            None => left,
+            // Each instruction is a nanosecond.
+            Some(limit) => match limit.saturating_sub(self.host.now_ns) {
+                0 => return Err(self.failure(number, Why::TooLate(limit))),
+                rest => left.min(rest),
+            },
+        };
         let Some(limit) = self.options.max_instructions else { return Ok(left) };
         match limit.saturating_sub(self.instructions) {
             0 => Err(self.failure(number, Why::TooLong(limit))),

@@ -48,6 +48,8 @@ pub enum Why {
     Breakpoint,
     /// It executed as many instructions as it may.
     TooLong(u64),
+    /// It has run for as many nanoseconds as it may.
+    TooLate(u64),
     /// It has misused a device. The text says what is wrong, where, and what to do.
     Misuse(String),
     /// All threads wait, and none is left to wake them.
@@ -104,6 +106,7 @@ impl fmt::Display for Why {
             Why::Illegal => f.write_str("no instruction of RV64GC in user mode"),
             Why::Breakpoint => f.write_str("a breakpoint, and no debugger"),
             Why::TooLong(limit) => write!(f, "not at its end after {limit} instructions"),
+            Why::TooLate(limit) => write!(f, "not at its end after {limit} ns"),
             Why::Misuse(what) => f.write_str(what),
             Why::Deadlock => f.write_str("all threads wait for each other"),
         }

@@ -27,6 +27,8 @@ pub struct Options {
     pub harts: usize,
     /// Instructions of all harts after which a run is given up; `None` for no limit.
     pub max_instructions: Option<u64>,
+    /// Nanoseconds, as the program counts them, after which a run is given up; `None` for no limit.
+    pub max_ns: Option<u64>,
     /// Instructions that a hart executes before the next one has its turn, 64 at least.
     pub slice: u64,
     /// Bytes of the first thread's stack.
@@ -52,6 +54,7 @@ impl Default for Options {
         Options {
             harts: 64,
             max_instructions: None,
+            max_ns: None,
             slice: 10_000,
             stack_size: 8 << 20,
             memory_bytes: 16 << 30,

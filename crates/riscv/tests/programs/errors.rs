@@ -107,6 +107,17 @@ fn programs_without_end() {
 }
 
 #[test]
+fn programs_that_take_too_long() {
+    let mut program = Program { data: vec![0; 4096], ..Program::default() };
+    program.word(b(0, 0, 0, 0));
+    let options = Options { max_instructions: None, max_ns: Some(500), ..quiet() };
+    assert_eq!(
+        error_of(&program.elf(), &options),
+        "hart 0 at 0x10000 (beqz zero,0x10000): not at its end after 500 ns"
+    );
+}
+
+#[test]
 fn programs_that_all_wait() {
     let mut program = Program { data: vec![0; 4096], ..Program::default() };
     program.li(10, DATA as i32);

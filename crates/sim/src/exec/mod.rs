@@ -43,8 +43,8 @@
 //!   image.
 //! - *One process fails.* The run ends at the end of that epoch. The others are stopped where they are, and the first
 //!   failure counts.
-//! - *All processes wait for each other.* That is found when no part of any node has anything left to do, which
-//!   sleeping polls make visible. The error names core and function of each process.
+//! - *All processes wait for each other, or loop for ever.* That is found when no part of any node has anything left to
+//!   do, which sleeping polls make visible. The error names core and function of each process.
 
 mod borrow;
 mod controller;
@@ -101,6 +101,8 @@ pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
 pub struct Options<'a> {
     /// The run ends after this cycle.
     pub max_cycles: Option<Cycle>,
+    /// The run ends when all cores together have retired so many instructions, at the end of that fabric latency.
+    pub max_instructions: Option<u64>,
     /// Record messages that are sent in this stretch of time; nothing if it is empty.
     pub trace: (Cycle, Cycle),
     /// The folder in which relative names of files begin, and the only one that may be written to.

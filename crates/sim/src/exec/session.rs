@@ -87,7 +87,7 @@ impl Session {
         let mut seen = self.rack.nodes[0].system.host.stdout.len();
         for epoch in 1.. {
             let next = self.rack.nodes.iter().filter_map(Node::next_cycle).min();
-            if let Some(over) = over(&self.rack.nodes, next, options.max_cycles) {
+            if let Some(over) = over(&self.rack.nodes, next, options) {
                 return Some(over);
             }
             let Some(next) = next else { return Some(Over::Ended) };
@@ -201,7 +201,7 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
 }
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.
-fn over(nodes: &Crew<Node>, next: Option<Cycle>, max_cycles: Option<Cycle>) -> Option<Over> {
+fn over(nodes: &Crew<Node>, next: Option<Cycle>, options: &Options<'_>) -> Option<Over> {
     let (mut running, mut failed) = (0, false);
     for node in nodes.iter() {
         match &node.system.end {
@@ -212,12 +212,22 @@ fn over(nodes: &Crew<Node>, next: Option<Cycle>, max_cycles: Option<Cycle>) -> O
     if running == 0 || failed {
         return Some(Over::Ended);
     }
-    let why = match (next, max_cycles) {
+    let why = match (next, options.max_cycles) {
+        (None, _) if nodes.iter().any(|node| node.system.is_running()) => {
+            "it loops for ever: what it looks at does not change any more".to_owned()
+        }
         (None, _) => "all processes wait for each other".to_owned(),
         (Some(next), Some(most)) if next > most => {
-            format!("not at its end after {most} cycles (--max-cycles)")
+            format!("not at its end after {most} cycles (--max-cycles, --max-time)")
         }
-        _ => return None,
+        _ => {
+            let most = options.max_instructions?;
+            let executed = |node: &Node| node.system.instructions(&node.chip);
+            if nodes.iter().map(executed).sum::<u64>() < most {
+                return None;
+            }
+            format!("not at its end after {most} instructions (--max-instructions)")
+        }
     };
     let places: Vec<String> =
         nodes.iter().flat_map(|node| node.system.describe(&node.chip)).collect();

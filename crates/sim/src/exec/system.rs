@@ -221,6 +221,11 @@ impl System {
         }
     }
 
+    /// Whether a thread executes instructions; if nothing is left to happen they are a loop.
+    pub fn is_running(&self) -> bool {
+        self.threads.iter().any(|thread| matches!(thread, Thread::Running))
+    }
+
     /// The state of each thread, one line each, for people.
     pub fn describe(&self, chip: &Chip) -> Vec<String> {
         let mut lines = Vec::new();

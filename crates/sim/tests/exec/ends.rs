@@ -77,11 +77,39 @@ fn one_failure_ends_the_run() {
 }
 
 #[test]
-fn who_waits_for_ever_is_found() {
-    let (end, cut_short) = end(&[LOOP]);
-    assert_eq!(end, End::Stopped);
-    let why = cut_short.expect("a reason");
-    assert!(why.starts_with("all processes wait for each other\nnode 0, core 0:"), "{why}");
+fn a_program_that_loops_or_waits_for_ever_is_found() {
+    // futex(address of a 0, FUTEX_WAIT, 0, no timeout), on the stack
+    let (sp, a0, a1, a2, a3, a7) = (2, 10, 11, 12, 13, 17);
+    let waits = [
+        i(opcode::OP_IMM, 0, a0, sp, -64),
+        li(a1, 0),
+        li(a2, 0),
+        li(a3, 0),
+        li(a7, 98),
+        ECALL,
+        LOOP,
+    ];
+    for (code, said) in [
+        (&[LOOP][..], "it loops for ever: what it looks at does not change any more"),
+        (&waits, "all processes wait for each other"),
+    ] {
+        let (end, cut_short) = end(code);
+        assert_eq!(end, End::Stopped);
+        let why = cut_short.expect("a reason");
+        assert!(why.starts_with(&format!("{said}\nnode 0, core 0:")), "{why}");
+    }
+}
+
+#[test]
+fn a_run_is_cut_short_after_so_many_instructions() {
+    let program = elf(&[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]);
+    let args = ["test".to_owned()];
+    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+    let options = Options { max_instructions: Some(20_000), ..Options::default() };
+    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &job, options).unwrap();
+    let why = outcome.cut_short.expect("a reason");
+    assert!(why.starts_with("not at its end after 20000 instructions"), "{why}");
+    assert!((20_000..30_000).contains(&outcome.instructions), "{}", outcome.instructions);
 }
 
 #[test]

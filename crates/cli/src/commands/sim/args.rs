@@ -210,9 +210,12 @@ pub struct ExecArgs {
     #[arg(long, value_name = "N", default_value_t = 64, requires = "functional",
           value_parser = value_parser!(u16).range(1..=MAX_NODES))]
     pub harts: u16,
-    /// Functional: give up after so many instructions
-    #[arg(long, value_name = "N", requires = "functional")]
+    /// Give up after so many instructions of all cores
+    #[arg(long, value_name = "N")]
     pub max_instructions: Option<u64>,
+    /// Give up after so much simulated time, such as 10ms
+    #[arg(long, value_name = "TIME", value_parser = simulated_ns)]
+    pub max_time: Option<f64>,
     /// Add a variable to the program's environment, which is empty otherwise; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<String>,
@@ -262,9 +265,15 @@ fn trace_window(text: &str) -> Result<TraceWindow, String> {
     if window.from_ns < window.to_ns { Ok(window) } else { Err(expected()) }
 }
 
+/// A limit of simulated time, in ns.
+fn simulated_ns(text: &str) -> Result<f64, String> {
+    let time = nanoseconds(text).filter(|&ns| ns >= 1.0);
+    time.ok_or_else(|| format!("'{text}': expected a time of 1ns or more, such as 10ms"))
+}
+
 /// A time as people write it: `12us`.
 fn nanoseconds(text: &str) -> Option<f64> {
-    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6)];
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let read = |(unit, factor): (&str, f64)| {
         let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
         (number.is_finite() && number >= 0.0).then_some(number * factor)
@@ -289,6 +298,8 @@ mod tests {
         let window = |from_ns, to_ns| Ok(TraceWindow { from_ns, to_ns });
         assert_eq!(trace_window("10us..12us"), window(1e4, 1.2e4));
         assert_eq!(trace_window("500ns .. 1.5ms"), window(500.0, 1.5e6));
+        assert_eq!((simulated_ns("2ms"), simulated_ns("3s")), (Ok(2e6), Ok(3e9)));
+        assert!(simulated_ns("0us").is_err() && simulated_ns("5").is_err());
         for wrong in ["10us", "12us..10us", "1us..1us", "10..12", "-1us..2us", "nanus..2us", ""] {
             assert!(trace_window(wrong).is_err(), "{wrong}");
         }

@@ -49,6 +49,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let options = Options {
         harts: args.harts.into(),
         max_instructions: args.max_instructions,
+        max_ns: args.max_time.map(|ns| ns as u64),
         seed: args.seed,
         input: Input::PassOn,
         folder: Some(here),

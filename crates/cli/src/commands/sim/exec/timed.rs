@@ -39,8 +39,11 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let mut sink = |nid: u16, stream: kernel::Stream, bytes: &[u8]| {
         spinner.suspend(|| output.write(nid, stream, bytes));
     };
+    let in_time = args.max_time.map(|ns| (ns * machine.clock_ghz) as u64);
+    let max_cycles = [args.max_cycles, in_time].into_iter().flatten().min();
     let options = Options {
-        max_cycles: args.max_cycles,
+        max_cycles,
+        max_instructions: args.max_instructions,
         folder: Some(here),
         allowed: args.allow.clone(),
         input: Input::PassOn,
@@ -62,7 +65,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let verdict = verdict(name, &outcome);
     let traced = trace::write(&args.trace, &machine, &traces);
     let verdict = verdict.and(traced);
-    let report = Report::new(&machine, &job, args.max_cycles, &outcome);
+    let report = Report::new(&machine, &job, max_cycles, &outcome);
     if args.stats {
         console::remark(&summary(&report, outcome.seconds));
     }
