@@ -63,7 +63,7 @@ int main(void)
     printf("poll %d", poll(list, 1, 5));
     printf(" after 5 ms %d\n", elapsed_ms(from) >= 5);
     pthread_create(&thread, NULL, write_later, "more");
-    printf("poll %d", poll(list, 1, 1000));
+    printf("poll %d", poll(list, 1, -1));
     printf(": %x\n", list[0].revents);
     pthread_join(thread, NULL);
     list[2].fd = 99;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t handled;
+static atomic_int done;
 static sigjmp_buf back;
 
 static void note(int signal)
@@ -36,6 +38,7 @@ static void *wait_in_read(void *ends)
     char byte;
     ssize_t count = read(*(int *)ends, &byte, 1);
     printf("read: %zd, interrupted %d\n", count, count < 0 && errno == EINTR);
+    atomic_store(&done, 1);
     return NULL;
 }
 
@@ -74,9 +77,13 @@ int main(void)
     pthread_t thread;
     pipe(ends);
     pthread_create(&thread, NULL, wait_in_read, ends);
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    pthread_kill(thread, SIGUSR1);
+    // A signal that comes before the read does not interrupt it.
+    while (!atomic_load(&done)) {
+        pthread_kill(thread, SIGUSR1);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     pthread_join(thread, NULL);
+    handled = 0;
     set(SIGUSR1, SA_RESTART, note);
     pthread_create(&thread, NULL, wait_in_read, ends);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -84,7 +91,7 @@ int main(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     write(ends[1], "x", 1);
     pthread_join(thread, NULL);
-    printf("%d in all\n", (int)handled);
+    printf("%d for the read that goes on\n", (int)handled);
 
     close(ends[0]);
     signal(SIGPIPE, SIG_IGN);
