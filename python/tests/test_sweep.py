@@ -34,7 +34,7 @@ def test_all_combinations_are_rows_the_last_key_first(machine, tmp_path):
 def test_what_is_there_is_not_run_again(machine, tmp_path):
     rackmem.Sweep(machine, VARY, folder=tmp_path).run()
     before = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
-    more = {**VARY, "noc.vcs": [2, 4, 8]}
+    more = {**VARY, "noc.vcs": [1, 2, 4]}
     rackmem.Sweep(machine, more, folder=tmp_path).run()
     after = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert len(after) == 6 and all(after[file] == time for file, time in before.items())
