@@ -171,7 +171,7 @@ impl Folder {
         }
     }
 
-    /// What is in a folder, in the order of names.
+    /// The entries of a folder, in the order of their names.
     pub(super) fn entries(&mut self, path: &Path) -> io::Result<Vec<Entry>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path)? {

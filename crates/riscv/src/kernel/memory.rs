@@ -32,7 +32,7 @@ pub(super) struct Memory {
     heap_start: u64,
     heap_end: u64,
     mappings: Ranges,
-    /// What of them may not be used, and has no memory.
+    /// The parts of mappings that are only reserved: without memory, and no access is allowed.
     reserved: Ranges,
 }
 

@@ -41,7 +41,7 @@ impl Ranges {
         self.taken.iter().map(|(&start, &end)| (start, end))
     }
 
-    /// What is taken of a range: starts and ends, ascending.
+    /// The taken parts of a range: starts and ends, ascending.
     pub(super) fn within(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let touched = self.taken.range(..end).rev();
         let touched = touched.take_while(|(_, range_end)| **range_end > start);
@@ -51,7 +51,7 @@ impl Ranges {
         parts
     }
 
-    /// What is free of a range: starts and ends, ascending.
+    /// The free parts of a range: starts and ends, ascending.
     pub(super) fn outside(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut parts = Vec::new();
         let mut at = start;

@@ -1,4 +1,4 @@
-//! What the kernel needs from its driver: time, streams, files, and the user's memory.
+//! The services of a kernel's driver: time, streams, files, and the user's memory.
 
 use std::fs::File;
 use std::io;
@@ -100,7 +100,7 @@ pub struct Entry {
 /// Kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Bytes.
+    /// A sequence of bytes.
     File,
     /// Names of other files.
     Folder,
@@ -117,7 +117,7 @@ pub enum Kind {
 pub struct Status {
     /// Kind of file.
     pub kind: Kind,
-    /// Bytes.
+    /// Length in bytes.
     pub size: u64,
     /// Tells files apart. It depends on the order in which a program has seen them, and not on the host.
     pub inode: u64,

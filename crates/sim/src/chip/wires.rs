@@ -329,7 +329,7 @@ fn all_hops(net: &Network) -> Vec<u8> {
     pairs.map(hops).collect()
 }
 
-/// What a message is to routings by class (Manycore NI §4.3).
+/// The class of a message, by which some routings choose its way (Manycore NI §4.3).
 #[inline]
 fn class_of(from: Part, to: Part) -> noc::Class {
     match (from, to) {

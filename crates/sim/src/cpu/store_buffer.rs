@@ -59,7 +59,7 @@ impl Entry {
     }
 }
 
-/// What an entry has of a load's bytes.
+/// The bytes of a load that an entry has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     All(u64),

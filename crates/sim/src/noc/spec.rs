@@ -234,7 +234,7 @@ fn one() -> usize {
     1
 }
 
-/// What a packet is to routings by class.
+/// The class of a packet, by which some routings choose its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Neither of the others.
