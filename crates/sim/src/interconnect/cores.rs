@@ -59,7 +59,7 @@ impl Platform {
         let now = self.now();
         let time = self.core_cycles(self.soc.miss_cycles) + ps(self.soc.port_ns / 2.0);
         let mut access = Access::new(Master::Core(core), node, is_write, address, bytes, now);
-        access.charge(Layer::Software, now + time);
+        access.trip.charge(Layer::Software, now + time);
         let access = self.accesses.put(access);
         self.agenda.at(now + time, Event::Leave { access });
     }

@@ -8,7 +8,7 @@
 
 use rackmem_rmc::link::{Header, Kind, Port, Verdict};
 
-use super::packet::{Channel, Packet, VCS};
+use super::packet::{Channel, Packet, Trip, VCS};
 use super::time::{Clock, Ps, ps};
 use crate::engine::Random;
 use crate::machine::spec::{ExtensionSpec, LineCode};
@@ -50,7 +50,7 @@ impl Times {
     }
 
     /// Bytes of a packet on the link.
-    pub fn packet_bytes(&self, packet: &Packet) -> u32 {
+    pub fn packet_bytes<B>(&self, packet: &Packet<B>) -> u32 {
         let address = if packet.channel.has_address() { self.address_bytes } else { 0 };
         let data = if packet.channel.has_data() { packet.bytes } else { 0 };
         self.header_bytes + address + data
@@ -62,12 +62,12 @@ impl Times {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct Frame<B = ()> {
     /// Number of its virtual channel, below [`VCS`].
     pub vc: u8,
     pub header: Header,
     /// Packet of a frame with data.
-    pub packet: Packet,
+    pub packet: Packet<B>,
     /// Whether its check holds.
     pub is_intact: bool,
     /// Its time in the physical layer.
@@ -91,12 +91,12 @@ pub struct Counts {
 }
 
 #[derive(Clone, Debug)]
-pub struct End {
+pub struct End<B = ()> {
     /// Node and number of the other end.
     pub peer: (u16, u8),
     /// The link layer of each virtual channel.
     pub ports: [Port; VCS],
-    rings: [Box<[Packet]>; VCS],
+    rings: [Box<[Packet<B>]>; VCS],
     /// Time at which the next frame may begin.
     pub wire_free: Ps,
     /// Time at which it will be looked at again.
@@ -112,12 +112,15 @@ pub struct End {
     pub counts: Counts,
 }
 
-const NOTHING: Packet =
-    Packet { channel: Channel::Interrupt, source: 0, destination: 0, tag: 0, bytes: 0 };
+/// The packet of a frame without one.
+fn nothing<B: Default>() -> Packet<B> {
+    let (channel, trip, body) = (Channel::Interrupt, Trip::default(), B::default());
+    Packet { channel, source: 0, destination: 0, tag: 0, bytes: 0, trip, body }
+}
 
-impl End {
-    pub fn new(spec: &ExtensionSpec, peer: (u16, u8), random: Random) -> End {
-        let ring = vec![NOTHING; spec.link_window as usize].into_boxed_slice();
+impl<B: Copy + Default> End<B> {
+    pub fn new(spec: &ExtensionSpec, peer: (u16, u8), random: Random) -> End<B> {
+        let ring = vec![nothing(); spec.link_window as usize].into_boxed_slice();
         End {
             peer,
             ports: [Port::new(spec.link_window, spec.link_room); VCS],
@@ -146,7 +149,7 @@ impl End {
     }
 
     /// Gives a packet to the link layer, which has room for it.
-    pub fn push(&mut self, packet: Packet) {
+    pub fn push(&mut self, packet: Packet<B>) {
         let vc = packet.channel.vc();
         if let Some(sequence) = self.ports[vc].push() {
             self.rings[vc][self.ports[vc].sender.place(sequence)] = packet;
@@ -160,7 +163,7 @@ impl End {
         now: Ps,
         order: [usize; VCS],
         times: &Times,
-    ) -> Option<(Frame, Option<Ps>)> {
+    ) -> Option<(Frame<B>, Option<Ps>)> {
         let has_data = |vc: &usize| self.ports[*vc].sender.is_ready();
         let is_ready = |vc: &usize| self.ports[*vc].is_ready();
         let first = order.into_iter().find(has_data);
@@ -168,7 +171,7 @@ impl End {
         let header = self.ports[vc].poll()?;
         let is_data = header.kind == Kind::Data;
         let place = self.ports[vc].sender.place(header.sequence);
-        let packet = if is_data { self.rings[vc][place] } else { NOTHING };
+        let packet = if is_data { self.rings[vc][place] } else { nothing() };
         let bytes = self.overhead + if is_data { times.packet_bytes(&packet) } else { 0 };
         let words = times.frame(bytes);
         self.wire_free = now + words;
@@ -190,7 +193,7 @@ impl End {
     }
 
     /// A frame arrives; whether its packet is the next one.
-    pub fn receive(&mut self, frame: &Frame, now: Ps) -> bool {
+    pub fn receive(&mut self, frame: &Frame<B>, now: Ps) -> bool {
         let vc = usize::from(frame.vc);
         self.heard[vc] = now;
         if !frame.is_intact {

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `platform` | all nodes, and the handling of events |
 //! | `node` | a node as its parts |
+//! | `module` | its layers and links, without cores and memory |
 //! | `packet` | packets, accesses, and the layers that their time is accounted to |
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
 //! | `qpair` | the connections of a node, as Thunder has them |
@@ -49,6 +50,7 @@
 mod cores;
 mod lane;
 mod memory;
+mod module;
 mod nic;
 mod node;
 mod packet;

@@ -324,8 +324,7 @@ impl Platform {
         while let Some(change) = self.nodes[usize::from(node)].imt.take() {
             let tag = u32::from(change.line) << 1 | u32::from(change.asserted);
             let destination = change.destination;
-            let packet =
-                Packet { channel: Channel::Interrupt, source: node, destination, tag, bytes: 0 };
+            let packet = Packet::new(Channel::Interrupt, node, destination, tag, 0);
             self.send(node, packet);
         }
     }

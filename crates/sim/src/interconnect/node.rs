@@ -5,12 +5,10 @@ use std::collections::VecDeque;
 use rackmem_rmc::amt::Amt;
 use rackmem_rmc::imt::Imt;
 
-use super::lane::End;
 use super::memory::Memory;
+use super::module::Module;
 use super::nic::Nic;
-use super::packet::Packet;
 use super::time::Ps;
-use super::transaction::Transactions;
 
 /// First address of a network interface card's registers; memory ends here.
 pub const CARD_BASE: u64 = 0x4000_0000;
@@ -59,26 +57,6 @@ pub struct Core {
     pub since: Ps,
 }
 
-/// Counters of a node for its control centre (TSM §4.2).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Control {
-    /// Packets for which the routing table has no entry: dropped.
-    pub unroutable: u64,
-    /// Accesses that the address mapping table has no slot for.
-    pub unmapped: u64,
-    /// Packets passed on for other nodes.
-    pub forwarded: u64,
-    /// Packets that found their link busy, or the other end without room.
-    pub congested: u64,
-}
-
-/// A request of another node that waits.
-#[derive(Clone, Copy, Debug)]
-pub struct Held {
-    pub port: u8,
-    pub packet: Packet,
-}
-
 /// A node with its module: tables, layers, links, cores and devices.
 #[derive(Debug)]
 pub struct Node {
@@ -86,25 +64,11 @@ pub struct Node {
     pub amt: Amt,
     /// Interrupt mapping table: the node that handles each interrupt line.
     pub imt: Imt,
-    /// The transaction layer: FIFOs of the channels, both ways.
-    pub transactions: Transactions,
-    pub ends: Vec<End>,
-    /// The routing table: the link towards each node.
-    pub routes: Vec<Option<u8>>,
-    /// Packets for other nodes, by the link that they wait for.
-    pub forward: Vec<VecDeque<Held>>,
-    /// Requests of other nodes that are served.
-    pub served: u32,
-    /// Requests of other nodes that wait for that.
-    pub held: VecDeque<Held>,
+    /// Transaction layer, routing layer and links.
+    pub module: Module,
     /// Times of the node's DRAM, a DDR3 channel; contents are not modelled.
     pub memory: Memory,
     /// Cores by number: `soc.cores` of them.
     pub cores: Vec<Core>,
     pub nic: Option<Nic>,
-    pub control: Control,
-    /// Addresses of writes that have left for a link, less data that have: data follow their address.
-    pub addresses_ahead: u64,
-    /// Channel at which the search for the next packet of a virtual channel begins.
-    pub turn: usize,
 }

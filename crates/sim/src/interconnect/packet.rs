@@ -70,6 +70,17 @@ impl Channel {
         matches!(self, Channel::ReadAddress | Channel::WriteData)
     }
 
+    /// The side, master or slave, whose transaction layer its packets pass: where they start, or where they end.
+    #[inline]
+    pub(super) fn side(self, is_at_source: bool) -> Layer {
+        let at_slave = match self {
+            Channel::ReadAddress | Channel::WriteData => !is_at_source,
+            Channel::ReadData | Channel::WriteResponse => is_at_source,
+            _ => false,
+        };
+        if at_slave { Layer::Slave } else { Layer::Master }
+    }
+
     /// Whether its packets carry data.
     #[inline]
     pub fn has_data(self) -> bool {
@@ -79,7 +90,7 @@ impl Channel {
 
 /// The unit that one channel hands over at once. A frame of the link layer carries one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct Packet<B = ()> {
     /// The channel decides the virtual channel, and which header and data the packet has.
     pub channel: Channel,
     /// Number of the node that sends it; answers go there.
@@ -90,6 +101,17 @@ pub struct Packet {
     pub tag: u32,
     /// Bytes of data.
     pub bytes: u32,
+    /// The time of the access that it belongs to, up to where it is.
+    pub trip: Trip,
+    /// Its content, where nodes have such.
+    pub body: B,
+}
+
+impl Packet {
+    /// A packet that belongs to no access.
+    pub fn new(channel: Channel, source: u16, destination: u16, tag: u32, bytes: u32) -> Packet {
+        Packet { channel, source, destination, tag, bytes, trip: Trip::default(), body: () }
+    }
 }
 
 /// A layer, or another part of an access's time.
@@ -161,12 +183,19 @@ pub struct Access {
     pub bytes: u32,
     /// Time of the request.
     pub start: Ps,
+    /// Where its time went.
+    pub trip: Trip,
+    /// It went nowhere: a bus error.
+    pub failed: bool,
+}
+
+/// The time of an access by layers, each picosecond in one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trip {
     /// Up to when its time is accounted for.
     pub mark: Ps,
     /// The time of each layer up to then.
     pub layers: [Ps; LAYERS],
-    /// It went nowhere: a bus error.
-    pub failed: bool,
 }
 
 impl Access {
@@ -187,10 +216,16 @@ impl Access {
             address,
             bytes,
             start: now,
-            mark: now,
-            layers: [0; LAYERS],
+            trip: Trip::begin(now),
             failed: false,
         }
+    }
+}
+
+impl Trip {
+    /// One that begins now.
+    pub fn begin(now: Ps) -> Trip {
+        Trip { mark: now, layers: [0; LAYERS] }
     }
 
     /// All time up to `now` that is not accounted for was this layer's.

@@ -5,31 +5,22 @@ use std::collections::VecDeque;
 use rackmem_rmc::amt::{Amt, SlotId, Target};
 use rackmem_rmc::imt::Imt;
 
-use super::lane::{self, End, Frame};
+use super::lane;
 use super::memory::Memory;
+use super::module::{self, Action, Module};
 use super::nic::CardFrame;
-use super::node::{CARD_BASE, CARD_BYTES, Call, Control, Core, Node};
+use super::node::{CARD_BASE, CARD_BYTES, Call, Core, Node};
 use super::packet::{Access, Channel, Layer, Master, Packet};
 use super::time::{Ps, ps};
-use super::transaction::{self, Transactions};
-use crate::engine::{Agenda, Random, Slab};
+use super::transaction;
+use crate::engine::{Agenda, Slab};
 use crate::machine::Machine;
-use crate::machine::spec::{ExtensionSpec, LinkTopology, NicSpec, SocSpec};
+use crate::machine::spec::{ExtensionSpec, NicSpec, SocSpec};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A packet is seen by routing.
-    Packed { node: u16, packet: Packet },
-    /// A link may have something to send.
-    Serve { node: u16, port: u8 },
-    /// A frame arrives at an end.
-    Arrive { node: u16, port: u8, frame: Frame },
-    /// The timer of a virtual channel.
-    Timer { node: u16, port: u8, vc: u8 },
-    /// A packet has passed the link layer.
-    Deliver { node: u16, port: u8, packet: Packet, physical: Ps },
-    /// A packet is on the on-chip interconnect.
-    Unpacked { node: u16, port: u8, packet: Packet },
+    /// One of a node's module.
+    Module { node: u16, event: module::Event },
     /// An access is at the on-chip interconnect of its home.
     Home { access: u32 },
     /// Memory wants to be looked at.
@@ -128,7 +119,6 @@ pub struct Platform {
     pub nodes: Vec<Node>,
     pub(super) accesses: Slab<Access>,
     pub(super) times: transaction::Times,
-    pub(super) lanes: lane::Times,
     pub(super) upcalls: VecDeque<Upcall>,
     pub(super) done: Vec<(u32, Ps)>,
     /// Events handled since the start.
@@ -139,9 +129,8 @@ impl Platform {
     /// As a machine has it.
     pub fn new(machine: &Machine) -> Platform {
         let spec = &machine.extension;
-        let lanes = lane::Times::new(spec);
-        let times = transaction::Times::new(spec, lanes.clock);
-        let nodes = (0..spec.nodes).map(|node| build(machine, node, times)).collect();
+        let times = transaction::Times::new(spec, lane::Times::new(spec).clock);
+        let nodes = (0..spec.nodes).map(|node| build(machine, node)).collect();
         let mut platform = Platform {
             agenda: Agenda::default(),
             extension: spec.clone(),
@@ -150,15 +139,13 @@ impl Platform {
             nodes,
             accesses: Slab::default(),
             times,
-            lanes,
             upcalls: VecDeque::new(),
             done: Vec::new(),
             events: 0,
         };
         for node in 0..spec.nodes {
-            for port in 0..platform.nodes[usize::from(node)].ends.len() {
-                platform.agenda.at(0, Event::Serve { node, port: port as u8 });
-            }
+            platform.nodes[usize::from(node)].module.start();
+            platform.act(node);
         }
         platform
     }
@@ -199,12 +186,26 @@ impl Platform {
 
     /// Whether the FIFO of a channel takes another packet.
     pub fn has_room(&self, node: u16, channel: Channel) -> bool {
-        self.nodes[usize::from(node)].transactions.has_room(channel.index())
+        self.nodes[usize::from(node)].module.transactions.has_room(channel.index())
     }
 
     /// Changes the routing table of a node (TSM §4.2, by its control centre).
     pub fn route(&mut self, node: u16, destination: u16, port: Option<u8>) {
-        self.nodes[usize::from(node)].routes[usize::from(destination)] = port;
+        self.nodes[usize::from(node)].module.routes[usize::from(destination)] = port;
+    }
+
+    /// Gives a packet to the transaction layer of a node.
+    pub fn send(&mut self, node: u16, packet: Packet) {
+        let now = self.now();
+        self.nodes[usize::from(node)].module.send(now, packet);
+        self.act(node);
+    }
+
+    /// A part of a message leaves its buffer at the link that it came from.
+    pub fn consume(&mut self, node: u16, port: u8, packet: &Packet) {
+        let now = self.now();
+        self.nodes[usize::from(node)].module.consume(now, port, packet);
+        self.act(node);
     }
 
     /// An access begins at a node's on-chip interconnect. Its number.
@@ -216,17 +217,11 @@ impl Platform {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Packed { node, packet } => self.packed(node, packet),
-            Event::Serve { node, port } => {
-                self.nodes[usize::from(node)].ends[usize::from(port)].look_at = None;
-                self.serve(node, port);
+            Event::Module { node, event } => {
+                let now = self.now();
+                self.nodes[usize::from(node)].module.happen(now, event);
+                self.act(node);
             }
-            Event::Arrive { node, port, frame } => self.arrive(node, port, frame),
-            Event::Timer { node, port, vc } => self.timer(node, port, vc),
-            Event::Deliver { node, port, packet, physical } => {
-                self.deliver(node, port, packet, physical);
-            }
-            Event::Unpacked { node, port, packet } => self.unpacked(node, port, packet),
             Event::Leave { access } => self.leave(access),
             Event::Home { access } => self.home(access),
             Event::Memory { node } => self.look(node),
@@ -239,6 +234,78 @@ impl Platform {
             Event::AtPeer { bytes, tag } => self.upcalls.push_back(Upcall::AtPeer { bytes, tag }),
             Event::Later { call } => self.upcalls.push_back(Upcall::Later { call }),
         }
+    }
+
+    /// Does what a module wants done.
+    fn act(&mut self, node: u16) {
+        while let Some(action) = self.nodes[usize::from(node)].module.next_action() {
+            match action {
+                Action::Plan(at, event) => self.agenda.at(at, Event::Module { node, event }),
+                Action::Frame { at, node, port, frame } => {
+                    let event = module::Event::Arrive { port, frame };
+                    self.agenda.at(at, Event::Module { node, event });
+                }
+                Action::Arrived { port, packet } => self.arrived(node, port, packet),
+                Action::Dropped { packet } if packet.channel.is_request() => {
+                    // Its node hears of it from the control centre.
+                    let access = self.accesses.get_mut(packet.tag);
+                    (access.trip, access.failed) = (packet.trip, true);
+                    self.agenda.at(self.now(), Event::Finished { access: packet.tag });
+                }
+                Action::Dropped { .. } => {}
+                Action::Room => self.upcalls.push_back(Upcall::Room { node }),
+            }
+        }
+    }
+
+    /// A packet is on the on-chip interconnect of its destination.
+    fn arrived(&mut self, node: u16, port: u8, packet: Packet) {
+        let now = self.now();
+        if packet.channel.is_timed() {
+            self.accesses.get_mut(packet.tag).trip = packet.trip;
+        }
+        match packet.channel {
+            // The access follows with its data.
+            Channel::WriteAddress => {}
+            Channel::ReadAddress | Channel::WriteData => {
+                let at = now + self.times.oci.cycles(self.extension.oci_cycles);
+                self.agenda.at(at, Event::Home { access: packet.tag });
+            }
+            Channel::ReadData | Channel::WriteResponse => {
+                self.agenda.at(now, Event::Finished { access: packet.tag });
+            }
+            Channel::Interrupt => self.upcalls.push_back(Upcall::Interrupt {
+                node,
+                line: (packet.tag >> 1) as u8,
+                asserted: packet.tag & 1 != 0,
+            }),
+            Channel::Message | Channel::MessageResponse => {
+                self.upcalls.push_back(Upcall::Message { node, port, packet });
+            }
+        }
+    }
+
+    /// Packets of an access to another node.
+    fn request(&mut self, id: u32) {
+        let Access { node, home, is_write, bytes, trip, .. } = *self.accesses.get(id);
+        let packet = |channel| Packet { trip, ..Packet::new(channel, node, home, id, bytes) };
+        if is_write {
+            self.send(node, packet(Channel::WriteAddress));
+            self.send(node, packet(Channel::WriteData));
+        } else {
+            self.send(node, packet(Channel::ReadAddress));
+        }
+    }
+
+    /// A packet of the answer.
+    fn respond(&mut self, id: u32) {
+        let now = self.now();
+        let at = now + self.times.oci.cycles(self.extension.oci_cycles);
+        let Access { node, home, is_write, bytes, trip, .. } = *self.accesses.get(id);
+        let channel = if is_write { Channel::WriteResponse } else { Channel::ReadData };
+        let packet = Packet { trip, ..Packet::new(channel, home, node, id, bytes) };
+        self.nodes[usize::from(home)].module.answer(now, at, packet);
+        self.act(home);
     }
 
     /// Routes an access at the on-chip interconnect of the node that asks.
@@ -255,11 +322,11 @@ impl Platform {
         match node.amt.lookup(access.address, access.bytes.into()) {
             Ok(Target { destination, address }) => {
                 (access.home, access.address) = (destination, address);
-                access.charge(Layer::Software, now);
+                access.trip.charge(Layer::Software, now);
                 self.request(id);
             }
             Err(_) => {
-                node.control.unmapped += 1;
+                node.module.control.unmapped += 1;
                 access.failed = true;
                 self.agenda.at(now + decode, Event::Finished { access: id });
             }
@@ -315,13 +382,11 @@ impl Platform {
         let now = self.now();
         let mut access = self.accesses.take(id);
         let layer = if access.home == access.node { Layer::Memory } else { Layer::Master };
-        access.charge(layer, now);
+        access.trip.charge(layer, now);
         match access.master {
             Master::Core(core) => {
                 let back = ps(self.soc.port_ns / 2.0);
-                access.charge(Layer::Software, now);
-                access.mark += back;
-                access.layers[Layer::Software as usize] += back;
+                access.trip.charge(Layer::Software, now + back);
                 self.agenda.at(now + back, Event::Core { node: access.node, core });
                 self.upcalls.push_back(Upcall::Loaded { core, access });
             }
@@ -333,43 +398,14 @@ impl Platform {
     }
 }
 
-/// A node, and its ends of links.
-fn build(machine: &Machine, number: u16, times: transaction::Times) -> Node {
+fn build(machine: &Machine, number: u16) -> Node {
     let spec = &machine.extension;
-    let neighbours: Vec<u16> = (0..spec.nodes)
-        .filter(|&other| match spec.topology {
-            LinkTopology::Full => other != number,
-            LinkTopology::Chain => other.abs_diff(number) == 1,
-        })
-        .collect();
-    let towards = |from: u16, to: u16| -> Option<u8> {
-        match spec.topology {
-            _ if to == from => None,
-            LinkTopology::Full if to < from => Some(to as u8),
-            LinkTopology::Full => Some(to as u8 - 1),
-            // The link to the one before is the first one, except of the first node.
-            LinkTopology::Chain if to < from => Some(0),
-            LinkTopology::Chain => Some(u8::from(from > 0)),
-        }
-    };
-    let end = |&peer: &u16| {
-        let random = Random::new(machine.seed, u64::from(number) << 16 | u64::from(peer) | 1 << 40);
-        End::new(spec, (peer, towards(peer, number).unwrap_or_default()), random)
-    };
     Node {
         amt: Amt::new(spec.amt_slots, spec.lva_base_bytes, spec.lva_bytes),
         imt: Imt::default(),
-        transactions: Transactions::new(spec, times),
-        routes: (0..spec.nodes).map(|to| towards(number, to)).collect(),
-        forward: vec![VecDeque::new(); neighbours.len()],
-        ends: neighbours.iter().map(end).collect(),
-        served: 0,
-        held: VecDeque::new(),
+        module: Module::new(spec, machine.seed, number),
         memory: Memory::new(&machine.dram),
         cores: vec![Core::default(); usize::from(machine.soc.cores)],
         nic: None,
-        control: Control::default(),
-        addresses_ahead: 0,
-        turn: 0,
     }
 }

@@ -42,40 +42,46 @@ impl Times {
 }
 
 /// A channel from the on-chip interconnect to the links.
-#[derive(Clone, Debug, Default)]
-pub struct Outgoing {
-    pub fifo: VecDeque<Packet>,
+#[derive(Clone, Debug)]
+pub struct Outgoing<B = ()> {
+    pub fifo: VecDeque<Packet<B>>,
     /// Packets in the FIFO, or on their way into it.
     taken: usize,
     /// Packets that the FIFO has no room for: back pressure on the on-chip interconnect.
-    waiting: VecDeque<Packet>,
+    waiting: VecDeque<Packet<B>>,
     free: Ps,
+}
+
+impl<B> Default for Outgoing<B> {
+    fn default() -> Self {
+        Self { fifo: VecDeque::new(), taken: 0, waiting: VecDeque::new(), free: 0 }
+    }
 }
 
 /// The transaction layer of a module.
 #[derive(Clone, Debug)]
-pub struct Transactions {
+pub struct Transactions<B = ()> {
     times: Times,
     capacity: usize,
-    pub outgoing: [Outgoing; CHANNELS],
+    pub outgoing: [Outgoing<B>; CHANNELS],
     incoming_free: [Ps; CHANNELS],
     /// Packets that had to wait for room in a FIFO.
     pub held_back: u64,
 }
 
-impl Transactions {
-    pub fn new(spec: &ExtensionSpec, times: Times) -> Transactions {
+impl<B> Transactions<B> {
+    pub fn new(spec: &ExtensionSpec, times: Times) -> Transactions<B> {
         Transactions {
             times,
             capacity: spec.fifo_packets as usize,
-            outgoing: Default::default(),
+            outgoing: std::array::from_fn(|_| Outgoing::default()),
             incoming_free: [0; CHANNELS],
             held_back: 0,
         }
     }
 
     /// A packet of so many bytes is made. When routing will see it, unless it has to wait.
-    pub fn pack(&mut self, now: Ps, packet: Packet, bytes: u32) -> Option<Ps> {
+    pub fn pack(&mut self, now: Ps, packet: Packet<B>, bytes: u32) -> Option<Ps> {
         let channel = &mut self.outgoing[packet.channel.index()];
         if channel.taken == self.capacity {
             channel.waiting.push_back(packet);
@@ -89,7 +95,7 @@ impl Transactions {
     }
 
     /// The first packet of a channel has left. The one that has room now, if one waited.
-    pub fn leave(&mut self, channel: usize) -> Option<Packet> {
+    pub fn leave(&mut self, channel: usize) -> Option<Packet<B>> {
         let channel = &mut self.outgoing[channel];
         channel.fifo.pop_front();
         channel.taken -= 1;

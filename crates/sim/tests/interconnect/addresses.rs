@@ -20,7 +20,7 @@ fn load(platform: &mut Platform, node: u16, addresses: &[u64]) -> Vec<Access> {
 }
 
 fn frames(platform: &Platform) -> u64 {
-    platform.nodes.iter().flat_map(|node| &node.ends).map(|end| end.counts.data).sum()
+    platform.nodes.iter().flat_map(|node| &node.module.ends).map(|end| end.counts.data).sum()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn an_access_outside_never_leaves_the_node() {
     let (_, again) = platform.borrow(0, lent, 4096).unwrap();
     platform.nodes[0].amt.lost(1);
     assert!(load(&mut platform, 0, &[again])[0].failed, "what a lost node lent faults");
-    assert_eq!((frames(&platform), platform.nodes[0].control.unmapped), (0, 5));
+    assert_eq!((frames(&platform), platform.nodes[0].module.control.unmapped), (0, 5));
 }
 
 #[test]
@@ -59,9 +59,9 @@ fn switches_pass_packets_on_along_a_chain() {
     let near = platform.borrow(0, Target { destination: 1, address: 0 }, 4096).unwrap().1;
     let far = platform.borrow(0, Target { destination: 3, address: 0 }, 4096).unwrap().1;
     let done = load(&mut platform, 0, &[near, far]);
-    let time = |access: &Access| access.mark - access.start;
+    let time = |access: &Access| access.trip.mark - access.start;
     assert!(!done[1].failed && time(&done[1]) > time(&done[0]) + 1_000_000, "three links");
-    let forwarded = |node: usize| platform.nodes[node].control.forwarded;
+    let forwarded = |node: usize| platform.nodes[node].module.control.forwarded;
     assert_eq!([0, 1, 2, 3].map(forwarded), [0, 2, 2, 0]);
 }
 
@@ -71,10 +71,10 @@ fn packets_without_a_route_are_dropped_and_counted() {
     let far = platform.borrow(0, Target { destination: 3, address: 0 }, 4096).unwrap().1;
     platform.route(1, 3, None);
     assert!(load(&mut platform, 0, &[far, far]).iter().all(|access| access.failed));
-    assert_eq!(platform.nodes[1].control.unroutable, 2);
+    assert_eq!(platform.nodes[1].module.control.unroutable, 2);
     platform.route(1, 3, Some(1));
     assert!(!load(&mut platform, 0, &[far])[0].failed, "the entry is there again");
     platform.route(0, 3, None);
     assert!(load(&mut platform, 0, &[far])[0].failed);
-    assert_eq!(platform.nodes[0].control.unroutable, 1);
+    assert_eq!(platform.nodes[0].module.control.unroutable, 1);
 }

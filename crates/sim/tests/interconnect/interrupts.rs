@@ -11,7 +11,7 @@ fn before_the_interrupt(first: &str) -> usize {
         // A lane that is slower than what makes packets, so that these queue.
         &[("extension.interrupts_first", first), ("extension.lane_gbps", "1.0")],
     ));
-    let packet = |channel, tag| Packet { channel, source: 1, destination: 0, tag, bytes: 1024 };
+    let packet = |channel, tag| Packet::new(channel, 1, 0, tag, 1024);
     for tag in 0..14 {
         platform.send(1, packet(Channel::Message, tag));
     }
@@ -72,5 +72,7 @@ fn a_device_of_the_node_itself_needs_no_packet() {
         panic!("the node's own interrupt");
     };
     while platform.next_upcall().is_some() {}
-    assert!(platform.nodes.iter().flat_map(|node| &node.ends).all(|end| end.counts.data == 0));
+    assert!(
+        platform.nodes.iter().flat_map(|node| &node.module.ends).all(|end| end.counts.data == 0)
+    );
 }

@@ -76,11 +76,11 @@ impl Workload for Reads {
                 self.reads.add(platform.now());
                 if self.reads.is_measured() {
                     let work = platform.core_cycles(self.loop_cycles);
-                    let time = access.mark - access.start + work;
+                    let time = access.trip.mark - access.start + work;
                     self.total += time;
                     (self.least, self.most) = (self.least.min(time), self.most.max(time));
                     self.failed += u64::from(access.failed);
-                    for (sum, layer) in self.layers.iter_mut().zip(access.layers) {
+                    for (sum, layer) in self.layers.iter_mut().zip(access.trip.layers) {
                         *sum += layer;
                     }
                     self.layers[Layer::Software as usize] += work;

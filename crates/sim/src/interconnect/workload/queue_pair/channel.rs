@@ -100,13 +100,8 @@ impl QueuePair {
         {
             let bytes = self.spec.packet_bytes.min(side.read - side.packed);
             side.packed += bytes;
-            let packet = Packet {
-                channel: Channel::Message,
-                source: node,
-                destination: 1 - node,
-                tag: u32::from(side.packed == bytes),
-                bytes,
-            };
+            let is_last = u32::from(side.packed == bytes);
+            let packet = Packet::new(Channel::Message, node, 1 - node, is_last, bytes);
             platform.send(node, packet);
         }
     }
@@ -214,13 +209,7 @@ impl QueuePair {
         let arrived = side.queues.arrived(0, bytes);
         debug_assert_eq!(arrived, Ok(Status::Done));
         side.have += bytes;
-        let answer = Packet {
-            channel: Channel::MessageResponse,
-            source: node,
-            destination: 1 - node,
-            tag: 0,
-            bytes: 0,
-        };
+        let answer = Packet::new(Channel::MessageResponse, node, 1 - node, 0, 0);
         platform.send(node, answer);
         if side.have == self.experiment.message_bytes {
             side.have = 0;
