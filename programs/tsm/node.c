@@ -13,7 +13,7 @@ static void *memory_of(const char *program, const char *what, int64_t error, con
 {
     if (error < 0) {
         program_failed(program, "cannot map %s memory: %s", what,
-                       error == -38 ? "the machine has none (use tsm-sim or pcie-ntb)"
+                       error == -38 ? "the machine has none (use tsm-sim, pcie-ntb or deoi-cores)"
                                     : strerror((int)-error));
         return NULL;
     }

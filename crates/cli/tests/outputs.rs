@@ -7,7 +7,7 @@ use rackmem_sim::statistics::schema;
 use serde_json::Value;
 
 /// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
-const RUNS: [(&str, &str, &str, &[&str]); 13] = [
+const RUNS: [(&str, &str, &str, &[&str]); 14] = [
     ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     ("fft", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     ("kvstore", "sonuma", "2", &["--seconds=0.00001 --keys=100"]),
@@ -34,6 +34,7 @@ const RUNS: [(&str, &str, &str, &[&str]); 13] = [
             "--remote-store --episodes=5",
         ],
     ),
+    ("tsm_arenas", "deoi-cores", "2", &["--gets=160"]),
     ("tsm_kernels", "tsm-sim", "2", &["--kernel=b1"]),
     ("tsm_share", "pcie-ntb", "2", &["--share=policy", "--share=message"]),
     ("tsm_share", "tsm-sim", "2", &["--share=atomics"]),

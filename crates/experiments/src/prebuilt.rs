@@ -7,7 +7,7 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 15] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 16] = prebuilt![
     "bitonic",
     "fft",
     "hello",
@@ -20,6 +20,7 @@ pub const PROGRAMS: [(&str, &[u8]); 15] = prebuilt![
     "scr_test",
     "stream",
     "sync_bench",
+    "tsm_arenas",
     "tsm_kernels",
     "tsm_share",
     "tsm_transfer",

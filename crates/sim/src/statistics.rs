@@ -36,6 +36,8 @@ pub enum Simulated {
     CacheIntegrated,
     /// Such a node with a window of borrowed memory.
     Window,
+    /// Such a node with a module that extends its on-chip interconnect.
+    Bridge,
     /// Nodes with an extended on-chip interconnect.
     Extension,
 }

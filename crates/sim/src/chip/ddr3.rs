@@ -1,9 +1,8 @@
 //! A memory controller's DDR3 channel on the chip: between the chip's clock and the channel's, between
 //! messages and requests.
 
-use super::block::Block;
-use super::layout::{Line, Part};
-use super::message::Payload;
+use super::layout::Line;
+use super::memory::Read;
 use super::wires::{Event, Wires};
 use crate::dram::{Channel, Clocks, Done, Kind, Request};
 use crate::engine::{Cycle, Slab};
@@ -22,8 +21,9 @@ pub struct Ddr3 {
     clocks: Clocks,
     channel: Channel,
     controller_cycles: u64,
+    port_cycles: u64,
     /// Reads in the channel, with the content that they will return: that at their arrival.
-    reads: Slab<(Line, Block)>,
+    reads: Slab<Read>,
     /// Cycle in which the channel will be looked at again.
     next_look: Cycle,
     done: Vec<Done>,
@@ -37,6 +37,7 @@ impl Ddr3 {
             clocks: Clocks::new(machine.clock_ghz, channel.timing().tck_ps),
             channel,
             controller_cycles: machine.cycles(machine.dram.controller_ns),
+            port_cycles: machine.cycles(machine.memory.port_ns),
             reads: Slab::default(),
             next_look: 0,
             done: Vec::new(),
@@ -54,10 +55,10 @@ impl Ddr3 {
         self.channel.waiting()
     }
 
-    /// A read arrives; `data` is the content that it is to return.
-    pub fn read(&mut self, line: Line, data: Block, wires: &mut Wires) {
-        let id = self.reads.put((line, data));
-        self.push(id, line, Kind::Read, wires);
+    /// A read arrives.
+    pub fn read(&mut self, read: Read, wires: &mut Wires) {
+        let id = self.reads.put(read);
+        self.push(id, read.line, Kind::Read, wires);
     }
 
     pub fn write(&mut self, line: Line, wires: &mut Wires) {
@@ -100,11 +101,8 @@ impl Ddr3 {
             if kind == Kind::Write {
                 continue;
             }
-            let (line, data) = self.reads.take(id);
-            let home = Part::Home(wires.layout.home_of(line));
             let delay = self.clocks.cycle_from(at) + self.controller_cycles - wires.now;
-            let reply = Payload::MemoryData { line, data };
-            wires.send_after(delay, Part::Memory(self.number), home, reply);
+            self.reads.take(id).answer(delay, self.number, self.port_cycles, wires);
         }
         let Some(next) = self.channel.next() else { return };
         let next = self.clocks.cycle_from(next).max(wires.now + 1);

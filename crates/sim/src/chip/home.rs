@@ -382,7 +382,7 @@ impl Home {
                 Action::ReadMemory => {
                     let memory = wires.memory_of(line);
                     wires.counts.rrpp_from_memory += u64::from(line >= SEGMENT_LINE);
-                    wires.send(me, memory, Payload::MemoryRead { line });
+                    wires.send(me, memory, Payload::MemoryRead { line, to: me });
                 }
                 Action::WriteLlc { data, dirty } => self.write_llc(line, data, dirty, wires),
                 Action::Finished => {}

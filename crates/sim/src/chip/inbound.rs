@@ -1,10 +1,11 @@
-//! Accesses to a node's memory by other nodes, and by the DMA engine beside it (TSM §2.1): coherent with
-//! the node's own caches, in order.
+//! Accesses to a node's memory by other nodes, and by the DMA engine beside it (TSM §2.1), in order: coherent with the
+//! node's own caches, or past them to a memory controller beside the module.
 
 use std::collections::VecDeque;
 
 use super::block::Block;
 use super::layout::{Line, Part};
+use super::message::Payload;
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response};
 use crate::window::packet::{Asker, Packet};
@@ -42,14 +43,23 @@ pub enum Answer {
 #[derive(Clone, Debug)]
 pub struct Inbound {
     capacity: usize,
+    is_coherent: bool,
+    /// Blocks that have changed past the caches.
+    changed: Vec<Line>,
     waiting: VecDeque<Access>,
     under_way: VecDeque<Access>,
 }
 
 impl Inbound {
     /// So many accesses at the same time.
-    pub fn new(capacity: usize) -> Inbound {
-        Inbound { capacity, waiting: VecDeque::new(), under_way: VecDeque::new() }
+    pub fn new(capacity: usize, is_coherent: bool) -> Inbound {
+        Inbound {
+            capacity,
+            is_coherent,
+            changed: Vec::new(),
+            waiting: VecDeque::new(),
+            under_way: VecDeque::new(),
+        }
     }
 
     pub fn arrive(&mut self, packet: Packet, wires: &mut Wires) {
@@ -75,16 +85,28 @@ impl Inbound {
         if response.read_needs_unblock() {
             wires.ask_home(PART, line, Message::Response(Response::Unblock(None)));
         }
+        let data = match response {
+            Response::Data { data, .. } => data,
+            _ => Block::ZERO,
+        };
+        self.done(line, data);
+        self.begin(wires);
+    }
+
+    /// The memory controller has read a block.
+    pub fn read(&mut self, line: Line, data: Block, wires: &mut Wires) {
+        self.done(line, wires.content(line).unwrap_or(data));
+        self.begin(wires);
+    }
+
+    fn done(&mut self, line: Line, data: Block) {
         let access =
             self.under_way.iter_mut().find(|access| access.line == line && !access.is_done);
         let access = access.expect("an access that was begun");
         access.is_done = true;
-        if let (What::Read { block, .. }, Response::Data { data, .. }) =
-            (&mut access.what, response)
-        {
+        if let What::Read { block, .. } = &mut access.what {
             *block = data;
         }
-        self.begin(wires);
     }
 
     /// Takes the next answer, if its access is done.
@@ -104,6 +126,11 @@ impl Inbound {
         None
     }
 
+    /// Takes a block that has changed past the caches.
+    pub fn take_changed(&mut self) -> Option<Line> {
+        self.changed.pop()
+    }
+
     /// Accesses that are not over.
     pub fn under_way(&self) -> usize {
         self.waiting.len() + self.under_way.len()
@@ -117,12 +144,35 @@ impl Inbound {
             if self.under_way.iter().any(is_same) {
                 return;
             }
-            let request = match next.what {
-                What::Read { .. } => Request::ReadOnce,
-                What::Write { block, .. } => Request::Update(block.as_update()),
-            };
-            wires.ask_home(PART, next.line, Message::Request(request));
-            self.under_way.extend(self.waiting.pop_front());
+            let Some(mut next) = self.waiting.pop_front() else { return };
+            if self.is_coherent {
+                let request = match next.what {
+                    What::Read { .. } => Request::ReadOnce,
+                    What::Write { block, .. } => Request::Update(block.as_update()),
+                };
+                wires.ask_home(PART, next.line, Message::Request(request));
+            } else {
+                self.ask_memory(&mut next, wires);
+            }
+            self.under_way.push_back(next);
+        }
+    }
+
+    /// Gives an access to the memory controller beside the module. A write is done with that.
+    fn ask_memory(&mut self, access: &mut Access, wires: &mut Wires) {
+        let line = access.line;
+        let memory = Part::Memory(wires.layout.controller_of(line));
+        match access.what {
+            What::Read { .. } => wires.hand(1, memory, Payload::MemoryRead { line, to: PART }),
+            What::Write { block, .. } => {
+                if let Some(image) = &mut wires.image {
+                    image.change(line, block);
+                }
+                self.changed.push(line);
+                access.is_done = true;
+                let data = wires.content(line).unwrap_or(block);
+                wires.hand(1, memory, Payload::MemoryWrite { line, data });
+            }
         }
     }
 }

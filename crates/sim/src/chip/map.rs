@@ -37,10 +37,11 @@ impl AddressMap {
     /// The map of a machine's chips; nothing is borrowed yet.
     pub fn new(machine: &Machine) -> AddressMap {
         let memory_lines = machine.memory.size_bytes / BLOCK_BYTES;
-        let has_window = machine.ni.placement == Placement::Window;
+        let has_window = machine.ni.placement.has_window();
+        let goes_through = machine.ni.placement == Placement::Window;
         let through = match machine.window.policy {
-            WritePolicy::WriteThroughUpdate if has_window => Some(Stay::Updated),
-            WritePolicy::WriteThroughInvalidate if has_window => Some(Stay::Dropped),
+            WritePolicy::WriteThroughUpdate if goes_through => Some(Stay::Updated),
+            WritePolicy::WriteThroughInvalidate if goes_through => Some(Stay::Dropped),
             _ => None,
         };
         let regions = machine.regions();

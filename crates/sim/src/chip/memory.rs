@@ -19,8 +19,30 @@ pub struct Memory {
     number: u16,
     model: Model,
     values: Values,
+    port_cycles: u64,
     reads: u64,
     writes: u64,
+}
+
+/// A read under way, with the content that it returns.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    pub line: Line,
+    pub data: Block,
+    /// The part that wants it.
+    pub to: Part,
+}
+
+impl Read {
+    /// Answers in `delay` cycles: a home through the port and the network on chip, another part beside memory.
+    pub fn answer(self, delay: u64, number: u16, port_cycles: u64, wires: &mut Wires) {
+        let Read { line, data, to } = self;
+        let reply = Payload::MemoryData { line, data };
+        match to {
+            Part::Home(_) => wires.send_after(delay + port_cycles, Part::Memory(number), to, reply),
+            _ => wires.hand(delay, to, reply),
+        }
+    }
 }
 
 /// The model of the memory's time.
@@ -46,7 +68,8 @@ impl Memory {
             MemoryModel::Fixed => Model::Fixed(Fixed::new(machine)),
             MemoryModel::Ddr3 => Model::Ddr3(Box::new(Ddr3::new(number, machine))),
         };
-        Memory { number, model, values, reads: 0, writes: 0 }
+        let port_cycles = machine.cycles(machine.memory.port_ns);
+        Memory { number, model, values, port_cycles, reads: 0, writes: 0 }
     }
 
     /// Whether a message can be taken; with a DDR3 channel its queues are limited.
@@ -63,17 +86,15 @@ impl Memory {
     /// whatever the order in which they are carried out.
     pub fn receive(&mut self, payload: Payload, wires: &mut Wires) {
         match payload {
-            Payload::MemoryRead { line } => {
+            Payload::MemoryRead { line, to } => {
                 self.reads += 1;
-                let data = self.values.get(line);
+                let read = Read { line, data: self.values.get(line), to };
                 match &mut self.model {
                     Model::Fixed(fixed) => {
-                        let home = Part::Home(wires.layout.home_of(line));
                         let delay = fixed.wait(wires.now) + fixed.latency_cycles;
-                        let reply = Payload::MemoryData { line, data };
-                        wires.send_after(delay, Part::Memory(self.number), home, reply);
+                        read.answer(delay, self.number, self.port_cycles, wires);
                     }
-                    Model::Ddr3(ddr3) => ddr3.read(line, data, wires),
+                    Model::Ddr3(ddr3) => ddr3.read(read, wires),
                 }
             }
             Payload::MemoryWrite { line, data } => {

@@ -84,10 +84,12 @@ pub enum Payload {
         /// The message of the protocol.
         message: Message<Block>,
     },
-    /// A home wants a block from memory.
+    /// A block is wanted from memory.
     MemoryRead {
         /// The block.
         line: Line,
+        /// The part that wants it: its home, or memory's neighbour.
+        to: Part,
     },
     /// A home writes a block back.
     MemoryWrite {

@@ -73,6 +73,7 @@ mod arrivals;
 mod back_side;
 mod backends;
 pub mod block;
+mod bridge;
 pub(crate) mod cache;
 mod cache_integrated;
 mod core;
@@ -121,6 +122,7 @@ use crate::machine::spec::Contents;
 use crate::noc;
 use arrivals::Inbox;
 use block::Block;
+use bridge::SentFrame;
 use home::Home;
 use layout::{BLOCK_BYTES, Layout, Line};
 use memory::Memory;
@@ -267,8 +269,11 @@ impl Chip {
     /// The operating system changes a block of borrowed memory; `changed_by_system` tells of it.
     pub fn change_borrowed(&mut self, line: Line, change: Block) {
         let Chip { wires, homes, ni, .. } = self;
-        let Ni::Window(window) = ni else { return };
-        window.written_by_system(line, change, wires);
+        match ni {
+            Ni::Window(window) => window.written_by_system(line, change, wires),
+            Ni::Bridge(bridge) => bridge.written_by_system(line, change, wires),
+            _ => return,
+        }
         homes[usize::from(wires.layout.home_of(line))].change_borrowed(line, change);
     }
 
@@ -300,6 +305,13 @@ impl Chip {
             if let Some(cpu) = cpu {
                 cpu.settle(l1, wires);
             }
+        }
+    }
+
+    /// A frame of another node will arrive.
+    pub fn frame(&mut self, sent: &SentFrame) {
+        if let Ni::Bridge(bridge) = &mut self.ni {
+            bridge.frame(sent, &mut self.wires);
         }
     }
 

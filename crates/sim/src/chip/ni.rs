@@ -3,6 +3,7 @@
 //! A new one is a file with a type that is an [`Interface`], and a line in the list below: the line makes its name a
 //! value of `ni.placement`.
 
+use rackmem_rmc::amt::Amt;
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, Line, Part};
@@ -128,6 +129,11 @@ macro_rules! interfaces {
 
         // `Interface` describes these.
         impl Placement {
+            /// Whether other nodes' memory is at addresses behind the node's own.
+            pub(crate) const fn has_window(self) -> bool {
+                matches!(self, Placement::Window | Placement::Bridge)
+            }
+
             pub(crate) fn places(self) -> Places {
                 match self {
                     $($(Placement::$place)|+ => <$type>::places(self),)+
@@ -160,6 +166,15 @@ macro_rules! interfaces {
         }
 
         impl Ni {
+            /// The address mapping table, if it has borrowed memory.
+            pub(crate) fn amt(&mut self) -> Option<&mut Amt> {
+                match self {
+                    Ni::Window(window) => Some(&mut window.amt),
+                    Ni::Bridge(bridge) => Some(&mut bridge.amt),
+                    _ => None,
+                }
+            }
+
             pub(super) fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> Ni {
                 match machine.ni.placement {
                     $($(Placement::$place)|+ => {
@@ -240,5 +255,10 @@ interfaces! {
     Window(super::window::Window) {
         /// None: memory of other nodes is at physical addresses of a window (TSM): `window`.
         Window,
+    }
+    /// Such a window behind a module that extends the on-chip interconnect (DEOI, Thunder).
+    Bridge(super::bridge::Bridge) {
+        /// A module that joins the on-chip interconnects of nodes: `window` and `extension`.
+        Bridge,
     }
 }

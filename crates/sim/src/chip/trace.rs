@@ -132,7 +132,7 @@ pub fn describe(payload: &Payload) -> String {
         Payload::ToBackSide { line, message, .. } => {
             format!("{} to NI cache, block {line:#x}", name(message))
         }
-        Payload::MemoryRead { line } => format!("read memory, block {line:#x}"),
+        Payload::MemoryRead { line, .. } => format!("read memory, block {line:#x}"),
         Payload::MemoryWrite { line, .. } => format!("write back, block {line:#x}"),
         Payload::MemoryData { line, .. } => format!("memory data, block {line:#x}"),
         Payload::Net(NetPacket { packet, .. }) => {
@@ -186,7 +186,7 @@ mod tests {
     fn what_is_not_recorded_is_counted() {
         let mut trace = Trace::of(3);
         trace.record(100..200);
-        let payload = Payload::MemoryRead { line: 7 };
+        let payload = Payload::MemoryRead { line: 7, to: Part::Home(0) };
         let mut places = Vec::new();
         for cycle in [99, 100, 110, 120, 130, 140, 200] {
             places.push(trace.sent(cycle, Part::Home(0), Part::Memory(0), &payload));

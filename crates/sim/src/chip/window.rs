@@ -18,7 +18,7 @@ use crate::machine::Machine;
 use crate::machine::spec::WindowSpec;
 use crate::statistics::Simulated;
 use crate::window::dma::{Engine, LINE_BYTES};
-use crate::window::orq::Orq;
+use crate::window::orq::{Asked, Orq};
 use crate::window::packet::{Asker, Packet};
 use crate::window::wire::Wire;
 
@@ -97,7 +97,7 @@ impl Window {
 
     /// Lets reads leave that have an entry.
     fn leave(&mut self, wires: &mut Wires) {
-        while let Some((tag, line)) = self.orq.issue() {
+        while let Some((tag, Asked { line, .. })) = self.orq.issue() {
             let Target { destination, address } = self.target(line);
             let bytes = self.spec.request_overhead_bytes;
             let cycle = self.out.send(wires.now + self.root_cycles, bytes);
@@ -326,7 +326,7 @@ impl Interface for Window {
             status_address: 0,
             orq: Orq::new(spec.outstanding as usize),
             unanswered: Slab::default(),
-            inbound: Inbound::new(spec.accesses as usize),
+            inbound: Inbound::new(spec.accesses as usize, true),
             out: Wire::new(per_cycle),
             into: Wire::new(per_cycle),
             root_cycles: machine.cycles(spec.root_ns),
@@ -360,7 +360,7 @@ impl Interface for Window {
                 Part::Rrpp(_),
                 Payload::Coherence { line, message: Message::Response(response), .. },
             ) => self.response(line, response, wires),
-            (_, Payload::MemoryRead { line }) => {
+            (_, Payload::MemoryRead { line, .. }) => {
                 self.orq.ask(line, wires.now);
                 self.leave(wires);
             }

@@ -5,6 +5,7 @@ use rackmem_riscv::space::PAGE;
 use rackmem_rmc::Work;
 
 use super::block::Block;
+use super::bridge::SentFrame;
 use super::counts::Counts;
 use super::image::Image;
 use super::layout::{BLOCK_BYTES, Layout, Line, Part, Queue};
@@ -87,6 +88,8 @@ pub struct Wires {
     pub letters: Slab<Letter>,
     /// What has left for other chips.
     pub departures: Vec<Departure>,
+    /// Frames of links that have left for other chips.
+    pub frames: Vec<SentFrame>,
     /// Counters of the whole run, which reports list.
     pub counts: Counts,
     /// Moments of the reads under way, for the breakdown of their latency.
@@ -141,6 +144,7 @@ impl Wires {
             wheel: Wheel::default(),
             letters: Slab::default(),
             departures: Vec::new(),
+            frames: Vec::new(),
             counts: Counts::default(),
             probe: Probe::new(machine),
             latencies: Histogram::default(),
@@ -344,7 +348,7 @@ fn class_of(from: Part, to: Part) -> noc::Class {
 fn flow_of(payload: &Payload) -> u32 {
     let line = match payload {
         Payload::Coherence { line, .. }
-        | Payload::MemoryRead { line }
+        | Payload::MemoryRead { line, .. }
         | Payload::MemoryWrite { line, .. }
         | Payload::MemoryData { line, .. } => *line,
         Payload::Net(NetPacket { packet, .. }) => header(packet).offset / BLOCK_BYTES,

@@ -46,6 +46,11 @@ impl<T> Slab<T> {
         self.values[index as usize].as_mut().expect("a number that is in use")
     }
 
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().flatten()
+    }
+
     /// Gives the value up.
     ///
     /// # Panics

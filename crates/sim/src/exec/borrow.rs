@@ -51,14 +51,17 @@ impl Lending {
     /// Of node `nid` of so many, if the machine has a window.
     pub fn of(nid: u16, nodes: u16, machine: &Machine) -> Option<Lending> {
         let (window, bytes) = (machine.memory.size_bytes, machine.window.lent_bytes);
-        (machine.ni.placement == Placement::Window).then(|| Lending {
+        machine.ni.placement.has_window().then(|| Lending {
             lender: (nid + 1) % nodes,
             window,
             lent: window - bytes,
             bytes,
             borrowed_at: None,
             lent_at: None,
-            descriptors: machine.window.dma_descriptors.into(),
+            descriptors: match machine.ni.placement {
+                Placement::Window => machine.window.dma_descriptors.into(),
+                _ => 0,
+            },
             max_payload_bytes: machine.window.max_payload_bytes.into(),
             status_at: None,
         })
@@ -68,14 +71,11 @@ impl Lending {
     pub fn borrow_all(&self, chip: &mut Chip) -> Range<u64> {
         let range = self.window..self.window + self.bytes;
         chip.wires.map.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
-        if let Ni::Window(window) = &mut chip.ni
-            && window.amt.lookup(self.window, self.bytes).is_err()
+        if let Some(amt) = chip.ni.amt()
+            && amt.lookup(self.window, self.bytes).is_err()
         {
             let lent = Target { destination: self.lender, address: self.lent };
-            window
-                .amt
-                .borrow(self.bytes, BLOCK_BYTES, lent)
-                .expect("a block as long as the window");
+            amt.borrow(self.bytes, BLOCK_BYTES, lent).expect("a block as long as the window");
         }
         range
     }

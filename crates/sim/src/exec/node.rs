@@ -46,21 +46,20 @@ impl Node {
         let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
         let bytes = machine.memory.size_bytes;
         let placement = machine.ni.placement;
-        let lent = match chip.ni {
-            Ni::Window(_) => machine.window.lent_bytes,
-            _ => 0,
-        };
+        let lent = if placement.has_window() { machine.window.lent_bytes } else { 0 };
         let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
         let mut image = Image::new(match placement {
             Placement::Sonuma | Placement::CacheIntegrated => bytes,
             // The window follows.
-            Placement::Window => bytes + lent,
+            Placement::Window | Placement::Bridge => bytes + lent,
             _ => segment,
         });
         let own = queues..bytes - lent;
         let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
-        if let Ni::QueuePairs(ni) = &mut chip.ni {
-            ni.backends.set_context(CONTEXT, Err(Status::NoContext));
+        match &mut chip.ni {
+            // Queue pairs begin when programs make them.
+            Ni::QueuePairs(ni) => ni.backends.set_context(CONTEXT, Err(Status::NoContext)),
+            _ => chip.start(),
         }
         chip.wires.image = Some(image);
         for tile in &mut chip.tiles {

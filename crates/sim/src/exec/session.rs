@@ -194,7 +194,11 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
     }
     if machine.kind != Kind::Chip {
         let kind = machine.kind.name();
-        let why = format!("kind: is \"{kind}\", and programs need chips: \"chip\"");
+        let instead = match machine.kind {
+            Kind::Soc => "deoi-cores and thunder-cores are such nodes with cores that execute",
+            _ => "programs need chips: \"chip\"",
+        };
+        let why = format!("kind: is \"{kind}\", which executes nothing; {instead}");
         return Err(ExecError::Machine(why));
     }
     machine.ni.placement.check_programs(machine, job.nodes).map_err(ExecError::Machine)

@@ -56,6 +56,11 @@ impl Times {
         self.header_bytes + address + data
     }
 
+    /// The least time from a frame's start to its arrival.
+    pub fn least_ps(&self) -> Ps {
+        self.send_ps + self.word_ps + self.wire_ps
+    }
+
     pub fn frame(&self, bytes: u32) -> Ps {
         Ps::from(bytes.div_ceil(self.lane_bytes)) * self.word_ps
     }

@@ -25,8 +25,8 @@
 //! [`rackmem_rmc::imt`], [`rackmem_rmc::two_sided`]. Latencies are sums: each access accounts every picosecond to
 //! the layer that it is in, and no figure of the papers is written here.
 //!
-//! Left out: contents of the nodes' caches (an access of a workload is a miss), contents of memory, and
-//! programs on nodes that only lend.
+//! Left out here: programs, contents of caches (an access of a workload is a miss) and of memory. Chips have them, and
+//! [`Module`] between them (`chip/bridge.rs`).
 //!
 //! # One read of a neighbour's memory, followed through the code (`rackmem sim run deoi`)
 //!
@@ -48,21 +48,22 @@
 //!   beforehand, at both ends.
 
 mod cores;
-mod lane;
+pub(crate) mod lane;
 mod memory;
-mod module;
+pub(crate) mod module;
 mod nic;
 mod node;
-mod packet;
+pub(crate) mod packet;
 mod platform;
 mod qpair;
 mod report;
 mod routing;
 mod run;
-mod time;
+pub(crate) mod time;
 mod transaction;
 mod workload;
 
+pub use module::Module;
 pub use nic::Nic;
 pub use node::Op;
 pub use packet::{Access, Channel, Packet};

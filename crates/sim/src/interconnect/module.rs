@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::lane::{self, End, Frame};
+use super::lane::{self, Counts, End, Frame};
 use super::packet::{Layer, Packet};
 use super::time::{Ps, ps};
 use super::transaction::{self, Transactions};
@@ -119,9 +119,9 @@ impl Spec {
 }
 
 impl<B: Copy + Default> Module<B> {
-    /// The module of node `number`, of as many as there are. `seed` decides which frames are lost or damaged.
-    pub fn new(spec: &ExtensionSpec, seed: u64, number: u16) -> Module<B> {
-        let neighbours: Vec<u16> = (0..spec.nodes)
+    /// The module of node `number` of so many. `seed` decides which frames are lost or damaged.
+    pub fn new(spec: &ExtensionSpec, seed: u64, number: u16, nodes: u16) -> Module<B> {
+        let neighbours: Vec<u16> = (0..nodes)
             .filter(|&other| match spec.topology {
                 LinkTopology::Full => other != number,
                 LinkTopology::Chain => other.abs_diff(number) == 1,
@@ -139,7 +139,7 @@ impl<B: Copy + Default> Module<B> {
             now: 0,
             transactions: Transactions::new(spec, times),
             ends: neighbours.iter().map(end).collect(),
-            routes: (0..spec.nodes).map(|to| towards(spec.topology, number, to)).collect(),
+            routes: (0..nodes).map(|to| towards(spec.topology, number, to)).collect(),
             forward: vec![VecDeque::new(); neighbours.len()],
             served: 0,
             held: VecDeque::new(),
@@ -196,6 +196,34 @@ impl<B: Copy + Default> Module<B> {
     /// The next thing for its owner to do.
     pub(crate) fn next_action(&mut self) -> Option<Action<B>> {
         self.actions.pop_front()
+    }
+
+    /// Names and values of its counters.
+    pub(crate) fn figures(&self, mut put: impl FnMut(String, u64)) {
+        let Control { unroutable, unmapped, forwarded, congested } = self.control;
+        for (name, value) in [
+            ("control.unroutable", unroutable),
+            ("control.unmapped", unmapped),
+            ("control.forwarded", forwarded),
+            ("routing.congested", congested),
+            ("transaction.held_back", self.transactions.held_back),
+        ] {
+            put(name.to_owned(), value);
+        }
+        for (port, end) in self.ends.iter().enumerate() {
+            let Counts { data, control, lost, damaged, dropped, bytes, busy } = end.counts;
+            for (name, value) in [
+                ("data_frames", data),
+                ("control_frames", control),
+                ("lost", lost),
+                ("damaged", damaged),
+                ("dropped", dropped),
+                ("bytes", bytes),
+                ("busy_ns", busy / 1000),
+            ] {
+                put(format!("link[{port}].{name}"), value);
+            }
+        }
     }
 
     pub(super) fn plan(&mut self, at: Ps, event: Event<B>) {

@@ -403,7 +403,7 @@ fn build(machine: &Machine, number: u16) -> Node {
     Node {
         amt: Amt::new(spec.amt_slots, spec.lva_base_bytes, spec.lva_bytes),
         imt: Imt::default(),
-        module: Module::new(spec, machine.seed, number),
+        module: Module::new(spec, machine.seed, number, spec.nodes),
         memory: Memory::new(&machine.dram),
         cores: vec![Core::default(); usize::from(machine.soc.cores)],
         nic: None,

@@ -72,24 +72,10 @@ pub fn stats(platform: &Platform) -> Stats {
         };
         let used = node.amt.slots().iter().filter(|slot| slot.state != State::Free).count();
         put("amt.slots".to_owned(), used as u64);
-        put("control.unroutable".to_owned(), node.module.control.unroutable);
-        put("control.unmapped".to_owned(), node.module.control.unmapped);
-        put("control.forwarded".to_owned(), node.module.control.forwarded);
-        put("routing.congested".to_owned(), node.module.control.congested);
-        put("transaction.held_back".to_owned(), node.module.transactions.held_back);
         if let Some(card) = &node.nic {
             put("nic.interrupts".to_owned(), card.interrupts);
         }
-        for (port, end) in node.module.ends.iter().enumerate() {
-            let counts = &end.counts;
-            put(format!("link[{port}].data_frames"), counts.data);
-            put(format!("link[{port}].control_frames"), counts.control);
-            put(format!("link[{port}].lost"), counts.lost);
-            put(format!("link[{port}].damaged"), counts.damaged);
-            put(format!("link[{port}].dropped"), counts.dropped);
-            put(format!("link[{port}].bytes"), counts.bytes);
-            put(format!("link[{port}].busy_ns"), counts.busy / 1000);
-        }
+        node.module.figures(put);
     }
     stats
 }

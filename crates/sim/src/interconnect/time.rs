@@ -21,9 +21,20 @@ impl Clock {
     /// The first edge at or after a time.
     #[inline]
     pub fn edge(&self, at: Ps) -> Ps {
+        self.at(self.count(at))
+    }
+
+    /// Number of the first edge at or after a time.
+    #[inline]
+    pub fn count(&self, at: Ps) -> u64 {
         // A rounded edge must not be taken for a time just after the edge.
-        let edge = ((at as f64 - 0.5) / self.period_ps).ceil().max(0.0);
-        (edge * self.period_ps).round() as Ps
+        ((at as f64 - 0.5) / self.period_ps).ceil().max(0.0) as u64
+    }
+
+    /// Time of an edge, by its number.
+    #[inline]
+    pub fn at(&self, edge: u64) -> Ps {
+        (edge as f64 * self.period_ps).round() as Ps
     }
 
     #[inline]

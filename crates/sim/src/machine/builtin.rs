@@ -10,7 +10,7 @@ pub struct BuiltIn {
 }
 
 /// The files of `machines/`.
-pub const BUILT_IN: [BuiltIn; 11] = [
+pub const BUILT_IN: [BuiltIn; 13] = [
     BuiltIn { name: "manycore-ni", text: include_str!("../../machines/manycore-ni.toml") },
     BuiltIn {
         name: "manycore-ni-noc-out",
@@ -33,6 +33,8 @@ pub const BUILT_IN: [BuiltIn; 11] = [
     BuiltIn { name: "pcie-ntb", text: include_str!("../../machines/pcie-ntb.toml") },
     BuiltIn { name: "deoi", text: include_str!("../../machines/deoi.toml") },
     BuiltIn { name: "thunder", text: include_str!("../../machines/thunder.toml") },
+    BuiltIn { name: "deoi-cores", text: include_str!("../../machines/deoi-cores.toml") },
+    BuiltIn { name: "thunder-cores", text: include_str!("../../machines/thunder-cores.toml") },
     BuiltIn { name: "rack-torus", text: include_str!("../../machines/rack-torus.toml") },
 ];
 

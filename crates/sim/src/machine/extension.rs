@@ -15,6 +15,16 @@ pub enum LinkTopology {
     Chain,
 }
 
+impl LinkTopology {
+    /// Links of the node that has the most, of so many nodes.
+    pub const fn links(self, nodes: u16) -> u16 {
+        match self {
+            LinkTopology::Chain if nodes > 3 => 2,
+            LinkTopology::Full | LinkTopology::Chain => nodes - 1,
+        }
+    }
+}
+
 /// Line code of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LineCode {

@@ -43,6 +43,7 @@ impl Kind {
                 "l2",
                 "scratchpad",
                 "window",
+                "extension",
                 "prefetch",
                 "llc",
                 "directory",
@@ -71,6 +72,7 @@ impl Kind {
                 "seed"
                 | "clock_ghz"
                 | "memory.latency_ns"
+                | "memory.port_ns"
                 | "memory.bytes_per_cycle"
                 | "memory.contents",
             ) => false,

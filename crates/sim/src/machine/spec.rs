@@ -234,6 +234,9 @@ section! {
         interleave_bytes: u64 = 4096,
         /// Fixed latency: bandwidth of a controller; 0 = not limited.
         bytes_per_cycle: f64 = 0.0,
+        /// From the last-level cache to the controllers and back, beside the network on chip: accesses of other nodes
+        /// by a module that is beside them (`window.coherent = false`) go without.
+        port_ns: f64 = 0.0,
         /// Lines whose contents are kept. The time that anything takes does not depend on it.
         contents: Contents = Contents::Queues,
     }

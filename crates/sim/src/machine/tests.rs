@@ -156,7 +156,8 @@ fn unknown_machines_are_refused_with_the_nearest_name() {
     );
     assert!(error("q").ends_with(
         "built in are manycore-ni, manycore-ni-noc-out, manycore-ni-numa, sonuma, \
-         cache-integrated, cache-integrated-128, tsm-sim, pcie-ntb, deoi, thunder, rack-torus"
+         cache-integrated, cache-integrated-128, tsm-sim, pcie-ntb, deoi, thunder, deoi-cores, \
+         thunder-cores, rack-torus"
     ));
 }
 

@@ -220,6 +220,7 @@ fn scratchpad(machine: &Machine) -> Checked {
 fn memory(machine: &Machine) -> Checked {
     let memory = &machine.memory;
     positive("memory.latency_ns", memory.latency_ns)?;
+    not_negative("memory.port_ns", memory.port_ns)?;
     let (most, place) = match machine.noc.topology {
         NocTopology::NocOut => (machine.tiles.columns, "column (tiles.columns)"),
         NocTopology::Mesh | NocTopology::Crossbar => (machine.tiles.rows, "row (tiles.rows)"),

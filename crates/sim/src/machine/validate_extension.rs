@@ -3,7 +3,7 @@
 use rackmem_rmc::amt::MAX_SLOTS;
 use rackmem_rmc::link::MAX_WINDOW;
 
-use super::spec::{ExperimentKind, LinkTopology, Machine};
+use super::spec::{ExperimentKind, Machine};
 use super::validate::{Checked, at_least, not_negative, positive, require};
 
 /// Nodes of a rack: each may have a link to each other one.
@@ -23,6 +23,7 @@ const MAX_CONNECTIONS: u32 = 1 << 16;
 /// # Errors
 /// The first setting with which such nodes cannot be built.
 pub(super) fn extension(machine: &Machine) -> Checked {
+    addresses(machine)?;
     module(machine)?;
     link(machine)?;
     node(machine)?;
@@ -31,26 +32,17 @@ pub(super) fn extension(machine: &Machine) -> Checked {
     experiment(machine)
 }
 
-fn module(machine: &Machine) -> Checked {
+/// The nodes, and where each sees the others' addresses. Chips have as many nodes as execute, and the window follows
+/// their memory.
+fn addresses(machine: &Machine) -> Checked {
     let spec = &machine.extension;
     require((2..=MAX_NODES).contains(&spec.nodes), "extension.nodes", || {
         format!("is {}, must be 2 to {MAX_NODES}", spec.nodes)
     })?;
-    let links = match spec.topology {
-        LinkTopology::Full => spec.nodes - 1,
-        LinkTopology::Chain => (spec.nodes - 1).min(2),
-    };
+    let links = spec.topology.links(spec.nodes);
     require(links < spec.switch_ports, "extension.switch_ports", || {
         format!("is {}, must be more than the {links} links of a node", spec.switch_ports)
     })?;
-    positive("extension.oci_mhz", spec.oci_mhz)?;
-    at_least("extension.oci_bytes", spec.oci_bytes.into(), 1)?;
-    at_least("extension.fifo_packets", spec.fifo_packets.into(), 1)?;
-    at_least("extension.slave_transactions", spec.slave_transactions.into(), 1)?;
-    require((1..=MAX_SLOTS).contains(&spec.amt_slots), "extension.amt_slots", || {
-        format!("is {}, must be 1 to {MAX_SLOTS}", spec.amt_slots)
-    })?;
-    at_least("extension.amt_slots_per_cycle", spec.amt_slots_per_cycle.into(), 1)?;
     let ends = spec.lva_base_bytes.checked_add(spec.lva_bytes).is_some();
     require(ends, "extension.lva_bytes", || {
         "the window ends beyond 2^64; make it smaller".to_owned()
@@ -59,7 +51,19 @@ fn module(machine: &Machine) -> Checked {
     at_least("extension.lva_base_bytes", spec.lva_base_bytes, 2 << 30)
 }
 
-fn link(machine: &Machine) -> Checked {
+pub(super) fn module(machine: &Machine) -> Checked {
+    let spec = &machine.extension;
+    positive("extension.oci_mhz", spec.oci_mhz)?;
+    at_least("extension.oci_bytes", spec.oci_bytes.into(), 1)?;
+    at_least("extension.fifo_packets", spec.fifo_packets.into(), 1)?;
+    at_least("extension.slave_transactions", spec.slave_transactions.into(), 1)?;
+    require((1..=MAX_SLOTS).contains(&spec.amt_slots), "extension.amt_slots", || {
+        format!("is {}, must be 1 to {MAX_SLOTS}", spec.amt_slots)
+    })?;
+    at_least("extension.amt_slots_per_cycle", spec.amt_slots_per_cycle.into(), 1)
+}
+
+pub(super) fn link(machine: &Machine) -> Checked {
     let spec = &machine.extension;
     positive("extension.lane_gbps", spec.lane_gbps)?;
     at_least("extension.lane_bytes", spec.lane_bytes.into(), 1)?;

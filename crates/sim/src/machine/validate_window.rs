@@ -2,6 +2,7 @@
 
 use super::spec::{Completion, Machine, NocTopology, Placement};
 use super::validate::{Checked, PAGE_BYTES, at_least, not_negative, require};
+use super::validate_extension::{link, module};
 
 /// Most lines that a prefetcher fetches ahead.
 const MAX_DEGREE: u32 = 64;
@@ -14,13 +15,18 @@ const MAX_DESCRIPTORS: u32 = 1 << 16;
 
 pub(super) fn window(machine: &Machine) -> Checked {
     prefetch(machine)?;
-    if machine.ni.placement != Placement::Window {
+    let placement = machine.ni.placement;
+    if !placement.has_window() {
         return Ok(());
+    }
+    if placement == Placement::Bridge {
+        module(machine)?;
+        link(machine)?;
     }
     let window = &machine.window;
     let crossbar = machine.noc.topology == NocTopology::Crossbar;
     require(crossbar && machine.tiles.rows == 1, "ni.placement", || {
-        "is \"window\", which needs noc.topology = \"crossbar\" and tiles.rows = 1".to_owned()
+        "needs noc.topology = \"crossbar\" and tiles.rows = 1 where memory is borrowed".to_owned()
     })?;
     require(machine.ni.completion == Completion::Acknowledged, "ni.completion", || {
         "is \"posted\", must be \"acknowledged\": cores wait for stores that go through".to_owned()

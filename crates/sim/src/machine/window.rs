@@ -52,6 +52,9 @@ section! {
         max_payload_bytes: u32 = 128,
         /// Data that a read TLP of the DMA engine asks for at most.
         max_read_bytes: u32 = 512,
+        /// Behind a module: whether accesses of other nodes pass this node's caches; else they go to its memory
+        /// controller, beside the module.
+        coherent: bool = true,
         /// Accesses of other nodes and of the DMA engine to this node's memory at the same time.
         accesses: u32 = 32,
         /// Descriptors of the DMA engine's ring; 0 = there is no engine.

@@ -13,8 +13,9 @@ use super::{RunError, Watchdog};
 use crate::chip::wires::Departure;
 use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
+use crate::interconnect::lane;
 use crate::machine::Machine;
-use crate::machine::spec::WorkloadKind;
+use crate::machine::spec::{Placement, WorkloadKind};
 
 /// Nodes that a mirrored chip believes to be in: itself and its mirror image.
 pub const MIRROR_NODES: u16 = 2;
@@ -151,6 +152,11 @@ fn chips(machine: &Machine, count: u16, nodes: u16) -> Result<Vec<Chip>, RunErro
 
 /// From one node to another.
 pub(crate) fn latency_cycles(machine: &Machine) -> Cycle {
+    if machine.ni.placement == Placement::Bridge {
+        // Frames know when they arrive: this is the least time that one takes.
+        let least_ns = lane::Times::new(&machine.extension).least_ps() as f64 / 1000.0;
+        return (least_ns * machine.clock_ghz) as Cycle;
+    }
     machine.cycles(machine.network.hop_latency_ns) * Cycle::from(machine.network.hops)
 }
 
@@ -194,6 +200,11 @@ impl<N: Node> Rack<N> {
                 to.receive(cycle + self.latency_cycles - to.wires.now, payload);
             }
             self.nodes[from].chip().wires.departures = departures;
+            let mut frames = std::mem::take(&mut self.nodes[from].chip().wires.frames);
+            for sent in frames.drain(..) {
+                self.nodes[usize::from(sent.node)].chip().frame(&sent);
+            }
+            self.nodes[from].chip().wires.frames = frames;
         }
     }
 }

@@ -37,15 +37,21 @@ impl Orq {
         self.waiting.push_back(Asked { line, at });
     }
 
-    /// The next read that may leave: its tag and its line.
-    pub fn issue(&mut self) -> Option<(u32, u64)> {
+    /// The line of the next read, if there is an entry for it.
+    pub fn next_line(&self) -> Option<u64> {
+        let asked = self.waiting.front().filter(|_| self.under_way.len() < self.capacity);
+        asked.map(|asked| asked.line)
+    }
+
+    /// The next read that may leave, with its tag.
+    pub fn issue(&mut self) -> Option<(u32, Asked)> {
         if self.under_way.len() >= self.capacity {
             return None;
         }
         let asked = self.waiting.pop_front()?;
         let tag = self.under_way.put(asked);
         self.most = self.most.max(self.under_way.len());
-        Some((tag, asked.line))
+        Some((tag, asked))
     }
 
     /// The data of a read have come: its entry is free.

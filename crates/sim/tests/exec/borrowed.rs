@@ -1,5 +1,7 @@
 //! Borrowed memory as programs see it, on both machines and with every write policy.
 
+use rackmem_sim::run::Options;
+
 use super::{End, load, run, said};
 
 const SMALL: [(&str, &str); 3] =
@@ -35,6 +37,87 @@ fn neither_the_queue_nor_prefetches_change_an_answer() {
 #[test]
 fn memory_is_what_was_stored_over_pcie() {
     assert_eq!(tests("pcie-ntb", &[("window.lent_bytes", "16M")]), ALL);
+}
+
+/// Behind modules, past the lender's caches and through them, over links that lose and damage frames.
+#[test]
+fn memory_is_what_was_stored_over_extended_interconnects() {
+    for machine in ["deoi-cores", "thunder-cores"] {
+        for coherent in ["true", "false"] {
+            for faults in ["0", "100000"] {
+                let settings = [
+                    ("window.coherent", coherent),
+                    ("window.lent_bytes", "16M"),
+                    ("extension.lost_per_million", faults),
+                    ("extension.damaged_per_million", faults),
+                ];
+                let all: Vec<(&str, &str)> = SMALL.iter().chain(&settings).copied().collect();
+                let argv = ["window_test", "--llc-bytes=64K", "--no-dma"];
+                let outcome = run(&load(machine, &all), 2, &argv);
+                let text = said(&outcome);
+                let passed: Vec<&str> = text.lines().collect();
+                assert_eq!(passed, ALL[..3], "{machine}, coherent {coherent}, faults {faults}");
+                let lost = outcome.stats["node[0].link[0].lost"];
+                assert_eq!(lost > 0.0, faults != "0", "{lost}");
+            }
+        }
+    }
+}
+
+/// A list of operations stands for cores that execute: the same reads take the same time, layer by layer.
+#[test]
+fn reads_by_cores_take_as_long_as_those_of_a_list() {
+    for (list, cores) in [("deoi", "deoi-cores"), ("thunder", "thunder-cores")] {
+        let settings = [
+            ("experiment.kind", "reads"),
+            ("experiment.place", "remote"),
+            ("soc.line_bytes", "64"),
+        ];
+        let list = load(list, &settings);
+        let report = rackmem_sim::run::run(&list, &Options::default()).expect("a run");
+        let listed =
+            report.extension.as_ref().and_then(|extension| extension.latency_ns).expect("reads");
+        let argv = ["tsm_kernels", "--kernel=chase", "--remote", "--llc-bytes=512K"];
+        let outcome = run(&load(cores, &[]), 2, &argv);
+        let text = said(&outcome);
+        let ns = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
+        let executed: f64 = ns.and_then(|ns| ns.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+        assert!((executed / listed - 1.0).abs() < 0.02, "{cores}: {executed} ns, not {listed}");
+        for stage in &report.breakdown[1..] {
+            let of_cores = outcome.stats[&format!("node[0].bridge.layers.{}_mean_ns", stage.name)];
+            let of_list = stage.mean_cycles / list.clock_ghz;
+            let difference = (of_cores - of_list).abs();
+            assert!(difference < 5.0, "{cores}, {}: {of_cores}, {of_list} ns", stage.name);
+        }
+    }
+}
+
+/// A cache that borrows memory while it runs hits more often (DEOI §IV-C). Each node has one; in a chain the last node
+/// borrows of the first, and the one between them passes that on.
+#[test]
+fn a_cache_that_borrows_memory_hits_more_often() {
+    let argv = [
+        "tsm_arenas",
+        "--all",
+        "--gets=1600",
+        "--own-bytes=64K",
+        "--borrowed-bytes=64K",
+        "--keys=250",
+    ];
+    let on = |threads| {
+        let settings = [("extension.topology", "chain"), ("run.threads", threads)];
+        run(&load("deoi-cores", &settings), 3, &argv)
+    };
+    let outcome = on("2");
+    let text = said(&outcome);
+    let hits = |interval: &str| {
+        let line = text.lines().find(|line| line.contains(interval)).expect("an interval");
+        let share = line.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
+        share.and_then(|share| share.parse::<f64>().ok()).expect("a share")
+    };
+    assert!(hits("interval 8") > 1.5 * hits("interval 4"), "{text}");
+    assert!(outcome.stats["node[1].control.forwarded"] > 1000.0);
+    assert_eq!(on("1").stats, outcome.stats);
 }
 
 /// The paper's test of write policies (TSM §2.1.2).

@@ -200,6 +200,18 @@ pub const USES: &[One] = &[
         &[("llc.size_bytes", "64K"), ("prefetch.remote_degree", "4")],
     ),
     program(2, &["tsm_share"], "tsm-sim", &[]),
+    long(
+        2,
+        &["tsm_kernels", "--kernel", "b3", "--remote", "--llc-bytes", "64K"],
+        "deoi-cores",
+        &[("llc.size_bytes", "64K"), ("extension.lost_per_million", "20000")],
+    ),
+    program(
+        2,
+        &["tsm_kernels", "--kernel", "b4", "--remote", "--llc-bytes", "64K"],
+        "thunder-cores",
+        &[("llc.size_bytes", "64K"), ("window.coherent", "true"), ("window.heap", "true")],
+    ),
     program(1, &["scr_test"], "cache-integrated", &[]),
     long(
         1,

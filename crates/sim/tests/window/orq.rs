@@ -25,7 +25,7 @@ proptest! {
                     let may = under_way.len() < capacity;
                     let expected: Option<Asked> = if may { waiting.pop_front() } else { None };
                     let next = orq.issue();
-                    prop_assert_eq!(next.map(|(_, line)| line), expected.map(|asked| asked.line));
+                    prop_assert_eq!(next.map(|(_, asked)| asked.line), expected.map(|asked| asked.line));
                     if let (Some((tag, _)), Some(asked)) = (next, expected) {
                         prop_assert!(under_way.insert(tag, asked).is_none(), "a tag in use");
                     }

@@ -1,0 +1,371 @@
+//! The module that joins the on-chip interconnects of nodes (DEOI §III), as Thunder's channel for loads and stores does
+//! (ICT, TSM §4.2): a miss in borrowed memory leaves the last-level cache for it and travels layer by layer.
+//!
+//! Layers and links are [`interconnect::Module`](crate::interconnect::Module); it counts picoseconds, as the clocks of
+//! chip, on-chip interconnect and links have no common period. Something of it that happens between two cycles of the
+//! chip is seen in the second one. The lender's side is [`inbound`](super::inbound), as for a window behind an NTB.
+//!
+//! # Decisions
+//!
+//! - *Order.* AXI orders nothing between reads and writes, so a read of a line waits for the answer to a write of it.
+//! - *Writes.* Borrowed lines are cached as local ones are (DEOI §III), so only whole lines that caches give back and
+//!   changes by the operating system are written.
+//! - *A lender that looks at what it lends.* Past its caches (`window.coherent = false`) others change blocks of which
+//!   it may have copies. Caches of the model have rights and no contents, so it sees the change; hardware would show it
+//!   the old copy for a while. What is lent has one user, so no program should look.
+
+use std::collections::VecDeque;
+
+use rackmem_rmc::amt::{Amt, Target};
+
+use super::block::Block;
+use super::inbound::{Answer, Inbound};
+use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::message::Payload;
+use super::ni::{Interface, Placement, Places, Side, Timer};
+use super::tile::Tile;
+use super::wires::{self, Wires};
+use crate::coherence::Message;
+use crate::engine::{Agenda, Cycle, Slab};
+use crate::figures::Figures;
+use crate::interconnect::module::{self, Action, Module};
+use crate::interconnect::packet::{Channel, LAYER_NAMES, LAYERS, Layer, Packet, Trip};
+use crate::interconnect::time::{Clock, Ps, ps};
+use crate::machine::Machine;
+use crate::statistics::Simulated;
+use crate::window::orq::Orq;
+use crate::window::packet::{Asker, Packet as Access};
+
+/// The module wants to be looked at.
+const LOOK: Timer = Timer { part: Part::Window, what: 0, index: 0 };
+
+/// Content of a packet: an access, or its answer.
+type Body = Option<Access>;
+
+/// A frame on its way to another node's module.
+#[derive(Clone, Copy, Debug)]
+pub struct SentFrame {
+    /// Time of its arrival.
+    pub at: Ps,
+    /// Number of the node that it goes to.
+    pub node: u16,
+    /// The end of a link there.
+    pub port: u8,
+    /// Header, packet and content.
+    pub frame: crate::interconnect::lane::Frame<Body>,
+}
+
+/// An event to come.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Module(module::Event<Body>),
+    /// A packet of this node is at the module.
+    Leave(Packet<Body>),
+    /// A request of another node is at this node's memory.
+    Home(Packet<Body>),
+    /// An answer is back at the last-level cache.
+    Back(Packet<Body>),
+}
+
+/// Module, address mapping table, and accesses under way.
+#[derive(Clone, Debug)]
+pub struct Bridge {
+    nid: u16,
+    /// The nodes whose memory it is, by address.
+    pub amt: Amt,
+    module: Module<Body>,
+    agenda: Agenda<Event>,
+    /// Cycle in which it will be looked at.
+    next_look: Cycle,
+    orq: Orq,
+    /// Lines of writes that their lender has not answered.
+    unanswered: Slab<Line>,
+    inbound: Inbound,
+    /// Requests of other nodes at this node's memory, which answers in order.
+    serving: VecDeque<Packet<Body>>,
+    clock: Clock,
+    /// Between last-level cache and module, each way.
+    root_ps: Ps,
+    /// On-chip interconnect, each way.
+    oci_ps: Ps,
+    reads: u64,
+    writes: u64,
+    layers: [Ps; LAYERS],
+}
+
+impl Bridge {
+    /// The operating system has changed a block: its lender learns of it.
+    pub fn written_by_system(&mut self, line: Line, change: Block, wires: &mut Wires) {
+        self.look(wires);
+        self.write(line, change, wires.now);
+        self.look(wires);
+    }
+
+    /// A frame of another node will arrive.
+    pub fn frame(&mut self, sent: &SentFrame, wires: &mut Wires) {
+        let event = module::Event::Arrive { port: sent.port, frame: sent.frame };
+        self.agenda.at(sent.at, Event::Module(event));
+        self.look_again(wires);
+    }
+
+    /// Lets reads leave that have an entry of the queue.
+    fn leave(&mut self, now: Cycle) {
+        while let Some(line) = self.orq.next_line()
+            && self.unanswered.values().all(|&written| written != line)
+            && let Some((tag, asked)) = self.orq.issue()
+        {
+            let Target { destination, address } = self.target(line);
+            let asker = Asker::Queue(self.nid);
+            let body = Some(Access::Read { asker, tag, address, lines: 1 });
+            let trip = Trip::begin(self.clock.at(asked.at));
+            self.depart(now, Channel::ReadAddress, destination, tag, trip, body);
+        }
+    }
+
+    /// Writes a line, or a part of one.
+    fn write(&mut self, line: Line, block: Block, now: Cycle) {
+        let Target { destination, address } = self.target(line);
+        let tag = self.unanswered.put(line);
+        self.writes += 1;
+        let body =
+            Some(Access::Write { address, block, asker: Some((Asker::Queue(self.nid), tag)) });
+        let trip = Trip::begin(self.clock.at(now));
+        self.depart(now, Channel::WriteAddress, destination, tag, trip, None);
+        self.depart(now, Channel::WriteData, destination, tag, trip, body);
+    }
+
+    /// A packet leaves for the module.
+    fn depart(
+        &mut self,
+        now: Cycle,
+        channel: Channel,
+        destination: u16,
+        tag: u32,
+        trip: Trip,
+        body: Body,
+    ) {
+        let bytes = match body {
+            Some(Access::Write { block, .. }) => block.written_bytes(),
+            _ => BLOCK_BYTES as u32,
+        };
+        let packet = Packet { channel, source: self.nid, destination, tag, bytes, trip, body };
+        self.agenda.at(self.clock.at(now) + self.root_ps, Event::Leave(packet));
+    }
+
+    fn target(&self, line: Line) -> Target {
+        let found = self.amt.lookup(line * BLOCK_BYTES, BLOCK_BYTES);
+        found.expect("pages are mapped, and lines fetched, where memory is borrowed only")
+    }
+
+    /// Does all that is due up to this cycle.
+    fn look(&mut self, wires: &mut Wires) {
+        let now = self.clock.at(wires.now);
+        while self.agenda.next().is_some_and(|at| at <= now)
+            && let Some(event) = self.agenda.pop()
+        {
+            self.due(self.agenda.now(), event, wires);
+        }
+        self.look_again(wires);
+    }
+
+    /// Is looked at in the cycle of its next event.
+    fn look_again(&mut self, wires: &mut Wires) {
+        if let Some(at) = self.agenda.next() {
+            let cycle = self.clock.count(at).max(wires.now + 1);
+            wires.happen_by(&mut self.next_look, cycle, wires::Event::Ni(LOOK));
+        }
+    }
+
+    fn due(&mut self, at: Ps, event: Event, wires: &mut Wires) {
+        match event {
+            Event::Module(event) => self.module.happen(at, event),
+            Event::Leave(mut packet) => {
+                packet.trip.charge(Layer::Software, at);
+                self.module.send(at, packet);
+            }
+            Event::Home(packet) => {
+                self.serving.push_back(packet);
+                self.inbound.arrive(packet.body.expect("a request has an access"), wires);
+                self.answer(wires);
+            }
+            Event::Back(packet) => self.back(at, packet, wires),
+        }
+        self.act(at, wires);
+    }
+
+    /// Does what the module wants done.
+    fn act(&mut self, now: Ps, wires: &mut Wires) {
+        while let Some(action) = self.module.next_action() {
+            match action {
+                Action::Plan(at, event) => self.agenda.at(at, Event::Module(event)),
+                Action::Frame { at, node, port, frame } => {
+                    wires.frames.push(SentFrame { at, node, port, frame });
+                }
+                Action::Arrived { packet, .. } => self.arrived(now, packet),
+                Action::Dropped { packet } => panic!("no way to node {}", packet.destination),
+                Action::Room => {}
+            }
+        }
+    }
+
+    fn arrived(&mut self, now: Ps, mut packet: Packet<Body>) {
+        match packet.channel {
+            Channel::ReadAddress | Channel::WriteData => {
+                self.agenda.at(now + self.oci_ps, Event::Home(packet));
+            }
+            Channel::ReadData | Channel::WriteResponse => {
+                packet.trip.charge(Layer::Master, now);
+                self.agenda.at(now + self.root_ps, Event::Back(packet));
+            }
+            _ => {}
+        }
+    }
+
+    /// An answer is where the access came from.
+    fn back(&mut self, at: Ps, mut packet: Packet<Body>, wires: &mut Wires) {
+        match packet.body {
+            Some(Access::Data { tag, block, .. }) => {
+                packet.trip.charge(Layer::Software, at);
+                let layers = self.layers.iter_mut().zip(packet.trip.layers);
+                layers.for_each(|(sum, layer)| *sum += layer);
+                self.reads += 1;
+                let line = self.orq.done(tag).line;
+                let home = Part::Home(wires.layout.home_of(line));
+                wires.send(Part::Window, home, Payload::MemoryData { line, data: block });
+            }
+            _ => drop(self.unanswered.take(packet.tag)),
+        }
+        self.leave(wires.now);
+    }
+
+    /// Cores that repeat themselves look again at blocks that have changed past their caches.
+    fn tell_changed(&mut self, tiles: &mut [Tile], wires: &mut Wires) {
+        while let Some(line) = self.inbound.take_changed() {
+            for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
+                cpu.changed(line, wires);
+            }
+        }
+    }
+
+    /// Answers accesses to this node's memory that are done.
+    fn answer(&mut self, wires: &mut Wires) {
+        let now = self.clock.at(wires.now);
+        while let Some(answer) = self.inbound.answer() {
+            let Some(request) = self.serving.pop_front() else { return };
+            let (channel, body) = match answer {
+                Answer::Data(_, data) => (Channel::ReadData, data),
+                Answer::Written(_, written) => (Channel::WriteResponse, written),
+            };
+            let (source, destination) = (request.destination, request.source);
+            let packet = Packet { channel, source, destination, body: Some(body), ..request };
+            self.module.answer(now, now + self.oci_ps, packet);
+        }
+        self.act(now, wires);
+    }
+}
+
+impl Interface for Bridge {
+    const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Bridge];
+
+    fn places(_placement: Placement) -> Places {
+        Places { engines: Side::Tiles, ni_caches: Side::Tiles, frontends: None }
+    }
+
+    fn check_programs(machine: &Machine, nodes: u16) -> Result<(), String> {
+        let spec = &machine.extension;
+        if nodes < 2 {
+            let why =
+                "ni.placement: is \"bridge\", where nodes borrow of each other; use -n 2 or more";
+            return Err(why.to_owned());
+        }
+        let links = spec.topology.links(nodes);
+        if links >= spec.switch_ports {
+            return Err(format!(
+                "extension.switch_ports: is {}, and with {nodes} nodes a node has {links} links beside its own port; \
+                 use fewer nodes or extension.topology = \"chain\"",
+                spec.switch_ports
+            ));
+        }
+        Ok(())
+    }
+
+    fn new(nid: u16, nodes: u16, machine: &Machine, _layout: &Layout) -> Bridge {
+        let window = &machine.window;
+        let spec = &machine.extension;
+        Bridge {
+            nid,
+            amt: Amt::new(spec.amt_slots, machine.memory.size_bytes, window.lent_bytes),
+            module: Module::new(spec, machine.seed, nid, nodes),
+            agenda: Agenda::default(),
+            next_look: 0,
+            orq: Orq::new(window.outstanding as usize),
+            unanswered: Slab::default(),
+            inbound: Inbound::new(window.accesses as usize, window.coherent),
+            serving: VecDeque::new(),
+            clock: Clock::of_mhz(machine.clock_ghz * 1000.0),
+            root_ps: ps(window.root_ns),
+            oci_ps: Clock::of_mhz(spec.oci_mhz).cycles(spec.oci_cycles),
+            reads: 0,
+            writes: 0,
+            layers: [0; LAYERS],
+        }
+    }
+
+    fn start(&mut self, _tiles: &mut [Tile], wires: &mut Wires) {
+        self.module.start();
+        self.act(0, wires);
+        self.look_again(wires);
+    }
+
+    fn entry(&self, payload: &Payload, _layout: &Layout) -> (Part, u64) {
+        panic!("a bridge got {payload:?}, and not a frame")
+    }
+
+    fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
+        self.look(wires);
+        match (to, payload) {
+            (
+                Part::Rrpp(_),
+                Payload::Coherence { line, message: Message::Response(response), .. },
+            ) => self.inbound.response(line, response, wires),
+            (Part::Rrpp(_), Payload::MemoryData { line, data }) => {
+                self.inbound.read(line, data, wires);
+            }
+            (_, Payload::MemoryRead { line, .. }) => {
+                self.orq.ask(line, wires.now);
+                self.leave(wires.now);
+            }
+            (_, Payload::MemoryWrite { line, data }) => self.write(line, data, wires.now),
+            (to, other) => panic!("{to} got {other:?}"),
+        }
+        self.answer(wires);
+        self.look(wires);
+        self.tell_changed(tiles, wires);
+    }
+
+    fn happen(&mut self, _timer: Timer, tiles: &mut [Tile], wires: &mut Wires) {
+        self.look(wires);
+        self.tell_changed(tiles, wires);
+    }
+
+    fn under_way(&self, _tiles: &[Tile]) -> Vec<String> {
+        let accesses = self.orq.len() + self.unanswered.len() + self.inbound.under_way();
+        let text = format!("bridge: {accesses} accesses");
+        (accesses > 0).then_some(text).into_iter().collect()
+    }
+
+    fn write_stats(&self, _tiles: &[Tile], _wires: &Wires, stats: &mut Figures) {
+        let mut put = |name: String, value: u64| stats.insert(name, value as f64);
+        put("bridge.reads".to_owned(), self.reads);
+        put("bridge.writes".to_owned(), self.writes);
+        put("bridge.most_outstanding".to_owned(), self.orq.most() as u64);
+        self.module.figures(put);
+        let mut mean = |name: &str, sum: Ps| {
+            stats.mean(format!("bridge.{name}"), sum as f64 / 1000.0, self.reads as f64);
+        };
+        mean("read_mean_ns", self.layers.iter().sum());
+        for (name, layer) in LAYER_NAMES.iter().zip(self.layers) {
+            mean(&format!("layers.{name}_mean_ns"), layer);
+        }
+    }
+}
