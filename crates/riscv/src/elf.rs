@@ -4,9 +4,10 @@ use core::fmt;
 use core::ops::Range;
 
 use object::elf::{self, FileHeader64, ProgramHeader64};
-use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endianness, LittleEndian};
 
+use crate::lines::Lines;
 use crate::space::{AddressSpace, PAGE, Permissions, TOP};
 use crate::symbols::Symbols;
 
@@ -240,5 +241,16 @@ fn symbols(header: &Header, file: &[u8], base: u64) -> Symbols {
         }
         Ok(Symbols::new(symbols))
     };
-    read().unwrap_or_default()
+    read().unwrap_or_default().with_lines(lines(header, file, base))
+}
+
+/// The lines of source of the program, if it was compiled with them.
+fn lines(header: &Header, file: &[u8], base: u64) -> Lines {
+    let endian = Endianness::Little;
+    let Ok(sections) = header.sections(endian, file) else { return Lines::default() };
+    Lines::new(base, |name| {
+        let (_, section) = sections.section_by_name(endian, name.as_bytes())?;
+        let is_plain = !section.sh_flags(endian).contains(elf::SHF_COMPRESSED);
+        section.data(endian, file).ok().filter(|_| is_plain)
+    })
 }

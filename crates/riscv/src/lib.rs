@@ -43,6 +43,7 @@ mod hart;
 pub mod host;
 mod inst;
 pub mod kernel;
+mod lines;
 mod op;
 mod port;
 pub mod space;

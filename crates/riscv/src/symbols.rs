@@ -1,12 +1,15 @@
-//! Names of functions by address, and addresses by name.
+//! Names of functions and lines of source by address, and addresses by name.
 
 use core::fmt;
+
+use crate::lines::Lines;
 
 /// The functions of a program, by address.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     /// Address, size in bytes (0 if unknown), name; ascending.
     functions: Vec<(u64, u64, String)>,
+    lines: Lines,
 }
 
 impl Symbols {
@@ -15,7 +18,12 @@ impl Symbols {
         // Of several names for one address the sized ones are the functions.
         functions.sort_by(|a, b| (a.0, b.1, &a.2).cmp(&(b.0, a.1, &b.2)));
         functions.dedup_by_key(|(address, ..)| *address);
-        Symbols { functions }
+        Symbols { functions, lines: Lines::default() }
+    }
+
+    /// The same functions, with their lines of source.
+    pub(crate) fn with_lines(self, lines: Lines) -> Symbols {
+        Symbols { lines, ..self }
     }
 
     /// The function that holds `address`, and the offset in it in bytes.
@@ -31,15 +39,17 @@ impl Symbols {
         self.functions.iter().find(|(.., n)| n == name).map(|(address, ..)| *address)
     }
 
-    /// `address` with the function that holds it, if there is one: `0x10444 <main+0x1c>`.
+    /// `address` with the function that holds it and the line of source, if it is known: `0x10444 <main+0x1c> (a.c:7)`.
     pub fn describe(&self, address: u64) -> impl fmt::Display {
-        Described { address, function: self.find(address).map(|(n, o)| (n.to_owned(), o)) }
+        let function = self.find(address).map(|(name, offset)| (name.to_owned(), offset));
+        Described { address, function, line: self.lines.find(address) }
     }
 }
 
 struct Described {
     address: u64,
     function: Option<(String, u64)>,
+    line: Option<String>,
 }
 
 impl fmt::Display for Described {
@@ -49,6 +59,7 @@ impl fmt::Display for Described {
             Some((name, 0)) => write!(f, " <{name}>"),
             Some((name, offset)) => write!(f, " <{name}+{offset:#x}>"),
             None => Ok(()),
-        }
+        }?;
+        self.line.as_ref().map_or(Ok(()), |line| write!(f, " ({line})"))
     }
 }

@@ -31,7 +31,7 @@ Examples:
   RACKMEM_CC='clang --target=riscv64-linux-gnu' rackmem cc -o prog.rv64 prog.c
 
 If a source ends in .cc, .cpp, .cxx, .c++ or .C, the C++ compiler is used. Unless the arguments say otherwise, code is
-optimised (-O2).
+optimised (-O2) and has the lines of its source (-g), which messages of the model name.
 Exit status: that of the compiler; 1 if there is none.";
 
 /// Arguments of `rackmem cc`.
@@ -73,8 +73,11 @@ pub fn run(args: &CcArgs) -> Result<()> {
     };
     let mut command = compiler.command();
     command.arg("-I").arg(folder.include());
-    if !args.arguments.iter().any(|argument| argument.as_encoded_bytes().starts_with(b"-O")) {
-        command.arg("-O2");
+    // Both may be given otherwise; with -g messages of the model name lines of source.
+    for (option, by_default) in [(b"-O", "-O2"), (b"-g", "-g")] {
+        if !args.arguments.iter().any(|one| one.as_encoded_bytes().starts_with(option)) {
+            command.arg(by_default);
+        }
     }
     command.args(&args.arguments);
     if links(&args.arguments) && args.host {
