@@ -250,7 +250,7 @@ impl Bridge {
     /// Answers accesses to this node's memory that are done.
     fn answer(&mut self, wires: &mut Wires) {
         let now = self.clock.at(wires.now);
-        while let Some(answer) = self.inbound.answer() {
+        while let Some(answer) = self.inbound.answer(wires) {
             let Some(request) = self.serving.pop_front() else { return };
             let (channel, body) = match answer {
                 Answer::Data(_, data) => (Channel::ReadData, data),

@@ -109,10 +109,12 @@ impl Inbound {
         }
     }
 
-    /// Takes the next answer, if its access is done.
-    pub fn answer(&mut self) -> Option<Answer> {
+    /// Takes the next answer, if its access is done. Another access may begin then.
+    pub fn answer(&mut self, wires: &mut Wires) -> Option<Answer> {
         while self.under_way.front().is_some_and(|access| access.is_done) {
-            match self.under_way.pop_front()?.what {
+            let Access { what, .. } = self.under_way.pop_front()?;
+            self.begin(wires);
+            match what {
                 What::Read { asker, tag, index, block } => {
                     let data = Packet::Data { asker, tag, index, block };
                     return Some(Answer::Data(asker, data));

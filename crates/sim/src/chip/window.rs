@@ -178,7 +178,7 @@ impl Window {
 
     /// Answers accesses to this node's memory that are done.
     fn answer(&mut self, wires: &mut Wires) {
-        while let Some(answer) = self.inbound.answer() {
+        while let Some(answer) = self.inbound.answer(wires) {
             let (asker, packet, data_bytes) = match answer {
                 // The engine need not be told over the link: its writes are posted.
                 Answer::Written(Asker::Engine(_), _) => {

@@ -64,6 +64,16 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
     }
 }
 
+#[test]
+fn a_lender_that_takes_one_access_at_a_time_answers_all() {
+    for machine in ["tsm-sim", "pcie-ntb", "deoi-cores"] {
+        let machine = load(machine, &[("window.accesses", "1")]);
+        let outcome =
+            run(&machine, 2, &["tsm_kernels", "--kernel=b4", "--remote", "--llc-bytes=64K"]);
+        assert!(said(&outcome).contains("b4, borrowed memory"));
+    }
+}
+
 /// A list of operations stands for cores that execute: the same reads take the same time, layer by layer.
 #[test]
 fn reads_by_cores_take_as_long_as_those_of_a_list() {
