@@ -27,14 +27,18 @@ static const char about[] =
     "  rackmem sim exec cache-integrated -- stream.rv64 --servers 1 --buffers 3 --buffer-bytes 1K\n"
     "  rackmem sim exec cache-integrated -- stream.rv64 --servers 0 --feasible      off chip\n";
 
-enum { MOST_BUFFERS = 16, MOST_SERVERS = 2, WORDS_AT_ONCE = 8, SCALAR = 3, ARRAYS = 3 };
+enum { MOST_BUFFERS = 16, MOST_SERVERS = 2, SCALAR = 3, ARRAYS = 3 };
 
 /* Buffers of a size that is not worth more: a copy loop with these is the feasible maximum. */
 enum { FEASIBLE_BUFFERS = 4 };
 
+/* An element: a word of the prototype. */
+typedef uint32_t element;
+_Static_assert(sizeof(element) == CHIP_WORD_BYTES, "elements are words");
+
 /* The place of a part of the arrays. */
 typedef struct arrays {
-    uint64_t *a, *b, *c;
+    element *a, *b, *c;
 } arrays;
 
 /* A streaming core's scratchpad. Its server stores there. */
@@ -94,44 +98,40 @@ static void advance(const stream *s, place *p)
         p->block -= s->blocks;
 }
 
+static uint64_t block_words(const stream *s)
+{
+    return s->block_bytes / sizeof(element);
+}
+
 /* Words of an array before a block. */
 static uint64_t block_begin(const stream *s, uint64_t block)
 {
-    return block * (s->block_bytes / SCR_WORD_BYTES);
+    return block * block_words(s);
 }
 
 /* The content of the arrays. */
-static uint64_t value_of_b(uint64_t index)
+static element value_of_b(uint64_t index)
 {
-    return index * UINT64_C(0x9e3779b97f4a7c15);
+    return (element)index * UINT32_C(0x9e3779b9);
 }
 
-static uint64_t value_of_c(uint64_t index)
+static element value_of_c(uint64_t index)
 {
-    return index ^ UINT64_C(0x2545f4914f6cdd1d);
+    return (element)index ^ UINT32_C(0x4f6cdd1d);
 }
 
-/* A line at a time: loads first, so that they do not wait for each other. */
-static inline void triad(uint64_t *a, const uint64_t *b, const uint64_t *c, uint64_t words)
+/* A plain loop, as STREAM's own: the paper says nothing of loops that it unrolled, nor did its compiler. */
+static inline void triad(element *a, const element *b, const element *c, uint64_t words)
 {
-    for (uint64_t i = 0; i < words; i += WORDS_AT_ONCE) {
-        uint64_t sum[WORDS_AT_ONCE];
-        for (int k = 0; k < WORDS_AT_ONCE; k++)
-            sum[k] = b[i + (unsigned)k] + SCALAR * c[i + (unsigned)k];
-        for (int k = 0; k < WORDS_AT_ONCE; k++)
-            a[i + (unsigned)k] = sum[k];
-    }
+    for (uint64_t i = 0; i < words; i++)
+        a[i] = b[i] + SCALAR * c[i];
 }
 
-static inline void copy_words(uint64_t *to, const uint64_t *from, uint64_t words)
+/* Volatile: no compiler makes it a call of memcpy, whose stores are longer. */
+static inline void copy_words(chip_word *to, const element *from, uint64_t words)
 {
-    for (uint64_t i = 0; i < words; i += WORDS_AT_ONCE) {
-        uint64_t line[WORDS_AT_ONCE];
-        for (int k = 0; k < WORDS_AT_ONCE; k++)
-            line[k] = from[i + (unsigned)k];
-        for (int k = 0; k < WORDS_AT_ONCE; k++)
-            to[i + (unsigned)k] = line[k];
-    }
+    for (uint64_t i = 0; i < words; i++)
+        to[i] = from[i];
 }
 
 /* ---- With copies ------------------------------------------------------------------------- */
@@ -150,18 +150,19 @@ typedef struct fetching {
 } fetching;
 
 /* The first of a buffer's blocks. */
-static uint64_t *buffer(const stream *s, const client *c, uint64_t slot)
+static element *buffer(const stream *s, const client *c, uint64_t slot)
 {
-    return (uint64_t *)(void *)(c->ring + slot * s->buffer_bytes);
+    return (element *)(void *)(c->ring + slot * s->buffer_bytes);
 }
 
 static void fetch(fetching *f)
 {
     const stream *s = f->s;
     const client *c = f->c;
-    uint64_t slot = f->at.slot, begin = block_begin(s, f->at.block), *b = buffer(s, c, slot);
+    uint64_t slot = f->at.slot, begin = block_begin(s, f->at.block);
+    element *b = buffer(s, c, slot);
     ni_copy(c->command[slot], b, c->remote->b + begin, s->block_bytes, c->fetched[slot]);
-    ni_copy(c->other_command[slot], b + s->block_bytes / SCR_WORD_BYTES, c->remote->c + begin,
+    ni_copy(c->other_command[slot], b + block_words(s), c->remote->c + begin,
             s->block_bytes, c->fetched[slot]);
     advance(s, &f->at);
     f->next++;
@@ -188,9 +189,9 @@ static void stream_by_copies(const stream *s, const client *c, unsigned number)
 {
     place at = first_place(s, number);
     fetching f = {s, c, 0, at};
-    uint64_t words = s->block_bytes / SCR_WORD_BYTES;
+    uint64_t words = block_words(s);
     for (uint64_t step = 0; step < s->steps; step++, advance(s, &at)) {
-        uint64_t *b = buffer(s, c, at.slot), *results = b + words;
+        element *b = buffer(s, c, at.slot), *results = b + words;
         fetch_ahead(&f, step);
         (void)ni_wait(c->fetched_flag[at.slot]);
         if (!s->feasible)
@@ -216,8 +217,8 @@ typedef struct pushing {
 /* Stores a client's next blocks of b and c into its ring, and says so. */
 static void push_step(const stream *s, const client *c, pushing *p)
 {
-    uint64_t begin = block_begin(s, p->at.block), words = s->block_bytes / SCR_WORD_BYTES;
-    uint64_t *b = buffer(s, c, p->at.slot);
+    uint64_t begin = block_begin(s, p->at.block), words = block_words(s);
+    element *b = buffer(s, c, p->at.slot);
     copy_words(b, c->remote->b + begin, words);
     copy_words(b + words, c->remote->c + begin, words);
     ni_signal(c->arrived, ++p->steps);
@@ -242,25 +243,24 @@ static void serve(const stream *s, unsigned server)
 }
 
 /* The feasible maximum: as many stores to a, of anything. */
-static void store_words(uint64_t *to, uint64_t value, uint64_t words)
+static void store_words(chip_word *to, element value, uint64_t words)
 {
-    for (uint64_t i = 0; i < words; i += WORDS_AT_ONCE)
-        for (int k = 0; k < WORDS_AT_ONCE; k++)
-            *(scr_word *)&to[i + (unsigned)k] = value;
+    for (uint64_t i = 0; i < words; i++)
+        to[i] = value;
 }
 
 static void stream_by_stores(const stream *s, const client *c, unsigned number)
 {
     place at = first_place(s, number);
-    uint64_t words = s->block_bytes / SCR_WORD_BYTES;
+    uint64_t words = block_words(s);
     for (uint64_t step = 0; step < s->steps; step++, advance(s, &at)) {
-        uint64_t *a = c->remote->a + block_begin(s, at.block);
-        const uint64_t *b = buffer(s, c, at.slot);
+        element *a = c->remote->a + block_begin(s, at.block);
+        const element *b = buffer(s, c, at.slot);
         while (*c->arrived <= step)
             ;
         scr_acquire();
         if (s->feasible)
-            store_words(a, step, words);
+            store_words(a, (element)step, words);
         else
             triad(a, b, b + words, words);
         ni_signal(c->used, step + 1);
@@ -271,7 +271,7 @@ static void stream_by_stores(const stream *s, const client *c, unsigned number)
 static void stream_by_loads_and_stores(const stream *s, const client *c, unsigned number)
 {
     place at = first_place(s, number);
-    uint64_t words = s->block_bytes / SCR_WORD_BYTES;
+    uint64_t words = block_words(s);
     for (uint64_t step = 0; step < s->steps; step++, advance(s, &at)) {
         uint64_t begin = block_begin(s, at.block);
         triad(c->remote->a + begin, c->remote->b + begin, c->remote->c + begin, words);
@@ -301,8 +301,8 @@ static void copy_block(const stream *s, const client *c, void *to, const void *f
 /* This client's share of the arrays in DRAM, through its buffers. */
 static void fill_dram(const stream *s, const client *c, unsigned number)
 {
-    uint64_t words = s->block_bytes / SCR_WORD_BYTES;
-    uint64_t *b = (uint64_t *)(void *)c->ring, *next = b + words;
+    uint64_t words = block_words(s);
+    element *b = (element *)(void *)c->ring, *next = b + words;
     for (uint64_t block = number; block < s->blocks; block += clients_of(s)) {
         for (uint64_t i = 0; i < words; i++) {
             b[i] = value_of_b(block * words + i);
@@ -316,13 +316,13 @@ static void fill_dram(const stream *s, const client *c, unsigned number)
 /* Number of wrong words in a client's results. */
 static uint64_t count_wrong(const stream *s, const client *c, unsigned number)
 {
-    uint64_t words = s->block_bytes / SCR_WORD_BYTES, wrong = 0;
-    uint64_t *local = (uint64_t *)(void *)c->ring;
+    uint64_t words = block_words(s), wrong = 0;
+    const element *local = (const element *)(const void *)c->ring;
     uint64_t steps = s->steps < s->blocks ? s->steps : s->blocks; /* then they repeat */
     place at = first_place(s, number);
     for (uint64_t step = 0; step < steps; step++, advance(s, &at)) {
         uint64_t begin = block_begin(s, at.block);
-        copy_block(s, c, local, c->remote->a + begin);
+        copy_block(s, c, c->ring, c->remote->a + begin);
         for (uint64_t i = 0; i < words; i++)
             wrong += local[i] != value_of_b(begin + i) + SCALAR * value_of_c(begin + i);
     }
@@ -337,7 +337,7 @@ static void make_server(stream *s, sys_member *self)
     part->a = scr_alloc(&self->pad, s->array_bytes, SCR_LINE_BYTES);
     part->b = scr_alloc(&self->pad, s->array_bytes, SCR_LINE_BYTES);
     part->c = scr_alloc(&self->pad, s->array_bytes, SCR_LINE_BYTES);
-    fill_scratchpad(part, s->array_bytes / SCR_WORD_BYTES);
+    fill_scratchpad(part, s->array_bytes / sizeof(element));
     for (unsigned n = self->number; n < clients_of(s); n += (unsigned)s->servers)
         s->clients[n].used = scr_alloc(&self->pad, SCR_WORD_BYTES, SCR_WORD_BYTES);
 }
@@ -512,9 +512,9 @@ int main(int argc, char **argv)
     s.block_bytes = s.buffer_bytes / 2;
     s.blocks = s.array_bytes / s.block_bytes;
     if (s.servers == 0) {
-        s.parts[0].a = (uint64_t *)(uintptr_t)SCR_DRAM;
-        s.parts[0].b = s.parts[0].a + s.array_bytes / SCR_WORD_BYTES;
-        s.parts[0].c = s.parts[0].b + s.array_bytes / SCR_WORD_BYTES;
+        s.parts[0].a = (element *)(uintptr_t)SCR_DRAM;
+        s.parts[0].b = s.parts[0].a + s.array_bytes / sizeof(element);
+        s.parts[0].c = s.parts[0].b + s.array_bytes / sizeof(element);
     }
 
     status = chip_run(NAME, (unsigned)s.cores, work, &s);
