@@ -64,13 +64,13 @@ static uint64_t own_keys(const sorting *s)
 
 /* ---- Computation ------------------------------------------------------------------------- */
 
+/* The filter pops two keys and pushes both, whatever their order. */
 static inline void compare_exchange(sort_key *first, sort_key *second, bool goes_up)
 {
     sort_key a = *first, b = *second;
-    if ((a > b) == goes_up) {
-        *first = b;
-        *second = a;
-    }
+    bool is_in_order = (a <= b) == goes_up;
+    *first = is_in_order ? a : b;
+    *second = is_in_order ? b : a;
 }
 
 /* A bitonic sequence becomes a sorted one. */
