@@ -1,7 +1,8 @@
 /*
  * fft: a fast Fourier transform whose data stay in scratchpads (CINI §5.3, Figure 10), after that of the
  * StreamIt benchmarks: reordering, which log2 n - 1 times puts elements of even numbers before
- * those of odd ones, and then log2 n times combining of two transforms to one of twice the length.
+ * those of odd ones, and then log2 n times combining of two transforms to one of twice the length, whose
+ * results are in an array of the filter until it pushes them.
  *
  * P cores have n / P elements each, in order, and have as many of the result in the end. What a core does
  * alone is as with one core. Between that, all send to all (CINI §5.3), three times:
@@ -69,7 +70,7 @@ typedef struct transform {
     uint64_t warm_up;
     complex_number *input;
     complex_number *output;
-    complex_number *roots; /* exp(-2 pi i k / n), k < n / 2 */
+    complex_number *roots; /* of each filter that combines, the smallest first: see roots_of() */
     unsigned reversed[MOST_CORES]; /* numbers of cores, their bits in reverse order */
     worker workers[MOST_CORES];
     round_times *times; /* of each round, those of all cores */
@@ -96,15 +97,23 @@ static unsigned reverse_bits(unsigned number, unsigned bits)
 
 /* ---- Computation ------------------------------------------------------------------------- */
 
-/* (low, high) becomes (low + root * high, low - root * high). */
-static inline void butterfly(complex_number *low, complex_number *high, complex_number root)
+/* The results of one butterfly: low + root * high, and low - root * high. */
+static inline void butterfly(complex_number *sum, complex_number *difference, const complex_number *low,
+                             const complex_number *high, const complex_number *root)
 {
-    float re = root.re * high->re - root.im * high->im;
-    float im = root.re * high->im + root.im * high->re;
-    high->re = low->re - re;
-    high->im = low->im - im;
-    low->re += re;
-    low->im += im;
+    float re = root->re * high->re - root->im * high->im;
+    float im = root->re * high->im + root->im * high->re;
+    sum->re = low->re + re;
+    sum->im = low->im + im;
+    difference->re = low->re - re;
+    difference->im = low->im - im;
+}
+
+/* What a filter makes is in an array of its own until it has all; then it pushes that. */
+static void push_results(complex_number *to, const complex_number *results, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        to[i] = results[i];
 }
 
 /* Of each `length` elements, those of even numbers before those of odd ones. */
@@ -129,32 +138,41 @@ static complex_number *reorder(complex_number *data, complex_number *other, uint
     return data;
 }
 
-/* Transforms of 2, 4, ... elements, to one of `count`. */
-static void transform_own(const transform *t, complex_number *data, uint64_t count)
+/* The roots of a filter that combines transforms of `half` elements: exp(-pi i k / half), k < half. */
+static const complex_number *roots_of(const transform *t, uint64_t half)
 {
-    uint64_t stride = t->n;
+    return t->roots + half - 1;
+}
+
+/* Transforms of 2, 4, ... elements, to one of `count`. */
+static void transform_own(const transform *t, complex_number *data, complex_number *results,
+                          uint64_t count)
+{
     for (uint64_t half = 1; half < count; half *= 2) {
-        stride /= 2; /* n / (2 half) */
-        for (uint64_t first = 0; first < count; first += 2 * half)
+        const complex_number *roots = roots_of(t, half);
+        for (complex_number *low = data; low < data + count; low += 2 * half) {
             for (uint64_t i = 0; i < half; i++)
-                butterfly(&data[first + i], &data[first + half + i], t->roots[i * stride]);
+                butterfly(&results[i], &results[half + i], &low[i], &low[half + i], &roots[i]);
+            push_results(low, results, 2 * half);
+        }
     }
 }
 
 /* The same part of the transforms of all cores becomes that of the whole. */
-static void combine(const transform *t, unsigned self, complex_number *parts)
+static void combine(const transform *t, unsigned self, complex_number *parts, complex_number *results)
 {
-    uint64_t own = own_elements(t), count = part_elements(t), stride = t->cores;
+    uint64_t own = own_elements(t), count = part_elements(t);
     for (unsigned half = 1; half < t->cores; half *= 2) {
-        stride /= 2; /* n / the transform's length */
         for (unsigned low = 0; low < t->cores; low++) {
             if (low & half)
                 continue;
-            const complex_number *root = t->roots + ((low & (half - 1)) * own + self * count) * stride;
-            complex_number *here = parts + low * count, *there = here + half * count;
-            for (uint64_t i = 0; i < count; i++)
-                butterfly(&here[i], &there[i], root[i * stride]);
+            const complex_number *roots =
+                roots_of(t, half * own) + (low & (half - 1)) * own + self * count;
+            uint64_t here = low * count, there = here + half * count;
+            for (uint64_t i = here; i < here + count; i++, there++, roots++)
+                butterfly(&results[i], &results[there], &parts[i], &parts[there], roots);
         }
+        push_results(parts, results, own);
     }
 }
 
@@ -280,6 +298,12 @@ static void make(transform *t, sys_member *self)
     }
 }
 
+/* Of the two buffers that reordering is between, the one that its elements are not in. */
+static complex_number *other_side(const worker *w, const complex_number *ordered)
+{
+    return ordered == w->data ? w->other : w->data;
+}
+
 /* The transform, of which this core does its part; where its elements of the result are. */
 static const complex_number *transform_all(const transform *t, unsigned self, uint64_t *communication)
 {
@@ -287,14 +311,14 @@ static const complex_number *transform_all(const transform *t, unsigned self, ui
     uint64_t own = own_elements(t);
     if (t->cores == 1) {
         complex_number *ordered = reorder(w->data, w->other, own);
-        transform_own(t, ordered, own);
+        transform_own(t, ordered, other_side(w, ordered), own);
         return ordered;
     }
     *communication += exchange(t, self, REORDER, w->data);
     complex_number *ordered = reorder(w->other, w->data, own);
-    transform_own(t, ordered, own);
+    transform_own(t, ordered, other_side(w, ordered), own);
     *communication += exchange(t, self, COMBINE, ordered);
-    combine(t, self, w->parts);
+    combine(t, self, w->parts, w->packed);
     *communication += exchange(t, self, RESULT, w->parts);
     return inbox(t, w, RESULT);
 }
@@ -328,7 +352,7 @@ static bool make_tables(transform *t)
     t->input = malloc(t->n * sizeof *t->input);
     t->output = malloc(t->n * sizeof *t->output);
     t->times = aligned_alloc(SCR_LINE_BYTES, t->rounds * t->cores * sizeof *t->times);
-    t->roots = malloc(t->n / 2 * sizeof *t->roots);
+    t->roots = malloc((t->n - 1) * sizeof *t->roots);
     if (!t->input || !t->output || !t->times || !t->roots)
         return false;
     uint64_t random = 1;
@@ -337,18 +361,18 @@ static bool make_tables(transform *t)
         t->input[i].re = (float)(random >> 48) / 65536 - 0.5f;
         t->input[i].im = (float)(random >> 32 & 0xffff) / 65536 - 0.5f;
     }
-    for (uint64_t k = 0; k < t->n / 2; k++) {
-        double angle = -2 * acos(-1) * (double)k / (double)t->n;
-        t->roots[k].re = (float)cos(angle);
-        t->roots[k].im = (float)sin(angle);
-    }
+    for (uint64_t half = 1; half < t->n; half *= 2)
+        for (uint64_t k = 0; k < half; k++) {
+            double angle = -acos(-1) * (double)k / (double)half;
+            t->roots[half - 1 + k] = (complex_number){(float)cos(angle), (float)sin(angle)};
+        }
     return true;
 }
 
 /* A root of unity, from the half of them that is known. */
 static complex_number root_of(const transform *t, uint64_t k)
 {
-    complex_number root = t->roots[k % (t->n / 2)];
+    complex_number root = roots_of(t, t->n / 2)[k % (t->n / 2)];
     if (k >= t->n / 2) {
         root.re = -root.re;
         root.im = -root.im;
