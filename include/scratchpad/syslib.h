@@ -204,8 +204,8 @@ SCR_FUNCTION void sys_mcs_release(sys_mcs_lock *lock, sys_mcs_node *self)
     __atomic_store_n(&next->has_to_wait, 0, __ATOMIC_RELEASE);
 }
 
-/* Hardware locks on a bus of their own (CINI §4): a load takes one and returns whether another core
- * has it, a store frees it. */
+/* Hardware locks on a bus of their own (CINI §4): a load takes one, and waits in the box while
+ * another core has it; a store frees it. */
 #define SYS_LOCK_BOX UINT64_C(0x5000000000)
 
 /* The lock of the box with this number. */
@@ -214,16 +214,11 @@ SCR_INLINE scr_word *sys_box_lock_of(unsigned number)
     return (scr_word *)(uintptr_t)(SYS_LOCK_BOX + number * SCR_WORD_BYTES);
 }
 
-/* Every look takes a turn of the bus, and so does freeing the lock: between looks there is some
- * time for that. */
-enum { SYS_BOX_PAUSE = 8 };
-
-/* Takes a lock of the box; it polls until it has it. */
+/* Takes a lock of the box; the core waits for the answer. */
 SCR_FUNCTION void sys_box_lock(scr_word *lock)
 {
-    while (*lock != 0)
-        for (int i = 0; i < SYS_BOX_PAUSE; i++)
-            __asm__ volatile("");
+    uint64_t answer = *lock;
+    __asm__ volatile("" : : "r"(answer)); /* a load of nothing into no register waits for nothing */
     scr_acquire();
 }
 

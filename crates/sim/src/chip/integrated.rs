@@ -40,6 +40,8 @@ pub struct Integrated {
     bytes_per_cycle: u32,
     combine_cycles: u64,
     load: Load,
+    /// Cycle in which the core's store is done that is on the bus of the lock box.
+    freed_at: Option<Cycle>,
     /// Cycle in which the outgoing traffic controller has done with its latest packet.
     free_at: Cycle,
     next_pump: Cycle,
@@ -86,6 +88,7 @@ impl Integrated {
             bytes_per_cycle,
             combine_cycles: combine_cycles.into(),
             load: Load::None,
+            freed_at: None,
             free_at: 0,
             next_pump: 0,
             flush_at: 0,
@@ -158,9 +161,10 @@ impl Integrated {
                 return Ok(None);
             }
             Target::Lock(lock) => {
-                let (at, was_taken) = wires.lock_box.take(lock, wires.now);
                 self.load = Load::Asked;
-                wires.wheel.at(at, Event::Loaded(self.number, was_taken.into()));
+                if let Some(at) = wires.lock_box.take(lock, self.number, wires.now) {
+                    wires.wheel.at(at, Event::Loaded(self.number, 0));
+                }
                 return Ok(None);
             }
             Target::Load(_) => return Err(Misuse::NoRegion(address)),
@@ -203,13 +207,17 @@ impl Integrated {
 
     /// A store to the lock box is waited for: the bus has no buffers.
     fn free_lock(&mut self, lock: u16, wires: &mut Wires) -> bool {
-        match wires.lock_box.free(lock, wires.now) {
-            None => true,
-            Some(at) => {
-                wires.wheel.at(at, Event::Filled(self.number));
-                false
-            }
+        if let Some(at) = self.freed_at {
+            self.freed_at = (wires.now < at).then_some(at);
+            return self.freed_at.is_none();
         }
+        let (at, next) = wires.lock_box.free(lock, wires.now);
+        self.freed_at = Some(at);
+        wires.wheel.at(at, Event::Filled(self.number));
+        if let Some((core, answered_at)) = next {
+            wires.wheel.at(answered_at, Event::Loaded(core, 0));
+        }
+        false
     }
 
     fn store_remote(
