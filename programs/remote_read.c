@@ -2,8 +2,9 @@
  * remote_read: how fast are remote reads and atomics? (soNUMA §7.2, §7.4)
  *
  * Node 0 reads from node 1; double-sided, node 1 reads from node 0 at the same time. Synchronous
- * reads, one at a time, give the latency; asynchronous ones, a queue pair full of them, the rate.
- * The memory read from is larger than most caches and visited out of order.
+ * reads, one at a time, give the latency; asynchronous ones, a queue pair full of them, the rate:
+ * the loop and the callback of Figure 4, to which §7.2 refers, over edges to a single vertex. The
+ * memory read from is larger than most caches and visited out of order.
  */
 #include <inttypes.h>
 #include <rackmem.h>
@@ -32,6 +33,12 @@ static const char about[] =
 
 typedef struct access_pattern access_pattern;
 
+/* What is read begins as a vertex of Figure 4 does. */
+typedef struct vertex {
+    float rank[2];
+    uint32_t out_degree;
+} Vertex;
+
 typedef struct endpoint {
     rackmem_context *ctx;
     QP *qp;
@@ -45,11 +52,12 @@ typedef struct endpoint {
     uint64_t visited; /* bytes of it before the next read: sizes go on where the last one ended */
     bool filled;
     bool sync_reads; /* nothing else is measured */
-    unsigned char *buffer;
+    unsigned char *buffer; /* the listing's lbuf: whole lines for each slot */
     uint64_t buffer_bytes;
     uint64_t *operands; /* one per slot */
     const access_pattern *pattern; /* of the replies that come */
-    uint64_t replies;   /* something of each, so that it is read */
+    float *async_dest_addr[MAX_WQ_SIZE];
+    float rank; /* of the vertex to which all edges lead */
 } endpoint;
 
 /* The measured operations: reads of so many bytes, or fetch-and-add if 0, which goes to a line each. */
@@ -59,6 +67,7 @@ struct access_pattern {
     uint64_t places; /* a power of two */
     uint64_t step;   /* odd, so that every place has its turn */
     uint64_t next;
+    uint64_t buffer_bytes; /* a slot's, whole lines */
     uint64_t buffers; /* reads in flight do not share one, unless they are very long */
 };
 
@@ -74,6 +83,11 @@ typedef struct figures {
 
 RACKMEM_STATIC_ASSERT(sizeof(figures) == RACKMEM_LINE_BYTES, "one line");
 
+static uint64_t whole_lines(uint64_t bytes)
+{
+    return (bytes + RACKMEM_LINE_BYTES - 1) / RACKMEM_LINE_BYTES * RACKMEM_LINE_BYTES;
+}
+
 static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
 {
     access_pattern p = {.bytes = bytes, .places = 1, .step = 1, .buffers = 1};
@@ -83,7 +97,8 @@ static access_pattern pattern_of(const endpoint *e, uint64_t bytes)
     p.next = e->visited / p.span & (p.places - 1);
     if (p.places > 8)
         p.step = p.places / 8 * 5 + 1; /* far apart, and even / 8 * 5 is even */
-    while (p.buffers * 2 * p.span <= e->buffer_bytes && p.buffers < e->window)
+    p.buffer_bytes = whole_lines(p.span);
+    while (p.buffers * 2 * p.buffer_bytes <= e->buffer_bytes && p.buffers < e->window)
         p.buffers *= 2;
     return p;
 }
@@ -97,7 +112,7 @@ static uint64_t next_offset(const endpoint *e, access_pattern *p)
 /* The buffer for the reply of a slot. */
 static unsigned char *buffer_of(const endpoint *e, const access_pattern *p, uint64_t slot)
 {
-    return e->buffer + (slot & (p->buffers - 1)) * p->bytes;
+    return e->buffer + (slot & (p->buffers - 1)) * p->buffer_bytes;
 }
 
 /* The content of an 8-byte word of a region, which tells node and place. */
@@ -142,15 +157,18 @@ static int run_sync(endpoint *e, access_pattern *p, sample_plan plan, double *sa
     return p->bytes == 0 ? 0 : check(e, p, e->buffer);
 }
 
-/* A reply has come: an application looks at it (soNUMA, Figure 4). */
-static void process(int slot, void *arg)
+/* A reply has come: adds it up as `pagerank_async` in Figure 4 does. */
+RACKMEM_INLINE void process(int slot, void *arg)
 {
     endpoint *e = arg;
     const access_pattern *p = e->pattern;
-    const uint64_t *reply =
-        p->bytes == 0 ? &e->operands[slot]
-                      : (const uint64_t *)(const void *)buffer_of(e, p, (uint64_t)slot);
-    e->replies += *reply;
+    float *rank = e->async_dest_addr[slot];
+    if (p->bytes == 0) {
+        *rank += (float)e->operands[slot];
+    } else {
+        const Vertex *v = (const Vertex *)(const void *)buffer_of(e, p, (uint64_t)slot);
+        *rank = (float)(*rank + 0.85 * (double)v->rank[0] / v->out_degree);
+    }
 }
 
 /* As many at once as the queue pair takes; the seconds of one. */
@@ -163,6 +181,7 @@ static int run_async(endpoint *e, access_pattern *p, uint64_t count, double *sec
     double start = program_seconds();
     for (uint64_t i = 0; i < count; i++) {
         int slot = rmc_wait_for_slot(qp, process);
+        e->async_dest_addr[slot] = &e->rank;
         if (p->bytes == 0) {
             e->operands[slot] = 0; /* the region stays as it is */
             rmc_fetch_and_add_async(qp, slot, e->peer, next_offset(e, p), &e->operands[slot]);
@@ -374,7 +393,7 @@ int main(int argc, char **argv)
     if ((e.window & (e.window - 1)) != 0)
         return options_usage(&line, "--window: expected a power of two");
     for (unsigned i = 0; i < sizes.count; i++) {
-        uint64_t all = sizes.at[i] * e.window; /* reads in flight do not share a buffer */
+        uint64_t all = whole_lines(sizes.at[i]) * e.window; /* reads in flight do not share a buffer */
         if (sizes.at[i] > e.region_bytes)
             return options_usage(&line, "--sizes: a read is longer than --region");
         all = all > BUFFER_BYTES ? BUFFER_BYTES : all;
