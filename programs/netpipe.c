@@ -4,6 +4,10 @@
  * Nodes 0 and 1 exchange messages of growing size: ping-pong for the latency, half a round trip,
  * and a stream from 0 to 1 for the bandwidth. Node 0 measures; it tells node 1 in a message what
  * comes next, so the two need nothing but send and receive.
+ *
+ * Sends block, as those of §5.3 do: `send` is built on rmc_write, the synchronous one, and a pulled
+ * message "requires synchronization between the peers". With --async a stream goes on while
+ * messages are pulled.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -38,6 +42,7 @@ typedef struct endpoint {
     unsigned char *out; /* sent from; in the segment, where a pull finds it without a copy */
     unsigned char *in;
     uint64_t capacity;
+    bool async; /* streams */
 } endpoint;
 
 /* The next task of node 1. */
@@ -160,7 +165,8 @@ static int stream(endpoint *e, uint64_t bytes, uint64_t messages, double *second
     int status = give_order(e, SINK, bytes, messages);
     double start = program_seconds();
     for (uint64_t i = 0; i < messages && status == 0; i++) {
-        int error = rackmem_send_async(&e->messaging, e->peer, e->out, bytes);
+        int error = e->async ? rackmem_send_async(&e->messaging, e->peer, e->out, bytes)
+                             : rackmem_send(&e->messaging, e->peer, e->out, bytes);
         if (error != 0)
             status = program_operation_failed(NAME, "send", error);
     }
@@ -223,7 +229,8 @@ static int lead(endpoint *e, const option_sizes *sizes, double seconds, bool jso
     if (threshold != SIZE_MAX)
         snprintf(pulled, sizeof pulled, "%zu", threshold);
     if (json)
-        printf("{\"program\":\"netpipe\",\"threshold\":%s,\"sizes\":[", pulled);
+        printf("{\"program\":\"netpipe\",\"threshold\":%s,\"async\":%s,\"sizes\":[", pulled,
+               e->async ? "true" : "false");
     else
         printf("    bytes  half trip us  p99 us  Mmessages/s    GB/s    (pulled from: %s)\n",
                threshold == SIZE_MAX ? "never" : pulled);
@@ -277,6 +284,7 @@ static int open_endpoint(endpoint *e, uint64_t largest, uint64_t threshold, bool
 int main(int argc, char **argv)
 {
     option_sizes sizes = {0};
+    endpoint e = {0};
     uint64_t threshold = UINT64_MAX - 1; /* the library's own */
     double seconds = 0.1;
     bool json = false, staged = false;
@@ -291,6 +299,9 @@ int main(int argc, char **argv)
         {"staged", OPTION_FLAG, &staged, NULL,
          "send from private memory instead of the segment, so\n"
          "that what is pulled is copied first", 0, 0},
+        {"async", OPTION_FLAG, &e.async, NULL,
+         "stream without waiting until what is pulled has been\n"
+         "received", 0, 0},
         {"seconds", OPTION_SECONDS, &seconds, "S", "time for each size and figure (0.1)", 0, 0},
         {"json", OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
         {0},
@@ -303,7 +314,6 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < sizes.count; i++)
         largest = sizes.at[i] > largest ? sizes.at[i] : largest;
 
-    endpoint e = {0};
     status = open_endpoint(&e, largest, threshold, staged);
     if (status == 0 && e.nid == 0)
         status = lead(&e, &sizes, seconds, json);

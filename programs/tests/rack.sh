@@ -90,7 +90,7 @@ expect 'needs two nodes'
 
 for threshold in 0 inf 1K; do
     fails 0 2 netpipe --seconds 0.01 --sizes 0,1,8,56,57,4K,64K,100000 --threshold $threshold
-    fails 0 3 netpipe --seconds 0.01 --sizes 8,64K --threshold $threshold --staged --json
+    fails 0 3 netpipe --seconds 0.01 --sizes 8,64K --threshold $threshold --staged --async --json
 done
 expect '"program":"netpipe"'
 fails 0 2 netpipe --seconds 0.0002 --sizes 8,1K

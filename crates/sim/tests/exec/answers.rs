@@ -56,6 +56,20 @@ fn racks_of_manycore_ni_do_as_well() {
     }
 }
 
+/// Bytes a second of a stream of messages of 4 KB that the receiver pulls.
+fn streamed(more: &[&str]) -> f64 {
+    let args = ["netpipe", "--sizes=4096", "--seconds=0.00001", "--threshold=0", "--json"];
+    let json = said(&run(&load("sonuma", &[]), 2, &[&args[..], more].concat()));
+    let report: Value = serde_json::from_str(&json).expect("a line of JSON");
+    report["sizes"][0]["stream"]["bytes_per_second"].as_f64().expect("a number")
+}
+
+#[test]
+fn sends_that_block_wait_until_the_receiver_has_pulled() {
+    let (blocking, going_on) = (streamed(&[]), streamed(&["--async"]));
+    assert!(going_on > 1.05 * blocking, "{going_on:e} against {blocking:e} bytes/s");
+}
+
 /// The ranks of all variants, as the checksums that PageRank prints.
 fn checksums(json: &str) -> Vec<String> {
     let report: Value = serde_json::from_str(json).expect("a line of JSON");
