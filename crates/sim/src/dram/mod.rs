@@ -27,10 +27,9 @@
 //!
 //! # Decisions
 //!
-//! The paper on soNUMA used DRAMSim2 and names no settings. The default here is FR-FCFS with an age limit, writes in
-//! batches, and open rows. DRAMSim2 as it is shipped does what `dram.scheduler = "rank-then-bank-round-robin"` does
-//! (`round_robin`). That was tried on the soNUMA machine: large reads get 11.4 GB/s instead of 11.6, no missed claim is
-//! met by it, and fetch-and-add, 2 % slower, misses the two claims that it met by as little.
+//! The default is FR-FCFS with an age limit, writes in batches, and open rows. DRAMSim2 as it is shipped does what
+//! `dram.scheduler = "rank-then-bank-round-robin"` does (`round_robin`). The paper on soNUMA used DRAMSim2 and names no
+//! settings, so its machine has those that DRAMSim2 and its one file for DDR3-1600 have.
 //!
 //! The controller's own time is a parameter (`dram.controller_ns`), so a latency is the sum of its
 //! commands.
