@@ -8,10 +8,16 @@ use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 /// What a program says of its source (DWARF, as `-g` makes it). It is decoded when it is asked: only messages need it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
-    /// Sections by name, as far as they are there.
-    sections: Arc<[(&'static str, Box<[u8]>)]>,
+    /// Those that are there.
+    sections: Arc<[Section]>,
     /// Address of the program's byte 0 in memory.
     base: u64,
+}
+
+#[derive(Debug)]
+struct Section {
+    id: SectionId,
+    bytes: Box<[u8]>,
 }
 
 /// The sections that lines are found with.
@@ -31,15 +37,15 @@ const SECTIONS: [SectionId; 10] = [
 impl Lines {
     /// Those of a program that is loaded at `base`; `section` has the bytes of a section.
     pub fn new<'a>(base: u64, section: impl Fn(&str) -> Option<&'a [u8]>) -> Lines {
-        let found = |id: SectionId| Some((id.name(), section(id.name())?.into()));
+        let found = |id: SectionId| Some(Section { id, bytes: section(id.name())?.into() });
         Lines { sections: SECTIONS.into_iter().filter_map(found).collect(), base }
     }
 
     /// File and line of an address, `main.c:12`; `None` if the program says nothing of it, or nothing that makes sense.
     pub fn find(&self, address: u64) -> Option<String> {
         let bytes = |id: SectionId| {
-            let found = self.sections.iter().find(|(name, _)| *name == id.name());
-            let bytes = found.map_or(&[][..], |(_, bytes)| bytes);
+            let found = self.sections.iter().find(|section| section.id == id);
+            let bytes = found.map_or(&[][..], |section| &section.bytes);
             Ok::<_, addr2line::gimli::Error>(EndianSlice::new(bytes, LittleEndian))
         };
         let context = Context::from_dwarf(Dwarf::load(bytes).ok()?).ok()?;
