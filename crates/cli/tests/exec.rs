@@ -421,7 +421,7 @@ fn a_program_in_cxx_runs_there_and_here() {
 }
 
 #[test]
-fn a_crash_names_the_function() {
+fn a_crash_names_function_and_line() {
     if !has_compiler() {
         return;
     }
@@ -432,8 +432,8 @@ fn a_crash_names_the_function() {
     let done = on_sonuma(dir.path(), &["wild.rv64"]);
     let said = text(&done.stderr);
     assert_eq!(done.status.code(), Some(125), "{said}");
-    let is_clear = said.contains("node 0, core 0 at 0x") && said.contains(" <main> (lw ");
-    assert!(is_clear && said.contains("in cycle "), "{said}");
+    let is_clear = said.contains("node 0, core 0 at 0x") && said.contains("wild.c:1) (lw ");
+    assert!(is_clear && said.contains(" <main> (") && said.contains("in cycle "), "{said}");
 }
 
 /// The ranks of PageRank, as a checksum of all their bits.
