@@ -5,7 +5,7 @@ use std::sync::Arc;
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 
-/// What a program says of its source (DWARF, as `-g` makes it). It is decoded when it is asked: only messages need it.
+/// A program's debug information (DWARF, as `-g` makes it), decoded for each lookup: only messages need it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
     /// Those that are there.

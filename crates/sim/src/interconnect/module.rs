@@ -29,7 +29,7 @@ pub(crate) enum Event<B = ()> {
     Unpacked { port: u8, packet: Packet<B> },
 }
 
-/// What a module has its owner do, in this order.
+/// A task of a module for its owner; they are done in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action<B = ()> {
     /// Plan an event of this module.
