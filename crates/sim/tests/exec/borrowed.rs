@@ -64,6 +64,32 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
     }
 }
 
+/// Where a write takes long to pack, a read of its line that came soon after it would overtake it on another channel:
+/// caches of few lines give lines back and want them again at once.
+#[test]
+fn a_read_does_not_overtake_the_write_of_its_line() {
+    for coherent in ["true", "false"] {
+        let settings = [
+            ("extension.oci_mhz", "20"),
+            ("extension.oci_bytes", "1"),
+            ("llc.size_bytes", "2K"),
+            ("llc.ways", "2"),
+            ("l1.size_bytes", "1K"),
+            ("l1.ways", "1"),
+            ("window.coherent", coherent),
+        ];
+        let argv = [
+            "tsm_arenas",
+            "--gets=800",
+            "--own-bytes=4K",
+            "--borrowed-bytes=32K",
+            "--keys=60",
+            "--database-us=1",
+        ];
+        assert!(said(&run(&load("deoi-cores", &settings), 2, &argv)).contains("a hit takes"));
+    }
+}
+
 #[test]
 fn a_lender_that_takes_one_access_at_a_time_answers_all() {
     for machine in ["tsm-sim", "pcie-ntb", "deoi-cores"] {
